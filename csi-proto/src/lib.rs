@@ -1,0 +1,21 @@
+//! Messages, clients and servers of CSI 1.13 (`csi.v1`) and of the kubelet's plugin registration.
+//!
+//! The code in `gen` is written by `cargo run -p csi-codegen` from the files in `proto`. Drivers
+//! built on CSI 1.0 to 1.12 are understood: what they send beyond 1.13 decodes as unknown field or
+//! unknown enum number.
+
+pub mod sanitize;
+
+/// CSI, package `csi.v1`.
+#[allow(clippy::all, missing_docs, unreachable_pub, reason = "generated")]
+#[rustfmt::skip]
+pub mod csi {
+    include!("gen/csi.v1.rs");
+}
+
+/// Kubelet plugin registration, package `pluginregistration` (its version 1 is not in the name).
+#[allow(clippy::all, missing_docs, unreachable_pub, reason = "generated")]
+#[rustfmt::skip]
+pub mod registration {
+    include!("gen/pluginregistration.rs");
+}
