@@ -1,0 +1,112 @@
+//! Plain requests to the API server, in JSON as a user would see it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use http::Request;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::wait;
+
+/// A client of one cluster as one user.
+pub struct Api {
+    runtime: Runtime,
+    client: Client,
+}
+
+impl std::fmt::Debug for Api {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Api")
+    }
+}
+
+impl Api {
+    /// The user and server of a kubeconfig file.
+    pub fn from_kubeconfig(file: &Path) -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let client = runtime.block_on(async {
+            let read = Kubeconfig::read_from(file)
+                .with_context(|| format!("cannot read {}", file.display()))?;
+            let mut config =
+                Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
+            config.default_retry = false;
+            anyhow::Ok(Client::try_from(config)?)
+        })?;
+        Ok(Self { runtime, client })
+    }
+
+    fn send(&self, request: Request<Vec<u8>>) -> Result<Value> {
+        let what = format!("{} {}", request.method(), request.uri());
+        let limit = Duration::from_secs(30);
+        self.runtime
+            .block_on(async {
+                tokio::time::timeout(limit, self.client.request::<Value>(request)).await
+            })
+            .with_context(|| format!("{what}: no answer within {limit:?}"))?
+            .with_context(|| what)
+    }
+
+    /// GET; an object, a list, or any JSON document.
+    pub fn get(&self, path: &str) -> Result<Value> {
+        self.send(Request::get(path).body(Vec::new())?)
+    }
+
+    /// GET of something that may be absent.
+    pub fn find(&self, path: &str) -> Result<Option<Value>> {
+        match self.get(path) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if is_not_found(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// POST to a collection.
+    pub fn create(&self, collection: &str, object: &Value) -> Result<Value> {
+        let request = Request::post(collection).header("content-type", "application/json");
+        self.send(request.body(serde_json::to_vec(object)?)?)
+    }
+
+    /// Merge patch.
+    pub fn merge(&self, path: &str, patch: &Value) -> Result<Value> {
+        let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+        self.send(request.body(serde_json::to_vec(patch)?)?)
+    }
+
+    /// DELETE; an absent object counts as deleted.
+    pub fn delete(&self, path: &str) -> Result<()> {
+        self.delete_with(path, &json!({}))
+    }
+
+    /// DELETE with options such as `gracePeriodSeconds`.
+    pub fn delete_with(&self, path: &str, options: &Value) -> Result<()> {
+        let request = Request::delete(path).header("content-type", "application/json");
+        match self.send(request.body(serde_json::to_vec(options)?)?) {
+            Err(error) if !is_not_found(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until the object is gone.
+    pub fn until_gone(&self, limit: Duration, path: &str) -> Result<()> {
+        wait::until_true(limit, &format!("{path} is gone"), || {
+            Ok(self.find(path)?.is_none())
+        })
+    }
+}
+
+fn is_not_found(error: &anyhow::Error) -> bool {
+    let is = |cause: &kube::Error| matches!(cause, kube::Error::Api(status) if status.code == 404);
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<kube::Error>())
+        .any(is)
+}
+
+/// A field of a JSON document as text, or nothing.
+pub fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+    value.pointer(pointer).and_then(Value::as_str)
+}

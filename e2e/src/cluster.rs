@@ -1,0 +1,174 @@
+//! The test cluster: `csi-cluster up`, its verbs, and its end.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::api::{Api, text};
+use crate::{process, program, wait};
+
+/// What a cluster is started with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Number of nodes, each a real kubelet in a mount namespace of its own.
+    pub nodes: u32,
+    /// Further flags of `csi-cluster up`.
+    pub flags: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            nodes: 1,
+            flags: Vec::new(),
+        }
+    }
+}
+
+/// A running cluster. Dropping it takes everything down; [`Cluster::down`] also reports leftovers.
+#[derive(Debug)]
+pub struct Cluster {
+    program: PathBuf,
+    dir: TempDir,
+    supervisor: Child,
+    /// The cluster ends when this pipe closes, so it cannot outlive a killed test program.
+    leash: Option<ChildStdin>,
+    state: Value,
+}
+
+impl Cluster {
+    /// Starts a cluster and waits until its nodes are ready.
+    pub fn up(options: &Options) -> Result<Self> {
+        let program = program::cluster()?;
+        // Socket paths are limited to 107 bytes and the kubelet's lie deep below this directory.
+        let dir = tempfile::Builder::new().prefix("csi").tempdir_in("/tmp")?;
+        let mut supervisor = Command::new(&program)
+            .arg("up")
+            .arg("--dir")
+            .arg(dir.path())
+            .arg("--nodes")
+            .arg(options.nodes.to_string())
+            .args(&options.flags)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(dir.path().with_extension("up.log"))?)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let leash = supervisor.stdin.take();
+        let stdout = supervisor
+            .stdout
+            .take()
+            .context("csi-cluster has no standard output")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        let mut cluster = Self {
+            program,
+            dir,
+            supervisor,
+            leash,
+            state: Value::Null,
+        };
+        cluster.state = serde_json::from_str(&line)
+            .with_context(|| format!("the test cluster did not start\n{}", cluster.up_log()))?;
+        Ok(cluster)
+    }
+
+    fn up_log(&self) -> String {
+        fs::read_to_string(self.dir.path().with_extension("up.log")).unwrap_or_default()
+    }
+
+    /// The directory that holds everything of the cluster.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A field of the JSON line that `csi-cluster up` printed.
+    pub fn state(&self, pointer: &str) -> Result<&str> {
+        text(&self.state, pointer).with_context(|| format!("csi-cluster reports no {pointer}"))
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> Result<PathBuf> {
+        Ok(self.state("/kubeconfig")?.into())
+    }
+
+    /// The API server as its administrator.
+    pub fn api(&self) -> Result<Api> {
+        Api::from_kubeconfig(&self.kubeconfig()?)
+    }
+
+    /// Name and kubelet directory of a node.
+    pub fn node(&self, index: usize) -> Result<(String, PathBuf)> {
+        let name = self.state(&format!("/nodes/{index}/name"))?;
+        let dir = self.state(&format!("/nodes/{index}/kubeletDir"))?;
+        Ok((name.to_owned(), dir.into()))
+    }
+
+    /// A `csi-cluster` command line for this cluster.
+    pub fn command(&self, verb: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        let (first, rest) = verb.split_first().unwrap_or((&"help", &[]));
+        command.arg(first).arg("--dir").arg(self.dir()).args(rest);
+        command
+    }
+
+    /// Runs a verb to its end.
+    pub fn run(&self, verb: &[&str]) -> Result<String> {
+        process::output(&mut self.command(verb))
+    }
+
+    /// A command line that runs `program` in the mount namespace of a node, where the kubelet sees
+    /// its mounts. It ends with its caller.
+    pub fn on_node(&self, node: &str, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.command(&["exec-in-node", node, "--"]);
+        command.arg(program);
+        command
+    }
+
+    /// Kills a component at once and starts it again: `kube-apiserver`, `etcd`, a node's name, …
+    pub fn restart(&self, component: &str) -> Result<()> {
+        self.run(&["ctl", "restart", component]).map(drop)
+    }
+
+    /// Requests by user, verb and resource since `mark`, as JSON.
+    pub fn requests(&self, mark: &str, user: &str) -> Result<Value> {
+        let counted = self.run(&["requests", "--since", mark, "--user", user])?;
+        Ok(serde_json::from_str(&counted)?)
+    }
+
+    /// Takes everything down and fails if a process, mount or loop device is left.
+    pub fn down(mut self) -> Result<()> {
+        drop(self.leash.take());
+        let limit = Duration::from_secs(60);
+        let status = wait::until(limit, "the test cluster goes down", || {
+            Ok(self.supervisor.try_wait()?)
+        })?;
+        if !status.success() {
+            bail!(
+                "the test cluster left something behind: {status}\n{}",
+                self.up_log()
+            );
+        }
+        let _ = fs::remove_file(self.dir.path().with_extension("up.log"));
+        Ok(())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        drop(self.leash.take());
+        let limit = Duration::from_secs(60);
+        let _ = wait::until(limit, "", || Ok(self.supervisor.try_wait()?));
+        let _ = self.supervisor.kill();
+        let _ = self.supervisor.wait();
+    }
+}

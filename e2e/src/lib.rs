@@ -1,0 +1,16 @@
+//! Scenarios on a real control plane: the harness.
+//!
+//! **Layout.** [`cluster`] starts and steers the test cluster, [`api`] talks to its API server,
+//! [`process`] owns every program that a scenario starts, [`node`] runs the driver and the
+//! registrar on a node, [`wait`] waits with a reason, [`suite`] runs scenarios and gives the verdict.
+//!
+//!
+//! Everything is synchronous: a scenario reads from top to bottom like the story it tells.
+
+pub mod api;
+pub mod cluster;
+pub mod node;
+pub mod process;
+pub mod program;
+pub mod suite;
+pub mod wait;

@@ -1,0 +1,222 @@
+//! A driver and its registrar on one node, as a driver's DaemonSet would run them.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::api::{Api, text};
+use crate::cluster::Cluster;
+use crate::process::{self, Process};
+use crate::{program, wait};
+
+/// Where the programs of one driver live on one node.
+#[derive(Debug)]
+pub struct Seat<'a> {
+    cluster: &'a Cluster,
+    /// CSI driver name.
+    pub driver: String,
+    /// Kubernetes node name; also the node id that the driver reports.
+    pub node: String,
+    kubelet_dir: PathBuf,
+    /// Logs, records and driver state.
+    pub dir: PathBuf,
+}
+
+impl<'a> Seat<'a> {
+    /// Prepares the directories that a DaemonSet would mount.
+    pub fn new(cluster: &'a Cluster, index: usize, driver: &str) -> Result<Self> {
+        let (node, kubelet_dir) = cluster.node(index)?;
+        let dir = cluster.dir().join("run").join(format!("{driver}-{node}"));
+        fs::create_dir_all(&dir)?;
+        let seat = Self {
+            cluster,
+            driver: driver.to_owned(),
+            node,
+            kubelet_dir,
+            dir,
+        };
+        fs::create_dir_all(seat.plugin_dir())?;
+        Ok(seat)
+    }
+
+    fn plugin_dir(&self) -> PathBuf {
+        self.kubelet_dir.join("plugins").join(&self.driver)
+    }
+
+    /// The kubelet's directory of registration sockets.
+    pub fn registry(&self) -> PathBuf {
+        self.kubelet_dir.join("plugins_registry")
+    }
+
+    /// The kubelet's root directory.
+    pub fn kubelet_dir(&self) -> &Path {
+        &self.kubelet_dir
+    }
+
+    /// The driver's socket.
+    pub fn socket(&self) -> PathBuf {
+        self.plugin_dir().join("csi.sock")
+    }
+
+    /// The registrar's socket.
+    pub fn registration_socket(&self) -> PathBuf {
+        self.registry().join(format!("{}-reg.sock", self.driver))
+    }
+
+    /// The file with one line for each call the driver answered.
+    pub fn record(&self) -> PathBuf {
+        self.dir.join("calls.jsonl")
+    }
+
+    /// Command line of the driver, with flags that csi-driver-host-path understands too.
+    pub fn driver_command(&self, flags: &[&str]) -> Result<Command> {
+        let mut command = self.cluster.on_node(&self.node, program::driver()?);
+        command
+            .arg(format!("--drivername={}", self.driver))
+            .arg(format!("--endpoint=unix://{}", self.socket().display()))
+            .arg(format!("--statedir={}", self.dir.join("state").display()))
+            .arg(format!("--nodeid={}", self.node));
+        if !program::driver_is_foreign() {
+            command.arg(format!("--record={}", self.record().display()));
+            command.arg(format!(
+                "--control=unix:{}",
+                self.dir.join("control.sock").display()
+            ));
+        }
+        command.args(flags);
+        Ok(command)
+    }
+
+    /// Starts the driver and waits for its socket.
+    pub fn start_driver(&self, flags: &[&str]) -> Result<Process> {
+        let mut driver = Process::start("driver", self.driver_command(flags)?, &self.dir)?;
+        self.await_driver(&mut driver)?;
+        Ok(driver)
+    }
+
+    fn await_driver(&self, driver: &mut Process) -> Result<()> {
+        wait::until_true(
+            Duration::from_secs(10),
+            "the driver's socket appears",
+            || {
+                driver.must_run()?;
+                Ok(self.socket().exists())
+            },
+        )
+    }
+
+    /// Command line of the registrar, as in a driver's manifest.
+    pub fn registrar_command(&self, flags: &[&str]) -> Result<Command> {
+        let mut command = self.cluster.on_node(&self.node, program::registrar()?);
+        command
+            .arg(format!("--csi-address={}", self.socket().display()))
+            .arg(format!(
+                "--kubelet-registration-path={}",
+                self.socket().display()
+            ))
+            .arg(format!(
+                "--plugin-registration-path={}",
+                self.registry().display()
+            ))
+            .arg("-v=2")
+            .args(flags);
+        Ok(command)
+    }
+
+    /// Starts the registrar.
+    pub fn start_registrar(&self, flags: &[&str]) -> Result<Process> {
+        Process::start("registrar", self.registrar_command(flags)?, &self.dir)
+    }
+
+    /// The driver's entry in this node's CSINode object.
+    pub fn csinode_entry(&self, api: &Api) -> Result<Option<Value>> {
+        let csinode = api.find(&format!("/apis/storage.k8s.io/v1/csinodes/{}", self.node))?;
+        let drivers = csinode.as_ref().and_then(|it| it.pointer("/spec/drivers"));
+        let drivers = drivers
+            .and_then(Value::as_array)
+            .map_or(&[][..], Vec::as_slice);
+        Ok(drivers
+            .iter()
+            .find(|entry| text(entry, "/name") == Some(&self.driver))
+            .cloned())
+    }
+
+    /// Waits until the kubelet has entered the driver into CSINode.
+    pub fn until_registered(&self, api: &Api, registrar: &mut Process) -> Result<Value> {
+        let what = format!("{} is in CSINode {}", self.driver, self.node);
+        wait::until(Duration::from_secs(20), &what, || {
+            registrar.must_run()?;
+            self.csinode_entry(api)
+        })
+        .with_context(|| registrar.tail())
+    }
+
+    /// Waits until the kubelet has taken the driver out of CSINode.
+    pub fn until_unregistered(&self, api: &Api) -> Result<()> {
+        let what = format!("{} is out of CSINode {}", self.driver, self.node);
+        wait::until_true(Duration::from_secs(20), &what, || {
+            Ok(self.csinode_entry(api)?.is_none())
+        })
+    }
+
+    /// Mount points below `path` as the node sees them.
+    pub fn mounts_below(&self, path: &Path) -> Result<Vec<String>> {
+        let mut cat = self.cluster.on_node(&self.node, "/bin/cat");
+        let table = process::output(cat.arg("/proc/self/mountinfo"))?;
+        let prefix = path.to_string_lossy().into_owned();
+        let points = table.lines().filter_map(|line| line.split(' ').nth(4));
+        Ok(points
+            .filter(|point| point.starts_with(&prefix))
+            .map(str::to_owned)
+            .collect())
+    }
+
+    /// Runs a program to its end on the node.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
+        process::output(self.cluster.on_node(&self.node, program).args(arguments))
+    }
+
+    /// How often the driver answered the CSI method so far (`NodePublishVolume`, …).
+    pub fn calls(&self, method: &str) -> Result<usize> {
+        let record = fs::read_to_string(self.record()).unwrap_or_default();
+        let mut calls = 0;
+        for line in record.lines() {
+            let line: Value = serde_json::from_str(line)?;
+            let full = text(&line, "/method").unwrap_or_default();
+            calls += usize::from(full.rsplit('/').next() == Some(method));
+        }
+        Ok(calls)
+    }
+}
+
+/// A TCP address on the loop-back interface that was free a moment ago.
+pub fn free_address() -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    Ok(listener.local_addr()?.to_string())
+}
+
+/// GET over plain HTTP; status code and body.
+pub fn http_get(address: &str, path: &str) -> Result<(u16, String)> {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let (_, body) = answer
+        .split_once("\r\n\r\n")
+        .context("an HTTP answer without a body")?;
+    Ok((
+        status.context("an HTTP answer without a status")?,
+        body.to_owned(),
+    ))
+}

@@ -1,0 +1,131 @@
+//! A program that a scenario started: its log, its end, and the promise that it does not outlive us.
+
+use std::fs::{self, File};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::wait;
+
+/// A running program; killed with its process group when dropped.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `command` in a process group of its own. Standard output and error go to
+    /// `<dir>/<name>.log`, after what an earlier program of this name left there.
+    pub fn start(name: &str, mut command: Command, dir: &Path) -> Result<Self> {
+        let log = dir.join(format!("{name}.log"));
+        let file = File::options().create(true).append(true).open(&log)?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("cannot start {name}: {command:?}"))?;
+        Ok(Self {
+            name: name.to_owned(),
+            child,
+            log,
+        })
+    }
+
+    fn pid(&self) -> Result<Pid> {
+        let raw = i32::try_from(self.child.id())?;
+        Pid::from_raw(raw).ok_or_else(|| anyhow!("{} has no process id", self.name))
+    }
+
+    /// The operating system's number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal to the program, not to its children.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        kill_process(self.pid()?, signal).with_context(|| format!("cannot signal {}", self.name))
+    }
+
+    /// Has it ended?
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// Waits for the end and gives the exit code; a death by signal is `128 + signal`.
+    pub fn exit_code(&mut self, limit: Duration) -> Result<i32> {
+        let what = format!("{} ends", self.name);
+        let status = wait::until(limit, &what, || self.ended()).with_context(|| self.tail())?;
+        Ok(status
+            .code()
+            .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+    }
+
+    /// Fails, with the end of the log, if the program has ended.
+    pub fn must_run(&mut self) -> Result<()> {
+        match self.ended()? {
+            None => Ok(()),
+            Some(status) => bail!("{} ended with {status}\n{}", self.name, self.tail()),
+        }
+    }
+
+    /// Everything that was written so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until the log contains `text`.
+    pub fn logs(&mut self, limit: Duration, text: &str) -> Result<()> {
+        let what = format!("{} logs {text:?}", self.name);
+        wait::until_true(limit, &what, || Ok(self.log().contains(text)))
+            .with_context(|| self.tail())
+    }
+
+    /// The last lines of the log, for messages.
+    pub fn tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<_> = log.lines().collect();
+        let from = lines.len().saturating_sub(15);
+        let shown = lines.get(from..).unwrap_or_default().join("\n    ");
+        format!("last lines of {}:\n    {shown}", self.log.display())
+    }
+
+    /// Resident set in bytes.
+    pub fn resident(&self) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = line.with_context(|| format!("{} has no resident set", self.name))?;
+        let kib = line.trim().trim_end_matches(" kB").trim();
+        Ok(kib.parse::<u64>()? * 1024)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Ok(pid) = self.pid() {
+            // Both may have ended already; then there is nothing to do.
+            let _ = kill_process_group(pid, Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Runs a command to its end and gives its standard output.
+pub fn output(command: &mut Command) -> Result<String> {
+    let done = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {command:?}"))?;
+    if !done.status.success() {
+        let error = String::from_utf8_lossy(&done.stderr);
+        bail!("{command:?} ended with {}: {}", done.status, error.trim());
+    }
+    Ok(String::from_utf8(done.stdout)?)
+}

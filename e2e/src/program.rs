@@ -1,0 +1,56 @@
+//! Where the programs under test are.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
+
+/// A program in `bin/`, or the file that the environment variable `override_by` names.
+pub fn find(name: &str, override_by: &str, make_target: &str) -> Result<PathBuf> {
+    if let Some(path) = env::var_os(override_by).filter(|path| !path.is_empty()) {
+        let path = PathBuf::from(path);
+        if !path.is_file() {
+            bail!("{override_by}={} is not a file", path.display());
+        }
+        return Ok(path.canonicalize()?);
+    }
+    let path = root().join("bin").join(name);
+    if !path.is_file() {
+        bail!(
+            "{} is missing: run `make {make_target}` first",
+            path.display()
+        );
+    }
+    Ok(path)
+}
+
+/// The test cluster's program.
+pub fn cluster() -> Result<PathBuf> {
+    find("csi-cluster", "CSI_CLUSTER", "cluster")
+}
+
+/// The registrar under test.
+pub fn registrar() -> Result<PathBuf> {
+    find("csi-node-driver-registrar", "REGISTRAR", "build")
+}
+
+/// The registration loop for machines without kubelet.
+pub fn plugin_manager() -> Result<PathBuf> {
+    find("csi-plugin-manager", "PLUGIN_MANAGER", "build")
+}
+
+/// The CSI driver: ours, or csi-driver-host-path when `HOSTPATHPLUGIN` names it.
+pub fn driver() -> Result<PathBuf> {
+    find("csi-test-driver", "HOSTPATHPLUGIN", "driver")
+}
+
+/// Runs the scenarios with csi-driver-host-path instead of our own driver?
+pub fn driver_is_foreign() -> bool {
+    env::var_os("HOSTPATHPLUGIN").is_some_and(|path| !path.is_empty())
+}

@@ -1,0 +1,96 @@
+//! Runs scenarios one after the other and gives a verdict.
+
+use std::env;
+use std::io::{Write, stdout};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Result, anyhow};
+
+/// One scenario: a name that says what must happen, and the story.
+pub struct Scenario<C> {
+    /// Sentence in snake case.
+    pub name: &'static str,
+    /// Fails with the reason.
+    pub run: fn(&C) -> Result<Verdict>,
+}
+
+impl<C> std::fmt::Debug for Scenario<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// How a scenario ended without failing.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything held.
+    Passed,
+    /// Could not run here, and why.
+    Skipped(String),
+}
+
+/// Prints a line that belongs to the report, at once.
+pub fn say(line: &str) {
+    let mut out = stdout().lock();
+    // A closed standard output is no reason to fail a test run.
+    let _ = writeln!(out, "{line}");
+    let _ = out.flush();
+}
+
+/// The first argument that is no flag selects scenarios by a part of their name.
+pub fn wanted() -> Option<String> {
+    env::args()
+        .skip(1)
+        .find(|argument| !argument.starts_with('-'))
+}
+
+/// Runs what is wanted and prints `N passed, N failed, N skipped` at the end.
+pub fn run<C>(scenarios: &[Scenario<C>], context: &C) -> ExitCode {
+    let wanted = wanted();
+    let mut failures = Vec::new();
+    let (mut passed, mut skipped) = (0, 0);
+    for scenario in scenarios {
+        if wanted
+            .as_ref()
+            .is_some_and(|part| !scenario.name.contains(part.as_str()))
+        {
+            continue;
+        }
+        let start = Instant::now();
+        let outcome = catch_unwind(AssertUnwindSafe(|| (scenario.run)(context)))
+            .unwrap_or_else(|_| Err(anyhow!("panicked")));
+        let seconds = start.elapsed().as_secs_f64();
+        match outcome {
+            Ok(Verdict::Passed) => {
+                passed += 1;
+                say(&format!("  ok      {:<60} {seconds:6.2} s", scenario.name));
+            }
+            Ok(Verdict::Skipped(why)) => {
+                skipped += 1;
+                say(&format!("  skipped {:<60} {why}", scenario.name));
+            }
+            Err(error) => {
+                say(&format!(
+                    "  FAILED  {:<60} {seconds:6.2} s\n{error:?}\n",
+                    scenario.name
+                ));
+                failures.push(scenario.name);
+            }
+        }
+    }
+    for name in &failures {
+        say(&format!("failed: {name}"));
+    }
+    say(&format!(
+        "{passed} passed, {} failed, {skipped} skipped",
+        failures.len()
+    ));
+    let nothing_ran = passed == 0 && skipped == 0;
+    if failures.is_empty() && !nothing_ran {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

@@ -1,0 +1,53 @@
+//! Waiting for something to become true, with a message that says what did not.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+const PERIOD: Duration = Duration::from_millis(40);
+
+/// Polls `probe` until it gives a value. `Err` of the probe counts as "not yet" and is part of the
+/// message when time runs out.
+pub fn until<T>(
+    limit: Duration,
+    what: &str,
+    mut probe: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let last = match probe() {
+            Ok(Some(value)) => return Ok(value),
+            Ok(None) => None,
+            Err(error) => Some(error),
+        };
+        if Instant::now() >= deadline {
+            match last {
+                Some(error) => bail!("{what}: not within {limit:?}: {error:#}"),
+                None => bail!("{what}: not within {limit:?}"),
+            }
+        }
+        sleep(PERIOD);
+    }
+}
+
+/// Polls `probe` until it is true.
+pub fn until_true(
+    limit: Duration,
+    what: &str,
+    mut probe: impl FnMut() -> Result<bool>,
+) -> Result<()> {
+    until(limit, what, || Ok(probe()?.then_some(())))
+}
+
+/// Fails if `probe` turns false at any moment of `period`.
+pub fn stays(period: Duration, what: &str, mut probe: impl FnMut() -> Result<bool>) -> Result<()> {
+    let end = Instant::now() + period;
+    while Instant::now() < end {
+        if !probe()? {
+            bail!("{what}: did not last {period:?}");
+        }
+        sleep(PERIOD);
+    }
+    Ok(())
+}

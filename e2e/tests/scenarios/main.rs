@@ -1,0 +1,32 @@
+//! Scenarios on a real control plane with real kubelet code. `cargo test -p e2e -- NAME` runs one.
+
+mod registration;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use e2e::cluster::{Cluster, Options};
+use e2e::suite;
+
+fn main() -> ExitCode {
+    match scenarios() {
+        Ok(code) => code,
+        Err(error) => {
+            suite::say(&format!("FAILED: {error:?}\n0 passed, 1 failed"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn scenarios() -> Result<ExitCode> {
+    let start = std::time::Instant::now();
+    let cluster = Cluster::up(&Options::default())?;
+    suite::say(&format!(
+        "  cluster up after {:.1} s",
+        start.elapsed().as_secs_f64()
+    ));
+    let code = suite::run(registration::SCENARIOS, &cluster);
+    cluster.down().context("teardown")?;
+    suite::say("  cluster down, nothing left");
+    Ok(code)
+}
