@@ -10,6 +10,7 @@
 pub mod api;
 pub mod cluster;
 pub mod node;
+pub mod object;
 pub mod process;
 pub mod program;
 pub mod suite;

@@ -1,5 +1,6 @@
 //! A driver and its registrar on one node, as a driver's DaemonSet would run them.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use crate::{program, wait};
 /// Where the programs of one driver live on one node.
 #[derive(Debug)]
 pub struct Seat<'a> {
-    cluster: &'a Cluster,
+    /// The cluster whose mount namespaces the nodes live in; none for a node without kubelet.
+    cluster: Option<&'a Cluster>,
     /// CSI driver name.
     pub driver: String,
     /// Kubernetes node name; also the node id that the driver reports.
@@ -32,16 +34,45 @@ impl<'a> Seat<'a> {
     pub fn new(cluster: &'a Cluster, index: usize, driver: &str) -> Result<Self> {
         let (node, kubelet_dir) = cluster.node(index)?;
         let dir = cluster.dir().join("run").join(format!("{driver}-{node}"));
-        fs::create_dir_all(&dir)?;
-        let seat = Self {
-            cluster,
+        Self {
+            cluster: Some(cluster),
             driver: driver.to_owned(),
             node,
             kubelet_dir,
             dir,
+        }
+        .prepare()
+    }
+
+    /// A node that is only an API object: its kubelet directory is below `dir`, and whoever
+    /// registers drivers there is no kubelet.
+    pub fn without_kubelet(dir: &Path, node: &str, driver: &str) -> Result<Self> {
+        let kubelet_dir = dir.join(node);
+        let dir = dir.join(format!("{driver}-{node}"));
+        let (driver, node) = (driver.to_owned(), node.to_owned());
+        let seat = Self {
+            cluster: None,
+            driver,
+            node,
+            kubelet_dir,
+            dir,
         };
-        fs::create_dir_all(seat.plugin_dir())?;
-        Ok(seat)
+        fs::create_dir_all(seat.registry())?;
+        seat.prepare()
+    }
+
+    fn prepare(self) -> Result<Self> {
+        fs::create_dir_all(&self.dir)?;
+        fs::create_dir_all(self.plugin_dir())?;
+        Ok(self)
+    }
+
+    /// A command line that runs where the kubelet of this node sees its mounts.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        match self.cluster {
+            Some(cluster) => cluster.on_node(&self.node, program),
+            None => Command::new(program),
+        }
     }
 
     fn plugin_dir(&self) -> PathBuf {
@@ -75,7 +106,7 @@ impl<'a> Seat<'a> {
 
     /// Command line of the driver, with flags that csi-driver-host-path understands too.
     pub fn driver_command(&self, flags: &[&str]) -> Result<Command> {
-        let mut command = self.cluster.on_node(&self.node, program::driver()?);
+        let mut command = self.command(program::driver()?);
         command
             .arg(format!("--drivername={}", self.driver))
             .arg(format!("--endpoint=unix://{}", self.socket().display()))
@@ -112,7 +143,7 @@ impl<'a> Seat<'a> {
 
     /// Command line of the registrar, as in a driver's manifest.
     pub fn registrar_command(&self, flags: &[&str]) -> Result<Command> {
-        let mut command = self.cluster.on_node(&self.node, program::registrar()?);
+        let mut command = self.command(program::registrar()?);
         command
             .arg(format!("--csi-address={}", self.socket().display()))
             .arg(format!(
@@ -166,7 +197,7 @@ impl<'a> Seat<'a> {
 
     /// Mount points below `path` as the node sees them.
     pub fn mounts_below(&self, path: &Path) -> Result<Vec<String>> {
-        let mut cat = self.cluster.on_node(&self.node, "/bin/cat");
+        let mut cat = self.command("/bin/cat");
         let table = process::output(cat.arg("/proc/self/mountinfo"))?;
         let prefix = path.to_string_lossy().into_owned();
         let points = table.lines().filter_map(|line| line.split(' ').nth(4));
@@ -178,7 +209,7 @@ impl<'a> Seat<'a> {
 
     /// Runs a program to its end on the node.
     pub fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
-        process::output(self.cluster.on_node(&self.node, program).args(arguments))
+        process::output(self.command(program).args(arguments))
     }
 
     /// How often the driver answered the CSI method so far (`NodePublishVolume`, …).

@@ -47,11 +47,11 @@ pub fn wanted() -> Option<String> {
 }
 
 /// Runs what is wanted and prints `N passed, N failed, N skipped` at the end.
-pub fn run<C>(scenarios: &[Scenario<C>], context: &C) -> ExitCode {
+pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> ExitCode {
     let wanted = wanted();
     let mut failures = Vec::new();
     let (mut passed, mut skipped) = (0, 0);
-    for scenario in scenarios {
+    for scenario in groups.iter().copied().flatten() {
         if wanted
             .as_ref()
             .is_some_and(|part| !scenario.name.contains(part.as_str()))

@@ -1,5 +1,7 @@
 //! Scenarios on a real control plane with real kubelet code. `cargo test -p e2e -- NAME` runs one.
 
+mod ephemeral;
+mod plugin_manager;
 mod registration;
 
 use std::process::ExitCode;
@@ -25,7 +27,12 @@ fn scenarios() -> Result<ExitCode> {
         "  cluster up after {:.1} s",
         start.elapsed().as_secs_f64()
     ));
-    let code = suite::run(registration::SCENARIOS, &cluster);
+    let groups = [
+        registration::SCENARIOS,
+        ephemeral::SCENARIOS,
+        plugin_manager::SCENARIOS,
+    ];
+    let code = suite::run(&groups, &cluster);
     cluster.down().context("teardown")?;
     suite::say("  cluster down, nothing left");
     Ok(code)
