@@ -13,5 +13,6 @@ pub mod node;
 pub mod object;
 pub mod process;
 pub mod program;
+pub mod story;
 pub mod suite;
 pub mod wait;

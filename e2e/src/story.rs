@@ -1,0 +1,45 @@
+//! A demonstration as a list of steps, each printed with the time it took.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::suite::say;
+
+/// The steps told so far.
+#[derive(Debug)]
+pub struct Story {
+    began: Instant,
+    steps: Vec<(String, Duration)>,
+}
+
+impl Default for Story {
+    fn default() -> Self {
+        Self {
+            began: Instant::now(),
+            steps: Vec::new(),
+        }
+    }
+}
+
+impl Story {
+    /// Does one step and prints its line; a failure names the step.
+    pub fn step<T>(&mut self, what: &str, act: impl FnOnce() -> Result<T>) -> Result<T> {
+        let start = Instant::now();
+        let done = act().with_context(|| format!("step failed: {what}"))?;
+        let took = start.elapsed();
+        self.steps.push((what.to_owned(), took));
+        say(&format!("  {:6.2} s  {what}", took.as_secs_f64()));
+        Ok(done)
+    }
+
+    /// Prints a fact that belongs to the step before.
+    pub fn note(&self, fact: &str) {
+        say(&format!("            {fact}"));
+    }
+
+    /// Number of steps and time since the beginning.
+    pub fn total(&self) -> (usize, Duration) {
+        (self.steps.len(), self.began.elapsed())
+    }
+}
