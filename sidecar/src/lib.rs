@@ -1,1 +1,26 @@
 //! What all CSI sidecars share.
+//!
+//! # Layout
+//!
+//! Pure modules, which know neither clock nor runtime:
+//! [`duration`], [`quantity`], [`flags`], [`gates`], [`names`], [`retry`], [`rpc_code`],
+//! [`slow_set`], [`error`].
+//!
+//! Shell modules, which act:
+//! [`log`], [`csi`] (the driver's socket), [`http`] and [`metrics`] (what the sidecar shows),
+//! [`shutdown`] and [`rt`] (how it starts and ends).
+//!
+//! Nothing here knows a particular sidecar.
+#![warn(missing_docs)]
+
+pub mod duration;
+pub mod error;
+pub mod flags;
+pub mod gates;
+pub mod log;
+pub mod names;
+pub mod quantity;
+pub mod retry;
+pub mod rpc_code;
+pub mod rt;
+pub mod slow_set;

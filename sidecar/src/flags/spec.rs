@@ -1,0 +1,128 @@
+//! The table of a program's flags.
+//!
+//! A table and not a struct with attributes: help, documentation and the parity test walk over it.
+
+/// Which Go package's rules a command line follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// The standard library's `flag`: every sidecar but the provisioner.
+    Go,
+    /// `github.com/spf13/pflag`: the provisioner.
+    Pflag,
+}
+
+/// The type of a flag's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `true` or `false` in Go's spellings, without value `true`; [`super::Values::bool`].
+    Bool,
+    /// A boolean that also takes an empty value as `true`; [`super::Values::bool`].
+    BoolFunc,
+    /// Any text; [`super::Values::string`].
+    String,
+    /// 64-bit integer in Go's literal syntax; [`super::Values::int`].
+    Int,
+    /// The same without sign; [`super::Values::uint`].
+    Uint,
+    /// Floating point number; [`super::Values::float`].
+    Float,
+    /// Go duration; [`super::Values::duration`].
+    Duration,
+    /// Kubernetes quantity, as a number of bytes rounded up; [`super::Values::int`].
+    Quantity,
+    /// Log verbosity, `0` to `2^31-1` in decimal; [`super::Values::uint`].
+    Verbosity,
+    /// `pattern=N,…`; [`super::Values::levels`].
+    Vmodule,
+    /// `key:value,…`, accumulating; [`super::Values::pairs`].
+    Pairs,
+    /// `Name=bool,…`, accumulating; [`super::Values::gates`].
+    Gates,
+}
+
+impl Kind {
+    /// Values of repeated flags add up instead of replacing one another.
+    pub const fn accumulates(self) -> bool {
+        matches!(self, Self::Pairs | Self::Gates)
+    }
+
+    /// The flag may stand alone; a value needs `=`.
+    pub const fn is_boolean(self) -> bool {
+        matches!(self, Self::Bool | Self::BoolFunc)
+    }
+}
+
+/// What a reader of the table should know beyond the help text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// Nothing special.
+    None,
+    /// Works, and the text says what to use instead.
+    Deprecated(&'static str),
+    /// Accepted with any value, without effect, with a warning.
+    Ignored,
+}
+
+/// One flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flag {
+    /// Name without dashes.
+    pub name: &'static str,
+    /// Type of the value.
+    pub kind: Kind,
+    /// Default in the notation of `kind`; empty means the zero value.
+    pub default: &'static str,
+    /// Help text; a word in backquotes names the value.
+    pub help: &'static str,
+    /// Anything special.
+    pub note: Note,
+}
+
+impl Flag {
+    /// A flag without anything special.
+    pub const fn new(
+        name: &'static str,
+        kind: Kind,
+        default: &'static str,
+        help: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            kind,
+            default,
+            help,
+            note: Note::None,
+        }
+    }
+
+    /// The same flag with a note.
+    pub const fn noted(self, note: Note) -> Self {
+        Self { note, ..self }
+    }
+
+    /// The flag is accepted and does nothing.
+    pub const fn is_ignored(&self) -> bool {
+        matches!(self.note, Note::Ignored)
+    }
+}
+
+/// A program's command line.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec {
+    /// The rules it follows.
+    pub dialect: Dialect,
+    /// Its flags: the program's own table and the shared ones. Names are unique over all tables.
+    pub tables: &'static [&'static [Flag]],
+}
+
+impl Spec {
+    /// All flags in table order.
+    pub fn flags(&self) -> impl Iterator<Item = &'static Flag> + use<> {
+        self.tables.iter().copied().flatten()
+    }
+
+    /// The flag called `name`.
+    pub fn find(&self, name: &str) -> Option<&'static Flag> {
+        self.flags().find(|flag| flag.name == name)
+    }
+}

@@ -1,0 +1,206 @@
+//! Flags that the sidecars share.
+//!
+//! Each program lists the tables it has in its [`super::Spec`]; a flag that only some have stands in
+//! a table of its own.
+
+use super::Note::Deprecated;
+use super::{Flag, Kind};
+
+/// Log output. `crate::log::Config::from_flags` reads and validates it.
+pub static LOGGING: &[Flag] = &[
+    Flag::new(
+        "v",
+        Kind::Verbosity,
+        "0",
+        "Number for the log level verbosity.",
+    ),
+    Flag::new(
+        "vmodule",
+        Kind::Vmodule,
+        "",
+        "Comma-separated list of pattern=N settings for file-filtered logging (text format only).",
+    ),
+    Flag::new(
+        "logging-format",
+        Kind::String,
+        "text",
+        "Format of the log: \"text\" or \"json\". Both go to stderr.",
+    ),
+    Flag::new(
+        "log-flush-frequency",
+        Kind::Duration,
+        "5s",
+        "Must be positive. Log output is not buffered, so nothing is ever waiting to be flushed.",
+    ),
+    Flag::new(
+        "log-text-split-stream",
+        Kind::Bool,
+        "false",
+        "Not available: alpha upstream, and its feature gate cannot be enabled.",
+    ),
+    Flag::new(
+        "log-text-info-buffer-size",
+        Kind::Quantity,
+        "0",
+        "Not available: alpha upstream, and its feature gate cannot be enabled.",
+    ),
+    Flag::new(
+        "log-json-split-stream",
+        Kind::Bool,
+        "false",
+        "Not available: alpha upstream, and its feature gate cannot be enabled.",
+    ),
+    Flag::new(
+        "log-json-info-buffer-size",
+        Kind::Quantity,
+        "0",
+        "Not available: alpha upstream, and its feature gate cannot be enabled.",
+    ),
+];
+
+/// `--automaxprocs`: accepted without effect, since the programs run on a single thread.
+pub static AUTOMAXPROCS: &[Flag] = &[Flag::new(
+    "automaxprocs",
+    Kind::BoolFunc,
+    "",
+    "Accepted for compatibility. The program runs on one thread, whatever the CPU quota.",
+)];
+
+/// `--version`.
+pub static VERSION: &[Flag] = &[Flag::new(
+    "version",
+    Kind::Bool,
+    "false",
+    "Print the version and exit.",
+)];
+
+/// `--csi-address`.
+pub static CSI_ADDRESS: &[Flag] = &[Flag::new(
+    "csi-address",
+    Kind::String,
+    "/run/csi/socket",
+    "Address of the CSI driver's socket: an absolute path, or unix:// and a path.",
+)];
+
+/// `--http-endpoint`.
+pub static HTTP_ENDPOINT: &[Flag] = &[Flag::new(
+    "http-endpoint",
+    Kind::String,
+    "",
+    "The TCP network address where the HTTP server for diagnostics, including metrics and health \
+     checks, listens (example: :8080). Empty means no server.",
+)];
+
+/// `--metrics-address` and `--metrics-path`.
+pub static METRICS: &[Flag] = &[
+    Flag::new(
+        "metrics-address",
+        Kind::String,
+        "",
+        "(deprecated) The TCP network address where the metrics endpoint listens. \
+         Use --http-endpoint; only one of the two can be set.",
+    )
+    .noted(Deprecated("use --http-endpoint instead")),
+    Flag::new(
+        "metrics-path",
+        Kind::String,
+        "/metrics",
+        "The HTTP path where metrics are served.",
+    ),
+];
+
+/// Access to the API server. [`super::Values::is_set`] tells a given rate limit from none.
+pub static KUBE_API: &[Flag] = &[
+    Flag::new(
+        "kubeconfig",
+        Kind::String,
+        "",
+        "Absolute path to a kubeconfig file. Empty means the cluster that the pod runs in.",
+    ),
+    Flag::new(
+        "kube-api-qps",
+        Kind::Float,
+        "5",
+        "QPS limit towards the API server, a hard cap if given here or with --kube-api-burst. \
+         Negative means no limit.",
+    ),
+    Flag::new(
+        "kube-api-burst",
+        Kind::Int,
+        "10",
+        "Burst on top of --kube-api-qps towards the API server.",
+    ),
+];
+
+/// `--master`, which overrides the server in a kubeconfig.
+pub static MASTER: &[Flag] = &[Flag::new(
+    "master",
+    Kind::String,
+    "",
+    "URL of the API server. Overrides the one in the kubeconfig.",
+)];
+
+/// Leader election.
+pub static LEADER_ELECTION: &[Flag] = &[
+    Flag::new(
+        "leader-election",
+        Kind::Bool,
+        "false",
+        "Enable leader election.",
+    ),
+    Flag::new(
+        "leader-election-namespace",
+        Kind::String,
+        "",
+        "Namespace of the Lease. Defaults to the pod's namespace.",
+    ),
+    Flag::new(
+        "leader-election-lease-duration",
+        Kind::Duration,
+        "15s",
+        "How long non-leaders wait before they try to take the Lease.",
+    ),
+    Flag::new(
+        "leader-election-renew-deadline",
+        Kind::Duration,
+        "10s",
+        "How long the leader tries to renew the Lease before it gives up.",
+    ),
+    Flag::new(
+        "leader-election-retry-period",
+        Kind::Duration,
+        "5s",
+        "How long to wait between attempts.",
+    ),
+    Flag::new(
+        "leader-election-labels",
+        Kind::Pairs,
+        "",
+        "Labels of the Lease: comma-separated key:value pairs.",
+    ),
+];
+
+/// `--feature-gates`. The gates themselves are in the program's table, see [`crate::gates`].
+pub static FEATURE_GATES: &[Flag] = &[Flag::new(
+    "feature-gates",
+    Kind::Gates,
+    "",
+    "Comma-separated Name=bool pairs that switch features.",
+)];
+
+/// Flags of klog that were removed in klog's own clean-up, and what to do about it.
+pub(super) static REMOVED: &[(&str, &str)] = &[
+    ("logtostderr", STDERR),
+    ("alsologtostderr", STDERR),
+    ("stderrthreshold", STDERR),
+    ("log_dir", STDERR),
+    ("log_file", STDERR),
+    ("log_file_max_size", STDERR),
+    ("one_output", STDERR),
+    ("skip_headers", STDERR),
+    ("skip_log_headers", STDERR),
+    ("add_dir_header", STDERR),
+    ("log_backtrace_at", STDERR),
+];
+
+const STDERR: &str = "this klog flag was removed: remove it, the log always goes to stderr";

@@ -1,0 +1,273 @@
+//! Feature gates: which exist, what is switched on, and what setting one means.
+//!
+//! Pure, and apart from the flags because the values are checked after the command line has been
+//! parsed and logging is up, with an exit code of their own.
+
+use std::collections::BTreeMap;
+
+/// How far a feature has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Off unless asked for; follows `AllAlpha`.
+    Alpha,
+    /// Follows `AllBeta`.
+    Beta,
+    /// Generally available: setting it earns a warning.
+    Ga,
+    /// On its way out: setting it earns a warning.
+    Deprecated,
+}
+
+/// A feature that can be switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// Name, as in Kubernetes' feature lists.
+    pub name: &'static str,
+    /// On or off when nothing is said.
+    pub default: bool,
+    /// How far the feature has come.
+    pub stage: Stage,
+    /// The default cannot be changed.
+    pub locked: bool,
+}
+
+/// Why gates cannot be set as asked; the wording is that of Kubernetes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GateError {
+    /// No gate of this name exists.
+    #[error("unrecognized feature gate: {0}")]
+    Unknown(String),
+    /// The gate exists and its value is fixed.
+    #[error("cannot set feature gate {name} to {value}, feature is locked to {}", !value)]
+    Locked {
+        /// The gate.
+        name: String,
+        /// The value that was asked for.
+        value: bool,
+    },
+}
+
+const ALL_ALPHA: &str = "AllAlpha";
+const ALL_BETA: &str = "AllBeta";
+
+/// The gates of one program and their values.
+#[derive(Clone, Debug)]
+pub struct Gates {
+    known: &'static [Gate],
+    values: BTreeMap<&'static str, bool>,
+    explicit: Vec<&'static str>,
+}
+
+impl Gates {
+    /// Everything at its default.
+    pub fn new(known: &'static [Gate]) -> Self {
+        Self {
+            known,
+            values: known.iter().map(|gate| (gate.name, gate.default)).collect(),
+            explicit: Vec::new(),
+        }
+    }
+
+    /// Sets gates in the order given, later entries winning, and returns the warnings to log.
+    ///
+    /// # Errors
+    /// The first gate that is unknown or locked; nothing is set then.
+    pub fn set(&mut self, wanted: &[(String, bool)]) -> Result<Vec<String>, GateError> {
+        let mut last: BTreeMap<&str, bool> = BTreeMap::new();
+        last.extend(wanted.iter().map(|(name, value)| (name.as_str(), *value)));
+        for (name, value) in &last {
+            self.check(name, *value)?;
+        }
+        let mut warnings = Vec::new();
+        for gate in self.known {
+            let Some(value) = last.get(gate.name).copied() else {
+                self.follow_group(gate, &last);
+                continue;
+            };
+            self.values.insert(gate.name, value);
+            self.explicit.push(gate.name);
+            let kind = match gate.stage {
+                Stage::Ga => "GA",
+                Stage::Deprecated => "deprecated",
+                Stage::Alpha | Stage::Beta => continue,
+            };
+            warnings.push(format!(
+                "Setting {kind} feature gate {}={value}. It will be removed in a future release.",
+                gate.name
+            ));
+        }
+        Ok(warnings)
+    }
+
+    fn check(&self, name: &str, value: bool) -> Result<(), GateError> {
+        if name == ALL_ALPHA || name == ALL_BETA {
+            return Ok(());
+        }
+        let gate = self.known.iter().find(|gate| gate.name == name);
+        let gate = gate.ok_or_else(|| GateError::Unknown(name.to_owned()))?;
+        if gate.locked && gate.default != value {
+            return Err(GateError::Locked {
+                name: name.to_owned(),
+                value,
+            });
+        }
+        Ok(())
+    }
+
+    fn follow_group(&mut self, gate: &Gate, wanted: &BTreeMap<&str, bool>) {
+        let group = match gate.stage {
+            Stage::Alpha => ALL_ALPHA,
+            Stage::Beta => ALL_BETA,
+            Stage::Ga | Stage::Deprecated => return,
+        };
+        if let Some(value) = wanted.get(group)
+            && !gate.locked
+            && !self.explicit.contains(&gate.name)
+        {
+            self.values.insert(gate.name, *value);
+        }
+    }
+
+    /// Whether the feature is on; a gate that is not in the table is off.
+    pub fn enabled(&self, name: &str) -> bool {
+        debug_assert!(
+            self.values.contains_key(name),
+            "{name} is not in the table of gates"
+        );
+        self.values.get(name).copied().unwrap_or(false)
+    }
+
+    /// Whether the command line named this gate itself.
+    pub fn is_explicit(&self, name: &str) -> bool {
+        self.explicit.contains(&name)
+    }
+
+    /// One line per gate for the help text, sorted by name, the groups first.
+    pub fn describe(known: &[Gate]) -> Vec<String> {
+        let mut lines = vec![
+            format!("{ALL_ALPHA}=true|false (ALPHA - default=false)"),
+            format!("{ALL_BETA}=true|false (BETA - default=false)"),
+        ];
+        let mut gates: Vec<_> = known.iter().collect();
+        gates.sort_by_key(|gate| gate.name);
+        for gate in gates {
+            let stage = match gate.stage {
+                Stage::Alpha => "ALPHA - ",
+                Stage::Beta => "BETA - ",
+                Stage::Deprecated => "DEPRECATED - ",
+                Stage::Ga => "",
+            };
+            lines.push(format!(
+                "{}=true|false ({stage}default={})",
+                gate.name, gate.default
+            ));
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: &[Gate] = &[
+        Gate {
+            name: "ReleaseLeaderElectionOnExit",
+            default: false,
+            stage: Stage::Alpha,
+            locked: false,
+        },
+        Gate {
+            name: "MutableCSINodeAllocatableCount",
+            default: true,
+            stage: Stage::Ga,
+            locked: false,
+        },
+        Gate {
+            name: "Fixed",
+            default: true,
+            stage: Stage::Beta,
+            locked: true,
+        },
+    ];
+
+    fn set(pairs: &[(&str, bool)]) -> Result<(Gates, Vec<String>), GateError> {
+        let mut gates = Gates::new(KNOWN);
+        let pairs: Vec<_> = pairs.iter().map(|(n, v)| ((*n).to_owned(), *v)).collect();
+        let warnings = gates.set(&pairs)?;
+        Ok((gates, warnings))
+    }
+
+    #[test]
+    fn defaults() {
+        let (gates, warnings) = set(&[]).unwrap();
+        assert!(!gates.enabled("ReleaseLeaderElectionOnExit"));
+        assert!(gates.enabled("MutableCSINodeAllocatableCount"));
+        assert!(warnings.is_empty());
+    }
+
+    #[test]
+    fn a_ga_gate_is_honoured_with_a_warning() {
+        let (gates, warnings) = set(&[("MutableCSINodeAllocatableCount", false)]).unwrap();
+        assert!(!gates.enabled("MutableCSINodeAllocatableCount"));
+        assert!(gates.is_explicit("MutableCSINodeAllocatableCount"));
+        assert_eq!(
+            warnings,
+            [
+                "Setting GA feature gate MutableCSINodeAllocatableCount=false. \
+              It will be removed in a future release."
+            ]
+        );
+    }
+
+    #[test]
+    fn unknown_and_locked() {
+        let error = set(&[("A", true)]).unwrap_err();
+        assert_eq!(error.to_string(), "unrecognized feature gate: A");
+        let error = set(&[("Fixed", false)]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot set feature gate Fixed to false, feature is locked to true"
+        );
+        assert!(set(&[("Fixed", true)]).is_ok());
+    }
+
+    #[test]
+    fn all_alpha_switches_what_is_not_named_itself() {
+        let (gates, _) = set(&[("AllAlpha", true)]).unwrap();
+        assert!(gates.enabled("ReleaseLeaderElectionOnExit"));
+        assert!(!gates.is_explicit("ReleaseLeaderElectionOnExit"));
+        let named = [("ReleaseLeaderElectionOnExit", false), ("AllAlpha", true)];
+        assert!(
+            !set(&named)
+                .unwrap()
+                .0
+                .enabled("ReleaseLeaderElectionOnExit")
+        );
+        let (gates, _) = set(&[("AllBeta", false)]).unwrap();
+        assert!(
+            gates.enabled("Fixed"),
+            "a locked gate does not follow its group"
+        );
+    }
+
+    #[test]
+    fn later_entries_win() {
+        let name = "ReleaseLeaderElectionOnExit";
+        assert!(!set(&[(name, true), (name, false)]).unwrap().0.enabled(name));
+    }
+
+    #[test]
+    fn description_for_the_help_text() {
+        assert_eq!(
+            Gates::describe(KNOWN),
+            [
+                "AllAlpha=true|false (ALPHA - default=false)",
+                "AllBeta=true|false (BETA - default=false)",
+                "Fixed=true|false (BETA - default=true)",
+                "MutableCSINodeAllocatableCount=true|false (default=true)",
+                "ReleaseLeaderElectionOnExit=true|false (ALPHA - default=false)",
+            ]
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! The keys and values of an event and of the spans around it.
+
+use std::error::Error;
+use std::fmt;
+
+use tracing::field::{Field, Visit};
+
+use crate::error::Chain;
+
+/// A value, ready for either notation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    /// Shown in quotes.
+    Text(String),
+    /// A number or boolean, shown as it is.
+    Plain(String),
+}
+
+/// Keys and values in order of appearance; recording a key again replaces its value.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fields {
+    entries: Vec<(&'static str, Value)>,
+}
+
+/// What an event carries besides its keys and values.
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    pub(super) message: String,
+    pub(super) error: Option<String>,
+    pub(super) verbosity: u64,
+    pub(super) fields: Fields,
+}
+
+impl Fields {
+    pub(super) fn set(&mut self, key: &'static str, value: Value) {
+        match self.entries.iter_mut().find(|(present, _)| *present == key) {
+            Some((_, slot)) => *slot = value,
+            None => self.entries.push((key, value)),
+        }
+    }
+
+    pub(super) fn extend(&mut self, other: &Self) {
+        for (key, value) in &other.entries {
+            self.set(key, value.clone());
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &(&'static str, Value)> {
+        self.entries.iter()
+    }
+}
+
+impl Entry {
+    fn text(&mut self, field: &Field, text: String) {
+        match field.name() {
+            "message" => self.message = text,
+            "error" | "err" => self.error = Some(text),
+            name => self.fields.set(name, Value::Text(text)),
+        }
+    }
+}
+
+impl Visit for Entry {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.text(field, format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.text(field, value.to_owned());
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        self.text(field, Chain(value).to_string());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        match field.name() {
+            "v" => self.verbosity = value,
+            name => self.fields.set(name, Value::Plain(value.to_string())),
+        }
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.fields
+            .set(field.name(), Value::Plain(value.to_string()));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.fields
+            .set(field.name(), Value::Plain(value.to_string()));
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        let text = value.to_string();
+        // JSON has no number for infinities and NaN.
+        let value = if value.is_finite() {
+            Value::Plain(text)
+        } else {
+            Value::Text(text)
+        };
+        self.fields.set(field.name(), value);
+    }
+}

@@ -1,0 +1,57 @@
+//! klog's JSON notation: one object per line.
+
+use std::fmt::Write as _;
+
+use super::fields::{Entry, Value};
+use super::text::Origin;
+
+/// The line of an event, with its end. `v` is for messages, `err` for errors.
+pub(super) fn line(origin: Origin<'_>, entry: &Entry) -> String {
+    let mut text = String::from("{\"ts\":");
+    // Milliseconds since the epoch, with the microseconds as decimals.
+    let _ = write!(
+        text,
+        "{}.{:03},\"caller\":",
+        origin.time.as_millis(),
+        origin.time.subsec_micros() % 1000
+    );
+    string(&format!("{}:{}", origin.file, origin.line), &mut text);
+    text.push_str(",\"msg\":");
+    string(&entry.message, &mut text);
+    if origin.severity != 'E' {
+        let _ = write!(text, ",\"v\":{}", entry.verbosity);
+    }
+    if let Some(error) = &entry.error {
+        text.push_str(",\"err\":");
+        string(error, &mut text);
+    }
+    for (key, value) in entry.fields.iter() {
+        text.push(',');
+        string(key, &mut text);
+        text.push(':');
+        match value {
+            Value::Text(value) => string(value, &mut text),
+            Value::Plain(value) => text.push_str(value),
+        }
+    }
+    text.push_str("}\n");
+    text
+}
+
+fn string(value: &str, text: &mut String) {
+    text.push('"');
+    for c in value.chars() {
+        match c {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => {
+                let _ = write!(text, "\\u{:04x}", u32::from(c));
+            }
+            c => text.push(c),
+        }
+    }
+    text.push('"');
+}

@@ -1,0 +1,153 @@
+//! From `tracing` to lines on stderr.
+
+use std::io::Write;
+use std::time::{Duration, SystemTime};
+
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::{LookupSpan, Registry};
+
+use super::fields::{Entry, Fields};
+use super::text::Origin;
+use super::{Format, json, text};
+
+/// Writes each event as one line.
+pub(super) struct Lines<W> {
+    pub(super) format: Format,
+    pub(super) own: &'static [&'static str],
+    pub(super) write: W,
+}
+
+pub(super) fn install(format: Format, own: &'static [&'static str]) {
+    let lines = Lines {
+        format,
+        own,
+        // One call per line, so that lines of several threads do not mix. A closed stderr must not
+        // end the program.
+        write: |line: &str| {
+            let _ = std::io::stderr().write_all(line.as_bytes());
+        },
+    };
+    // Fails only if a test has installed a subscriber of its own.
+    let _ = tracing::subscriber::set_global_default(Registry::default().with(lines));
+}
+
+impl<W> Lines<W> {
+    fn is_own(&self, target: &str) -> bool {
+        let crate_name = target.split("::").next().unwrap_or(target);
+        crate_name == "sidecar" || self.own.contains(&crate_name)
+    }
+
+    fn allows(&self, metadata: &Metadata<'_>) -> bool {
+        let level = *metadata.level();
+        if self.is_own(metadata.target()) {
+            return match verbosity(level) {
+                Some(needed) => super::enabled(needed, metadata.file().unwrap_or_default()),
+                None => true,
+            };
+        }
+        // The Kubernetes client warns with the whole body of an answer it cannot decode, which
+        // would print a Secret.
+        let most = if metadata.target().starts_with("kube_client") {
+            Level::ERROR
+        } else {
+            Level::WARN
+        };
+        level <= most
+    }
+}
+
+/// The verbosity from which events of a level appear; none if they always do.
+fn verbosity(level: Level) -> Option<u32> {
+    match level {
+        Level::TRACE => Some(5),
+        Level::DEBUG => Some(4),
+        _ => None,
+    }
+}
+
+impl<S, W> Layer<S> for Lines<W>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: Fn(&str) + 'static,
+{
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        self.allows(metadata)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::TRACE)
+    }
+
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut entry = Entry::default();
+        attributes.record(&mut entry);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(entry.fields);
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let mut entry = Entry::default();
+        values.record(&mut entry);
+        if let Some(span) = context.span(id)
+            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+        {
+            fields.extend(&entry.fields);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut recorded = Entry::default();
+        event.record(&mut recorded);
+        let mut fields = Fields::default();
+        if let Some(scope) = context.event_scope(event) {
+            for span in scope.from_root() {
+                if let Some(outer) = span.extensions().get::<Fields>() {
+                    fields.extend(outer);
+                }
+            }
+        }
+        fields.extend(&recorded.fields);
+        let level = *event.metadata().level();
+        let implied = verbosity(level).map_or(recorded.verbosity, u64::from);
+        let entry = Entry {
+            fields,
+            verbosity: implied,
+            ..recorded
+        };
+        let path = event.metadata().file().unwrap_or("unknown");
+        let origin = Origin {
+            severity: severity(level),
+            time: now(),
+            process: std::process::id(),
+            file: path.rsplit('/').next().unwrap_or(path),
+            line: event.metadata().line().unwrap_or_default(),
+        };
+        let line = match self.format {
+            Format::Text => text::line(origin, &entry),
+            Format::Json => json::line(origin, &entry),
+        };
+        (self.write)(&line);
+    }
+}
+
+fn severity(level: Level) -> char {
+    match level {
+        Level::ERROR => 'E',
+        Level::WARN => 'W',
+        _ => 'I',
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the log is the one that says when things happened"
+)]
+fn now() -> Duration {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+}

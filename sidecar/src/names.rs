@@ -1,0 +1,143 @@
+//! Names derived from the driver's name, the host's name and the environment.
+//!
+//! They are an interface: a finalizer or lease named differently from upstream's would leave
+//! volumes stuck, or let two leaders run, while a cluster is being moved from one to the other.
+
+use std::io;
+
+/// Replaces everything outside `[A-Za-z0-9-]` by `-`, and appends `X` if the result ends in `-`.
+///
+/// Case is kept. An empty text stays empty.
+pub fn sanitize(name: &str) -> String {
+    let keep = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let mut sanitized: String = name.chars().map(keep).collect();
+    if sanitized.ends_with('-') {
+        sanitized.push('X');
+    }
+    sanitized
+}
+
+/// The finalizer that the attacher puts on volumes and attachments of `driver`.
+pub fn finalizer(driver: &str) -> String {
+    format!("external-attacher/{}", sanitize(driver))
+}
+
+/// What a sidecar calls its lease, before [`sanitize`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseOwner {
+    /// `external-attacher-leader-<driver>`
+    Attacher,
+    /// `<driver>`, without prefix
+    Provisioner,
+    /// `external-resizer-<driver>`
+    Resizer,
+    /// `external-snapshotter-leader-<driver>`
+    Snapshotter,
+}
+
+/// The lease name before sanitizing; the source component of leader election events shows it.
+pub fn lease_unsanitized(owner: LeaseOwner, driver: &str) -> String {
+    match owner {
+        LeaseOwner::Attacher => format!("external-attacher-leader-{driver}"),
+        LeaseOwner::Provisioner => driver.replace('/', "-"),
+        LeaseOwner::Resizer => format!("external-resizer-{driver}"),
+        LeaseOwner::Snapshotter => format!("external-snapshotter-leader-{driver}"),
+    }
+}
+
+/// The name of the Lease object.
+pub fn lease(owner: LeaseOwner, driver: &str) -> String {
+    sanitize(&lease_unsanitized(owner, driver))
+}
+
+/// The operating system's host name; `$HOSTNAME` has no say in it.
+pub fn hostname() -> io::Result<String> {
+    let name = rustix::system::uname();
+    let name = name.nodename().to_string_lossy().trim().to_owned();
+    if name.is_empty() {
+        return Err(io::Error::other(
+            "the operating system reports an empty host name",
+        ));
+    }
+    Ok(name)
+}
+
+/// The holder identity written into the lease of a process on `hostname`.
+pub fn identity(hostname: &str) -> String {
+    sanitize(hostname)
+}
+
+/// Where a pod finds the namespace of its service account.
+pub const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// The lease's namespace: the flag, else `$POD_NAMESPACE`, else the content of
+/// [`NAMESPACE_FILE`], else `default`.
+pub fn namespace(flag: &str, pod_namespace: Option<&str>, file: Option<&str>) -> String {
+    let set = |text: &&str| !text.is_empty();
+    let choice = Some(flag).filter(set).or(pod_namespace.filter(set));
+    let choice = choice.or(file.map(str::trim).filter(set));
+    choice.unwrap_or("default").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sanitizing() {
+        for (name, expected) in [
+            ("test.csi.driver", "test-csi-driver"),
+            ("s!a@b*", "s-a-b-X"),
+            ("host.a", "host-a"),
+            ("Upper.Case", "Upper-Case"),
+            ("x_", "x-X"),
+            ("", ""),
+            ("\u{e9}", "-X"),
+        ] {
+            assert_eq!(sanitize(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn finalizer_of_the_attacher() {
+        assert_eq!(
+            finalizer("test.csi.driver"),
+            "external-attacher/test-csi-driver"
+        );
+    }
+
+    /// Rows 49, 50, 51 of the common specification.
+    #[test]
+    fn rows_49_50_51_lease_names() {
+        use LeaseOwner::{Attacher, Provisioner, Resizer, Snapshotter};
+        let driver = "test.csi.driver";
+        assert_eq!(
+            lease(Attacher, driver),
+            "external-attacher-leader-test-csi-driver"
+        );
+        assert_eq!(lease(Provisioner, "a.b/c"), "a-b-c");
+        assert_eq!(lease(Attacher, "x_"), "external-attacher-leader-x-X");
+        assert_eq!(lease(Resizer, driver), "external-resizer-test-csi-driver");
+        assert_eq!(
+            lease(Snapshotter, driver),
+            "external-snapshotter-leader-test-csi-driver"
+        );
+    }
+
+    /// Rows 52, 53.
+    #[test]
+    fn rows_52_53_namespace() {
+        assert_eq!(namespace("flag", Some("env"), Some("file")), "flag");
+        assert_eq!(namespace("", Some("env"), Some("file")), "env");
+        assert_eq!(namespace("", Some(""), Some(" file\n")), "file");
+        assert_eq!(namespace("", None, Some("\n")), "default");
+        assert_eq!(namespace("", None, None), "default");
+    }
+
+    /// Row 54: the host name is the operating system's.
+    #[test]
+    fn row_54_hostname_is_not_from_the_environment() {
+        let expected = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        assert_eq!(hostname().unwrap(), expected.trim());
+    }
+}

@@ -1,0 +1,130 @@
+//! gRPC status codes: Go's names, Go's error text, and what a code says about the operation.
+//!
+//! Metrics labels, API status messages and events carry Go's spelling, which differs from tonic's
+//! (`Canceled`, `OK`).
+
+use tonic::{Code, Status};
+
+/// Whether an operation may still be running in the driver after it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finality {
+    /// The driver has answered: the operation is over.
+    Final,
+    /// The answer is missing or says "in progress": the operation may still be running.
+    MayStillRun,
+}
+
+/// All codes, in numeric order.
+pub const ALL: [Code; 17] = [
+    Code::Ok,
+    Code::Cancelled,
+    Code::Unknown,
+    Code::InvalidArgument,
+    Code::DeadlineExceeded,
+    Code::NotFound,
+    Code::AlreadyExists,
+    Code::PermissionDenied,
+    Code::ResourceExhausted,
+    Code::FailedPrecondition,
+    Code::Aborted,
+    Code::OutOfRange,
+    Code::Unimplemented,
+    Code::Internal,
+    Code::Unavailable,
+    Code::DataLoss,
+    Code::Unauthenticated,
+];
+
+/// Tells finished operations from those that may still be running.
+///
+/// `ResourceExhausted` is final (a change of the provisioner's 3.1); the attacher and the resizer
+/// treat it differently and say so in their own tables.
+pub const fn finality(code: Code) -> Finality {
+    match code {
+        Code::Cancelled | Code::DeadlineExceeded | Code::Unavailable | Code::Aborted => {
+            Finality::MayStillRun
+        }
+        Code::Ok
+        | Code::Unknown
+        | Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::ResourceExhausted
+        | Code::FailedPrecondition
+        | Code::OutOfRange
+        | Code::Unimplemented
+        | Code::Internal
+        | Code::DataLoss
+        | Code::Unauthenticated => Finality::Final,
+    }
+}
+
+/// The code's name in Go.
+pub const fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "Canceled",
+        Code::Unknown => "Unknown",
+        Code::InvalidArgument => "InvalidArgument",
+        Code::DeadlineExceeded => "DeadlineExceeded",
+        Code::NotFound => "NotFound",
+        Code::AlreadyExists => "AlreadyExists",
+        Code::PermissionDenied => "PermissionDenied",
+        Code::ResourceExhausted => "ResourceExhausted",
+        Code::FailedPrecondition => "FailedPrecondition",
+        Code::Aborted => "Aborted",
+        Code::OutOfRange => "OutOfRange",
+        Code::Unimplemented => "Unimplemented",
+        Code::Internal => "Internal",
+        Code::Unavailable => "Unavailable",
+        Code::DataLoss => "DataLoss",
+        Code::Unauthenticated => "Unauthenticated",
+    }
+}
+
+/// The error text of a status in Go: `rpc error: code = Internal desc = boom`.
+pub fn text(status: &Status) -> String {
+    format!(
+        "rpc error: code = {} desc = {}",
+        name(status.code()),
+        status.message()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_its_number_name_and_finality() {
+        let names: Vec<_> = ALL.iter().map(|code| name(*code)).collect();
+        assert_eq!(
+            names.join(" "),
+            "OK Canceled Unknown InvalidArgument DeadlineExceeded NotFound AlreadyExists \
+             PermissionDenied ResourceExhausted FailedPrecondition Aborted OutOfRange \
+             Unimplemented Internal Unavailable DataLoss Unauthenticated"
+        );
+        for (number, code) in ALL.iter().enumerate() {
+            assert_eq!(*code as usize, number);
+        }
+        let running: Vec<_> = ALL
+            .into_iter()
+            .filter(|code| finality(*code) == Finality::MayStillRun)
+            .map(name)
+            .collect();
+        assert_eq!(
+            running,
+            ["Canceled", "DeadlineExceeded", "Aborted", "Unavailable"]
+        );
+    }
+
+    #[test]
+    fn error_text_is_gos() {
+        let status = Status::cancelled("context canceled");
+        assert_eq!(
+            text(&status),
+            "rpc error: code = Canceled desc = context canceled"
+        );
+    }
+}

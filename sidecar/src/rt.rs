@@ -1,0 +1,125 @@
+//! From `main` to an exit code.
+//!
+//! One thread: all work of a sidecar waits on sockets, and a single-threaded runtime costs neither
+//! threads nor allocator arenas. This is also the only place that prints to stdout and stderr
+//! outside the log.
+
+use std::fmt::Display;
+use std::future::Future;
+use std::io::Write;
+use std::process::ExitCode;
+
+use crate::error::Chain;
+
+/// How a program ends: what it prints and the code it returns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exit {
+    /// Exit code.
+    pub code: u8,
+    /// Printed to stdout as it is.
+    pub stdout: String,
+    /// Printed to stderr as it is.
+    pub stderr: String,
+    /// The final error: logged if the log is up, else printed to stderr as one line.
+    pub error: Option<String>,
+}
+
+impl Exit {
+    /// Ends without a word.
+    pub fn with_code(code: u8) -> Self {
+        Self {
+            code,
+            ..Self::default()
+        }
+    }
+
+    /// Ends with an error line.
+    pub fn failure(code: u8, error: impl Display) -> Self {
+        Self {
+            error: Some(error.to_string()),
+            ..Self::with_code(code)
+        }
+    }
+
+    /// Answers `--version`: program name as started, and version, on stdout.
+    pub fn version(program: &str, version: &str) -> Self {
+        Self {
+            stdout: format!("{program} {version}\n"),
+            ..Self::with_code(0)
+        }
+    }
+}
+
+/// Every error ends a program with code 1 and its causes on one line.
+impl<E: std::error::Error + 'static> From<E> for Exit {
+    fn from(error: E) -> Self {
+        Self::failure(1, Chain(&error))
+    }
+}
+
+/// Runs a program's asynchronous main function and turns its end into an exit code.
+///
+/// Tasks that are still running are dropped, blocking ones are not waited for.
+pub fn run(main: impl Future<Output = Result<(), Exit>>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let exit = match runtime {
+        Ok(runtime) => {
+            let end = runtime.block_on(main);
+            runtime.shutdown_background();
+            end.err().unwrap_or_default()
+        }
+        Err(error) => Exit::failure(1, format_args!("cannot start the runtime: {error}")),
+    };
+    finish(&exit)
+}
+
+/// Prints what an [`Exit`] asks for and returns its code.
+pub fn finish(exit: &Exit) -> ExitCode {
+    // A closed stdout or stderr is no reason to end differently.
+    let _ = std::io::stdout().write_all(exit.stdout.as_bytes());
+    let _ = std::io::stdout().flush();
+    let _ = std::io::stderr().write_all(exit.stderr.as_bytes());
+    match &exit.error {
+        Some(error) if crate::log::is_up() => tracing::error!("{error}"),
+        Some(error) => {
+            let _ = writeln!(std::io::stderr(), "{error}");
+        }
+        None => {}
+    }
+    ExitCode::from(exit.code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_ends_with_code_1_and_its_causes() {
+        fn fails() -> Result<(), Exit> {
+            Err(std::io::Error::other("boom"))?;
+            Ok(())
+        }
+        let exit = fails().unwrap_err();
+        assert_eq!(exit, Exit::failure(1, "boom"));
+    }
+
+    #[test]
+    fn version_goes_to_stdout() {
+        let exit = Exit::version("/x/csi-attacher", "v1");
+        assert_eq!(
+            (exit.code, exit.stdout.as_str()),
+            (0, "/x/csi-attacher v1\n")
+        );
+    }
+
+    #[test]
+    fn the_runtime_drives_timers_and_returns_the_code() {
+        let code = run(async {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            Err(Exit::with_code(7))
+        });
+        assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::from(7)));
+    }
+}
