@@ -1,0 +1,97 @@
+//! The CSI drivers that are registered on this node, and whether another one may join them.
+
+use std::collections::BTreeMap;
+
+use super::keys::clip;
+use super::version::{self, Unsupported, Version};
+
+/// A registered CSI driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Driver {
+    /// File system path of the driver's socket, dialled literally.
+    pub endpoint: String,
+    /// The highest version it offered.
+    pub version: Version,
+}
+
+/// Why a driver may not be registered. The texts reach the registrar in
+/// `NotifyRegistrationStatus.error`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// `PluginInfo.name` is empty.
+    #[error("driver name is empty")]
+    NoName,
+    /// No usable version.
+    #[error("driver {name}: {reason}")]
+    Version {
+        /// The driver.
+        name: String,
+        /// What is wrong with its versions.
+        reason: Unsupported,
+    },
+    /// The name is taken. An equal version is refused too: every registrar reports 1.0.0, so a
+    /// second socket of a driver waits until the first one is gone.
+    #[error(
+        "driver {name} is already registered with version {registered}, \
+         which is not lower than {offered}"
+    )]
+    Taken {
+        /// The driver.
+        name: String,
+        /// What is registered under the name.
+        registered: Version,
+        /// What was offered now.
+        offered: Version,
+    },
+}
+
+/// Drivers by name. Lost at a restart; the sockets that still exist fill it again.
+#[derive(Debug, Default)]
+pub struct Drivers {
+    drivers: BTreeMap<String, Driver>,
+}
+
+impl Drivers {
+    /// The version under which `name` may be registered.
+    ///
+    /// # Errors
+    /// [`Rejected`] if it may not.
+    pub fn check(&self, name: &str, offered: &[String]) -> Result<Version, Rejected> {
+        if name.is_empty() {
+            return Err(Rejected::NoName);
+        }
+        let version = version::highest_supported(offered).map_err(|reason| Rejected::Version {
+            name: clip(name).to_owned(),
+            reason,
+        })?;
+        match self.drivers.get(name) {
+            Some(known) if known.version >= version => Err(Rejected::Taken {
+                name: clip(name).to_owned(),
+                registered: known.version.clone(),
+                offered: version,
+            }),
+            Some(_) | None => Ok(version),
+        }
+    }
+
+    /// Makes the driver known, in place of an older version of it.
+    pub fn set(&mut self, name: String, driver: Driver) {
+        self.drivers.insert(name, driver);
+    }
+
+    /// Forgets the driver.
+    pub fn remove(&mut self, name: &str) -> Option<Driver> {
+        self.drivers.remove(name)
+    }
+
+    /// The driver called `name`.
+    #[must_use]
+    pub fn driver(&self, name: &str) -> Option<&Driver> {
+        self.drivers.get(name)
+    }
+
+    /// The names of all drivers, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.drivers.keys().map(String::as_str)
+    }
+}
