@@ -1,0 +1,183 @@
+//! Which resources the model knows and how each deviates from the general rules.
+//!
+//! Separate because this table is the only place where the model speaks of particular kinds besides
+//! validation. Facts come from the registry strategies of Kubernetes 1.36 as seen from outside.
+
+use std::sync::Arc;
+
+/// One resource type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// API version, such as `v1`.
+    pub version: String,
+    /// Plural name in URLs.
+    pub resource: String,
+    /// Name in objects.
+    pub kind: String,
+    /// Whether objects live in a namespace.
+    pub namespaced: bool,
+    /// How `/status` behaves.
+    pub status: Status,
+    /// Whether a PUT without `resourceVersion` is accepted.
+    pub unconditional_update: bool,
+    /// Whether the type comes from a CustomResourceDefinition: no strategic merge patch.
+    pub custom: bool,
+}
+
+/// How a type treats its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// No `/status`; the field, if any, is written like any other.
+    Absent,
+    /// `/status` writes status and metadata, the main resource everything but status.
+    WithMetadata,
+    /// As [`Status::WithMetadata`], but metadata changes through `/status` are ignored.
+    Alone,
+}
+
+impl Kind {
+    /// A cluster-scoped type without status that accepts unconditional updates.
+    #[must_use]
+    pub fn new(group: &str, version: &str, resource: &str, kind: &str) -> Self {
+        Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            resource: resource.to_owned(),
+            kind: kind.to_owned(),
+            namespaced: false,
+            status: Status::Absent,
+            unconditional_update: true,
+            custom: false,
+        }
+    }
+
+    /// The same type, living in namespaces.
+    #[must_use]
+    pub fn namespaced(mut self) -> Self {
+        self.namespaced = true;
+        self
+    }
+
+    /// The same type with a status subresource.
+    #[must_use]
+    pub fn status(mut self, status: Status) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// The same type, refusing a PUT without `resourceVersion`.
+    #[must_use]
+    pub fn conditional(mut self) -> Self {
+        self.unconditional_update = false;
+        self
+    }
+
+    /// The same type, from a CustomResourceDefinition.
+    #[must_use]
+    pub fn custom(mut self) -> Self {
+        self.custom = true;
+        self.unconditional_update = false;
+        self
+    }
+
+    /// `group/version`, or just the version for the core group.
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// `resource.group`, as the server's messages say it.
+    #[must_use]
+    pub fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}.{}", self.resource, self.group)
+        }
+    }
+}
+
+/// The types that sidecars meet.
+pub(super) fn known() -> Vec<Arc<Kind>> {
+    let mut kinds = core();
+    kinds.extend(storage());
+    kinds.extend(other());
+    kinds.extend(custom());
+    kinds.into_iter().map(Arc::new).collect()
+}
+
+fn core() -> Vec<Kind> {
+    let kind = |resource, kind| Kind::new("", "v1", resource, kind);
+    vec![
+        kind("namespaces", "Namespace").status(Status::WithMetadata),
+        kind("nodes", "Node").status(Status::WithMetadata),
+        kind("persistentvolumes", "PersistentVolume").status(Status::WithMetadata),
+        kind("persistentvolumeclaims", "PersistentVolumeClaim")
+            .namespaced()
+            .status(Status::WithMetadata),
+        kind("pods", "Pod")
+            .namespaced()
+            .status(Status::WithMetadata),
+        kind("secrets", "Secret").namespaced(),
+        kind("configmaps", "ConfigMap").namespaced(),
+        kind("events", "Event").namespaced(),
+        kind("serviceaccounts", "ServiceAccount").namespaced(),
+    ]
+}
+
+fn storage() -> Vec<Kind> {
+    let kind = |resource, kind| Kind::new("storage.k8s.io", "v1", resource, kind);
+    vec![
+        kind("storageclasses", "StorageClass"),
+        kind("csidrivers", "CSIDriver").conditional(),
+        kind("csinodes", "CSINode").conditional(),
+        kind("volumeattachments", "VolumeAttachment")
+            .status(Status::Alone)
+            .conditional(),
+        kind("csistoragecapacities", "CSIStorageCapacity")
+            .namespaced()
+            .conditional(),
+        kind("volumeattributesclasses", "VolumeAttributesClass").conditional(),
+    ]
+}
+
+fn other() -> Vec<Kind> {
+    vec![
+        Kind::new("coordination.k8s.io", "v1", "leases", "Lease")
+            .namespaced()
+            .conditional(),
+        Kind::new("events.k8s.io", "v1", "events", "Event").namespaced(),
+        Kind::new("apps", "v1", "replicasets", "ReplicaSet").namespaced(),
+        Kind::new("apps", "v1", "deployments", "Deployment").namespaced(),
+        Kind::new("apps", "v1", "daemonsets", "DaemonSet").namespaced(),
+        Kind::new("apps", "v1", "statefulsets", "StatefulSet").namespaced(),
+    ]
+}
+
+fn custom() -> Vec<Kind> {
+    let snapshot = |resource, kind| Kind::new("snapshot.storage.k8s.io", "v1", resource, kind);
+    vec![
+        snapshot("volumesnapshots", "VolumeSnapshot")
+            .custom()
+            .namespaced()
+            .status(Status::WithMetadata),
+        snapshot("volumesnapshotcontents", "VolumeSnapshotContent")
+            .custom()
+            .status(Status::WithMetadata),
+        snapshot("volumesnapshotclasses", "VolumeSnapshotClass").custom(),
+        Kind::new(
+            "gateway.networking.k8s.io",
+            "v1beta1",
+            "referencegrants",
+            "ReferenceGrant",
+        )
+        .custom()
+        .namespaced(),
+    ]
+}

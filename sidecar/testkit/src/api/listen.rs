@@ -1,0 +1,169 @@
+//! The model server on a socket, for tests of whole programs.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use super::FakeApi;
+
+/// A listening server; dropping it closes the listener and all connections.
+#[derive(Debug)]
+pub struct Served {
+    address: SocketAddr,
+    url: String,
+    directory: tempfile::TempDir,
+    _task: AbortOnDrop,
+}
+
+#[derive(Debug)]
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Served {
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// `https://127.0.0.1:PORT` or `http://…`.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A kubeconfig file with one context that leads here.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.directory.path().join("kubeconfig")
+    }
+
+    /// The certificate authority as a PEM file; absent without TLS.
+    #[must_use]
+    pub fn ca_file(&self) -> PathBuf {
+        self.directory.path().join("ca.crt")
+    }
+}
+
+impl FakeApi {
+    /// Listens with TLS on a free port of the loopback address and writes a kubeconfig.
+    ///
+    /// # Panics
+    ///
+    /// If the machine refuses.
+    pub async fn serve(&self) -> Served {
+        let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).expect("make a certificate");
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider knows TLS 1.2 and 1.3")
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .expect("certificate and key belong together");
+        self.listen(Some((TlsAcceptor::from(Arc::new(config)), made.cert.pem())))
+            .await
+    }
+
+    /// Listens without TLS on a free port of the loopback address and writes a kubeconfig.
+    ///
+    /// # Panics
+    ///
+    /// If the machine refuses.
+    pub async fn serve_plain(&self) -> Served {
+        self.listen(None).await
+    }
+
+    async fn listen(&self, tls: Option<(TlsAcceptor, String)>) -> Served {
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("bind a loopback port");
+        let address = listener
+            .local_addr()
+            .expect("a bound socket has an address");
+        let directory = tempfile::tempdir().expect("make a temporary directory");
+        let (acceptor, ca) = tls.unzip();
+        let scheme = if acceptor.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{address}");
+        write(
+            &directory.path().join("kubeconfig"),
+            &kubeconfig(&url, ca.as_deref()),
+        );
+        if let Some(ca) = &ca {
+            write(&directory.path().join("ca.crt"), ca);
+        }
+        let task = tokio::spawn(accept(self.clone(), listener, acceptor));
+        Served {
+            address,
+            url,
+            directory,
+            _task: AbortOnDrop(task),
+        }
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::write(path, text).expect("write to a temporary directory");
+}
+
+/// JSON is YAML enough for every client.
+fn kubeconfig(url: &str, ca: Option<&str>) -> String {
+    let mut cluster = json!({ "server": url });
+    if ca.is_some() {
+        cluster["certificate-authority"] = "ca.crt".into();
+    }
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": "test", "user": {"token": "test-token"}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    })
+    .to_string()
+}
+
+async fn accept(api: FakeApi, listener: TcpListener, acceptor: Option<TlsAcceptor>) {
+    // Dropped with this task, which ends the connections.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let Ok((stream, _)) = accepted else { continue };
+                connections.spawn(connection(api.clone(), stream, acceptor.clone()));
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn connection(api: FakeApi, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
+    let service = TowerToHyperService::new(api.service());
+    // An error here is a client that went away or a fault that broke the connection.
+    match acceptor {
+        Some(acceptor) => {
+            if let Ok(stream) = acceptor.accept(stream).await {
+                let io = TokioIo::new(stream);
+                let _ = http1::Builder::new().serve_connection(io, service).await;
+            }
+        }
+        None => {
+            let io = TokioIo::new(stream);
+            let _ = http1::Builder::new().serve_connection(io, service).await;
+        }
+    }
+}

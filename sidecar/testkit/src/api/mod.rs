@@ -1,0 +1,406 @@
+//! A model of the API server: objects with versions, patches, watches, access rules and faults.
+//!
+//! It answers the same whether it is called in process ([`FakeApi::client`]) or over a socket
+//! ([`FakeApi::serve`]). Nothing runs in the background: a watch is a stream that reads the history,
+//! so paused time works.
+
+pub mod access;
+mod answer;
+pub mod fault;
+pub mod kind;
+mod list;
+mod listen;
+mod patch;
+pub mod record;
+pub mod refusal;
+mod route;
+mod store;
+mod strategic;
+mod validate;
+mod watch;
+mod write;
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use access::{Access, Allow};
+use fault::{Fault, FaultHandle, Faults};
+use kind::Kind;
+pub use listen::Served;
+use record::Request;
+use route::Target;
+use store::{Key, Store};
+use watch::{Controls, Ending};
+
+/// A response body; its error stands for a connection that broke in the middle.
+pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Broken>;
+
+/// The connection broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("connection closed before message completed")
+    }
+}
+
+impl std::error::Error for Broken {}
+
+impl From<Infallible> for Broken {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// The model server; clones share one state.
+#[derive(Clone)]
+pub struct FakeApi {
+    inner: Arc<Mutex<Inner>>,
+    /// Grows with every change, control and request.
+    changes: Arc<tokio::sync::watch::Sender<u64>>,
+}
+
+impl fmt::Debug for FakeApi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeApi").finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    kinds: Vec<Arc<Kind>>,
+    store: Store,
+    access: Access,
+    faults: Faults,
+    controls: Controls,
+    requests: Vec<Request>,
+    /// How many records were cleared, so that numbers are never reused.
+    forgotten: usize,
+    down: bool,
+}
+
+impl Default for FakeApi {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A namespace before a slash, then the name: `va1`, `default/claim`.
+fn split(name: &str) -> (&str, &str) {
+    name.split_once('/').unwrap_or(("", name))
+}
+
+impl FakeApi {
+    /// An empty server that allows everything.
+    #[must_use]
+    pub fn new() -> Self {
+        let inner = Inner {
+            kinds: kind::known(),
+            store: Store::default(),
+            access: Access::default(),
+            faults: Faults::default(),
+            controls: Controls::default(),
+            requests: Vec::new(),
+            forgotten: 0,
+            down: false,
+        };
+        let api = Self {
+            inner: Arc::new(Mutex::new(inner)),
+            changes: Arc::new(tokio::sync::watch::Sender::new(0)),
+        };
+        // Version 0 means "any" in requests; no object may have been seen at it.
+        api.insert(serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}));
+        api
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// Adds a type that the server does not know by itself.
+    pub fn serve_kind(&self, kind: Kind) {
+        self.lock().kinds.push(Arc::new(kind));
+    }
+
+    /// Forgets a type, as an older server or one without the CRD; requests for it get 404.
+    pub fn forget_kind(&self, resource: &str) {
+        self.lock().kinds.retain(|kind| kind.resource != resource);
+    }
+
+    /// A client that calls this server without a network.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        kube::Client::new(self.service(), "default")
+    }
+
+    /// The server as a tower service, to be put below other layers.
+    #[must_use]
+    pub fn service(&self) -> Service {
+        Service { api: self.clone() }
+    }
+
+    fn target(&self, resource: &str, name: &str) -> Target {
+        let (namespace, name) = split(name);
+        let inner = self.lock();
+        let found = inner.kinds.iter().find(|kind| kind.resource == resource);
+        let Some(kind) = found else {
+            panic!("the server has no resource {resource}");
+        };
+        Target {
+            kind: kind.clone(),
+            namespace: namespace.to_owned(),
+            name: Some(name.to_owned()),
+            subresource: None,
+        }
+    }
+
+    /// Puts an object there as it is, status included, over any former one; what the server fills
+    /// in (uid, creation time, version) is filled in where missing.
+    pub fn insert(&self, object: impl Into<Value>) -> Value {
+        let mut object = object.into();
+        let stored = {
+            let inner = &mut *self.lock();
+            let (version, name) = (&object["apiVersion"], &object["kind"]);
+            let found = inner
+                .kinds
+                .iter()
+                .find(|kind| *version == kind.api_version() && *name == kind.kind);
+            let Some(kind) = found.cloned() else {
+                panic!("the server has no {name} of {version}");
+            };
+            write::complete(&kind, &mut object);
+            let metadata = &object["metadata"];
+            let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+            let key = Key::new(&kind, &text("namespace"), &text("name"));
+            inner.store.put(key, object)
+        };
+        self.changed();
+        (*stored).clone()
+    }
+
+    /// An object, if it exists. The name of a namespaced one is `namespace/name`.
+    #[must_use]
+    pub fn object(&self, resource: &str, name: &str) -> Option<Value> {
+        let target = self.target(resource, name);
+        let key = Key::new(&target.kind, &target.namespace, split(name).1);
+        self.lock()
+            .store
+            .find(&key)
+            .map(|object| (**object).clone())
+    }
+
+    /// All objects of a type, by namespace and name.
+    #[must_use]
+    pub fn objects(&self, resource: &str) -> Vec<Value> {
+        let kind = self.target(resource, "").kind;
+        let inner = self.lock();
+        let objects = inner.store.list(&kind, "");
+        objects.map(|(_, object)| (**object).clone()).collect()
+    }
+
+    /// Changes an object as another client would, status included.
+    ///
+    /// # Panics
+    ///
+    /// If it does not exist.
+    pub fn edit(&self, resource: &str, name: &str, change: impl FnOnce(&mut Value)) -> Value {
+        let Some(mut object) = self.object(resource, name) else {
+            panic!("no {resource} {name} to edit");
+        };
+        change(&mut object);
+        self.insert(object)
+    }
+
+    /// Deletes an object as a user would: finalizers hold it. Nothing happens if it does not exist.
+    pub fn delete(&self, resource: &str, name: &str) {
+        let target = self.target(resource, name);
+        // A missing object is what the caller wants.
+        let _ = self.lock().store.delete(&target, &Value::Null);
+        self.changed();
+    }
+
+    /// Removes an object at once, finalizers or not.
+    pub fn remove(&self, resource: &str, name: &str) {
+        let target = self.target(resource, name);
+        let key = Key::new(&target.kind, &target.namespace, split(name).1);
+        {
+            let store = &mut self.lock().store;
+            if let Some(last) = store.find(&key).cloned() {
+                store.remove(&key, &last);
+            }
+        }
+        self.changed();
+    }
+
+    /// The version of the latest change.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.lock().store.version()
+    }
+
+    /// Lets only these rules pass; everything else is forbidden, in reviews and in fact.
+    pub fn allow_only(&self, rules: impl IntoIterator<Item = Allow>) {
+        self.lock().access.rules = Some(rules.into_iter().collect());
+    }
+
+    /// Lays a fault over the server.
+    pub fn fault(&self, fault: Fault) -> FaultHandle {
+        self.lock().faults.add(fault)
+    }
+
+    /// Removes all faults.
+    pub fn clear_faults(&self) {
+        self.lock().faults.clear();
+    }
+
+    /// While down, every connection breaks, open watches included.
+    pub fn set_down(&self, down: bool) {
+        {
+            let inner = &mut *self.lock();
+            inner.down = down;
+            if down {
+                inner.controls.end(Ending::Broken);
+            }
+        }
+        self.changed();
+    }
+
+    /// Everything that arrived since the start or the last [`FakeApi::clear_requests`].
+    #[must_use]
+    pub fn requests(&self) -> Vec<Request> {
+        self.lock().requests.clone()
+    }
+
+    /// The requests that change something, in order.
+    #[must_use]
+    pub fn writes(&self) -> Vec<Request> {
+        let mut requests = self.requests();
+        requests.retain(Request::is_write);
+        requests
+    }
+
+    /// The requests with this method and path; `*` in either stands for any text.
+    #[must_use]
+    pub fn requests_to(&self, method: &str, path: &str) -> Vec<Request> {
+        let mut requests = self.requests();
+        requests.retain(|request| request.fits(method, path));
+        requests
+    }
+
+    /// Forgets the requests so far.
+    pub fn clear_requests(&self) {
+        let inner = &mut *self.lock();
+        inner.forgotten += inner.requests.len();
+        inner.requests.clear();
+    }
+
+    fn control(&self, control: impl FnOnce(&mut Inner)) {
+        control(&mut self.lock());
+        self.changed();
+    }
+
+    /// Ends all open watches as a server does that closes them in good order.
+    pub fn close_watches(&self) {
+        self.control(|inner| inner.controls.end(Ending::Clean));
+    }
+
+    /// Breaks all open watches in the middle of the stream.
+    pub fn break_watches(&self) {
+        self.control(|inner| inner.controls.end(Ending::Broken));
+    }
+
+    /// Ends all open watches with 410, and forgets the history.
+    pub fn expire_watches(&self) {
+        self.control(|inner| {
+            inner.store.compact();
+            inner.controls.end(Ending::Expired);
+        });
+    }
+
+    /// Forgets the history: a watch or page from before gets 410. Open watches go on.
+    pub fn compact(&self) {
+        self.control(|inner| inner.store.compact());
+    }
+
+    /// Sends a bookmark on every open watch that wants them.
+    pub fn send_bookmarks(&self) {
+        self.control(|inner| inner.controls.bookmark());
+    }
+
+    /// Keeps watches of this type from seeing changes: caches go stale.
+    pub fn hold_watches(&self, resource: &str) {
+        self.control(|inner| {
+            inner.store.held.insert(resource.to_owned());
+        });
+    }
+
+    /// Lets watches of this type see what they missed.
+    pub fn release_watches(&self, resource: &str) {
+        self.control(|inner| {
+            inner.store.held.remove(resource);
+        });
+    }
+
+    /// How many watches are open.
+    #[must_use]
+    pub fn open_watches(&self) -> usize {
+        self.lock().controls.open()
+    }
+
+    /// Accepts `sendInitialEvents` (streaming lists), which is refused by default.
+    pub fn allow_streaming_lists(&self) {
+        self.lock().controls.streaming_lists = true;
+    }
+
+    /// Waits until `condition` holds; it is tried after every change and every request.
+    ///
+    /// There is no time limit of its own: a test wraps it in `tokio::time::timeout`.
+    pub async fn until(&self, mut condition: impl FnMut(&Self) -> bool) {
+        let mut changes = self.changes.subscribe();
+        while !condition(self) {
+            // The sender lives in `self`, so waiting cannot fail.
+            let _ = changes.changed().await;
+        }
+    }
+}
+
+/// [`FakeApi`] as a tower service.
+#[derive(Clone, Debug)]
+pub struct Service {
+    api: FakeApi,
+}
+
+impl<B> tower_service::Service<http::Request<B>> for Service
+where
+    B: http_body_util::BodyExt<Data = Bytes> + Send + 'static,
+    B::Error: fmt::Debug,
+{
+    type Response = http::Response<Body>;
+    type Error = Broken;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Broken>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let api = self.api.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
+            api.answer(&parts, body).await
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! What arrived: the requests in order, with all that a test may want to assert.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::route::parameters;
+
+/// One request as it arrived.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Position in the order of arrival, from 0, never reused.
+    pub number: usize,
+    /// When it arrived.
+    pub at: Instant,
+    /// HTTP method.
+    pub method: String,
+    /// Path without the query.
+    pub path: String,
+    /// Query parameters, decoded.
+    pub query: BTreeMap<String, String>,
+    /// `Content-Type`, empty when absent.
+    pub content_type: String,
+    /// `Accept`, empty when absent.
+    pub accept: String,
+    /// `User-Agent`, empty when absent.
+    pub user_agent: String,
+    /// `Authorization`, empty when absent.
+    pub authorization: String,
+    /// The body as JSON; `Null` when there is none or it is not JSON.
+    pub body: Value,
+    /// HTTP status of the answer; `None` while unanswered, and for ever when the connection broke.
+    pub status: Option<u16>,
+}
+
+impl Request {
+    pub(super) fn new(number: usize, parts: &http::request::Parts, body: &[u8]) -> Self {
+        let header = |name: http::header::HeaderName| {
+            let value = parts.headers.get(name).map(|value| value.to_str());
+            value.and_then(Result::ok).unwrap_or_default().to_owned()
+        };
+        Self {
+            number,
+            at: Instant::now(),
+            method: parts.method.to_string(),
+            path: parts.uri.path().to_owned(),
+            query: parameters(parts.uri.query().unwrap_or_default()),
+            content_type: header(http::header::CONTENT_TYPE),
+            accept: header(http::header::ACCEPT),
+            user_agent: header(http::header::USER_AGENT),
+            authorization: header(http::header::AUTHORIZATION),
+            body: serde_json::from_slice(body).unwrap_or_default(),
+            status: None,
+        }
+    }
+
+    /// Whether this opens a watch.
+    #[must_use]
+    pub fn is_watch(&self) -> bool {
+        matches!(
+            self.query.get("watch").map(String::as_str),
+            Some("true" | "1")
+        )
+    }
+
+    /// Whether this changes anything; access reviews do not.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        self.method != "GET" && !self.path.starts_with("/apis/authorization.k8s.io/")
+    }
+
+    /// Whether method and path fit; `*` in either stands for any text.
+    #[must_use]
+    pub fn fits(&self, method: &str, path: &str) -> bool {
+        glob(method, &self.method) && glob(path, &self.path)
+    }
+}
+
+/// `PATCH /api/v1/persistentvolumes/pv1 {"metadata":{}}`: method, path and body.
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.path)?;
+        if self.body.is_null() {
+            return Ok(());
+        }
+        write!(f, " {}", self.body)
+    }
+}
+
+/// Whether `text` fits `pattern`, in which `*` stands for any text including slashes.
+pub(crate) fn glob(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else {
+        return rest.is_empty();
+    };
+    for part in middle {
+        match rest.split_once(part) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glob;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, text, fits) in [
+            ("*", "/a/b", true),
+            ("/a", "/a", true),
+            ("/a", "/a/b", false),
+            ("*/status", "/a/b/status", true),
+            ("*/status", "/a/status/b", false),
+            ("*/va/*/status", "/x/va/1/status", true),
+            ("*/va/*/status", "/x/va/status", false),
+            ("/a*", "/a/b", true),
+            ("*b*c", "abbc", true),
+            ("*ab", "a", false),
+        ] {
+            assert_eq!(glob(pattern, text), fits, "{pattern} {text}");
+        }
+    }
+}

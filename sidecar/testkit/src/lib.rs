@@ -1,0 +1,28 @@
+//! What tests of every sidecar stand on: a model of the API server, a model of a CSI driver, and
+//! builders for the objects they hold.
+//!
+//! Both models keep state and obey the rules of the real thing, so a test says what the world looks
+//! like and what must come out, not which calls it expects. Faults are rules laid over the model,
+//! and everything that arrives is recorded.
+//!
+//! # Layout
+//!
+//! * [`FakeApi`]: objects, patches, watches and faults of an API server, in process or on a socket.
+//! * [`FakeDriver`]: a CSI driver with volumes, faults and a call record.
+//! * [`build`][]: `attachment("va1").on("node1").of("pv1")`.
+//!
+//! A model never guesses what the test meant: misuse panics with a sentence.
+
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test tool fails loudly, reads JSON by field, and makes its own ids"
+)]
+
+pub mod api;
+pub mod build;
+
+pub use api::FakeApi;
+pub use api::fault::{Fault, Gate};
