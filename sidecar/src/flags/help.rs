@@ -74,6 +74,7 @@ fn default(flag: &Flag) -> String {
         Kind::String => format!(" (default {})", quote(flag.default)),
         Kind::Bool
         | Kind::BoolFunc
+        | Kind::Strings
         | Kind::Int
         | Kind::Uint
         | Kind::Float
@@ -94,7 +95,12 @@ fn go_type(kind: Kind) -> &'static str {
         Kind::Uint => "uint",
         Kind::Float => "float",
         Kind::Duration => "duration",
-        Kind::Quantity | Kind::Verbosity | Kind::Vmodule | Kind::Pairs | Kind::Gates => "value",
+        Kind::Strings
+        | Kind::Quantity
+        | Kind::Verbosity
+        | Kind::Vmodule
+        | Kind::Pairs
+        | Kind::Gates => "value",
     }
 }
 
@@ -103,6 +109,7 @@ fn pflag_type(kind: Kind) -> &'static str {
         Kind::Bool => "",
         Kind::BoolFunc => "boolFunc[=true]",
         Kind::String => "string",
+        Kind::Strings => "stringArray",
         Kind::Int => "int",
         Kind::Uint => "uint",
         Kind::Float => "float",

@@ -20,6 +20,8 @@ pub enum Kind {
     BoolFunc,
     /// Any text; [`super::Values::string`].
     String,
+    /// Any text, each occurrence adds one; [`super::Values::strings`].
+    Strings,
     /// 64-bit integer in Go's literal syntax; [`super::Values::int`].
     Int,
     /// The same without sign; [`super::Values::uint`].
@@ -43,7 +45,7 @@ pub enum Kind {
 impl Kind {
     /// Values of repeated flags add up instead of replacing one another.
     pub const fn accumulates(self) -> bool {
-        matches!(self, Self::Pairs | Self::Gates)
+        matches!(self, Self::Strings | Self::Pairs | Self::Gates)
     }
 
     /// The flag may stand alone; a value needs `=`.

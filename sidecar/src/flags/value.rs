@@ -10,6 +10,7 @@ use super::Kind;
 pub(super) enum Value {
     Bool(bool),
     Text(String),
+    Texts(Vec<String>),
     Int(i64),
     Uint(u64),
     Float(f64),
@@ -40,6 +41,7 @@ pub(super) fn read(kind: Kind, text: &str) -> Result<Value, Reason> {
         Kind::BoolFunc if text.is_empty() => Ok(Value::Bool(true)),
         Kind::BoolFunc => bool_value(text).map_err(Reason::Custom),
         Kind::String => Ok(Value::Text(text.to_owned())),
+        Kind::Strings => Ok(Value::Texts(vec![text.to_owned()])),
         Kind::Int => int(text).map(Value::Int),
         Kind::Uint => uint(text).map(Value::Uint),
         Kind::Float => float(text).map(Value::Float),

@@ -48,6 +48,10 @@ impl Values {
                 continue;
             }
             held = Some(match (held, value) {
+                (Some(Value::Texts(mut all)), Value::Texts(more)) => {
+                    all.extend(more);
+                    Value::Texts(all)
+                }
                 (Some(Value::Pairs(mut all)), Value::Pairs(more)) => {
                     all.extend(more);
                     Value::Pairs(all)
@@ -112,6 +116,17 @@ impl Values {
         };
         debug_assert!(text.is_some(), "no text flag {name} in the table");
         text.unwrap_or_default()
+    }
+
+    /// Values of a repeated text, in the order given.
+    pub fn strings(&self, name: &str) -> Vec<String> {
+        self.read(name, |value| {
+            if let Value::Texts(value) = value {
+                Some(value.clone())
+            } else {
+                None
+            }
+        })
     }
 
     /// Value of an integer or quantity.
@@ -211,6 +226,7 @@ fn zero(kind: Kind) -> Value {
     match kind {
         Kind::Bool | Kind::BoolFunc => Value::Bool(false),
         Kind::String => Value::Text(String::new()),
+        Kind::Strings => Value::Texts(Vec::new()),
         Kind::Int | Kind::Quantity => Value::Int(0),
         Kind::Uint | Kind::Verbosity => Value::Uint(0),
         Kind::Float => Value::Float(0.0),
