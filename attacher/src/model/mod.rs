@@ -1,0 +1,21 @@
+//! What the attacher reads of Kubernetes objects: small records instead of the full types.
+//!
+//! Separate, because decisions, cache and tests share these and nothing else; a cluster's 50,000
+//! PersistentVolumes are held as these records. No client, no runtime, no clock in here.
+//!
+//! | file | object |
+//! |---|---|
+//! | `attachment` | VolumeAttachment |
+//! | `volume` | PersistentVolume, and the volume specification inside it |
+//! | `csinode` | CSINode |
+//! | `text` | shared strings and lists |
+
+mod attachment;
+mod csinode;
+mod text;
+mod volume;
+
+pub use attachment::{Attachment, VolumeError};
+pub use csinode::CsiNode;
+pub use text::{List, Text};
+pub use volume::{AccessMode, CsiSource, InTree, SecretRef, Source, Volume, VolumeSpec};

@@ -1,0 +1,379 @@
+//! The next step for a VolumeAttachment, for drivers that publish volumes.
+//!
+//! Separate from what executes the steps: the order of writes and calls below is what makes a
+//! crash at any point harmless, and the crash simulation runs exactly this function.
+//!
+//! Attach: volume's finalizer, validation, attachment's finalizer and node id, publish call,
+//! status. Detach: unpublish call, attachment's finalizer, status. The attachment's finalizer is
+//! there before the first publish call can reach the driver, and goes only after an unpublish call
+//! succeeded; the node id is saved with it, because the CSINode may be gone by then.
+
+use std::collections::BTreeMap;
+
+use csi_proto::csi::{
+    ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest, VolumeCapability,
+};
+use serde_json::Value;
+
+use super::outcome::{ApiError, Direction, Failure, RpcError};
+use super::request::{self, Secrets};
+use super::{Driver, capability, status, volume};
+use crate::model::{Attachment, CsiSource, SecretRef, Source, Text, Volume, VolumeSpec};
+
+/// Everything a decision looks at, read from the caches in one go.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The driver.
+    pub driver: &'a Driver,
+    /// The object to work on.
+    pub attachment: &'a Attachment,
+    /// The PersistentVolume it names, if there is one.
+    pub volume: Option<&'a Volume>,
+    /// The node's id.
+    pub node: NodeId<'a>,
+}
+
+/// What the node's CSINode says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeId<'a> {
+    /// There is no such object.
+    NoObject,
+    /// The driver has no entry.
+    NotRegistered,
+    /// The id under which the driver knows the node.
+    Known(&'a str),
+}
+
+/// One attempt to bring a VolumeAttachment to its goal: what was learnt and done so far that the
+/// API objects do not show. A crash loses it, and nothing with it.
+pub struct Attempt {
+    direction: Direction,
+    forced: bool,
+    secrets: LoadedSecret,
+    reached: Reached,
+}
+
+/// The Secret of the current attempt; it is read anew in each.
+enum LoadedSecret {
+    NotYet,
+    Loaded(Secrets),
+    NotText,
+}
+
+/// The furthest point of the attempt.
+enum Reached {
+    Start,
+    Protected,
+    Prepared,
+    Published(BTreeMap<String, String>),
+    Unpublished,
+    Released,
+    Recorded,
+}
+
+/// The one next thing to do, complete in every detail.
+pub enum Step {
+    /// The goal is reached.
+    Done,
+    /// The goal changed during the attempt: start a new one at once.
+    Again,
+    /// JSON patch of the PersistentVolume: adds the finalizer.
+    Protect(Text, Value),
+    /// GET of a Secret.
+    LoadSecret(SecretRef),
+    /// Merge patch of the attachment: finalizer and node id.
+    Prepare(Value),
+    /// `ControllerPublishVolume`.
+    Publish(Box<ControllerPublishVolumeRequest>),
+    /// Merge patch of the status.
+    MarkAttached(Value),
+    /// `ControllerUnpublishVolume`.
+    Unpublish(Box<ControllerUnpublishVolumeRequest>),
+    /// Merge patch of the attachment: removes the finalizer.
+    Release(Value),
+    /// Merge patch of the status.
+    MarkDetached(Value),
+    /// This attempt cannot go on.
+    Fail(Failure),
+}
+
+/// What came of a step.
+pub enum Answer {
+    /// The patch was applied; the view shows its result from now on.
+    Written,
+    /// The API server refused, or did not answer.
+    Refused(ApiError),
+    /// The Secret.
+    Secret(Secrets),
+    /// The Secret has a value that is not UTF-8.
+    SecretNotText,
+    /// The volume is on the node; carries the publish context.
+    Published(BTreeMap<String, String>),
+    /// The volume is off the node.
+    Unpublished,
+    /// The call failed.
+    Failed(RpcError),
+}
+
+impl Attempt {
+    /// A new attempt on `attachment`. `forced`: the driver's list contradicts the status.
+    #[must_use]
+    pub fn new(attachment: &Attachment, forced: bool) -> Self {
+        Self {
+            direction: Direction::of(attachment),
+            forced,
+            secrets: LoadedSecret::NotYet,
+            reached: Reached::Start,
+        }
+    }
+
+    /// Which way this attempt goes.
+    #[must_use]
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// The next step under `view`.
+    #[must_use]
+    pub fn decide(&self, view: &View<'_>) -> Step {
+        if Direction::of(view.attachment) != self.direction {
+            return Step::Again;
+        }
+        let step = match self.direction {
+            Direction::Attach => self.attach(view),
+            Direction::Detach => self.detach(view),
+        };
+        step.unwrap_or_else(Step::Fail)
+    }
+
+    /// Takes in what came of `step`.
+    ///
+    /// # Errors
+    /// The attempt ends: says why.
+    pub fn fold(&mut self, step: &Step, answer: Answer) -> Result<(), Failure> {
+        let reached = match (step, answer) {
+            (Step::LoadSecret(_), Answer::Secret(secrets)) => {
+                self.secrets = LoadedSecret::Loaded(secrets);
+                return Ok(());
+            }
+            (Step::LoadSecret(_), Answer::SecretNotText) => {
+                self.secrets = LoadedSecret::NotText;
+                return Ok(());
+            }
+            (Step::LoadSecret(reference), Answer::Refused(error)) => {
+                return Err(Failure::Secret(reference.clone(), error));
+            }
+            (Step::Protect(..), Answer::Written) => Reached::Protected,
+            (Step::Protect(..), Answer::Refused(error)) => return Err(Failure::Protect(error)),
+            (Step::Prepare(_), Answer::Written) => Reached::Prepared,
+            (Step::Prepare(_), Answer::Refused(error)) => return Err(Failure::Prepare(error)),
+            (Step::Publish(_), Answer::Published(context)) => Reached::Published(context),
+            (Step::Unpublish(_), Answer::Unpublished) => Reached::Unpublished,
+            (Step::Publish(_) | Step::Unpublish(_), Answer::Failed(error)) => {
+                return Err(Failure::Call(error));
+            }
+            (Step::MarkAttached(_), Answer::Refused(error)) => {
+                return Err(Failure::MarkAttached(error));
+            }
+            (Step::Release(_), Answer::Written) => Reached::Released,
+            // Somebody else removed the finalizer, and with it the object: nothing is left to do.
+            (Step::Release(_) | Step::MarkDetached(_), Answer::Refused(error))
+                if error.not_found =>
+            {
+                Reached::Recorded
+            }
+            (Step::Release(_) | Step::MarkDetached(_), Answer::Refused(error)) => {
+                return Err(Failure::MarkDetached(error));
+            }
+            (Step::MarkAttached(_) | Step::MarkDetached(_), Answer::Written) => Reached::Recorded,
+            // No step gets an answer of another kind; the shell's types see to it.
+            (_, _) => return Ok(()),
+        };
+        self.reached = reached;
+        Ok(())
+    }
+
+    fn attach(&self, view: &View<'_>) -> Result<Step, Failure> {
+        match &self.reached {
+            Reached::Recorded => return Ok(Step::Done),
+            Reached::Published(context) => {
+                return Ok(Step::MarkAttached(status::attached(
+                    view.attachment,
+                    context,
+                )));
+            }
+            Reached::Start
+            | Reached::Protected
+            | Reached::Prepared
+            | Reached::Unpublished
+            | Reached::Released => {}
+        }
+        if view.attachment.attached && !self.forced {
+            return Ok(Step::Done);
+        }
+        let (spec, protect) = self.attach_spec(view)?;
+        if let Some(step) = protect {
+            return Ok(step);
+        }
+        let source = csi_source(view, spec)?;
+        let capability = capability::volume_capability(spec, source, view.driver)
+            .map_err(Failure::AccessModes)?;
+        let secrets = match self.secrets(source)? {
+            Ok(secrets) => secrets,
+            Err(step) => return Ok(step),
+        };
+        let node_id = node_id(view)?;
+        match status::prepare(view.attachment, node_id, view.driver) {
+            Some(_) if matches!(self.reached, Reached::Prepared) => Err(Failure::PrepareIgnored),
+            Some(patch) => Ok(Step::Prepare(patch)),
+            None => Ok(publish(view, source, node_id, capability, secrets)),
+        }
+    }
+
+    /// The volume's specification, and the patch that must protect the volume first. The finalizer
+    /// comes before all validation, as it always did.
+    fn attach_spec<'a>(&self, view: &View<'a>) -> Result<(&'a VolumeSpec, Option<Step>), Failure> {
+        let (name, volume) = match sources(view)? {
+            From::Inline(spec) => return Ok((spec, None)),
+            From::Volume(name, volume) => (name, volume),
+        };
+        if volume.deleting {
+            return Err(Failure::VolumeDeleting(name.clone()));
+        }
+        if let Source::InTree(source) = volume.spec.source {
+            return Err(Failure::InTree(source));
+        }
+        let protect = match volume::protect(volume, &view.driver.finalizer) {
+            Some(_) if matches!(self.reached, Reached::Protected) => {
+                return Err(Failure::ProtectIgnored);
+            }
+            Some(patch) => Some(Step::Protect(name.clone(), patch)),
+            None => None,
+        };
+        Ok((&volume.spec, protect))
+    }
+
+    fn detach(&self, view: &View<'_>) -> Result<Step, Failure> {
+        let attachment = view.attachment;
+        match &self.reached {
+            Reached::Recorded => return Ok(Step::Done),
+            Reached::Released => {
+                return match status::release(attachment, view.driver) {
+                    Some(_) => Err(Failure::ReleaseIgnored),
+                    None => Ok(Step::MarkDetached(status::detached(attachment))),
+                };
+            }
+            Reached::Unpublished => {
+                return Ok(match status::release(attachment, view.driver) {
+                    Some(patch) => Step::Release(patch),
+                    // Only a forced detach comes here: the finalizer was gone before.
+                    None if attachment.attached => Step::MarkDetached(status::detached(attachment)),
+                    None => Step::Done,
+                });
+            }
+            Reached::Start | Reached::Protected | Reached::Prepared | Reached::Published(_) => {}
+        }
+        if !self.forced && !attachment.has_finalizer(&view.driver.finalizer) {
+            return Ok(Step::Done);
+        }
+        let spec = match sources(view)? {
+            From::Inline(spec) => spec,
+            From::Volume(_, volume) => &volume.spec,
+        };
+        let source = csi_source(view, spec)?;
+        let secrets = match self.secrets(source)? {
+            Ok(secrets) => secrets,
+            Err(step) => return Ok(step),
+        };
+        let request = request::unpublish(source, known_node_id(view)?, secrets);
+        Ok(Step::Unpublish(Box::new(request)))
+    }
+
+    /// The Secret's values; the inner error is the step that loads them.
+    fn secrets(&self, source: &CsiSource) -> Result<Result<&Secrets, Step>, Failure> {
+        static NONE: Secrets = Secrets::new();
+        match (&source.publish_secret, &self.secrets) {
+            (None, _) => Ok(Ok(&NONE)),
+            (Some(_), LoadedSecret::Loaded(secrets)) => Ok(Ok(secrets)),
+            (Some(_), LoadedSecret::NotText) => Err(Failure::SecretNotText),
+            (Some(reference), LoadedSecret::NotYet) => {
+                Ok(Err(Step::LoadSecret((**reference).clone())))
+            }
+        }
+    }
+}
+
+/// Where the specification comes from.
+enum From<'a> {
+    Inline(&'a VolumeSpec),
+    Volume(&'a Text, &'a Volume),
+}
+
+fn sources<'a>(view: &View<'a>) -> Result<From<'a>, Failure> {
+    match (&view.attachment.volume, &view.attachment.inline) {
+        (Some(_), Some(_)) => Err(Failure::TwoSources),
+        (None, None) => Err(Failure::NoSource),
+        (None, Some(spec)) => Ok(From::Inline(spec)),
+        (Some(name), None) => match view.volume {
+            Some(volume) => Ok(From::Volume(name, volume)),
+            None => Err(Failure::NoVolume(name.clone())),
+        },
+    }
+}
+
+fn csi_source<'a>(view: &View<'_>, spec: &'a VolumeSpec) -> Result<&'a CsiSource, Failure> {
+    match (&spec.source, &view.attachment.inline) {
+        (Source::Csi(source), _) => Ok(source),
+        (Source::InTree(_) | Source::Other, Some(_)) => Err(Failure::InlineNotCsi),
+        (Source::InTree(source), None) => Err(Failure::InTree(*source)),
+        (Source::Other, None) => Err(Failure::NotCsi),
+    }
+}
+
+fn node_id<'a>(view: &View<'a>) -> Result<&'a str, Failure> {
+    match view.node {
+        NodeId::Known(id) => Ok(id),
+        NodeId::NoObject => Err(Failure::NoCsiNode(view.attachment.node.clone())),
+        NodeId::NotRegistered => Err(Failure::NotRegistered {
+            node: view.attachment.node.clone(),
+            driver: view.driver.name.clone(),
+        }),
+    }
+}
+
+fn publish(
+    view: &View<'_>,
+    source: &CsiSource,
+    node_id: &str,
+    capability: VolumeCapability,
+    secrets: &Secrets,
+) -> Step {
+    let request = request::publish(source, node_id, capability, secrets, view.driver);
+    Step::Publish(Box::new(request))
+}
+
+/// Volume handle and node id under which the driver would list this attachment as published. The
+/// saved node id serves here for either direction.
+///
+/// # Errors
+/// Says what is missing.
+pub(super) fn published_as(view: &View<'_>) -> Result<(Text, Text), Failure> {
+    let spec = match sources(view)? {
+        From::Inline(spec) => spec,
+        From::Volume(_, volume) => &volume.spec,
+    };
+    let source = csi_source(view, spec)?;
+    Ok((source.handle.clone(), Text::from(known_node_id(view)?)))
+}
+
+/// The node's id, or the saved one where the CSINode is gone or the driver left it.
+fn known_node_id<'a>(view: &View<'a>) -> Result<&'a str, Failure> {
+    match (node_id(view), view.attachment.node_id.as_deref()) {
+        (Ok(id), _) => Ok(id),
+        (Err(_), Some(saved)) => Ok(saved),
+        (Err(failure), None) => Err(failure),
+    }
+}
+
+#[cfg(test)]
+mod tests;

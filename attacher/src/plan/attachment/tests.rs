@@ -1,0 +1,257 @@
+//! Acceptance rows of attaching and detaching as data: objects in, steps out.
+
+#![expect(reason = "tables are as long as the specification's")]
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "anything else is a failed test"
+)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tonic::Code;
+
+use super::*;
+use crate::model::{InTree, VolumeError};
+use crate::plan::driver::Abilities;
+use crate::testing::{
+    F, attached, csi, deleted, driver, json_patch, list, merge, pv, secret_ref, spec, va,
+};
+
+mod attach;
+mod detach;
+
+/// The world of one row.
+struct World {
+    driver: Driver,
+    attachment: Attachment,
+    volume: Option<Volume>,
+    node: NodeId<'static>,
+    forced: bool,
+    secret: Result<Option<Secrets>, ApiError>,
+    /// Answers to publish and unpublish calls.
+    call: Result<BTreeMap<String, String>, RpcError>,
+    /// Refusals by kind of step: "pvp", "md", "st".
+    refused: Vec<&'static str>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            driver: driver(),
+            attachment: va(),
+            volume: Some(pv()),
+            node: NodeId::Known("NID1"),
+            forced: false,
+            secret: Ok(Some(Secrets::new())),
+            call: Ok(BTreeMap::new()),
+            refused: Vec::new(),
+        }
+    }
+}
+
+const TIME: &str = "2026-01-02T03:04:05Z";
+
+impl World {
+    /// Runs one attempt and writes down every request it makes.
+    fn run(&mut self) -> Vec<String> {
+        let mut trace = Vec::new();
+        let mut attempt = Attempt::new(&self.attachment, self.forced);
+        for _ in 0..20 {
+            let view = View {
+                driver: &self.driver,
+                attachment: &self.attachment,
+                volume: self.volume.as_ref(),
+                node: self.node,
+            };
+            let step = attempt.decide(&view);
+            if matches!(step, Step::Done | Step::Again) {
+                return trace;
+            }
+            let ended = match &step {
+                Step::Fail(failure) => Err(failure.clone()),
+                _ => attempt.fold(&step, self.execute(&step, &mut trace)),
+            };
+            if let Err(failure) = ended {
+                self.record(&failure, &mut trace);
+                return trace;
+            }
+        }
+        panic!("the attempt does not end: {trace:#?}");
+    }
+
+    fn execute(&mut self, step: &Step, trace: &mut Vec<String>) -> Answer {
+        let refused = |kind: &str, world: &Self| world.refused.contains(&kind);
+        match step {
+            Step::Protect(name, patch) => {
+                assert_eq!(&**name, "pv1");
+                trace.push(format!("pvp {patch}"));
+                if refused("pvp", self) {
+                    return Answer::Refused(forbidden());
+                }
+                assert!(json_patch(self.volume.as_mut().unwrap(), patch));
+                Answer::Written
+            }
+            Step::LoadSecret(secret) => {
+                trace.push(format!("get secret {}/{}", secret.namespace, secret.name));
+                match self.secret.clone() {
+                    Ok(Some(secrets)) => Answer::Secret(secrets),
+                    Ok(None) => Answer::SecretNotText,
+                    Err(error) => Answer::Refused(error),
+                }
+            }
+            Step::Prepare(patch) | Step::Release(patch) => {
+                trace.push(format!("md {patch}"));
+                if refused("md", self) {
+                    return Answer::Refused(forbidden());
+                }
+                merge(&mut self.attachment, patch);
+                Answer::Written
+            }
+            Step::MarkAttached(patch) | Step::MarkDetached(patch) => {
+                trace.push(format!("st {patch}"));
+                if refused("st", self) {
+                    return Answer::Refused(forbidden());
+                }
+                merge(&mut self.attachment, patch);
+                Answer::Written
+            }
+            Step::Publish(request) => {
+                trace.push(format!("pub {}", request_text(request)));
+                match self.call.clone() {
+                    Ok(context) => Answer::Published(context),
+                    Err(error) => Answer::Failed(error),
+                }
+            }
+            Step::Unpublish(request) => {
+                trace.push(format!(
+                    "unpub {} {}{}",
+                    request.volume_id,
+                    request.node_id,
+                    secrets_text(&request.secrets)
+                ));
+                match self.call.clone() {
+                    Ok(_) => Answer::Unpublished,
+                    Err(error) => Answer::Failed(error),
+                }
+            }
+            Step::Done | Step::Again | Step::Fail(_) => unreachable!(),
+        }
+    }
+
+    fn record(&mut self, failure: &Failure, trace: &mut Vec<String>) {
+        let direction = Direction::of(&self.attachment);
+        match failure.status_patch(&self.attachment, direction, &self.driver, TIME) {
+            Some(patch) => {
+                trace.push(format!("st {patch}"));
+                merge(&mut self.attachment, &patch);
+            }
+            None => trace.push(format!("log {failure}")),
+        }
+    }
+}
+
+fn forbidden() -> ApiError {
+    ApiError {
+        message: "no".into(),
+        not_found: false,
+        unknown: false,
+    }
+}
+
+fn request_text(request: &ControllerPublishVolumeRequest) -> String {
+    use csi_proto::csi::volume_capability::AccessType;
+    use csi_proto::csi::volume_capability::access_mode::Mode;
+    let capability = request.volume_capability.as_ref().unwrap();
+    let mode = Mode::try_from(capability.access_mode.unwrap().mode).unwrap();
+    let kind = match capability.access_type.as_ref().unwrap() {
+        AccessType::Block(_) => "block".to_owned(),
+        AccessType::Mount(mount) => {
+            assert_eq!(mount.volume_mount_group, "");
+            format!("mount({} [{}])", mount.fs_type, mount.mount_flags.join(","))
+        }
+    };
+    let context = match request.volume_context.is_empty() {
+        true => String::new(),
+        false => format!(" context {:?}", request.volume_context),
+    };
+    format!(
+        "{} {} ro={} {kind} {}{context}{}",
+        request.volume_id,
+        request.node_id,
+        request.readonly,
+        mode.as_str_name(),
+        secrets_text(&request.secrets),
+    )
+}
+
+fn secrets_text(secrets: &Secrets) -> String {
+    match secrets.is_empty() {
+        true => String::new(),
+        false => format!(" secrets {secrets:?}"),
+    }
+}
+
+const PUB: &str = "pub h-pv1 NID1 ro=false mount( []) SINGLE_NODE_WRITER";
+const UNPUB: &str = "unpub h-pv1 NID1";
+const PREPARE: &str = r#"md {"metadata":{"annotations":{"csi.alpha.kubernetes.io/node-id":"NID1"},"finalizers":["external-attacher/test-csi-driver"]}}"#;
+const ATTACHED: &str = r#"st {"status":{"attached":true}}"#;
+const RELEASE: &str = r#"md {"metadata":{"finalizers":null}}"#;
+
+fn attach_error(message: &str) -> String {
+    let error = json!({ "message": message, "time": TIME });
+    format!("st {}", json!({ "status": { "attachError": error } }))
+}
+
+fn attach_error_code(message: &str, code: i32) -> String {
+    let error = json!({ "message": message, "time": TIME, "errorCode": code });
+    format!("st {}", json!({ "status": { "attachError": error } }))
+}
+
+fn detach_error(message: &str) -> String {
+    let error = json!({ "message": message, "time": TIME });
+    format!("st {}", json!({ "status": { "detachError": error } }))
+}
+
+fn rpc(code: i32, message: &str) -> Result<BTreeMap<String, String>, RpcError> {
+    let message = message.into();
+    let code = Code::from(code);
+    Err(RpcError { code, message })
+}
+
+fn with_modes(modes: &[&str]) -> World {
+    with_spec(|spec| spec.access_modes = list(modes))
+}
+
+fn with_spec(change: impl FnOnce(&mut VolumeSpec)) -> World {
+    let mut world = World::default();
+    change(&mut world.volume.as_mut().unwrap().spec);
+    world
+}
+
+fn with_csi(change: impl FnOnce(&mut CsiSource)) -> World {
+    with_spec(|spec| match &mut spec.source {
+        Source::Csi(source) => change(source),
+        Source::InTree(_) | Source::Other => unreachable!(),
+    })
+}
+
+fn with_secret(secret: Result<Option<Secrets>, ApiError>, attachment: Attachment) -> World {
+    World {
+        secret,
+        attachment,
+        ..with_csi(|source| source.publish_secret = Some(secret_ref()))
+    }
+}
+
+fn ability(mut world: World, change: impl FnOnce(&mut Abilities)) -> World {
+    change(&mut world.driver.abilities);
+    world
+}
+
+fn check(rows: Vec<(&str, World, Vec<&str>)>) {
+    for (row, mut world, expected) in rows {
+        assert_eq!(world.run(), expected, "row {row}");
+    }
+}

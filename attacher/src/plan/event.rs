@@ -1,0 +1,105 @@
+//! Which changes of objects are work.
+//!
+//! Separate, because it decides how often the driver is called: what this program writes itself
+//! must not wake it, or every failure would be retried at once.
+
+use super::Driver;
+use crate::model::Attachment;
+
+/// Whether the change from `before` to `after` calls for another look. Recorded errors do not: the
+/// attacher writes them itself, and the retry after a failure has its own time.
+#[must_use]
+pub fn is_work(before: Option<&Attachment>, after: &Attachment, driver: &Driver) -> bool {
+    if *after.attacher != *driver.name {
+        return false;
+    }
+    let Some(before) = before else {
+        return true;
+    };
+    let seen = |attachment: &Attachment| Attachment {
+        attach_error: None,
+        detach_error: None,
+        ..attachment.clone()
+    };
+    seen(before) != seen(after)
+}
+
+/// Whether the `failures`-th failure in a row is worth an event on the volume: not a passing one,
+/// and then seldom enough that an endless failure neither floods nor expires unseen.
+#[must_use]
+pub fn is_worth_warning(failures: u32) -> bool {
+    failures == 3 || (failures > 0 && failures.is_multiple_of(6))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::testing::{attached, driver, list, va};
+
+    #[test]
+    fn own_error_patches_are_no_work_and_everything_else_is() {
+        let failed = || Attachment {
+            attach_error: Some(Arc::default()),
+            ..va()
+        };
+        let detach_failed = Attachment {
+            detach_error: Some(Arc::default()),
+            ..attached()
+        };
+        let deleting = Attachment {
+            deleting: true,
+            ..failed()
+        };
+        let renewed = Attachment {
+            uid: "uid-2".into(),
+            ..va()
+        };
+        let rows = [
+            ("79", Some(va()), failed(), false),
+            ("79 cleared", Some(failed()), va(), false),
+            ("79 detach", Some(attached()), detach_failed, false),
+            (
+                "unchanged but for the resource version",
+                Some(va()),
+                va(),
+                false,
+            ),
+            (
+                "45",
+                Some(attached()),
+                Attachment {
+                    attached: false,
+                    ..attached()
+                },
+                true,
+            ),
+            ("deleted while failing", Some(failed()), deleting, true),
+            ("same name, other object", Some(va()), renewed, true),
+            (
+                "finalizer taken",
+                Some(attached()),
+                Attachment {
+                    finalizers: list(&[]),
+                    ..attached()
+                },
+                true,
+            ),
+            ("new", None, va(), true),
+        ];
+        for (row, before, after, expected) in rows {
+            assert_eq!(
+                is_work(before.as_ref(), &after, &driver()),
+                expected,
+                "{row}"
+            );
+        }
+    }
+
+    #[test]
+    fn warnings_are_for_lasting_failures() {
+        let warned: Vec<u32> = (0..25).filter(|n| is_worth_warning(*n)).collect();
+        assert_eq!(warned, [3, 6, 12, 18, 24]);
+    }
+}

@@ -1,0 +1,37 @@
+//! Decisions: pure functions from what was observed to the one next step.
+//!
+//! Separate from everything that acts, so that every acceptance row and every crash point can be
+//! run in microseconds. Nothing in here awaits, reads a clock, draws a random number or knows a
+//! client; such values come in as arguments.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `attachment` | the next step for a VolumeAttachment, and what its answer means |
+//! | `trivial` | the same for a driver that has nothing to publish |
+//! | `request` | publish and unpublish requests |
+//! | `capability` | access modes to CSI's volume capability |
+//! | `volume` | when the volume's finalizer is added and removed |
+//! | `status` | bodies of patches |
+//! | `outcome` | texts and codes of failures |
+//! | `drift` | which attachments differ from the driver's list |
+//! | `event` | which changes of objects are work |
+//! | `flight` | one call at a time for a volume and node |
+//! | `lane` | whose turn it is: attach and detach lanes, fairness among nodes |
+//! | `backlog` | when a waiting queue is worth a log line |
+//! | `driver` | what the driver can do, and which changes of it end the process |
+
+pub mod attachment;
+pub mod backlog;
+pub mod capability;
+pub mod drift;
+pub mod driver;
+pub mod event;
+pub mod flight;
+pub mod lane;
+pub mod outcome;
+pub mod request;
+pub mod status;
+pub mod trivial;
+pub mod volume;
+
+pub use driver::Driver;

@@ -1,0 +1,322 @@
+//! What a failed step means: its text, its code, where it is recorded and what would cure it.
+//!
+//! Separate, because the texts end up in `attachError` and `detachError`, where people, scripts
+//! and the scheduler's volume-limit logic read them. No text is ever parsed again in here.
+//!
+//! Every failure is retried with back-off, for ever: a code that CSI calls final says only that no
+//! operation is running any more, not that the next one fails as well.
+
+use std::fmt;
+
+use sidecar::rpc_code;
+use tonic::Code;
+
+use super::Driver;
+use super::capability::BadAccessModes;
+use super::status::{self, ErrorField};
+use crate::model::{Attachment, InTree, SecretRef, Text};
+
+/// A failed CSI call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RpcError {
+    /// gRPC status code.
+    pub code: Code,
+    /// The driver's words.
+    pub message: String,
+}
+
+impl fmt::Display for RpcError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "rpc error: code = {} desc = {}",
+            rpc_code::name(self.code),
+            self.message
+        )
+    }
+}
+
+/// A failed request to the API server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    /// The server's words, or the transport's.
+    pub message: String,
+    /// The object does not exist.
+    pub not_found: bool,
+    /// Whether the server may have applied the request all the same: no answer came. The object
+    /// is then read again before anything is done with it.
+    pub unknown: bool,
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+/// Which way a VolumeAttachment is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// The volume shall be on the node.
+    Attach,
+    /// The object is being deleted: the volume shall leave the node.
+    Detach,
+}
+
+impl Direction {
+    /// The way `attachment` is to go.
+    #[must_use]
+    pub fn of(attachment: &Attachment) -> Self {
+        match attachment.deleting {
+            true => Self::Detach,
+            false => Self::Attach,
+        }
+    }
+
+    /// The other way.
+    #[must_use]
+    pub fn opposite(self) -> Self {
+        match self {
+            Self::Attach => Self::Detach,
+            Self::Detach => Self::Attach,
+        }
+    }
+
+    /// Lower-case name, for logs and metric labels.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Attach => "attach",
+            Self::Detach => "detach",
+        }
+    }
+
+    /// The status field that records failures.
+    #[must_use]
+    pub fn error_field(self) -> ErrorField {
+        match self {
+            Self::Attach => ErrorField::Attach,
+            Self::Detach => ErrorField::Detach,
+        }
+    }
+}
+
+/// Why an attempt ended without reaching its goal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Both sources are set.
+    TwoSources,
+    /// No source is set.
+    NoSource,
+    /// The PersistentVolume is not there.
+    NoVolume(Text),
+    /// The PersistentVolume is being deleted.
+    VolumeDeleting(Text),
+    /// The PersistentVolume's finalizer could not be added.
+    Protect(ApiError),
+    /// The server took the patch and the finalizer is still not there.
+    ProtectIgnored,
+    /// The source is one of an in-tree plugin.
+    InTree(InTree),
+    /// The source is neither CSI nor one that a CSI driver replaced.
+    NotCsi,
+    /// The inline specification has no CSI source.
+    InlineNotCsi,
+    /// Access modes without a counterpart.
+    AccessModes(BadAccessModes),
+    /// The Secret could not be read.
+    Secret(SecretRef, ApiError),
+    /// A value of the Secret is not text, so that no request can carry it.
+    SecretNotText,
+    /// No CSINode object for the node.
+    NoCsiNode(Text),
+    /// The driver is not registered on the node.
+    NotRegistered {
+        /// The node.
+        node: Text,
+        /// The driver.
+        driver: String,
+    },
+    /// Finalizer and node id could not be saved.
+    Prepare(ApiError),
+    /// The server took the patch and the object still lacks finalizer or node id.
+    PrepareIgnored,
+    /// The driver refused, failed or did not answer in time.
+    Call(RpcError),
+    /// The volume is attached, but that could not be recorded.
+    MarkAttached(ApiError),
+    /// The volume is detached, but that could not be recorded.
+    MarkDetached(ApiError),
+    /// The server took the patch and the finalizer is still there.
+    ReleaseIgnored,
+    /// Driver without publish calls: the status could not be written.
+    MarkTrivial(ApiError),
+}
+
+/// An object whose appearance would let a failed attempt succeed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Cure {
+    /// The driver's entry in the CSINode of this name.
+    CsiNode(Text),
+    /// The PersistentVolume of this name.
+    Volume(Text),
+}
+
+impl Failure {
+    /// gRPC code of the failure, if it is one of a call.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        if let Self::Call(error) = self {
+            return Some(error.code);
+        }
+        // As gRPC answers when asked to send such a string.
+        matches!(self, Self::SecretNotText).then_some(Code::Internal)
+    }
+
+    /// What would cure it, so that the attachment need not wait for its next retry.
+    #[must_use]
+    pub fn cure(&self) -> Option<Cure> {
+        if let Self::NoVolume(name) = self {
+            return Some(Cure::Volume(name.clone()));
+        }
+        if let Self::NoCsiNode(node) | Self::NotRegistered { node, .. } = self {
+            return Some(Cure::CsiNode(node.clone()));
+        }
+        None
+    }
+
+    /// Whether the API server's view of the attachment must be read before the next attempt.
+    #[must_use]
+    pub fn leaves_doubt(&self) -> bool {
+        if let Self::Prepare(error) | Self::MarkAttached(error) | Self::MarkDetached(error) = self {
+            return error.unknown;
+        }
+        false
+    }
+
+    /// Whether the failure is recorded on the object; otherwise it is only logged.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        !matches!(self, Self::MarkAttached(_) | Self::MarkTrivial(_))
+    }
+
+    /// Patch of the status that records this failure at `time`; `None` if it is only logged.
+    #[must_use]
+    pub fn status_patch(
+        &self,
+        attachment: &Attachment,
+        direction: Direction,
+        driver: &Driver,
+        time: &str,
+    ) -> Option<serde_json::Value> {
+        let code = match direction {
+            Direction::Attach if driver.error_codes => self.code().map(i32::from),
+            Direction::Attach | Direction::Detach => None,
+        };
+        let field = direction.error_field();
+        self.is_recorded()
+            .then(|| status::failed(attachment, field, &self.to_string(), code, time))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TwoSources => out.write_str(
+                "both InlineCSIVolumeSource and PersistentVolumeName specified in VA source",
+            ),
+            Self::NoSource => out.write_str(
+                "neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source",
+            ),
+            Self::NoVolume(name) => write!(out, "persistentvolume {name:?} not found"),
+            Self::VolumeDeleting(name) => {
+                write!(out, "PersistentVolume {name:?} is marked for deletion")
+            }
+            Self::Protect(error) => {
+                write!(out, "could not add PersistentVolume finalizer: {error}")
+            }
+            Self::ProtectIgnored => out.write_str(
+                "could not add PersistentVolume finalizer: the API server accepted the patch but \
+                 the finalizer is not there; an admission webhook may remove it",
+            ),
+            Self::InTree(source) => write!(
+                out,
+                "failed to translate in tree pv to CSI: volumes of the in-tree plugin {} are not \
+                 supported; use a PersistentVolume with spec.csi",
+                source.plugin()
+            ),
+            Self::NotCsi => out.write_str("pv spec contained non-csi source that was not migrated"),
+            Self::InlineNotCsi => out.write_str("inline volume spec contains nil CSI source"),
+            Self::AccessModes(error) => write!(out, "{error}"),
+            Self::Secret(reference, error) => write!(
+                out,
+                "failed to load secret \"{}/{}\": {error}",
+                reference.namespace, reference.name
+            ),
+            Self::SecretNotText => out.write_str(
+                "rpc error: code = Internal desc = grpc: error while marshaling: string field \
+                 contains invalid UTF-8",
+            ),
+            Self::NoCsiNode(node) => write!(out, "csinode.storage.k8s.io {node:?} not found"),
+            Self::NotRegistered { node, driver } => {
+                write!(out, "CSINode {node} does not contain driver {driver}")
+            }
+            Self::Prepare(error) => write!(out, "could not save VolumeAttachment: {error}"),
+            Self::PrepareIgnored => out.write_str(
+                "could not save VolumeAttachment: the API server accepted the patch but finalizer \
+                 or node id are not there; an admission webhook may remove them",
+            ),
+            Self::Call(error) => write!(out, "{error}"),
+            Self::MarkAttached(error) | Self::MarkTrivial(error) => {
+                write!(out, "failed to mark as attached: {error}")
+            }
+            Self::MarkDetached(error) => write!(out, "could not mark as detached: {error}"),
+            Self::ReleaseIgnored => out.write_str(
+                "could not mark as detached: the API server accepted the patch but the finalizer \
+                 is still there",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_call_reads_as_in_go() {
+        let error = RpcError {
+            code: Code::Cancelled,
+            message: "boom".into(),
+        };
+        assert_eq!(error.to_string(), "rpc error: code = Canceled desc = boom");
+    }
+
+    #[test]
+    fn what_would_cure_a_failure_is_known() {
+        let node = Text::from("node1");
+        let rows = [
+            (
+                Failure::NoVolume("pv1".into()),
+                Some(Cure::Volume("pv1".into())),
+            ),
+            (
+                Failure::NoCsiNode(node.clone()),
+                Some(Cure::CsiNode(node.clone())),
+            ),
+            (
+                Failure::NotRegistered {
+                    node: node.clone(),
+                    driver: "d".into(),
+                },
+                Some(Cure::CsiNode(node)),
+            ),
+            (Failure::NotCsi, None),
+        ];
+        for (failure, cure) in rows {
+            assert_eq!(failure.cure(), cure, "{failure}");
+        }
+    }
+}

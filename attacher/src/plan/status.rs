@@ -1,0 +1,170 @@
+//! Bodies of patches on a VolumeAttachment: always the smallest difference.
+//!
+//! Separate, because the bodies are observable to every API client and audit log, and are
+//! compared byte for byte with what this program replaces. Only merge patches
+//! (`application/merge-patch+json`); the attacher has no right to update whole objects.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::Driver;
+use crate::keys::{MAX_ERROR_MESSAGE, NODE_ID_ANNOTATION};
+use crate::model::{Attachment, VolumeError};
+
+/// Which error field of the status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorField {
+    /// `status.attachError`.
+    Attach,
+    /// `status.detachError`.
+    Detach,
+}
+
+impl ErrorField {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Attach => "attachError",
+            Self::Detach => "detachError",
+        }
+    }
+
+    fn of(self, attachment: &Attachment) -> Option<&VolumeError> {
+        match self {
+            Self::Attach => attachment.attach_error.as_deref(),
+            Self::Detach => attachment.detach_error.as_deref(),
+        }
+    }
+}
+
+/// Patch that puts the finalizer and the node id on the attachment before the first publish call;
+/// `None` if both are there already.
+#[must_use]
+pub fn prepare(attachment: &Attachment, node_id: &str, driver: &Driver) -> Option<Value> {
+    let mut metadata = Map::new();
+    if attachment.node_id.as_deref() != Some(node_id) {
+        metadata.insert("annotations".into(), json!({ NODE_ID_ANNOTATION: node_id }));
+    }
+    if !attachment.has_finalizer(&driver.finalizer) {
+        let kept = attachment.finalizers.iter().map(|held| &**held);
+        let all: Vec<&str> = kept.chain([&*driver.finalizer]).collect();
+        metadata.insert("finalizers".into(), json!(all));
+    }
+    (!metadata.is_empty()).then(|| json!({ "metadata": metadata }))
+}
+
+/// Patch that removes the finalizer after the volume was detached; `None` if it is not there.
+#[must_use]
+pub fn release(attachment: &Attachment, driver: &Driver) -> Option<Value> {
+    if !attachment.has_finalizer(&driver.finalizer) {
+        return None;
+    }
+    let kept: Vec<&str> = attachment
+        .finalizers
+        .iter()
+        .map(|held| &**held)
+        .filter(|held| *held != driver.finalizer)
+        .collect();
+    Some(match kept.is_empty() {
+        true => json!({ "metadata": { "finalizers": null } }),
+        false => json!({ "metadata": { "finalizers": kept } }),
+    })
+}
+
+/// Patch of the status after a successful publish call that returned `context`. The body is `{}`
+/// where nothing changes, as after a volume was attached again.
+#[must_use]
+pub fn attached(attachment: &Attachment, context: &BTreeMap<String, String>) -> Value {
+    let mut status = Map::new();
+    if !attachment.attached {
+        status.insert("attached".into(), Value::Bool(true));
+    }
+    if let Some(metadata) = map_difference(&attachment.metadata, context) {
+        status.insert("attachmentMetadata".into(), metadata);
+    }
+    if attachment.attach_error.is_some() {
+        status.insert("attachError".into(), Value::Null);
+    }
+    body(status)
+}
+
+/// Patch of the status after a successful unpublish call. `attachError` stays, as it always did.
+#[must_use]
+pub fn detached(attachment: &Attachment) -> Value {
+    let mut status = Map::new();
+    if attachment.attached {
+        status.insert("attached".into(), Value::Bool(false));
+    }
+    if !attachment.metadata.is_empty() {
+        status.insert("attachmentMetadata".into(), Value::Null);
+    }
+    if attachment.detach_error.is_some() {
+        status.insert("detachError".into(), Value::Null);
+    }
+    body(status)
+}
+
+/// Patch of the status that records a failure at `time` (RFC 3339, whole seconds, UTC).
+#[must_use]
+pub fn failed(
+    attachment: &Attachment,
+    field: ErrorField,
+    message: &str,
+    code: Option<i32>,
+    time: &str,
+) -> Value {
+    let message = truncate(message, MAX_ERROR_MESSAGE);
+    let before = field.of(attachment);
+    let mut error = Map::new();
+    if before.and_then(|error| error.message.as_deref()) != Some(message) {
+        error.insert("message".into(), message.into());
+    }
+    if before.and_then(|error| error.time.as_deref()) != Some(time) {
+        error.insert("time".into(), time.into());
+    }
+    if before.and_then(|error| error.code) != code {
+        error.insert("errorCode".into(), code.map_or(Value::Null, Value::from));
+    }
+    let mut status = Map::new();
+    if !error.is_empty() {
+        status.insert(field.name().into(), Value::Object(error));
+    }
+    body(status)
+}
+
+/// `{"status": …}`, or `{}` for nothing.
+fn body(status: Map<String, Value>) -> Value {
+    match status.is_empty() {
+        true => json!({}),
+        false => json!({ "status": status }),
+    }
+}
+
+/// Merge patch that turns the map `before` into `after`; `None` if they are equal.
+fn map_difference(
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+) -> Option<Value> {
+    if before == after {
+        return None;
+    }
+    if after.is_empty() {
+        return Some(Value::Null);
+    }
+    let gone = before
+        .keys()
+        .filter(|key| !after.contains_key(*key))
+        .map(|key| (key.clone(), Value::Null));
+    let changed = after
+        .iter()
+        .filter(|(key, value)| before.get(*key) != Some(value))
+        .map(|(key, value)| (key.clone(), Value::from(value.as_str())));
+    Some(Value::Object(gone.chain(changed).collect()))
+}
+
+/// The first `limit` bytes of `text`, in whole characters: the API server refuses longer messages,
+/// and then the reason would be nowhere but in the log.
+fn truncate(text: &str, limit: usize) -> &str {
+    let end = text.floor_char_boundary(limit);
+    text.get(..end).unwrap_or(text)
+}

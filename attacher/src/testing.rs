@@ -1,0 +1,218 @@
+//! Objects for tests: the fixture of the acceptance tables, and patches applied to it.
+//!
+//! Separate, because decision tables and crash simulation start from the same objects.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "anything else is a failed test"
+)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::keys::NODE_ID_ANNOTATION;
+use crate::model::{
+    Attachment, CsiSource, List, SecretRef, Source, Text, Volume, VolumeError, VolumeSpec,
+};
+use crate::plan::Driver;
+use crate::plan::driver::Abilities;
+
+/// The fixture's finalizer.
+pub(crate) const F: &str = "external-attacher/test-csi-driver";
+
+/// The fixture's driver: publishes, nothing else.
+pub(crate) fn driver() -> Driver {
+    Driver {
+        name: "test.csi.driver".into(),
+        finalizer: F.into(),
+        abilities: Abilities {
+            publish: true,
+            ..Abilities::default()
+        },
+        default_fs_type: String::new(),
+        error_codes: true,
+    }
+}
+
+/// A list of strings.
+pub(crate) fn list(items: &[&str]) -> List {
+    items.iter().map(|item| Text::from(*item)).collect()
+}
+
+/// `va1`: not attached, untouched.
+pub(crate) fn va() -> Attachment {
+    Attachment {
+        name: "va1".into(),
+        uid: "uid-va1".into(),
+        deleting: false,
+        finalizers: list(&[]),
+        node_id: None,
+        attacher: "test.csi.driver".into(),
+        node: "node1".into(),
+        volume: Some("pv1".into()),
+        inline: None,
+        attached: false,
+        metadata: BTreeMap::new(),
+        attach_error: None,
+        detach_error: None,
+    }
+}
+
+/// `va1` as it is after an attach.
+pub(crate) fn attached() -> Attachment {
+    Attachment {
+        finalizers: list(&[F]),
+        node_id: Some("NID1".into()),
+        attached: true,
+        ..va()
+    }
+}
+
+/// `va1` attached and deleted.
+pub(crate) fn deleted() -> Attachment {
+    Attachment {
+        deleting: true,
+        ..attached()
+    }
+}
+
+/// The CSI source of `pv1`.
+pub(crate) fn csi() -> CsiSource {
+    CsiSource {
+        handle: "h-pv1".into(),
+        read_only: false,
+        fs_type: "".into(),
+        attributes: Arc::default(),
+        publish_secret: None,
+    }
+}
+
+/// A specification with that source.
+pub(crate) fn spec(source: Source) -> VolumeSpec {
+    VolumeSpec {
+        source,
+        access_modes: list(&["ReadWriteOnce"]),
+        block: false,
+        mount_options: list(&[]),
+    }
+}
+
+/// `pv1`.
+pub(crate) fn pv() -> Volume {
+    Volume {
+        uid: None,
+        deleting: false,
+        finalizers: Some(list(&[F])),
+        migrated_to: None,
+        spec: spec(Source::Csi(csi())),
+    }
+}
+
+/// A reference to the Secret `ns1/sec`.
+pub(crate) fn secret_ref() -> Arc<SecretRef> {
+    Arc::new(SecretRef {
+        namespace: "ns1".into(),
+        name: "sec".into(),
+    })
+}
+
+/// Applies a merge patch as the API server would.
+pub(crate) fn merge(attachment: &mut Attachment, patch: &Value) {
+    let text = |value: &Value| value.as_str().map(Text::from);
+    let metadata = &patch["metadata"];
+    match &metadata["annotations"][NODE_ID_ANNOTATION] {
+        Value::Null => {}
+        id => attachment.node_id = text(id),
+    }
+    if let Some(finalizers) = metadata.get("finalizers") {
+        let items = finalizers.as_array().into_iter().flatten();
+        attachment.finalizers = items.filter_map(text).collect();
+    }
+    let status = &patch["status"];
+    if let Some(attached) = status.get("attached") {
+        attachment.attached = attached.as_bool().unwrap();
+    }
+    match status.get("attachmentMetadata") {
+        None => {}
+        Some(Value::Object(changes)) => {
+            for (key, value) in changes {
+                match value.as_str() {
+                    Some(value) => attachment.metadata.insert(key.clone(), value.into()),
+                    None => attachment.metadata.remove(key),
+                };
+            }
+        }
+        Some(_) => attachment.metadata.clear(),
+    }
+    merge_error(&mut attachment.attach_error, status.get("attachError"));
+    merge_error(&mut attachment.detach_error, status.get("detachError"));
+}
+
+fn merge_error(error: &mut Option<Arc<VolumeError>>, change: Option<&Value>) {
+    let Some(change) = change else { return };
+    if change.is_null() {
+        *error = None;
+        return;
+    }
+    let mut new = error.as_deref().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    if let Some(message) = change.get("message") {
+        new.message = text(message);
+    }
+    if let Some(time) = change.get("time") {
+        new.time = text(time);
+    }
+    if let Some(code) = change.get("errorCode") {
+        new.code = code.as_i64().map(|code| i32::try_from(code).unwrap());
+    }
+    *error = Some(Arc::new(new));
+}
+
+/// Applies a JSON patch of the finalizers; says whether its tests held, as the API server answers
+/// 422 otherwise.
+pub(crate) fn json_patch(volume: &mut Volume, patch: &Value) -> bool {
+    let before = volume.finalizers.clone();
+    let mut now: Option<Vec<Text>> = before.as_deref().map(<[Text]>::to_vec);
+    for operation in patch.as_array().unwrap() {
+        let path = operation["path"].as_str().unwrap();
+        let value = &operation["value"];
+        let held = match (operation["op"].as_str().unwrap(), path) {
+            ("test", "/metadata/finalizers") => match value {
+                Value::Null => now.is_none(),
+                _ => now.as_ref().is_some_and(Vec::is_empty),
+            },
+            ("add" | "replace", "/metadata/finalizers") => {
+                let items = value.as_array().unwrap().iter();
+                now = Some(items.map(|item| item.as_str().unwrap().into()).collect());
+                true
+            }
+            ("add", "/metadata/finalizers/-") => match &mut now {
+                Some(items) => {
+                    items.push(value.as_str().unwrap().into());
+                    true
+                }
+                None => false,
+            },
+            (operation, path) => {
+                let index: usize = path.rsplit('/').next().unwrap().parse().unwrap();
+                let items = now.get_or_insert_default();
+                match (operation, index < items.len()) {
+                    ("test", true) => *items[index] == *value.as_str().unwrap(),
+                    ("remove", true) => {
+                        items.remove(index);
+                        true
+                    }
+                    _ => false,
+                }
+            }
+        };
+        if !held {
+            return false;
+        }
+    }
+    // The API server drops an empty list.
+    volume.finalizers = now.filter(|items| !items.is_empty()).map(Into::into);
+    true
+}
