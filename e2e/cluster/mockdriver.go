@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/test/e2e/storage/drivers/csi-test/driver"
+	mock "k8s.io/kubernetes/test/e2e/storage/drivers/csi-test/mock/service"
+)
+
+// mockDriverMain serves the CSI driver that Kubernetes' own storage tests use: a driver that nobody in this project
+// wrote. It keeps volumes in memory and mounts nothing.
+func mockDriverMain(args []string) error {
+	var config mock.Config
+	flags := flag.NewFlagSet("mock-driver", flag.ContinueOnError)
+	endpoint := flags.String("endpoint", "", "unix://PATH or PATH of the socket (required)")
+	nodeID := flags.String("nodeid", "", "node ID that NodeGetInfo reports (required)")
+	flags.StringVar(&config.DriverName, "name", mock.Name, "driver name")
+	flags.BoolVar(&config.DisableAttach, "disable-attach", false, "no ControllerPublish")
+	flags.Int64Var(&config.AttachLimit, "attach-limit", 0, "volumes per node")
+	flags.BoolVar(&config.EnableTopology, "enable-topology", false, "report topology")
+	flags.BoolVar(&config.NodeExpansionRequired, "node-expand-required", false, "expansion needs a node call")
+	flags.BoolVar(&config.DisableControllerExpansion, "disable-controller-expansion", false, "no ControllerExpand")
+	flags.BoolVar(&config.PermissiveTargetPath, "permissive-target-path", true, "create missing parents of target paths")
+	klog.InitFlags(flags)
+	if err := flags.Set("v", "3"); err != nil { // from 3 on it logs every call
+		return err
+	}
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	path := strings.TrimPrefix(*endpoint, "unix://")
+	if path == "" || *nodeID == "" {
+		return errors.New("--endpoint and --nodeid are required")
+	}
+	if err := removeSocket(path); err != nil {
+		return err
+	}
+	service := mock.New(config)
+	d := driver.NewCSIDriver(&driver.CSIDriverServers{
+		Identity: service, Controller: service, Node: mockNode{service, *nodeID},
+	})
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return fmt.Errorf("--endpoint: %w", err)
+	}
+	if err := d.Start(listener, nil); err != nil {
+		return err
+	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	<-stop
+	d.Stop()
+	return nil
+}
+
+// removeSocket removes what an earlier driver left at path, but nothing that is not a socket.
+func removeSocket(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("--endpoint: %w", err)
+	case info.Mode()&os.ModeSocket == 0:
+		return fmt.Errorf("--endpoint %s exists and is not a socket", path)
+	}
+	return os.Remove(path)
+}
+
+// mockNode reports the node ID it was given; upstream's service always reports the driver's name.
+type mockNode struct {
+	csi.NodeServer
+	nodeID string
+}
+
+func (m mockNode) NodeGetInfo(ctx context.Context, req *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+	info, err := m.NodeServer.NodeGetInfo(ctx, req)
+	if err == nil {
+		info.NodeId = m.nodeID
+	}
+	return info, err
+}
