@@ -171,6 +171,17 @@ func schedulerArgs(l layout, p ports, o options) []string {
 	return append(o.gates(args), o.SchedulerArgs...)
 }
 
+func faultProxyArgs(l layout, p ports) []string {
+	return []string{
+		fmt.Sprintf("--listen=127.0.0.1:%d", p.proxy),
+		fmt.Sprintf("--control=127.0.0.1:%d", p.proxyControl),
+		"--target=" + loopback("https", p.apiserver),
+		"--ca-file=" + l.caFile(),
+		"--cert-file=" + l.pki("serving.crt"),
+		"--key-file=" + l.pki("serving.key"),
+	}
+}
+
 func (o options) gates(args []string) []string {
 	if o.FeatureGates != "" {
 		args = append(args, "--feature-gates="+o.FeatureGates)

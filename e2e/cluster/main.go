@@ -34,6 +34,9 @@ func verbs() map[string]verb {
 		"etcd":       {"component: the store", etcdMain},
 		"node":       {"component: a hollow kubelet with the real CSI volume plugin", nodeMain},
 		"node-host":  {"component: mount namespace and container runtime of a node", nodeHostMain},
+		"mark":       {"write a named mark into the audit log", markMain},
+		"requests":   {"count API requests from the audit log", requestsMain},
+		"manifests":  {"list or print files of the pinned Kubernetes module", manifestsMain},
 		"kubectl":    {"upstream's kubectl", kubectlMain},
 		"token":      {"print a token of a ServiceAccount", tokenMain},
 		"kubeconfig": {"write a kubeconfig with a ServiceAccount's token", kubeconfigMain},
@@ -41,6 +44,8 @@ func verbs() map[string]verb {
 		"kube-apiserver":          {"component", apiserverMain},
 		"kube-controller-manager": {"component", controllerManagerMain},
 		"kube-scheduler":          {"component", schedulerMain},
+		"fault-proxy":             {"component: a proxy before the API server that injects faults", faultProxyMain},
+		"mock-driver":             {"the CSI driver of Kubernetes' own tests", mockDriverMain},
 		"exec-in-node":            {"run a process inside a node's mount namespace", execInNodeMain},
 	}
 }

@@ -30,6 +30,8 @@ func setMark(l layout, name string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
+	// A reply reaches its client a moment before its line reaches the log.
+	time.Sleep(20 * time.Millisecond)
 	if err := askForMark(ctx, client, name); err != nil {
 		return err
 	}

@@ -226,7 +226,12 @@ func (s *supervisor) startControlPlane(ctx context.Context) error {
 	apiserver := s.add("kube-apiserver", apiserverArgs(l, p, o), loopback("https", p.apiserver)+"/readyz")
 	controllers := s.add("kube-controller-manager", controllerManagerArgs(l, p, o), loopback("https", p.controllerManager)+"/healthz")
 	scheduler := s.add("kube-scheduler", schedulerArgs(l, p, o), loopback("https", p.scheduler)+"/readyz")
-	for _, step := range [][]*component{{etcd}, {apiserver}, {controllers, scheduler}} {
+	steps := [][]*component{{etcd}, {apiserver}, {controllers, scheduler}}
+	if o.Proxy {
+		proxy := s.add("fault-proxy", faultProxyArgs(l, p), loopback("http", p.proxyControl)+"/healthz")
+		steps[2] = append(steps[2], proxy)
+	}
+	for _, step := range steps {
 		if err := s.launch(ctx, step...); err != nil {
 			return err
 		}
