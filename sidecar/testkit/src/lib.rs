@@ -23,6 +23,9 @@
 
 pub mod api;
 pub mod build;
+pub mod driver;
 
 pub use api::FakeApi;
 pub use api::fault::{Fault, Gate};
+pub use driver::FakeDriver;
+pub use driver::fault::CallFault;

@@ -1,0 +1,115 @@
+//! The driver's transports: a unix socket, and a pipe within the process.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+
+use csi_proto::csi::controller_server::ControllerServer;
+use csi_proto::csi::identity_server::IdentityServer;
+use csi_proto::csi::node_server::NodeServer;
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixListener;
+use tokio::task::{JoinHandle, JoinSet};
+use tonic::Status;
+use tonic::transport::{Channel, Endpoint};
+use tower_service::Service;
+
+use super::FakeDriver;
+use super::record::Envelope;
+
+type Answer = http::Response<tonic::body::Body>;
+
+/// An open socket; dropping it closes the listener and all connections.
+#[derive(Debug)]
+pub(super) struct Listening {
+    task: JoinHandle<()>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+pub(super) fn listen(driver: &FakeDriver, socket: &Path) -> Listening {
+    // Left over when the test process of another run was killed; nobody else uses the directory.
+    let _ = std::fs::remove_file(socket);
+    let listener = UnixListener::bind(socket).expect("bind a socket in a temporary directory");
+    let driver = driver.weak();
+    let task = tokio::spawn(async move {
+        // Dropped with this task, which ends the connections.
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => {
+                    let (Ok((stream, _)), Some(driver)) = (accepted, driver.upgrade()) else { continue };
+                    connections.spawn(serve(driver, stream));
+                }
+                Some(_) = connections.join_next() => {}
+            }
+        }
+    });
+    Listening { task }
+}
+
+async fn serve(driver: FakeDriver, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    let service = hyper::service::service_fn(move |request| dispatch(driver.clone(), request));
+    let connection =
+        http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service);
+    // An error here is a client that went away.
+    let _ = connection.await;
+}
+
+async fn dispatch(
+    driver: FakeDriver,
+    mut request: http::Request<Incoming>,
+) -> Result<Answer, Infallible> {
+    let envelope = Envelope::of(&request);
+    request.extensions_mut().insert(envelope);
+    let path = request.uri().path();
+    if path.starts_with("/csi.v1.Identity/") {
+        IdentityServer::new(driver).call(request).await
+    } else if path.starts_with("/csi.v1.Controller/") {
+        ControllerServer::new(driver).call(request).await
+    } else if path.starts_with("/csi.v1.Node/") {
+        NodeServer::new(driver).call(request).await
+    } else {
+        Ok(Status::unimplemented("unknown service").into_http())
+    }
+}
+
+impl FakeDriver {
+    /// A channel to this driver without a socket; it ignores [`FakeDriver::stop`].
+    #[must_use]
+    pub fn channel(&self) -> Channel {
+        let endpoint = Endpoint::from_static("http://localhost");
+        endpoint.connect_with_connector_lazy(Pipe(self.clone()))
+    }
+}
+
+/// Connects by serving the other end of a pipe.
+#[derive(Clone)]
+struct Pipe(FakeDriver);
+
+impl Service<http::Uri> for Pipe {
+    type Response = TokioIo<tokio::io::DuplexStream>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(
+        &mut self,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), Infallible>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: http::Uri) -> Self::Future {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        tokio::spawn(serve(self.0.clone(), far));
+        Box::pin(std::future::ready(Ok(TokioIo::new(near))))
+    }
+}

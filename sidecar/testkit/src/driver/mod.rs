@@ -1,0 +1,228 @@
+//! A model of a CSI driver: volumes with state, capability sets, faults and a record of every call.
+//!
+//! It listens on a unix socket, or is called in process through [`FakeDriver::channel`], in which
+//! case paused time works.
+
+pub mod fault;
+mod listen;
+mod model;
+mod node;
+pub mod record;
+mod service;
+mod snapshot;
+mod volume;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fault::{CallFault, CallFaultHandle, CallFaults};
+pub use model::{ControllerRpc, Model, NodeRpc, PluginService, Probe, Volume};
+use record::Call;
+
+/// The model driver; clones share one state.
+#[derive(Clone)]
+pub struct FakeDriver {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Grows with every call, answer and change.
+    changes: tokio::sync::watch::Sender<u64>,
+    directory: tempfile::TempDir,
+    listening: Mutex<Option<listen::Listening>>,
+}
+
+struct Weak(std::sync::Weak<Shared>);
+
+impl Weak {
+    fn upgrade(&self) -> Option<FakeDriver> {
+        let shared = self.0.upgrade()?;
+        Some(FakeDriver { shared })
+    }
+}
+
+struct State {
+    model: Model,
+    faults: CallFaults,
+    calls: Vec<Call>,
+    /// How many calls ever arrived.
+    arrived: usize,
+    in_flight: BTreeMap<(&'static str, Vec<String>), usize>,
+    peaks: BTreeMap<&'static str, usize>,
+    overlaps: Vec<String>,
+}
+
+impl fmt::Debug for FakeDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FakeDriver").finish_non_exhaustive()
+    }
+}
+
+/// What a driver still knows after a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Volumes and attachments, as a driver in front of a storage system.
+    Kept,
+    /// Nothing but its configuration.
+    Lost,
+}
+
+impl FakeDriver {
+    /// A driver with the controller service that publishes volumes; it does not listen yet.
+    ///
+    /// # Panics
+    ///
+    /// If no temporary directory can be made.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let state = State {
+            model: Model::new(name),
+            faults: CallFaults::default(),
+            calls: Vec::new(),
+            arrived: 0,
+            in_flight: BTreeMap::new(),
+            peaks: BTreeMap::new(),
+            overlaps: Vec::new(),
+        };
+        let shared = Shared {
+            state: Mutex::new(state),
+            changes: tokio::sync::watch::Sender::new(0),
+            directory: tempfile::tempdir().expect("make a temporary directory"),
+            listening: Mutex::new(None),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// For the listening task, which must not keep the driver alive.
+    fn weak(&self) -> Weak {
+        Weak(Arc::downgrade(&self.shared))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        let state = self.shared.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) {
+        self.shared.changes.send_modify(|count| *count += 1);
+    }
+
+    /// Changes what the driver is and knows.
+    pub fn configure(&self, change: impl FnOnce(&mut Model)) {
+        change(&mut self.state().model);
+        self.changed();
+    }
+
+    /// Path of the socket, which exists while the driver listens.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.directory().join("csi.sock")
+    }
+
+    /// The private directory of the socket.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.shared.directory.path()
+    }
+
+    /// The socket as `--csi-address` takes it.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    /// Listens on the socket. Must be called within a tokio runtime.
+    pub fn start(&self) {
+        let listening = listen::listen(self, &self.socket());
+        *self.listening() = Some(listening);
+    }
+
+    /// Closes the listener and every connection, and removes the socket. Calls in flight are lost.
+    pub fn stop(&self) {
+        *self.listening() = None;
+        // Not there if the driver was not listening.
+        let _ = std::fs::remove_file(self.socket());
+    }
+
+    /// Stops and starts again at once.
+    pub fn restart(&self, memory: Memory) {
+        self.stop();
+        if memory == Memory::Lost {
+            self.configure(Model::forget);
+        }
+        self.start();
+    }
+
+    fn listening(&self) -> MutexGuard<'_, Option<listen::Listening>> {
+        let listening = self.shared.listening.lock();
+        listening.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lays a fault over the calls.
+    pub fn fault(&self, fault: CallFault) -> CallFaultHandle {
+        self.state().faults.add(fault)
+    }
+
+    /// Removes all faults.
+    pub fn clear_faults(&self) {
+        self.state().faults.clear();
+    }
+
+    /// Adds a volume that exists already.
+    pub fn volume(&self, handle: &str) {
+        self.configure(|model| model.add(handle));
+    }
+
+    /// The pairs of volume and node that are published now.
+    #[must_use]
+    pub fn published(&self) -> BTreeSet<(String, String)> {
+        self.state().model.published()
+    }
+
+    /// Everything called since the start, in order of arrival.
+    #[must_use]
+    pub fn calls(&self) -> Vec<Call> {
+        self.state().calls.clone()
+    }
+
+    /// The calls of one method.
+    #[must_use]
+    pub fn calls_to(&self, method: &str) -> Vec<Call> {
+        let mut calls = self.calls();
+        calls.retain(|call| call.method == method);
+        calls
+    }
+
+    /// Forgets the finished calls.
+    pub fn clear_calls(&self) {
+        self.state().calls.retain(Call::is_running);
+    }
+
+    /// The most calls of a method that ever ran at the same time.
+    #[must_use]
+    pub fn peak(&self, method: &str) -> usize {
+        self.state().peaks.get(method).copied().unwrap_or(0)
+    }
+
+    /// Controller calls that arrived while another one for the same volume and node was running.
+    #[must_use]
+    pub fn overlaps(&self) -> Vec<String> {
+        self.state().overlaps.clone()
+    }
+
+    /// Waits until `condition` holds; it is tried after every call, answer and change.
+    ///
+    /// There is no time limit of its own: a test wraps it in `tokio::time::timeout`.
+    pub async fn until(&self, mut condition: impl FnMut(&Self) -> bool) {
+        let mut changes = self.shared.changes.subscribe();
+        while !condition(self) {
+            // The sender lives in `self`, so waiting cannot fail.
+            let _ = changes.changed().await;
+        }
+    }
+}

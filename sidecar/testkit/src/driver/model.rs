@@ -1,0 +1,220 @@
+//! What the driver is and what it knows.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use csi_proto::csi;
+use tonic::{Code, Status};
+
+pub use csi::controller_service_capability::rpc::Type as ControllerRpc;
+pub use csi::node_service_capability::rpc::Type as NodeRpc;
+pub use csi::plugin_capability::service::Type as PluginService;
+
+/// The state behind all services.
+#[derive(Clone)]
+pub struct Model {
+    /// `GetPluginInfo.name`.
+    pub name: String,
+    /// `GetPluginInfo.vendor_version`.
+    pub vendor_version: String,
+    /// Answers of the next probes; afterwards the driver is ready.
+    pub probes: VecDeque<Probe>,
+    /// Services that the plugin announces.
+    pub services: Vec<PluginService>,
+    /// What the controller announces; calls beyond it are `Unimplemented`.
+    pub controller: Vec<ControllerRpc>,
+    /// What the node service announces.
+    pub node: Vec<NodeRpc>,
+    /// `NodeGetInfo.node_id`.
+    pub node_id: String,
+    /// `NodeGetInfo.max_volumes_per_node`; also the limit for publishing, when positive.
+    pub max_volumes: i64,
+    /// `NodeGetInfo.accessible_topology`.
+    pub topology: Option<BTreeMap<String, String>>,
+    /// What `GetCapacity` answers, in bytes.
+    pub capacity: i64,
+    /// What `ControllerPublishVolume` answers.
+    pub publish_context: BTreeMap<String, String>,
+    /// Publishes volumes that it never heard of, as if they existed.
+    pub any_volume: bool,
+    /// The volumes by handle.
+    pub volumes: BTreeMap<String, Volume>,
+    /// The snapshots by id.
+    pub snapshots: BTreeMap<String, csi::Snapshot>,
+    pub(super) snapshot_names: BTreeMap<String, String>,
+    pub(super) made: usize,
+}
+
+/// One answer to `Probe`.
+#[derive(Clone, Debug)]
+pub enum Probe {
+    /// `ready: true`.
+    Ready,
+    /// `ready: false`.
+    NotReady,
+    /// An answer without the field, which means ready.
+    Unset,
+    /// An error.
+    Fail(Code, String),
+}
+
+/// One volume.
+#[derive(Clone, Debug, Default)]
+pub struct Volume {
+    /// The name it was created under.
+    pub name: String,
+    /// Size in bytes.
+    pub capacity: i64,
+    /// `volume_context`.
+    pub context: BTreeMap<String, String>,
+    /// Where it can be used.
+    pub topology: Option<BTreeMap<String, String>>,
+    /// What it was made of.
+    pub source: Option<csi::VolumeContentSource>,
+    /// The nodes it is published to, with the request that did it.
+    pub nodes: BTreeMap<String, csi::ControllerPublishVolumeRequest>,
+    /// The staging paths in use.
+    pub staged: BTreeSet<String>,
+    /// The target paths in use.
+    pub targets: BTreeSet<String>,
+    /// The mutable parameters of the last modification.
+    pub modified: BTreeMap<String, String>,
+}
+
+impl std::fmt::Debug for Model {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Model")
+            .field("name", &self.name)
+            .field("volumes", &self.volumes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Model {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            vendor_version: "1.0.0".to_owned(),
+            probes: VecDeque::new(),
+            services: vec![PluginService::ControllerService],
+            controller: vec![ControllerRpc::PublishUnpublishVolume],
+            node: Vec::new(),
+            node_id: "NID1".to_owned(),
+            max_volumes: 0,
+            topology: None,
+            capacity: 1 << 40,
+            publish_context: BTreeMap::new(),
+            any_volume: false,
+            volumes: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            snapshot_names: BTreeMap::new(),
+            made: 0,
+        }
+    }
+
+    /// Adds an empty volume.
+    pub fn add(&mut self, handle: &str) {
+        self.volumes.entry(handle.to_owned()).or_default();
+    }
+
+    /// Publishes behind the caller's back.
+    pub fn publish(&mut self, handle: &str, node: &str) {
+        let volume = self.volumes.entry(handle.to_owned()).or_default();
+        volume.nodes.insert(
+            node.to_owned(),
+            csi::ControllerPublishVolumeRequest::default(),
+        );
+    }
+
+    /// Takes a volume from a node behind the caller's back.
+    pub fn unpublish(&mut self, handle: &str, node: &str) {
+        if let Some(volume) = self.volumes.get_mut(handle) {
+            volume.nodes.remove(node);
+        }
+    }
+
+    pub(super) fn published(&self) -> BTreeSet<(String, String)> {
+        let pairs = self.volumes.iter().flat_map(|(handle, volume)| {
+            volume
+                .nodes
+                .keys()
+                .map(|node| (handle.clone(), node.clone()))
+        });
+        pairs.collect()
+    }
+
+    /// Loses everything but the configuration.
+    pub(super) fn forget(&mut self) {
+        self.volumes.clear();
+        self.snapshots.clear();
+        self.snapshot_names.clear();
+    }
+
+    pub(super) fn needs(&self, rpc: ControllerRpc) -> Result<(), Status> {
+        if self.controller.contains(&rpc) {
+            return Ok(());
+        }
+        Err(Status::unimplemented(format!("no {}", rpc.as_str_name())))
+    }
+
+    pub(super) fn get_plugin_info(
+        &mut self,
+        _: &csi::GetPluginInfoRequest,
+    ) -> Result<csi::GetPluginInfoResponse, Status> {
+        Ok(csi::GetPluginInfoResponse {
+            name: self.name.clone(),
+            vendor_version: self.vendor_version.clone(),
+            manifest: BTreeMap::new(),
+        })
+    }
+
+    pub(super) fn get_plugin_capabilities(
+        &mut self,
+        _: &csi::GetPluginCapabilitiesRequest,
+    ) -> Result<csi::GetPluginCapabilitiesResponse, Status> {
+        use csi::plugin_capability::{Service, Type};
+        let capability = |service: &PluginService| csi::PluginCapability {
+            r#type: Some(Type::Service(Service {
+                r#type: *service as i32,
+            })),
+        };
+        Ok(csi::GetPluginCapabilitiesResponse {
+            capabilities: self.services.iter().map(capability).collect(),
+        })
+    }
+
+    pub(super) fn probe(&mut self, _: &csi::ProbeRequest) -> Result<csi::ProbeResponse, Status> {
+        let ready = match self.probes.pop_front().unwrap_or(Probe::Ready) {
+            Probe::Ready => Some(true),
+            Probe::NotReady => Some(false),
+            Probe::Unset => None,
+            Probe::Fail(code, message) => return Err(Status::new(code, message)),
+        };
+        Ok(csi::ProbeResponse { ready })
+    }
+
+    pub(super) fn controller_get_capabilities(
+        &mut self,
+        _: &csi::ControllerGetCapabilitiesRequest,
+    ) -> Result<csi::ControllerGetCapabilitiesResponse, Status> {
+        use csi::controller_service_capability::{Rpc, Type};
+        if !self.services.contains(&PluginService::ControllerService) {
+            return Err(Status::unimplemented("unknown service csi.v1.Controller"));
+        }
+        let capability = |rpc: &ControllerRpc| csi::ControllerServiceCapability {
+            r#type: Some(Type::Rpc(Rpc {
+                r#type: *rpc as i32,
+            })),
+        };
+        Ok(csi::ControllerGetCapabilitiesResponse {
+            capabilities: self.controller.iter().map(capability).collect(),
+        })
+    }
+}
+
+/// Fails with `InvalidArgument` if a required field is empty.
+pub(super) fn require(fields: &[(&str, bool)]) -> Result<(), Status> {
+    match fields.iter().find(|(_, present)| !present) {
+        Some((field, _)) => Err(Status::invalid_argument(format!("{field} is required"))),
+        None => Ok(()),
+    }
+}
