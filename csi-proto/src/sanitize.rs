@@ -42,6 +42,37 @@ fn write_message<M: Sanitize + ?Sized>(message: &M, text: &mut String) {
     text.push('}');
 }
 
+/// How the messages of a unary method appear in a log, for those who see bytes only.
+#[derive(Clone, Copy, Debug)]
+pub struct Method {
+    /// Full path: `/package.Service/Method`.
+    pub path: &'static str,
+    /// The log form of an encoded request; nothing if it does not decode.
+    pub request: fn(&[u8]) -> Option<String>,
+    /// The log form of an encoded response; nothing if it does not decode.
+    pub response: fn(&[u8]) -> Option<String>,
+}
+
+impl Method {
+    /// A method with request `Q` and response `A`.
+    pub const fn new<Q, A>(path: &'static str) -> Self
+    where
+        Q: prost::Message + Default + Sanitize,
+        A: prost::Message + Default + Sanitize,
+    {
+        Self {
+            path,
+            request: describe::<Q>,
+            response: describe::<A>,
+        }
+    }
+}
+
+fn describe<M: prost::Message + Default + Sanitize>(bytes: &[u8]) -> Option<String> {
+    let message = M::decode(bytes).ok()?;
+    Some(sanitized(&message).to_string())
+}
+
 /// A JSON object under construction.
 #[derive(Debug)]
 pub struct Object<'a> {

@@ -13,14 +13,18 @@
 //! Nothing here knows a particular sidecar.
 #![warn(missing_docs)]
 
+pub mod csi;
 pub mod duration;
 pub mod error;
 pub mod flags;
 pub mod gates;
+pub mod http;
 pub mod log;
+pub mod metrics;
 pub mod names;
 pub mod quantity;
 pub mod retry;
 pub mod rpc_code;
 pub mod rt;
+pub mod shutdown;
 pub mod slow_set;

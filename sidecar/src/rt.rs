@@ -91,6 +91,14 @@ pub fn finish(exit: &Exit) -> ExitCode {
     ExitCode::from(exit.code)
 }
 
+/// A number in `[0, 1)` for jitter. Not for secrets.
+pub fn unit_random() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    // The standard library seeds its hash maps from the operating system; no crate is needed.
+    let bits = RandomState::new().hash_one(0_u8) >> 40;
+    f64::from(u32::try_from(bits).unwrap_or(0)) / f64::from(1_u32 << 24)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +111,13 @@ mod tests {
         }
         let exit = fails().unwrap_err();
         assert_eq!(exit, Exit::failure(1, "boom"));
+    }
+
+    #[test]
+    fn random_numbers_differ_and_stay_in_the_unit_interval() {
+        let numbers: Vec<_> = (0..100).map(|_| unit_random()).collect();
+        assert!(numbers.iter().all(|n| (0.0..1.0).contains(n)));
+        assert!(numbers.iter().any(|n| *n < 0.5) && numbers.iter().any(|n| *n >= 0.5));
     }
 
     #[test]

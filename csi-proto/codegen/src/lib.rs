@@ -3,6 +3,7 @@
 //! A program of its own and not a build script: the generated code is checked in, so that a build
 //! needs neither `protoc` nor the twenty crates used here, and a reviewer sees what changed.
 
+mod methods;
 mod sanitize;
 
 use std::fs;
@@ -41,7 +42,8 @@ pub fn generate_file(source: &Path, package: &str) -> anyhow::Result<String> {
     let scratch = tempfile::tempdir()?;
     let messages = write_messages(set.clone(), package, scratch.path())?;
     let log = sanitize::implementations(&set, package, &secrets);
-    Ok(format!("{messages}\n{log}"))
+    let methods = methods::tables(&set, package);
+    Ok(format!("{messages}\n{log}{methods}"))
 }
 
 fn write_messages(set: FileDescriptorSet, package: &str, dir: &Path) -> anyhow::Result<String> {

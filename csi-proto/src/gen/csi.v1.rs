@@ -7157,3 +7157,50 @@ impl ::core::fmt::Debug for GetMetadataDeltaResponse {
         crate::sanitize::debug(self, f)
     }
 }
+/// Messages of each service's unary methods.
+pub mod methods {
+    pub const IDENTITY: &[crate::sanitize::Method] = &[
+        crate::sanitize::Method::new::<super::GetPluginInfoRequest, super::GetPluginInfoResponse>("/csi.v1.Identity/GetPluginInfo"),
+        crate::sanitize::Method::new::<super::GetPluginCapabilitiesRequest, super::GetPluginCapabilitiesResponse>("/csi.v1.Identity/GetPluginCapabilities"),
+        crate::sanitize::Method::new::<super::ProbeRequest, super::ProbeResponse>("/csi.v1.Identity/Probe"),
+    ];
+    pub const CONTROLLER: &[crate::sanitize::Method] = &[
+        crate::sanitize::Method::new::<super::CreateVolumeRequest, super::CreateVolumeResponse>("/csi.v1.Controller/CreateVolume"),
+        crate::sanitize::Method::new::<super::DeleteVolumeRequest, super::DeleteVolumeResponse>("/csi.v1.Controller/DeleteVolume"),
+        crate::sanitize::Method::new::<super::ControllerPublishVolumeRequest, super::ControllerPublishVolumeResponse>("/csi.v1.Controller/ControllerPublishVolume"),
+        crate::sanitize::Method::new::<super::ControllerUnpublishVolumeRequest, super::ControllerUnpublishVolumeResponse>("/csi.v1.Controller/ControllerUnpublishVolume"),
+        crate::sanitize::Method::new::<super::ValidateVolumeCapabilitiesRequest, super::ValidateVolumeCapabilitiesResponse>("/csi.v1.Controller/ValidateVolumeCapabilities"),
+        crate::sanitize::Method::new::<super::ListVolumesRequest, super::ListVolumesResponse>("/csi.v1.Controller/ListVolumes"),
+        crate::sanitize::Method::new::<super::ControllerListVolumeHealthRequest, super::ControllerListVolumeHealthResponse>("/csi.v1.Controller/ControllerListVolumeHealth"),
+        crate::sanitize::Method::new::<super::ControllerGetVolumeHealthRequest, super::ControllerGetVolumeHealthResponse>("/csi.v1.Controller/ControllerGetVolumeHealth"),
+        crate::sanitize::Method::new::<super::GetCapacityRequest, super::GetCapacityResponse>("/csi.v1.Controller/GetCapacity"),
+        crate::sanitize::Method::new::<super::ControllerGetCapabilitiesRequest, super::ControllerGetCapabilitiesResponse>("/csi.v1.Controller/ControllerGetCapabilities"),
+        crate::sanitize::Method::new::<super::CreateSnapshotRequest, super::CreateSnapshotResponse>("/csi.v1.Controller/CreateSnapshot"),
+        crate::sanitize::Method::new::<super::DeleteSnapshotRequest, super::DeleteSnapshotResponse>("/csi.v1.Controller/DeleteSnapshot"),
+        crate::sanitize::Method::new::<super::ListSnapshotsRequest, super::ListSnapshotsResponse>("/csi.v1.Controller/ListSnapshots"),
+        crate::sanitize::Method::new::<super::GetSnapshotRequest, super::GetSnapshotResponse>("/csi.v1.Controller/GetSnapshot"),
+        crate::sanitize::Method::new::<super::ControllerExpandVolumeRequest, super::ControllerExpandVolumeResponse>("/csi.v1.Controller/ControllerExpandVolume"),
+        crate::sanitize::Method::new::<super::ControllerGetVolumeRequest, super::ControllerGetVolumeResponse>("/csi.v1.Controller/ControllerGetVolume"),
+        crate::sanitize::Method::new::<super::ControllerModifyVolumeRequest, super::ControllerModifyVolumeResponse>("/csi.v1.Controller/ControllerModifyVolume"),
+    ];
+    pub const GROUP_CONTROLLER: &[crate::sanitize::Method] = &[
+        crate::sanitize::Method::new::<super::GroupControllerGetCapabilitiesRequest, super::GroupControllerGetCapabilitiesResponse>("/csi.v1.GroupController/GroupControllerGetCapabilities"),
+        crate::sanitize::Method::new::<super::CreateVolumeGroupSnapshotRequest, super::CreateVolumeGroupSnapshotResponse>("/csi.v1.GroupController/CreateVolumeGroupSnapshot"),
+        crate::sanitize::Method::new::<super::DeleteVolumeGroupSnapshotRequest, super::DeleteVolumeGroupSnapshotResponse>("/csi.v1.GroupController/DeleteVolumeGroupSnapshot"),
+        crate::sanitize::Method::new::<super::GetVolumeGroupSnapshotRequest, super::GetVolumeGroupSnapshotResponse>("/csi.v1.GroupController/GetVolumeGroupSnapshot"),
+    ];
+    pub const SNAPSHOT_METADATA: &[crate::sanitize::Method] = &[
+    ];
+    pub const NODE: &[crate::sanitize::Method] = &[
+        crate::sanitize::Method::new::<super::NodeStageVolumeRequest, super::NodeStageVolumeResponse>("/csi.v1.Node/NodeStageVolume"),
+        crate::sanitize::Method::new::<super::NodeUnstageVolumeRequest, super::NodeUnstageVolumeResponse>("/csi.v1.Node/NodeUnstageVolume"),
+        crate::sanitize::Method::new::<super::NodePublishVolumeRequest, super::NodePublishVolumeResponse>("/csi.v1.Node/NodePublishVolume"),
+        crate::sanitize::Method::new::<super::NodeUnpublishVolumeRequest, super::NodeUnpublishVolumeResponse>("/csi.v1.Node/NodeUnpublishVolume"),
+        crate::sanitize::Method::new::<super::NodeGetVolumeStatsRequest, super::NodeGetVolumeStatsResponse>("/csi.v1.Node/NodeGetVolumeStats"),
+        crate::sanitize::Method::new::<super::NodeGetVolumeHealthRequest, super::NodeGetVolumeHealthResponse>("/csi.v1.Node/NodeGetVolumeHealth"),
+        crate::sanitize::Method::new::<super::NodeGetStorageHealthRequest, super::NodeGetStorageHealthResponse>("/csi.v1.Node/NodeGetStorageHealth"),
+        crate::sanitize::Method::new::<super::NodeExpandVolumeRequest, super::NodeExpandVolumeResponse>("/csi.v1.Node/NodeExpandVolume"),
+        crate::sanitize::Method::new::<super::NodeGetCapabilitiesRequest, super::NodeGetCapabilitiesResponse>("/csi.v1.Node/NodeGetCapabilities"),
+        crate::sanitize::Method::new::<super::NodeGetInfoRequest, super::NodeGetInfoResponse>("/csi.v1.Node/NodeGetInfo"),
+    ];
+}

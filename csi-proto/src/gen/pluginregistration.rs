@@ -460,3 +460,10 @@ impl ::core::fmt::Debug for InfoRequest {
         crate::sanitize::debug(self, f)
     }
 }
+/// Messages of each service's unary methods.
+pub mod methods {
+    pub const REGISTRATION: &[crate::sanitize::Method] = &[
+        crate::sanitize::Method::new::<super::InfoRequest, super::PluginInfo>("/pluginregistration.Registration/GetInfo"),
+        crate::sanitize::Method::new::<super::RegistrationStatus, super::RegistrationStatusResponse>("/pluginregistration.Registration/NotifyRegistrationStatus"),
+    ];
+}

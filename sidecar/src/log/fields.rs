@@ -12,9 +12,12 @@ use crate::error::Chain;
 pub(super) enum Value {
     /// Shown in quotes.
     Text(String),
-    /// A number or boolean, shown as it is.
+    /// A number, a boolean or `null`, shown as it is.
     Plain(String),
 }
+
+/// Key of an error, whichever way the event spelled it.
+pub(super) const ERROR: &str = "err";
 
 /// Keys and values in order of appearance; recording a key again replaces its value.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +29,6 @@ pub(super) struct Fields {
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     pub(super) message: String,
-    pub(super) error: Option<String>,
     pub(super) verbosity: u64,
     pub(super) fields: Fields,
 }
@@ -45,8 +47,11 @@ impl Fields {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &(&'static str, Value)> {
-        self.entries.iter()
+    /// All entries; for errors the cause comes first.
+    pub(super) fn iter(&self, error_first: bool) -> impl Iterator<Item = &(&'static str, Value)> {
+        let is_first = move |key: &str| error_first && key == ERROR;
+        let first = self.entries.iter().filter(move |(key, _)| is_first(key));
+        first.chain(self.entries.iter().filter(move |(key, _)| !is_first(key)))
     }
 }
 
@@ -54,7 +59,10 @@ impl Entry {
     fn text(&mut self, field: &Field, text: String) {
         match field.name() {
             "message" => self.message = text,
-            "error" | "err" => self.error = Some(text),
+            "error" | "err" if text == super::NIL => {
+                self.fields.set(ERROR, Value::Plain("null".to_owned()));
+            }
+            "error" | "err" => self.fields.set(ERROR, Value::Text(text)),
             name => self.fields.set(name, Value::Text(text)),
         }
     }

@@ -21,11 +21,7 @@ pub(super) fn line(origin: Origin<'_>, entry: &Entry) -> String {
     if origin.severity != 'E' {
         let _ = write!(text, ",\"v\":{}", entry.verbosity);
     }
-    if let Some(error) = &entry.error {
-        text.push_str(",\"err\":");
-        string(error, &mut text);
-    }
-    for (key, value) in entry.fields.iter() {
+    for (key, value) in entry.fields.iter(origin.severity == 'E') {
         text.push(',');
         string(key, &mut text);
         text.push(':');

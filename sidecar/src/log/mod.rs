@@ -18,6 +18,9 @@ use crate::rt::Exit;
 
 pub use text::quote;
 
+/// As the value of `err`: there is no error, shown as `null`.
+pub const NIL: &str = "";
+
 #[doc(hidden)]
 pub use tracing as __tracing;
 

@@ -20,11 +20,7 @@ pub(super) struct Origin<'a> {
 pub(super) fn line(origin: Origin<'_>, entry: &Entry) -> String {
     let mut text = header(origin);
     quote_into(&entry.message, &mut text);
-    if let Some(error) = &entry.error {
-        text.push_str(" err=");
-        quote_into(error, &mut text);
-    }
-    for (key, value) in entry.fields.iter() {
+    for (key, value) in entry.fields.iter(origin.severity == 'E') {
         let _ = write!(text, " {key}=");
         match value {
             Value::Text(value) => quote_into(value, &mut text),

@@ -1,0 +1,257 @@
+//! The connection to the driver.
+//!
+//! Established before anything else happens, kept for the life of the process, and watched: a
+//! controller must not go on with what it knew of a driver that has been replaced.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior};
+use tonic::transport::{Endpoint, Uri};
+
+use super::observe::{Channel, Observer};
+use super::stream::{Socket, Watched};
+use crate::error::Chain;
+use crate::rt::unit_random;
+use crate::verbose;
+
+pub use super::address::{Address, AddressError};
+pub use super::stream::State;
+
+/// How long to try to connect if nothing else is said.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Average pause between attempts; the actual one differs by up to a fifth.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a line says that the attempts go on.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What happens after an established connection is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnLoss {
+    /// The next call connects again; calls fail with `Unavailable` meanwhile.
+    Reconnect,
+    /// Never connect again: every later call fails with `Unavailable`.
+    Stop,
+}
+
+/// How to connect.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Give up after this time; `None` tries for ever. Covers establishing the connection only.
+    pub timeout: Option<Duration>,
+    /// What happens after a loss.
+    pub on_loss: OnLoss,
+    /// How calls are logged and measured.
+    pub observer: Observer,
+}
+
+impl Options {
+    /// Thirty seconds to connect, calls logged but not measured.
+    pub fn new(on_loss: OnLoss) -> Self {
+        Self {
+            timeout: Some(DEFAULT_TIMEOUT),
+            on_loss,
+            observer: Observer::default(),
+        }
+    }
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Nobody answered in time. The wording includes Go's.
+    #[error(
+        "cannot connect to the CSI driver at {address}: context deadline exceeded (last attempt: {last})"
+    )]
+    Timeout {
+        /// Where it was tried.
+        address: Address,
+        /// Why the last attempt failed.
+        last: String,
+    },
+}
+
+/// A connection that is established at first and watched from then on.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    channel: Channel,
+    state: watch::Receiver<State>,
+}
+
+impl Connection {
+    /// What clients are made of; cheap to clone.
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
+    /// The state, to be read or waited on.
+    pub fn state(&self) -> watch::Receiver<State> {
+        self.state.clone()
+    }
+
+    /// Resolves when the connection is lost, at once if it already was; even while no call runs.
+    ///
+    /// Also resolves when the last clone of the connection and its channels is gone.
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut state = self.state.clone();
+        async move {
+            // An error means that nobody can report a loss any more.
+            let _ = state.wait_for(|state| state.losses > 0).await;
+        }
+    }
+}
+
+/// Connects, trying about once a second.
+///
+/// # Errors
+/// The timeout passed.
+pub async fn connect(address: &Address, options: Options) -> Result<Connection, ConnectError> {
+    verbose!(5, address = %address, "Connecting");
+    if let Address::Tcp(host) = address {
+        tracing::warn!(
+            address = %host,
+            "Address of the CSI driver is taken for a network address; \
+             a socket needs an absolute path, or unix:// and a path"
+        );
+    }
+    let deadline = options.timeout.map(|timeout| Instant::now() + timeout);
+    let last = Arc::new(Mutex::new(String::from("none finished")));
+    let attempts = attempt_until_connected(address, &options, &last);
+    tokio::select! {
+        biased;
+        connection = attempts => Ok(connection),
+        () = until(deadline) => Err(ConnectError::Timeout {
+            address: address.clone(),
+            last: read(&last),
+        }),
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn read(text: &Mutex<String>) -> String {
+    text.lock().map(|text| text.clone()).unwrap_or_default()
+}
+
+async fn attempt_until_connected(
+    address: &Address,
+    options: &Options,
+    last: &Mutex<String>,
+) -> Connection {
+    let progress = async {
+        let start = Instant::now() + PROGRESS_INTERVAL;
+        let mut ticks = tokio::time::interval_at(start, PROGRESS_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            tracing::info!(address = %address, reason = %read(last), "Still connecting");
+        }
+    };
+    let attempts = async {
+        loop {
+            match attempt(address, options).await {
+                Ok(connection) => return connection,
+                Err(error) => note(address, last, Chain(&error).to_string()),
+            }
+            let share = 0.8 + 0.4 * unit_random();
+            tokio::time::sleep(RETRY_INTERVAL.mul_f64(share)).await;
+        }
+    };
+    tokio::select! {
+        connection = attempts => connection,
+        () = progress => std::future::pending().await,
+    }
+}
+
+/// A reason is worth a warning when it is new; repeating it every second is not.
+fn note(address: &Address, last: &Mutex<String>, reason: String) {
+    let Ok(mut last) = last.lock() else { return };
+    if *last == reason {
+        verbose!(4, address = %address, %reason, "Connection attempt failed");
+    } else {
+        tracing::warn!(address = %address, %reason, "Connection attempt failed");
+    }
+    *last = reason;
+}
+
+/// One attempt. It succeeds when the driver has sent its HTTP/2 preface: a process that accepts and
+/// says nothing is not ready.
+async fn attempt(address: &Address, options: &Options) -> io::Result<Connection> {
+    let (sender, mut state) = watch::channel(State::default());
+    let dialer = Dialer {
+        address: address.clone(),
+        on_loss: options.on_loss,
+        dialled: Arc::new(Mutex::new(Some(dial(address).await?))),
+        state: sender,
+    };
+    // The authority that kubelet and the Go sidecars send as well.
+    let endpoint = Endpoint::from_static("http://localhost");
+    let channel = endpoint.connect_with_connector(dialer).await;
+    let channel = channel.map_err(io::Error::other)?;
+    let greeted = state.wait_for(|state| state.connected || state.losses > 0);
+    let closed = || io::Error::other("the driver closed the connection before speaking HTTP/2");
+    if !greeted.await.map_err(|_| closed())?.connected {
+        return Err(closed());
+    }
+    Ok(Connection {
+        channel: Channel::new(channel, options.observer.clone(), state.clone()),
+        state,
+    })
+}
+
+async fn dial(address: &Address) -> io::Result<Socket> {
+    match address {
+        Address::Unix(path) => UnixStream::connect(path).await.map(Socket::Unix),
+        Address::Tcp(host) => TcpStream::connect(host.as_str()).await.map(Socket::Tcp),
+    }
+}
+
+/// Gives tonic the socket that was dialled first, and later ones if that is allowed.
+#[derive(Debug)]
+struct Dialer {
+    address: Address,
+    on_loss: OnLoss,
+    dialled: Arc<Mutex<Option<Socket>>>,
+    state: watch::Sender<State>,
+}
+
+impl tower_service::Service<Uri> for Dialer {
+    type Response = TokioIo<Watched>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let first = self.dialled.lock().ok().and_then(|mut slot| slot.take());
+        let (address, on_loss) = (self.address.clone(), self.on_loss);
+        let state = self.state.clone();
+        Box::pin(async move {
+            let socket = match (first, on_loss) {
+                (Some(socket), _) => socket,
+                (None, OnLoss::Reconnect) => dial(&address).await?,
+                (None, OnLoss::Stop) => {
+                    return Err(io::Error::other("connection to the CSI driver was lost"));
+                }
+            };
+            Ok(TokioIo::new(Watched::new(socket, state)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

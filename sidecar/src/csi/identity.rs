@@ -1,0 +1,186 @@
+//! What every sidecar asks a driver at start: is it ready, what is its name, what can it do.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use csi_proto::csi::controller_client::ControllerClient;
+use csi_proto::csi::controller_service_capability::{self, rpc::Type as ControllerType};
+use csi_proto::csi::identity_client::IdentityClient;
+use csi_proto::csi::plugin_capability::{self, service::Type as ServiceType};
+use csi_proto::csi::{
+    ControllerGetCapabilitiesRequest, GetPluginCapabilitiesRequest, GetPluginInfoRequest,
+    ProbeRequest,
+};
+use tokio::time::MissedTickBehavior;
+use tonic::{Code, Status};
+
+use super::{Channel, Deadline, call};
+use crate::rpc_code;
+
+/// Why a driver could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// A driver must have a name; its syntax is not checked.
+    #[error("driver name is empty")]
+    EmptyName,
+    /// A probe failed in a way that waiting does not mend.
+    #[error("CSI driver probe failed: {}", rpc_code::text(.0))]
+    Probe(Status),
+    /// A call failed.
+    #[error("{method}: {}", rpc_code::text(.status))]
+    Call {
+        /// Name of the call.
+        method: &'static str,
+        /// The driver's answer.
+        status: Status,
+    },
+}
+
+/// Asks the driver's name, once.
+///
+/// # Errors
+/// The call failed or the name is empty.
+pub async fn driver_name(
+    channel: Channel,
+    deadline: impl Into<Deadline>,
+) -> Result<String, IdentityError> {
+    let mut client = IdentityClient::new(channel);
+    let request = GetPluginInfoRequest {};
+    let answer = call(deadline, request, async |request| {
+        client.get_plugin_info(request).await
+    });
+    let answer = answer.await.map_err(failed("GetPluginInfo"))?;
+    if answer.name.is_empty() {
+        return Err(IdentityError::EmptyName);
+    }
+    Ok(answer.name)
+}
+
+fn failed(method: &'static str) -> impl Fn(Status) -> IdentityError {
+    move |status| IdentityError::Call { method, status }
+}
+
+/// Services the driver offers, by number, so that ones newer than this build are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginCapabilities(BTreeSet<i32>);
+
+impl PluginCapabilities {
+    /// The driver offers `service`.
+    pub fn has(&self, service: ServiceType) -> bool {
+        self.0.contains(&i32::from(service))
+    }
+}
+
+impl FromIterator<ServiceType> for PluginCapabilities {
+    fn from_iter<I: IntoIterator<Item = ServiceType>>(services: I) -> Self {
+        Self(services.into_iter().map(i32::from).collect())
+    }
+}
+
+/// Calls the driver's controller supports, by number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ControllerCapabilities(BTreeSet<i32>);
+
+impl ControllerCapabilities {
+    /// The driver supports `rpc`.
+    pub fn has(&self, rpc: ControllerType) -> bool {
+        self.0.contains(&i32::from(rpc))
+    }
+}
+
+impl FromIterator<ControllerType> for ControllerCapabilities {
+    fn from_iter<I: IntoIterator<Item = ControllerType>>(calls: I) -> Self {
+        Self(calls.into_iter().map(i32::from).collect())
+    }
+}
+
+/// Asks which services the driver offers. Entries of other kinds, or empty ones, are skipped.
+///
+/// # Errors
+/// The call failed.
+pub async fn plugin_capabilities(
+    channel: Channel,
+    deadline: impl Into<Deadline>,
+) -> Result<PluginCapabilities, IdentityError> {
+    use plugin_capability::Type;
+    let mut client = IdentityClient::new(channel);
+    let request = GetPluginCapabilitiesRequest {};
+    let answer = call(deadline, request, async |request| {
+        client.get_plugin_capabilities(request).await
+    });
+    let answer = answer.await.map_err(failed("GetPluginCapabilities"))?;
+    let services = answer
+        .capabilities
+        .iter()
+        .filter_map(|entry| match &entry.r#type {
+            Some(Type::Service(service)) => Some(service.r#type),
+            Some(Type::VolumeExpansion(_)) | None => None,
+        });
+    Ok(PluginCapabilities(services.collect()))
+}
+
+/// Asks which calls the driver's controller supports. Empty entries are skipped.
+///
+/// # Errors
+/// The call failed.
+pub async fn controller_capabilities(
+    channel: Channel,
+    deadline: impl Into<Deadline>,
+) -> Result<ControllerCapabilities, IdentityError> {
+    use controller_service_capability::Type;
+    let mut client = ControllerClient::new(channel);
+    let request = ControllerGetCapabilitiesRequest {};
+    let answer = call(deadline, request, async |request| {
+        client.controller_get_capabilities(request).await
+    });
+    let answer = answer.await.map_err(failed("ControllerGetCapabilities"))?;
+    let entries = answer
+        .capabilities
+        .iter()
+        .filter_map(|entry| entry.r#type.as_ref());
+    let calls = entries.map(|Type::Rpc(rpc)| rpc.r#type);
+    Ok(ControllerCapabilities(calls.collect()))
+}
+
+/// Asks once whether the driver is ready; a missing answer means yes.
+///
+/// # Errors
+/// The driver's status.
+pub async fn probe(channel: Channel, deadline: impl Into<Deadline>) -> Result<bool, Status> {
+    let mut client = IdentityClient::new(channel);
+    let answer = call(deadline, ProbeRequest {}, async |request| {
+        client.probe(request).await
+    });
+    Ok(answer.await?.ready.unwrap_or(true))
+}
+
+/// Pause between the starts of two probes.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Probes until the driver is ready, each probe with its own `timeout`.
+///
+/// The first probe comes at once, the next ones every second; after a probe that took longer than
+/// that the next follows without pause. "Not ready" and a timeout are waited out for ever.
+///
+/// # Errors
+/// Any other status ends the waiting.
+pub async fn probe_until_ready(channel: Channel, timeout: Duration) -> Result<(), IdentityError> {
+    let mut ticks = tokio::time::interval(PROBE_INTERVAL);
+    // Like Go's ticker: one missed tick is made up for, the others are dropped.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        ticks.tick().await;
+        tracing::info!("Probing CSI driver for readiness");
+        match probe(channel.clone(), timeout).await {
+            Ok(true) => return Ok(()),
+            Ok(false) => tracing::warn!("CSI driver is not ready"),
+            Err(status) if status.code() == Code::DeadlineExceeded => {
+                tracing::warn!("CSI driver probe timed out");
+            }
+            Err(status) => return Err(IdentityError::Probe(status)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

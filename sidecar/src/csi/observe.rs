@@ -1,0 +1,206 @@
+//! Every call to the driver: its deadline, its log lines, its place in the metrics.
+//!
+//! A service around tonic's channel. Calls are unary, so an answer is read to its end here, where
+//! deadline, outcome and duration come together in one place.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use csi_proto::sanitize::Method;
+use http::{HeaderMap, Request, Response};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tonic::body::Body;
+use tonic::{Code, Status};
+use tower_service::Service;
+
+use super::stream::State;
+use super::{Deadline, Migrated, exchange};
+use crate::metrics::{CsiOperations, Labels};
+use crate::rpc_code;
+use crate::{log, verbose};
+
+/// How calls are logged and measured.
+#[derive(Clone, Debug, Default)]
+pub struct Observer {
+    /// Methods whose messages appear in the log at level 5; the others appear without.
+    pub methods: &'static [&'static [Method]],
+    /// Longest text of an answer in the log, in bytes; `None` for no limit.
+    pub response_limit: Option<usize>,
+    /// Where durations are recorded.
+    pub operations: Option<CsiOperations>,
+}
+
+impl Observer {
+    fn method(&self, path: &str) -> Option<&'static Method> {
+        let methods = self.methods.iter().copied().flatten();
+        methods.into_iter().find(|method| method.path == path)
+    }
+}
+
+/// A channel to the driver whose calls are observed; clients are made of it.
+#[derive(Clone)]
+pub struct Channel {
+    transport: tonic::transport::Channel,
+    observer: Observer,
+    state: watch::Receiver<State>,
+}
+
+impl fmt::Debug for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Channel").finish_non_exhaustive()
+    }
+}
+
+impl Channel {
+    pub(super) fn new(
+        transport: tonic::transport::Channel,
+        observer: Observer,
+        state: watch::Receiver<State>,
+    ) -> Self {
+        Self {
+            transport,
+            observer,
+            state,
+        }
+    }
+
+    /// The same connection, with calls observed differently.
+    pub fn observed_by(&self, observer: Observer) -> Self {
+        Self {
+            observer,
+            ..self.clone()
+        }
+    }
+
+    async fn observe(mut self, request: Request<Body>) -> Response<Body> {
+        let start = Instant::now();
+        let path = request.uri().path().to_owned();
+        let migrated = request.extensions().get::<Migrated>().copied();
+        let labels = request.extensions().get::<Labels>().cloned();
+        let deadline = request.extensions().get::<Deadline>().copied();
+        let method = self.observer.method(&path);
+        let request = log_request(&path, method, request).await;
+        let outcome = match deadline {
+            Some(deadline) => tokio::select! {
+                // A deadline of zero has passed: the driver is not asked.
+                biased;
+                () = tokio::time::sleep_until(deadline.instant()) => {
+                    Err(Status::deadline_exceeded("context deadline exceeded"))
+                }
+                outcome = self.exchange(request) => outcome,
+            },
+            None => self.exchange(request).await,
+        };
+        log_response(method, self.observer.response_limit, &outcome);
+        if let Some(operations) = &self.observer.operations {
+            let code = outcome.as_ref().map_or_else(Status::code, |_| Code::Ok);
+            let migrated = migrated.is_some_and(|migrated| migrated.0);
+            let labels = labels.unwrap_or_default();
+            operations.observe(
+                &path,
+                rpc_code::name(code),
+                migrated,
+                &labels,
+                start.elapsed(),
+            );
+        }
+        match outcome {
+            Ok(answer) => answer.into_response(),
+            Err(status) => status.into_http(),
+        }
+    }
+
+    async fn exchange(&mut self, request: Request<Body>) -> Result<exchange::Answer, Status> {
+        let ready = poll_fn(|cx| self.transport.poll_ready(cx)).await;
+        let sent = match ready {
+            Ok(()) => self.transport.call(request).await,
+            Err(error) => Err(error),
+        };
+        match sent {
+            Ok(response) => exchange::read(response, || self.is_lost()).await,
+            Err(error) => Err(exchange::transport_status(error.into(), self.is_lost())),
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        !self.state.borrow().connected
+    }
+}
+
+impl Service<Request<Body>> for Channel {
+    type Response = Response<Body>;
+    type Error = std::convert::Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Self::Error>> + Send>>;
+
+    /// Always ready: what is wrong with the connection becomes the status of the call.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let this = self.clone();
+        Box::pin(async move { Ok(this.observe(request).await) })
+    }
+}
+
+async fn log_request(
+    path: &str,
+    method: Option<&'static Method>,
+    request: Request<Body>,
+) -> Request<Body> {
+    if !log::enabled(5, file!()) {
+        return request;
+    }
+    let (head, body) = request.into_parts();
+    // Reading a request that is in memory cannot fail; an empty body would be refused by the driver.
+    let frame = exchange::collect(body).await.unwrap_or_default();
+    let text = method.and_then(|method| (method.request)(exchange::message(&frame)));
+    verbose!(
+        5,
+        method = path,
+        request = text.as_deref().unwrap_or("{}"),
+        "GRPC call"
+    );
+    Request::from_parts(head, exchange::full(frame, HeaderMap::new()))
+}
+
+fn log_response(
+    method: Option<&'static Method>,
+    limit: Option<usize>,
+    outcome: &Result<exchange::Answer, Status>,
+) {
+    if !log::enabled(5, file!()) {
+        return;
+    }
+    match outcome {
+        Ok(answer) => {
+            let message = exchange::message(&answer.frame);
+            let text = method.and_then(|method| (method.response)(message));
+            let text = capped(text.unwrap_or_else(|| "{}".to_owned()), limit);
+            verbose!(5, response = text.as_str(), err = log::NIL, "GRPC response");
+        }
+        Err(status) => {
+            let err = rpc_code::text(status);
+            verbose!(5, response = "{}", err = err.as_str(), "GRPC response");
+        }
+    }
+}
+
+/// Cuts a text after `limit` bytes, or before the character that would cross it.
+fn capped(mut text: String, limit: Option<usize>) -> String {
+    let Some(limit) = limit.filter(|limit| text.len() > *limit) else {
+        return text;
+    };
+    let end = (0..=limit).rev().find(|end| text.is_char_boundary(*end));
+    text.truncate(end.unwrap_or(0));
+    text.push_str(&format!(
+        " [response body too large, log capped to {limit} chars]"
+    ));
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! Metrics with the names, labels, buckets and text of the Go sidecars.
+//!
+//! Dashboards and recording rules mix fleets: a bucket label `le="1.0"` instead of `le="1"` makes a
+//! different series. The crate `prometheus` counts, the text is written here.
+
+mod election;
+mod operations;
+mod process;
+mod text;
+mod workqueue;
+
+use prometheus::core::Collector;
+
+pub use election::ElectionMetrics;
+pub use operations::{CsiOperations, LabelError, Labels, NON_GRPC, OperationsConfig, Side};
+pub use text::float;
+pub use workqueue::{QueueMetrics, WorkqueueMetrics};
+
+/// `Content-Type` of the text.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+
+/// What a scrape shows.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    inner: prometheus::Registry,
+}
+
+/// A metric cannot be added.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot register a metric")]
+pub struct RegisterError(#[from] prometheus::Error);
+
+impl Registry {
+    /// An empty registry; the `process_*` family is always part of the text.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a metric of the program's own.
+    ///
+    /// # Errors
+    /// The name is taken or the metric malformed.
+    pub fn register(&self, metric: Box<dyn Collector>) -> Result<(), RegisterError> {
+        Ok(self.inner.register(metric)?)
+    }
+
+    /// The text of a scrape.
+    pub fn render(&self) -> String {
+        let mut families = self.inner.gather();
+        families.extend(process::families());
+        families.sort_by(|a, b| a.name().cmp(b.name()));
+        text::encode(&families)
+    }
+}
+
+#[cfg(test)]
+mod tests;

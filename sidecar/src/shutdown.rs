@@ -1,0 +1,123 @@
+//! Signals that ask the process to end.
+
+use std::io;
+use std::task::{Context, Poll};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// A signal a program can react to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGTERM, which kubelet sends.
+    Terminate,
+    /// SIGINT, from a terminal.
+    Interrupt,
+}
+
+impl Signal {
+    fn kind(self) -> SignalKind {
+        match self {
+            Self::Terminate => SignalKind::terminate(),
+            Self::Interrupt => SignalKind::interrupt(),
+        }
+    }
+}
+
+/// Listens to signals as long as it lives.
+#[derive(Debug)]
+pub struct Shutdown {
+    requested: watch::Receiver<bool>,
+    task: JoinHandle<()>,
+}
+
+/// Exit code of a Go program that a signal ends while it is process 1.
+const DIED_AS_INIT: i32 = 2;
+/// Exit code after a second signal.
+const ABORTED: i32 = 1;
+
+impl Shutdown {
+    /// Reacts to the `listened` signals: the first one of them sets [`Shutdown::requested`], a
+    /// second one ends the process at once with code 1.
+    ///
+    /// All others, of SIGTERM, SIGINT and SIGHUP, keep their default and kill the process. The
+    /// kernel ignores them for process 1 of a container though, which kubelet would have to kill
+    /// after the grace period; there they end the process with code 2, as in Go.
+    ///
+    /// Dropping the result stops listening. A signal listened to once never kills by default again.
+    ///
+    /// # Errors
+    /// The operating system refuses a handler.
+    pub fn listen(listened: &[Signal]) -> io::Result<Self> {
+        let mut wanted = Vec::new();
+        for one in listened {
+            wanted.push(signal(one.kind())?);
+        }
+        let mut deadly = Vec::new();
+        if std::process::id() == 1 {
+            for kind in [
+                SignalKind::terminate(),
+                SignalKind::interrupt(),
+                SignalKind::hangup(),
+            ] {
+                if listened.iter().all(|one| one.kind() != kind) {
+                    deadly.push(signal(kind)?);
+                }
+            }
+        }
+        let (sender, requested) = watch::channel(false);
+        let task = tokio::spawn(async move {
+            loop {
+                let died = std::future::poll_fn(|cx| poll_any(&mut deadly, cx));
+                tokio::select! {
+                    () = died => end_now(DIED_AS_INIT),
+                    () = std::future::poll_fn(|cx| poll_any(&mut wanted, cx)) => {}
+                }
+                if sender.send_replace(true) {
+                    tracing::warn!("Second signal, ending at once");
+                    end_now(ABORTED);
+                }
+                tracing::info!("Signal received, shutting down");
+            }
+        });
+        Ok(Self { requested, task })
+    }
+
+    /// Resolves after the first signal.
+    pub async fn requested(&self) {
+        let mut requested = self.requested.clone();
+        // The sender lives in the task, which ends with the process or with `self`.
+        let _ = requested.wait_for(|requested| *requested).await;
+    }
+
+    /// For tasks that need to look by themselves.
+    pub fn watch(&self) -> watch::Receiver<bool> {
+        self.requested.clone()
+    }
+}
+
+impl Drop for Shutdown {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn poll_any(signals: &mut [tokio::signal::unix::Signal], cx: &mut Context<'_>) -> Poll<()> {
+    let mut arrived = Poll::Pending;
+    for one in signals {
+        if one.poll_recv(cx).is_ready() {
+            arrived = Poll::Ready(());
+        }
+    }
+    arrived
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    clippy::exit,
+    reason = "the user insists, and whatever hangs must not stop it"
+)]
+fn end_now(code: i32) -> ! {
+    std::process::exit(code)
+}
