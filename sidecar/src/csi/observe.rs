@@ -18,9 +18,10 @@ use tower_service::Service;
 
 use super::stream::State;
 use super::{Deadline, Migrated, exchange};
+use crate::log::{self, NIL};
 use crate::metrics::{CsiOperations, Labels};
 use crate::rpc_code;
-use crate::{log, verbose};
+use crate::verbose;
 
 /// How calls are logged and measured.
 #[derive(Clone, Debug, Default)]
@@ -180,7 +181,7 @@ fn log_response(
             let message = exchange::message(&answer.frame);
             let text = method.and_then(|method| (method.response)(message));
             let text = capped(text.unwrap_or_else(|| "{}".to_owned()), limit);
-            verbose!(5, response = text.as_str(), err = log::NIL, "GRPC response");
+            verbose!(5, response = text.as_str(), err = NIL, "GRPC response");
         }
         Err(status) => {
             let err = rpc_code::text(status);
