@@ -8,7 +8,9 @@
 //!
 //! Shell modules, which act:
 //! [`log`], [`csi`] (the driver's socket), [`http`] and [`metrics`] (what the sidecar shows),
-//! [`shutdown`] and [`rt`] (how it starts and ends).
+//! [`queue`] (what a controller works on next), [`shutdown`] and [`rt`] (how it starts and ends).
+//!
+//! Behind the feature `kube`: `kube` (the API server).
 //!
 //! Nothing here knows a particular sidecar.
 #![warn(missing_docs)]
@@ -19,10 +21,14 @@ pub mod error;
 pub mod flags;
 pub mod gates;
 pub mod http;
+#[cfg(feature = "kube")]
+pub mod kube;
 pub mod log;
 pub mod metrics;
 pub mod names;
 pub mod quantity;
+pub mod queue;
+pub mod random;
 pub mod retry;
 pub mod rpc_code;
 pub mod rt;

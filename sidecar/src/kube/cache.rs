@@ -1,0 +1,401 @@
+//! The watch cache: what a controller knows of one kind of objects, in one copy.
+//!
+//! Not `kube::runtime::reflector`, whose store holds typed objects (16 KB per PersistentVolume) and
+//! a second copy of everything during a relist. Here an object is a small record of the caller's
+//! making. See `docs/adr/0011-lean-watch-cache.md`.
+//!
+//! The cache does not speak to the API server; [`reflect`](super::reflect) does.
+
+mod slots;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
+use tokio::sync::watch;
+
+use super::interner::Interner;
+use super::key::Key;
+use super::lean::Meta;
+
+use slots::{Change, Slots};
+
+/// What a cache keeps of an object, and how it is read.
+pub trait Record: Send + Sync + Sized + 'static {
+    /// What is read of the API server's JSON: a lean type, see [`lean`](super::lean).
+    type Wire<'a>: Deserialize<'a>;
+
+    /// The object's metadata.
+    fn meta<'w, 'a>(wire: &'w Self::Wire<'a>) -> &'w Meta<'a>;
+
+    /// The record, with texts that many objects share taken from `strings`.
+    ///
+    /// `None` for an object of which nothing needs to be known: it is not kept, and if it was until
+    /// now, it leaves the cache as if it were deleted.
+    fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self>;
+}
+
+/// How a change came to be known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The list or the watch.
+    Watch,
+    /// The answer to a write of this process. The difference between old and new may also contain
+    /// what others changed just before.
+    Own,
+}
+
+/// What happened to an object in the cache; the cache shows it already.
+#[derive(Debug)]
+pub enum Event<'a, R> {
+    /// It is new or has changed.
+    Upserted {
+        /// The object's name.
+        key: &'a Key,
+        /// What was known before.
+        old: Option<&'a Arc<R>>,
+        /// What is known now.
+        new: &'a Arc<R>,
+        /// How it came to be known.
+        source: Source,
+    },
+    /// It is gone.
+    Deleted {
+        /// The object's name.
+        key: &'a Key,
+        /// What was last told of it.
+        old: &'a Arc<R>,
+    },
+    /// Nothing happened; the time for a resync has come.
+    Resync {
+        /// The object's name.
+        key: &'a Key,
+        /// What is known.
+        record: &'a Arc<R>,
+    },
+}
+
+/// Why an object in an answer of the API server could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectError {
+    /// Not the JSON that the record's type expects.
+    #[error("cannot read the object")]
+    Decode(#[source] serde_json::Error),
+    /// Without a usable `metadata.name`.
+    #[error("the object has no usable name")]
+    Nameless,
+    /// The answer to a write of one object was another object.
+    #[error("the answer is about {0}")]
+    Another(Key),
+}
+
+type Handler<R> = Box<dyn Fn(Event<'_, R>) + Send + Sync>;
+
+struct Inner<R> {
+    slots: Mutex<Slots<R>>,
+    strings: Interner,
+    handler: Handler<R>,
+    synced: watch::Sender<bool>,
+}
+
+/// A handle on the cache of one kind of objects; clones are the same cache.
+pub struct Cache<R> {
+    inner: Arc<Inner<R>>,
+}
+
+impl<R> Clone for Cache<R> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+impl<R> fmt::Debug for Cache<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache")
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<R> Cache<R> {
+    /// An empty cache whose changes are told to `handler`, one at a time per object and without any
+    /// lock held, so that it may read this cache and others.
+    pub fn new(strings: Interner, handler: impl Fn(Event<'_, R>) + Send + Sync + 'static) -> Self {
+        let slots = Mutex::new(Slots::new());
+        let (synced, _) = watch::channel(false);
+        Self {
+            inner: Arc::new(Inner {
+                slots,
+                strings,
+                handler: Box::new(handler),
+                synced,
+            }),
+        }
+    }
+
+    /// What is known of the object with this key, `name` or `namespace/name`.
+    pub fn get(&self, key: &str) -> Option<Arc<R>> {
+        self.lock().get(key).cloned()
+    }
+
+    /// The cache's own key of this object, which shares its text.
+    pub fn key(&self, key: &str) -> Option<Key> {
+        self.lock().key(key).cloned()
+    }
+
+    /// Looks at every object, in no order. `visit` must not use this cache.
+    pub fn for_each(&self, mut visit: impl FnMut(&Key, &Arc<R>)) {
+        self.lock()
+            .iter()
+            .for_each(|(key, record)| visit(key, record));
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether all objects were listed once.
+    pub fn is_synced(&self) -> bool {
+        *self.inner.synced.borrow()
+    }
+
+    /// Waits until all objects were listed once. Without the permission to list that is never: the
+    /// caller brings a bound.
+    pub async fn synced(&self) {
+        let mut synced = self.inner.synced.subscribe();
+        // Cannot fail: `self` holds the sender.
+        let _closed = synced.wait_for(|synced| *synced).await;
+    }
+
+    /// Announces a write of this object by this process, before the request is sent.
+    ///
+    /// Until the returned [`OwnWrite`] ends, changes of the object are taken over but not told.
+    pub fn begin_write(&self, key: &Key) -> OwnWrite<R> {
+        self.lock().begin_write(key);
+        OwnWrite {
+            cache: self.clone(),
+            key: key.clone(),
+            ended: false,
+        }
+    }
+
+    /// Tells the handler about every object, as a resync does.
+    pub(super) fn resync(&self) {
+        let all: Vec<_> = self
+            .lock()
+            .iter()
+            .map(|(key, record)| (key.clone(), Arc::clone(record)))
+            .collect();
+        for (key, record) in &all {
+            (self.inner.handler)(Event::Resync { key, record });
+        }
+    }
+
+    pub(super) fn begin_list(&self) {
+        self.lock().begin_list();
+    }
+
+    pub(super) fn finish_list(&self) {
+        let changes = self.lock().finish_list();
+        for change in changes {
+            self.tell(Some(change));
+        }
+        self.inner.strings.sweep();
+        self.inner.synced.send_replace(true);
+    }
+
+    pub(super) fn keep(&self, key: &str) {
+        self.lock().keep(key);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots<R>> {
+        self.inner
+            .slots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, change: Option<Change<R>>) {
+        match &change {
+            Some(Change::Upserted {
+                key,
+                old,
+                new,
+                source,
+            }) => {
+                let (old, source) = (old.as_ref(), *source);
+                (self.inner.handler)(Event::Upserted {
+                    key,
+                    old,
+                    new,
+                    source,
+                });
+            }
+            Some(Change::Deleted { key, old }) => (self.inner.handler)(Event::Deleted { key, old }),
+            None => {}
+        }
+    }
+}
+
+impl<R: Record> Cache<R> {
+    /// Takes over an object as the list or the watch brought it. Its version, 0 if that is no number.
+    pub(super) fn upsert(&self, json: &str) -> Result<u64, ObjectError> {
+        let Object {
+            key,
+            version,
+            record,
+        } = Object::read(json, &self.inner.strings)?;
+        let change = {
+            let mut slots = self.lock();
+            match record {
+                Some(record) => slots.upsert(key, record, version),
+                None => slots.delete(key, version),
+            }
+        };
+        self.tell(change);
+        Ok(version)
+    }
+
+    /// Takes over that an object is gone. Its last version, 0 if that is no number.
+    pub(super) fn delete(&self, json: &str) -> Result<u64, ObjectError> {
+        let (key, version) = identity(json)?;
+        let change = self.lock().delete(key, version);
+        self.tell(change);
+        Ok(version)
+    }
+}
+
+/// A write under way; see [`Cache::begin_write`]. Dropped, the write counts as failed.
+#[must_use = "dropping it says that the write failed"]
+pub struct OwnWrite<R> {
+    cache: Cache<R>,
+    key: Key,
+    ended: bool,
+}
+
+impl<R> OwnWrite<R> {
+    fn fail(&mut self) {
+        let change = self.cache.lock().write_failed(&self.key);
+        self.cache.tell(change);
+    }
+}
+
+impl<R: Record> OwnWrite<R> {
+    /// Takes over the object as the API server answered it and returns what is known now, which may
+    /// be newer still; `None` if the object is gone or not kept.
+    ///
+    /// The handler hears of the change with [`Source::Own`]. What it means to the writer itself is
+    /// the writer's to decide, on the returned record: others may have changed the object before.
+    ///
+    /// # Errors
+    /// When the answer is not this object; the write then counts as failed.
+    pub fn answered(mut self, json: &str) -> Result<Option<Arc<R>>, ObjectError> {
+        let Object {
+            key,
+            version,
+            record,
+        } = Object::read(json, &self.cache.inner.strings)?;
+        if key != self.key {
+            return Err(ObjectError::Another(key));
+        }
+        self.ended = true;
+        let change = {
+            let mut slots = self.cache.lock();
+            match record {
+                Some(record) => slots.write_answered(&key, record, version),
+                None => {
+                    let gone = slots.delete(key, version);
+                    gone.or_else(|| slots.write_failed(&self.key))
+                }
+            }
+        };
+        self.cache.tell(change);
+        Ok(self.cache.get(self.key.as_str()))
+    }
+}
+
+impl<R> Drop for OwnWrite<R> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.fail();
+        }
+    }
+}
+
+impl<R> fmt::Debug for OwnWrite<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnWrite")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+struct Object<R> {
+    key: Key,
+    version: u64,
+    record: Option<R>,
+}
+
+impl<R: Record> Object<R> {
+    fn read(json: &str, strings: &Interner) -> Result<Self, ObjectError> {
+        let wire: R::Wire<'_> = serde_json::from_str(json).map_err(ObjectError::Decode)?;
+        let (key, version) = key_and_version(R::meta(&wire))?;
+        Ok(Self {
+            key,
+            version,
+            record: R::from_wire(wire, strings),
+        })
+    }
+}
+
+/// The key and version of an object of which nothing else can be read.
+pub(super) fn identity(json: &str) -> Result<(Key, u64), ObjectError> {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow, default)]
+        metadata: Identity<'a>,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Identity<'a> {
+        #[serde(borrow)]
+        name: Option<super::lean::Text<'a>>,
+        #[serde(borrow)]
+        namespace: Option<super::lean::Text<'a>>,
+        #[serde(borrow)]
+        resource_version: Option<super::lean::Text<'a>>,
+    }
+    let Named { metadata } = serde_json::from_str(json).map_err(ObjectError::Decode)?;
+    let Identity {
+        name,
+        namespace,
+        resource_version,
+    } = metadata;
+    key_and_version(&Meta {
+        name,
+        namespace,
+        resource_version,
+        ..Meta::default()
+    })
+}
+
+fn key_and_version(meta: &Meta<'_>) -> Result<(Key, u64), ObjectError> {
+    let name = meta.name.as_deref().unwrap_or_default();
+    let key = Key::new(meta.namespace.as_deref(), name).ok_or(ObjectError::Nameless)?;
+    let version = meta
+        .resource_version
+        .as_deref()
+        .and_then(|text| text.parse().ok());
+    Ok((key, version.unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,297 @@
+//! The cache's contents as a pure structure: one record per object, changed in place.
+//!
+//! Separate from the cache's locks and handlers so that its rules can be tested as such. The rules:
+//!
+//! * A relist marks what it meets with a generation and sweeps the rest; there is never a second map.
+//! * The answer to an own write is taken over at once, and an event older than it is passed over, so
+//!   that no decision is taken on a state older than what this process wrote itself.
+//! * While an own write is under way, changes of that object are taken over but not told; they are
+//!   told together with the answer. Else the write's own event, which often comes before the
+//!   answer, would look like news and put the object back into the queue.
+//!
+//! Versions are compared as numbers, which Kubernetes has promised since 1.35 and etcd always gave;
+//! only versions of one and the same object, and only around own writes. 0 stands for a version that
+//! is no number: equal to none, newer than all.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::kube::key::Key;
+
+use super::Source;
+
+/// A change of one object, to be told to the handler.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Change<R> {
+    Upserted {
+        key: Key,
+        old: Option<Arc<R>>,
+        new: Arc<R>,
+        source: Source,
+    },
+    Deleted {
+        key: Key,
+        old: Arc<R>,
+    },
+}
+
+#[derive(Debug)]
+struct Slot<R> {
+    record: Arc<R>,
+    version: u64,
+    /// The list this object was last met in, or the one that was current when it came.
+    generation: u32,
+    /// The generation in which an own write's answer was taken over, until an event confirms it; 0
+    /// if there is none.
+    own: u32,
+}
+
+/// Own writes under way on one object.
+#[derive(Debug)]
+struct Pending<R> {
+    writes: usize,
+    /// What the handler knows, if that is not what the slot holds.
+    untold: Option<Option<Arc<R>>>,
+    deleted_at: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct Slots<R> {
+    map: HashMap<Key, Slot<R>>,
+    pending: HashMap<Key, Pending<R>>,
+    generation: u32,
+    listing: bool,
+}
+
+impl<R> Slots<R> {
+    pub(super) fn new() -> Self {
+        Self {
+            map: HashMap::new(),
+            pending: HashMap::new(),
+            generation: 1,
+            listing: false,
+        }
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Arc<R>> {
+        self.map.get(key).map(|slot| &slot.record)
+    }
+
+    pub(super) fn key(&self, key: &str) -> Option<&Key> {
+        self.map.get_key_value(key).map(|(key, _)| key)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Arc<R>)> {
+        self.map.iter().map(|(key, slot)| (key, &slot.record))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// A list of all objects begins.
+    pub(super) fn begin_list(&mut self) {
+        self.generation = self.generation.wrapping_add(1).max(1);
+        self.listing = true;
+    }
+
+    /// The list is complete: what it did not contain is gone, except what this process wrote since
+    /// the list began.
+    pub(super) fn finish_list(&mut self) -> Vec<Change<R>> {
+        self.listing = false;
+        let generation = self.generation;
+        let stale = |slot: &Slot<R>| slot.generation != generation && slot.own != generation;
+        let gone: Vec<Key> = self
+            .map
+            .iter()
+            .filter(|(_, slot)| stale(slot))
+            .map(|(key, _)| key.clone())
+            .collect();
+        let changes = gone
+            .into_iter()
+            .filter_map(|key| self.remove(key, 0))
+            .collect();
+        if self.map.capacity() > 4 * self.map.len().max(64) {
+            self.map.shrink_to(2 * self.map.len());
+        }
+        changes
+    }
+
+    /// The list met this object but could not read it: what is known of it stays.
+    pub(super) fn keep(&mut self, key: &str) {
+        if let Some(slot) = self.map.get_mut(key) {
+            slot.generation = self.generation;
+        }
+    }
+
+    /// The list or the watch brought this object.
+    pub(super) fn upsert(&mut self, key: Key, record: R, version: u64) -> Option<Change<R>> {
+        let (generation, listing) = (self.generation, self.listing);
+        if let Some(slot) = self.map.get_mut(&key) {
+            slot.generation = generation;
+            if version != 0 && version == slot.version {
+                slot.own = 0;
+                return None;
+            }
+            if slot.is_protected(generation, listing) && version != 0 && version < slot.version {
+                return None;
+            }
+        }
+        self.store(key, record, version, 0)
+    }
+
+    /// The watch says that this object is gone, or it is none that is kept.
+    pub(super) fn delete(&mut self, key: Key, version: u64) -> Option<Change<R>> {
+        let (generation, listing) = (self.generation, self.listing);
+        if self.map.get(&key).is_some_and(|slot| {
+            slot.is_protected(generation, listing) && version != 0 && version < slot.version
+        }) {
+            return None;
+        }
+        self.remove(key, version)
+    }
+
+    /// An own write of this object begins.
+    pub(super) fn begin_write(&mut self, key: &Key) {
+        let none = || Pending {
+            writes: 0,
+            untold: None,
+            deleted_at: None,
+        };
+        self.pending.entry(key.clone()).or_insert_with(none).writes += 1;
+    }
+
+    /// The own write was answered with this object.
+    pub(super) fn write_answered(
+        &mut self,
+        key: &Key,
+        record: R,
+        version: u64,
+    ) -> Option<Change<R>> {
+        let pending = self.end_write(key);
+        let known = self.map.get(key.as_str());
+        let newest = match known {
+            Some(slot) => version == 0 || version > slot.version,
+            None => pending
+                .deleted_at
+                .is_none_or(|deleted| deleted != 0 && deleted < version),
+        };
+        if newest {
+            let told = match pending.untold {
+                Some(told) => told,
+                None => known.map(|slot| Arc::clone(&slot.record)),
+            };
+            let new = self.put(key.clone(), record, version, self.generation);
+            return Some(Change::Upserted {
+                key: key.clone(),
+                old: told,
+                new,
+                source: Source::Own,
+            });
+        }
+        let slot = known?;
+        let source = if slot.version == version {
+            Source::Own
+        } else {
+            Source::Watch
+        };
+        let new = Arc::clone(&slot.record);
+        let old = pending.untold?;
+        Some(Change::Upserted {
+            key: key.clone(),
+            old,
+            new,
+            source,
+        })
+    }
+
+    /// The own write failed, or nobody knows.
+    pub(super) fn write_failed(&mut self, key: &Key) -> Option<Change<R>> {
+        let old = self.end_write(key).untold?;
+        let new = Arc::clone(self.get(key.as_str())?);
+        Some(Change::Upserted {
+            key: key.clone(),
+            old,
+            new,
+            source: Source::Watch,
+        })
+    }
+
+    fn end_write(&mut self, key: &Key) -> Pending<R> {
+        let none = Pending {
+            writes: 0,
+            untold: None,
+            deleted_at: None,
+        };
+        let Some(pending) = self.pending.get_mut(key.as_str()) else {
+            return none;
+        };
+        pending.writes = pending.writes.saturating_sub(1);
+        if pending.writes == 0 {
+            return self.pending.remove(key.as_str()).unwrap_or(none);
+        }
+        Pending {
+            untold: pending.untold.take(),
+            deleted_at: pending.deleted_at,
+            ..none
+        }
+    }
+
+    fn store(&mut self, key: Key, record: R, version: u64, own: u32) -> Option<Change<R>> {
+        let old = self.map.get(&key).map(|slot| Arc::clone(&slot.record));
+        let new = self.put(key.clone(), record, version, own);
+        if let Some(pending) = self.pending.get_mut(&key) {
+            pending.untold.get_or_insert(old);
+            pending.deleted_at = None;
+            return None;
+        }
+        Some(Change::Upserted {
+            key,
+            old,
+            new,
+            source: Source::Watch,
+        })
+    }
+
+    fn put(&mut self, key: Key, record: R, version: u64, own: u32) -> Arc<R> {
+        let record = Arc::new(record);
+        let generation = self.generation;
+        let slot = Slot {
+            record: Arc::clone(&record),
+            version,
+            generation,
+            own,
+        };
+        match self.map.get_mut(&key) {
+            Some(known) => *known = slot,
+            None => {
+                self.map.insert(key, slot);
+            }
+        }
+        record
+    }
+
+    fn remove(&mut self, key: Key, version: u64) -> Option<Change<R>> {
+        let slot = self.map.remove(&key);
+        let mut told = slot.map(|slot| slot.record);
+        if let Some(pending) = self.pending.get_mut(&key) {
+            pending.deleted_at = Some(version);
+            if let Some(untold) = pending.untold.take() {
+                told = untold;
+            }
+        }
+        told.map(|old| Change::Deleted { key, old })
+    }
+}
+
+impl<R> Slot<R> {
+    /// Whether an own write stands against older events. A list that began after the write was
+    /// answered must contain it; if it brings something older, the API server's storage was set back
+    /// and the list is right.
+    fn is_protected(&self, generation: u32, listing: bool) -> bool {
+        self.own != 0 && (!listing || self.own == generation)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,322 @@
+//! The bytes of list and watch: request paths, lines, pages, statuses.
+//!
+//! Pure. Objects are cut out of the text and left undecoded, so that one that cannot be read costs
+//! nothing but itself.
+
+use std::fmt::Write as _;
+use std::io::BufRead;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::progress::{Ask, Refusal};
+use crate::kube::lean::{Meta, Text, nullable};
+
+/// A kind of objects as the API server's paths name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    /// API group, empty for the core group.
+    pub group: &'static str,
+    /// Version, for example `v1`.
+    pub version: &'static str,
+    /// Plural name, for example `persistentvolumes`.
+    pub plural: &'static str,
+    /// Whether metadata is all that is wanted: the server then sends nothing else.
+    pub metadata_only: bool,
+}
+
+/// Which objects to watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    /// The kind.
+    pub resource: Resource,
+    /// Only this namespace; `None` is the whole cluster.
+    pub namespace: Option<String>,
+    /// Label selector, empty for none.
+    pub labels: String,
+}
+
+impl Scope {
+    /// All objects of a kind.
+    pub fn all(resource: Resource) -> Self {
+        Self {
+            resource,
+            namespace: None,
+            labels: String::new(),
+        }
+    }
+
+    /// How the resource is called in the log.
+    pub(super) fn name(&self) -> &'static str {
+        self.resource.plural
+    }
+
+    /// Path and query. `timeout` is when the server is to end the watch.
+    pub(super) fn uri(&self, ask: &Ask, timeout: Duration) -> String {
+        let Resource {
+            group,
+            version,
+            plural,
+            ..
+        } = self.resource;
+        let mut uri = if group.is_empty() {
+            format!("/api/{version}")
+        } else {
+            format!("/apis/{group}/{version}")
+        };
+        if let Some(namespace) = &self.namespace {
+            uri.push_str("/namespaces/");
+            encode(&mut uri, namespace);
+        }
+        uri.push('/');
+        uri.push_str(plural);
+        let seconds = timeout.as_secs();
+        let _infallible = match ask {
+            Ask::Stream => write!(
+                uri,
+                "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
+                 &allowWatchBookmarks=true&timeoutSeconds={seconds}"
+            ),
+            Ask::Page(_) => write!(uri, "?limit={PAGE_SIZE}"),
+            Ask::Watch(_) => {
+                write!(
+                    uri,
+                    "?watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}"
+                )
+            }
+        };
+        match ask {
+            Ask::Page(Some(token)) => parameter(&mut uri, "continue", token),
+            Ask::Watch(version) => parameter(&mut uri, "resourceVersion", version),
+            Ask::Page(None) | Ask::Stream => {}
+        }
+        if !self.labels.is_empty() {
+            parameter(&mut uri, "labelSelector", &self.labels);
+        }
+        uri
+    }
+
+    /// The `Accept` header.
+    pub(super) fn accept(&self, ask: &Ask) -> &'static str {
+        match (self.resource.metadata_only, ask) {
+            (false, _) => "application/json",
+            (true, Ask::Page(_)) => {
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+            }
+            (true, Ask::Stream | Ask::Watch(_)) => {
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+            }
+        }
+    }
+}
+
+/// Objects per list page. A page is held as text while it is read.
+const PAGE_SIZE: u32 = 100;
+
+fn parameter(uri: &mut String, name: &str, value: &str) {
+    uri.push('&');
+    uri.push_str(name);
+    uri.push('=');
+    encode(uri, value);
+}
+
+fn encode(uri: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            uri.push(char::from(byte));
+        } else {
+            let _infallible = write!(uri, "%{byte:02X}");
+        }
+    }
+}
+
+/// A line longer than this is passed over. An API server stores objects of about 1.5 MiB at most.
+pub(super) const LONGEST_LINE: usize = 16 << 20;
+
+/// A buffer that grew beyond this for one large object is given back.
+const ORDINARY_LINE: usize = 64 << 10;
+
+/// Cuts a body into lines.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    buffer: Vec<u8>,
+    complete: bool,
+    too_long: bool,
+}
+
+impl Lines {
+    /// The next complete line of what came so far and `input`, of which the part that was used is
+    /// cut off; `None` if more input is needed. A line that is too long comes as an empty one.
+    pub(super) fn next(&mut self, input: &mut &[u8]) -> Option<&[u8]> {
+        if self.complete {
+            self.complete = false;
+            self.buffer.clear();
+            if self.buffer.capacity() > ORDINARY_LINE {
+                self.buffer = Vec::new();
+            }
+        }
+        // Cannot fail: the reader is a slice.
+        let _infallible = input.read_until(b'\n', &mut self.buffer);
+        self.complete = self.buffer.last() == Some(&b'\n');
+        if self.buffer.len() > LONGEST_LINE {
+            self.too_long = !self.complete;
+            self.buffer.clear();
+        } else if self.complete && std::mem::take(&mut self.too_long) {
+            self.buffer.clear();
+        }
+        self.complete.then_some(self.buffer.as_slice())
+    }
+}
+
+/// One line of a watch.
+#[derive(Debug)]
+pub(super) enum Line<'a> {
+    /// `ADDED` or `MODIFIED`
+    Upserted(&'a str),
+    /// `DELETED`
+    Deleted(&'a str),
+    /// `BOOKMARK`, with its version and whether it ends the initial events
+    Bookmark {
+        version: String,
+        initial_events_end: bool,
+    },
+    /// `ERROR`
+    Refused(Refusal),
+    /// A type that does not exist yet.
+    Unknown,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn read(line: &'a [u8]) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Wire<'a> {
+            #[serde(borrow, rename = "type")]
+            kind: Text<'a>,
+            #[serde(borrow)]
+            object: &'a RawValue,
+        }
+        let Wire { kind, object } = serde_json::from_slice(line)?;
+        let object = object.get();
+        Ok(match &*kind {
+            "ADDED" | "MODIFIED" => Line::Upserted(object),
+            "DELETED" => Line::Deleted(object),
+            "BOOKMARK" => {
+                let meta = metadata(object)?;
+                let end = meta.annotations.get("k8s.io/initial-events-end");
+                Line::Bookmark {
+                    version: meta
+                        .resource_version
+                        .as_deref()
+                        .unwrap_or_default()
+                        .to_owned(),
+                    initial_events_end: end.is_some_and(|value| &**value == "true"),
+                }
+            }
+            "ERROR" => Line::Refused(Refusal::read(object)),
+            _ => Line::Unknown,
+        })
+    }
+}
+
+/// The metadata of any object.
+fn metadata(json: &str) -> Result<Meta<'_>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Wire<'a> {
+        #[serde(borrow, default)]
+        metadata: Meta<'a>,
+    }
+    serde_json::from_str::<Wire<'_>>(json).map(|wire| wire.metadata)
+}
+
+/// The `metadata.resourceVersion` of an object, empty if it cannot be read.
+pub(super) fn version_of(json: &str) -> String {
+    let meta = metadata(json).unwrap_or_default();
+    meta.resource_version
+        .map(|version| version.0.into_owned())
+        .unwrap_or_default()
+}
+
+/// One page of a list.
+#[derive(Debug, Deserialize)]
+pub(super) struct Page<'a> {
+    #[serde(borrow, default)]
+    metadata: ListMeta<'a>,
+    #[serde(borrow, default, deserialize_with = "nullable")]
+    items: Vec<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ListMeta<'a> {
+    #[serde(borrow)]
+    resource_version: Option<Text<'a>>,
+    #[serde(borrow, rename = "continue")]
+    token: Option<Text<'a>>,
+}
+
+impl<'a> Page<'a> {
+    pub(super) fn read(body: &'a [u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(body)
+    }
+
+    pub(super) fn objects(&self) -> impl Iterator<Item = &'a str> {
+        self.items.iter().map(|item| item.get())
+    }
+
+    pub(super) fn version(&self) -> String {
+        self.metadata
+            .resource_version
+            .as_deref()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    pub(super) fn token(&self) -> Option<String> {
+        let token = self
+            .metadata
+            .token
+            .as_deref()
+            .filter(|token| !token.is_empty());
+        token.map(str::to_owned)
+    }
+}
+
+impl Refusal {
+    /// From a `Status` object; whatever cannot be read of it is left out.
+    pub(super) fn read(json: &str) -> Self {
+        #[derive(Deserialize, Default)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Status {
+            code: Option<u16>,
+            reason: Option<String>,
+            message: Option<String>,
+            details: Option<Details>,
+        }
+        #[derive(Deserialize, Default)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Details {
+            retry_after_seconds: Option<u32>,
+            causes: Option<Vec<Cause>>,
+        }
+        #[derive(Deserialize, Default)]
+        #[serde(default)]
+        struct Cause {
+            reason: Option<String>,
+        }
+        let status: Status = serde_json::from_str(json).unwrap_or_default();
+        let details = status.details.unwrap_or_default();
+        let seconds = details.retry_after_seconds.filter(|seconds| *seconds > 0);
+        let too_large = |cause: &Cause| cause.reason.as_deref() == Some("ResourceVersionTooLarge");
+        Self {
+            code: status.code.unwrap_or_default(),
+            reason: status.reason.unwrap_or_default(),
+            message: status.message.unwrap_or_default(),
+            retry_after: seconds.map(|seconds| Duration::from_secs(seconds.into())),
+            version_too_large: details.causes.unwrap_or_default().iter().any(too_large),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

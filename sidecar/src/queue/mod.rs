@@ -1,0 +1,411 @@
+//! The work queue: which key a controller works on next, when, and how often it tried.
+//!
+//! A thin tokio shell around [`State`], which holds all rules: it brings the clock, wakes whoever
+//! waits, counts, and writes the backlog to the log. See `docs/adr/0010-own-work-queue.md`.
+
+mod backlog;
+mod lane;
+mod metrics;
+mod state;
+
+use std::fmt;
+use std::future::Future;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use backlog::Backlog;
+use metrics::{Counters, Snapshot};
+
+pub use backlog::FIRST_REPORT;
+pub use lane::{Group, LaneConfig};
+pub use metrics::Metrics;
+pub use state::{LaneStats, Place, Popped, State};
+
+/// From the number of failures in a row, at least 1, to the delay before the next attempt.
+pub type Delay = Box<dyn Fn(u32) -> Duration + Send + Sync>;
+
+/// What a queue is made from.
+pub struct Config {
+    /// Label `name` of the metrics, unique in the process, for example `csi-attacher-va`.
+    pub name: &'static str,
+    /// The lanes; [`Place::lane`] is an index into them. Empty means one lane with one slot.
+    pub lanes: Vec<LaneConfig>,
+    /// Slots beyond the reserved ones, for whichever lane has work.
+    pub shared: usize,
+    /// The back-off after failures.
+    pub delay: Delay,
+    /// Where to count, if anywhere.
+    pub metrics: Option<Metrics>,
+}
+
+impl Config {
+    /// A queue without lanes and groups, which runs `workers` keys at a time.
+    pub fn new(name: &'static str, workers: usize, delay: Delay) -> Self {
+        let lane = LaneConfig {
+            name: "all",
+            reserved: workers,
+            group_limit: None,
+        };
+        Self {
+            name,
+            lanes: vec![lane],
+            shared: 0,
+            delay,
+            metrics: None,
+        }
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+struct Inner<K> {
+    name: &'static str,
+    locked: Mutex<Locked<K>>,
+    delay: Delay,
+    counters: Option<Counters>,
+    changed: Notify,
+}
+
+struct Locked<K> {
+    state: State<K>,
+    backlogs: Vec<Backlog>,
+}
+
+/// A handle on a work queue; clones are the same queue.
+pub struct Queue<K> {
+    inner: Arc<Inner<K>>,
+}
+
+impl<K> Clone for Queue<K> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Queue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("name", &self.inner.name)
+            .finish_non_exhaustive()
+    }
+}
+
+enum Next<K> {
+    Work(Popped<K>),
+    Sleep(Option<Instant>),
+    Closed,
+}
+
+impl<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> Queue<K> {
+    /// An empty queue.
+    ///
+    /// # Errors
+    /// When the metrics refuse the queue's name as a label, which they do for no text.
+    pub fn new(config: Config) -> Result<Self, prometheus::Error> {
+        let state = State::new(config.lanes, config.shared);
+        let backlogs = state.lanes(now()).map(|_| Backlog::new()).collect();
+        let locked = Mutex::new(Locked { state, backlogs });
+        let mut failed = None;
+        let inner = Arc::new_cyclic(|weak: &std::sync::Weak<Inner<K>>| {
+            let counters = config.metrics.and_then(|metrics| {
+                let weak = weak.clone();
+                let source = Box::new(move || weak.upgrade().map(|inner| inner.snapshot()));
+                metrics
+                    .queue(config.name, source)
+                    .map_err(|error| failed = Some(error))
+                    .ok()
+            });
+            let changed = Notify::new();
+            Inner {
+                name: config.name,
+                locked,
+                delay: config.delay,
+                counters,
+                changed,
+            }
+        });
+        failed.map_or(Ok(Self { inner }), Err)
+    }
+
+    /// Makes the key ready at once, also if it is waiting out a back-off: for news about the object.
+    pub fn add(&self, key: &K, place: Place) {
+        let added = self.inner.lock().state.add(key, place, now());
+        self.added(usize::from(added));
+    }
+
+    /// Makes the key ready unless it is waiting out a back-off: for resyncs, which bring no news.
+    pub fn resync(&self, key: &K, place: Place) {
+        let added = self
+            .inner
+            .lock()
+            .state
+            .add_unless_delayed(key, place, now());
+        self.added(usize::from(added));
+    }
+
+    /// Makes the key ready after this delay, or at the earliest such time already asked for.
+    pub fn add_after(&self, key: &K, place: Place, delay: Duration) {
+        let added = self.inner.lock().state.add_after(key, place, delay, now());
+        self.retried();
+        self.added(usize::from(added));
+    }
+
+    /// Failures of this key that count towards its next delay.
+    pub fn failures(&self, key: &K) -> u32 {
+        self.inner.lock().state.failures(key)
+    }
+
+    /// Depth, running keys and oldest wait of each lane.
+    pub fn lanes(&self) -> Vec<LaneStats> {
+        self.inner.lock().state.lanes(now()).collect()
+    }
+
+    /// The next key to work on, once there is one with a slot; `None` once the queue is shut down.
+    ///
+    /// May be called from several tasks and dropped at any point without losing a key. Capacity is
+    /// the queue's: as many keys are out at a time as the lanes allow, however many call.
+    pub async fn get(&self) -> Option<Work<K>> {
+        loop {
+            let changed = self.inner.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            match self.inner.next() {
+                Next::Closed => return None,
+                Next::Work(popped) => {
+                    if let Some(counters) = &self.inner.counters {
+                        counters.queue_duration.observe(popped.waited.as_secs_f64());
+                    }
+                    return Some(Work {
+                        queue: self.clone(),
+                        key: popped.key,
+                        ended: false,
+                    });
+                }
+                Next::Sleep(None) => changed.await,
+                Next::Sleep(Some(until)) => {
+                    let _elapsed = tokio::time::timeout_at(until.into(), changed).await;
+                }
+            }
+        }
+    }
+
+    /// Runs `handler` for key after key, each in a task of its own, until the queue is shut down,
+    /// then waits for the ones that still run. Dropping it aborts them.
+    pub async fn serve<F, T>(&self, handler: F)
+    where
+        F: Fn(Work<K>) -> T,
+        T: Future<Output = ()> + Send + 'static,
+    {
+        let mut running = JoinSet::new();
+        loop {
+            tokio::select! {
+                work = self.get() => match work {
+                    Some(work) => {
+                        running.spawn(handler(work));
+                    }
+                    None => break,
+                },
+                Some(ended) = running.join_next() => self.report(ended),
+            }
+        }
+        while let Some(ended) = running.join_next().await {
+            self.report(ended);
+        }
+    }
+
+    /// Nothing is added or handed out from now on; keys that are out may end.
+    ///
+    /// client-go would hand out what is ready; a sidecar that was told to end must not begin work.
+    pub fn shut_down(&self) {
+        self.inner.lock().state.shut_down();
+        self.inner.changed.notify_waiters();
+    }
+
+    /// Waits until no key is out.
+    pub async fn drained(&self) {
+        loop {
+            let changed = self.inner.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.inner.lock().state.running() == 0 {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn report(&self, ended: Result<(), tokio::task::JoinError>) {
+        if let Err(error) = ended {
+            tracing::error!(queue = self.inner.name, %error, "A worker did not end as it should");
+        }
+    }
+
+    fn added(&self, count: usize) {
+        self.inner.count_adds(count);
+        self.inner.changed.notify_waiters();
+    }
+
+    fn retried(&self) {
+        if let Some(counters) = &self.inner.counters {
+            counters.retries.inc();
+        }
+    }
+
+    fn ended(&self, ran: Duration) {
+        if let Some(counters) = &self.inner.counters {
+            counters.work_duration.observe(ran.as_secs_f64());
+        }
+        self.inner.changed.notify_waiters();
+    }
+}
+
+impl<K> Inner<K> {
+    fn lock(&self) -> MutexGuard<'_, Locked<K>> {
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count_adds(&self, count: usize) {
+        if let Some(counters) = &self.counters {
+            for _ in 0..count {
+                counters.adds.inc();
+            }
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Inner<K> {
+    fn next(&self) -> Next<K> {
+        let now = now();
+        let mut locked = self.lock();
+        let locked = &mut *locked;
+        self.count_adds(locked.state.advance(now));
+        if locked.state.is_shut_down() {
+            return Next::Closed;
+        }
+        if let Some(popped) = locked.state.pop(now) {
+            return Next::Work(popped);
+        }
+        let mut until = locked.state.next_due();
+        for (stats, backlog) in locked.state.lanes(now).zip(&mut locked.backlogs) {
+            let wait = stats.oldest_wait;
+            if backlog.observe(wait) {
+                tracing::warn!(
+                    queue = self.name,
+                    lane = stats.lane,
+                    depth = stats.depth,
+                    running = stats.running,
+                    oldest_wait_seconds = wait.as_secs(),
+                    "Work is waiting for a free worker"
+                );
+            }
+            if stats.depth > 0 {
+                until = earlier(until, backlog.look_again(wait, now));
+            }
+        }
+        Next::Sleep(until)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let now = now();
+        let locked = self.lock();
+        Snapshot {
+            lanes: locked.state.lanes(now).collect(),
+            unfinished: locked.state.run_times(now).sum(),
+            longest: locked.state.run_times(now).max().unwrap_or_default(),
+        }
+    }
+}
+
+/// A key that a worker holds: no other worker gets it until one of the methods ends the work.
+///
+/// Dropped without any (the worker panicked or was aborted), it counts as failed.
+#[must_use = "dropping it counts as a failure"]
+pub struct Work<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> {
+    queue: Queue<K>,
+    key: K,
+    ended: bool,
+}
+
+impl<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> Work<K> {
+    /// The key to work on.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// Nothing is left to do for now, or the object is gone: failures are forgotten.
+    pub fn done(mut self) {
+        self.ended = true;
+        let ran = self.queue.inner.lock().state.done(&self.key, now());
+        self.queue.ended(ran);
+    }
+
+    /// It failed: the key is worked on again after its back-off, whose length is returned.
+    pub fn retry(mut self) -> Duration {
+        self.fail()
+    }
+
+    /// It did not fail, but the key is to be looked at again after this delay.
+    pub fn again_after(mut self, delay: Duration) {
+        self.ended = true;
+        let ran = self
+            .queue
+            .inner
+            .lock()
+            .state
+            .again_after(&self.key, delay, now());
+        self.queue.retried();
+        self.queue.ended(ran);
+    }
+
+    fn fail(&mut self) -> Duration {
+        self.ended = true;
+        let inner = &self.queue.inner;
+        let (ran, wait) = inner.lock().state.retry(&self.key, now(), &inner.delay);
+        self.queue.retried();
+        self.queue.ended(ran);
+        wait
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> Drop for Work<K> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.fail();
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> fmt::Debug for Work<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Tokio's clock, so that tests can pause it.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests;

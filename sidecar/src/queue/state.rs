@@ -1,0 +1,458 @@
+//! The work queue as a pure structure: what is dirty, running, waiting, delayed, and how often failed.
+//!
+//! The semantics are those of client-go's rate-limited de-duplicating queue: a key runs at most once
+//! at a time, a key added while it runs runs again afterwards, a delayed key keeps its earliest time.
+//! Two things differ. A failure counts towards the next delay only if the delay before it was served
+//! (kubernetes/kubernetes#132805: events that arrive during back-off escalate it). And keys belong to
+//! lanes with reserved capacity and, in them, to fairness groups.
+//!
+//! No clock, no tasks, no locks here: time comes in as an argument and never runs backwards.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use super::lane::{Group, Lane, LaneConfig};
+
+/// Where a key belongs: its lane, by index into the queue's lanes, and its fairness group.
+///
+/// An index that does not exist counts as the first lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    /// Index into the lanes the queue was made with.
+    pub lane: usize,
+    /// The node, namespace or whatever else shares fairly.
+    pub group: Group,
+}
+
+impl Place {
+    /// A place in a lane, in a group.
+    pub fn new(lane: usize, group: Group) -> Self {
+        Self { lane, group }
+    }
+}
+
+/// A key handed out by [`State::pop`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Popped<K> {
+    /// The key; no other worker has it.
+    pub key: K,
+    /// How long it waited since it became ready.
+    pub waited: Duration,
+}
+
+/// What one lane holds at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneStats {
+    /// The lane's name.
+    pub lane: &'static str,
+    /// Keys that are ready and wait for a slot.
+    pub depth: usize,
+    /// Keys that run.
+    pub running: usize,
+    /// How long the key that waits longest has been waiting; zero when none waits.
+    pub oldest_wait: Duration,
+}
+
+/// When a key became ready: `seq` orders keys within equal instants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Mark {
+    at: Instant,
+    seq: u64,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    Waiting(Mark),
+    Running {
+        started: Instant,
+        place: Place,
+        premature: bool,
+        again: Option<Mark>,
+    },
+}
+
+#[derive(Debug)]
+struct Entry {
+    place: Place,
+    phase: Phase,
+    failures: u32,
+    /// End of the back-off after the last failure, while it lies ahead.
+    backoff: Option<Mark>,
+    /// Earliest time asked for with `add_after`, while it lies ahead.
+    after: Option<Mark>,
+}
+
+impl Entry {
+    fn is_blank(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
+            && self.failures == 0
+            && self.backoff.is_none()
+            && self.after.is_none()
+    }
+}
+
+/// The queue. See the module's documentation for its rules.
+#[derive(Debug)]
+pub struct State<K> {
+    entries: HashMap<K, Entry>,
+    lanes: Vec<Lane<K>>,
+    shared: usize,
+    timers: BTreeMap<Mark, K>,
+    next_seq: u64,
+    next_lane: usize,
+    running: usize,
+    shut_down: bool,
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    /// A queue with these lanes and `shared` slots that any of them may use beyond its own.
+    ///
+    /// A lane that could never run anything gets one slot.
+    pub fn new(lanes: Vec<LaneConfig>, shared: usize) -> Self {
+        let mut lanes: Vec<_> = lanes.into_iter().map(Lane::new).collect();
+        if lanes.is_empty() {
+            lanes.push(Lane::new(LaneConfig {
+                name: "",
+                reserved: 1,
+                group_limit: None,
+            }));
+        }
+        for lane in &mut lanes {
+            lane.config.reserved = lane.config.reserved.max(usize::from(shared == 0));
+        }
+        Self {
+            entries: HashMap::new(),
+            lanes,
+            shared,
+            timers: BTreeMap::new(),
+            next_seq: 0,
+            next_lane: 0,
+            running: 0,
+            shut_down: false,
+        }
+    }
+
+    /// Makes the key ready at once; a pending delay stays as it is. Whether it was not ready before.
+    ///
+    /// A key that waits already moves to `place` and keeps its age.
+    pub fn add(&mut self, key: &K, place: Place, now: Instant) -> bool {
+        if self.shut_down {
+            return false;
+        }
+        let place = self.place(place);
+        self.entry(key, place);
+        self.relocate(key, place);
+        self.make_ready(key, now)
+    }
+
+    /// Adds the key unless it is waiting out a back-off or an `add_after`.
+    ///
+    /// For periodic resyncs, which bring no news and must not cut a back-off short.
+    pub fn add_unless_delayed(&mut self, key: &K, place: Place, now: Instant) -> bool {
+        let delayed = |entry: &Entry| entry.backoff.is_some() || entry.after.is_some();
+        !self.entries.get(key).is_some_and(delayed) && self.add(key, place, now)
+    }
+
+    /// Makes the key ready after a delay, or at the earliest such time already asked for.
+    pub fn add_after(&mut self, key: &K, place: Place, delay: Duration, now: Instant) -> bool {
+        if delay.is_zero() {
+            return self.add(key, place, now);
+        }
+        if !self.shut_down {
+            let place = self.place(place);
+            self.entry(key, place);
+            self.relocate(key, place);
+            self.set_after(key, delay, now);
+        }
+        false
+    }
+
+    /// Moves keys whose delay has ended to the ready ones; returns how many.
+    pub fn advance(&mut self, now: Instant) -> usize {
+        let mut ready = 0;
+        while let Some(first) = self.timers.first_entry() {
+            if first.key().at > now || self.shut_down {
+                break;
+            }
+            let (mark, key) = first.remove_entry();
+            ready += usize::from(self.expire(&key, mark, now));
+        }
+        ready
+    }
+
+    /// When the next delayed key becomes ready.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.timers.first_key_value().map(|(mark, _)| mark.at)
+    }
+
+    /// The next key to run, if one is ready and has a slot. `None` for good once shut down.
+    pub fn pop(&mut self, now: Instant) -> Option<Popped<K>> {
+        if self.shut_down {
+            return None;
+        }
+        let borrowed: usize = self.lanes.iter().map(Lane::borrowed).sum();
+        let count = self.lanes.len();
+        for turn in 0..count {
+            let index = (self.next_lane + turn) % count;
+            let Some(lane) = self.lanes.get_mut(index) else {
+                continue;
+            };
+            if lane.running() >= lane.config.reserved && borrowed >= self.shared {
+                continue;
+            }
+            let Some((key, since)) = lane.pop() else {
+                continue;
+            };
+            self.next_lane = (index + 1) % count;
+            self.running += 1;
+            if let Some(entry) = self.entries.get_mut(&key) {
+                let (place, premature) = (entry.place, entry.backoff.is_some());
+                entry.phase = Phase::Running {
+                    started: now,
+                    place,
+                    premature,
+                    again: None,
+                };
+            }
+            return Some(Popped {
+                key,
+                waited: now.saturating_duration_since(since),
+            });
+        }
+        None
+    }
+
+    /// The run ended with nothing left to do: failures are forgotten, a back-off is called off.
+    ///
+    /// Returns how long it ran.
+    pub fn done(&mut self, key: &K, now: Instant) -> Duration {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.failures = 0;
+            if let Some(mark) = entry.backoff.take() {
+                self.timers.remove(&mark);
+            }
+        }
+        self.end(key, now)
+    }
+
+    /// The run failed: the key runs again after `delay(failures)`, this one included.
+    ///
+    /// If the run began while the back-off of an earlier failure was still pending, it does not
+    /// count: the pending time stands, or, if it passed during the run, the same delay again.
+    /// Returns how long it ran and how long until it runs again.
+    pub fn retry(
+        &mut self,
+        key: &K,
+        now: Instant,
+        delay: impl FnOnce(u32) -> Duration,
+    ) -> (Duration, Duration) {
+        let mut wait = Duration::ZERO;
+        if let Some(entry) = self.entries.get_mut(key)
+            && let Phase::Running { premature, .. } = entry.phase
+        {
+            if !premature || entry.failures == 0 {
+                entry.failures = entry.failures.saturating_add(1);
+            }
+            wait = match entry.backoff {
+                Some(pending) => pending.at.saturating_duration_since(now),
+                None => delay(entry.failures),
+            };
+            if entry.backoff.is_none()
+                && !self.shut_down
+                && let Some(at) = now.checked_add(wait)
+            {
+                let mark = Mark {
+                    at,
+                    seq: self.next_seq,
+                };
+                self.next_seq += 1;
+                entry.backoff = Some(mark);
+                self.timers.insert(mark, key.clone());
+            }
+        }
+        (self.end(key, now), wait)
+    }
+
+    /// The run did not fail but must be repeated after a delay; failures stay as they are.
+    pub fn again_after(&mut self, key: &K, delay: Duration, now: Instant) -> Duration {
+        if delay.is_zero() {
+            self.make_ready(key, now);
+        } else if !self.shut_down {
+            self.set_after(key, delay, now);
+        }
+        self.end(key, now)
+    }
+
+    /// Nothing is added or handed out any more; running keys may end.
+    pub fn shut_down(&mut self) {
+        self.shut_down = true;
+    }
+
+    /// Whether [`State::shut_down`] was called.
+    pub fn is_shut_down(&self) -> bool {
+        self.shut_down
+    }
+
+    /// Keys handed out and not yet ended.
+    pub fn running(&self) -> usize {
+        self.running
+    }
+
+    /// Failures that count towards the key's next delay.
+    pub fn failures(&self, key: &K) -> u32 {
+        self.entries.get(key).map_or(0, |entry| entry.failures)
+    }
+
+    /// Depth, running keys and oldest wait per lane, in the lanes' order.
+    pub fn lanes(&self, now: Instant) -> impl Iterator<Item = LaneStats> + '_ {
+        self.lanes.iter().map(move |lane| LaneStats {
+            lane: lane.config.name,
+            depth: lane.depth(),
+            running: lane.running(),
+            oldest_wait: lane
+                .oldest()
+                .map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
+        })
+    }
+
+    /// How long each running key has been running.
+    pub fn run_times(&self, now: Instant) -> impl Iterator<Item = Duration> + '_ {
+        self.entries
+            .values()
+            .filter_map(move |entry| match entry.phase {
+                Phase::Running { started, .. } => Some(now.saturating_duration_since(started)),
+                Phase::Idle | Phase::Waiting(_) => None,
+            })
+    }
+
+    fn place(&self, place: Place) -> Place {
+        let lane = if place.lane < self.lanes.len() {
+            place.lane
+        } else {
+            0
+        };
+        Place { lane, ..place }
+    }
+
+    fn mark(&mut self, at: Instant) -> Mark {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        Mark { at, seq }
+    }
+
+    fn entry(&mut self, key: &K, place: Place) -> &mut Entry {
+        self.entries.entry(key.clone()).or_insert_with(|| Entry {
+            place,
+            phase: Phase::Idle,
+            failures: 0,
+            backoff: None,
+            after: None,
+        })
+    }
+
+    fn relocate(&mut self, key: &K, place: Place) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        let old = std::mem::replace(&mut entry.place, place);
+        if let Phase::Waiting(mark) = entry.phase
+            && old != place
+        {
+            if let Some(lane) = self.lanes.get_mut(old.lane) {
+                lane.withdraw(mark.seq, old.group);
+            }
+            self.enqueue(key, place, mark);
+        }
+    }
+
+    fn enqueue(&mut self, key: &K, place: Place, mark: Mark) {
+        if let Some(lane) = self.lanes.get_mut(place.lane) {
+            lane.push(mark.seq, key.clone(), place.group, mark.at);
+        }
+    }
+
+    fn make_ready(&mut self, key: &K, now: Instant) -> bool {
+        let mark = self.mark(now);
+        let Some(entry) = self.entries.get_mut(key) else {
+            return false;
+        };
+        match &mut entry.phase {
+            Phase::Waiting(_) | Phase::Running { again: Some(_), .. } => false,
+            Phase::Running { again, .. } => {
+                *again = Some(mark);
+                true
+            }
+            Phase::Idle => {
+                entry.phase = Phase::Waiting(mark);
+                let place = entry.place;
+                self.enqueue(key, place, mark);
+                true
+            }
+        }
+    }
+
+    fn set_after(&mut self, key: &K, delay: Duration, now: Instant) {
+        let Some(at) = now.checked_add(delay) else {
+            return;
+        };
+        let mark = self.mark(at);
+        if let Some(entry) = self.entries.get_mut(key)
+            && entry.after.is_none_or(|pending| at < pending.at)
+        {
+            if let Some(later) = entry.after.replace(mark) {
+                self.timers.remove(&later);
+            }
+            self.timers.insert(mark, key.clone());
+        }
+    }
+
+    /// A back-off that ends while the key runs asks for no further run: the run's own result
+    /// decides. Anything else that ends makes the key ready.
+    fn expire(&mut self, key: &K, mark: Mark, now: Instant) -> bool {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return false;
+        };
+        if entry.after == Some(mark) {
+            entry.after = None;
+        } else {
+            entry.backoff = None;
+            if matches!(entry.phase, Phase::Running { .. }) {
+                return false;
+            }
+        }
+        self.make_ready(key, now)
+    }
+
+    fn end(&mut self, key: &K, now: Instant) -> Duration {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return Duration::ZERO;
+        };
+        let Phase::Running {
+            started,
+            place,
+            again,
+            ..
+        } = entry.phase
+        else {
+            return Duration::ZERO;
+        };
+        let current = entry.place;
+        entry.phase = again.map_or(Phase::Idle, Phase::Waiting);
+        if entry.is_blank() {
+            self.entries.remove(key);
+        }
+        self.running = self.running.saturating_sub(1);
+        if let Some(lane) = self.lanes.get_mut(place.lane) {
+            lane.ended(place.group);
+        }
+        if let Some(mark) = again {
+            self.enqueue(key, current, mark);
+        }
+        now.saturating_duration_since(started)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use prometheus::{Encoder, Registry, TextEncoder};
+use tokio::time::sleep;
+
+use super::*;
+
+const S: Duration = Duration::from_secs(1);
+
+fn config(workers: usize) -> Config {
+    Config::new(
+        "test",
+        workers,
+        Box::new(|failures| S * 2u32.pow(failures - 1)),
+    )
+}
+
+fn queue(workers: usize) -> Queue<&'static str> {
+    Queue::new(config(workers)).unwrap()
+}
+
+fn nowhere() -> Place {
+    Place::default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn delayed_and_failed_keys_come_back_in_time() {
+    let queue = queue(1);
+    let start = now();
+    let at = |seconds: u32| start + S * seconds;
+    queue.add_after(&"later", nowhere(), 5 * S);
+    queue.add(&"now", nowhere());
+    let work = queue.get().await.unwrap();
+    assert_eq!((*work.key(), now()), ("now", at(0)));
+    assert_eq!(work.retry(), S);
+    let work = queue.get().await.unwrap();
+    assert_eq!(
+        (*work.key(), now() >= at(1), now() < at(2)),
+        ("now", true, true)
+    );
+    work.done();
+    assert_eq!(*queue.get().await.unwrap().key(), "later");
+    assert!(now() >= at(5) && now() < at(6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_getter_is_woken_by_an_add_and_by_a_freed_slot() {
+    let queue = queue(1);
+    let getter = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let first = queue.get().await.unwrap();
+            let second = tokio::spawn({
+                let queue = queue.clone();
+                async move { queue.get().await.unwrap().key().to_owned() }
+            });
+            sleep(S).await;
+            assert!(!second.is_finished(), "there is one slot");
+            first.done();
+            second.await.unwrap()
+        }
+    });
+    sleep(S).await;
+    queue.add(&"a", nowhere());
+    queue.add(&"b", nowhere());
+    assert_eq!(getter.await.unwrap(), "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_work_counts_as_failed() {
+    let queue = queue(1);
+    queue.add(&"a", nowhere());
+    drop(queue.get().await);
+    assert_eq!(queue.failures(&"a"), 1);
+    assert_eq!(*queue.get().await.unwrap().key(), "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn serve_runs_as_many_as_there_are_slots_and_waits_for_them_at_the_end() {
+    let queue: Queue<u32> = Queue::new(config(3)).unwrap();
+    let (running, most, ended) =
+        <(Arc<AtomicUsize>, Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
+    let server = tokio::spawn({
+        let (queue, running, most, ended) =
+            (queue.clone(), running.clone(), most.clone(), ended.clone());
+        async move {
+            queue
+                .serve(|work| {
+                    let (running, most, ended) = (running.clone(), most.clone(), ended.clone());
+                    async move {
+                        let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+                        most.fetch_max(now, Ordering::SeqCst);
+                        sleep(10 * S).await;
+                        running.fetch_sub(1, Ordering::SeqCst);
+                        ended.fetch_add(1, Ordering::SeqCst);
+                        work.done();
+                    }
+                })
+                .await;
+        }
+    });
+    for key in 0..10 {
+        queue.add(&key, nowhere());
+    }
+    sleep(15 * S).await;
+    queue.shut_down();
+    assert_eq!(ended.load(Ordering::SeqCst), 3);
+    queue.drained().await;
+    server.await.unwrap();
+    assert_eq!(
+        (ended.load(Ordering::SeqCst), most.load(Ordering::SeqCst)),
+        (6, 3)
+    );
+    assert!(queue.get().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_panics_costs_neither_its_key_nor_its_slot() {
+    let queue = queue(1);
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let server = tokio::spawn({
+        let (queue, attempts) = (queue.clone(), attempts.clone());
+        async move {
+            queue
+                .serve(|work| {
+                    let attempts = attempts.clone();
+                    async move {
+                        assert!(
+                            attempts.fetch_add(1, Ordering::SeqCst) > 0,
+                            "first attempt fails"
+                        );
+                        work.done();
+                    }
+                })
+                .await;
+        }
+    });
+    queue.add(&"a", nowhere());
+    sleep(2 * S).await;
+    assert_eq!(attempts.load(Ordering::SeqCst), 2);
+    queue.shut_down();
+    server.await.unwrap();
+}
+
+fn scrape(metrics: &Metrics) -> String {
+    let registry = Registry::new();
+    registry.register(Box::new(metrics.clone())).unwrap();
+    let mut text = Vec::new();
+    TextEncoder::new()
+        .encode(&registry.gather(), &mut text)
+        .unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_follow_what_the_queue_does() {
+    let metrics = Metrics::new().unwrap();
+    let queue = Queue::new(Config {
+        metrics: Some(metrics.clone()),
+        ..config(1)
+    })
+    .unwrap();
+    let other: Queue<u8> = Queue::new(Config {
+        name: "other",
+        metrics: Some(metrics.clone()),
+        ..config(1)
+    })
+    .unwrap();
+    queue.add(&"a", nowhere());
+    queue.add(&"a", nowhere());
+    queue.add(&"b", nowhere());
+    sleep(3 * S).await;
+    let work = queue.get().await.unwrap();
+    sleep(4 * S).await;
+    let text = scrape(&metrics);
+    for line in [
+        "# HELP workqueue_depth [BETA] Current depth of workqueue",
+        "# TYPE workqueue_depth gauge",
+        "workqueue_depth{name=\"test\"} 1",
+        "workqueue_depth{name=\"other\"} 0",
+        "workqueue_adds_total{name=\"test\"} 2",
+        "workqueue_adds_total{name=\"other\"} 0",
+        "workqueue_retries_total{name=\"test\"} 0",
+        "workqueue_unfinished_work_seconds{name=\"test\"} 4",
+        "workqueue_longest_running_processor_seconds{name=\"test\"} 4",
+        "workqueue_queue_duration_seconds_count{name=\"test\"} 1",
+        "workqueue_queue_duration_seconds_sum{name=\"test\"} 3",
+        "workqueue_work_duration_seconds_count{name=\"test\"} 0",
+        "csi_sidecar_workqueue_lane_depth{lane=\"all\",name=\"test\"} 1",
+        "csi_sidecar_workqueue_lane_running{lane=\"all\",name=\"test\"} 1",
+        "csi_sidecar_workqueue_lane_oldest_wait_seconds{lane=\"all\",name=\"test\"} 7",
+    ] {
+        assert!(text.contains(&format!("{line}\n")), "{line} in\n{text}");
+    }
+    work.retry();
+    let text = scrape(&metrics);
+    assert!(
+        text.contains("workqueue_retries_total{name=\"test\"} 1\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("workqueue_work_duration_seconds_sum{name=\"test\"} 4\n"),
+        "{text}"
+    );
+    drop((queue, other));
+    scrape(&metrics);
+}
