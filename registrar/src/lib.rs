@@ -4,5 +4,6 @@
 //! The registrar talks to the driver and to kubelet over two unix sockets and to nobody else; it
 //! needs no Kubernetes client and no permission in the cluster.
 
+pub mod authority;
 #[cfg(feature = "plugin-manager")]
 pub mod kubelet;
