@@ -125,12 +125,13 @@ pub async fn connect(address: &Address, options: Options) -> Result<Connection, 
     let last = Arc::new(Mutex::new(String::from("none finished")));
     let attempts = attempt_until_connected(address, &options, &last);
     tokio::select! {
+        // The deadline first: no progress line as the last word.
         biased;
-        connection = attempts => Ok(connection),
         () = until(deadline) => Err(ConnectError::Timeout {
             address: address.clone(),
             last: read(&last),
         }),
+        connection = attempts => Ok(connection),
     }
 }
 
@@ -200,7 +201,7 @@ async fn attempt(address: &Address, options: &Options) -> io::Result<Connection>
     let endpoint = Endpoint::from_static("http://localhost");
     let channel = endpoint.connect_with_connector(dialer).await;
     let channel = channel.map_err(io::Error::other)?;
-    let greeted = state.wait_for(|state| state.connected || state.losses > 0);
+    let greeted = state.wait_for(|state| state.connected || state.ends > 0);
     let closed = || io::Error::other("the driver closed the connection before speaking HTTP/2");
     if !greeted.await.map_err(|_| closed())?.connected {
         return Err(closed());

@@ -7,6 +7,8 @@
 mod address;
 pub mod connection;
 mod exchange;
+#[cfg(test)]
+mod fake;
 pub mod identity;
 pub mod loss;
 pub mod observe;

@@ -18,6 +18,8 @@ pub struct State {
     pub connected: bool,
     /// How often an established connection was lost.
     pub losses: u64,
+    /// How many sockets have ended, those without preface included.
+    pub(super) ends: u64,
 }
 
 /// A socket of either kind.
@@ -54,11 +56,13 @@ impl Watched {
     }
 
     fn end(&mut self) {
-        if self.established && !self.ended {
+        if !self.ended {
             self.ended = true;
+            let losses = u64::from(self.established);
             self.state.send_modify(|state| {
                 state.connected = false;
-                state.losses += 1;
+                state.losses += losses;
+                state.ends += 1;
             });
         }
     }

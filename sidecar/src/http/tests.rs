@@ -1,1 +1,212 @@
-//! Tests.
+//! Rows 64 to 66, 78, 80 and 81 of the common specification, and Go's behaviour for the rest.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+use crate::metrics::Registry;
+
+/// A server on a free port, gone with the value.
+struct Running {
+    address: SocketAddr,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(routes: Routes) -> Running {
+    let server = Server::bind("127.0.0.1:0").await.unwrap();
+    let address = server.local_addr().unwrap();
+    let task = tokio::spawn(server.serve(routes));
+    Running { address, task }
+}
+
+impl Running {
+    /// Sends `request` and returns everything until the server closes.
+    async fn raw(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    /// Status line, lower-case headers, body.
+    async fn ask(&self, method: &str, path: &str) -> (u16, String, String) {
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let answer = self.raw(&head).await;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, head.to_lowercase(), body.to_owned())
+    }
+}
+
+fn health() -> Routes {
+    let mut routes = Routes::new();
+    routes.add("/healthz", || async { Reply::ok() }).unwrap();
+    routes
+}
+
+#[tokio::test]
+async fn any_method_and_the_exact_path() {
+    let server = serve(health()).await;
+    for method in ["GET", "POST", "PUT", "DELETE"] {
+        let (status, head, body) = server.ask(method, "/healthz").await;
+        assert_eq!((status, body.as_str()), (200, "ok"));
+        assert!(
+            head.contains("content-type: text/plain; charset=utf-8"),
+            "{head}"
+        );
+    }
+    assert_eq!(server.ask("GET", "/healthz?verbose=1").await.0, 200);
+    let (status, head, body) = server.ask("HEAD", "/healthz").await;
+    assert_eq!((status, body.as_str()), (200, ""));
+    assert!(head.contains("content-length: 2"), "{head}");
+    for path in ["/", "/healthz/", "/metrics", "/debug/pprof/"] {
+        let (status, head, body) = server.ask("GET", path).await;
+        assert_eq!(
+            (status, body.as_str()),
+            (404, "404 page not found\n"),
+            "{path}"
+        );
+        assert!(
+            head.contains("content-type: text/plain; charset=utf-8"),
+            "{head}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn row_80_metrics_under_another_path() {
+    let mut routes = Routes::new();
+    routes.add_metrics("/m", &Registry::new()).unwrap();
+    let server = serve(routes).await;
+    let (status, head, body) = server.ask("GET", "/m").await;
+    assert_eq!(status, 200);
+    assert!(
+        head.contains(&format!("content-type: {}", crate::metrics::CONTENT_TYPE)),
+        "{head}"
+    );
+    assert!(body.contains("process_start_time_seconds"));
+    assert_eq!(server.ask("GET", "/metrics").await.0, 404);
+}
+
+#[tokio::test]
+async fn a_path_with_a_slash_at_its_end_stands_for_all_below() {
+    let mut routes = health();
+    routes
+        .add("/debug/", || async { Reply::text(StatusCode::OK, "below") })
+        .unwrap();
+    let server = serve(routes).await;
+    for path in ["/debug/", "/debug/x/y"] {
+        assert_eq!(server.ask("GET", path).await.2, "below");
+    }
+    assert_eq!(server.ask("GET", "/debug").await.0, 404);
+    assert_eq!(server.ask("GET", "/healthz").await.2, "ok");
+}
+
+#[test]
+fn row_81_paths_that_cannot_be() {
+    let mut routes = health();
+    for path in ["", "metrics", "/a b"] {
+        let error = routes.add(path, || async { Reply::ok() }).unwrap_err();
+        assert_eq!(error, RouteError::Malformed(path.to_owned()));
+    }
+    let error = routes
+        .add_metrics("/healthz", &Registry::new())
+        .unwrap_err();
+    assert_eq!(error, RouteError::Taken("/healthz".to_owned()));
+}
+
+#[tokio::test]
+async fn row_78_addresses_that_cannot_be() {
+    for (address, expected) in [
+        ("foo", "listen tcp: address foo: missing port in address"),
+        ("", "listen tcp: address : missing port in address"),
+        (
+            "a:b:1",
+            "listen tcp: address a:b:1: too many colons in address",
+        ),
+        (":99999", "listen tcp: address :99999: invalid port"),
+        (":-1", "listen tcp: address :-1: unknown port"),
+        (
+            "[::1:80",
+            "listen tcp: address [::1:80: missing ']' in address",
+        ),
+    ] {
+        let error = Server::bind(address).await.unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_taken_port_is_an_error_and_not_the_end() {
+    let first = Server::bind("127.0.0.1:0").await.unwrap();
+    let address = first.local_addr().unwrap();
+    let error = Server::bind(&address.to_string()).await.unwrap_err();
+    let text = crate::error::Chain(&error).to_string();
+    assert_eq!(
+        text,
+        format!("listen tcp {address}: Address already in use (os error 98)")
+    );
+}
+
+#[tokio::test]
+async fn without_host_all_interfaces_are_served() {
+    let server = Server::bind(":0").await.unwrap();
+    let port = server.local_addr().unwrap().port();
+    let task = tokio::spawn(server.serve(health()));
+    let running = Running {
+        address: SocketAddr::from(([127, 0, 0, 1], port)),
+        task,
+    };
+    assert_eq!(running.ask("GET", "/healthz").await.2, "ok");
+}
+
+#[test]
+fn rows_64_65_66_leader_health() {
+    assert_eq!(Reply::leader_health(None), Reply::ok());
+    let why = "failed election to renew leadership on lease ";
+    let reply = Reply::leader_health(Some(why.to_owned()));
+    assert_eq!(reply.status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(reply.body, format!("internal server error: {why}"));
+}
+
+#[tokio::test]
+async fn what_is_not_http_ends_its_connection_only() {
+    let server = serve(health()).await;
+    for nonsense in [
+        "\0\u{1}\u{2}\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET /healthz HTTP/9.9\r\n\r\n",
+    ] {
+        let answer = server.raw(nonsense).await;
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 400"),
+            "{answer}"
+        );
+    }
+    let long = format!(
+        "GET /healthz HTTP/1.1\r\nX: {}\r\n\r\n",
+        "x".repeat(64 << 10)
+    );
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    // The server may close while this is still being written.
+    let _ = stream.write_all(long.as_bytes()).await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(!answer.starts_with(b"HTTP/1.1 200"));
+    assert_eq!(server.ask("GET", "/healthz").await.2, "ok");
+}
+
+#[tokio::test]
+async fn a_connection_can_be_used_again() {
+    let server = serve(health()).await;
+    let one = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    let last = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let answer = server.raw(&format!("{one}{last}")).await;
+    assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), 2);
+}

@@ -183,4 +183,7 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 #[cfg(test)]
+pub(crate) use tests::{at_verbosity, capture};
+
+#[cfg(test)]
 mod tests;

@@ -90,7 +90,7 @@ fn escape(value: &str, quotes: bool) -> String {
 }
 
 /// A number as Go prints it here (`strconv.FormatFloat(f, 'g', -1, 64)`): the shortest digits, with
-/// an exponent if the number is below 1e-4 or has more than 21 digits before the point.
+/// an exponent below 1e-4 and from a million on.
 pub fn float(number: f64) -> String {
     if number.is_nan() {
         return "NaN".to_owned();
@@ -101,7 +101,7 @@ pub fn float(number: f64) -> String {
     let scientific = format!("{number:e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..21).contains(&exponent) {
+    if (-4..6).contains(&exponent) {
         return format!("{number}");
     }
     let sign = if exponent < 0 { '-' } else { '+' };

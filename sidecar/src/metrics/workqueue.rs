@@ -9,8 +9,12 @@ use prometheus::{
 
 use super::{RegisterError, Registry};
 
-/// 10 ns to 10 s, in tens.
-const BUCKETS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0];
+/// 10 ns to 10 s, in tens, each computed from the one before as client_golang does: its rounding is
+/// part of the label (`le="9.999999999999999e-06"`).
+fn buckets() -> Vec<f64> {
+    let bounds = std::iter::successors(Some(1e-8), |bound| Some(bound * 10.0));
+    bounds.take(10).collect()
+}
 
 /// The families, shared by all queues of a program.
 #[derive(Clone, Debug)]
@@ -45,7 +49,7 @@ impl WorkqueueMetrics {
         let options = |name: &str, help: &str| Opts::new(format!("workqueue_{name}"), help);
         let histogram = |name: &str, help: &str| {
             let options = HistogramOpts::new(format!("workqueue_{name}"), help);
-            HistogramVec::new(options.buckets(BUCKETS.to_vec()), &["name"])
+            HistogramVec::new(options.buckets(buckets()), &["name"])
         };
         let label = &["name"];
         let metrics = Self {

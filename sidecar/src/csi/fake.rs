@@ -1,0 +1,213 @@
+//! A driver for tests: answers by path, over a unix socket or a pipe in memory.
+//!
+//! The pipe needs no I/O driver, so tests with paused time can use it.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::UnixListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tonic::body::Body;
+use tonic::transport::{Endpoint, Uri};
+
+use super::observe::{Channel, Observer};
+use super::stream::State;
+
+/// What the driver does with a call.
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    /// A message.
+    Message(Bytes),
+    /// A status and its text.
+    Status(tonic::Code, &'static str),
+    /// Any answer, later.
+    Late(Duration, Box<Answer>),
+    /// No answer at all.
+    Never,
+    /// An HTTP error without gRPC status.
+    Http(u16),
+    /// A message without trailers.
+    Truncated(Bytes),
+}
+
+/// An encoded message.
+pub(super) fn message(message: &impl prost::Message) -> Answer {
+    Answer::Message(message.encode_to_vec().into())
+}
+
+/// A call the driver got.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) at: Instant,
+    pub(super) path: String,
+    pub(super) headers: HeaderMap,
+    pub(super) authority: String,
+}
+
+/// A driver that listens on a socket.
+pub(super) struct Listening(JoinHandle<()>);
+
+impl Listening {
+    pub(super) fn stop(&self) {
+        self.0.abort();
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+type Script = Arc<dyn Fn(&str, usize) -> Answer + Send + Sync>;
+
+/// The driver.
+#[derive(Clone)]
+pub(super) struct Driver {
+    script: Script,
+    calls: Arc<Mutex<Vec<Call>>>,
+}
+
+impl Driver {
+    /// The script gets the path and how often it was called before.
+    pub(super) fn new(script: impl Fn(&str, usize) -> Answer + Send + Sync + 'static) -> Self {
+        Self {
+            script: Arc::new(script),
+            calls: Arc::default(),
+        }
+    }
+
+    pub(super) fn calls(&self) -> Vec<Call> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    /// Serves a socket until stopped or dropped; connections end with it.
+    pub(super) fn listen(&self, path: &Path) -> Listening {
+        let _ = std::fs::remove_file(path);
+        let listener = UnixListener::bind(path).unwrap();
+        let driver = self.clone();
+        Listening(tokio::spawn(async move {
+            let mut connections = tokio::task::JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                connections.spawn(driver.clone().converse(stream));
+            }
+        }))
+    }
+
+    /// A channel through a pipe.
+    pub(super) async fn channel(&self, observer: Observer) -> Channel {
+        let (near, far) = tokio::io::duplex(1 << 16);
+        tokio::spawn(self.clone().converse(far));
+        let endpoint = Endpoint::from_static("http://localhost");
+        let transport = endpoint
+            .connect_with_connector(Pipe(Some(near)))
+            .await
+            .unwrap();
+        let state = State {
+            connected: true,
+            ..State::default()
+        };
+        let (sender, state) = watch::channel(state);
+        std::mem::forget(sender);
+        Channel::new(transport, observer, state)
+    }
+
+    async fn converse(self, io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let service = service_fn(move |request: Request<Incoming>| {
+            let driver = self.clone();
+            async move { Ok::<_, Infallible>(driver.reply(request).await) }
+        });
+        let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        let _ = server.serve_connection(TokioIo::new(io), service).await;
+    }
+
+    async fn reply(&self, request: Request<Incoming>) -> Response<Body> {
+        let path = request.uri().path().to_owned();
+        let earlier = {
+            let mut calls = self.calls.lock().unwrap();
+            let earlier = calls.iter().filter(|call| call.path == path).count();
+            calls.push(Call {
+                at: Instant::now(),
+                path: path.clone(),
+                headers: request.headers().clone(),
+                authority: request.uri().authority().unwrap().to_string(),
+            });
+            earlier
+        };
+        let _ = request.into_body().collect().await;
+        let mut answer = (self.script)(&path, earlier);
+        while let Answer::Late(delay, later) = answer {
+            tokio::time::sleep(delay).await;
+            answer = *later;
+        }
+        match answer {
+            Answer::Message(bytes) => {
+                let trailers = BTreeMap::from([("grpc-status", "0".to_owned())]);
+                respond(&bytes, &trailers)
+            }
+            Answer::Status(code, text) => {
+                let code = (code as i32).to_string();
+                let trailers = [("grpc-status", code), ("grpc-message", text.to_owned())];
+                respond(&[], &BTreeMap::from(trailers))
+            }
+            Answer::Truncated(bytes) => respond(&bytes, &BTreeMap::new()),
+            Answer::Http(status) => Response::builder()
+                .status(status)
+                .body(Body::empty())
+                .unwrap(),
+            Answer::Never | Answer::Late(..) => std::future::pending().await,
+        }
+    }
+}
+
+fn respond(bytes: &[u8], trailers: &BTreeMap<&'static str, String>) -> Response<Body> {
+    let mut frame = BytesMut::new();
+    frame.put_u8(0);
+    frame.put_u32(u32::try_from(bytes.len()).unwrap());
+    frame.put_slice(bytes);
+    let mut map = HeaderMap::new();
+    for (name, value) in trailers {
+        map.insert(*name, value.parse().unwrap());
+    }
+    let trailers = std::future::ready((!map.is_empty()).then_some(Ok(map)));
+    let body = Full::new(frame.freeze()).with_trailers(trailers);
+    let response = Response::builder().header("content-type", "application/grpc");
+    response.body(Body::new(body)).unwrap()
+}
+
+struct Pipe(Option<DuplexStream>);
+
+impl tower_service::Service<Uri> for Pipe {
+    type Response = TokioIo<DuplexStream>;
+    type Error = std::io::Error;
+    type Future = Pin<Box<dyn Future<Output = std::io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(
+        &mut self,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let stream = self.0.take().map(TokioIo::new);
+        Box::pin(std::future::ready(
+            stream.ok_or_else(|| std::io::Error::other("closed")),
+        ))
+    }
+}
