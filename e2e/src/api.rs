@@ -90,6 +90,25 @@ impl Api {
         }
     }
 
+    /// The events about an object, one a line, for messages.
+    pub fn events(&self, namespace: &str, name: &str) -> String {
+        let path = format!("/api/v1/namespaces/{namespace}/events");
+        let list = self.get(&format!("{path}?fieldSelector=involvedObject.name={name}"));
+        let items = list.unwrap_or_default();
+        let items = items.pointer("/items").and_then(Value::as_array).cloned();
+        let lines = items.unwrap_or_default().into_iter().map(|event| {
+            let reason = text(&event, "/reason").unwrap_or_default();
+            format!(
+                "    {reason}: {}",
+                text(&event, "/message").unwrap_or_default()
+            )
+        });
+        format!(
+            "events of {name}:\n{}",
+            lines.collect::<Vec<_>>().join("\n")
+        )
+    }
+
     /// Waits until the object is gone.
     pub fn until_gone(&self, limit: Duration, path: &str) -> Result<()> {
         wait::until_true(limit, &format!("{path} is gone"), || {

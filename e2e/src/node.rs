@@ -125,20 +125,17 @@ impl<'a> Seat<'a> {
 
     /// Starts the driver and waits for its socket.
     pub fn start_driver(&self, flags: &[&str]) -> Result<Process> {
-        let mut driver = Process::start("driver", self.driver_command(flags)?, &self.dir)?;
-        self.await_driver(&mut driver)?;
+        let driver = Process::start("driver", self.driver_command(flags)?, &self.dir)?;
+        self.await_driver(&driver)?;
         Ok(driver)
     }
 
-    fn await_driver(&self, driver: &mut Process) -> Result<()> {
-        wait::until_true(
-            Duration::from_secs(10),
-            "the driver's socket appears",
-            || {
-                driver.must_run()?;
-                Ok(self.socket().exists())
-            },
-        )
+    fn await_driver(&self, driver: &Process) -> Result<()> {
+        let limit = Duration::from_secs(10);
+        wait::until_true(limit, "the driver's socket appears", || {
+            Ok(self.socket().exists())
+        })
+        .with_context(|| driver.tail())
     }
 
     /// Command line of the registrar, as in a driver's manifest.
@@ -180,11 +177,14 @@ impl<'a> Seat<'a> {
     /// Waits until the kubelet has entered the driver into CSINode.
     pub fn until_registered(&self, api: &Api, registrar: &mut Process) -> Result<Value> {
         let what = format!("{} is in CSINode {}", self.driver, self.node);
-        wait::until(Duration::from_secs(20), &what, || {
-            registrar.must_run()?;
-            self.csinode_entry(api)
-        })
-        .with_context(|| registrar.tail())
+        let entry = wait::until(Duration::from_secs(20), &what, || {
+            // A registrar that ended will not register: waiting longer would only hide why.
+            Ok(match registrar.must_run() {
+                Ok(()) => self.csinode_entry(api)?.map(Ok),
+                Err(ended) => Some(Err(ended)),
+            })
+        });
+        entry.with_context(|| registrar.tail())?
     }
 
     /// Waits until the kubelet has taken the driver out of CSINode.

@@ -43,7 +43,7 @@ pub fn pod(name: &str, node: &str, volume: &Value) -> Value {
 
 /// The source of an inline ephemeral volume.
 pub fn inline_volume(driver: &str) -> Value {
-    json!({ "csi": { "driver": driver, "volumeAttributes": { "kind": "scratch" } } })
+    json!({ "csi": { "driver": driver, "volumeAttributes": { "purpose": "scratch" } } })
 }
 
 /// A node that is only an object; no kubelet stands behind it.

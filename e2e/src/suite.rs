@@ -39,6 +39,12 @@ pub fn say(line: &str) {
     let _ = out.flush();
 }
 
+/// The whole chain of causes, one a line; a backtrace would only hide it.
+pub fn reasons(error: &anyhow::Error) -> String {
+    let causes: Vec<_> = error.chain().map(|cause| format!("    {cause}")).collect();
+    causes.join("\n")
+}
+
 /// The first argument that is no flag selects scenarios by a part of their name.
 pub fn wanted() -> Option<String> {
     env::args()
@@ -73,8 +79,9 @@ pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> ExitCode {
             }
             Err(error) => {
                 say(&format!(
-                    "  FAILED  {:<60} {seconds:6.2} s\n{error:?}\n",
-                    scenario.name
+                    "  FAILED  {:<60} {seconds:6.2} s\n{}\n",
+                    scenario.name,
+                    reasons(&error)
                 ));
                 failures.push(scenario.name);
             }

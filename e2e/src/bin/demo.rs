@@ -14,7 +14,7 @@ use e2e::cluster::{Cluster, Options};
 use e2e::node::Seat;
 use e2e::process::Process;
 use e2e::story::Story;
-use e2e::suite::say;
+use e2e::suite::{reasons, say};
 use e2e::{object, program, wait};
 use rustix::process::Signal;
 
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     match told {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("\ndemo: FAILED\n{error:?}"));
+            say(&format!("\n{}\ndemo: FAILED", reasons(&error)));
             ExitCode::FAILURE
         }
     }

@@ -41,7 +41,7 @@ fn inline_volume(cluster: &Cluster) -> Result<Verdict> {
         "the volume is mounted for the pod",
         || Ok(!seat.mounts_below(&target)?.is_empty()),
     )
-    .with_context(|| registrar.tail())?;
+    .with_context(|| api.events("default", "inline"))?;
     wait::until_true(Duration::from_secs(30), "the pod runs", || {
         Ok(text(&api.get(POD)?, "/status/phase") == Some("Running"))
     })?;

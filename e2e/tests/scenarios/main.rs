@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     match scenarios() {
         Ok(code) => code,
         Err(error) => {
-            suite::say(&format!("FAILED: {error:?}\n0 passed, 1 failed"));
+            suite::say(&format!("{}\n0 passed, 1 failed", suite::reasons(&error)));
             ExitCode::FAILURE
         }
     }
