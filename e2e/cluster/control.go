@@ -14,9 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // controlRequest is one line of JSON on the control socket; the answer is one line too.
@@ -90,6 +87,8 @@ func (s *supervisor) control(req controlRequest, answer *controlAnswer) error {
 	switch req.Verb {
 	case "add-node":
 		err = s.addNode(ctx, req)
+	case "reboot-node":
+		err = s.rebootNode(ctx, req)
 	case "remove-node":
 		err = s.removeNode(ctx, req)
 	default:
@@ -134,6 +133,9 @@ func (s *supervisor) controlComponent(ctx context.Context, req controlRequest) e
 	case "resume":
 		return c.signal(syscall.SIGCONT)
 	case "restart":
+		if c.unshare {
+			return s.startComponent(ctx, c, req.NoWait) // says what to do instead
+		}
 		if err := c.kill(); err != nil {
 			return err
 		}
@@ -145,6 +147,9 @@ func (s *supervisor) controlComponent(ctx context.Context, req controlRequest) e
 }
 
 func (s *supervisor) startComponent(ctx context.Context, c *component, noWait bool) error {
+	if c.unshare {
+		return fmt.Errorf("%s holds the mount namespace of %s and cannot be started alone; use reboot-node %s", c.name, c.node, c.node)
+	}
 	since := time.Now()
 	if err := c.start(s.layout, s.report); err != nil {
 		return err
@@ -164,59 +169,6 @@ func stopGently(c *component) error {
 		return nil
 	}
 	return c.kill()
-}
-
-func (s *supervisor) addNode(ctx context.Context, req controlRequest) error {
-	if err := checkNodeName(req.Component); err != nil {
-		return err
-	}
-	if s.component(req.Component) != nil {
-		return fmt.Errorf("%s exists already", req.Component)
-	}
-	since := time.Now()
-	if err := s.launchNode(ctx, req.Component); err != nil {
-		return err
-	}
-	if req.NoWait {
-		return nil
-	}
-	return s.component(req.Component).awaitReady(ctx, s.layout, since)
-}
-
-// removeNode ends everything that runs on a node and deletes its Node object, as a cloud provider does after a machine
-// is gone.
-func (s *supervisor) removeNode(ctx context.Context, req controlRequest) error {
-	s.mu.Lock()
-	at := slices.IndexFunc(s.nodes, func(n *node) bool { return n.name == req.Component })
-	s.mu.Unlock()
-	if at < 0 {
-		return fmt.Errorf("no node %q", req.Component)
-	}
-	n := s.nodes[at]
-	if err := n.kubelet.kill(); err != nil {
-		return err
-	}
-	hostPID, _ := n.host.snapshot()
-	for _, p := range clusterProcesses(s.layout) {
-		if p.node == n.name && p.pid != hostPID {
-			_ = syscall.Kill(p.pid, syscall.SIGKILL)
-		}
-	}
-	if err := n.host.kill(); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.nodes = slices.Delete(s.nodes, at, at+1)
-	s.components = slices.DeleteFunc(s.components, func(c *component) bool { return c == n.host || c == n.kubelet })
-	s.mu.Unlock()
-	if n.kubelet.spawn != s.spawn {
-		n.kubelet.spawn.close()
-	}
-	err := s.admin.CoreV1().Nodes().Delete(ctx, n.name, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	return nil
 }
 
 // askSupervisor sends one request and waits for the answer.
@@ -242,7 +194,7 @@ func askSupervisor(l layout, req controlRequest) (*controlAnswer, error) {
 	return &answer, nil
 }
 
-var controlVerbs = []string{"restart", "kill", "term", "stop", "start", "pause", "resume", "add-node", "remove-node"}
+var controlVerbs = []string{"restart", "kill", "term", "stop", "start", "pause", "resume", "add-node", "reboot-node", "remove-node"}
 
 // ctlMain is the command line of the control socket.
 func ctlMain(args []string) error {
@@ -253,7 +205,7 @@ func ctlMain(args []string) error {
 	// Flags may stand before or after the verb.
 	var words []string
 	for rest := args; ; {
-		if err := fs.Parse(rest); err != nil {
+		if err := parseFlags(fs, rest); err != nil {
 			return err
 		}
 		if rest = fs.Args(); len(rest) == 0 {

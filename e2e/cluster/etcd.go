@@ -18,7 +18,7 @@ func etcdMain(args []string) error {
 	dir := fs.String("data-dir", "", "data directory")
 	client := fs.String("client-url", "", "URL clients use")
 	peer := fs.String("peer-url", "", "URL of the (only) peer")
-	if err := fs.Parse(args); err != nil {
+	if err := parseFlags(fs, args); err != nil {
 		return err
 	}
 	clientURL, err := url.Parse(*client)

@@ -20,7 +20,7 @@ func execInNodeMain(args []string) error {
 	fs := flag.NewFlagSet("exec-in-node", flag.ContinueOnError)
 	dir := fs.String("dir", "", "cluster directory")
 	keep := fs.Bool("keep", false, "do not die with the calling process")
-	if err := fs.Parse(args); err != nil {
+	if err := parseFlags(fs, args); err != nil {
 		return err
 	}
 	words := fs.Args()

@@ -55,22 +55,31 @@ func (l layout) nodeReady(node string) string       { return l.at("run", node+".
 func (l layout) kubeletDir(node string) string { return l.at(node) }
 func (l layout) podLogs(node string) string    { return l.at("log", "pods-"+node) }
 
-// prepare empties what an earlier cluster left in D and creates the directories. It refuses a directory that holds
-// something else, because everything below D is deleted.
+// checkOurs refuses a directory that holds something but no cluster, because everything below D is deleted, unmounted
+// and killed.
+func (l layout) checkOurs() error {
+	entries, err := os.ReadDir(l.dir)
+	if os.IsNotExist(err) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(l.marker()); err != nil {
+		return fmt.Errorf("--dir %s is not empty and was not made by csi-cluster: choose another directory or empty it", l.dir)
+	}
+	return nil
+}
+
+// prepare empties D and creates its directories. Old logs go too: a stale "ready" line would fool whoever reads them.
 func (l layout) prepare() error {
 	entries, err := os.ReadDir(l.dir)
 	if err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	if len(entries) > 0 {
-		if _, err := os.Stat(l.marker()); err != nil {
-			return fmt.Errorf("--dir %s is not empty and was not made by csi-cluster: choose another directory or empty it", l.dir)
-		}
-		// Old logs go first: a stale "ready" line would fool whoever reads them.
-		for _, e := range entries {
-			if err := os.RemoveAll(l.at(e.Name())); err != nil {
-				return err
-			}
+	for _, e := range entries {
+		if err := os.RemoveAll(l.at(e.Name())); err != nil {
+			return err
 		}
 	}
 	for _, sub := range []string{"", "pki", "tokens", "log", "run", "tmp"} {

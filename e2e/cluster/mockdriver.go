@@ -36,7 +36,7 @@ func mockDriverMain(args []string) error {
 	if err := flags.Set("v", "3"); err != nil { // from 3 on it logs every call
 		return err
 	}
-	if err := flags.Parse(args); err != nil {
+	if err := parseFlags(flags, args); err != nil {
 		return err
 	}
 	path := strings.TrimPrefix(*endpoint, "unix://")

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace/noop"
@@ -57,7 +59,7 @@ func nodeMain(args []string) error {
 	fs.DurationVar(&n.statusPeriod, "status-period", 500*time.Millisecond, "node status period")
 	fs.BoolVar(&n.realMounts, "real-mounts", false, "we are root: use the real mounter")
 	fs.IntVar(&n.verbosity, "v", 2, "log verbosity")
-	if err := fs.Parse(args); err != nil {
+	if err := parseFlags(fs, args); err != nil {
 		return err
 	}
 	l, err := newLayout(n.dir)
@@ -224,6 +226,11 @@ func volumePlugins() []volume.VolumePlugin {
 func checkNodeName(name string) error {
 	if name == "" || len(name) > 63 {
 		return fmt.Errorf("node name %q: want 1 to 63 characters", name)
+	}
+	// A node's directory and kubeconfig stand beside these.
+	reserved := []string{"pki", "tokens", "log", "run", "tmp", "etcd", adminUser, controllerManagerUser, schedulerUser}
+	if slices.Contains(reserved, name) || strings.HasSuffix(name, "-host") {
+		return fmt.Errorf("node name %q is reserved", name)
 	}
 	for _, r := range name {
 		if !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-') {

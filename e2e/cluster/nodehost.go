@@ -19,7 +19,7 @@ func nodeHostMain(args []string) error {
 	dir := fs.String("dir", "", "cluster directory")
 	name := fs.String("name", "", "node name")
 	realMounts := fs.Bool("real-mounts", false, "we are root in a mount namespace of our own")
-	if err := fs.Parse(args); err != nil {
+	if err := parseFlags(fs, args); err != nil {
 		return err
 	}
 	l, err := newLayout(*dir)

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"os"
 	"time"
 )
 
@@ -21,6 +24,22 @@ type options struct {
 	APIServerArgs         []string `json:"apiserverArgs,omitempty"`
 	ControllerManagerArgs []string `json:"controllerManagerArgs,omitempty"`
 	SchedulerArgs         []string `json:"schedulerArgs,omitempty"`
+}
+
+// parseFlags parses and says one line about a bad flag (the caller prints it), or the whole help when asked for it.
+func parseFlags(fs *flag.FlagSet, args []string) error {
+	fs.SetOutput(io.Discard)
+	err := fs.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Printf("flags of csi-cluster %s:\n", fs.Name())
+		fs.SetOutput(os.Stdout)
+		fs.PrintDefaults()
+		return exitCode(0)
+	}
+	if err != nil {
+		return fmt.Errorf("%w (csi-cluster %s -h lists the flags)", err, fs.Name())
+	}
+	return nil
 }
 
 // listFlag collects the values of a flag that may be repeated.

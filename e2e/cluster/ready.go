@@ -18,6 +18,17 @@ import (
 
 // healthClient asks health URLs under the cluster's authority. Connections are not kept, because components restart.
 func healthClient(caFile string) (*http.Client, error) {
+	pool, err := certPool(caFile)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{
+		Timeout:   2 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true},
+	}, nil
+}
+
+func certPool(caFile string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(caFile)
 	if err != nil {
 		return nil, err
@@ -26,10 +37,7 @@ func healthClient(caFile string) (*http.Client, error) {
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("%s holds no certificate", caFile)
 	}
-	return &http.Client{
-		Timeout:   2 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true},
-	}, nil
+	return pool, nil
 }
 
 func httpReady(client *http.Client, url string) func(context.Context, time.Time) error {

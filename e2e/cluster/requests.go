@@ -12,6 +12,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
+
+	"csi-sidecars/e2e/cluster/audit"
 )
 
 // setMark writes a named mark into the audit log and returns once it is there. Every request that was answered before
@@ -36,7 +38,7 @@ func setMark(l layout, name string) error {
 		return err
 	}
 	for {
-		found, err := endsWithMark(l.auditLog(), info.Size(), name)
+		found, err := audit.HasMark(l.auditLog(), info.Size(), name)
 		if err != nil || found {
 			return err
 		}
@@ -49,7 +51,7 @@ func setMark(l layout, name string) error {
 }
 
 func askForMark(ctx context.Context, client kubernetes.Interface, name string) error {
-	err := client.Discovery().RESTClient().Get().AbsPath(markPath + name).Do(ctx).Error()
+	err := client.Discovery().RESTClient().Get().AbsPath(audit.MarkPath + name).Do(ctx).Error()
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("mark %q: the API server answered %v instead of 404", name, err)
 	}
@@ -59,7 +61,7 @@ func askForMark(ctx context.Context, client kubernetes.Interface, name string) e
 func markMain(args []string) error {
 	fs := flag.NewFlagSet("mark", flag.ContinueOnError)
 	dir := fs.String("dir", "", "cluster directory")
-	if err := fs.Parse(args); err != nil {
+	if err := parseFlags(fs, args); err != nil {
 		return err
 	}
 	l, err := newLayout(*dir)
@@ -81,21 +83,21 @@ func requestsMain(args []string) error {
 	user := fs.String("user", "", "only users that match this regular expression as a whole")
 	agent := fs.String("user-agent", "", "only user agents that match this regular expression anywhere")
 	byAgent := fs.Bool("by-user-agent", false, "count by user agent too")
-	if err := fs.Parse(args); err != nil {
+	if err := parseFlags(fs, args); err != nil {
 		return err
 	}
 	l, err := newLayout(*dir)
 	if err != nil {
 		return err
 	}
-	filter := auditFilter{byUserAgent: *byAgent}
+	filter := audit.Filter{ByUserAgent: *byAgent}
 	if *user != "" {
-		if filter.user, err = regexp.Compile("^(?:" + *user + ")$"); err != nil {
+		if filter.User, err = regexp.Compile("^(?:" + *user + ")$"); err != nil {
 			return fmt.Errorf("--user: %w", err)
 		}
 	}
 	if *agent != "" {
-		if filter.userAgent, err = regexp.Compile(*agent); err != nil {
+		if filter.UserAgent, err = regexp.Compile(*agent); err != nil {
 			return fmt.Errorf("--user-agent: %w", err)
 		}
 	}
@@ -111,7 +113,7 @@ func requestsMain(args []string) error {
 		return err
 	}
 	defer log.Close()
-	count, err := countRequests(log, *since, *until, filter)
+	count, err := audit.Count(log, *since, *until, filter)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"time"
+
+	componentversion "k8s.io/component-base/version"
 )
 
 // clusterState is the JSON line of `up`, the content of D/cluster.json and the core of `ctl status`.
@@ -72,4 +75,50 @@ func (s *clusterState) node(name string) (*nodeState, error) {
 		}
 	}
 	return nil, fmt.Errorf("no node %q in %s", name, s.Dir)
+}
+
+// state describes the cluster as it is now.
+func (s *supervisor) state() *clusterState {
+	l := s.layout
+	out := &clusterState{
+		Dir: l.dir, Version: componentversion.Get().GitVersion,
+		APIServer: loopback("https", s.ports.apiserver), Etcd: loopback("http", s.ports.etcdClient),
+		CAFile: l.caFile(), ServingCert: l.pki("serving.crt"), Kubeconfig: l.kubeconfig(adminUser),
+		TokenFiles: map[string]string{}, LogDir: l.at("log"), ControlSocket: l.controlSocket(),
+		SupervisorPID: os.Getpid(), GuardPID: os.Getppid(),
+		PIDs: map[string]int{}, Components: map[string]string{}, Nodes: []nodeState{},
+	}
+	for _, u := range staticUsers() {
+		out.TokenFiles[u.file] = l.tokenFile(u.file)
+	}
+	if s.options.Audit {
+		out.AuditLog = l.auditLog()
+	}
+	if s.options.Proxy {
+		out.Proxy, out.ProxyControl = loopback("https", s.ports.proxy), loopback("http", s.ports.proxyControl)
+		out.ProxyKubeconfig = l.proxyKubeconfig(adminUser)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.components {
+		pid, state := c.snapshot()
+		out.Components[c.name] = state
+		if state == stateRunning || state == statePaused {
+			out.PIDs[c.name] = pid
+		}
+	}
+	for _, n := range s.nodes {
+		pid, _ := n.host.snapshot()
+		out.Nodes = append(out.Nodes, nodeState{
+			Name: n.name, KubeletDir: l.kubeletDir(n.name), PluginsRegistry: l.at(n.name, "plugins_registry"),
+			Kubeconfig: l.kubeconfig(n.name), RealMounts: isRoot(), MountNamespacePID: pid,
+		})
+	}
+	return out
+}
+
+func (s *supervisor) saveState() (*clusterState, error) {
+	state := s.state()
+	state.StartMilliseconds = time.Since(s.began).Milliseconds()
+	return state, state.write(s.layout)
 }

@@ -82,14 +82,14 @@ func commandName(pid int) string {
 	return fmt.Sprintf("%s (pid %d)", strings.Join(parts, " "), pid)
 }
 
-// killProcesses ends every process of the cluster except keep, and returns what it ended. It repeats, because a
+// killProcesses ends the chosen processes of the cluster (nil: all), and returns what it ended. It repeats, because a
 // process may fork between the look and the kill.
-func killProcesses(l layout, keep map[int]bool) []process {
+func killProcesses(l layout, chosen func(process) bool) []process {
 	ended := map[int]process{}
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		alive := 0
 		for _, p := range clusterProcesses(l) {
-			if keep[p.pid] {
+			if chosen != nil && !chosen(p) {
 				continue
 			}
 			alive++
@@ -107,11 +107,11 @@ func killProcesses(l layout, keep map[int]bool) []process {
 	return out
 }
 
-// loopsBelow returns the loop devices whose backing file lies below D, by path or, when the mount namespace that
+// loopsBelow returns the loop devices whose backing file lies below dir, by path or, when the mount namespace that
 // gave it its path is gone, by inode; and the devices stacked on those.
-func loopsBelow(l layout) []string {
+func loopsBelow(dir string) []string {
 	devices, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
-	inodes := regularFiles(l.dir)
+	inodes := regularFiles(dir)
 	found := map[string]bool{}
 	for changed := true; changed; {
 		changed = false
@@ -122,7 +122,7 @@ func loopsBelow(l layout) []string {
 				continue
 			}
 			file := strings.TrimSuffix(strings.TrimSpace(string(raw)), " (deleted)")
-			if strings.HasPrefix(file, l.dir+"/") || found[file] || inodes[loopBacking(device)] {
+			if strings.HasPrefix(file, dir+"/") || found[file] || inodes[loopBacking(device)] {
 				found[device], changed = true, true
 			}
 		}
@@ -163,9 +163,9 @@ func loopBacking(device string) inode {
 	return inode{info.Device, info.Inode}
 }
 
-// detachLoops detaches loop devices below D; one that is still mounted goes when its mount namespace does.
-func detachLoops(l layout) {
-	for _, device := range loopsBelow(l) {
+// detachLoops detaches loop devices below dir; one that is still mounted goes when its mount namespace does.
+func detachLoops(dir string) {
+	for _, device := range loopsBelow(dir) {
 		fd, err := unix.Open(device, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			continue
@@ -202,14 +202,14 @@ func sweep(l layout) []string {
 	var left []string
 	for deadline := time.Now().Add(3 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		left = nil
-		detachLoops(l)
+		detachLoops(l.dir)
 		for _, p := range clusterProcesses(l) {
 			left = append(left, "process "+p.name)
 		}
 		for _, path := range mountsBelow(l) {
 			left = append(left, "mount "+path)
 		}
-		for _, device := range loopsBelow(l) {
+		for _, device := range loopsBelow(l.dir) {
 			left = append(left, "loop device "+device)
 		}
 		if len(left) == 0 || time.Now().After(deadline) {

@@ -56,7 +56,7 @@ func tokenMain(args []string) error {
 	name := fs.String("serviceaccount", "", "ServiceAccount")
 	create := fs.Bool("create", false, "create namespace and ServiceAccount if they do not exist")
 	expiry := fs.Duration("expiry", 24*time.Hour, "lifetime (the API server grants at least 10 minutes)")
-	if err := fs.Parse(args); err != nil {
+	if err := parseFlags(fs, args); err != nil {
 		return err
 	}
 	l, err := newLayout(*dir)
@@ -79,7 +79,7 @@ func kubeconfigMain(args []string) error {
 	proxy := fs.Bool("proxy", false, "go through the fault proxy")
 	expiry := fs.Duration("expiry", 24*time.Hour, "lifetime of the token")
 	output := fs.String("o", "", "file to write (required)")
-	if err := fs.Parse(args); err != nil {
+	if err := parseFlags(fs, args); err != nil {
 		return err
 	}
 	l, err := newLayout(*dir)

@@ -21,7 +21,7 @@ func upMain(args []string) error {
 	fs := flag.NewFlagSet("up", flag.ContinueOnError)
 	o.register(fs)
 	detach := fs.Bool("detach", false, "return when the cluster is ready; stop it with csi-cluster down")
-	if err := fs.Parse(args); err != nil {
+	if err := parseFlags(fs, args); err != nil {
 		return err
 	}
 	if fs.NArg() > 0 {
@@ -39,6 +39,9 @@ func upMain(args []string) error {
 	}
 	if _, err := askSupervisor(l, controlRequest{Verb: "status"}); err == nil {
 		return fmt.Errorf("a cluster is already running in %s; stop it with: csi-cluster down --dir %s", l.dir, l.dir)
+	}
+	if err := l.checkOurs(); err != nil {
+		return err
 	}
 	if left := sweep(l); len(left) > 0 {
 		return fmt.Errorf("an earlier cluster left behind: %s", strings.Join(left, "; "))
@@ -140,6 +143,13 @@ func detachGuard(args []string) error {
 	if err := guard.Start(); err != nil {
 		return err
 	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	go func() {
+		for range signals {
+			_ = guard.Process.Signal(syscall.SIGTERM)
+		}
+	}()
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
@@ -165,7 +175,7 @@ func downMain(args []string) error {
 	fs := flag.NewFlagSet("down", flag.ContinueOnError)
 	dir := fs.String("dir", "", "cluster directory")
 	remove := fs.Bool("remove", false, "also delete the directory")
-	if err := fs.Parse(args); err != nil {
+	if err := parseFlags(fs, args); err != nil {
 		return err
 	}
 	l, err := newLayout(*dir)

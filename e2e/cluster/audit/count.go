@@ -1,4 +1,5 @@
-package main
+// Package audit counts API requests in an audit log.
+package audit
 
 import (
 	"bufio"
@@ -13,9 +14,9 @@ import (
 	"strings"
 )
 
-// auditPolicy logs every API request once (twice for a watch: when it starts and when it ends), without bodies and
+// Policy logs every API request once (twice for a watch: when it starts and when it ends), without bodies and
 // without the noise of health checks and discovery of schemas.
-const auditPolicy = `apiVersion: audit.k8s.io/v1
+const Policy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
@@ -24,8 +25,8 @@ rules:
 - level: Metadata
 `
 
-// auditEvent is the part of an audit.k8s.io/v1 Event that counting needs.
-type auditEvent struct {
+// event is the part of an audit.k8s.io/v1 Event that counting needs.
+type event struct {
 	Stage      string `json:"stage"`
 	RequestURI string `json:"requestURI"`
 	Verb       string `json:"verb"`
@@ -43,8 +44,8 @@ type auditEvent struct {
 	} `json:"responseStatus"`
 }
 
-// countKey is what requests are counted by. UserAgent is empty unless asked for.
-type countKey struct {
+// Key is what requests are counted by. UserAgent is empty unless asked for.
+type Key struct {
 	User        string `json:"user"`
 	UserAgent   string `json:"userAgent,omitempty"`
 	Verb        string `json:"verb"`
@@ -54,29 +55,29 @@ type countKey struct {
 	Code        int    `json:"code"`
 }
 
-type countRow struct {
-	countKey
+type Row struct {
+	Key
 	Count int `json:"count"`
 }
 
-// requestCount is the answer of `requests`.
-type requestCount struct {
-	Since  string     `json:"since,omitempty"`
-	Until  string     `json:"until,omitempty"`
-	Total  int        `json:"total"`
-	Counts []countRow `json:"counts"`
+// Result is the answer of `requests`.
+type Result struct {
+	Since  string `json:"since,omitempty"`
+	Until  string `json:"until,omitempty"`
+	Total  int    `json:"total"`
+	Counts []Row  `json:"counts"`
 }
 
-// auditFilter selects events; nil expressions select all.
-type auditFilter struct {
-	user, userAgent *regexp.Regexp
-	byUserAgent     bool
+// Filter selects events; nil expressions select all.
+type Filter struct {
+	User, UserAgent *regexp.Regexp
+	ByUserAgent     bool
 }
 
 // counts says whether the event stands for a request. A watch counts when it starts, so that one that is still open
 // counts too; everything else when it ends.
-func (e *auditEvent) counts() bool {
-	if strings.HasPrefix(e.RequestURI, markPath) {
+func (e *event) counts() bool {
+	if strings.HasPrefix(e.RequestURI, MarkPath) {
 		return false
 	}
 	if e.Verb == "watch" {
@@ -85,15 +86,15 @@ func (e *auditEvent) counts() bool {
 	return e.Stage == "ResponseComplete" || e.Stage == "Panic"
 }
 
-// markPath is a URL that only marks use. It answers 404 and stands in the audit log at the moment it was asked.
-const markPath = "/csi-cluster-mark/"
+// MarkPath is a URL that only marks use. It answers 404 and stands in the audit log at the moment it was asked.
+const MarkPath = "/csi-cluster-mark/"
 
 var errNoMark = errors.New("mark not found")
 
-// countRequests counts between two marks; an empty mark means the beginning or the end of the log. A line that is not
+// Count counts between two marks; an empty mark means the beginning or the end of the log. A line that is not
 // complete yet is left out.
-func countRequests(log io.Reader, since, until string, filter auditFilter) (*requestCount, error) {
-	counts := map[countKey]int{}
+func Count(log io.Reader, since, until string, filter Filter) (*Result, error) {
+	counts := map[Key]int{}
 	open, closed := since == "", false
 	for lines := bufio.NewReaderSize(log, 1<<20); !closed; {
 		line, err := lines.ReadBytes('\n')
@@ -102,16 +103,16 @@ func countRequests(log io.Reader, since, until string, filter auditFilter) (*req
 		} else if err != nil {
 			return nil, err
 		}
-		var e auditEvent
+		var e event
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("audit log: %w in %.200q", err, line)
 		}
 		switch {
-		case since != "" && e.RequestURI == markPath+since:
+		case since != "" && e.RequestURI == MarkPath+since:
 			// The last one wins, so a name may be used again.
 			open = true
 			clear(counts)
-		case until != "" && e.RequestURI == markPath+until:
+		case until != "" && e.RequestURI == MarkPath+until:
 			closed = true
 		case open && e.counts() && filter.matches(&e):
 			counts[filter.key(&e)]++
@@ -126,37 +127,37 @@ func countRequests(log io.Reader, since, until string, filter auditFilter) (*req
 	return sortedCount(since, until, counts), nil
 }
 
-func (f auditFilter) matches(e *auditEvent) bool {
-	return (f.user == nil || f.user.MatchString(e.User.Username)) &&
-		(f.userAgent == nil || f.userAgent.MatchString(e.UserAgent))
+func (f Filter) matches(e *event) bool {
+	return (f.User == nil || f.User.MatchString(e.User.Username)) &&
+		(f.UserAgent == nil || f.UserAgent.MatchString(e.UserAgent))
 }
 
-func (f auditFilter) key(e *auditEvent) countKey {
-	key := countKey{
+func (f Filter) key(e *event) Key {
+	key := Key{
 		User: e.User.Username, Verb: e.Verb, APIGroup: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource,
 		Subresource: e.ObjectRef.Subresource, Code: e.ResponseStatus.Code,
 	}
-	if f.byUserAgent {
+	if f.ByUserAgent {
 		key.UserAgent = e.UserAgent
 	}
 	return key
 }
 
-func sortedCount(since, until string, counts map[countKey]int) *requestCount {
-	out := &requestCount{Since: since, Until: until, Counts: []countRow{}}
+func sortedCount(since, until string, counts map[Key]int) *Result {
+	out := &Result{Since: since, Until: until, Counts: []Row{}}
 	for key, n := range counts {
-		out.Counts = append(out.Counts, countRow{key, n})
+		out.Counts = append(out.Counts, Row{key, n})
 		out.Total += n
 	}
 	sort.Slice(out.Counts, func(i, j int) bool {
-		a, b := out.Counts[i].countKey, out.Counts[j].countKey
+		a, b := out.Counts[i].Key, out.Counts[j].Key
 		return fmt.Sprintf("%q", a) < fmt.Sprintf("%q", b)
 	})
 	return out
 }
 
-// endsWithMark reports whether a mark is in the part of the log from offset on.
-func endsWithMark(file string, offset int64, name string) (bool, error) {
+// HasMark reports whether a mark is in the part of the log from offset on.
+func HasMark(file string, offset int64, name string) (bool, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return false, err
@@ -166,5 +167,5 @@ func endsWithMark(file string, offset int64, name string) (bool, error) {
 		return false, err
 	}
 	raw, err := io.ReadAll(f)
-	return bytes.Contains(raw, []byte(`"requestURI":"`+markPath+name+`"`)) && bytes.HasSuffix(raw, []byte("\n")), err
+	return bytes.Contains(raw, []byte(`"requestURI":"`+MarkPath+name+`"`)) && bytes.HasSuffix(raw, []byte("\n")), err
 }

@@ -1,8 +1,6 @@
-package main
+package fault
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -19,16 +17,16 @@ type agentCount struct {
 	Codes         map[string]int `json:"codes"`
 }
 
-type faultCounters struct {
+type counters struct {
 	mu     sync.Mutex
 	agents map[string]*agentCount
 }
 
-func newFaultCounters() *faultCounters { return &faultCounters{agents: map[string]*agentCount{}} }
+func newCounters() *counters { return &counters{agents: map[string]*agentCount{}} }
 
 // requestCounter books one request on its user agent.
 type requestCounter struct {
-	all   *faultCounters
+	all   *counters
 	agent string
 }
 
@@ -44,7 +42,7 @@ func (c requestCounter) update(change func(*agentCount)) {
 	change(a)
 }
 
-func (f *faultCounters) begin(req *http.Request) requestCounter {
+func (f *counters) begin(req *http.Request) requestCounter {
 	c := requestCounter{f, req.UserAgent()}
 	c.update(func(a *agentCount) { a.Requests++; a.Open++ })
 	return c
@@ -52,7 +50,7 @@ func (f *faultCounters) begin(req *http.Request) requestCounter {
 
 func (c requestCounter) faulted() { c.update(func(a *agentCount) { a.Faulted++ }) }
 
-func (f *faultCounters) snapshot() map[string]agentCount {
+func (f *counters) snapshot() map[string]agentCount {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := map[string]agentCount{}
@@ -68,7 +66,7 @@ func (f *faultCounters) snapshot() map[string]agentCount {
 }
 
 // reset zeroes everything but the number of open requests.
-func (f *faultCounters) reset() {
+func (f *counters) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for agent, a := range f.agents {
@@ -118,54 +116,4 @@ func (b *countingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.count.update(func(a *agentCount) { a.RequestBytes += int64(n) })
 	return n, err
-}
-
-// controlHandler is the proxy's control interface; README.md describes it.
-func (p *faultProxy) controlHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, p.rules.list()) })
-	mux.HandleFunc("PUT /rules", func(w http.ResponseWriter, r *http.Request) { p.acceptRules(w, r, true) })
-	mux.HandleFunc("POST /rules", func(w http.ResponseWriter, r *http.Request) { p.acceptRules(w, r, false) })
-	mux.HandleFunc("DELETE /rules", func(w http.ResponseWriter, _ *http.Request) {
-		p.rules.remove(0)
-		writeJSON(w, p.rules.list())
-	})
-	mux.HandleFunc("DELETE /rules/{id}", func(w http.ResponseWriter, r *http.Request) {
-		id, err := strconv.Atoi(r.PathValue("id"))
-		if err != nil || id < 1 || !p.rules.remove(id) {
-			http.Error(w, "no such rule", http.StatusNotFound)
-			return
-		}
-		writeJSON(w, p.rules.list())
-	})
-	mux.HandleFunc("GET /counters", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, p.counters.snapshot()) })
-	mux.HandleFunc("DELETE /counters", func(w http.ResponseWriter, _ *http.Request) {
-		p.counters.reset()
-		writeJSON(w, p.counters.snapshot())
-	})
-	return mux
-}
-
-// acceptRules takes one rule or a list of rules.
-func (p *faultProxy) acceptRules(w http.ResponseWriter, r *http.Request, replace bool) {
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	rules, err := parseRules(raw)
-	if err == nil {
-		err = p.rules.add(rules, replace)
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	writeJSON(w, p.rules.list())
-}
-
-func writeJSON(w http.ResponseWriter, value any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(value)
 }

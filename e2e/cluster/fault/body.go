@@ -1,4 +1,4 @@
-package main
+package fault
 
 import (
 	"bufio"
@@ -18,9 +18,9 @@ import (
 
 // shapeResponse replaces the body of a reply by one that does what the rule of its request says, and makes every open
 // watch obey freeze.
-func (p *faultProxy) shapeResponse(resp *http.Response) error {
+func (p *Proxy) shapeResponse(resp *http.Response) error {
 	req := resp.Request
-	rule, _ := req.Context().Value(ruleKey{}).(*faultRule)
+	rule, _ := req.Context().Value(ruleKey{}).(*Rule)
 	watch := resp.StatusCode == http.StatusOK && isWatch.MatchString(req.URL.RequestURI())
 	switch {
 	case watch:
@@ -35,9 +35,9 @@ func (p *faultProxy) shapeResponse(resp *http.Response) error {
 var errCut = errors.New("cut by the fault proxy")
 
 // shapeWatch copies the stream frame by frame, so that what is inserted stands between two events.
-func (p *faultProxy) shapeWatch(resp *http.Response, rule *faultRule) io.ReadCloser {
+func (p *Proxy) shapeWatch(resp *http.Response, rule *Rule) io.ReadCloser {
 	if rule == nil {
-		rule = &faultRule{}
+		rule = &Rule{}
 	}
 	var timer <-chan time.Time
 	if rule.Action == actionCutWatch || rule.Action == actionGone {
@@ -90,7 +90,7 @@ func (p *faultProxy) shapeWatch(resp *http.Response, rule *faultRule) io.ReadClo
 	return &watchBody{out, upstream}
 }
 
-func writeFrame(w io.Writer, rule *faultRule, frame []byte) error {
+func writeFrame(w io.Writer, rule *Rule, frame []byte) error {
 	if _, err := w.Write(frame); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func writeFrame(w io.Writer, rule *faultRule, frame []byte) error {
 }
 
 // endWatch writes what comes last and returns how the stream ends.
-func endWatch(w io.Writer, rule *faultRule, framing framing) error {
+func endWatch(w io.Writer, rule *Rule, framing framing) error {
 	if rule.Action == actionGone {
 		frame, err := framing.expired()
 		if err != nil {

@@ -1,4 +1,4 @@
-package main
+package fault
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// faultRule says what happens to which requests. The first rule that matches and is not used up applies.
-type faultRule struct {
+// Rule says what happens to which requests. The first rule that matches and is not used up applies.
+type Rule struct {
 	ID   int    `json:"id"`
 	Name string `json:"name,omitempty"`
 
@@ -63,7 +63,7 @@ const (
 	actionSlowBody  = "slow-body"
 )
 
-var faultActions = []string{
+var actions = []string{
 	actionStatus, actionDelay, actionAbort, actionClose, actionLoseReply, actionCutWatch, actionGone,
 	actionDuplicate, actionFreeze, actionSlowBody,
 }
@@ -71,7 +71,7 @@ var faultActions = []string{
 var isWatch = regexp.MustCompile(`[?&]watch=(true|1)(&|$)`)
 
 // compile checks a rule and prepares its expressions.
-func (r *faultRule) compile() error {
+func (r *Rule) compile() error {
 	for _, e := range []struct {
 		name, text string
 		compiled   **regexp.Regexp
@@ -83,8 +83,8 @@ func (r *faultRule) compile() error {
 		*e.compiled = re
 	}
 	switch {
-	case !slices.Contains(faultActions, r.Action):
-		return fmt.Errorf("action %q: want one of %v", r.Action, faultActions)
+	case !slices.Contains(actions, r.Action):
+		return fmt.Errorf("action %q: want one of %v", r.Action, actions)
 	case r.Action == actionStatus && (r.Code < 200 || r.Code > 599):
 		return fmt.Errorf("action status needs code 200 to 599, got %d", r.Code)
 	case r.Action == actionLoseReply && r.Code != 0 && (r.Code < 200 || r.Code > 599):
@@ -99,7 +99,7 @@ func (r *faultRule) compile() error {
 	return nil
 }
 
-func (r *faultRule) matches(req *http.Request) bool {
+func (r *Rule) matches(req *http.Request) bool {
 	uri := req.URL.RequestURI()
 	// What is done to a stream of events is for watches only.
 	switch r.Action {
@@ -111,18 +111,18 @@ func (r *faultRule) matches(req *http.Request) bool {
 	return r.userAgent.MatchString(req.UserAgent()) && r.method.MatchString(req.Method) && r.uri.MatchString(uri)
 }
 
-// faultRules is the current list. Changed is closed and replaced on every change, so that frozen requests look again.
-type faultRules struct {
+// ruleList is the current list. Changed is closed and replaced on every change, so that frozen requests look again.
+type ruleList struct {
 	mu      sync.Mutex
-	rules   []*faultRule
+	rules   []*Rule
 	nextID  int
 	changed chan struct{}
 }
 
-func newFaultRules() *faultRules { return &faultRules{nextID: 1, changed: make(chan struct{})} }
+func newRuleList() *ruleList { return &ruleList{nextID: 1, changed: make(chan struct{})} }
 
 // choose counts the request against all rules it meets and returns a copy of the one that applies, or nil.
-func (f *faultRules) choose(req *http.Request) *faultRule {
+func (f *ruleList) choose(req *http.Request) *Rule {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.rules {
@@ -142,7 +142,7 @@ func (f *faultRules) choose(req *http.Request) *faultRule {
 
 // frozen reports whether a freeze rule holds the request, with the channel that is closed at the next change. It
 // counts nothing: an open stream asks again and again.
-func (f *faultRules) frozen(req *http.Request) (bool, <-chan struct{}) {
+func (f *ruleList) frozen(req *http.Request) (bool, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.rules {
@@ -154,7 +154,7 @@ func (f *faultRules) frozen(req *http.Request) (bool, <-chan struct{}) {
 }
 
 // add checks and appends rules; with replace it drops the old ones. All or nothing.
-func (f *faultRules) add(rules []*faultRule, replace bool) error {
+func (f *ruleList) add(rules []*Rule, replace bool) error {
 	for i, r := range rules {
 		r.Seen, r.Hits = 0, 0
 		if err := r.compile(); err != nil {
@@ -176,39 +176,39 @@ func (f *faultRules) add(rules []*faultRule, replace bool) error {
 }
 
 // remove drops one rule, or all with id 0, and reports whether there was one.
-func (f *faultRules) remove(id int) bool {
+func (f *ruleList) remove(id int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := len(f.rules)
-	f.rules = slices.DeleteFunc(f.rules, func(r *faultRule) bool { return id == 0 || r.ID == id })
+	f.rules = slices.DeleteFunc(f.rules, func(r *Rule) bool { return id == 0 || r.ID == id })
 	f.notify()
 	return id == 0 || len(f.rules) < before
 }
 
-func (f *faultRules) list() []faultRule {
+func (f *ruleList) list() []Rule {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	out := make([]faultRule, 0, len(f.rules))
+	out := make([]Rule, 0, len(f.rules))
 	for _, r := range f.rules {
 		out = append(out, *r)
 	}
 	return out
 }
 
-func (f *faultRules) notify() {
+func (f *ruleList) notify() {
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
 // parseRules reads one rule or a list of rules. A misspelt field is an error, because it would match too much.
-func parseRules(raw []byte) ([]*faultRule, error) {
+func parseRules(raw []byte) ([]*Rule, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
 	if strings.HasPrefix(strings.TrimSpace(string(raw)), "{") {
-		rule := &faultRule{}
-		return []*faultRule{rule}, decoder.Decode(rule)
+		rule := &Rule{}
+		return []*Rule{rule}, decoder.Decode(rule)
 	}
-	var rules []*faultRule
+	var rules []*Rule
 	if err := decoder.Decode(&rules); err != nil {
 		return nil, err
 	}
