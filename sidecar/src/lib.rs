@@ -8,7 +8,8 @@
 //!
 //! Shell modules, which act:
 //! [`log`], [`csi`] (the driver's socket), [`http`] and [`metrics`] (what the sidecar shows),
-//! [`queue`] (what a controller works on next), [`shutdown`] and [`rt`] (how it starts and ends).
+//! [`queue`] (what a controller works on next), [`election`] (whether it may work at all),
+//! [`shutdown`] and [`rt`] (how it starts and ends).
 //!
 //! Behind the feature `kube`: `kube` (the API server).
 //!
@@ -17,6 +18,7 @@
 
 pub mod csi;
 pub mod duration;
+pub mod election;
 pub mod error;
 pub mod flags;
 pub mod gates;
@@ -28,7 +30,6 @@ pub mod metrics;
 pub mod names;
 pub mod quantity;
 pub mod queue;
-pub mod random;
 pub mod retry;
 pub mod rpc_code;
 pub mod rt;

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::cache::{Cache, ObjectError, Record, identity};
 use crate::error::Chain;
-use crate::random::unit_random;
+use crate::rt::unit_random;
 
 use progress::{Ask, End, Progress, Refusal};
 use wire::{Line, Lines, Page};

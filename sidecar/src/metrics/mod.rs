@@ -7,14 +7,12 @@ mod election;
 mod operations;
 mod process;
 mod text;
-mod workqueue;
 
 use prometheus::core::Collector;
 
 pub use election::ElectionMetrics;
 pub use operations::{CsiOperations, LabelError, Labels, NON_GRPC, OperationsConfig, Side};
 pub use text::float;
-pub use workqueue::{QueueMetrics, WorkqueueMetrics};
 
 /// `Content-Type` of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";

@@ -172,18 +172,3 @@ fn row_48_leader_status() {
             .contains("leader_election_slowpath_total{name=\"\"} 1")
     );
 }
-
-#[test]
-fn work_queues() {
-    let registry = Registry::new();
-    let queues = WorkqueueMetrics::new(&registry).unwrap();
-    let queue = queues.queue("csi-attacher-va");
-    queue.added();
-    queue.added();
-    queue.retried();
-    queue.set_depth(2);
-    queue.taken(Duration::from_millis(5));
-    queue.done(Duration::from_secs(2));
-    queue.set_in_work(Duration::from_secs(3), Duration::from_millis(1500));
-    assert_eq!(own_text(&registry), include_str!("testdata/workqueue.txt"));
-}

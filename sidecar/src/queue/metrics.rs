@@ -11,6 +11,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{CounterVec, GaugeVec, Histogram, HistogramOpts, HistogramVec, Opts};
 
 use super::state::LaneStats;
+use crate::metrics::{RegisterError, Registry};
 
 /// What a queue tells when it is scraped.
 pub(super) struct Snapshot {
@@ -21,7 +22,7 @@ pub(super) struct Snapshot {
 
 type Source = Box<dyn Fn() -> Option<Snapshot> + Send + Sync>;
 
-/// The metric families of all work queues of a process: register it once, give a clone to each queue.
+/// The metric families of all work queues of a process; give a clone to each queue.
 #[derive(Clone)]
 pub struct Metrics {
     inner: Arc<Inner>,
@@ -56,11 +57,11 @@ fn buckets() -> Vec<f64> {
 }
 
 impl Metrics {
-    /// The families, without any queue yet.
+    /// Adds the families to `registry`.
     ///
     /// # Errors
-    /// None in practice: names and labels are constants.
-    pub fn new() -> Result<Self, prometheus::Error> {
+    /// The registry has them already.
+    pub fn new(registry: &Registry) -> Result<Self, RegisterError> {
         let opts = |name: &str, help: &str| Opts::new(name, format!("[BETA] {help}"));
         let gauge = |name: &str, help: &str| GaugeVec::new(opts(name, help), &["name"]);
         let counter = |name: &str, help: &str| CounterVec::new(opts(name, help), &["name"]);
@@ -111,13 +112,15 @@ impl Metrics {
             )?,
             sources: Mutex::default(),
         };
-        Ok(Self {
+        let metrics = Self {
             inner: Arc::new(inner),
-        })
+        };
+        registry.register(Box::new(metrics.clone()))?;
+        Ok(metrics)
     }
 
     /// The counters of the queue with this name, which all start at zero.
-    pub(super) fn queue(&self, name: &str, source: Source) -> Result<Counters, prometheus::Error> {
+    pub(super) fn queue(&self, name: &str, source: Source) -> Result<Counters, RegisterError> {
         let inner = &self.inner;
         let label = &[name];
         let counters = Counters {

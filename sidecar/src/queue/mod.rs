@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use crate::metrics::RegisterError;
 use backlog::Backlog;
 use metrics::{Counters, Snapshot};
 
@@ -113,7 +114,7 @@ impl<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> Queue<K> {
     ///
     /// # Errors
     /// When the metrics refuse the queue's name as a label, which they do for no text.
-    pub fn new(config: Config) -> Result<Self, prometheus::Error> {
+    pub fn new(config: Config) -> Result<Self, RegisterError> {
         let state = State::new(config.lanes, config.shared);
         let backlogs = state.lanes(now()).map(|_| Backlog::new()).collect();
         let locked = Mutex::new(Locked { state, backlogs });

@@ -1,7 +1,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use prometheus::{Encoder, Registry, TextEncoder};
 use tokio::time::sleep;
+
+use crate::metrics::Registry;
 
 use super::*;
 
@@ -142,19 +143,10 @@ async fn a_worker_that_panics_costs_neither_its_key_nor_its_slot() {
     server.await.unwrap();
 }
 
-fn scrape(metrics: &Metrics) -> String {
-    let registry = Registry::new();
-    registry.register(Box::new(metrics.clone())).unwrap();
-    let mut text = Vec::new();
-    TextEncoder::new()
-        .encode(&registry.gather(), &mut text)
-        .unwrap();
-    String::from_utf8(text).unwrap()
-}
-
 #[tokio::test(start_paused = true)]
 async fn metrics_follow_what_the_queue_does() {
-    let metrics = Metrics::new().unwrap();
+    let registry = Registry::new();
+    let metrics = Metrics::new(&registry).unwrap();
     let queue = Queue::new(Config {
         metrics: Some(metrics.clone()),
         ..config(1)
@@ -172,7 +164,7 @@ async fn metrics_follow_what_the_queue_does() {
     sleep(3 * S).await;
     let work = queue.get().await.unwrap();
     sleep(4 * S).await;
-    let text = scrape(&metrics);
+    let text = registry.render();
     for line in [
         "# HELP workqueue_depth [BETA] Current depth of workqueue",
         "# TYPE workqueue_depth gauge",
@@ -193,7 +185,7 @@ async fn metrics_follow_what_the_queue_does() {
         assert!(text.contains(&format!("{line}\n")), "{line} in\n{text}");
     }
     work.retry();
-    let text = scrape(&metrics);
+    let text = registry.render();
     assert!(
         text.contains("workqueue_retries_total{name=\"test\"} 1\n"),
         "{text}"
@@ -202,6 +194,46 @@ async fn metrics_follow_what_the_queue_does() {
         text.contains("workqueue_work_duration_seconds_sum{name=\"test\"} 4\n"),
         "{text}"
     );
+    assert!(
+        text.contains(
+            "workqueue_work_duration_seconds_bucket{name=\"test\",le=\"9.999999999999999e-06\"} 0\n"
+        ),
+        "{text}"
+    );
     drop((queue, other));
-    scrape(&metrics);
+    registry.render();
+}
+
+// common.md 4.2: the text of a scrape, as client_golang writes it.
+#[tokio::test(start_paused = true)]
+async fn the_whole_text_is_client_gos() {
+    let registry = Registry::new();
+    let metrics = Metrics::new(&registry).unwrap();
+    let queue = Queue::new(Config {
+        name: "csi-attacher-va",
+        metrics: Some(metrics),
+        ..config(2)
+    })
+    .unwrap();
+    let tick = Duration::from_millis(250);
+    queue.add(&"a", nowhere());
+    sleep(2 * tick).await;
+    let first = queue.get().await.unwrap();
+    sleep(2 * tick).await;
+    assert_eq!(first.retry(), S);
+    sleep(4 * tick).await;
+    let _longest = queue.get().await.unwrap();
+    sleep(6 * tick).await;
+    for key in ["b", "c", "d"] {
+        queue.add(&key, nowhere());
+    }
+    let _other = queue.get().await.unwrap();
+    sleep(4 * tick).await;
+    let text = registry.render();
+    let text: String = text
+        .lines()
+        .filter(|line| line.contains("workqueue_") && !line.contains("csi_sidecar_"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(text, include_str!("testdata/workqueue.txt"));
 }

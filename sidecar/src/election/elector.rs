@@ -1,0 +1,317 @@
+//! The shell around the election's decisions: asks the API server, waits, logs, counts.
+//!
+//! It has a client of its own, so that a controller that is throttled or floods the API server
+//! cannot starve the renewals, and every request has a time limit of its own.
+
+use std::fmt;
+use std::time::Instant;
+
+use ::kube::Client;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::time::{sleep_until, timeout};
+
+use super::decide::{Claim, Election, Lost, Step, Timing};
+use super::health::Health;
+use super::lease::{self, Labels};
+use crate::error::Chain;
+use crate::metrics::ElectionMetrics;
+use crate::rt::unit_random;
+
+/// A Lease is about a kilobyte; what is much larger is none.
+const ANSWER_BYTES: usize = 1 << 20;
+
+/// What an elector is made from.
+pub struct Config {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease, sanitized.
+    pub name: String,
+    /// What is written as holder, sanitized; must differ between replicas.
+    pub identity: String,
+    /// The durations.
+    pub timing: Timing,
+    /// Labels to be merged into the Lease's.
+    pub labels: Labels,
+    /// Where to count, if anywhere.
+    pub metrics: Option<ElectionMetrics>,
+    /// Told the text of a `LeaderElection` event when there is one to write. Must not block.
+    pub on_event: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("namespace", &self.namespace)
+            .field("name", &self.name)
+            .field("identity", &self.identity)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Takes part in one election: [`acquire`](Self::acquire), then [`lead`](Self::lead) beside the
+/// controllers, then [`release`](Self::release) if leadership is to be handed over.
+pub struct Elector {
+    client: Client,
+    config: Config,
+    election: Election,
+    /// The Lease as last seen, which an update is built upon.
+    seen: Value,
+    health: Health,
+}
+
+impl fmt::Debug for Elector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Elector")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+enum Answer {
+    Lease(Value),
+    NotFound,
+    Conflict,
+    Failed(String),
+}
+
+impl Elector {
+    /// A standby. `client` should be used for nothing else.
+    pub fn new(client: Client, config: Config) -> Self {
+        let health = Health::new(config.timing.unhealthy_after());
+        let election = Election::new(config.identity.clone(), config.timing, now());
+        let elector = Self {
+            client,
+            config,
+            election,
+            seen: Value::Null,
+            health,
+        };
+        elector.show();
+        elector
+    }
+
+    /// The state behind `/healthz/leader-election`.
+    pub fn health(&self) -> Health {
+        self.health.clone()
+    }
+
+    /// Waits until this process leads. May be dropped at any point; a request under way may then
+    /// still take effect, and the lease is free again only when it expires.
+    pub async fn acquire(&mut self) {
+        tracing::info!(lease = self.name(), "Attempting to acquire leader lease...");
+        while self.election.leading_since_renewal().is_none() {
+            // A standby has nothing to lose.
+            let _never = self.step().await;
+        }
+        tracing::info!(lease = self.name(), "Successfully acquired lease");
+        self.event("became leader");
+    }
+
+    /// Renews the lease until leadership is lost, which has happened when this returns: whatever
+    /// needs leadership must stop at once.
+    pub async fn lead(&mut self) -> Lost {
+        loop {
+            if let Err(lost) = self.step().await {
+                self.show();
+                tracing::error!(lease = self.name(), reason = %lost, "Stopped leading");
+                self.event("stopped leading");
+                return lost;
+            }
+        }
+    }
+
+    /// Gives the lease away so that another replica can take it at once. What fails is logged.
+    pub async fn release(mut self) {
+        let limit = self.config.timing.request();
+        if timeout(limit, self.try_release()).await.is_err() {
+            tracing::warn!(lease = self.name(), "Could not release the lease in time");
+        }
+        self.health.set(None);
+        self.event("stopped leading");
+    }
+
+    async fn try_release(&mut self) {
+        for _ in 0..2 {
+            let Some(claim) = self.election.release() else {
+                return;
+            };
+            match self.write(Method::PUT, &claim).await {
+                Answer::Lease(_) => {
+                    tracing::info!(lease = self.name(), "Released the lease");
+                    return;
+                }
+                Answer::Failed(error) => {
+                    tracing::warn!(lease = self.name(), error, "Could not release the lease");
+                    return;
+                }
+                Answer::NotFound => return,
+                // A renewal whose answer was not awaited may have gone before.
+                Answer::Conflict => {
+                    if let Answer::Lease(found) = self.request(Method::GET, None).await {
+                        self.election.observe(lease::read(&found), now());
+                        self.seen = found;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn step(&mut self) -> Result<(), Lost> {
+        let started = now();
+        match self.election.next(started) {
+            Step::Wait(until) => sleep_until(until.into()).await,
+            Step::Get => match self.request(Method::GET, None).await {
+                Answer::Lease(found) => self.found(found),
+                Answer::NotFound => self.election.not_found(),
+                Answer::Conflict => self.failed("the API server answered a conflict to a read"),
+                Answer::Failed(error) => self.failed(&error),
+            },
+            Step::Create(claim) => {
+                self.seen = lease::new(&self.config.namespace, &self.config.name);
+                let answer = self.write(Method::POST, &claim).await;
+                self.written(answer, started);
+            }
+            Step::Update(claim) => {
+                let answer = self.write(Method::PUT, &claim).await;
+                self.written(answer, started);
+            }
+            Step::StepDown(lost) => return Err(lost),
+        }
+        Ok(())
+    }
+
+    fn found(&mut self, found: Value) {
+        let record = lease::read(&found);
+        if self.election.holder() != Some(record.holder.as_str()) && !record.holder.is_empty() {
+            tracing::info!(
+                lease = self.name(),
+                holder = record.holder,
+                "Leader lease is held"
+            );
+        }
+        self.seen = found;
+        self.election.found(record, now(), unit_random());
+    }
+
+    fn written(&mut self, answer: Answer, started: Instant) {
+        match answer {
+            Answer::Lease(written) => {
+                let record = lease::read(&written);
+                self.seen = written;
+                self.election.written(record, started, now());
+                self.show();
+            }
+            Answer::Conflict | Answer::NotFound => {
+                let slow = self.election.conflict(now(), unit_random());
+                if let (true, Some(metrics)) = (slow, &self.config.metrics) {
+                    metrics.slow_path();
+                }
+            }
+            Answer::Failed(error) => self.failed(&error),
+        }
+    }
+
+    fn failed(&mut self, error: &str) {
+        let lease = self.name();
+        tracing::error!(lease, error, "Could not get or renew the leader lease");
+        self.election.failed(now(), unit_random());
+    }
+
+    fn show(&self) {
+        let renewed = self.election.leading_since_renewal();
+        self.health.set(renewed);
+        if let Some(metrics) = &self.config.metrics {
+            metrics.set_leading(renewed.is_some());
+        }
+    }
+
+    fn event(&self, what: &str) {
+        (self.config.on_event)(&format!("{} {what}", self.config.identity));
+    }
+
+    fn name(&self) -> String {
+        format!("{}/{}", self.config.namespace, self.config.name)
+    }
+
+    async fn write(&self, method: Method, claim: &Claim) -> Answer {
+        let now = Timestamp::now()
+            .strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
+            .to_string();
+        let lease = lease::with_claim(&self.seen, claim, &self.config.labels, &now);
+        self.request(method, Some(lease.to_string())).await
+    }
+
+    /// Never takes longer than one attempt may, nor beyond the end of leadership.
+    async fn request(&self, method: Method, body: Option<String>) -> Answer {
+        let mut limit = self.config.timing.request();
+        if let Some(deadline) = self.election.deadline() {
+            limit = limit.min(deadline.saturating_duration_since(now()));
+        }
+        let answer = timeout(limit, self.send(method, body)).await;
+        answer.unwrap_or_else(|_elapsed| Answer::Failed(format!("no answer within {limit:?}")))
+    }
+
+    async fn send(&self, method: Method, body: Option<String>) -> Answer {
+        let Config {
+            namespace, name, ..
+        } = &self.config;
+        let mut uri = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+        if method != Method::POST {
+            uri.push('/');
+            uri.push_str(name);
+        }
+        let request = Request::builder()
+            .method(method)
+            .uri(uri)
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .header(http::header::ACCEPT, "application/json")
+            .body(body.unwrap_or_default().into_bytes().into());
+        let request = match request {
+            Ok(request) => request,
+            Err(error) => return Answer::Failed(Chain(&error).to_string()),
+        };
+        let response = match self.client.send(request).await {
+            Ok(response) => response,
+            Err(error) => return Answer::Failed(Chain(&error).to_string()),
+        };
+        let status = response.status();
+        let body = match Limited::new(response.into_body(), ANSWER_BYTES)
+            .collect()
+            .await
+        {
+            Ok(body) => body.to_bytes(),
+            Err(error) => return Answer::Failed(Chain(&*error).to_string()),
+        };
+        answer(status, &body)
+    }
+}
+
+fn answer(status: StatusCode, body: &[u8]) -> Answer {
+    match status {
+        StatusCode::NOT_FOUND => Answer::NotFound,
+        StatusCode::CONFLICT => Answer::Conflict,
+        status if status.is_success() => match serde_json::from_slice::<Value>(body) {
+            Ok(lease) if lease.is_object() => Answer::Lease(lease),
+            Ok(_) => Answer::Failed("the API server's answer is no object".to_owned()),
+            Err(error) => Answer::Failed(format!("the API server's answer is unreadable: {error}")),
+        },
+        status => {
+            let status_object: Value = serde_json::from_slice(body).unwrap_or_default();
+            let message = status_object
+                .get("message")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            Answer::Failed(format!("the API server answered {status}: {message}"))
+        }
+    }
+}
+
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+#[cfg(test)]
+mod tests;

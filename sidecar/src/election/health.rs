@@ -1,0 +1,60 @@
+//! What `/healthz/leader-election` answers.
+//!
+//! A process that believes it leads but has not renewed for too long hangs and should be restarted.
+//! It normally ends by itself long before, so this only shows when it cannot even do that.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The elector's health; clones are the same.
+#[derive(Debug, Clone)]
+pub struct Health {
+    renewed: Arc<Mutex<Option<Instant>>>,
+    limit: Duration,
+}
+
+impl Health {
+    pub(super) fn new(limit: Duration) -> Self {
+        Self {
+            renewed: Arc::default(),
+            limit,
+        }
+    }
+
+    /// Start of the last renewal, `None` while standby.
+    pub(super) fn set(&self, renewed: Option<Instant>) {
+        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = renewed;
+    }
+
+    /// What is wrong, in client-go's words; the lease's name is empty there too.
+    pub fn problem(&self, now: Instant) -> Option<String> {
+        let renewed = *self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        renewed
+            .filter(|renewed| now.saturating_duration_since(*renewed) > self.limit)
+            .map(|_| "failed election to renew leadership on lease ".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Rows 64, 65, 66
+    #[test]
+    fn only_a_leader_that_stopped_renewing_is_unhealthy() {
+        let (health, start) = (Health::new(Duration::from_secs(35)), Instant::now());
+        let after = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(health.problem(after(1000)), None, "standby");
+        health.set(Some(start));
+        assert_eq!(health.problem(after(35)), None);
+        let problem = health.problem(after(36));
+        assert_eq!(
+            problem.as_deref(),
+            Some("failed election to renew leadership on lease ")
+        );
+        health.set(Some(after(36)));
+        assert_eq!(health.problem(after(37)), None);
+        health.set(None);
+        assert_eq!(health.problem(after(1000)), None);
+    }
+}

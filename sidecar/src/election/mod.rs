@@ -1,0 +1,15 @@
+//! Leader election over a `coordination.k8s.io/v1` Lease, as client-go does it.
+//!
+//! [`decide`] says what to do, [`lease`] how it reads, [`Elector`] does it. See
+//! `docs/adr/0010-own-work-queue-and-election.md`.
+
+pub mod decide;
+#[cfg(feature = "kube")]
+mod elector;
+mod health;
+pub mod lease;
+
+pub use decide::{Lost, Timing, TimingError};
+#[cfg(feature = "kube")]
+pub use elector::{Config, Elector};
+pub use health::Health;
