@@ -32,6 +32,8 @@ func nodeHostMain(args []string) error {
 		}
 	}
 	runtime := fakeremote.NewFakeRemoteRuntime()
+	// The kubelet refuses to start a container from an image without a size, and the fake's default is zero.
+	runtime.ImageService.SetFakeImageSize(1)
 	if err := runtime.Start("unix://" + l.criSocket(*name)); err != nil {
 		return err
 	}
