@@ -21,6 +21,9 @@
 //! * the new value is never longer than the old one, so the server never evicts an entry that the
 //!   client still counts on. It may evict later, but references count from the newest entry.
 //!
+//! The other direction, a client that wants to send such a value, uses the same machine with
+//! [`Rewriter::to`]; there the lengths are equal.
+//!
 //! Whatever is not understood (another protocol, a broken frame, a header block without end) passes
 //! through unchanged from there to the end of the connection: judging it is `h2`'s business.
 

@@ -5,5 +5,6 @@
 //! needs no Kubernetes client and no permission in the cluster.
 
 pub mod authority;
+
 #[cfg(feature = "plugin-manager")]
 pub mod kubelet;

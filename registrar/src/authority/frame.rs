@@ -30,6 +30,17 @@ pub struct Rewriter {
     held: Vec<u8>,
     /// The whole frames in `held`, all of the same header block.
     block: Vec<Piece>,
+    rule: Rule,
+}
+
+/// Which values of `:authority` are replaced, and by what.
+#[derive(Debug, Default)]
+enum Rule {
+    /// Those that a server would refuse, by one that it accepts.
+    #[default]
+    Unacceptable,
+    /// All, by this string literal.
+    All(Vec<u8>),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -81,6 +92,16 @@ impl Head {
 }
 
 impl Rewriter {
+    /// A machine for the client's own side of a connection that puts `authority` in place of every
+    /// value. The client must have been told a value of the same length, or its table and the
+    /// server's would evict at different times.
+    pub fn to(authority: &str) -> Self {
+        Self {
+            rule: Rule::All(hpack::literal(authority)),
+            ..Self::default()
+        }
+    }
+
     /// Takes the next bytes of the client, cut anywhere, and appends what the server may see now.
     pub fn feed(&mut self, mut input: &[u8], out: &mut BytesMut) {
         while !input.is_empty() {
@@ -197,7 +218,10 @@ impl Rewriter {
             .flat_map(|piece| self.bytes(&piece.fragment))
             .copied()
             .collect();
-        let replaced = hpack::unacceptable(&block)?;
+        let (replaced, replacement) = match &self.rule {
+            Rule::Unacceptable => (hpack::unacceptable(&block)?, hpack::REPLACEMENT),
+            Rule::All(literal) => (hpack::all(&block)?, literal.as_slice()),
+        };
         if replaced.is_empty() {
             out.put_slice(&self.held);
             return Ok(());
@@ -206,14 +230,16 @@ impl Rewriter {
         let mut copied = 0;
         for range in replaced {
             new.extend_from_slice(block.get(copied..range.start).unwrap_or_default());
-            new.extend_from_slice(hpack::REPLACEMENT);
+            new.extend_from_slice(replacement);
             copied = range.end;
         }
         new.extend_from_slice(block.get(copied..).unwrap_or_default());
 
         let mut rest = new.as_slice();
-        for Piece { frame, fragment } in &self.block {
-            let fragment_bytes = take(&mut rest, fragment.len());
+        for (index, Piece { frame, fragment }) in self.block.iter().enumerate() {
+            let is_last = index + 1 == self.block.len();
+            let length = if is_last { rest.len() } else { fragment.len() };
+            let fragment_bytes = take(&mut rest, length);
             let before = self.bytes(&(frame.start + HEAD..fragment.start));
             let padding = self.bytes(&(fragment.end..frame.end));
             let length = before.len() + fragment_bytes.len() + padding.len();

@@ -29,6 +29,38 @@ pub(super) struct Malformed;
 /// static entry, which always exists, and knowing better would take a copy of the table. An empty
 /// value stays as well, nothing shorter could replace it.
 pub(super) fn unacceptable(block: &[u8]) -> Result<Vec<Range<usize>>, Malformed> {
+    literals(block, |value| !value.is_acceptable_authority())
+}
+
+/// The same ranges for all literal values, acceptable or not.
+pub(super) fn all(block: &[u8]) -> Result<Vec<Range<usize>>, Malformed> {
+    literals(block, |_| true)
+}
+
+/// `text` as a string literal, not Huffman-coded.
+pub(super) fn literal(text: &str) -> Vec<u8> {
+    let mut rest = text.len();
+    let mut encoded = Vec::with_capacity(rest + 3);
+    let low = |value: usize| u8::try_from(value & 0x7f).unwrap_or_default();
+    if rest < 0x7f {
+        encoded.push(low(rest));
+    } else {
+        encoded.push(0x7f);
+        rest -= 0x7f;
+        while rest >= 0x80 {
+            encoded.push(low(rest) | 0x80);
+            rest >>= 7;
+        }
+        encoded.push(low(rest));
+    }
+    encoded.extend_from_slice(text.as_bytes());
+    encoded
+}
+
+fn literals(
+    block: &[u8],
+    wanted: impl Fn(&Text<'_>) -> bool,
+) -> Result<Vec<Range<usize>>, Malformed> {
     let mut cursor = Cursor { rest: block };
     let position = |cursor: &Cursor<'_>| block.len() - cursor.rest.len();
     let mut found = Vec::new();
@@ -55,7 +87,7 @@ pub(super) fn unacceptable(block: &[u8]) -> Result<Vec<Range<usize>>, Malformed>
         };
         let start = position(&cursor);
         let value = cursor.string()?;
-        if is_authority && !value.is_acceptable_authority() {
+        if is_authority && wanted(&value) {
             found.push(start..position(&cursor));
         }
     }

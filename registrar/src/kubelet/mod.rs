@@ -15,6 +15,8 @@
 //! ```
 //!
 //! * [`plan`] decides: pure, synchronous, no clock, no I/O.
-//! * `work` carries the decisions out.
+//! * [`work`] carries the decisions out.
 
 pub mod plan;
+pub mod run;
+pub mod work;

@@ -15,4 +15,7 @@ mod back_off;
 mod csinode;
 mod node;
 mod schedule;
+mod script;
+mod stage;
 mod version;
+mod watching;

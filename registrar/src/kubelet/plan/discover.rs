@@ -32,16 +32,19 @@ pub enum Action {
     Desire,
 }
 
-/// A name appeared in a watched directory, created or moved in. `kind` is of the target.
+/// A name appeared in a watched directory, created or moved in. `own` is the kind of the path
+/// itself, `target` with links followed. Of a directory behind a link only what happens from now on
+/// is seen.
 #[must_use]
-pub fn decide_appeared(name: &OsStr, kind: FileKind) -> Action {
+pub fn decide_appeared(name: &OsStr, own: FileKind, target: FileKind) -> Action {
     if name.as_bytes().starts_with(b".") {
         return Action::Ignore;
     }
-    match kind {
-        FileKind::Directory => Action::Walk,
-        FileKind::Socket => Action::Desire,
-        FileKind::Other | FileKind::Missing => Action::Ignore,
+    match (own, target) {
+        (FileKind::Directory, _) => Action::Walk,
+        (_, FileKind::Directory) => Action::Watch,
+        (_, FileKind::Socket) => Action::Desire,
+        (_, FileKind::Other | FileKind::Missing) => Action::Ignore,
     }
 }
 

@@ -48,7 +48,7 @@ impl Operations {
             return Err(Refused::AlreadyRunning);
         }
         if let Some(last) = entry.last_failure
-            && now.saturating_duration_since(last) <= OPERATION_BACK_OFF.pause(entry.failures)
+            && now.saturating_duration_since(last) <= OPERATION_BACK_OFF.delay(entry.failures, 0.0)
         {
             return Err(Refused::BackOff);
         }
@@ -66,7 +66,7 @@ impl Operations {
         entry.running = false;
         entry.failures = entry.failures.saturating_add(1);
         entry.last_failure = Some(now);
-        Some(OPERATION_BACK_OFF.pause(entry.failures))
+        Some(OPERATION_BACK_OFF.delay(entry.failures, 0.0))
     }
 
     /// Drops what is remembered of sockets for which `wanted` is false and nothing happened for

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sidecar::retry::RetryPolicy;
+
 /// The reconciler sleeps this long after each pass.
 pub const RECONCILE_PERIOD: Duration = Duration::from_secs(1);
 /// Limit for connecting to a registration socket.
@@ -17,30 +19,9 @@ pub const CSI_TIMEOUT: Duration = Duration::from_secs(120);
 /// Between two looks for the API server at start.
 pub const API_POLL_PERIOD: Duration = Duration::from_secs(1);
 
-/// Pauses that double with each failure up to a cap.
-#[derive(Clone, Copy, Debug)]
-pub struct BackOff {
-    base: Duration,
-    cap: Duration,
-}
-
-/// The pause of one registration socket: 500 ms, doubled up to 2 min 2 s, no jitter.
-pub const OPERATION_BACK_OFF: BackOff = BackOff {
-    base: Duration::from_millis(500),
-    cap: Duration::from_secs(122),
-};
-
-impl BackOff {
-    /// The pause after this many failures in a row.
-    #[must_use]
-    pub fn pause(&self, failures: u32) -> Duration {
-        let Some(doublings) = failures.checked_sub(1) else {
-            return Duration::ZERO;
-        };
-        let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
-        self.base.saturating_mul(factor).min(self.cap)
-    }
-}
+/// The pause of one registration socket after failures: 500 ms, doubled up to 2 min 2 s, no jitter.
+pub const OPERATION_BACK_OFF: RetryPolicy =
+    RetryPolicy::new(Duration::from_millis(500), Duration::from_secs(122));
 
 /// A fixed number of attempts with growing pauses between them.
 #[derive(Clone, Copy, Debug)]

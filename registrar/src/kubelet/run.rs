@@ -1,0 +1,150 @@
+//! Puts the loop together.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kube::Client;
+use sidecar::metrics::{RegisterError, Registry};
+use tokio::sync::{mpsc, watch};
+use tracing::info;
+
+use super::plan::keys::CSI_PLUGIN;
+use super::work::api::Api;
+use super::work::metrics::{CsiOperations, show_plugins};
+use super::work::node::{NodeWriter, UpdateError};
+use super::work::plugin::{CsiPlugin, Handlers};
+use super::work::reconciler::Reconciler;
+use super::work::refresher::{self, Event, Known, Refresher};
+use super::work::register::World;
+use super::work::watcher::{WatchError, Watcher};
+
+/// What the loop has to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Name of the Node it stands for.
+    pub node: String,
+    /// Where registration sockets appear.
+    pub registry: PathBuf,
+}
+
+/// Why the loop ended; without a reason it runs for ever.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The registry directory.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// The CSINode could not be made ready, and without it no driver can be registered.
+    #[error("cannot initialize the CSINode, giving up")]
+    Initialize(#[source] UpdateError),
+}
+
+/// The loop of one node, ready to run.
+pub struct Kubelet {
+    config: Config,
+    client: Client,
+    handlers: Handlers,
+    world: Arc<World>,
+    writer: Arc<NodeWriter>,
+    plugin: Arc<CsiPlugin>,
+    known: Known,
+    sender: mpsc::UnboundedSender<Event>,
+    events: mpsc::UnboundedReceiver<Event>,
+    initialized: watch::Sender<bool>,
+}
+
+impl Kubelet {
+    /// A loop that writes through `client` and is measured by `registry`. `random` returns numbers
+    /// from 0 up to 1.
+    ///
+    /// # Errors
+    /// If the registry has its metrics already.
+    pub fn new(
+        config: Config,
+        client: Client,
+        registry: &Registry,
+        random: fn() -> f64,
+    ) -> Result<Self, RegisterError> {
+        let world = Arc::<World>::default();
+        show_plugins(registry, Arc::clone(&world))?;
+        let operations = CsiOperations::new(registry)?;
+        let api = Api::new(client.clone());
+        let writer = Arc::new(NodeWriter::new(api, config.node.clone(), random));
+        let (sender, events) = mpsc::unbounded_channel();
+        let plugin = CsiPlugin::new(Arc::clone(&writer), operations, sender.clone());
+        let plugin = Arc::new(plugin);
+        let csi: Arc<CsiPlugin> = Arc::clone(&plugin);
+        let mut handlers = Handlers::new();
+        handlers.insert(CSI_PLUGIN.to_owned(), csi);
+        let known = Known::default();
+        let initialized = watch::Sender::new(false);
+        Ok(Self {
+            config,
+            client,
+            handlers,
+            world,
+            writer,
+            plugin,
+            known,
+            sender,
+            events,
+            initialized,
+        })
+    }
+
+    /// The handlers by plugin type, to add some.
+    pub fn handlers(&mut self) -> &mut Handlers {
+        &mut self.handlers
+    }
+
+    /// The sockets.
+    #[must_use]
+    pub fn world(&self) -> Arc<World> {
+        Arc::clone(&self.world)
+    }
+
+    /// The CSI drivers.
+    #[must_use]
+    pub fn plugin(&self) -> Arc<CsiPlugin> {
+        Arc::clone(&self.plugin)
+    }
+
+    /// What is known of the CSIDriver objects.
+    #[must_use]
+    pub fn known(&self) -> Known {
+        self.known.clone()
+    }
+
+    /// Whether the CSINode is ready. Until then kubelet's Node is not.
+    #[must_use]
+    pub fn initialized(&self) -> watch::Receiver<bool> {
+        self.initialized.subscribe()
+    }
+
+    /// Runs until something fails that cannot be tried again. Dropping it leaves everything
+    /// registered, as a kubelet that ends does.
+    ///
+    /// # Errors
+    /// [`RunError`], always.
+    pub async fn run(self) -> Result<(), RunError> {
+        let watcher = Watcher::start(&self.config.registry, Arc::clone(&self.world))?;
+        let reconciler = Reconciler::new(self.world, self.handlers);
+        let refresher = Refresher::new(self.known, self.plugin);
+        let initialize = async {
+            self.writer.wait_for_api().await;
+            self.writer
+                .initialize()
+                .await
+                .map_err(RunError::Initialize)?;
+            info!(node = self.config.node, "CSINode is initialized");
+            self.initialized.send_replace(true);
+            Ok(())
+        };
+        tokio::select! {
+            error = watcher.run() => Err(error.into()),
+            () = reconciler.run() => Ok(()),
+            () = refresher.run(self.events) => Ok(()),
+            never = refresher::watch(self.client, self.sender) => match never {},
+            Err(error) = initialize => Err(error),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Requests to the API server, exactly those that kubelet makes.
+//!
+//! Objects are JSON values and requests are plain: the resources, verbs and content types are what
+//! administrators' audit and authorization rules were written for.
+
+use std::time::Duration;
+
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+/// An answer that takes longer is a failure; the caller's retries take it from there.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+const JSON: &str = "application/json";
+const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// There is no such object.
+    #[error("{request}: not found")]
+    NotFound {
+        /// Method and path.
+        request: String,
+    },
+    /// The API server, or the way to it, said no.
+    #[error("{request}")]
+    Failed {
+        /// Method and path.
+        request: String,
+        /// What it said.
+        source: Box<kube::Error>,
+    },
+    /// It took too long.
+    #[error("{request}: no answer within {} s", REQUEST_TIMEOUT.as_secs())]
+    Timeout {
+        /// Method and path.
+        request: String,
+    },
+    /// It answered with something else.
+    #[error("{request}: the answer is not the object that was asked for")]
+    Strange {
+        /// Method and path.
+        request: String,
+    },
+    /// The name of an object cannot be part of a path.
+    #[error("{request}: not a valid request")]
+    Invalid {
+        /// Method and path.
+        request: String,
+        /// What is wrong with it.
+        source: http::Error,
+    },
+}
+
+impl ApiError {
+    /// Whether the object does not exist.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound { .. })
+    }
+}
+
+/// The API server, as far as the loop needs it.
+#[derive(Clone)]
+pub struct Api {
+    client: Client,
+}
+
+impl Api {
+    /// Sends everything through `client`.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// GET of a Node.
+    ///
+    /// # Errors
+    /// [`ApiError`]
+    pub async fn node(&self, name: &str) -> Result<Value, ApiError> {
+        self.object("GET", &format!("/api/v1/nodes/{name}"), JSON, None, name)
+            .await
+    }
+
+    /// POST of a Node.
+    ///
+    /// # Errors
+    /// [`ApiError`]
+    pub async fn create_node(&self, node: &Value) -> Result<Value, ApiError> {
+        self.request("POST", "/api/v1/nodes", JSON, Some(node))
+            .await
+    }
+
+    /// PATCH of a Node's metadata by way of its `status` subresource, which is what kubelets may
+    /// write.
+    ///
+    /// # Errors
+    /// [`ApiError`]
+    pub async fn patch_node_status(&self, name: &str, patch: &Value) -> Result<Value, ApiError> {
+        let path = format!("/api/v1/nodes/{name}/status");
+        self.request("PATCH", &path, STRATEGIC_MERGE, Some(patch))
+            .await
+    }
+
+    /// GET of a CSINode; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`ApiError`] but never [`ApiError::NotFound`].
+    pub async fn csinode(&self, name: &str) -> Result<Option<Value>, ApiError> {
+        optional(
+            self.object("GET", &csinode_path(name), JSON, None, name)
+                .await,
+        )
+    }
+
+    /// The same from the API server's cache, which is cheap and only tells whether it answers.
+    ///
+    /// # Errors
+    /// [`ApiError`] but never [`ApiError::NotFound`].
+    pub async fn cached_csinode(&self, name: &str) -> Result<Option<Value>, ApiError> {
+        let path = format!("{}?resourceVersion=0", csinode_path(name));
+        optional(self.object("GET", &path, JSON, None, name).await)
+    }
+
+    /// POST of a CSINode; what the server made of it.
+    ///
+    /// # Errors
+    /// [`ApiError`]
+    pub async fn create_csinode(&self, csinode: &Value) -> Result<Value, ApiError> {
+        self.request("POST", CSINODES, JSON, Some(csinode)).await
+    }
+
+    /// PUT of a CSINode, refused by the server if it changed since it was read.
+    ///
+    /// # Errors
+    /// [`ApiError`]
+    pub async fn replace_csinode(&self, name: &str, csinode: &Value) -> Result<Value, ApiError> {
+        self.request("PUT", &csinode_path(name), JSON, Some(csinode))
+            .await
+    }
+
+    /// DELETE of a CSINode if it is still the one with this uid.
+    ///
+    /// # Errors
+    /// [`ApiError`]
+    pub async fn delete_csinode(&self, name: &str, uid: Option<&Value>) -> Result<Value, ApiError> {
+        let body = uid.map(|uid| json!({ "preconditions": { "uid": uid } }));
+        self.request("DELETE", &csinode_path(name), JSON, body.as_ref())
+            .await
+    }
+
+    /// GET of a VolumeAttachment.
+    ///
+    /// # Errors
+    /// [`ApiError`]
+    pub async fn attachment(&self, name: &str) -> Result<Value, ApiError> {
+        let path = format!("/apis/storage.k8s.io/v1/volumeattachments/{name}");
+        self.object("GET", &path, JSON, None, name).await
+    }
+
+    /// PATCH of a pod's `status`.
+    ///
+    /// # Errors
+    /// [`ApiError`]
+    pub async fn patch_pod_status(
+        &self,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value, ApiError> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
+        self.request("PATCH", &path, STRATEGIC_MERGE, Some(patch))
+            .await
+    }
+
+    /// A request whose answer must be the object called `name`: what is written back, or deleted,
+    /// after a decision about it must not be somebody else's.
+    async fn object(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: Option<&Value>,
+        name: &str,
+    ) -> Result<Value, ApiError> {
+        let object = self.request(method, path, content_type, body).await?;
+        if object.pointer("/metadata/name").and_then(Value::as_str) == Some(name) {
+            return Ok(object);
+        }
+        Err(ApiError::Strange {
+            request: format!("{method} {path}"),
+        })
+    }
+
+    async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, ApiError> {
+        let request = format!("{method} {path}");
+        let bytes = body
+            .map(|body| body.to_string().into_bytes())
+            .unwrap_or_default();
+        let built = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header(http::header::ACCEPT, JSON)
+            .header(http::header::CONTENT_TYPE, content_type)
+            .body(bytes);
+        let built = match built {
+            Ok(built) => built,
+            Err(source) => return Err(ApiError::Invalid { request, source }),
+        };
+        match timeout(REQUEST_TIMEOUT, self.client.request::<Value>(built)).await {
+            Err(_) => Err(ApiError::Timeout { request }),
+            Ok(Ok(object)) => Ok(object),
+            Ok(Err(kube::Error::Api(status))) if status.is_not_found() => {
+                Err(ApiError::NotFound { request })
+            }
+            Ok(Err(source)) => Err(ApiError::Failed {
+                request,
+                source: Box::new(source),
+            }),
+        }
+    }
+}
+
+const CSINODES: &str = "/apis/storage.k8s.io/v1/csinodes";
+
+fn csinode_path(name: &str) -> String {
+    format!("{CSINODES}/{name}")
+}
+
+fn optional(answer: Result<Value, ApiError>) -> Result<Option<Value>, ApiError> {
+    match answer {
+        Ok(object) => Ok(Some(object)),
+        Err(ApiError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
