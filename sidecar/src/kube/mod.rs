@@ -1,10 +1,16 @@
 //! The Kubernetes side of a controller sidecar.
 //!
+//! The way to the API server: [`rate`] keeps the client from asking too much, [`access`] checks at
+//! the start what it may do, [`patch`] builds what it writes.
+//!
 //! Watch caches: [`reflect`] feeds [`cache`] with records decoded through [`lean`] types, keyed by
 //! [`key`], with common texts shared through [`interner`].
 
+pub mod access;
 pub mod cache;
 pub mod interner;
 pub mod key;
 pub mod lean;
+pub mod patch;
+pub mod rate;
 pub mod reflect;

@@ -1,0 +1,202 @@
+//! Patches: the only way in which the sidecars write to objects that others write too.
+//!
+//! A PUT would need a verb that the shipped RBAC does not grant, and would carry back whatever a
+//! stale cache holds. The builders are pure; [`send`] is the one function that acts.
+
+use ::kube::Client;
+use http::{Method, Request, header};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use super::key::Key;
+use super::reflect::Resource;
+
+/// A patch and how it is to be read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Patch {
+    /// RFC 7386: objects merge, anything else replaces, `null` removes.
+    Merge(Value),
+    /// RFC 6902: a list of operations, of which all apply or none.
+    Json(Value),
+    /// Kubernetes' own: like a merge, but lists merge by the keys their type declares. Built-in
+    /// types only.
+    Strategic(Value),
+}
+
+impl Patch {
+    /// The `Content-Type` that says how it is to be read.
+    pub fn content_type(&self) -> &'static str {
+        match self {
+            Self::Merge(_) => "application/merge-patch+json",
+            Self::Json(_) => "application/json-patch+json",
+            Self::Strategic(_) => "application/strategic-merge-patch+json",
+        }
+    }
+
+    /// What is sent.
+    pub fn body(&self) -> &Value {
+        match self {
+            Self::Merge(body) | Self::Json(body) | Self::Strategic(body) => body,
+        }
+    }
+}
+
+/// Adds a finalizer to the list as it was read; `None` if it is there already.
+///
+/// Several writers share the list, so that a list that was absent or empty is set only if it still
+/// is (`test`: the loser of a race gets 422), while a list with entries is appended to whatever it
+/// has become.
+pub fn add_finalizer<S: AsRef<str>>(read: Option<&[S]>, finalizer: &str) -> Option<Patch> {
+    const PATH: &str = "/metadata/finalizers";
+    let operations = match read {
+        Some(list) if list.iter().any(|entry| entry.as_ref() == finalizer) => return None,
+        // The API server takes a missing path for null here, unlike the RFC.
+        None => json!([
+            {"op": "test", "path": PATH, "value": null},
+            {"op": "add", "path": PATH, "value": [finalizer]},
+        ]),
+        Some([]) => json!([
+            {"op": "test", "path": PATH, "value": []},
+            {"op": "replace", "path": PATH, "value": [finalizer]},
+        ]),
+        Some(_) => json!([{"op": "add", "path": "/metadata/finalizers/-", "value": finalizer}]),
+    };
+    Some(Patch::Json(operations))
+}
+
+/// Removes the first entry of a finalizer from the list as it was read; `None` if it has none.
+///
+/// If the entry has moved meanwhile the server answers 422 and nothing is removed.
+pub fn remove_finalizer<S: AsRef<str>>(read: &[S], finalizer: &str) -> Option<Patch> {
+    let index = read.iter().position(|entry| entry.as_ref() == finalizer)?;
+    let path = format!("/metadata/finalizers/{index}");
+    Some(Patch::Json(json!([
+        {"op": "test", "path": path, "value": finalizer},
+        {"op": "remove", "path": path},
+    ])))
+}
+
+/// The list of finalizers as a merge patch has it: `null` when none are left.
+///
+/// For objects with one writer per finalizer at most; the whole list is replaced.
+pub fn finalizer_list<S: AsRef<str>>(list: &[S]) -> Value {
+    if list.is_empty() {
+        return Value::Null;
+    }
+    list.iter()
+        .map(|entry| Value::from(entry.as_ref()))
+        .collect()
+}
+
+/// The smallest merge patch that makes `before` into `after`; `{}` if nothing changes.
+///
+/// A field that is `null` or missing in `after` is removed. Lists are replaced as a whole.
+pub fn diff(before: &Value, after: &Value) -> Value {
+    let nothing = Map::new();
+    let old = before.as_object().unwrap_or(&nothing);
+    let new = after.as_object().unwrap_or(&nothing);
+    let mut patch = Map::new();
+    for (name, value) in new.iter().filter(|(_, value)| !value.is_null()) {
+        match old.get(name) {
+            Some(had) if had == value => {}
+            Some(had) if had.is_object() && value.is_object() => {
+                let inner = diff(had, value);
+                // Different only in nulls, which a merge patch cannot store anyway.
+                if inner.as_object().is_some_and(|inner| !inner.is_empty()) {
+                    patch.insert(name.clone(), inner);
+                }
+            }
+            Some(_) | None => {
+                patch.insert(name.clone(), without_nulls(value));
+            }
+        }
+    }
+    let gone = |name: &&String| new.get(*name).is_none_or(Value::is_null);
+    for name in old
+        .iter()
+        .filter(|(_, had)| !had.is_null())
+        .map(|(name, _)| name)
+    {
+        if gone(&name) {
+            patch.insert(name.clone(), Value::Null);
+        }
+    }
+    Value::Object(patch)
+}
+
+/// In a merge patch a null is an order to remove, and there is nothing to remove in a new value.
+fn without_nulls(value: &Value) -> Value {
+    let Some(fields) = value.as_object() else {
+        return value.clone();
+    };
+    let kept = fields.iter().filter(|(_, field)| !field.is_null());
+    kept.map(|(name, field)| (name.clone(), without_nulls(field)))
+        .collect()
+}
+
+/// The part of an object that a patch is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Everything but the status.
+    Main,
+    /// `/status`.
+    Status,
+}
+
+/// Sends a patch and returns the object as it is afterwards.
+///
+/// # Errors
+/// The server's `Status`, a broken connection, a time limit, or an answer that is not `T`.
+pub async fn send<T: DeserializeOwned>(
+    client: &Client,
+    resource: &Resource,
+    key: &Key,
+    part: Part,
+    patch: &Patch,
+) -> Result<T, ::kube::Error> {
+    let request = Request::builder()
+        .method(Method::PATCH)
+        .uri(path(resource, key, part))
+        .header(header::CONTENT_TYPE, patch.content_type())
+        .header(header::ACCEPT, "application/json")
+        .body(patch.body().to_string().into_bytes());
+    let request = request.map_err(::kube::Error::HttpError)?;
+    // Decoded here because the client would log the whole answer if that fails.
+    let answer = client.request_text(request).await?;
+    serde_json::from_str(&answer).map_err(::kube::Error::SerdeError)
+}
+
+/// The path of an object in the API.
+pub fn path(resource: &Resource, key: &Key, part: Part) -> String {
+    let mut path = if resource.group.is_empty() {
+        format!("/api/{}", resource.version)
+    } else {
+        format!("/apis/{}/{}", resource.group, resource.version)
+    };
+    if let Some(namespace) = key.namespace() {
+        path.push_str("/namespaces/");
+        encode(&mut path, namespace);
+    }
+    path.push('/');
+    path.push_str(resource.plural);
+    path.push('/');
+    encode(&mut path, key.name());
+    if part == Part::Status {
+        path.push_str("/status");
+    }
+    path
+}
+
+/// Names are checked by the server, but one that reaches us otherwise must not change the path.
+fn encode(path: &mut String, segment: &str) {
+    for byte in segment.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':') {
+            path.push(char::from(byte));
+        } else {
+            path.push_str(&format!("%{byte:02X}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! How much the API server is asked for.
+//!
+//! With `--kube-api-qps` or `--kube-api-burst` on the command line both are a hard cap, one token
+//! bucket as in client-go. Without, there is no fixed rate: the number of requests that run at once
+//! follows what the server can take. Either way watches are never held back, and leader election has
+//! a budget of its own; without a fixed rate so have events.
+//!
+//! Every request but a watch has a time limit, and a refusal with 429 (or 503 and `Retry-After`),
+//! which the server gives before it does anything, is retried here.
+//!
+//! Layout: `bucket` and `adaptive` decide, `lane` says which budget a request draws on,
+//! `gate` lets requests wait, `layer` is the tower service.
+
+mod adaptive;
+mod bucket;
+mod gate;
+mod lane;
+mod layer;
+mod metrics;
+
+pub use layer::{Limited, RequestTimeout, Timed};
+pub use metrics::RateMetrics;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::flags::Values;
+use gate::Gate;
+use lane::Lane;
+
+/// client-go's defaults, which count where a flag says 0.
+const DEFAULT_QPS: f64 = 5.0;
+const DEFAULT_BURST: u32 = 10;
+
+/// The rate that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rate {
+    /// None: adapt to the server.
+    Adaptive,
+    /// None, and none wanted (`--kube-api-qps=-1`).
+    Unlimited,
+    /// A token bucket.
+    Fixed {
+        /// Requests per second.
+        qps: f64,
+        /// Requests that can be saved up.
+        burst: u32,
+        /// A bucket for each API group, as client-go has it when the rate is 0.
+        per_group: bool,
+    },
+}
+
+/// The flags contradict each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "--kube-api-burst={burst}: burst is required to be greater than 0 when RateLimiter is not set and QPS is set to greater than 0; give --kube-api-burst a positive number, or --kube-api-qps a negative one for no limit"
+)]
+pub struct RateError {
+    burst: i64,
+}
+
+impl Rate {
+    /// Reads `--kube-api-qps` and `--kube-api-burst`.
+    ///
+    /// # Errors
+    /// A rate without a burst. Upstream ends with exit code 1 (provisioner 255).
+    pub fn from_flags(values: &Values) -> Result<Self, RateError> {
+        if !values.is_set("kube-api-qps") && !values.is_set("kube-api-burst") {
+            return Ok(Self::Adaptive);
+        }
+        Self::new(values.float("kube-api-qps"), values.int("kube-api-burst"))
+    }
+
+    /// What client-go makes of two numbers.
+    ///
+    /// # Errors
+    /// A positive rate with a burst that is not.
+    pub fn new(qps: f64, burst: i64) -> Result<Self, RateError> {
+        let saved = u32::try_from(burst.min(i64::from(u32::MAX))).unwrap_or(0);
+        if qps > 0.0 && saved == 0 {
+            return Err(RateError { burst });
+        }
+        // Not a number compares as nothing, and infinity is no limit.
+        if qps < 0.0 || !qps.is_finite() {
+            return Ok(Self::Unlimited);
+        }
+        let zero = qps == 0.0;
+        Ok(Self::Fixed {
+            qps: if zero { DEFAULT_QPS } else { qps },
+            burst: if saved == 0 { DEFAULT_BURST } else { saved },
+            per_group: zero,
+        })
+    }
+}
+
+/// The budgets of one process; clones share them.
+#[derive(Clone, Debug)]
+pub struct Limiter {
+    gates: Arc<Gates>,
+    timeout: Duration,
+    metrics: Option<RateMetrics>,
+}
+
+#[derive(Debug)]
+struct Gates {
+    rate: Rate,
+    open: Arc<Gate>,
+    leases: Arc<Gate>,
+    events: Arc<Gate>,
+    /// For objects: one, or one for each API group.
+    objects: Mutex<BTreeMap<String, Arc<Gate>>>,
+}
+
+impl Limiter {
+    /// `timeout` is for the answer to any request but a watch, from the moment it is sent.
+    pub fn new(rate: Rate, timeout: Duration, metrics: Option<RateMetrics>) -> Self {
+        let gates = Gates {
+            rate,
+            open: Arc::new(Gate::open()),
+            leases: Arc::new(match rate {
+                // There is one holder, and its requests follow one another.
+                Rate::Adaptive | Rate::Unlimited => Gate::open(),
+                // client-go's lease client has a bucket of its own.
+                Rate::Fixed { qps, burst, .. } => Gate::fixed(qps, burst),
+            }),
+            events: Arc::new(Gate::adaptive(None)),
+            objects: Mutex::default(),
+        };
+        Self {
+            gates: Arc::new(gates),
+            timeout,
+            metrics,
+        }
+    }
+
+    /// `service` behind these budgets.
+    pub fn limit<S>(&self, service: S) -> Limited<S> {
+        Limited::new(service, self.clone())
+    }
+
+    fn gate(&self, lane: Lane, uri: &http::Uri) -> Arc<Gate> {
+        let gates = &*self.gates;
+        match (lane, gates.rate) {
+            (Lane::Watch | Lane::Review, _) | (_, Rate::Unlimited) => gates.open.clone(),
+            (Lane::Lease, _) => gates.leases.clone(),
+            (Lane::Event, Rate::Adaptive) => gates.events.clone(),
+            // A cap that the user gave holds for events and other objects together, as upstream.
+            (Lane::Event, Rate::Fixed { per_group, .. })
+            | (Lane::Object, Rate::Fixed { per_group, .. }) => {
+                self.objects(if per_group { lane::group(uri) } else { "" })
+            }
+            (Lane::Object, Rate::Adaptive) => self.objects(""),
+        }
+    }
+
+    fn objects(&self, group: &str) -> Arc<Gate> {
+        let objects = self.gates.objects.lock();
+        let mut objects = objects.unwrap_or_else(PoisonError::into_inner);
+        if let Some(gate) = objects.get(group) {
+            return gate.clone();
+        }
+        let gate = Arc::new(match self.gates.rate {
+            Rate::Adaptive => Gate::adaptive(self.metrics.clone()),
+            Rate::Unlimited => Gate::open(),
+            Rate::Fixed { qps, burst, .. } => Gate::fixed(qps, burst),
+        });
+        objects.insert(group.to_owned(), gate.clone());
+        gate
+    }
+}
+
+#[cfg(test)]
+mod tests;

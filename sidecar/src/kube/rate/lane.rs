@@ -1,0 +1,123 @@
+//! Which budget a request draws on.
+//!
+//! Pure: decided by method and URL alone, so that no caller can forget to say it.
+
+/// A budget of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// A watch: opened rarely, open for long, never held back.
+    Watch,
+    /// Leader election, which must not wait for anything.
+    Lease,
+    /// Permission checks, of which there are a few at the start.
+    Review,
+    /// Events.
+    Event,
+    /// Everything else.
+    Object,
+}
+
+impl Lane {
+    /// The value of the label `lane`.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Watch => "watch",
+            Self::Lease => "lease",
+            Self::Review => "review",
+            Self::Event => "event",
+            Self::Object => "object",
+        }
+    }
+
+    /// All of them.
+    pub(super) const ALL: [Self; 5] = [
+        Self::Watch,
+        Self::Lease,
+        Self::Review,
+        Self::Event,
+        Self::Object,
+    ];
+}
+
+/// The lane of a request.
+pub(super) fn lane(uri: &http::Uri) -> Lane {
+    let query = uri.query().unwrap_or_default();
+    if query
+        .split('&')
+        .any(|part| part == "watch=true" || part == "watch=1")
+    {
+        return Lane::Watch;
+    }
+    let mut segments = uri.path().split('/').filter(|part| !part.is_empty());
+    let mut next = || segments.next().unwrap_or_default();
+    let (root, group) = (next(), next());
+    match (root, group) {
+        ("apis", "coordination.k8s.io") => Lane::Lease,
+        ("apis", "authorization.k8s.io") => Lane::Review,
+        ("apis", "events.k8s.io") => Lane::Event,
+        // /api/v1/namespaces/NAMESPACE/events/…
+        ("api", _) if next() == "namespaces" && !next().is_empty() && next() == "events" => {
+            Lane::Event
+        }
+        _ => Lane::Object,
+    }
+}
+
+/// The API group of a request, empty for the core group.
+pub(super) fn group(uri: &http::Uri) -> &str {
+    let mut segments = uri.path().split('/').filter(|part| !part.is_empty());
+    match (segments.next(), segments.next()) {
+        (Some("apis"), Some(group)) => group,
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_url_decides() {
+        for (uri, want, want_group) in [
+            (
+                "/api/v1/nodes?watch=true&resourceVersion=1",
+                Lane::Watch,
+                "",
+            ),
+            (
+                "/api/v1/namespaces/a/events?limit=1&watch=1",
+                Lane::Watch,
+                "",
+            ),
+            ("/api/v1/nodes?labelSelector=watch%3Dtrue", Lane::Object, ""),
+            (
+                "https://10.0.0.1:6443/apis/coordination.k8s.io/v1/namespaces/a/leases/b",
+                Lane::Lease,
+                "coordination.k8s.io",
+            ),
+            (
+                "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                Lane::Review,
+                "authorization.k8s.io",
+            ),
+            (
+                "/apis/events.k8s.io/v1/namespaces/a/events",
+                Lane::Event,
+                "events.k8s.io",
+            ),
+            ("/api/v1/namespaces/a/events", Lane::Event, ""),
+            ("/api/v1/namespaces/a/events/b.1", Lane::Event, ""),
+            ("/api/v1/namespaces/events/secrets/events", Lane::Object, ""),
+            ("/api/v1/namespaces/events", Lane::Object, ""),
+            (
+                "/apis/storage.k8s.io/v1/volumeattachments/a/status",
+                Lane::Object,
+                "storage.k8s.io",
+            ),
+            ("/version", Lane::Object, ""),
+        ] {
+            let parsed: http::Uri = uri.parse().unwrap();
+            assert_eq!((lane(&parsed), group(&parsed)), (want, want_group), "{uri}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The tower service that puts the budgets, time limits and retries around the HTTP client.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use ::kube::client::Body;
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, header};
+use hyper::body::{Frame, SizeHint};
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout_at};
+use tower_service::Service;
+
+use super::Limiter;
+use super::adaptive::Verdict;
+use super::gate::{Entered, Gate};
+use super::lane::{Lane, lane};
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// As client-go: so often a refused request is sent again before its caller hears of it.
+const RETRIES: u32 = 10;
+
+/// A caller is not kept waiting longer than this for one retry; its queue knows better what to do.
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
+/// The API server did not answer in time. Whether it did the work is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no answer from the API server within {} s", .0.as_secs_f64())]
+pub struct RequestTimeout(Duration);
+
+/// A client behind budgets.
+#[derive(Debug)]
+pub struct Limited<S> {
+    /// Locked only to start a request, never while one runs.
+    inner: Arc<Mutex<S>>,
+    limiter: Limiter,
+}
+
+impl<S> Limited<S> {
+    pub(super) fn new(inner: S, limiter: Limiter) -> Self {
+        Self {
+            inner: Arc::new(Mutex::new(inner)),
+            limiter,
+        }
+    }
+}
+
+impl<S, B> Service<Request<Body>> for Limited<S>
+where
+    S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Timed<B>>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        // Requests wait inside their own futures, so that one lane cannot block another.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (inner, limiter) = (self.inner.clone(), self.limiter.clone());
+        Box::pin(async move { limiter.run(&inner, request).await })
+    }
+}
+
+impl Limiter {
+    async fn run<S, B>(
+        &self,
+        inner: &Mutex<S>,
+        mut request: Request<Body>,
+    ) -> Result<Response<Timed<B>>, BoxError>
+    where
+        S: Service<Request<Body>, Response = Response<B>>,
+        S::Error: Into<BoxError>,
+    {
+        let lane = lane(request.uri());
+        let gate = self.gate(lane, request.uri());
+        for retry in 0_u32.. {
+            let copy = copy(&request);
+            let entered = self.enter(lane, &gate).await;
+            let _running = self.metrics.as_ref().map(|metrics| metrics.running(lane));
+            let deadline = Instant::now() + self.timeout;
+            let answer = timeout_at(deadline, send(inner, request)).await;
+            let answer = answer.map_err(|_| RequestTimeout(self.timeout))??;
+            let refusal = refusal(&answer);
+            entered.end(refusal.map_or(Verdict::Served, Verdict::Refused));
+            if refusal.is_some()
+                && let Some(metrics) = &self.metrics
+            {
+                metrics.refused(lane);
+            }
+            let pause = refusal.and_then(|asked| pause(lane, retry, asked));
+            let (Some(pause), Some(copy)) = (pause, copy) else {
+                let limit = (lane != Lane::Watch).then_some((deadline, self.timeout));
+                return Ok(answer.map(|body| Timed::new(body, limit)));
+            };
+            request = copy;
+            sleep(pause).await;
+        }
+        Err(RequestTimeout(self.timeout).into())
+    }
+
+    async fn enter(&self, lane: Lane, gate: &Arc<Gate>) -> Entered {
+        let started = Instant::now();
+        let entered = gate.enter().await;
+        if let Some(metrics) = &self.metrics {
+            metrics.waited(lane, started.elapsed());
+        }
+        entered
+    }
+}
+
+/// How long to wait before the request is sent once more, if it is.
+fn pause(lane: Lane, retry: u32, asked: Option<Duration>) -> Option<Duration> {
+    // Leader election and watches have a schedule of their own.
+    let here = match lane {
+        Lane::Object | Lane::Event | Lane::Review => true,
+        Lane::Lease | Lane::Watch => false,
+    };
+    let pause = asked.unwrap_or(Duration::from_secs(1));
+    (here && retry < RETRIES && pause <= LONGEST_RETRY).then_some(pause)
+}
+
+/// Whether the server refused a request unseen, and for how long it wants to be left alone.
+///
+/// 504 is not among them: what timed out in the server may have been done.
+fn refusal<B>(answer: &Response<B>) -> Option<Option<Duration>> {
+    let asked = answer.headers().get(header::RETRY_AFTER);
+    let asked = asked.and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let asked = asked.map(Duration::from_secs);
+    match answer.status() {
+        StatusCode::TOO_MANY_REQUESTS => Some(asked),
+        StatusCode::SERVICE_UNAVAILABLE if asked.is_some() => Some(asked),
+        _ => None,
+    }
+}
+
+fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut copy = Request::new(request.body().try_clone()?);
+    request.method().clone_into(copy.method_mut());
+    request.uri().clone_into(copy.uri_mut());
+    request.headers().clone_into(copy.headers_mut());
+    request.extensions().clone_into(copy.extensions_mut());
+    Some(copy)
+}
+
+async fn send<S, B>(inner: &Mutex<S>, request: Request<Body>) -> Result<Response<B>, BoxError>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+{
+    let mut request = Some(request);
+    let answer = poll_fn(|context| {
+        let mut service = inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = ready!(service.poll_ready(context)) {
+            return Poll::Ready(Err(error.into()));
+        }
+        let request = request
+            .take()
+            .ok_or_else(|| BoxError::from("the request was sent already"));
+        Poll::Ready(request.map(|request| service.call(request)))
+    });
+    answer.await?.await.map_err(Into::into)
+}
+
+/// A body that must be complete by the request's deadline.
+#[derive(Debug)]
+pub struct Timed<B> {
+    body: Pin<Box<B>>,
+    limit: Option<(Pin<Box<Sleep>>, Duration)>,
+}
+
+impl<B> Timed<B> {
+    fn new(body: B, limit: Option<(Instant, Duration)>) -> Self {
+        Self {
+            body: Box::pin(body),
+            limit: limit.map(|(deadline, timeout)| (Box::pin(sleep_until(deadline)), timeout)),
+        }
+    }
+}
+
+impl<B> hyper::body::Body for Timed<B>
+where
+    B: hyper::body::Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.get_mut();
+        if let Poll::Ready(frame) = this.body.as_mut().poll_frame(context) {
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        let Some((sleep, timeout)) = &mut this.limit else {
+            return Poll::Pending;
+        };
+        ready!(sleep.as_mut().poll(context));
+        Poll::Ready(Some(Err(RequestTimeout(*timeout).into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests;
