@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	fakeremote "k8s.io/cri-client/pkg/fake"
@@ -40,6 +41,8 @@ func nodeHostMain(args []string) error {
 	if err := os.WriteFile(l.nodeReady(*name), nil, 0o644); err != nil {
 		return err
 	}
+	// What Kubernetes' packages allocated on start is garbage to this process, and there is one per node.
+	debug.FreeOSMemory()
 	select {}
 }
 

@@ -65,13 +65,14 @@ func superviseMain(args []string) error {
 	if err != nil {
 		return err
 	}
-	log, err := os.OpenFile(l.log("supervisor"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	// Progress goes to a standard error that may be a pipe nobody reads any more; that must not kill us.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	s := &supervisor{layout: l, options: o, began: time.Now(), stop: make(chan struct{})}
+	file, err := os.OpenFile(l.log("supervisor"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	// Progress goes to a standard error that may be a pipe nobody reads any more; that must not kill us.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	s := &supervisor{layout: l, options: o, began: time.Now(), log: io.MultiWriter(log, os.Stderr), stop: make(chan struct{})}
+	s.log = io.MultiWriter(file, os.Stderr)
 	s.watchForStop()
 	return s.run()
 }
@@ -90,33 +91,23 @@ func (s *supervisor) watchForStop() {
 	}()
 }
 
+// portTaken is the supervisor's exit code when a port that was free a moment ago is not: the guard tries again, with a
+// new supervisor because this one's HTTP clients have cached the authority.
+const portTaken exitCode = 75
+
 func (s *supervisor) run() error {
-	err := s.startWithRetry()
+	err := s.start()
 	if err == nil {
 		err = s.serveUntilStopped()
 	}
 	if left := s.teardown(); left != nil {
 		return left
 	}
-	return err
-}
-
-// startWithRetry starts the cluster and, because free ports can be lost to another process, tries again when a
-// component complains of one.
-func (s *supervisor) startWithRetry() error {
-	for attempt := 1; ; attempt++ {
-		err := s.start()
-		if err == nil || attempt == 3 || !strings.Contains(err.Error(), "address already in use") {
-			return err
-		}
-		s.say("a port was taken by another process, starting again")
-		if err := s.teardown(); err != nil {
-			return err
-		}
-		if err := s.layout.prepare(); err != nil {
-			return err
-		}
+	if err != nil && strings.Contains(err.Error(), "address already in use") {
+		s.say("%v", err)
+		return portTaken
 	}
+	return err
 }
 
 func (s *supervisor) serveUntilStopped() error {

@@ -2,7 +2,7 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -46,79 +46,14 @@ func upMain(args []string) error {
 	if left := sweep(l); len(left) > 0 {
 		return fmt.Errorf("an earlier cluster left behind: %s", strings.Join(left, "; "))
 	}
-	if err := l.prepare(); err != nil {
-		return err
-	}
-	// D exists only now, so only now can its path be resolved.
-	if l, err = newLayout(o.Dir); err != nil {
-		return err
-	}
-	o.Dir = l.dir
-	return guard(l, o)
-}
-
-// guard runs the supervisor until one of: it ends, a signal arrives, standard input (if it is a pipe) is closed.
-func guard(l layout, o options) error {
-	raw, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	supervisor := exec.Command("/proc/self/exe", "supervise", "--options", string(raw))
-	supervisor.Args[0] = "csi-cluster"
-	// A session of its own: an interrupt at the terminal reaches only us, and we stop things in order.
-	supervisor.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	supervisor.Stderr = os.Stderr
-	supervisor.Stdout = os.Stdout
-	// The supervisor sees this pipe break when we are killed.
-	lifeline, err := supervisor.StdinPipe()
-	if err != nil {
-		return err
-	}
-	defer lifeline.Close()
-	if err := supervisor.Start(); err != nil {
-		return err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- supervisor.Wait() }()
-	closed := stdinClosed()
-	for {
-		select {
-		case <-signals:
-			_ = supervisor.Process.Signal(syscall.SIGTERM)
-		case <-closed:
-			closed = nil
-			_ = supervisor.Process.Signal(syscall.SIGTERM)
-		case err := <-ended:
-			if left := sweep(l); len(left) > 0 {
-				return fmt.Errorf("left behind: %s", strings.Join(left, "; "))
-			}
-			if err == nil {
-				return nil
-			}
-			if state, ok := err.(*exec.ExitError); ok && state.Exited() {
-				return exitCode(state.ExitCode()) // it has said why
-			}
-			return fmt.Errorf("the supervisor was killed (%w); everything it had started has been removed", err)
+	g := newGuard()
+	for attempt := 1; ; attempt++ {
+		err := g.run(l, o)
+		if !errors.Is(err, portTaken) || attempt == 3 {
+			return err
 		}
+		fmt.Fprintln(os.Stderr, "a port was taken by another process, starting again")
 	}
-}
-
-// stdinClosed reports the end of standard input if that is a pipe or socket, as when a test harness owns us. The end
-// of /dev/null or of a terminal means nothing.
-func stdinClosed() <-chan struct{} {
-	info, err := os.Stdin.Stat()
-	if err != nil || info.Mode()&(os.ModeNamedPipe|os.ModeSocket) == 0 {
-		return nil
-	}
-	closed := make(chan struct{})
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		close(closed)
-	}()
-	return closed
 }
 
 // detachGuard runs the guard in a session of its own, passes its progress and its JSON line on, and returns.
