@@ -108,4 +108,3 @@ func stdinClosed() <-chan struct{} {
 	}()
 	return closed
 }
-
