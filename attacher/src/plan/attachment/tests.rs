@@ -1,6 +1,5 @@
 //! Acceptance rows of attaching and detaching as data: objects in, steps out.
 
-#![expect(reason = "tables are as long as the specification's")]
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "anything else is a failed test"
