@@ -6,7 +6,7 @@
 //!
 //! The cache does not speak to the API server; [`reflect`](super::reflect) does.
 
-mod slots;
+pub mod slots;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -19,6 +19,8 @@ pub struct Interner {
 #[derive(Debug, Default)]
 struct Texts {
     texts: HashSet<Arc<str>>,
+    /// Lists of interned texts.
+    lists: HashSet<Arc<[Arc<str>]>>,
     after_last_sweep: usize,
 }
 
@@ -29,11 +31,22 @@ impl Interner {
         if let Some(known) = inner.texts.get(text) {
             return Arc::clone(known);
         }
-        if inner.texts.len() >= SMALL.max(inner.after_last_sweep.saturating_mul(2)) {
-            inner.sweep();
-        }
+        inner.make_room();
         let new: Arc<str> = Arc::from(text);
         inner.texts.insert(Arc::clone(&new));
+        new
+    }
+
+    /// The shared copy of this list of texts: finalizers, access modes, attributes.
+    pub fn intern_list<'a>(&self, items: impl IntoIterator<Item = &'a str>) -> Arc<[Arc<str>]> {
+        let list: Vec<Arc<str>> = items.into_iter().map(|item| self.intern(item)).collect();
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = inner.lists.get(list.as_slice()) {
+            return Arc::clone(known);
+        }
+        inner.make_room();
+        let new: Arc<[Arc<str>]> = Arc::from(list);
+        inner.lists.insert(Arc::clone(&new));
         new
     }
 
@@ -61,9 +74,20 @@ impl Interner {
 }
 
 impl Texts {
+    fn make_room(&mut self) {
+        let count = self.texts.len() + self.lists.len();
+        if count >= SMALL.max(self.after_last_sweep.saturating_mul(2)) {
+            self.sweep();
+        }
+    }
+
     fn sweep(&mut self) {
+        self.lists.retain(|list| Arc::strong_count(list) > 1);
         self.texts.retain(|text| Arc::strong_count(text) > 1);
-        self.after_last_sweep = self.texts.len();
+        self.after_last_sweep = self.texts.len() + self.lists.len();
+        if self.lists.capacity() > 4 * self.lists.len().max(SMALL) {
+            self.lists.shrink_to(2 * self.lists.len());
+        }
         if self.texts.capacity() > 4 * self.texts.len().max(SMALL) {
             self.texts.shrink_to(2 * self.texts.len());
         }
@@ -90,6 +114,18 @@ mod tests {
         interner.sweep();
         assert_eq!(interner.len(), 1);
         assert!(Arc::ptr_eq(&kept, &interner.intern("kept")));
+    }
+
+    #[test]
+    fn equal_lists_are_one_and_go_with_their_last_holder() {
+        let interner = Interner::default();
+        let one = interner.intern_list(["a", "b"]);
+        assert!(Arc::ptr_eq(&one, &interner.intern_list(["a", "b"])));
+        assert!(!Arc::ptr_eq(&one, &interner.intern_list(["b", "a"])));
+        assert!(interner.intern_list([]).is_empty());
+        drop(one);
+        interner.sweep();
+        assert_eq!(interner.len(), 0);
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub(super) struct Lane<K> {
     /// waiter has left; `pop` passes over it.
     ring: VecDeque<Group>,
     running: usize,
+    /// Keys that run on without a slot; not counted in `running`, but still in their group's.
+    lent: usize,
 }
 
 impl<K: Clone> Lane<K> {
@@ -71,6 +73,7 @@ impl<K: Clone> Lane<K> {
             groups: HashMap::new(),
             ring: VecDeque::new(),
             running: 0,
+            lent: 0,
         }
     }
 
@@ -80,6 +83,11 @@ impl<K: Clone> Lane<K> {
 
     pub(super) fn running(&self) -> usize {
         self.running
+    }
+
+    /// Keys that run, with a slot or without.
+    pub(super) fn busy(&self) -> usize {
+        self.running + self.lent
     }
 
     /// How many running keys use slots that are not reserved for this lane.
@@ -132,9 +140,24 @@ impl<K: Clone> Lane<K> {
         None
     }
 
+    /// A running key gives its slot to another group's work, unless as many as `most` have done so.
+    pub(super) fn lend(&mut self, most: usize) -> bool {
+        if self.lent >= most || self.running == 0 {
+            return false;
+        }
+        self.running -= 1;
+        self.lent += 1;
+        true
+    }
+
     /// A key of this group that was popped has ended.
-    pub(super) fn ended(&mut self, group: Group) {
-        self.running = self.running.saturating_sub(1);
+    pub(super) fn ended(&mut self, group: Group, lent: bool) {
+        let count = if lent {
+            &mut self.lent
+        } else {
+            &mut self.running
+        };
+        *count = count.saturating_sub(1);
         if let Some(member) = self.groups.get_mut(&group) {
             member.running = member.running.saturating_sub(1);
         }

@@ -345,6 +345,16 @@ impl<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> Work<K> {
         &self.key
     }
 
+    /// Works on without a slot, which other work may use; whether that was granted. See
+    /// [`State::lend`].
+    pub fn lend(&self) -> bool {
+        let granted = self.queue.inner.lock().state.lend(&self.key);
+        if granted {
+            self.queue.inner.changed.notify_waiters();
+        }
+        granted
+    }
+
     /// Nothing is left to do for now, or the object is gone: failures are forgotten.
     pub fn done(mut self) {
         self.ended = true;

@@ -70,6 +70,8 @@ enum Phase {
         place: Place,
         premature: bool,
         again: Option<Mark>,
+        /// Whether it runs on without a slot.
+        lent: bool,
     },
 }
 
@@ -214,6 +216,7 @@ impl<K: Clone + Eq + Hash> State<K> {
                     place,
                     premature,
                     again: None,
+                    lent: false,
                 };
             }
             return Some(Popped {
@@ -222,6 +225,26 @@ impl<K: Clone + Eq + Hash> State<K> {
             });
         }
         None
+    }
+
+    /// The key runs on without its slot, which other work may use; whether that was granted.
+    ///
+    /// For runs that take unusually long: one node whose calls hang must not hold up the others.
+    /// The key still counts for its group, so that with a
+    /// [`group_limit`](LaneConfig::group_limit) the slot goes to others. A lane lends as many slots
+    /// as are reserved for it.
+    pub fn lend(&mut self, key: &K) -> bool {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return false;
+        };
+        if let Phase::Running { place, lent, .. } = &mut entry.phase
+            && !*lent
+            && let Some(lane) = self.lanes.get_mut(place.lane)
+        {
+            *lent = lane.lend(lane.config.reserved);
+            return *lent;
+        }
+        false
     }
 
     /// The run ended with nothing left to do: failures are forgotten, a back-off is called off.
@@ -310,7 +333,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.lanes.iter().map(move |lane| LaneStats {
             lane: lane.config.name,
             depth: lane.depth(),
-            running: lane.running(),
+            running: lane.busy(),
             oldest_wait: lane
                 .oldest()
                 .map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
@@ -433,6 +456,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             started,
             place,
             again,
+            lent,
             ..
         } = entry.phase
         else {
@@ -445,7 +469,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
         self.running = self.running.saturating_sub(1);
         if let Some(lane) = self.lanes.get_mut(place.lane) {
-            lane.ended(place.group);
+            lane.ended(place.group, lent);
         }
         if let Some(mark) = again {
             self.enqueue(key, current, mark);

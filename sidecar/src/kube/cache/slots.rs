@@ -5,6 +5,7 @@
 //! * A relist marks what it meets with a generation and sweeps the rest; there is never a second map.
 //! * The answer to an own write is taken over at once, and an event older than it is passed over, so
 //!   that no decision is taken on a state older than what this process wrote itself.
+//! * While watching, versions only rise; an event that is not newer than the last one is passed over.
 //! * While an own write is under way, changes of that object are taken over but not told; they are
 //!   told together with the answer. Else the write's own event, which often comes before the
 //!   answer, would look like news and put the object back into the queue.
@@ -22,15 +23,23 @@ use super::Source;
 
 /// A change of one object, to be told to the handler.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Change<R> {
+pub enum Change<R> {
+    /// It is new or has changed.
     Upserted {
+        /// The object's name.
         key: Key,
+        /// What was last told of it.
         old: Option<Arc<R>>,
+        /// What is known now.
         new: Arc<R>,
+        /// How it came to be known.
         source: Source,
     },
+    /// It is gone.
     Deleted {
+        /// The object's name.
         key: Key,
+        /// What was last told of it.
         old: Arc<R>,
     },
 }
@@ -55,25 +64,38 @@ struct Pending<R> {
     deleted_at: Option<u64>,
 }
 
+/// The contents of a cache. Public for simulations; everything else goes through
+/// [`Cache`](super::Cache).
 #[derive(Debug)]
-pub(super) struct Slots<R> {
+pub struct Slots<R> {
     map: HashMap<Key, Slot<R>>,
     pending: HashMap<Key, Pending<R>>,
     generation: u32,
     listing: bool,
+    /// The newest version the watch brought since the last list began.
+    newest: u64,
+}
+
+impl<R> Default for Slots<R> {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl<R> Slots<R> {
-    pub(super) fn new() -> Self {
+    /// Nothing is known.
+    pub fn new() -> Self {
         Self {
             map: HashMap::new(),
             pending: HashMap::new(),
             generation: 1,
             listing: false,
+            newest: 0,
         }
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&Arc<R>> {
+    /// What is known of the object with this key.
+    pub fn get(&self, key: &str) -> Option<&Arc<R>> {
         self.map.get(key).map(|slot| &slot.record)
     }
 
@@ -81,7 +103,8 @@ impl<R> Slots<R> {
         self.map.get_key_value(key).map(|(key, _)| key)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &Arc<R>)> {
+    /// Every object, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Arc<R>)> {
         self.map.iter().map(|(key, slot)| (key, &slot.record))
     }
 
@@ -90,14 +113,15 @@ impl<R> Slots<R> {
     }
 
     /// A list of all objects begins.
-    pub(super) fn begin_list(&mut self) {
+    pub fn begin_list(&mut self) {
         self.generation = self.generation.wrapping_add(1).max(1);
         self.listing = true;
+        self.newest = 0;
     }
 
     /// The list is complete: what it did not contain is gone, except what this process wrote since
     /// the list began.
-    pub(super) fn finish_list(&mut self) -> Vec<Change<R>> {
+    pub fn finish_list(&mut self) -> Vec<Change<R>> {
         self.listing = false;
         let generation = self.generation;
         let stale = |slot: &Slot<R>| slot.generation != generation && slot.own != generation;
@@ -125,7 +149,10 @@ impl<R> Slots<R> {
     }
 
     /// The list or the watch brought this object.
-    pub(super) fn upsert(&mut self, key: Key, record: R, version: u64) -> Option<Change<R>> {
+    pub fn upsert(&mut self, key: Key, record: R, version: u64) -> Option<Change<R>> {
+        if self.is_replay(version) {
+            return None;
+        }
         let (generation, listing) = (self.generation, self.listing);
         if let Some(slot) = self.map.get_mut(&key) {
             slot.generation = generation;
@@ -141,7 +168,10 @@ impl<R> Slots<R> {
     }
 
     /// The watch says that this object is gone, or it is none that is kept.
-    pub(super) fn delete(&mut self, key: Key, version: u64) -> Option<Change<R>> {
+    pub fn delete(&mut self, key: Key, version: u64) -> Option<Change<R>> {
+        if self.is_replay(version) {
+            return None;
+        }
         let (generation, listing) = (self.generation, self.listing);
         if self.map.get(&key).is_some_and(|slot| {
             slot.is_protected(generation, listing) && version != 0 && version < slot.version
@@ -151,8 +181,17 @@ impl<R> Slots<R> {
         self.remove(key, version)
     }
 
+    /// A watch brings versions in rising order. One that does not is an event seen before, from
+    /// something between here and the API server; believed, it would bring back deleted objects.
+    /// Only a list, which may be of a storage that was set back, starts afresh.
+    fn is_replay(&mut self, version: u64) -> bool {
+        let replay = !self.listing && version != 0 && version <= self.newest;
+        self.newest = self.newest.max(version);
+        replay
+    }
+
     /// An own write of this object begins.
-    pub(super) fn begin_write(&mut self, key: &Key) {
+    pub fn begin_write(&mut self, key: &Key) {
         let none = || Pending {
             writes: 0,
             untold: None,
@@ -162,16 +201,13 @@ impl<R> Slots<R> {
     }
 
     /// The own write was answered with this object.
-    pub(super) fn write_answered(
-        &mut self,
-        key: &Key,
-        record: R,
-        version: u64,
-    ) -> Option<Change<R>> {
+    pub fn write_answered(&mut self, key: &Key, record: R, version: u64) -> Option<Change<R>> {
         let pending = self.end_write(key);
         let known = self.map.get(key.as_str());
         let newest = match known {
-            Some(slot) => version == 0 || version > slot.version,
+            // An equal version may still be news: the patch that removes the last finalizer of an
+            // object being deleted is answered with the new content and the old version.
+            Some(slot) => version == 0 || version >= slot.version,
             None => pending
                 .deleted_at
                 .is_none_or(|deleted| deleted != 0 && deleted < version),
@@ -206,7 +242,7 @@ impl<R> Slots<R> {
     }
 
     /// The own write failed, or nobody knows.
-    pub(super) fn write_failed(&mut self, key: &Key) -> Option<Change<R>> {
+    pub fn write_failed(&mut self, key: &Key) -> Option<Change<R>> {
         let old = self.end_write(key).untold?;
         let new = Arc::clone(self.get(key.as_str())?);
         Some(Change::Upserted {

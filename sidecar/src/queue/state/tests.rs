@@ -232,6 +232,46 @@ fn a_group_whose_runs_hang_keeps_to_its_limit() {
 }
 
 #[test]
+fn a_lent_slot_goes_to_other_groups() {
+    let mut q = State::new(vec![lane("attach", 2, Some(2))], 0);
+    let t = Instant::now();
+    for key in 0..4 {
+        q.add(&("bad", key), place(0, "bad"), t);
+    }
+    let running: Vec<_> = std::iter::from_fn(|| popped(&mut q, t)).collect();
+    assert_eq!(running, [("bad", 0), ("bad", 1)]);
+    for key in 0..3 {
+        q.add(&("good", key), place(0, "good"), t);
+    }
+    assert_eq!(popped(&mut q, t), None);
+    assert!(q.lend(&("bad", 0)));
+    assert!(!q.lend(&("bad", 0)), "only once");
+    assert!(!q.lend(&("bad", 3)), "it does not run");
+    assert_eq!(popped(&mut q, t), Some(("good", 0)), "not its own group's");
+    assert_eq!(popped(&mut q, t), None);
+    assert!(q.lend(&("bad", 1)));
+    assert_eq!(popped(&mut q, t), Some(("good", 1)));
+    assert!(
+        !q.lend(&("good", 0)),
+        "no more slots are lent than reserved"
+    );
+    assert_eq!(q.lanes(t).next().map(|lane| lane.running), Some(4));
+    q.done(&("bad", 0), t);
+    assert_eq!(
+        popped(&mut q, t),
+        None,
+        "an ended run gives back what it had"
+    );
+    q.done(&("good", 0), t);
+    assert_eq!(popped(&mut q, t), Some(("bad", 2)), "turns go on");
+    for key in [("bad", 1), ("bad", 2), ("good", 1)] {
+        q.done(&key, t);
+    }
+    let rest: Vec<_> = std::iter::from_fn(|| popped(&mut q, t)).collect();
+    assert_eq!(rest, [("good", 2), ("bad", 3)]);
+}
+
+#[test]
 fn groups_take_turns() {
     let (mut q, t) = (State::new(vec![lane("all", 100, None)], 0), Instant::now());
     for key in ["a1", "a2", "a3", "a4", "b1", "b2", "c1"] {
