@@ -1,0 +1,491 @@
+//! The command line: csi-driver-host-path's flags, so that the two can stand in for one another,
+//! and those of the instrument.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use sidecar::flags::standard::LOGGING;
+use sidecar::flags::{Dialect, Flag, Kind, Note, Spec, Values};
+
+use crate::plan::Policy;
+use crate::server::endpoint;
+use crate::service::Identity;
+use crate::service::advertise::Features;
+use crate::size;
+
+/// Topology key of csi-driver-host-path.
+const HOSTPATH_TOPOLOGY_KEY: &str = "topology.hostpath.csi/node";
+
+const fn flag(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Flag {
+    Flag::new(name, kind, default, help)
+}
+
+static HOSTPATH: &[Flag] = &[
+    flag(
+        "drivername",
+        Kind::String,
+        "hostpath.csi.k8s.io",
+        "Name of the driver.",
+    ),
+    flag(
+        "endpoint",
+        Kind::String,
+        "unix://tmp/csi.sock",
+        "CSI endpoint, a unix socket.",
+    ),
+    flag(
+        "statedir",
+        Kind::String,
+        "/csi-data-dir",
+        "`Folder` for state and data; drivers that share it share volumes.",
+    ),
+    flag("nodeid", Kind::String, "", "Node id."),
+    flag(
+        "vendor-version",
+        Kind::String,
+        "default",
+        "Version in the answer to GetPluginInfo.",
+    ),
+    flag(
+        "ephemeral",
+        Kind::Bool,
+        "false",
+        "Publish volumes in ephemeral mode even if kubelet did not ask for it.",
+    )
+    .noted(Note::Deprecated(
+        "the driver does as kubelet asks for each volume",
+    )),
+    flag(
+        "maxvolumespernode",
+        Kind::Int,
+        "0",
+        "Most volumes on a node, in NodeGetInfo; 0 for no limit.",
+    ),
+    flag(
+        "attach-limit",
+        Kind::Int,
+        "0",
+        "Most attached volumes on a node, in NodeGetInfo and enforced by ControllerPublishVolume; 0 for no limit.",
+    ),
+    flag(
+        "capacity",
+        Kind::Strings,
+        "",
+        "Storage of a kind, as `KIND=QUANTITY`, in every place; can be repeated. Without it storage is unlimited.",
+    ),
+    flag(
+        "enable-attach",
+        Kind::Bool,
+        "false",
+        "Require ControllerPublishVolume.",
+    ),
+    flag(
+        "enable-topology",
+        Kind::Bool,
+        "true",
+        "Volumes belong to places.",
+    ),
+    flag(
+        "enable-list-snapshots",
+        Kind::Bool,
+        "true",
+        "Offer ListSnapshots.",
+    ),
+    flag(
+        "enable-volume-expansion",
+        Kind::Bool,
+        "true",
+        "Offer expansion.",
+    ),
+    flag(
+        "node-expand-required",
+        Kind::Bool,
+        "true",
+        "Offer expansion.",
+    )
+    .noted(Note::Deprecated("use --enable-volume-expansion")),
+    flag(
+        "disable-controller-expansion",
+        Kind::Bool,
+        "false",
+        "Expansion by the node alone.",
+    ),
+    flag(
+        "disable-node-expansion",
+        Kind::Bool,
+        "false",
+        "Expansion by the controller alone.",
+    ),
+    flag(
+        "enable-controller-modify-volume",
+        Kind::Bool,
+        "false",
+        "Offer mutable parameters.",
+    ),
+    flag(
+        "accepted-mutable-parameter-names",
+        Kind::Strings,
+        "",
+        "Comma-separated `names` of mutable parameters; without it all names are accepted.",
+    ),
+    flag(
+        "max-volume-size",
+        Kind::Int,
+        "1099511627776",
+        "Largest volume in bytes.",
+    ),
+    flag(
+        "max-volume-size-node",
+        Kind::Int,
+        "0",
+        "Largest volume in bytes on expansion by the node; 0 for --max-volume-size.",
+    ),
+    flag(
+        "check-volume-lifecycle",
+        Kind::Bool,
+        "true",
+        "Refuse calls in the wrong order. (csi-driver-host-path: false)",
+    ),
+    flag(
+        "enable-snapshot-metadata",
+        Kind::Bool,
+        "false",
+        "Not supported.",
+    ),
+    flag("proxy-endpoint", Kind::String, "", "Not supported."),
+];
+
+static INSTRUMENT: &[Flag] = &[
+    flag(
+        "role",
+        Kind::String,
+        "all",
+        "Services to offer: `controller, node or all`.",
+    ),
+    flag(
+        "topology",
+        Kind::Strings,
+        "",
+        "`KEY=VALUE` of this node; can be repeated. Without it topology.hostpath.csi/node=NODEID.",
+    ),
+    flag(
+        "accept-any-node",
+        Kind::Bool,
+        "false",
+        "Attach to nodes and create in places that no driver was started for.",
+    ),
+    flag(
+        "fs-images",
+        Kind::Bool,
+        "false",
+        "Keep file system volumes in images with a real file system, so that size and expansion are real.",
+    ),
+    flag(
+        "mounts",
+        Kind::String,
+        "real",
+        "`real`, or fake: make and remove target paths only; needs no root.",
+    ),
+    flag(
+        "sync",
+        Kind::Bool,
+        "true",
+        "Wait for the disk after each change of state. Only a crash of the machine can tell the difference.",
+    ),
+    flag(
+        "record",
+        Kind::String,
+        "",
+        "`File` to which one line per call is appended.",
+    ),
+    flag(
+        "control",
+        Kind::String,
+        "",
+        "Unix `socket` for rules, settings and state.",
+    ),
+    flag(
+        "setup",
+        Kind::String,
+        "",
+        "`File` with rules and settings that hold from the start: {\"settings\": {}, \"rules\": []}.",
+    ),
+    flag("seed", Kind::Int, "1", "Seed of random latencies."),
+    flag(
+        "version",
+        Kind::Bool,
+        "false",
+        "Print the version and exit.",
+    ),
+];
+
+/// The driver's command line.
+pub static SPEC: Spec = Spec {
+    dialect: Dialect::Go,
+    tables: &[HOSTPATH, INSTRUMENT, LOGGING],
+};
+
+/// A validated command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Who the driver is.
+    pub identity: Identity,
+    /// What it allows.
+    pub policy: Policy,
+    /// What it offers.
+    pub features: Features,
+    /// Attachments that ControllerPublishVolume allows per node, 0 for no limit.
+    pub attach_limit: i64,
+    /// CSI socket.
+    pub endpoint: PathBuf,
+    /// State folder.
+    pub state: PathBuf,
+    /// Really mount?
+    pub mounts: bool,
+    /// Wait for the disk?
+    pub sync: bool,
+    /// Record file.
+    pub record: Option<PathBuf>,
+    /// Control socket.
+    pub control: Option<PathBuf>,
+    /// File with rules and settings.
+    pub setup: Option<PathBuf>,
+    /// Seed of random latencies.
+    pub seed: u64,
+}
+
+/// A flag at fault.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("--{flag}: {reason}")]
+pub struct Error {
+    flag: &'static str,
+    reason: String,
+}
+
+fn fault<T>(flag: &'static str, reason: impl Into<String>) -> Result<T, Error> {
+    Err(Error {
+        flag,
+        reason: reason.into(),
+    })
+}
+
+fn path(values: &Values, flag: &str) -> Option<PathBuf> {
+    Some(values.string(flag))
+        .filter(|text| !text.is_empty())
+        .map(PathBuf::from)
+}
+
+fn socket(values: &Values, flag: &'static str) -> Result<PathBuf, Error> {
+    endpoint::parse(values.string(flag)).map_err(|error| Error {
+        flag,
+        reason: error.to_string(),
+    })
+}
+
+impl Config {
+    /// Validates the values.
+    pub fn from_flags(values: &Values) -> Result<Self, Error> {
+        if values.bool("enable-snapshot-metadata") {
+            return fault("enable-snapshot-metadata", "not supported by this driver");
+        }
+        if !values.string("proxy-endpoint").is_empty() {
+            return fault("proxy-endpoint", "not supported by this driver");
+        }
+        if values.bool("ephemeral") {
+            return fault("ephemeral", "not supported, inline volumes need no flag");
+        }
+        let features = features(values)?;
+        let identity = identity(values)?;
+        let control = match values.string("control") {
+            "" => None,
+            _ => Some(socket(values, "control")?),
+        };
+        Ok(Self {
+            policy: policy(values, &features)?,
+            identity,
+            features,
+            attach_limit: values.int("attach-limit"),
+            endpoint: socket(values, "endpoint")?,
+            state: match path(values, "statedir") {
+                Some(path) => path,
+                None => return fault("statedir", "must name a folder"),
+            },
+            mounts: match values.string("mounts") {
+                "real" => true,
+                "fake" => false,
+                other => return fault("mounts", format!("{other:?} is neither real nor fake")),
+            },
+            sync: values.bool("sync"),
+            record: path(values, "record"),
+            control,
+            setup: path(values, "setup"),
+            seed: values.int("seed").unsigned_abs(),
+        })
+    }
+}
+
+fn features(values: &Values) -> Result<Features, Error> {
+    let (controller, node) = match values.string("role") {
+        "all" => (true, true),
+        "controller" => (true, false),
+        "node" => (false, true),
+        other => {
+            return fault(
+                "role",
+                format!("{other:?} is none of controller, node and all"),
+            );
+        }
+    };
+    Ok(Features {
+        controller,
+        node,
+        attach: values.bool("enable-attach"),
+        topology: values.bool("enable-topology"),
+        controller_expansion: !values.bool("disable-controller-expansion"),
+        node_expansion: !values.bool("disable-node-expansion"),
+        expansion: values.bool("enable-volume-expansion") && values.bool("node-expand-required"),
+        modify: values.bool("enable-controller-modify-volume"),
+        list_snapshots: values.bool("enable-list-snapshots"),
+    })
+}
+
+fn identity(values: &Values) -> Result<Identity, Error> {
+    let name = values.string("drivername");
+    if name.is_empty() {
+        return fault("drivername", "must not be empty");
+    }
+    let node = values.string("nodeid");
+    if node.is_empty() {
+        return fault("nodeid", "must not be empty");
+    }
+    let mut topology = BTreeMap::new();
+    if values.bool("enable-topology") {
+        for pair in values.strings("topology") {
+            let Some((key, value)) = pair.split_once('=') else {
+                return fault("topology", format!("{pair:?} is not KEY=VALUE"));
+            };
+            topology.insert(key.to_owned(), value.to_owned());
+        }
+        if topology.is_empty() {
+            topology.insert(HOSTPATH_TOPOLOGY_KEY.to_owned(), node.to_owned());
+        }
+    }
+    let limits = [values.int("maxvolumespernode"), values.int("attach-limit")];
+    Ok(Identity {
+        name: name.to_owned(),
+        vendor_version: values.string("vendor-version").to_owned(),
+        node: node.to_owned(),
+        topology,
+        max_volumes: limits.into_iter().find(|limit| *limit > 0).unwrap_or(0),
+    })
+}
+
+fn policy(values: &Values, features: &Features) -> Result<Policy, Error> {
+    let mut capacity = BTreeMap::new();
+    for pair in values.strings("capacity") {
+        let parsed = pair.split_once('=');
+        let parsed = parsed.and_then(|(kind, text)| Some((kind, size::parse(text)?)));
+        let Some((kind, bytes)) = parsed.filter(|(_, bytes)| *bytes >= 0) else {
+            return fault(
+                "capacity",
+                format!("{pair:?} is not KIND=QUANTITY, as in fast=10Gi"),
+            );
+        };
+        capacity.insert(kind.to_owned(), bytes);
+    }
+    let names = values.strings("accepted-mutable-parameter-names");
+    let names = names.iter().flat_map(|list| list.split(','));
+    let max = values.int("max-volume-size");
+    if max <= 0 {
+        return fault("max-volume-size", "must be positive");
+    }
+    Ok(Policy {
+        max_volume_size: max,
+        max_volume_size_node: match values.int("max-volume-size-node") {
+            0 => max,
+            bytes => bytes,
+        },
+        capacity,
+        topology: features.topology,
+        modify: features.modify,
+        mutable_names: names
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect(),
+        check_lifecycle: values.bool("check-volume-lifecycle"),
+        attach: features.attach,
+        fs_images: values.bool("fs-images"),
+        any_node: values.bool("accept-any-node"),
+        node_expansion: features.expansion && features.node_expansion,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(flags: &[&str]) -> Result<Config, String> {
+        let argv = ["driver", "--nodeid=n1"]
+            .iter()
+            .chain(flags)
+            .map(|flag| (*flag).to_owned());
+        let values = sidecar::flags::parse(&SPEC, argv).map_err(|exit| exit.stderr)?;
+        Config::from_flags(&values).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_flags_of_the_host_path_driver_are_understood() {
+        let config = config(&[
+            "--drivername=d",
+            "-endpoint",
+            "unix:///a/csi.sock",
+            "--statedir=/a/state",
+            "--enable-attach",
+            "--capacity=fast=10Gi",
+            "--capacity=slow=1Ti",
+            "--attach-limit=3",
+            "--enable-controller-modify-volume=true",
+            "--accepted-mutable-parameter-names=a,b",
+            "--max-volume-size=1000",
+            "-v=5",
+        ]);
+        let config = config.unwrap();
+        assert_eq!(config.endpoint, PathBuf::from("/a/csi.sock"));
+        assert_eq!(config.policy.capacity["slow"], 1 << 40);
+        assert_eq!(config.policy.mutable_names, ["a", "b"]);
+        assert_eq!((config.identity.max_volumes, config.attach_limit), (3, 3));
+        assert_eq!(config.identity.topology[HOSTPATH_TOPOLOGY_KEY], "n1");
+        assert!(config.features.attach && config.features.controller && config.features.node);
+    }
+
+    #[test]
+    fn faults_name_the_flag() {
+        for (flag, name) in [
+            ("--proxy-endpoint=/x", "--proxy-endpoint"),
+            ("--enable-snapshot-metadata", "--enable-snapshot-metadata"),
+            ("--endpoint=tcp://x", "--endpoint"),
+            ("--capacity=fast", "--capacity"),
+            ("--topology=zone", "--topology"),
+            ("--role=both", "--role"),
+            ("--mounts=no", "--mounts"),
+            ("--nodeid=", "--nodeid"),
+            ("--max-volume-size=0", "--max-volume-size"),
+        ] {
+            let error = config(&[flag]).unwrap_err();
+            assert!(error.starts_with(name), "{flag}: {error}");
+        }
+        assert!(
+            config(&["--no-such-flag"])
+                .unwrap_err()
+                .contains("no-such-flag")
+        );
+    }
+
+    #[test]
+    fn topology_can_be_given_or_switched_off() {
+        let given = config(&["--topology=zone=a", "--topology=rack=r1"]).unwrap();
+        assert_eq!(given.identity.topology.len(), 2);
+        let off = config(&["--enable-topology=false", "--topology=zone=a"]).unwrap();
+        assert!(off.identity.topology.is_empty() && !off.policy.topology);
+    }
+}

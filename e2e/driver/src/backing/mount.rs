@@ -1,0 +1,95 @@
+//! Mounting and unmounting.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
+
+use super::mount_table::{self, Mount};
+use super::{Error, wrap};
+
+const TABLE: &str = "/proc/self/mountinfo";
+
+/// The mounts of this process's mount namespace.
+pub fn table() -> Result<Vec<Mount>, Error> {
+    let text = fs::read_to_string(TABLE).map_err(wrap("read", Path::new(TABLE)))?;
+    Ok(mount_table::parse(&text))
+}
+
+/// Is something mounted exactly there?
+pub fn is_mount_point(path: &Path) -> Result<bool, Error> {
+    Ok(table()?.iter().any(|mount| mount.point == path))
+}
+
+/// What a list of mount options means for a bind mount.
+pub fn flags(options: &[String], readonly: bool) -> Result<MountFlags, Error> {
+    let mut flags = MountFlags::empty();
+    if readonly {
+        flags |= MountFlags::RDONLY;
+    }
+    for option in options.iter().flat_map(|options| options.split(',')) {
+        flags |= match option {
+            "" | "rw" | "bind" | "defaults" => MountFlags::empty(),
+            "ro" => MountFlags::RDONLY,
+            "nosuid" => MountFlags::NOSUID,
+            "nodev" => MountFlags::NODEV,
+            "noexec" => MountFlags::NOEXEC,
+            "noatime" => MountFlags::NOATIME,
+            "nodiratime" => MountFlags::NODIRATIME,
+            "relatime" => MountFlags::RELATIME,
+            other => return Err(Error::Option(other.to_owned())),
+        };
+    }
+    Ok(flags)
+}
+
+/// Bind-mounts with those flags; with the flags it takes a second call, as in mount(8).
+pub fn bind(source: &Path, target: &Path, flags: MountFlags) -> Result<(), Error> {
+    mount_bind(source, target).map_err(wrap("bind-mount on", target))?;
+    if flags.is_empty() {
+        return Ok(());
+    }
+    let remounted = mount_remount(target, MountFlags::BIND | flags, "");
+    remounted.map_err(wrap("set mount options of", target))
+}
+
+/// Mounts a device.
+pub fn device(source: &Path, target: &Path, fs_type: &str, flags: MountFlags) -> Result<(), Error> {
+    mount(source, target, fs_type, flags, None).map_err(wrap("mount on", target))
+}
+
+/// Unmounts everything that is mounted exactly there.
+pub fn undo(target: &Path) -> Result<(), Error> {
+    loop {
+        match unmount(target, UnmountFlags::NOFOLLOW) {
+            Ok(()) => {}
+            // EINVAL: not a mount point.
+            Err(Errno::INVAL | Errno::NOENT) => return Ok(()),
+            Err(error) => return Err(wrap("unmount", target)(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_bind_mounts_are_known_others_refused() {
+        let list = |text: &[&str]| {
+            text.iter()
+                .map(|s| (*s).to_owned())
+                .collect::<Vec<String>>()
+        };
+        assert_eq!(flags(&[], false).unwrap(), MountFlags::empty());
+        assert_eq!(flags(&[], true).unwrap(), MountFlags::RDONLY);
+        let both = flags(&list(&["rw,noatime", "nodev"]), false).unwrap();
+        assert_eq!(both, MountFlags::NOATIME | MountFlags::NODEV);
+        let error = flags(&list(&["vers=4"]), false).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "mount option \"vers=4\" is not supported"
+        );
+    }
+}

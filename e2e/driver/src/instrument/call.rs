@@ -1,0 +1,421 @@
+//! One call from arrival to answer: recorded, and treated as the rules say.
+//!
+//! The work runs in a task of its own and goes on when the caller goes away, as the handlers of
+//! most drivers do; the line of its end is written before the answer leaves, so that a test that
+//! has seen the answer finds the line.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use tokio::sync::{oneshot, watch};
+use tonic::body::Body;
+use tonic::{Code, Status};
+
+use super::facts::{self, Facts};
+use super::record::{Begin, Call, Recorder};
+use super::rules::{Action, At, Outcome, Rules, code_name};
+use super::unknown;
+use crate::clock;
+use crate::server::connection::Connection;
+use crate::server::dispatch::Dispatch;
+
+/// Answers by method and code, `-` for calls without answer.
+pub type Counters = BTreeMap<String, BTreeMap<String, u64>>;
+
+/// Records calls and applies rules.
+#[derive(Debug)]
+pub struct Instrument {
+    /// Node id of this driver.
+    node: String,
+    instance: String,
+    recorder: Option<Recorder>,
+    rules: Mutex<Rules>,
+    /// Counts changes of the rules; held calls look at the rules again after each.
+    rules_changed: watch::Sender<u64>,
+    counters: Mutex<Counters>,
+    in_flight: AtomicU64,
+    seq: AtomicU64,
+    random: AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call under way.
+struct Underway {
+    instrument: Arc<Instrument>,
+    call: Call,
+    /// Set to the time at which the caller went away.
+    gone: watch::Receiver<Option<u64>>,
+    connection: Connection,
+}
+
+/// Answer to be sent; none if the caller shall get none.
+type Reply = Option<http::Response<Body>>;
+
+impl Instrument {
+    /// An instrument without rules.
+    pub fn new(node: &str, recorder: Option<Recorder>, seed: u64) -> Self {
+        Self {
+            node: node.to_owned(),
+            instance: format!("{node}/{}", std::process::id()),
+            recorder,
+            rules: Mutex::default(),
+            rules_changed: watch::Sender::new(0),
+            counters: Mutex::default(),
+            in_flight: AtomicU64::new(0),
+            seq: AtomicU64::new(0),
+            // The generator must not start at zero.
+            random: AtomicU64::new(seed | 1),
+        }
+    }
+
+    /// Looks at the rules or changes them.
+    pub fn rules<T>(&self, use_rules: impl FnOnce(&mut Rules) -> T) -> T {
+        let result = use_rules(&mut lock(&self.rules));
+        self.rules_changed.send_modify(|version| *version += 1);
+        result
+    }
+
+    /// Answers so far.
+    pub fn counters(&self) -> Counters {
+        lock(&self.counters).clone()
+    }
+
+    /// Calls under way.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// xorshift64*: in `[0, 1)`, the same sequence for the same seed.
+    fn unit(&self) -> f64 {
+        let step = |mut x: u64| {
+            x ^= x >> 12;
+            x ^= x << 25;
+            x ^= x >> 27;
+            Some(x)
+        };
+        let old = self
+            .random
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+        let number = old.unwrap_or(1).wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        u32::try_from(number).map_or(0.0, f64::from) / (f64::from(u32::MAX) + 1.0)
+    }
+
+    /// Serves one call.
+    pub async fn handle<B>(
+        self: Arc<Self>,
+        dispatch: Dispatch,
+        connection: Connection,
+        request: http::Request<B>,
+    ) -> http::Response<Body>
+    where
+        B: BodyExt<Data = Bytes, Error: std::fmt::Display>,
+    {
+        let (head, body) = request.into_parts();
+        let body = match body.collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) => return Status::internal(format!("broken request: {error}")).into_http(),
+        };
+        let method = head.uri.path().rsplit('/').next().unwrap_or_default();
+        // Five bytes of frame header: compressed or not, and the length.
+        let mut facts = facts::read(method, body.get(5..).unwrap_or_default());
+        if facts.node.is_empty() && method.starts_with("Node") {
+            facts.node.clone_from(&self.node);
+        }
+        let call = self.begin(&head, &facts, &connection);
+        let decision = lock(&self.rules).decide(&facts);
+        let (gone_sender, gone) = watch::channel(None);
+        let _caller = Caller(gone_sender);
+        let underway = Underway {
+            instrument: Arc::clone(&self),
+            call,
+            gone,
+            connection,
+        };
+        let request = http::Request::from_parts(head, Full::new(body));
+        let (reply_sender, reply) = oneshot::channel();
+        tokio::spawn(async move {
+            let reply = underway.perform(dispatch, request, decision).await;
+            // Nobody waits any more if the caller has gone.
+            let _ = reply_sender.send(reply);
+        });
+        match reply.await {
+            Ok(Some(reply)) => reply,
+            // The task sends nothing only after the caller has gone or the connection is closed.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
+    }
+
+    fn begin(&self, head: &http::request::Parts, facts: &Facts, connection: &Connection) -> Call {
+        let call = Call {
+            instance: self.instance.clone(),
+            seq: self.seq.fetch_add(1, Ordering::Relaxed) + 1,
+            method: facts.method.clone(),
+            volume: facts.volume.clone(),
+            name: facts.name.clone(),
+            node: facts.node.clone(),
+            target: facts.target.clone(),
+            staging: facts.staging.clone(),
+            authority: head
+                .uri
+                .authority()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+            connection: connection.number(),
+            start_ns: clock::now(),
+            deadline_ms: head
+                .headers
+                .get("grpc-timeout")
+                .and_then(|value| timeout_ms(value.to_str().ok()?)),
+            in_flight: self.in_flight.fetch_add(1, Ordering::Relaxed) + 1,
+            request_hash: facts.request_hash.clone(),
+            parameters_hash: facts.parameters_hash.clone(),
+            secrets: facts.secrets,
+            request: serde_json::from_str(&facts.request).unwrap_or_default(),
+            ..Call::default()
+        };
+        if let Some(recorder) = &self.recorder {
+            recorder.begin(Begin {
+                instance: call.instance.clone(),
+                seq: call.seq,
+                begins: call.method.clone(),
+                volume: call.volume.clone(),
+                name: call.name.clone(),
+                node: call.node.clone(),
+                target: call.target.clone(),
+                staging: call.staging.clone(),
+                start_ns: call.start_ns,
+                request_hash: call.request_hash.clone(),
+                parameters_hash: call.parameters_hash.clone(),
+            });
+        }
+        call
+    }
+
+    fn end(&self, call: Call) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        let code = call.code.clone().unwrap_or_else(|| "-".to_owned());
+        let mut counters = lock(&self.counters);
+        *counters
+            .entry(call.method.clone())
+            .or_default()
+            .entry(code)
+            .or_default() += 1;
+        drop(counters);
+        tracing::debug!(
+            method = call.method,
+            volume = call.volume,
+            code = call.code,
+            "call"
+        );
+        if let Some(recorder) = &self.recorder {
+            recorder.end(call);
+        }
+    }
+}
+
+/// Tells the work that the caller has gone when it is dropped.
+struct Caller(watch::Sender<Option<u64>>);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.send_replace(Some(clock::now()));
+    }
+}
+
+impl Underway {
+    async fn perform(
+        mut self,
+        mut dispatch: Dispatch,
+        request: http::Request<Full<Bytes>>,
+        decision: Option<(String, Action)>,
+    ) -> Reply {
+        let (rule, action) = decision.unzip();
+        self.call.rule.clone_from(&rule);
+        let action = action.unwrap_or_default();
+        if let Some(latency) = &action.delay {
+            tokio::time::sleep(latency.sample(self.instrument.unit())).await;
+        }
+        if action.at == At::Before {
+            self.hold(&action, rule.as_deref()).await;
+            if action.outcome != Outcome::Answer {
+                return self.faulty(&action.outcome).await;
+            }
+        }
+        let unknown_fields = dispatch.unknown_fields();
+        let answer = dispatch.call(request).await;
+        let reply = self.read_answer(answer, unknown_fields).await;
+        if action.at == At::After {
+            self.hold(&action, rule.as_deref()).await;
+            if action.outcome != Outcome::Answer {
+                return self.faulty(&action.outcome).await;
+            }
+        }
+        self.finish();
+        Some(reply)
+    }
+
+    /// Waits until the rule is removed.
+    async fn hold(&self, action: &Action, rule: Option<&str>) {
+        let (true, Some(rule)) = (action.hold, rule) else {
+            return;
+        };
+        let mut changed = self.instrument.rules_changed.subscribe();
+        while lock(&self.instrument.rules).contains(rule) {
+            if changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The outcome a rule asks for, in place of the answer.
+    async fn faulty(mut self, outcome: &Outcome) -> Reply {
+        self.call.code = None;
+        self.call.message.clear();
+        match outcome {
+            Outcome::Answer => None,
+            Outcome::Fail { code, message } => {
+                let message = if message.is_empty() {
+                    "injected by a rule"
+                } else {
+                    message
+                };
+                let status = Status::new(code.0, message);
+                self.call.code = Some(code_name(code.0).to_owned());
+                message.clone_into(&mut self.call.message);
+                self.finish();
+                Some(status.into_http())
+            }
+            Outcome::Hang => {
+                let _ = self.gone.wait_for(Option::is_some).await;
+                self.finish();
+                None
+            }
+            Outcome::Disconnect => {
+                self.connection.close();
+                let _ = self.gone.wait_for(Option::is_some).await;
+                self.finish();
+                None
+            }
+            Outcome::Crash => {
+                let myself = rustix::process::getpid();
+                let _ = rustix::process::kill_process(myself, rustix::process::Signal::KILL);
+                std::future::pending().await
+            }
+        }
+    }
+
+    fn finish(self) {
+        let (mut call, now) = (self.call, clock::now());
+        let gone = *self.gone.borrow();
+        call.end_ns = Some(gone.unwrap_or(now));
+        call.work_end_ns = gone.map(|_| now);
+        call.caller_gone = gone.is_some();
+        self.instrument.end(call);
+    }
+
+    /// Notes code and handle of the answer and gives it back.
+    async fn read_answer(
+        &mut self,
+        answer: http::Response<Body>,
+        unknown_fields: bool,
+    ) -> http::Response<Body> {
+        let (head, body) = answer.into_parts();
+        let collected = match body.collect().await {
+            Ok(collected) => collected,
+            Err(status) => {
+                self.note(&status);
+                return status.into_http();
+            }
+        };
+        let trailers = collected.trailers().cloned();
+        let in_trailers = trailers.as_ref().and_then(Status::from_header_map);
+        let status = in_trailers.or_else(|| Status::from_header_map(&head.headers));
+        self.note(&status.unwrap_or_else(|| Status::unknown("no status")));
+        let mut bytes = collected.to_bytes();
+        if let Some(handle) = facts::created(&self.call.method, bytes.get(5..).unwrap_or_default())
+        {
+            self.call.volume = handle;
+        }
+        if unknown_fields && bytes.len() >= 5 {
+            bytes = reframe(&unknown::add(
+                &self.call.method,
+                bytes.get(5..).unwrap_or_default(),
+            ));
+        }
+        let body = Full::new(bytes).with_trailers(std::future::ready(trailers.map(Ok)));
+        http::Response::from_parts(head, Body::new(body))
+    }
+
+    fn note(&mut self, status: &Status) {
+        self.call.code = Some(code_name(status.code()).to_owned());
+        if status.code() != Code::Ok {
+            status.message().clone_into(&mut self.call.message);
+        }
+    }
+}
+
+/// A message with its frame header.
+fn reframe(message: &[u8]) -> Bytes {
+    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+    let mut framed = vec![0];
+    framed.extend(length.to_be_bytes());
+    framed.extend_from_slice(message);
+    framed.into()
+}
+
+/// Value of the `grpc-timeout` header (gRPC over HTTP/2: up to 8 digits and a unit).
+fn timeout_ms(text: &str) -> Option<u64> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let number: u64 = digits.parse().ok()?;
+    match unit {
+        "H" => number.checked_mul(3_600_000),
+        "M" => number.checked_mul(60_000),
+        "S" => number.checked_mul(1_000),
+        "m" => Some(number),
+        "u" => Some(number / 1_000),
+        "n" => Some(number / 1_000_000),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_have_units() {
+        for (text, ms) in [
+            ("15S", Some(15_000)),
+            ("120000m", Some(120_000)),
+            ("2M", Some(120_000)),
+            ("1H", Some(3_600_000)),
+            ("1500u", Some(1)),
+            ("99999999n", Some(99)),
+            ("", None),
+            ("S", None),
+            ("5x", None),
+        ] {
+            assert_eq!(timeout_ms(text), ms, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn random_numbers_repeat_with_the_seed_and_spread() {
+        let numbers = |seed| {
+            let instrument = Instrument::new("n1", None, seed);
+            (0..1000).map(|_| instrument.unit()).collect::<Vec<f64>>()
+        };
+        let first = numbers(7);
+        assert_eq!(first, numbers(7));
+        assert_ne!(first, numbers(8));
+        assert!(first.iter().all(|unit| (0.0..1.0).contains(unit)));
+        let mean = first.iter().sum::<f64>() / 1000.0;
+        assert!((0.45..0.55).contains(&mean), "{mean}");
+    }
+}

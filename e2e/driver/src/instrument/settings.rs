@@ -1,0 +1,201 @@
+//! What a test told the driver to say, instead of what it would say by itself.
+
+use std::collections::BTreeMap;
+
+use csi_proto::csi;
+use serde::{Deserialize, Serialize};
+
+use crate::model::topology::{self, Segments};
+use crate::service::advertise::Override;
+
+/// Answer to Probe. Errors come from rules.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Probe {
+    /// `ready: true`.
+    #[default]
+    Ready,
+    /// `ready: false`.
+    NotReady,
+    /// Answer without `ready`, which means ready.
+    Unset,
+}
+
+/// A fixed answer to GetCapacity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Capacity {
+    /// Only for this topology; without it for all.
+    #[serde(default)]
+    pub topology: Option<Segments>,
+    /// Only for requests that have all these parameters.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+    /// `available_capacity`.
+    pub available: i64,
+    /// `maximum_volume_size`.
+    #[serde(default)]
+    pub maximum: Option<i64>,
+    /// `minimum_volume_size`.
+    #[serde(default)]
+    pub minimum: Option<i64>,
+}
+
+impl Capacity {
+    /// Is it the answer to this request?
+    pub fn applies_to(&self, request: &csi::GetCapacityRequest) -> bool {
+        let place = topology::segments(request.accessible_topology.as_ref());
+        self.topology.as_ref().is_none_or(|wanted| *wanted == place)
+            && self
+                .parameters
+                .iter()
+                .all(|(key, value)| request.parameters.get(key) == Some(value))
+    }
+
+    /// The answer.
+    pub fn message(&self) -> csi::GetCapacityResponse {
+        csi::GetCapacityResponse {
+            available_capacity: self.available,
+            maximum_volume_size: self.maximum,
+            minimum_volume_size: self.minimum,
+        }
+    }
+}
+
+/// Everything a test may change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Driver name.
+    pub name: Option<String>,
+    /// Version of GetPluginInfo.
+    pub vendor_version: Option<String>,
+    /// Answer to Probe.
+    pub probe: Probe,
+    /// Capability sets.
+    pub capabilities: Override,
+    /// Answers to GetCapacity; the first that applies counts.
+    pub capacity: Vec<Capacity>,
+    /// Node id of NodeGetInfo.
+    pub node_id: Option<String>,
+    /// Segments of NodeGetInfo.
+    pub topology: Option<Segments>,
+    /// `max_volumes_per_node` of NodeGetInfo.
+    pub max_volumes: Option<i64>,
+    /// Attachments after which ControllerPublishVolume answers RESOURCE_EXHAUSTED.
+    pub attach_limit: Option<i64>,
+    /// Published nodes in ListVolumes and ControllerGetVolume, by volume handle.
+    pub published_nodes: BTreeMap<String, Vec<String>>,
+    /// Whether finished snapshots say `ready_to_use`.
+    pub snapshots_ready: bool,
+    /// Add fields that CSI 1.13 does not know to every answer.
+    pub unknown_fields: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            name: None,
+            vendor_version: None,
+            probe: Probe::default(),
+            capabilities: Override::default(),
+            capacity: Vec::new(),
+            node_id: None,
+            topology: None,
+            max_volumes: None,
+            attach_limit: None,
+            published_nodes: BTreeMap::new(),
+            snapshots_ready: true,
+            unknown_fields: false,
+        }
+    }
+}
+
+/// Why settings are refused.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not what a settings object looks like.
+    #[error("settings: {0}")]
+    Malformed(#[source] serde_json::Error),
+    /// No such capability.
+    #[error("settings: unknown capability {0:?}; use a name of the .proto file or a number")]
+    Capability(String),
+}
+
+impl Settings {
+    /// These settings with the members of `patch` replaced; `null` gives a member its default.
+    pub fn merge(&self, patch: serde_json::Map<String, serde_json::Value>) -> Result<Self, Error> {
+        let mut merged = serde_json::to_value(self).map_err(Error::Malformed)?;
+        if let Some(members) = merged.as_object_mut() {
+            for (key, value) in patch {
+                if value.is_null() {
+                    members.remove(&key);
+                } else {
+                    members.insert(key, value);
+                }
+            }
+        }
+        let settings: Self = serde_json::from_value(merged).map_err(Error::Malformed)?;
+        match settings.capabilities.unknown() {
+            Some(name) => Err(Error::Capability(name)),
+            None => Ok(settings),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn merge(settings: &Settings, patch: serde_json::Value) -> Result<Settings, Error> {
+        settings.merge(patch.as_object().unwrap().clone())
+    }
+
+    #[test]
+    fn members_are_replaced_and_null_resets() {
+        let first = merge(
+            &Settings::default(),
+            serde_json::json!({"probe": "not-ready", "max_volumes": 3, "snapshots_ready": false}),
+        );
+        let first = first.unwrap();
+        assert_eq!((first.probe, first.max_volumes), (Probe::NotReady, Some(3)));
+        let second = merge(
+            &first,
+            serde_json::json!({"probe": null, "snapshots_ready": null}),
+        )
+        .unwrap();
+        assert_eq!((second.probe, second.max_volumes), (Probe::Ready, Some(3)));
+        assert!(second.snapshots_ready);
+    }
+
+    #[test]
+    fn typing_errors_are_refused() {
+        for patch in [
+            serde_json::json!({"prob": "ready"}),
+            serde_json::json!({"probe": "perhaps"}),
+            serde_json::json!({"capabilities": {"controller": ["NO_SUCH"]}}),
+        ] {
+            assert!(merge(&Settings::default(), patch).is_err());
+        }
+    }
+
+    #[test]
+    fn capacity_answers_apply_by_topology_and_parameters() {
+        let entry: Capacity = serde_json::from_value(serde_json::json!({
+            "topology": {"zone": "a"}, "parameters": {"kind": "fast"}, "available": 7
+        }))
+        .unwrap();
+        let ask = |zone: &str, kind: &str| {
+            let segments = Segments::from([("zone".to_owned(), zone.to_owned())]);
+            entry.applies_to(&csi::GetCapacityRequest {
+                parameters: BTreeMap::from([("kind".to_owned(), kind.to_owned())]),
+                accessible_topology: Some(topology::message(&segments)),
+                ..Default::default()
+            })
+        };
+        assert!(ask("a", "fast"));
+        assert!(!ask("b", "fast"));
+        assert!(!ask("a", "slow"));
+        assert_eq!(entry.message().available_capacity, 7);
+    }
+}

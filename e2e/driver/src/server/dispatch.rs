@@ -1,0 +1,60 @@
+//! Which service a call goes to.
+//!
+//! By hand instead of through tonic's router: four services need no web framework, and a role that
+//! is not served must answer UNIMPLEMENTED.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use csi_proto::csi::controller_server::ControllerServer;
+use csi_proto::csi::group_controller_server::GroupControllerServer;
+use csi_proto::csi::identity_server::IdentityServer;
+use csi_proto::csi::node_server::NodeServer;
+use http_body_util::Full;
+use tonic::Status;
+use tonic::body::Body;
+use tower_service::Service;
+
+use crate::service::Driver;
+use crate::service::grpc::Services;
+
+/// The services of a driver.
+#[derive(Debug, Clone)]
+pub struct Dispatch(Services);
+
+impl Dispatch {
+    /// The services of that driver.
+    pub fn new(driver: Arc<Driver>) -> Self {
+        Self(Services(driver))
+    }
+
+    /// Do tests want unknown fields in answers?
+    pub fn unknown_fields(&self) -> bool {
+        self.0.0.settings().unknown_fields
+    }
+
+    /// Calls the service that the path names.
+    pub async fn call(&mut self, request: http::Request<Full<Bytes>>) -> http::Response<Body> {
+        let services = self.0.clone();
+        let features = &self.0.0.features;
+        let service = request.uri().path().split('/').nth(1).unwrap_or_default();
+        let answer = match service {
+            "csi.v1.Identity" => IdentityServer::new(services).call(request).await,
+            "csi.v1.Controller" if features.controller => {
+                ControllerServer::new(services).call(request).await
+            }
+            "csi.v1.GroupController" if features.controller => {
+                GroupControllerServer::new(services).call(request).await
+            }
+            "csi.v1.Node" if features.node => NodeServer::new(services).call(request).await,
+            other => {
+                let message = format!("service {other:?} is not served by this driver");
+                Ok(Status::unimplemented(message).into_http())
+            }
+        };
+        match answer {
+            Ok(answer) => answer,
+            Err(never) => match never {},
+        }
+    }
+}
