@@ -348,6 +348,11 @@ impl Underway {
                 bytes.get(5..).unwrap_or_default(),
             ));
         }
+        if bytes.is_empty() && trailers.is_none() {
+            // The status stands in the headers, which must then end the stream: clients of Go
+            // take anything after them for a broken answer.
+            return http::Response::from_parts(head, Body::empty());
+        }
         let body = Full::new(bytes).with_trailers(std::future::ready(trailers.map(Ok)));
         http::Response::from_parts(head, Body::new(body))
     }
