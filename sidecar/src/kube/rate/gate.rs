@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::adaptive::{Adaptive, Ticket, Verdict, Wait};
 use super::bucket::Bucket;
 use super::metrics::RateMetrics;
-use crate::random::unit_random;
+use crate::rt::unit_random;
 
 /// One budget.
 #[derive(Debug)]
