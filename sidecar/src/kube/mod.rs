@@ -1,13 +1,14 @@
 //! The Kubernetes side of a controller sidecar.
 //!
-//! The way to the API server: [`rate`] keeps the client from asking too much, [`access`] checks at
-//! the start what it may do, [`patch`] builds what it writes.
+//! The way to the API server: [`connect`] makes the client, [`rate`] keeps it from asking too much,
+//! [`access`] checks at the start what it may do, [`patch`] builds what it writes.
 //!
 //! Watch caches: [`reflect`] feeds [`cache`] with records decoded through [`lean`] types, keyed by
 //! [`key`], with common texts shared through [`interner`].
 
 pub mod access;
 pub mod cache;
+pub mod connect;
 pub mod interner;
 pub mod key;
 pub mod lean;

@@ -1,0 +1,383 @@
+//! A client of the API server from flags.
+//!
+//! The HTTP stack is put together here instead of taking kube's default: that one retries silently
+//! (the work queue does that visibly), and logs every failed request as an error.
+//!
+//! Not supported: proxies. `HTTPS_PROXY` is ignored with a warning, `proxy-url` in a kubeconfig is an
+//! error. An API server behind a proxy is not a case for a sidecar, which talks to its own cluster.
+
+mod source;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ::kube::client::{Body, ClientBuilder, ConfigExt as _};
+use ::kube::config::{
+    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo,
+    NamedCluster, NamedContext,
+};
+use ::kube::{Client, Config};
+use http::{HeaderValue, header};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tower::ServiceBuilder;
+
+use super::rate::{Limiter, Rate, RateError, RateMetrics};
+use crate::error::Chain;
+use crate::flags::Values;
+
+pub use source::{Given, NamedBy, NotInCluster, Source, resolve};
+
+/// For the answer to a request, from the moment it is sent. API servers themselves give up on a
+/// request after a minute, and say so.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A peer that vanished without a word is noticed after about twice this, also on a silent watch.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// As Go's transport. Connections above this number are closed once they are idle.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+const IDLE_CONNECTIONS: usize = 4;
+
+/// Where a pod finds its credentials.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// There can be no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Nothing says where the API server is.
+    #[error(transparent)]
+    NotInCluster(#[from] NotInCluster),
+    /// The flags of the rate contradict each other.
+    #[error(transparent)]
+    Rate(#[from] RateError),
+    /// The kubeconfig file cannot be used.
+    #[error("{named_by}={}: {problem}", path.display())]
+    File {
+        /// Who named the file.
+        named_by: NamedBy,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and what helps.
+        problem: String,
+    },
+    /// The URL of `--master` cannot be used.
+    #[error("--master={url}: {problem}")]
+    Master {
+        /// The URL.
+        url: String,
+        /// What is wrong and what helps.
+        problem: String,
+    },
+    /// The pod's credentials cannot be used.
+    #[error("in-cluster configuration: {0}")]
+    Cluster(String),
+}
+
+/// How to reach the API server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// Where it is.
+    pub source: Source,
+    /// How much it may be asked for.
+    pub rate: Rate,
+    /// How the program introduces itself.
+    pub user_agent: String,
+    /// For the answer to a request.
+    pub timeout: Duration,
+    /// Directory with the pod's credentials.
+    pub service_account: PathBuf,
+}
+
+/// Whether `$KUBECONFIG` counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variable {
+    /// It does not: all programs but the provisioner.
+    Ignored,
+    /// It overrides `--kubeconfig`.
+    Overrides,
+}
+
+impl Options {
+    /// Reads the flags of [`crate::flags::standard::KUBE_API`], `--master` where the program has it,
+    /// and the environment. `program` and `version` make the user agent.
+    ///
+    /// # Errors
+    /// Nothing says where the API server is, or the rate is contradictory.
+    pub fn from_flags(
+        values: &Values,
+        variable: Variable,
+        program: &str,
+        version: &str,
+    ) -> Result<Self, ConnectError> {
+        let read = |name: &str| std::env::var(name).ok();
+        let (host, port) = (
+            read("KUBERNETES_SERVICE_HOST"),
+            read("KUBERNETES_SERVICE_PORT"),
+        );
+        let file = match variable {
+            Variable::Ignored => None,
+            Variable::Overrides => read("KUBECONFIG"),
+        };
+        let source = resolve(Given {
+            kubeconfig: values.string("kubeconfig"),
+            master: if values.has("master") {
+                values.string("master")
+            } else {
+                ""
+            },
+            variable: file.as_deref(),
+            host: host.as_deref(),
+            port: port.as_deref(),
+        })?;
+        let options = Self::new(source, Rate::from_flags(values)?, program, version);
+        for name in ["HTTPS_PROXY", "https_proxy"] {
+            if read(name).is_some_and(|proxy| !proxy.is_empty()) {
+                tracing::warn!(
+                    variable = name,
+                    "Proxies are not supported, connecting directly to the API server"
+                );
+            }
+        }
+        Ok(options)
+    }
+
+    /// With the usual timeout and place of credentials.
+    pub fn new(source: Source, rate: Rate, program: &str, version: &str) -> Self {
+        Self {
+            source,
+            rate,
+            user_agent: format!(
+                "{program}/{version} ({}/{})",
+                std::env::consts::OS,
+                architecture(std::env::consts::ARCH)
+            ),
+            timeout: REQUEST_TIMEOUT,
+            service_account: SERVICE_ACCOUNT.into(),
+        }
+    }
+
+    fn error(&self, problem: String) -> ConnectError {
+        match &self.source {
+            Source::File { path, named_by, .. } => ConnectError::File {
+                named_by: *named_by,
+                path: path.clone(),
+                problem,
+            },
+            Source::Server(url) => ConnectError::Master {
+                url: url.clone(),
+                problem,
+            },
+            Source::Cluster { .. } => ConnectError::Cluster(problem),
+        }
+    }
+}
+
+/// Go's name, so that user agents of a mixed fleet sort together.
+fn architecture(rust: &str) -> &str {
+    match rust {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// Makes the client. Nothing is sent to the API server yet.
+///
+/// # Errors
+/// One line that names the flag or file at fault and the way out.
+pub async fn connect(
+    options: &Options,
+    metrics: Option<RateMetrics>,
+) -> Result<Client, ConnectError> {
+    let kubeconfig = kubeconfig(options)?;
+    let authority = authority_file(&kubeconfig);
+    refuse_proxy(options, &kubeconfig)?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .map_err(|error| options.error(explain(&error)))?;
+    config.root_cert_file = authority;
+    // Taken from HTTPS_PROXY by the library.
+    config.proxy_url = None;
+    let agent = HeaderValue::from_str(&options.user_agent);
+    config
+        .headers
+        .extend(agent.ok().map(|agent| (header::USER_AGENT, agent)));
+    let limiter = Limiter::new(options.rate, options.timeout, metrics);
+    let trusts_nobody = config.root_cert.is_none() && !config.accept_invalid_certs;
+    stack(&config, &limiter).map_err(|error| {
+        let problem = Chain(&error).to_string();
+        if matches!(error, ::kube::Error::RustlsTls(_)) && trusts_nobody {
+            return options.error(format!(
+                "{problem}; add certificate-authority or certificate-authority-data to the cluster"
+            ));
+        }
+        options.error(problem)
+    })
+}
+
+fn kubeconfig(options: &Options) -> Result<Kubeconfig, ConnectError> {
+    match &options.source {
+        Source::File { path, server, .. } => {
+            let mut file =
+                Kubeconfig::read_from(path).map_err(|error| options.error(explain(&error)))?;
+            if file.current_context.as_deref().is_none_or(str::is_empty) && server.is_none() {
+                let problem = "no current-context; choose one with kubectl config use-context, or check that this is a kubeconfig";
+                return Err(options.error(problem.to_owned()));
+            }
+            override_server(&mut file, server.as_deref());
+            Ok(file)
+        }
+        Source::Server(url) => Ok(synthetic(source::with_scheme(url, false), None)),
+        Source::Cluster { server } => {
+            let token = options.service_account.join("token");
+            // Read again for each use, since it is replaced about hourly; looked at now so that a
+            // pod without a service account learns it at the start.
+            if let Err(error) = std::fs::metadata(&token) {
+                let problem = format!(
+                    "{}: {error}; is automountServiceAccountToken switched off?",
+                    token.display()
+                );
+                return Err(options.error(problem));
+            }
+            Ok(synthetic(server.clone(), Some(&options.service_account)))
+        }
+    }
+}
+
+/// A kubeconfig for one server, with a pod's credentials from a directory.
+fn synthetic(server: String, credentials: Option<&Path>) -> Kubeconfig {
+    let name = "default".to_owned();
+    let file = |name: &str| credentials.map(|directory| directory.join(name).display().to_string());
+    let cluster = Cluster {
+        server: Some(server),
+        certificate_authority: file("ca.crt"),
+        ..Cluster::default()
+    };
+    let user = AuthInfo {
+        token_file: file("token"),
+        ..AuthInfo::default()
+    };
+    let context = Context {
+        cluster: name.clone(),
+        user: Some(name.clone()),
+        ..Context::default()
+    };
+    Kubeconfig {
+        clusters: vec![NamedCluster {
+            name: name.clone(),
+            cluster: Some(cluster),
+            ..NamedCluster::default()
+        }],
+        auth_infos: vec![NamedAuthInfo {
+            name: name.clone(),
+            auth_info: Some(user),
+            ..NamedAuthInfo::default()
+        }],
+        contexts: vec![NamedContext {
+            name: name.clone(),
+            context: Some(context),
+            ..NamedContext::default()
+        }],
+        current_context: Some(name),
+        ..Kubeconfig::default()
+    }
+}
+
+/// Replaces the server of the context in use, and completes a URL without scheme.
+fn override_server(file: &mut Kubeconfig, server: Option<&str>) {
+    if file.current_context.is_none()
+        && let Some(server) = server
+    {
+        *file = synthetic(source::with_scheme(server, false), None);
+        return;
+    }
+    if let Some(cluster) = current_cluster(file) {
+        let authority =
+            cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
+        let url = server.or(cluster.server.as_deref());
+        cluster.server = url.map(|url| source::with_scheme(url, authority));
+    }
+}
+
+fn current_cluster(file: &mut Kubeconfig) -> Option<&mut Cluster> {
+    let current = file.current_context.as_ref()?;
+    let context = file
+        .contexts
+        .iter()
+        .find(|context| context.name == *current)?;
+    let name = &context.context.as_ref()?.cluster;
+    let cluster = file
+        .clusters
+        .iter_mut()
+        .find(|cluster| cluster.name == *name)?;
+    cluster.cluster.as_mut()
+}
+
+/// The file to read the certificate authority from again and again, so that it can be replaced.
+fn authority_file(file: &Kubeconfig) -> Option<PathBuf> {
+    let mut file = file.clone();
+    let cluster = current_cluster(&mut file)?;
+    let inline = cluster.certificate_authority_data.is_some();
+    cluster
+        .certificate_authority
+        .take()
+        .filter(|_| !inline)
+        .map(PathBuf::from)
+}
+
+fn refuse_proxy(options: &Options, file: &Kubeconfig) -> Result<(), ConnectError> {
+    let mut file = file.clone();
+    let proxy = current_cluster(&mut file).and_then(|cluster| cluster.proxy_url.take());
+    match proxy.filter(|proxy| !proxy.is_empty()) {
+        Some(_) => {
+            Err(options.error("proxy-url is not supported; remove it from the cluster".to_owned()))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What is wrong with a kubeconfig. The library's own text quotes the file, tokens included.
+fn explain(error: &KubeconfigError) -> String {
+    if let KubeconfigError::Parse(error) = error {
+        let line = error.location().map(|location| location.line());
+        let at = line
+            .map(|line| format!(" (line {line})"))
+            .unwrap_or_default();
+        return format!("this is not a kubeconfig in YAML or JSON{at}");
+    }
+    if let KubeconfigError::ReadConfig(error, _) = error {
+        return error.to_string();
+    }
+    Chain(error).to_string()
+}
+
+fn stack(config: &Config, limiter: &Limiter) -> Result<Client, ::kube::Error> {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    connector.set_keepalive(Some(KEEPALIVE));
+    connector.set_keepalive_interval(Some(KEEPALIVE / 6));
+    connector.set_keepalive_retries(Some(6));
+    let connector = config.rustls_https_connector_with_connector(connector)?;
+    let client: hyper_util::client::legacy::Client<_, Body> =
+        hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(tower::BoxError::from)
+        .service(client);
+    let service = limiter.limit(service);
+    Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
+}
+
+#[cfg(test)]
+mod tests;
