@@ -3,8 +3,23 @@
 //!
 //! The registrar talks to the driver and to kubelet over two unix sockets and to nobody else; it
 //! needs no Kubernetes client and no permission in the cluster.
+//!
+//! # Layout
+//!
+//! [`args`] what the flags ask for, [`driver`] the driver's name and its restarts, [`socket`] the
+//! registration socket as a file, [`serve`] keeping it and answering on it, [`registration`] the
+//! answers, [`standing`] how far kubelet has come, [`health`] HTTP, [`run`] all of it together.
+//! [`grpc`] and [`authority`] make an HTTP/2 server that kubelet can talk to.
 
+pub mod args;
 pub mod authority;
-
+pub mod driver;
+pub mod grpc;
+pub mod health;
 #[cfg(feature = "plugin-manager")]
 pub mod kubelet;
+pub mod registration;
+pub mod run;
+pub mod serve;
+pub mod socket;
+pub mod standing;

@@ -1,0 +1,175 @@
+//! The command line: the flags of csi-node-driver-registrar and what a combination of them asks for.
+//!
+//! Pure, so that the order of the checks, which decides about the exit code, is a table in a test.
+
+use std::time::Duration;
+
+use sidecar::flags::standard::{AUTOMAXPROCS, CSI_ADDRESS, LOGGING, VERSION};
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Note, Spec, Values};
+
+static FLAGS: &[Flag] = &[
+    Flag::new(
+        "kubelet-registration-path",
+        Kind::String,
+        "",
+        "Path of the driver's socket on the host, which kubelet is told (required). \
+         The registrar itself never opens it.",
+    ),
+    Flag::new(
+        "plugin-registration-path",
+        Kind::String,
+        "/registration",
+        "Directory of the registration socket: where the host's directory \
+         /var/lib/kubelet/plugins_registry is mounted. It must exist.",
+    ),
+    Flag::new(
+        "timeout",
+        Kind::Duration,
+        "1s",
+        "Timeout of asking the driver its name, and of the health check's call to the registration \
+         socket. Connecting to the driver may always take 30s.",
+    ),
+    Flag::new(
+        "http-endpoint",
+        Kind::String,
+        "",
+        "The TCP network address of the HTTP server with /healthz and /registration \
+         (example: :8080). Empty means no server. Only one of this and --health-port can be set.",
+    ),
+    Flag::new(
+        "health-port",
+        Kind::Int,
+        "0",
+        "(deprecated) TCP port of the HTTP server, on all interfaces. Use --http-endpoint.",
+    )
+    .noted(Note::Deprecated("use --http-endpoint=:PORT instead")),
+    Flag::new(
+        "enable-pprof",
+        Kind::Bool,
+        "false",
+        "Answer below /debug/pprof/ on the HTTP server. There are no Go profiles in this program; \
+         the paths say so.",
+    ),
+    Flag::new(
+        "connection-timeout",
+        Kind::Duration,
+        "0",
+        "(deprecated) Without effect.",
+    )
+    .noted(Note::Deprecated("it has no effect")),
+    Flag::new(
+        "mode",
+        Kind::String,
+        "",
+        "(deprecated) With \"kubelet-registration-probe\" the program ends successfully at once, for \
+         manifests that still have an exec probe. Anything else means normal operation.",
+    )
+    .noted(Note::Deprecated(
+        "probe /healthz or /registration of --http-endpoint instead",
+    )),
+];
+
+/// All flags, with the rules of Go's `flag` package.
+pub static SPEC: Spec = Spec {
+    dialect: Dialect::Go,
+    tables: &[CSI_ADDRESS, FLAGS, VERSION, AUTOMAXPROCS, LOGGING],
+};
+
+const PROBE_MODE: &str = "kubelet-registration-probe";
+
+/// What the program shall do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Print the version.
+    Version,
+    /// Nothing, successfully: the exec probe of old manifests.
+    Probe,
+    /// Register the driver.
+    Register(Config),
+}
+
+/// How to register the driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// `--csi-address`
+    pub csi_address: String,
+    /// `--kubelet-registration-path`, passed on as it is.
+    pub endpoint: String,
+    /// `--plugin-registration-path`
+    pub directory: String,
+    /// `--timeout`
+    pub timeout: Duration,
+    /// `--mode`, for the log only.
+    pub mode: String,
+    /// The HTTP server, if there is to be one.
+    pub http: Option<Http>,
+    /// `--connection-timeout` was given a value.
+    pub connection_timeout: bool,
+}
+
+/// The HTTP server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Http {
+    /// Where to listen.
+    pub address: String,
+    /// The flag that says so, as it was given.
+    pub flag: String,
+    /// `--enable-pprof`
+    pub pprof: bool,
+}
+
+/// Decides what the command line asks for. The first check that fails counts.
+///
+/// # Errors
+/// Exit code 1 and a line that names the flag.
+pub fn decide(values: &Values) -> Result<Command, Exit> {
+    if values.bool("version") {
+        return Ok(Command::Version);
+    }
+    let endpoint = values.string("kubelet-registration-path");
+    if endpoint.is_empty() {
+        return Err(Exit::failure(
+            1,
+            "--kubelet-registration-path is required: the path of the driver's socket on the host, \
+             for example /var/lib/kubelet/plugins/<driver>/csi.sock",
+        ));
+    }
+    if values.string("mode") == PROBE_MODE {
+        return Ok(Command::Probe);
+    }
+    Ok(Command::Register(Config {
+        csi_address: values.string("csi-address").to_owned(),
+        endpoint: endpoint.to_owned(),
+        directory: values.string("plugin-registration-path").to_owned(),
+        timeout: values.duration("timeout").to_timeout(),
+        mode: values.string("mode").to_owned(),
+        http: http(values)?,
+        connection_timeout: values.duration("connection-timeout") != Default::default(),
+    }))
+}
+
+fn http(values: &Values) -> Result<Option<Http>, Exit> {
+    let endpoint = values.string("http-endpoint");
+    let port = values.int("health-port");
+    let pprof = values.bool("enable-pprof");
+    match (endpoint.is_empty(), port > 0) {
+        (false, true) => Err(Exit::failure(
+            1,
+            "only one of --http-endpoint and --health-port can be set: remove --health-port",
+        )),
+        (false, false) => Ok(Some(Http {
+            address: endpoint.to_owned(),
+            flag: format!("--http-endpoint={endpoint}"),
+            pprof,
+        })),
+        (true, true) => Ok(Some(Http {
+            address: format!(":{port}"),
+            flag: format!("--health-port={port}"),
+            pprof,
+        })),
+        (true, false) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests;

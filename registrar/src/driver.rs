@@ -1,0 +1,137 @@
+//! The driver behind its socket: its name at start, and whether it is the same driver after a restart.
+
+use std::time::Duration;
+
+use sidecar::csi::connection::{self, Address, ConnectError, Connection, OnLoss, Options};
+use sidecar::csi::identity::{self, IdentityError};
+use sidecar::error::Chain;
+use tokio::time::Instant;
+
+/// Pause between attempts to find the driver again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Why the driver cannot be registered, or not any longer.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    /// Not a usable address; the source names the flag.
+    #[error(transparent)]
+    Address(#[from] connection::AddressError),
+    /// Nobody listens.
+    #[error(
+        "--csi-address={address}: no driver there; is its container running, and is the directory of \
+         its socket mounted into this container as well?"
+    )]
+    Connect {
+        /// The address as given.
+        address: String,
+        /// What was tried.
+        source: ConnectError,
+    },
+    /// It does not say its name.
+    #[error("the driver at --csi-address={address} did not tell its name (--timeout={timeout:?})")]
+    Name {
+        /// The address as given.
+        address: String,
+        /// How long it had.
+        timeout: Duration,
+        /// Its answer.
+        source: IdentityError,
+    },
+    /// Another driver has taken the place.
+    #[error(
+        "the driver at --csi-address={address} restarted under another name, {now:?} instead of \
+         {before:?}: ending, so that the new name is registered by a new start"
+    )]
+    Renamed {
+        /// The address as given.
+        address: String,
+        /// The name that is registered.
+        before: String,
+        /// The name it has now.
+        now: String,
+    },
+}
+
+/// A driver that has told its name.
+#[derive(Debug)]
+pub struct Driver {
+    address: String,
+    timeout: Duration,
+    connection: Connection,
+    name: String,
+}
+
+impl Driver {
+    /// Connects, which may take thirty seconds, and asks the name once, within `timeout`.
+    ///
+    /// # Errors
+    /// One of the two fails.
+    pub async fn connect(address: &str, timeout: Duration) -> Result<Self, DriverError> {
+        let parsed = Address::parse(address, OnLoss::Reconnect)?;
+        let connection = connection::connect(&parsed, Options::new(OnLoss::Reconnect)).await;
+        let connection = connection.map_err(|source| DriverError::Connect {
+            address: address.to_owned(),
+            source,
+        })?;
+        let name = identity::driver_name(connection.channel(), timeout).await;
+        let name = name.map_err(|source| DriverError::Name {
+            address: address.to_owned(),
+            timeout,
+            source,
+        })?;
+        Ok(Self {
+            address: address.to_owned(),
+            timeout,
+            connection,
+            name,
+        })
+    }
+
+    /// The driver's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Follows the driver through its restarts; resolves when another one has come back.
+    pub async fn renamed(&self) -> DriverError {
+        let mut state = self.connection.state();
+        let mut losses = 0;
+        loop {
+            // The connection, and with it the sender, lives as long as `self`.
+            match state.wait_for(|state| state.losses > losses).await {
+                Ok(state) => losses = state.losses,
+                Err(_) => return std::future::pending().await,
+            }
+            tracing::error!(driver = self.name, "Lost the connection to the driver");
+            let lost = Instant::now();
+            let now = self.name_after_restart().await;
+            if now != self.name {
+                return DriverError::Renamed {
+                    address: self.address.clone(),
+                    before: self.name.clone(),
+                    now,
+                };
+            }
+            let seconds = lost.elapsed().as_secs_f32();
+            tracing::info!(driver = self.name, seconds, "The driver is back");
+        }
+    }
+
+    /// Asks until there is an answer. Each call connects anew if it has to.
+    async fn name_after_restart(&self) -> String {
+        let mut last = String::new();
+        loop {
+            match identity::driver_name(self.connection.channel(), self.timeout).await {
+                Ok(name) => return name,
+                Err(error) => {
+                    let reason = Chain(&error).to_string();
+                    if reason != last {
+                        tracing::warn!(driver = self.name, %reason, "The driver does not answer");
+                    }
+                    last = reason;
+                }
+            }
+            tokio::time::sleep(RETRY_INTERVAL).await;
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What the HTTP server answers.
+//!
+//! `/healthz` looks at the registration socket from outside, over a new connection: only that shows
+//! a file that was removed or replaced. `/registration` says how far kubelet has come.
+
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use csi_proto::registration::InfoRequest;
+use csi_proto::registration::registration_client::RegistrationClient;
+use http::StatusCode;
+use hyper_util::rt::TokioIo;
+use sidecar::error::Chain;
+use sidecar::http::{Reply, RouteError, Routes};
+use sidecar::rpc_code;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+
+use crate::registration::Plugin;
+
+/// Answers for the socket at `path`; a call to it may take `limit`.
+///
+/// # Errors
+/// None with these fixed paths.
+pub fn routes(
+    plugin: &Arc<Plugin>,
+    path: &Path,
+    limit: Duration,
+    pprof: bool,
+) -> Result<Routes, RouteError> {
+    let mut routes = Routes::new();
+    let (healthy, socket) = (Arc::clone(plugin), PathBuf::from(path));
+    routes.add("/healthz", move || {
+        let (plugin, socket) = (Arc::clone(&healthy), socket.clone());
+        async move { healthz(&socket, limit, plugin.name()).await }
+    })?;
+    let registered = Arc::clone(plugin);
+    routes.add("/registration", move || {
+        std::future::ready(registration(&registered, Instant::now()))
+    })?;
+    if pprof {
+        routes.add("/debug/pprof/", || {
+            std::future::ready(Reply::text(StatusCode::OK, PPROF))
+        })?;
+        routes.add("/debug/pprof/cmdline", || std::future::ready(cmdline()))?;
+        for profile in ["profile", "symbol", "trace"] {
+            routes.add(&format!("/debug/pprof/{profile}"), || {
+                std::future::ready(Reply::text(StatusCode::NOT_IMPLEMENTED, PPROF))
+            })?;
+        }
+    }
+    Ok(routes)
+}
+
+const PPROF: &str = "This is not a Go program, so it has no profiles for pprof.\n\
+                     /debug/pprof/cmdline has the command line; use perf for a profile.\n";
+
+fn cmdline() -> Reply {
+    let arguments: Vec<_> = std::env::args_os()
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
+    Reply::text(StatusCode::OK, arguments.join("\0"))
+}
+
+fn registration(plugin: &Plugin, now: Instant) -> Reply {
+    let standing = plugin.standing();
+    let status = if standing.is_registered() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    Reply::text(status, standing.describe(now))
+}
+
+async fn healthz(path: &Path, limit: Duration, name: &str) -> Reply {
+    let error = |text| Reply::text(StatusCode::INTERNAL_SERVER_ERROR, text);
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => {}
+        Ok(_) => return error(format!("{} is not a socket", path.display())),
+        Err(absent) if absent.kind() == io::ErrorKind::NotFound => {
+            return Reply::text(StatusCode::NOT_FOUND, "registration socket does not exist");
+        }
+        Err(reason) => return error(format!("stat {}: {reason}", path.display())),
+    }
+    let channel = match connect(path).await {
+        Ok(channel) => channel,
+        Err(reason) => {
+            let path = path.display();
+            return error(format!(
+                "error connecting to node-registrar socket {path}: {}",
+                Chain(&reason)
+            ));
+        }
+    };
+    match timeout(limit, ask_name(channel))
+        .await
+        .unwrap_or_else(|_| Err(expired()))
+    {
+        Ok(answer) if answer == name => Reply::ok(),
+        Ok(answer) => error(format!("invalid driver name {answer}")),
+        Err(status) => error(format!(
+            "error getting info from node-registrar socket: {}",
+            rpc_code::text(&status)
+        )),
+    }
+}
+
+fn expired() -> Status {
+    Status::deadline_exceeded("context deadline exceeded")
+}
+
+async fn connect(path: &Path) -> Result<Channel, tonic::transport::Error> {
+    let path = path.to_owned();
+    let dial = tower::service_fn(move |_| {
+        let path = path.clone();
+        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+    });
+    Endpoint::from_static("http://localhost")
+        .connect_with_connector(dial)
+        .await
+}
+
+async fn ask_name(channel: Channel) -> Result<String, Status> {
+    let mut client = RegistrationClient::new(channel);
+    let answer = client.get_info(Request::new(InfoRequest {})).await?;
+    Ok(answer.into_inner().name)
+}

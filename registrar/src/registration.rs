@@ -1,0 +1,125 @@
+//! The service that kubelet calls on the registration socket.
+//!
+//! kubelet's refusal ends the process, but not here: it becomes a value that `run` waits for.
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use csi_proto::registration::registration_server::{Registration, RegistrationServer};
+use csi_proto::registration::{
+    InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
+};
+use sidecar::verbose;
+use tokio::sync::watch;
+use tonic::{Request, Response, Status};
+
+use crate::standing::Standing;
+
+/// The kind of plugin, as kubelet calls it.
+const PLUGIN_TYPE: &str = "CSIPlugin";
+/// kubelet accepts any 1.x; says nothing about the CSI version of the driver.
+const VERSIONS: [&str; 1] = ["1.0.0"];
+
+/// The driver as kubelet is told about it, and kubelet's answers so far.
+#[derive(Debug)]
+pub struct Plugin {
+    info: PluginInfo,
+    standing: Mutex<Standing>,
+    refusal: watch::Sender<Option<String>>,
+}
+
+impl Plugin {
+    /// A driver by its name, and the path of its socket on the host.
+    pub fn new(name: &str, endpoint: &str) -> Self {
+        let info = PluginInfo {
+            r#type: PLUGIN_TYPE.to_owned(),
+            name: name.to_owned(),
+            endpoint: endpoint.to_owned(),
+            supported_versions: VERSIONS.map(str::to_owned).to_vec(),
+        };
+        let (refusal, _) = watch::channel(None);
+        Self {
+            info,
+            standing: Mutex::default(),
+            refusal,
+        }
+    }
+
+    /// The driver's name.
+    pub fn name(&self) -> &str {
+        &self.info.name
+    }
+
+    /// How far kubelet has come.
+    pub fn standing(&self) -> Standing {
+        self.standing
+            .lock()
+            .map_or_else(|poisoned| *poisoned.into_inner(), |standing| *standing)
+    }
+
+    /// The socket is a new one: kubelet starts over.
+    pub fn start_over(&self) {
+        self.update(|standing| *standing = Standing::default());
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Standing)) {
+        match self.standing.lock() {
+            Ok(mut standing) => change(&mut standing),
+            Err(poisoned) => change(&mut poisoned.into_inner()),
+        }
+    }
+
+    /// Resolves to kubelet's reason when it has refused to register the driver.
+    pub async fn refused(&self) -> String {
+        let mut refusal = self.refusal.subscribe();
+        match refusal.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            // The sender is part of `self`.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+/// One peer's view of the service.
+#[derive(Debug)]
+struct Peer {
+    plugin: Arc<Plugin>,
+    is_kubelet: bool,
+}
+
+/// The service for a peer; what this process asks itself for its health does not count.
+pub fn service(plugin: Arc<Plugin>, is_kubelet: bool) -> RegistrationServer<impl Registration> {
+    RegistrationServer::new(Peer { plugin, is_kubelet })
+}
+
+#[tonic::async_trait]
+impl Registration for Peer {
+    async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
+        if self.is_kubelet {
+            verbose!(4, "Received GetInfo call");
+            let now = Instant::now();
+            self.plugin.update(|standing| standing.asked = Some(now));
+        }
+        Ok(Response::new(self.plugin.info.clone()))
+    }
+
+    async fn notify_registration_status(
+        &self,
+        request: Request<RegistrationStatus>,
+    ) -> Result<Response<RegistrationStatusResponse>, Status> {
+        let status = request.into_inner();
+        if !status.plugin_registered {
+            self.plugin.refusal.send_replace(Some(status.error));
+            // The process ends. kubelet gets no answer, as from upstream.
+            return std::future::pending().await;
+        }
+        tracing::info!(
+            driver = self.plugin.name(),
+            "kubelet has registered the driver"
+        );
+        let now = Instant::now();
+        self.plugin
+            .update(|standing| standing.confirmed = Some(now));
+        Ok(Response::new(RegistrationStatusResponse {}))
+    }
+}

@@ -1,0 +1,127 @@
+//! Puts the parts together, in the order in which upstream does things.
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use sidecar::error::Chain;
+use sidecar::flags::{self, Exit};
+use sidecar::http::Server;
+use sidecar::log;
+use sidecar::shutdown::{Shutdown, Signal};
+
+use crate::args::{self, Command, Config, Http};
+use crate::driver::Driver;
+use crate::registration::Plugin;
+use crate::serve::serve;
+use crate::socket::{self, Presence, RegistrationSocket};
+use crate::{health, standing};
+
+/// Set by the build.
+const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
+    Some(version) => version,
+    None => "unknown",
+};
+
+/// Runs csi-node-driver-registrar.
+///
+/// # Errors
+/// How the process ends unless SIGTERM ends it in good order.
+pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
+    let values = flags::parse(&args::SPEC, argv)?;
+    let log = log::Config::from_flags(&values)?;
+    match args::decide(&values)? {
+        Command::Version => Err(Exit::version(values.program(), VERSION)),
+        Command::Probe => Ok(()),
+        Command::Register(config) => {
+            log::init(&log, &["registrar", "csi_node_driver_registrar"]);
+            tracing::info!(version = VERSION, mode = config.mode, "Starting");
+            register(config).await
+        }
+    }
+}
+
+async fn register(config: Config) -> Result<(), Exit> {
+    if config.connection_timeout {
+        tracing::info!("--connection-timeout has no effect; connecting may take 30s");
+    }
+    // SIGTERM still kills here, but for process 1, which the kernel spares.
+    let early = Shutdown::listen(&[])?;
+    let driver = Driver::connect(&config.csi_address, config.timeout).await?;
+    let path = socket::path(&config.directory, driver.name())?;
+    // From before the socket exists, so that none is left behind.
+    let shutdown = Shutdown::listen(&[Signal::Terminate])?;
+    drop(early);
+    let mut socket = RegistrationSocket::create(path)?;
+    let plugin = Arc::new(Plugin::new(driver.name(), &config.endpoint));
+    let path = socket.path().to_owned();
+    tracing::info!(
+        driver = driver.name(),
+        endpoint = config.endpoint,
+        socket = %path.display(),
+        "Waiting for kubelet to register the driver"
+    );
+    let http = async {
+        match &config.http {
+            Some(http) => serve_http(http, &config, &plugin, &path).await,
+            None => {
+                tracing::info!("No HTTP server: neither --http-endpoint nor --health-port is set");
+                std::future::pending().await
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = shutdown.requested() => {}
+        reason = plugin.refused() => {
+            // The socket stays: its removal would mean a deregistration.
+            return Err(Exit::failure(1, format_args!("kubelet refused to register the driver: {reason}")));
+        }
+        exit = http => return Err(exit),
+        renamed = driver.renamed() => return Err(renamed.into()),
+        never = serve(&mut socket, &plugin) => match never {},
+        never = remark_on_silence(&plugin) => match never {},
+    }
+    if socket.remove()? == Presence::Foreign {
+        let path = path.display();
+        tracing::info!(%path, "The socket is not removed, it belongs to another process");
+    }
+    Ok(())
+}
+
+/// Ends only if it cannot listen.
+async fn serve_http(
+    http: &Http,
+    config: &Config,
+    plugin: &Arc<Plugin>,
+    path: &std::path::Path,
+) -> Exit {
+    let routes = match health::routes(plugin, path, config.timeout, http.pprof) {
+        Ok(routes) => routes,
+        Err(error) => return error.into(),
+    };
+    match Server::bind(&http.address).await {
+        Ok(server) => {
+            tracing::info!(address = http.address, "HTTP server is listening");
+            server.serve(routes).await;
+            std::future::pending().await
+        }
+        Err(error) => Exit::failure(
+            1,
+            format_args!(
+                "{}: cannot start the HTTP server: {}",
+                http.flag,
+                Chain(&error)
+            ),
+        ),
+    }
+}
+
+/// A registrar that kubelet does not see looks healthy from everywhere else.
+async fn remark_on_silence(plugin: &Plugin) -> Infallible {
+    tokio::time::sleep(standing::PATIENCE).await;
+    if plugin.standing().asked.is_none() {
+        tracing::warn!("{}", standing::NOT_ASKED);
+    }
+    std::future::pending().await
+}

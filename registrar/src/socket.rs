@@ -1,0 +1,242 @@
+//! The registration socket as a file: kubelet takes its appearance for a new plugin and its removal
+//! for the plugin's end, so each of the two happens only on purpose.
+//!
+//! A socket file is told from another of the same name by device and inode. The inode of ours cannot
+//! be used again as long as the listener is open.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Mode;
+use tokio::net::UnixListener;
+
+/// Longest path of a unix socket, without the terminating zero.
+const MAX_PATH: usize = 107;
+/// Leaves the socket to its owner, 0700. Set before bind: changing the mode after it would leave a
+/// window.
+const UMASK: u32 = 0o077;
+
+/// Why there is no registration socket. Each names the flag or the driver's answer at fault.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// The name is part of a file name.
+    #[error(
+        "the driver's name {0:?} cannot be part of a file name: \
+         correct what the driver returns from GetPluginInfo"
+    )]
+    Name(String),
+    /// The kernel has room for so many bytes only.
+    #[error(
+        "--plugin-registration-path: {} has {} bytes, a socket can have {MAX_PATH}: \
+         mount the directory at a shorter path",
+        .0.display(), .0.as_os_str().len()
+    )]
+    TooLong(PathBuf),
+    /// It is not known what stands at the path.
+    #[error("--plugin-registration-path: cannot look at {}", .path.display())]
+    Stat {
+        /// The socket.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Somebody else's file, which is not touched.
+    #[error(
+        "--plugin-registration-path: {} exists and is not a socket: \
+         remove it, or choose another directory",
+        .0.display()
+    )]
+    NotASocket(PathBuf),
+    /// The socket of an earlier process cannot be removed.
+    #[error("--plugin-registration-path: cannot remove the old socket {}", .path.display())]
+    Remove {
+        /// The socket.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The socket cannot be created.
+    #[error("--plugin-registration-path: cannot listen on {}{}", .path.display(), advice(.source))]
+    Listen {
+        /// The socket.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error
+        .raw_os_error()
+        .map(rustix::io::Errno::from_raw_os_error)
+    {
+        Some(rustix::io::Errno::NOENT) => {
+            " (the directory is not created: mount the host's \
+             /var/lib/kubelet/plugins_registry there)"
+        }
+        Some(rustix::io::Errno::ADDRINUSE) => " (a dangling link? remove it)",
+        Some(rustix::io::Errno::ACCESS | rustix::io::Errno::PERM | rustix::io::Errno::ROFS) => {
+            " (the container needs to write to the directory)"
+        }
+        Some(_) | None => "",
+    }
+}
+
+/// Tells a file from another that takes its path later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    /// Of the path itself, should it be a link.
+    fn of(path: &Path) -> io::Result<Self> {
+        let metadata = std::fs::symlink_metadata(path)?;
+        Ok(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        })
+    }
+}
+
+/// What stands at the path of the registration socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// The socket that this process created.
+    Ours,
+    /// Nothing.
+    Gone,
+    /// Something else: usually the socket of a process that was started later.
+    Foreign,
+}
+
+/// Where the socket of a driver belongs: the directory as given, not normalised.
+///
+/// # Errors
+/// The driver's name cannot be part of a file name, or the path is too long for a socket.
+pub fn path(directory: &str, driver: &str) -> Result<PathBuf, SocketError> {
+    if driver.contains(['/', '\0']) {
+        return Err(SocketError::Name(driver.to_owned()));
+    }
+    let path = PathBuf::from(format!("{directory}/{driver}-reg.sock"));
+    if path.as_os_str().as_bytes().len() > MAX_PATH {
+        return Err(SocketError::TooLong(path));
+    }
+    Ok(path)
+}
+
+/// The registration socket, listening.
+#[derive(Debug)]
+pub struct RegistrationSocket {
+    path: PathBuf,
+    listener: UnixListener,
+    identity: Identity,
+}
+
+impl RegistrationSocket {
+    /// Creates the socket. The one of an earlier process is replaced, any other file is left alone.
+    ///
+    /// # Errors
+    /// There is no socket.
+    pub fn create(path: PathBuf) -> Result<Self, SocketError> {
+        clear(&path)?;
+        let (listener, identity) = bind(&path)?;
+        Ok(Self {
+            path,
+            listener,
+            identity,
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Accepts connections.
+    pub fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+
+    /// Looks what stands at the path now.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn presence(&self) -> io::Result<Presence> {
+        match Identity::of(&self.path) {
+            Ok(identity) if identity == self.identity => Ok(Presence::Ours),
+            Ok(_) => Ok(Presence::Foreign),
+            Err(error) if is_absent(&error) => Ok(Presence::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates the socket again after it has gone. Connections that were accepted stay.
+    ///
+    /// # Errors
+    /// There is no socket, and the old listener remains.
+    pub fn create_again(&mut self) -> Result<(), SocketError> {
+        (self.listener, self.identity) = bind(&self.path)?;
+        Ok(())
+    }
+
+    /// Removes the socket unless it is not ours or gone anyway.
+    ///
+    /// # Errors
+    /// It is there still.
+    pub fn remove(self) -> Result<Presence, SocketError> {
+        let failed = |source| SocketError::Remove {
+            path: self.path.clone(),
+            source,
+        };
+        let presence = self.presence().map_err(failed)?;
+        if presence == Presence::Ours {
+            match std::fs::remove_file(&self.path) {
+                Err(error) if !is_absent(&error) => return Err(failed(error)),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(presence)
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+}
+
+/// Removes what an earlier process has left.
+fn clear(path: &Path) -> Result<(), SocketError> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => {}
+        Ok(_) => return Err(SocketError::NotASocket(path.to_owned())),
+        Err(error) if is_absent(&error) => return Ok(()),
+        Err(source) => {
+            return Err(SocketError::Stat {
+                path: path.to_owned(),
+                source,
+            });
+        }
+    }
+    std::fs::remove_file(path).map_err(|source| SocketError::Remove {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn bind(path: &Path) -> Result<(UnixListener, Identity), SocketError> {
+    // The umask belongs to the process, which has one thread and creates nothing else.
+    let previous = rustix::process::umask(Mode::from_raw_mode(UMASK));
+    let listener = UnixListener::bind(path);
+    rustix::process::umask(previous);
+    let listening = listener.and_then(|listener| Ok((listener, Identity::of(path)?)));
+    listening.map_err(|source| SocketError::Listen {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,280 @@
+//! Rows about the HTTP server, and the client for them.
+
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::driver::{Driver, Impostor, NAME};
+use crate::kubelet;
+use crate::process::{Process, Seat, until};
+
+/// An address that was free a moment ago.
+pub(crate) fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+pub(crate) async fn is_listening(address: &str) -> bool {
+    TcpStream::connect(address).await.is_ok()
+}
+
+pub(crate) async fn until_listening(address: &str) {
+    until("the HTTP server", async || is_listening(address).await).await;
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn head_and_body(&self) -> (u16, &str) {
+        (self.status, &self.body)
+    }
+}
+
+pub(crate) async fn get(address: &str, path: &str) -> Answer {
+    request(address, "GET", path).await
+}
+
+async fn request(address: &str, method: &str, path: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer {
+        status,
+        head: head.to_lowercase(),
+        body: body.to_owned(),
+    }
+}
+
+async fn running(seat: &Seat, flags: &[&str]) -> (Driver, Process, String) {
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let (driver, process) = seat.running(&[&[endpoint.as_str()], flags].concat()).await;
+    until_listening(&address).await;
+    (driver, process, address)
+}
+
+#[tokio::test]
+async fn r_38_healthy() {
+    let seat = Seat::new();
+    let (_driver, _process, address) = running(&seat, &[]).await;
+    for (method, body) in [("GET", "ok"), ("POST", "ok"), ("HEAD", "")] {
+        let answer = request(&address, method, "/healthz").await;
+        assert_eq!(answer.head_and_body(), (200, body), "{method}");
+        assert!(
+            answer
+                .head
+                .contains("content-type: text/plain; charset=utf-8"),
+            "{}",
+            answer.head
+        );
+    }
+}
+
+#[tokio::test]
+async fn health_port_listens_everywhere() {
+    let seat = Seat::new();
+    let address = free_address();
+    let port = address.rsplit(':').next().unwrap();
+    let (_driver, _process) = seat.running(&["--health-port", port]).await;
+    until_listening(&address).await;
+    for host in ["127.0.0.1", "127.0.0.2", "[::1]"] {
+        let address = format!("{host}:{port}");
+        if host.starts_with('[') && std::net::TcpListener::bind("[::1]:0").is_err() {
+            continue;
+        }
+        assert_eq!(get(&address, "/healthz").await.status, 200, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn r_40_replaced_by_a_file() {
+    let seat = Seat::new();
+    let (_driver, mut process, address) = running(&seat, &[]).await;
+    std::fs::remove_file(seat.socket()).unwrap();
+    std::fs::write(seat.socket(), "mine").unwrap();
+    let answer = get(&address, "/healthz").await;
+    assert_eq!(answer.status, 500);
+    assert!(answer.body.contains("not a socket"), "{}", answer.body);
+    // It is nobody's to remove.
+    process
+        .says("not the socket of this process any more")
+        .await;
+    process.signal(rustix::process::Signal::TERM);
+    process.ended().await.with_code(0);
+    assert_eq!(std::fs::read(seat.socket()).unwrap(), b"mine");
+}
+
+#[tokio::test]
+async fn r_41_replaced_by_another_server() {
+    let seat = Seat::new();
+    let (_driver, _process, address) = running(&seat, &[]).await;
+    let _other = Impostor::start(&seat.socket(), "other", Duration::ZERO);
+    let answer = get(&address, "/healthz").await;
+    assert_eq!(answer.head_and_body(), (500, "invalid driver name other"));
+}
+
+#[tokio::test]
+async fn r_42_replaced_by_a_silent_server() {
+    let silence = Duration::from_secs(60);
+    let prefix = "error getting info from node-registrar socket:";
+    for timeout in [1_u64, 2] {
+        let seat = Seat::new();
+        let flag = format!("--timeout={timeout}s");
+        let (_driver, _process, address) = running(&seat, &[&flag]).await;
+        let _other = Impostor::start(&seat.socket(), NAME, silence);
+        let start = Instant::now();
+        let answer = get(&address, "/healthz").await;
+        assert_eq!(answer.status, 500);
+        assert!(answer.body.starts_with(prefix), "{}", answer.body);
+        assert!(answer.body.contains("DeadlineExceeded"), "{}", answer.body);
+        let took = start.elapsed().as_secs_f32();
+        let timeout = timeout as f32;
+        assert!(
+            (timeout * 0.9..timeout + 1.5).contains(&took),
+            "took {took} s"
+        );
+    }
+    // One that does not even speak HTTP/2.
+    let seat = Seat::new();
+    let (_driver, _process, address) = running(&seat, &[]).await;
+    std::fs::remove_file(seat.socket()).unwrap();
+    let _mute = std::os::unix::net::UnixListener::bind(seat.socket()).unwrap();
+    let start = Instant::now();
+    assert_eq!(get(&address, "/healthz").await.status, 500);
+    assert!(
+        start.elapsed() < Duration::from_secs(3),
+        "took {:?}",
+        start.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_socket_without_server_is_an_error() {
+    let seat = Seat::new();
+    let (_driver, _process, address) = running(&seat, &[]).await;
+    std::fs::remove_file(seat.socket()).unwrap();
+    drop(std::os::unix::net::UnixListener::bind(seat.socket()).unwrap());
+    let answer = get(&address, "/healthz").await;
+    assert_eq!(answer.status, 500);
+    let path = seat.socket();
+    let prefix = format!(
+        "error connecting to node-registrar socket {}: ",
+        path.display()
+    );
+    assert!(answer.body.starts_with(&prefix), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn r_43_other_paths() {
+    let seat = Seat::new();
+    let (_driver, _process, address) = running(&seat, &[]).await;
+    for path in ["/", "/healthz/", "/metrics", "/registration/", "/healthzz"] {
+        let answer = get(&address, path).await;
+        assert_eq!(
+            answer.head_and_body(),
+            (404, "404 page not found\n"),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn r_44_pprof() {
+    let paths = ["", "cmdline", "profile", "symbol", "trace", "heap"];
+    for (flags, statuses) in [
+        (&[][..], [404, 404, 404, 404, 404, 404]),
+        (&["--enable-pprof"], [200, 200, 501, 501, 501, 200]),
+    ] {
+        let seat = Seat::new();
+        let (_driver, _process, address) = running(&seat, flags).await;
+        for (path, status) in paths.iter().zip(statuses) {
+            let answer = get(&address, &format!("/debug/pprof/{path}")).await;
+            assert_eq!(answer.status, status, "{flags:?} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn r_45_an_address_that_cannot_be_had() {
+    let seat = Seat::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!("--http-endpoint={}", taken.local_addr().unwrap());
+    for flag in [
+        &taken,
+        "--http-endpoint=:99999",
+        "--http-endpoint=foo",
+        "--health-port=99999",
+    ] {
+        let _driver = Driver::start(&seat.csi());
+        let end = seat.start(&[flag]).ended().await;
+        end.failed_naming(&[flag]);
+        assert!(seat.socket().exists(), "{flag}");
+        std::fs::remove_file(seat.socket()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn r_46_no_flags_no_listener() {
+    let seat = Seat::new();
+    let (_driver, process) = seat.running(&["--enable-pprof"]).await;
+    process.says("No HTTP server").await;
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", process.id())).unwrap();
+    let sockets: Vec<String> = descriptors
+        .filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok())
+        .filter_map(|target| {
+            let target = target
+                .to_str()?
+                .strip_prefix("socket:[")?
+                .strip_suffix(']')?;
+            Some(target.to_owned())
+        })
+        .collect();
+    assert!(!sockets.is_empty());
+    for family in ["tcp", "tcp6"] {
+        let table = std::fs::read_to_string(format!("/proc/net/{family}")).unwrap();
+        for line in table.lines().skip(1) {
+            let inode = line.split_whitespace().nth(9).unwrap();
+            assert!(!sockets.iter().any(|own| own == inode), "{line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_registration_path_follows_kubelet() {
+    let seat = Seat::new();
+    let (_driver, _process, address) = running(&seat, &[]).await;
+    assert_eq!(
+        get(&address, "/healthz").await.status,
+        200,
+        "asks the socket, and is not kubelet"
+    );
+    let answer = get(&address, "/registration").await;
+    assert_eq!(answer.status, 503);
+    assert!(
+        answer.body.contains("kubelet has not asked yet"),
+        "{}",
+        answer.body
+    );
+    kubelet::ask(&seat.socket()).await;
+    let answer = get(&address, "/registration").await;
+    assert_eq!(answer.status, 503);
+    assert!(
+        answer.body.contains("has not confirmed yet"),
+        "{}",
+        answer.body
+    );
+    kubelet::notify(&seat.socket(), true, "").await.unwrap();
+    let answer = get(&address, "/registration").await;
+    assert_eq!(answer.status, 200);
+    assert!(answer.body.starts_with("registered"), "{}", answer.body);
+}

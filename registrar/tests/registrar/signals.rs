@@ -1,0 +1,129 @@
+//! Rows about how the process ends.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::driver::Driver;
+use crate::kubelet;
+use crate::process::{PROGRAM, Process, Seat, signal_to, until};
+
+#[tokio::test]
+async fn r_33_sigterm_removes_the_socket() {
+    let seat = Seat::new();
+    let (_driver, mut process) = seat.running(&[]).await;
+    let open = kubelet::connect(&seat.socket()).await;
+    let start = Instant::now();
+    process.signal(Signal::TERM);
+    process.ended().await.with_code(0);
+    assert!(
+        start.elapsed() < Duration::from_secs(1),
+        "took {:?}",
+        start.elapsed()
+    );
+    assert!(seat.is_clean());
+    drop(open);
+}
+
+#[tokio::test]
+async fn r_34_sigterm_with_the_socket_gone() {
+    let seat = Seat::new();
+    let (_driver, mut process) = seat.running(&[]).await;
+    std::fs::remove_file(seat.socket()).unwrap();
+    process.signal(Signal::TERM);
+    process.ended().await.with_code(0);
+    assert!(seat.is_clean());
+}
+
+#[tokio::test]
+async fn r_35_other_signals_leave_the_socket() {
+    for signal in [Signal::INT, Signal::HUP, Signal::KILL] {
+        let seat = Seat::new();
+        let (_driver, mut process) = seat.running(&[]).await;
+        process.signal(signal);
+        assert_eq!(process.ended().await.status.signal(), Some(signal.as_raw()));
+        assert!(seat.socket().exists());
+    }
+}
+
+#[tokio::test]
+async fn r_36_sigterm_while_connecting() {
+    let seat = Seat::new();
+    let mut process = seat.start(&[]);
+    process.says("Connection attempt failed").await;
+    process.signal(Signal::TERM);
+    assert!(!process.ended().await.status.success());
+    assert!(seat.is_clean());
+}
+
+/// The registrar as process 1 of a new pid namespace, and its id outside.
+async fn as_init(seat: &Seat) -> Option<(Process, u32)> {
+    let allowed = Command::new("unshare")
+        .args(["--pid", "--fork", "true"])
+        .output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no permission to create a pid namespace");
+        return None;
+    }
+    let mut command = Command::new("unshare");
+    command
+        .args(["--pid", "--fork", "--kill-child", PROGRAM])
+        .args(seat.flags());
+    let process = Process::start(command);
+    let children = format!("/proc/{0}/task/{0}/children", process.id());
+    let mut child = None;
+    until("process 1", async || {
+        let ids = std::fs::read_to_string(&children).unwrap_or_default();
+        child = ids.split_whitespace().next().and_then(|id| id.parse().ok());
+        let name = |id: u32| std::fs::read_to_string(format!("/proc/{id}/comm"));
+        child.is_some_and(|id| name(id).is_ok_and(|name| name.starts_with("csi-node")))
+    })
+    .await;
+    Some((process, child.unwrap()))
+}
+
+#[tokio::test]
+async fn r_37_as_process_1() {
+    let seat = Seat::new();
+    let _driver = Driver::start(&seat.csi());
+    let Some((mut process, id)) = as_init(&seat).await else {
+        return;
+    };
+    process.listening(&seat.socket()).await;
+    signal_to(id, Signal::TERM);
+    process.ended().await.with_code(0);
+    assert!(seat.is_clean());
+}
+
+#[tokio::test]
+async fn as_process_1_signals_without_handling_end_it_with_code_2() {
+    for (signal, connected) in [
+        (Signal::TERM, false),
+        (Signal::INT, false),
+        (Signal::INT, true),
+    ] {
+        let seat = Seat::new();
+        let _driver = connected.then(|| Driver::start(&seat.csi()));
+        let Some((mut process, id)) = as_init(&seat).await else {
+            return;
+        };
+        match connected {
+            true => process.listening(&seat.socket()).await,
+            false => process.says("Connection attempt failed").await,
+        }
+        signal_to(id, signal);
+        process.ended().await.with_code(2);
+        assert_eq!(seat.is_clean(), !connected);
+    }
+}
+
+#[tokio::test]
+async fn r_48_stays_up() {
+    let seat = Seat::new();
+    let (_driver, mut process) = seat.running(&[]).await;
+    kubelet::notify(&seat.socket(), true, "").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    process.must_run();
+}

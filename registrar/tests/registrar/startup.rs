@@ -1,0 +1,160 @@
+//! Rows about the way from the start to the socket.
+
+use std::time::Duration;
+
+use crate::driver::{Driver, NAME};
+use crate::process::{Seat, until};
+
+fn between(took: Duration, least: f32, most: f32) {
+    let took = took.as_secs_f32();
+    assert!(
+        (least..most).contains(&took),
+        "took {took} s, not {least} to {most}"
+    );
+}
+
+/// Three waits of thirty seconds at once, so that the suite takes no longer.
+#[tokio::test]
+async fn r_16_r_54_no_driver_for_thirty_seconds() {
+    let seat = Seat::new();
+    let (silent, relative) = (Seat::new(), Seat::new());
+    let _accepts_and_says_nothing = std::os::unix::net::UnixListener::bind(silent.csi()).unwrap();
+    let mut processes = [
+        seat.start(&[]),
+        silent.start(&[]),
+        relative.start(&["--csi-address=csi.sock"]),
+    ];
+    for process in &mut processes {
+        let end = process.ended_within(Duration::from_secs(50)).await;
+        end.failed_naming(&["--csi-address=", "context deadline exceeded"]);
+        between(end.took, 28.0, 36.0);
+        let progress: Vec<_> = process
+            .lines()
+            .into_iter()
+            .filter(|(_, line)| line.contains("Still connecting"))
+            .map(|(at, _)| at)
+            .collect();
+        assert!(progress.len() >= 2, "{}", end.stderr);
+        between(progress[0], 8.0, 14.0);
+        between(progress[1], 18.0, 25.0);
+    }
+    assert!(seat.is_clean() && silent.is_clean() && relative.is_clean());
+}
+
+#[tokio::test]
+async fn r_17_a_driver_that_comes_late() {
+    let seat = Seat::new();
+    let mut process = seat.start(&[]);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    process.must_run();
+    assert!(seat.is_clean());
+    let _driver = Driver::start(&seat.csi());
+    let came = process.elapsed();
+    process.listening(&seat.socket()).await;
+    between(process.elapsed() - came, 0.0, 3.0);
+}
+
+#[tokio::test]
+async fn r_18_an_empty_name() {
+    let seat = Seat::new();
+    let _driver = Driver::named(&seat.csi(), "");
+    seat.start(&[])
+        .ended()
+        .await
+        .failed_naming(&["driver name is empty", "--csi-address="]);
+    assert!(seat.is_clean());
+}
+
+#[tokio::test]
+async fn r_19_the_timeout_is_for_the_name() {
+    let seat = Seat::new();
+    let _driver = Driver::slow(&seat.csi(), NAME, Duration::from_secs(2));
+    let end = seat.start(&[]).ended().await;
+    end.failed_naming(&["--timeout=1s", "context deadline exceeded"]);
+    between(end.took, 0.9, 2.0);
+    assert!(seat.is_clean());
+    seat.start(&["--timeout=5s"])
+        .listening(&seat.socket())
+        .await;
+}
+
+#[tokio::test]
+async fn no_time_at_all_fails_at_once() {
+    for timeout in ["--timeout=0", "--timeout=-1s"] {
+        let seat = Seat::new();
+        let _driver = Driver::start(&seat.csi());
+        seat.start(&[timeout])
+            .ended()
+            .await
+            .failed_naming(&["context deadline exceeded"]);
+    }
+}
+
+#[tokio::test]
+async fn r_53_forms_of_the_address() {
+    for scheme in ["unix://", "unix:", "unix:///"] {
+        let seat = Seat::new();
+        let _driver = Driver::start(&seat.csi());
+        let address = format!("--csi-address={scheme}{}", seat.csi().display());
+        seat.start(&[&address]).listening(&seat.socket()).await;
+    }
+}
+
+#[tokio::test]
+async fn r_55_a_slash_in_the_name() {
+    for name in ["a/b", "../d"] {
+        let seat = Seat::new();
+        let _driver = Driver::named(&seat.csi(), name);
+        seat.start(&[])
+            .ended()
+            .await
+            .failed_naming(&[name, "GetPluginInfo"]);
+        assert!(seat.is_clean());
+        assert!(!seat.path("d-reg.sock").exists());
+    }
+}
+
+#[tokio::test]
+async fn r_56_a_slash_after_the_directory() {
+    let seat = Seat::new();
+    let _driver = Driver::start(&seat.csi());
+    let directory = format!("--plugin-registration-path={}/", seat.directory().display());
+    seat.start(&[&directory]).listening(&seat.socket()).await;
+}
+
+#[tokio::test]
+async fn the_driver_is_asked_its_name_once() {
+    let seat = Seat::new();
+    let (driver, mut process) = seat.running(&[]).await;
+    assert_eq!(driver.calls(), 1);
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    process.must_run();
+    assert_eq!(driver.calls(), 1);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_address_is_said() {
+    for (address, words) in [
+        ("", &["--csi-address="][..]),
+        ("unix://", &["--csi-address=unix://"]),
+    ] {
+        let seat = Seat::new();
+        let end = seat
+            .start(&[&format!("--csi-address={address}")])
+            .ended()
+            .await;
+        end.failed_naming(words);
+    }
+    // These are tried for thirty seconds, the first line of trouble comes at once.
+    for (file, reason) in [
+        ("missing", "No such file"),
+        ("reg", "refused"),
+        ("text", "refused"),
+    ] {
+        let seat = Seat::new();
+        std::fs::write(seat.path("text"), "").unwrap();
+        let address = format!("--csi-address={}", seat.path(file).display());
+        let process = seat.start(&[&address]);
+        until(reason, async || process.log().contains(reason)).await;
+    }
+}
