@@ -238,9 +238,9 @@ impl fmt::Display for Quantity {
             return f.pad("0");
         }
         let text = match self.format {
-            Format::BinarySi if self.nanos.abs() >= 1024 * NANOS => {
-                let bytes = divide_away_from_zero(self.nanos, NANOS);
-                let (number, power) = reduce(bytes, 1024, 6);
+            // Binary suffixes are for whole numbers from 1024 on.
+            Format::BinarySi if self.nanos.abs() >= 1024 * NANOS && self.nanos % NANOS == 0 => {
+                let (number, power) = reduce(self.nanos / NANOS, 1024, 6);
                 format!(
                     "{number}{}",
                     suffix(&["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], power)

@@ -127,17 +127,19 @@ fn magnitude(text: &str) -> Option<Option<u64>> {
     } else {
         (10, text)
     };
-    if !underscores_separate_digits(digits, digits.len() != text.len()) {
-        return None;
-    }
-    let mut number = Some(0_u64);
+    let mut number = 0_u64;
     for c in digits.chars().filter(|c| *c != '_') {
         let digit = u64::from(c.to_digit(radix)?);
-        number = number
-            .and_then(|n| n.checked_mul(u64::from(radix)))
+        let next = number
+            .checked_mul(u64::from(radix))
             .and_then(|n| n.checked_add(digit));
+        match next {
+            Some(next) => number = next,
+            // Go does not look further either.
+            None => return Some(None),
+        }
     }
-    Some(number)
+    underscores_separate_digits(digits, digits.len() != text.len()).then_some(Some(number))
 }
 
 /// Each `_` has a digit on both sides; the base prefix counts as one on the left.

@@ -85,7 +85,7 @@ where
         let mut entry = Entry::default();
         attributes.record(&mut entry);
         if let Some(span) = context.span(id) {
-            span.extensions_mut().insert(entry.fields);
+            span.extensions_mut().replace(entry.fields);
         }
     }
 

@@ -1,38 +1,69 @@
 //! Tests of the log, and a capture of its lines for other tests.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::cell::RefCell;
+use std::sync::{Mutex, MutexGuard, Once};
 
-use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::Registry;
 
 use super::*;
 
-/// Lines that were logged.
-#[derive(Clone, Default)]
-pub(crate) struct Captured(Arc<Mutex<String>>);
+thread_local! {
+    /// What this thread captures, if it does: text lines and JSON lines.
+    static CAPTURED: RefCell<Option<[String; 2]>> = const { RefCell::new(None) };
+}
 
-impl Captured {
+/// Captures this thread's lines until dropped.
+pub(crate) struct Capture(());
+
+impl Capture {
+    /// The text lines so far.
     pub(crate) fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap().lines().map(str::to_owned).collect()
+        self.lines_as(Format::Text)
+    }
+
+    fn lines_as(&self, format: Format) -> Vec<String> {
+        CAPTURED.with_borrow(|captured| {
+            let captured = captured.as_ref().unwrap();
+            captured[format as usize]
+                .lines()
+                .map(str::to_owned)
+                .collect()
+        })
     }
 }
 
-/// Captures this thread's text lines while the guard lives.
-pub(crate) fn capture() -> (Captured, DefaultGuard) {
-    capture_as(Format::Text)
+impl Drop for Capture {
+    fn drop(&mut self) {
+        CAPTURED.set(None);
+    }
 }
 
-fn capture_as(format: Format) -> (Captured, DefaultGuard) {
-    let captured = Captured::default();
-    let sink = captured.clone();
-    let lines = layer::Lines {
-        format,
-        own: &["own"],
-        write: move |line: &str| sink.0.lock().unwrap().push_str(line),
-    };
-    let guard = tracing::subscriber::set_default(Registry::default().with(lines));
-    (captured, guard)
+/// Captures this thread's lines.
+///
+/// One subscriber serves the whole process: with one per test, tracing's cache of who is interested
+/// in what loses lines when tests run side by side.
+pub(crate) fn capture() -> Capture {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let lines = |format: Format| layer::Lines {
+            format,
+            own: &["own"],
+            write: move |line: &str| {
+                CAPTURED.with_borrow_mut(|captured| {
+                    if let Some(captured) = captured {
+                        captured[format as usize].push_str(line);
+                    }
+                });
+            },
+        };
+        let both = Registry::default()
+            .with(lines(Format::Text))
+            .with(lines(Format::Json));
+        tracing::subscriber::set_global_default(both).unwrap();
+    });
+    CAPTURED.set(Some(Default::default()));
+    Capture(())
 }
 
 /// A test's turn at the process-wide verbosity.
@@ -61,7 +92,7 @@ fn body(line: &str) -> &str {
 
 #[test]
 fn text_line() {
-    let (log, _guard) = capture();
+    let log = capture();
     tracing::warn!(count = 3, on = true, name = "a b", "it \"happened\"");
     let lines = log.lines();
     assert_eq!(lines.len(), 1);
@@ -76,7 +107,7 @@ fn text_line() {
 
 #[test]
 fn the_cause_of_an_error_comes_first_and_is_called_err() {
-    let (log, _guard) = capture();
+    let log = capture();
     let cause = std::io::Error::other("boom");
     tracing::error!(claim = "ns/a", error = %crate::error::Chain(&cause), "failed");
     assert_eq!(body(&log.lines()[0]), r#""failed" err="boom" claim="ns/a""#);
@@ -87,7 +118,7 @@ fn the_cause_of_an_error_comes_first_and_is_called_err() {
 
 #[test]
 fn context_is_inherited_and_what_is_closer_wins() {
-    let (log, _guard) = capture();
+    let log = capture();
     let outer = tracing::info_span!("sync", attachment = "va1", node = "n1");
     let _outer = outer.enter();
     let inner = tracing::info_span!("call", node = "n2", late = tracing::field::Empty);
@@ -103,7 +134,7 @@ fn context_is_inherited_and_what_is_closer_wins() {
 
 #[test]
 fn a_value_cannot_start_a_line_of_its_own() {
-    let (log, _guard) = capture();
+    let log = capture();
     tracing::info!(name = "a\nE0101 forged", "m\nforged");
     assert_eq!(log.lines().len(), 1);
 }
@@ -111,7 +142,7 @@ fn a_value_cannot_start_a_line_of_its_own() {
 #[test]
 fn libraries_may_only_warn() {
     let _turn = at_verbosity(0);
-    let (log, _guard) = capture();
+    let log = capture();
     tracing::info!(target: "h2::client", "no");
     tracing::debug!(target: "own::module", "no");
     tracing::info!(target: "own::module", "yes");
@@ -125,7 +156,7 @@ fn libraries_may_only_warn() {
 #[test]
 fn row_33_verbosity() {
     let _turn = at_verbosity(2);
-    let (log, _guard) = capture();
+    let log = capture();
     crate::verbose!(2, driver = "d", "yes {}", 1);
     crate::verbose!(3, "no");
     let lines = log.lines();
@@ -137,11 +168,11 @@ fn row_33_verbosity() {
 #[test]
 fn row_83_json_lines() {
     let _turn = at_verbosity(5);
-    let (log, _guard) = capture_as(Format::Json);
+    let log = capture();
     crate::verbose!(5, request = "{\"name\":\"a\\b\"}", n = 7, "GRPC call");
     tracing::error!(error = "boom\n\u{1}", weight = f64::NAN, "failed");
     crate::verbose!(5, err = NIL, "fine");
-    let lines = log.lines();
+    let lines = log.lines_as(Format::Json);
     let objects: Vec<serde_json::Value> = lines
         .iter()
         .map(|line| serde_json::from_str(line).unwrap())

@@ -60,7 +60,7 @@ async fn row_1_connects_and_says_localhost() {
 async fn row_4_no_socket() {
     let place = place();
     let start = Instant::now();
-    let (log, _guard) = crate::log::capture();
+    let log = crate::log::capture();
     let error = connect(&place.address, Options::new(OnLoss::Stop))
         .await
         .unwrap_err();
@@ -189,7 +189,7 @@ async fn row_10_a_note_that_cannot_be_left_costs_a_line() {
         .await
         .unwrap();
     server.stop();
-    let (log, _guard) = crate::log::capture();
+    let log = crate::log::capture();
     let exit = within(loss::lost(
         &connection,
         std::path::Path::new("/no/such/dir"),
@@ -223,28 +223,23 @@ async fn row_11_nothing_ends_an_idle_connection() {
 #[tokio::test]
 async fn row_12_reconnects_without_being_asked() {
     let place = place();
-    let server = driver().listen(&place.path);
+    let mut server = driver().listen(&place.path);
     let connection = connect(&place.address, Options::new(OnLoss::Reconnect))
         .await
         .unwrap();
     let mut state = connection.state();
     for losses in 1..=3 {
-        let server = if losses == 1 {
-            &server
-        } else {
-            &driver().listen(&place.path)
-        };
-        if losses > 1 {
-            assert_eq!(probe(&connection).await, Ok(true), "after {losses} losses");
-            assert!(state.borrow().connected);
-        }
+        assert_eq!(probe(&connection).await, Ok(true), "before loss {losses}");
+        assert!(state.borrow().connected);
         server.stop();
         within(state.wait_for(|state| state.losses == losses))
             .await
             .unwrap();
-        let _ = std::fs::remove_file(&place.path);
+        std::fs::remove_file(&place.path).unwrap();
         assert_eq!(probe(&connection).await, Err(Code::Unavailable));
+        server = driver().listen(&place.path);
     }
+    assert_eq!(probe(&connection).await, Ok(true), "in the end");
 }
 
 #[tokio::test]

@@ -237,7 +237,7 @@ async fn row_33_messages_appear_from_level_5_on() {
     let driver = Driver::new(|_, _| message(&ControllerPublishVolumeResponse::default()));
     for (verbosity, expected) in [(4, 0), (5, 2)] {
         let _turn = log::at_verbosity(verbosity);
-        let (captured, _guard) = log::capture();
+        let captured = log::capture();
         publish(driver.channel(logged(None)).await).await.unwrap();
         let lines = captured.lines();
         let count = lines.iter().filter(|line| line.contains("GRPC ")).count();
@@ -249,7 +249,7 @@ async fn row_33_messages_appear_from_level_5_on() {
 async fn messages_are_logged_without_secrets_and_with_the_callers_context() {
     use tracing::Instrument;
     let _turn = log::at_verbosity(5);
-    let (captured, _guard) = log::capture();
+    let captured = log::capture();
     let driver = Driver::new(|_, earlier| match earlier {
         0 => message(&ControllerPublishVolumeResponse {
             publish_context: [("dev".to_owned(), "/dev/x".to_owned())].into(),
