@@ -50,6 +50,8 @@ func (l layout) controlSocket() string              { return l.at("run", "contro
 func (l layout) criSocket(node string) string       { return l.at("run", node+".cri.sock") }
 func (l layout) nodeReady(node string) string       { return l.at("run", node+".ready") }
 
+func (l layout) cwd(component string) string { return l.at("tmp", "cwd-"+component) }
+
 // kubeletDir is a node's kubelet root. It lies directly below D because registration sockets live in it and
 // socket paths are short.
 func (l layout) kubeletDir(node string) string { return l.at(node) }

@@ -76,9 +76,15 @@ func componentCommand(l layout, component, node string, args []string) (*exec.Cm
 	if err != nil {
 		return nil, err
 	}
+	// A working directory of its own, and empty: the container runtime without containers reports no log path, and
+	// kubelet, cleaning a dead container's logs up, removes everything that matches PATH* from where it stands.
+	cwd := l.cwd(component)
+	if err := os.MkdirAll(cwd, 0o755); err != nil {
+		return nil, err
+	}
 	cmd := exec.Command("/proc/self/exe", args...)
 	cmd.Args[0] = "csi-cluster"
-	cmd.Dir = l.dir
+	cmd.Dir = cwd
 	cmd.Env = []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME=" + l.at("tmp"),

@@ -85,6 +85,17 @@ func (s *supervisor) watchForStop() {
 		s.requestStop()
 	}()
 	go func() {
+		// A cluster whose directory was deleted can be neither used nor found any more.
+		for {
+			time.Sleep(time.Second)
+			if _, err := os.Stat(s.layout.at("run")); os.IsNotExist(err) {
+				s.say("%s is gone", s.layout.dir)
+				s.requestStop()
+				return
+			}
+		}
+	}()
+	go func() {
 		// Nothing is ever sent; the read ends when the guard is gone.
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		s.requestStop()

@@ -116,10 +116,12 @@ func downMain(args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(l.marker()); err != nil {
-		return fmt.Errorf("%s is not the directory of a cluster: %w", l.dir, err)
-	}
-	if answer, err := askSupervisor(l, controlRequest{Verb: "status"}); err == nil {
+	answer, err := askSupervisor(l, controlRequest{Verb: "status"})
+	if err != nil {
+		if _, err := os.Stat(l.marker()); err != nil {
+			return fmt.Errorf("%s is not the directory of a cluster: %w", l.dir, err)
+		}
+	} else {
 		_, _ = askSupervisor(l, controlRequest{Verb: "down"})
 		for _, pid := range []int{answer.State.SupervisorPID, answer.State.GuardPID} {
 			if !gone(pid, 20*time.Second) {
