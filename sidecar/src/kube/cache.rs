@@ -16,17 +16,14 @@ use tokio::sync::watch;
 
 use super::interner::Interner;
 use super::key::Key;
-use super::lean::Meta;
+use super::lean::{Meta, Object};
 
 use slots::{Change, Slots};
 
 /// What a cache keeps of an object, and how it is read.
 pub trait Record: Send + Sync + Sized + 'static {
     /// What is read of the API server's JSON: a lean type, see [`lean`](super::lean).
-    type Wire<'a>: Deserialize<'a>;
-
-    /// The object's metadata.
-    fn meta<'w, 'a>(wire: &'w Self::Wire<'a>) -> &'w Meta<'a>;
+    type Wire<'a>: Deserialize<'a> + Object;
 
     /// The record, with texts that many objects share taken from `strings`.
     ///
@@ -203,8 +200,9 @@ impl<R> Cache<R> {
         self.lock().begin_list();
     }
 
-    pub(super) fn finish_list(&self) {
-        let changes = self.lock().finish_list();
+    /// The list is complete, as of this version.
+    pub(super) fn finish_list(&self, version: &str) {
+        let changes = self.lock().finish_list(version.parse().unwrap_or(0));
         for change in changes {
             self.tell(Some(change));
         }
@@ -248,11 +246,11 @@ impl<R> Cache<R> {
 impl<R: Record> Cache<R> {
     /// Takes over an object as the list or the watch brought it. Its version, 0 if that is no number.
     pub(super) fn upsert(&self, json: &str) -> Result<u64, ObjectError> {
-        let Object {
+        let Read {
             key,
             version,
             record,
-        } = Object::read(json, &self.inner.strings)?;
+        } = Read::from_json(json, &self.inner.strings)?;
         let change = {
             let mut slots = self.lock();
             match record {
@@ -298,11 +296,11 @@ impl<R: Record> OwnWrite<R> {
     /// # Errors
     /// When the answer is not this object; the write then counts as failed.
     pub fn answered(mut self, json: &str) -> Result<Option<Arc<R>>, ObjectError> {
-        let Object {
+        let Read {
             key,
             version,
             record,
-        } = Object::read(json, &self.cache.inner.strings)?;
+        } = Read::from_json(json, &self.cache.inner.strings)?;
         if key != self.key {
             return Err(ObjectError::Another(key));
         }
@@ -338,16 +336,16 @@ impl<R> fmt::Debug for OwnWrite<R> {
     }
 }
 
-struct Object<R> {
+struct Read<R> {
     key: Key,
     version: u64,
     record: Option<R>,
 }
 
-impl<R: Record> Object<R> {
-    fn read(json: &str, strings: &Interner) -> Result<Self, ObjectError> {
+impl<R: Record> Read<R> {
+    fn from_json(json: &str, strings: &Interner) -> Result<Self, ObjectError> {
         let wire: R::Wire<'_> = serde_json::from_str(json).map_err(ObjectError::Decode)?;
-        let (key, version) = key_and_version(R::meta(&wire))?;
+        let (key, version) = key_and_version(wire.meta())?;
         Ok(Self {
             key,
             version,

@@ -124,6 +124,12 @@ where
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// What is read of an object has its metadata in it.
+pub trait Object {
+    /// `metadata`
+    fn meta(&self) -> &Meta<'_>;
+}
+
 /// An object's metadata without `managedFields` and what no sidecar reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -174,8 +174,8 @@ impl<R: Record> Reflector<R> {
         for object in page.objects() {
             self.upsert(object);
         }
-        if self.progress.page(page.version(), page.token()) {
-            self.cache.finish_list();
+        if let Some(version) = self.progress.page(page.version(), page.token()) {
+            self.cache.finish_list(version);
         }
         Ok(())
     }
@@ -237,7 +237,7 @@ impl<R: Record> Reflector<R> {
                 initial_events_end,
             } => {
                 if initial_events_end && self.progress.initial_events_end(&version) {
-                    self.cache.finish_list();
+                    self.cache.finish_list(&version);
                 }
                 self.progress.event(&version);
             }

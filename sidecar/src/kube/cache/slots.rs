@@ -48,7 +48,7 @@ pub enum Change<R> {
 struct Slot<R> {
     record: Arc<R>,
     version: u64,
-    /// The list this object was last met in, or the one that was current when it came.
+    /// The list or watch this object was last met in; 0 if it is known from an answer only.
     generation: u32,
     /// The generation in which an own write's answer was taken over, until an event confirms it; 0
     /// if there is none.
@@ -74,6 +74,8 @@ pub struct Slots<R> {
     listing: bool,
     /// The newest version the watch brought since the last list began.
     newest: u64,
+    /// Version of the last complete list; 0 if unknown.
+    listed_at: u64,
 }
 
 impl<R> Default for Slots<R> {
@@ -91,6 +93,7 @@ impl<R> Slots<R> {
             generation: 1,
             listing: false,
             newest: 0,
+            listed_at: 0,
         }
     }
 
@@ -119,12 +122,16 @@ impl<R> Slots<R> {
         self.newest = 0;
     }
 
-    /// The list is complete: what it did not contain is gone, except what this process wrote since
-    /// the list began.
-    pub fn finish_list(&mut self) -> Vec<Change<R>> {
+    /// The list is complete, as of `version`, 0 if unknown: what it did not contain is gone, except
+    /// what this process wrote since.
+    pub fn finish_list(&mut self, version: u64) -> Vec<Change<R>> {
         self.listing = false;
+        self.listed_at = version;
         let generation = self.generation;
-        let stale = |slot: &Slot<R>| slot.generation != generation && slot.own != generation;
+        let stale = |slot: &Slot<R>| {
+            let later = slot.own == generation && (slot.version == 0 || slot.version > version);
+            slot.generation != generation && !later
+        };
         let gone: Vec<Key> = self
             .map
             .iter()
@@ -133,7 +140,7 @@ impl<R> Slots<R> {
             .collect();
         let changes = gone
             .into_iter()
-            .filter_map(|key| self.remove(key, 0))
+            .filter_map(|key| self.remove(key, version))
             .collect();
         if self.map.capacity() > 4 * self.map.len().max(64) {
             self.map.shrink_to(2 * self.map.len());
@@ -208,6 +215,8 @@ impl<R> Slots<R> {
             // An equal version may still be news: the patch that removes the last finalizer of an
             // object being deleted is answered with the new content and the old version.
             Some(slot) => version == 0 || version >= slot.version,
+            // Else it came and went before the last list, and no event will say so.
+            None if version != 0 && version <= self.listed_at => false,
             None => pending
                 .deleted_at
                 .is_none_or(|deleted| deleted != 0 && deleted < version),
@@ -291,7 +300,9 @@ impl<R> Slots<R> {
 
     fn put(&mut self, key: Key, record: R, version: u64, own: u32) -> Arc<R> {
         let record = Arc::new(record);
-        let generation = self.generation;
+        // An answer is no proof that a list under way will contain the object.
+        let met = self.map.get(&key).map_or(0, |known| known.generation);
+        let generation = if own == 0 { self.generation } else { met };
         let slot = Slot {
             record: Arc::clone(&record),
             version,

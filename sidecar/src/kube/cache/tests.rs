@@ -1,1 +1,199 @@
+use std::sync::Mutex;
 
+use super::*;
+use crate::kube::lean::Text;
+
+/// An attachment as a test needs it: its node, and whether anything is to be known of it.
+#[derive(Debug, PartialEq, Eq)]
+struct Node(Arc<str>);
+
+#[derive(serde::Deserialize)]
+struct Wire<'a> {
+    #[serde(borrow, default)]
+    metadata: Meta<'a>,
+    #[serde(borrow, default)]
+    node: Option<Text<'a>>,
+}
+
+impl Object for Wire<'_> {
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
+    }
+}
+
+impl Record for Node {
+    type Wire<'a> = Wire<'a>;
+
+    fn from_wire(wire: Wire<'_>, strings: &Interner) -> Option<Self> {
+        wire.node.map(|node| Self(strings.intern(&node)))
+    }
+}
+
+type Told = Arc<Mutex<Vec<String>>>;
+
+fn cache() -> (Cache<Node>, Told) {
+    let told = Told::default();
+    let cache = Cache::new(Interner::default(), {
+        let told = Arc::clone(&told);
+        move |event: Event<'_, Node>| {
+            let text = match event {
+                Event::Upserted {
+                    key,
+                    old,
+                    new,
+                    source,
+                } => {
+                    let old = old.map_or("-", |old| &*old.0);
+                    format!("{key} {old}>{} {source:?}", new.0)
+                }
+                Event::Deleted { key, old } => format!("{key} {}>-", old.0),
+                Event::Resync { key, record } => format!("{key} {}", record.0),
+            };
+            told.lock().unwrap().push(text);
+        }
+    });
+    (cache, told)
+}
+
+fn json(name: &str, version: u32, node: &str) -> String {
+    format!(
+        r#"{{"metadata":{{"name":"{name}","namespace":"ns","resourceVersion":"{version}"}},"node":{node}}}"#
+    )
+}
+
+fn taken(told: &Told) -> Vec<String> {
+    std::mem::take(&mut *told.lock().unwrap())
+}
+
+#[test]
+fn events_tell_what_changed() {
+    let (cache, told) = cache();
+    cache.upsert(&json("a", 1, r#""n1""#)).unwrap();
+    cache.upsert(&json("a", 2, r#""n2""#)).unwrap();
+    cache.resync();
+    cache.delete(&json("a", 3, r#""n2""#)).unwrap();
+    assert_eq!(
+        taken(&told),
+        [
+            "ns/a ->n1 Watch",
+            "ns/a n1>n2 Watch",
+            "ns/a n2",
+            "ns/a n2>-"
+        ]
+    );
+    assert!(cache.is_empty());
+}
+
+#[test]
+fn objects_that_are_not_kept_leave_the_cache() {
+    let (cache, told) = cache();
+    cache.upsert(&json("a", 1, "null")).unwrap();
+    assert!(cache.is_empty());
+    cache.upsert(&json("a", 2, r#""n1""#)).unwrap();
+    cache.upsert(&json("a", 3, "null")).unwrap();
+    assert_eq!(taken(&told), ["ns/a ->n1 Watch", "ns/a n1>-"]);
+    assert!(cache.is_empty());
+}
+
+#[test]
+fn an_answer_is_taken_over_and_given_back() {
+    let (cache, told) = cache();
+    cache.upsert(&json("a", 1, r#""n1""#)).unwrap();
+    let key = cache.key("ns/a").unwrap();
+    let write = cache.begin_write(&key);
+    cache.upsert(&json("a", 2, r#""n2""#)).unwrap();
+    assert_eq!(cache.get("ns/a").unwrap().0.as_ref(), "n2");
+    assert_eq!(taken(&told), ["ns/a ->n1 Watch"]);
+    let now = write.answered(&json("a", 2, r#""n2""#)).unwrap().unwrap();
+    assert_eq!(now.0.as_ref(), "n2");
+    assert_eq!(taken(&told), ["ns/a n1>n2 Own"]);
+    let write = cache.begin_write(&key);
+    assert_eq!(write.answered(&json("a", 3, "null")).unwrap(), None);
+    assert_eq!(taken(&told), ["ns/a n2>-"]);
+}
+
+#[test]
+fn a_write_that_was_dropped_or_answered_with_nonsense_failed() {
+    let (cache, told) = cache();
+    cache.upsert(&json("a", 1, r#""n1""#)).unwrap();
+    let key = cache.key("ns/a").unwrap();
+    for (version, answer) in [
+        (2, None),
+        (3, Some(json("b", 9, "null"))),
+        (4, Some("[".to_owned())),
+    ] {
+        let write = cache.begin_write(&key);
+        cache
+            .upsert(&json("a", version, &format!(r#""n{version}""#)))
+            .unwrap();
+        match answer {
+            None => drop(write),
+            Some(answer) => {
+                write.answered(&answer).unwrap_err();
+            }
+        }
+    }
+    let expected = [
+        "ns/a ->n1 Watch",
+        "ns/a n1>n2 Watch",
+        "ns/a n2>n3 Watch",
+        "ns/a n3>n4 Watch",
+    ];
+    assert_eq!(taken(&told), expected);
+}
+
+#[test]
+fn a_handler_may_read_the_cache() {
+    let seen = Arc::new(Mutex::new(None));
+    let slot: Arc<Mutex<Option<Cache<Node>>>> = Arc::default();
+    let cache = Cache::new(Interner::default(), {
+        let (seen, slot) = (Arc::clone(&seen), Arc::clone(&slot));
+        move |event: Event<'_, Node>| {
+            if let (Event::Upserted { key, .. }, Some(cache)) = (event, &*slot.lock().unwrap()) {
+                *seen.lock().unwrap() = cache.get(key.as_str());
+            }
+        }
+    });
+    *slot.lock().unwrap() = Some(cache.clone());
+    cache.upsert(&json("a", 1, r#""n1""#)).unwrap();
+    assert_eq!(seen.lock().unwrap().as_ref().unwrap().0.as_ref(), "n1");
+}
+
+#[test]
+fn what_is_no_object_with_a_name_is_refused() {
+    let (cache, told) = cache();
+    for text in [
+        "",
+        "null",
+        "7",
+        "[]",
+        "{",
+        "{}",
+        r#"{"metadata":null}"#,
+        r#"{"metadata":{"name":""}}"#,
+        r#"{"metadata":{"name":5}}"#,
+        r#"{"metadata":{"name":"a/b"}}"#,
+        "\u{0}",
+        r#"{"metadata":[]}"#,
+    ] {
+        assert!(cache.upsert(text).is_err(), "{text}");
+        assert!(cache.delete(text).is_err(), "{text}");
+    }
+    assert_eq!(taken(&told), [""; 0]);
+}
+
+#[test]
+fn huge_metadata_costs_nothing_but_its_reading() {
+    let (cache, _) = cache();
+    let annotations: Vec<String> = (0..20_000)
+        .map(|n| format!(r#""k{n}":"{}""#, "v".repeat(50)))
+        .collect();
+    let text = format!(
+        r#"{{"metadata":{{"name":"a","resourceVersion":"1","annotations":{{{}}},"managedFields":[{{"f":{{{}}}}}]}},"node":"n1"}}"#,
+        annotations.join(","),
+        annotations.join(","),
+    );
+    assert!(text.len() > 2 << 20);
+    cache.upsert(&text).unwrap();
+    assert_eq!(cache.get("a").unwrap().0.as_ref(), "n1");
+}

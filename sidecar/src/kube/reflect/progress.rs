@@ -86,20 +86,22 @@ impl Progress {
         }
     }
 
-    /// A page came. Whether it was the last one.
-    pub(super) fn page(&mut self, version: String, token: Option<String>) -> bool {
+    /// A page came. If it was the last one, the version of the list.
+    pub(super) fn page(&mut self, version: String, token: Option<String>) -> Option<&str> {
         self.failures = 0;
         // The list is as of the first page's version, whatever a later page says.
         let version = match std::mem::replace(&mut self.position, Position::Nothing) {
             Position::Paging { version, .. } => version,
             Position::Nothing | Position::Streaming | Position::At(_) => version,
         };
-        let last = token.is_none();
         self.position = match token {
             Some(token) => Position::Paging { token, version },
             None => Position::At(version),
         };
-        last
+        match &self.position {
+            Position::At(version) => Some(version),
+            Position::Nothing | Position::Streaming | Position::Paging { .. } => None,
+        }
     }
 
     /// The watch brought an object or a bookmark with this version.

@@ -1,1 +1,471 @@
+use std::collections::BTreeMap;
 
+use proptest::prelude::*;
+
+use super::*;
+
+fn key(name: &str) -> Key {
+    Key::new(None, name).unwrap()
+}
+
+fn upserted(name: &str, old: Option<u64>, new: u64, source: Source) -> Option<Change<u64>> {
+    Some(Change::Upserted {
+        key: key(name),
+        old: old.map(Arc::new),
+        new: Arc::new(new),
+        source,
+    })
+}
+
+fn deleted(name: &str, old: u64) -> Change<u64> {
+    Change::Deleted {
+        key: key(name),
+        old: Arc::new(old),
+    }
+}
+
+/// A cache whose records are their versions, with one object at version 10.
+fn slots() -> Slots<u64> {
+    let mut slots = Slots::new();
+    slots.begin_list();
+    let first = slots.upsert(key("a"), 10, 10);
+    assert_eq!(first, upserted("a", None, 10, Source::Watch));
+    assert_eq!(slots.finish_list(10), []);
+    slots
+}
+
+#[test]
+fn changes_are_told_once_with_what_was_before() {
+    let mut slots = slots();
+    assert_eq!(
+        slots.upsert(key("a"), 11, 11),
+        upserted("a", Some(10), 11, Source::Watch)
+    );
+    assert_eq!(
+        slots.upsert(key("a"), 11, 11),
+        None,
+        "a relist brings it again"
+    );
+    assert_eq!(slots.delete(key("a"), 12), Some(deleted("a", 11)));
+    assert_eq!(slots.delete(key("a"), 12), None);
+    assert_eq!(slots.len(), 0);
+}
+
+#[test]
+fn a_relist_changes_in_place_and_sweeps_what_it_did_not_meet() {
+    let mut slots = slots();
+    slots.upsert(key("b"), 11, 11);
+    slots.upsert(key("c"), 12, 12);
+    slots.begin_list();
+    assert_eq!(slots.upsert(key("a"), 10, 10), None);
+    assert_eq!(
+        slots.upsert(key("c"), 13, 13),
+        upserted("c", Some(12), 13, Source::Watch)
+    );
+    assert_eq!(slots.finish_list(15), [deleted("b", 11)]);
+    assert_eq!(slots.len(), 2);
+}
+
+#[test]
+fn a_relist_that_broke_off_sweeps_nothing() {
+    let mut slots = slots();
+    slots.begin_list();
+    slots.begin_list();
+    slots.upsert(key("a"), 10, 10);
+    assert_eq!(slots.finish_list(15), []);
+}
+
+#[test]
+fn an_object_that_became_unreadable_stays_as_it_was() {
+    let mut slots = slots();
+    slots.begin_list();
+    slots.keep("a");
+    assert_eq!(slots.finish_list(15), []);
+    assert_eq!(slots.get("a").map(|record| **record), Some(10));
+}
+
+#[test]
+fn versions_that_are_no_numbers_are_always_news() {
+    let mut slots = slots();
+    assert_eq!(
+        slots.upsert(key("a"), 1, 0),
+        upserted("a", Some(10), 1, Source::Watch)
+    );
+    assert_eq!(
+        slots.upsert(key("a"), 2, 0),
+        upserted("a", Some(1), 2, Source::Watch)
+    );
+    slots.begin_write(&key("a"));
+    assert_eq!(
+        slots.write_answered(&key("a"), 3, 0),
+        upserted("a", Some(2), 3, Source::Own)
+    );
+    assert_eq!(
+        slots.upsert(key("a"), 4, 0),
+        upserted("a", Some(3), 4, Source::Watch)
+    );
+}
+
+#[test]
+fn an_own_write_is_seen_at_once_and_its_event_is_no_news() {
+    let mut slots = slots();
+    slots.begin_write(&key("a"));
+    assert_eq!(
+        slots.write_answered(&key("a"), 12, 12),
+        upserted("a", Some(10), 12, Source::Own)
+    );
+    assert_eq!(
+        slots.upsert(key("a"), 11, 11),
+        None,
+        "older than what we wrote"
+    );
+    assert_eq!(slots.get("a").map(|record| **record), Some(12));
+    assert_eq!(slots.upsert(key("a"), 12, 12), None);
+    assert_eq!(
+        slots.upsert(key("a"), 13, 13),
+        upserted("a", Some(12), 13, Source::Watch)
+    );
+}
+
+#[test]
+fn an_own_writes_event_that_comes_before_its_answer_is_no_news_either() {
+    let mut slots = slots();
+    slots.begin_write(&key("a"));
+    assert_eq!(slots.upsert(key("a"), 11, 11), None, "not told yet");
+    assert_eq!(slots.upsert(key("a"), 12, 12), None);
+    assert_eq!(slots.get("a").map(|record| **record), Some(12), "but seen");
+    assert_eq!(
+        slots.write_answered(&key("a"), 12, 12),
+        upserted("a", Some(10), 12, Source::Own)
+    );
+}
+
+#[test]
+fn news_that_came_after_an_own_write_and_before_its_answer_are_told_as_news() {
+    let mut slots = slots();
+    slots.begin_write(&key("a"));
+    slots.upsert(key("a"), 12, 12);
+    slots.upsert(key("a"), 13, 13);
+    assert_eq!(
+        slots.write_answered(&key("a"), 12, 12),
+        upserted("a", Some(10), 13, Source::Watch)
+    );
+}
+
+#[test]
+fn what_came_during_an_own_write_that_failed_is_told_afterwards() {
+    let mut slots = slots();
+    slots.begin_write(&key("a"));
+    slots.upsert(key("a"), 11, 11);
+    assert_eq!(
+        slots.write_failed(&key("a")),
+        upserted("a", Some(10), 11, Source::Watch)
+    );
+    slots.begin_write(&key("a"));
+    assert_eq!(slots.write_failed(&key("a")), None);
+    assert!(slots.pending.is_empty());
+}
+
+#[test]
+fn a_late_answer_does_not_bring_a_deleted_object_back() {
+    let mut slots = slots();
+    slots.begin_write(&key("a"));
+    slots.upsert(key("a"), 11, 11);
+    assert_eq!(
+        slots.delete(key("a"), 12),
+        Some(deleted("a", 10)),
+        "as it was last told"
+    );
+    assert_eq!(slots.write_answered(&key("a"), 11, 11), None);
+    assert_eq!(slots.len(), 0);
+}
+
+#[test]
+fn an_object_this_process_created_is_seen_at_once() {
+    let mut slots = slots();
+    slots.begin_write(&key("new"));
+    assert_eq!(
+        slots.write_answered(&key("new"), 11, 11),
+        upserted("new", None, 11, Source::Own)
+    );
+    assert_eq!(slots.upsert(key("new"), 11, 11), None);
+}
+
+#[test]
+fn an_object_created_again_after_its_deletion_is_seen() {
+    let mut slots = slots();
+    slots.begin_write(&key("a"));
+    assert_eq!(slots.delete(key("a"), 12), Some(deleted("a", 10)));
+    assert_eq!(
+        slots.write_answered(&key("a"), 13, 13),
+        upserted("a", None, 13, Source::Own)
+    );
+    assert_eq!(slots.delete(key("a"), 12), None, "the deletion before it");
+}
+
+#[test]
+fn what_was_written_while_a_list_was_under_way_is_neither_swept_nor_set_back() {
+    let mut slots = slots();
+    slots.begin_list();
+    for name in ["a", "new"] {
+        slots.begin_write(&key(name));
+        slots.write_answered(&key(name), 20, 20);
+    }
+    assert_eq!(slots.upsert(key("a"), 10, 10), None);
+    assert_eq!(slots.finish_list(15), []);
+    assert_eq!(slots.get("a").map(|record| **record), Some(20));
+    assert_eq!(slots.len(), 2);
+}
+
+#[test]
+fn what_was_written_and_deleted_before_a_list_is_gone_whenever_the_answer_comes() {
+    let mut slots = slots();
+    slots.begin_write(&key("new"));
+    slots.begin_write(&key("late"));
+    slots.begin_list();
+    slots.write_answered(&key("new"), 12, 12);
+    slots.upsert(key("a"), 10, 10);
+    assert_eq!(slots.finish_list(15), [deleted("new", 12)]);
+    assert_eq!(slots.write_answered(&key("late"), 13, 13), None);
+    assert_eq!(slots.len(), 1);
+}
+
+#[test]
+fn a_list_that_began_after_a_write_is_believed_even_if_the_servers_storage_was_set_back() {
+    let mut slots = slots();
+    for name in ["a", "new"] {
+        slots.begin_write(&key(name));
+        slots.write_answered(&key(name), 20, 20);
+    }
+    slots.begin_list();
+    assert_eq!(
+        slots.upsert(key("a"), 5, 5),
+        upserted("a", Some(20), 5, Source::Watch)
+    );
+    assert_eq!(slots.finish_list(15), [deleted("new", 20)]);
+}
+
+#[test]
+fn two_own_writes_of_one_object_may_be_under_way() {
+    let mut slots = slots();
+    slots.begin_write(&key("a"));
+    slots.begin_write(&key("a"));
+    slots.upsert(key("a"), 11, 11);
+    slots.upsert(key("a"), 12, 12);
+    assert_eq!(
+        slots.write_answered(&key("a"), 11, 11),
+        upserted("a", Some(10), 12, Source::Watch)
+    );
+    assert_eq!(
+        slots.upsert(key("a"), 13, 13),
+        None,
+        "one is still under way"
+    );
+    assert_eq!(
+        slots.write_answered(&key("a"), 12, 12),
+        upserted("a", Some(12), 13, Source::Watch)
+    );
+    assert!(slots.pending.is_empty());
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Op {
+    /// Somebody else changes, creates or deletes.
+    Foreign(u8, bool),
+    BeginWrite(u8),
+    /// The server does the oldest write under way.
+    Commit(bool),
+    /// The oldest committed write is answered, or its answer is lost.
+    Answer(bool),
+    /// The watch brings the next events.
+    Deliver(usize),
+    Relist,
+    /// The list brings its objects, with changes and answers in between, and ends.
+    EndList,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let key = 0u8..3;
+    prop_oneof![
+        3 => (key.clone(), any::<bool>()).prop_map(|(key, gone)| Op::Foreign(key, gone)),
+        3 => key.prop_map(Op::BeginWrite),
+        3 => prop::bool::weighted(0.9).prop_map(Op::Commit),
+        3 => prop::bool::weighted(0.9).prop_map(Op::Answer),
+        4 => (1usize..4).prop_map(Op::Deliver),
+        1 => Just(Op::Relist),
+        1 => Just(Op::EndList),
+    ]
+}
+
+/// An API server with its history, a watch that lags behind, and what the handler was told.
+struct World {
+    slots: Slots<u64>,
+    version: u64,
+    objects: BTreeMap<u8, u64>,
+    history: Vec<(u8, u64, bool)>,
+    delivered: usize,
+    list: Option<(BTreeMap<u8, u64>, usize, u64)>,
+    under_way: Vec<u8>,
+    committed: Vec<(u8, Option<u64>)>,
+    told: BTreeMap<String, u64>,
+    written: BTreeMap<u8, u64>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            slots: Slots::new(),
+            version: 1,
+            objects: BTreeMap::new(),
+            history: Vec::new(),
+            delivered: 0,
+            list: None,
+            under_way: Vec::new(),
+            committed: Vec::new(),
+            told: BTreeMap::new(),
+            written: BTreeMap::new(),
+        }
+    }
+
+    fn name(number: u8) -> Key {
+        key(&number.to_string())
+    }
+
+    fn tell(&mut self, change: Option<Change<u64>>) {
+        match change {
+            Some(Change::Upserted { key, old, new, .. }) => {
+                let before = self.told.insert(key.to_string(), *new);
+                assert_eq!(
+                    before,
+                    old.map(|old| *old),
+                    "the handler was told something else"
+                );
+            }
+            Some(Change::Deleted { key, old }) => {
+                assert_eq!(self.told.remove(key.as_str()), Some(*old));
+            }
+            None => {}
+        }
+    }
+
+    fn change(&mut self, number: u8, gone: bool) -> Option<u64> {
+        self.version += 1;
+        if gone {
+            self.objects.remove(&number)?;
+        } else {
+            self.objects.insert(number, self.version);
+        }
+        self.history.push((number, self.version, gone));
+        (!gone).then_some(self.version)
+    }
+
+    fn deliver(&mut self, count: usize) {
+        for _ in 0..count {
+            if self.list.is_some() {
+                return;
+            }
+            let Some(&(number, version, gone)) = self.history.get(self.delivered) else {
+                return;
+            };
+            self.delivered += 1;
+            let change = if gone {
+                self.slots.delete(Self::name(number), version)
+            } else {
+                self.slots.upsert(Self::name(number), version, version)
+            };
+            self.tell(change);
+        }
+    }
+
+    fn apply(&mut self, op: Op) {
+        match op {
+            Op::Foreign(number, gone) => {
+                self.change(number, gone);
+            }
+            Op::BeginWrite(number) => {
+                self.slots.begin_write(&Self::name(number));
+                self.under_way.push(number);
+            }
+            Op::Commit(succeeds) if !self.under_way.is_empty() => {
+                let number = self.under_way.remove(0);
+                let version = if succeeds {
+                    self.change(number, false)
+                } else {
+                    None
+                };
+                self.committed.push((number, version));
+            }
+            Op::Answer(arrives) if !self.committed.is_empty() => {
+                let (number, version) = self.committed.remove(0);
+                let name = Self::name(number);
+                let change = match version.filter(|_| arrives) {
+                    Some(version) => {
+                        let newest = self.written.entry(number).or_default();
+                        *newest = version.max(*newest);
+                        self.slots.write_answered(&name, version, version)
+                    }
+                    None => self.slots.write_failed(&name),
+                };
+                self.tell(change);
+            }
+            Op::Commit(_) | Op::Answer(_) => {}
+            Op::Deliver(count) => self.deliver(count),
+            Op::Relist => {
+                self.slots.begin_list();
+                self.list = Some((self.objects.clone(), self.history.len(), self.version));
+            }
+            Op::EndList => self.end_list(),
+        }
+        for (number, version) in &self.written {
+            if let Some(record) = self.slots.get(&number.to_string()) {
+                assert!(**record >= *version, "older than what this process wrote");
+            }
+        }
+    }
+
+    fn end_list(&mut self) {
+        let Some((objects, until, version)) = self.list.take() else {
+            return;
+        };
+        for (number, seen) in objects {
+            let change = self.slots.upsert(Self::name(number), seen, seen);
+            self.tell(change);
+        }
+        for change in self.slots.finish_list(version) {
+            self.tell(Some(change));
+        }
+        self.delivered = until;
+    }
+
+    fn finish(&mut self) {
+        while !self.under_way.is_empty() {
+            self.apply(Op::Commit(true));
+        }
+        while !self.committed.is_empty() {
+            self.apply(Op::Answer(true));
+        }
+        self.end_list();
+        self.deliver(usize::MAX);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn the_cache_ends_up_with_the_truth_and_never_falls_behind_own_writes(
+        ops in prop::collection::vec(op(), 0..60)
+    ) {
+        let mut world = World::new();
+        for op in ops {
+            world.apply(op);
+        }
+        world.finish();
+        let truth: BTreeMap<String, u64> =
+            world.objects.iter().map(|(number, version)| (number.to_string(), *version)).collect();
+        let cached: BTreeMap<String, u64> =
+            world.slots.iter().map(|(key, record)| (key.to_string(), **record)).collect();
+        prop_assert_eq!(&cached, &truth);
+        prop_assert_eq!(&world.told, &truth);
+        prop_assert!(world.slots.pending.is_empty());
+    }
+}
