@@ -450,7 +450,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
     #[test]
     fn the_cache_ends_up_with_the_truth_and_never_falls_behind_own_writes(
         ops in prop::collection::vec(op(), 0..60)
