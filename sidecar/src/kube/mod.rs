@@ -1,7 +1,8 @@
 //! The Kubernetes side of a controller sidecar.
 //!
 //! The way to the API server: [`connect`] makes the client, [`rate`] keeps it from asking too much,
-//! [`access`] checks at the start what it may do, [`patch`] builds what it writes.
+//! [`access`] checks at the start what it may do, [`patch`] builds what it writes,
+//! [`events`] tells users what happened.
 //!
 //! Watch caches: [`reflect`] feeds [`cache`] with records decoded through [`lean`] types, keyed by
 //! [`key`], with common texts shared through [`interner`].
@@ -9,6 +10,7 @@
 pub mod access;
 pub mod cache;
 pub mod connect;
+pub mod events;
 pub mod interner;
 pub mod key;
 pub mod lean;

@@ -12,7 +12,7 @@
 //! `gate` lets requests wait, `layer` is the tower service.
 
 mod adaptive;
-mod bucket;
+pub(super) mod bucket;
 mod gate;
 mod lane;
 mod layer;

@@ -1,4 +1,5 @@
-//! A token bucket: the hard cap behind `--kube-api-qps` and `--kube-api-burst`.
+//! A token bucket: the hard cap behind `--kube-api-qps` and `--kube-api-burst`, and the budget of
+//! events.
 //!
 //! Pure. It says whether a token is there and otherwise when to ask again; who waits, and in which
 //! order, is the shell's business.
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Starts full, as client-go's.
 #[derive(Clone, Debug)]
-pub(super) struct Bucket {
+pub(in crate::kube) struct Bucket {
     rate: f64,
     burst: f64,
     tokens: f64,
@@ -16,7 +17,7 @@ pub(super) struct Bucket {
 
 impl Bucket {
     /// `rate` tokens per second, of which `burst` can be saved. Both are positive.
-    pub(super) fn new(rate: f64, burst: u32) -> Self {
+    pub(in crate::kube) fn new(rate: f64, burst: u32) -> Self {
         let burst = f64::from(burst);
         Self {
             rate,
@@ -27,7 +28,7 @@ impl Bucket {
     }
 
     /// Takes a token, or says after what time there will be one.
-    pub(super) fn take(&mut self, now: Instant) -> Result<(), Duration> {
+    pub(in crate::kube) fn take(&mut self, now: Instant) -> Result<(), Duration> {
         if let Some(filled) = self.filled {
             let passed = now.saturating_duration_since(filled).as_secs_f64();
             self.tokens = passed.mul_add(self.rate, self.tokens).min(self.burst);

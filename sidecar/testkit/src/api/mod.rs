@@ -14,20 +14,16 @@ mod patch;
 pub mod record;
 pub mod refusal;
 mod route;
+mod service;
 mod store;
 mod strategic;
 mod validate;
 mod watch;
 mod write;
 
-use std::convert::Infallible;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use serde_json::Value;
 
 use access::{Access, Allow};
@@ -36,29 +32,9 @@ use kind::Kind;
 pub use listen::Served;
 use record::Request;
 use route::Target;
+pub use service::{Body, Broken, Service};
 use store::{Key, Store};
 use watch::{Controls, Ending};
-
-/// A response body; its error stands for a connection that broke in the middle.
-pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Broken>;
-
-/// The connection broke.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken;
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("connection closed before message completed")
-    }
-}
-
-impl std::error::Error for Broken {}
-
-impl From<Infallible> for Broken {
-    fn from(never: Infallible) -> Self {
-        match never {}
-    }
-}
 
 /// The model server; clones share one state.
 #[derive(Clone)]
@@ -148,7 +124,7 @@ impl FakeApi {
     /// The server as a tower service, to be put below other layers.
     #[must_use]
     pub fn service(&self) -> Service {
-        Service { api: self.clone() }
+        Service::new(self)
     }
 
     fn target(&self, resource: &str, name: &str) -> Target {
@@ -373,34 +349,5 @@ impl FakeApi {
             // The sender lives in `self`, so waiting cannot fail.
             let _ = changes.changed().await;
         }
-    }
-}
-
-/// [`FakeApi`] as a tower service.
-#[derive(Clone, Debug)]
-pub struct Service {
-    api: FakeApi,
-}
-
-impl<B> tower_service::Service<http::Request<B>> for Service
-where
-    B: http_body_util::BodyExt<Data = Bytes> + Send + 'static,
-    B::Error: fmt::Debug,
-{
-    type Response = http::Response<Body>;
-    type Error = Broken;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Broken>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Broken>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        let api = self.api.clone();
-        Box::pin(async move {
-            let (parts, body) = request.into_parts();
-            let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
-            api.answer(&parts, body).await
-        })
     }
 }

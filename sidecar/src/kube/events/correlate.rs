@@ -1,0 +1,219 @@
+//! What is written for an event: a new object, one more count on an old one, or nothing.
+//!
+//! Pure, with the rules and numbers of client-go's correlator, so that a failing volume fills neither
+//! etcd nor `kubectl describe`: each object has a budget, the same event again raises a count, and
+//! many events that differ in their message alone are put together. The budget over all objects is
+//! our own.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::recent::Recent;
+use super::{Event, Source};
+use crate::kube::rate::bucket::Bucket;
+
+/// client-go remembers 4096 of each; a sidecar writes events about far fewer objects at a time.
+const REMEMBERED: usize = 1024;
+
+/// One object: so many at once, then one in five minutes.
+const OBJECT_BURST: u32 = 25;
+const OBJECT_RATE: f64 = 1.0 / 300.0;
+
+/// All objects together.
+const TOTAL_BURST: u32 = 50;
+const TOTAL_RATE: f64 = 5.0;
+
+/// So many messages under one reason within this time are told apart.
+const SIMILAR: usize = 10;
+const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
+
+/// `metadata.name` may have 253 characters; the suffix has 17.
+const NAME_LIMIT: usize = 253 - 17;
+
+/// The limit that the newer Event API has for a note.
+const MESSAGE_LIMIT: usize = 1024;
+
+/// A write.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Write {
+    /// A new event.
+    Create {
+        /// Where it lives.
+        namespace: String,
+        /// The object.
+        body: Value,
+    },
+    /// The same event again.
+    Count {
+        /// Where it lives.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// A merge patch.
+        patch: Value,
+        /// To be created if the server does not have it (any more).
+        body: Value,
+    },
+}
+
+/// Wall clock for what users read, monotonic time for budgets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    pub(super) wall: jiff::Timestamp,
+    pub(super) instant: Instant,
+}
+
+/// An object or an event as a text: the fields, separated by what none of them contains.
+type Id = String;
+
+/// What was written before.
+#[derive(Debug)]
+pub(super) struct Correlator {
+    source: Source,
+    budgets: Recent<Id, Bucket>,
+    similar: Recent<Id, Similar>,
+    written: Recent<Id, Written>,
+    total: Bucket,
+    last_name: i128,
+}
+
+#[derive(Debug)]
+struct Similar {
+    messages: BTreeSet<String>,
+    last: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Written {
+    count: u32,
+    name: String,
+    first: String,
+}
+
+impl Correlator {
+    pub(super) fn new(source: Source) -> Self {
+        Self {
+            source,
+            budgets: Recent::new(REMEMBERED),
+            similar: Recent::new(REMEMBERED),
+            written: Recent::new(REMEMBERED),
+            total: Bucket::new(TOTAL_RATE, TOTAL_BURST),
+            last_name: 0,
+        }
+    }
+
+    /// What to write for `event`; nothing if it is beyond a budget.
+    pub(super) fn take(&mut self, event: &Event, now: Now) -> Option<Write> {
+        let about = &event.about;
+        let object = [
+            &*about.api_version,
+            &about.kind,
+            &about.namespace,
+            &about.name,
+            &about.uid,
+        ]
+        .join("\0");
+        let budget = self
+            .budgets
+            .entry(&object, || Bucket::new(OBJECT_RATE, OBJECT_BURST));
+        budget.take(now.instant).ok()?;
+
+        let kind = [&*object, event.severity.text(), event.reason].join("\0");
+        let mut message = cut(&event.message).to_owned();
+        let id = if self.is_one_of_many(&kind, &message, now.instant) {
+            message = cut(&format!("(combined from similar events): {message}")).to_owned();
+            kind
+        } else {
+            [&*kind, &message].join("\0")
+        };
+
+        let time = now.wall.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let fresh = self.name(&about.name, now.wall);
+        let written = self.written.entry(&id, Written::default);
+        let again = written.count > 0;
+        if !again {
+            written.name = fresh;
+            written.first.clone_from(&time);
+        }
+        written.count = written.count.saturating_add(1);
+        let (count, name, first) = (written.count, written.name.clone(), written.first.clone());
+        // After the count, which must be right when there is room again.
+        self.total.take(now.instant).ok()?;
+
+        let namespace = if about.namespace.is_empty() {
+            "default"
+        } else {
+            &about.namespace
+        };
+        let namespace = namespace.to_owned();
+        let patch = json!({"count": count, "lastTimestamp": time, "message": message});
+        let metadata = json!({"namespace": namespace, "name": name});
+        let body = self.body(event, &metadata, &first, &patch);
+        if !again {
+            return Some(Write::Create { namespace, body });
+        }
+        Some(Write::Count {
+            namespace,
+            name,
+            patch,
+            body,
+        })
+    }
+
+    fn is_one_of_many(&mut self, kind: &Id, message: &str, now: Instant) -> bool {
+        let similar = self.similar.entry(kind, || Similar {
+            messages: BTreeSet::new(),
+            last: now,
+        });
+        if now.saturating_duration_since(similar.last) > SIMILAR_WITHIN {
+            similar.messages.clear();
+        }
+        similar.last = now;
+        similar.messages.insert(message.to_owned());
+        if similar.messages.len() < SIMILAR {
+            return false;
+        }
+        similar.messages.pop_first();
+        true
+    }
+
+    /// As client-go names events, and never the same twice.
+    fn name(&mut self, object: &str, wall: jiff::Timestamp) -> String {
+        self.last_name = wall.as_nanosecond().max(self.last_name + 1);
+        let object = object.get(..NAME_LIMIT).unwrap_or(object);
+        format!("{object}.{:x}", self.last_name)
+    }
+
+    /// `latest` has the fields that change when the same event comes again.
+    fn body(&self, event: &Event, metadata: &Value, first: &str, latest: &Value) -> Value {
+        let about = &event.about;
+        let some = |text: &String| (!text.is_empty()).then(|| text.clone());
+        json!({
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": metadata,
+            "involvedObject": {
+                "apiVersion": about.api_version, "kind": about.kind,
+                "namespace": some(&about.namespace), "name": about.name, "uid": about.uid,
+                "resourceVersion": some(&about.resource_version),
+            },
+            "type": event.severity.text(), "reason": event.reason,
+            "message": latest.get("message"),
+            "source": {"component": self.source.component, "host": self.source.host},
+            "reportingComponent": self.source.component,
+            "reportingInstance": self.source.host,
+            "firstTimestamp": first, "lastTimestamp": latest.get("lastTimestamp"),
+            "count": latest.get("count"),
+        })
+    }
+}
+
+fn cut(message: &str) -> &str {
+    message
+        .get(..message.floor_char_boundary(MESSAGE_LIMIT))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

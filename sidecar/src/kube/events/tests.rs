@@ -1,0 +1,164 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sidecar_testkit::{FakeApi, Fault};
+use tokio::task::JoinHandle;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use super::*;
+
+fn about(name: &str) -> Reference {
+    Reference {
+        api_version: "v1".into(),
+        kind: "PersistentVolume".into(),
+        name: name.to_owned(),
+        uid: format!("uid-of-{name}"),
+        ..Reference::default()
+    }
+}
+
+fn started(api: &FakeApi) -> (Recorder, JoinHandle<()>) {
+    let source = Source {
+        component: "external-attacher d".to_owned(),
+        host: "host-a".to_owned(),
+    };
+    let (recorder, worker) = Recorder::new(api.client(), source);
+    (recorder, tokio::spawn(worker.run()))
+}
+
+fn warn(recorder: &Recorder, name: &str, message: &str) {
+    recorder.record(&about(name), Severity::Warning, "AttachFailed", message);
+}
+
+/// Waits until everything recorded is dealt with.
+async fn drained(recorder: Recorder, worker: JoinHandle<()>) {
+    drop(recorder);
+    worker.await.unwrap();
+}
+
+fn counts(api: &FakeApi) -> Vec<(String, i64)> {
+    let events = api.objects("events");
+    let count = |event: &Value| {
+        let name = event["involvedObject"]["name"].as_str().unwrap().to_owned();
+        (name, event["count"].as_i64().unwrap())
+    };
+    events.iter().map(count).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn repeated_events_are_counted_on_one_object() {
+    let api = FakeApi::new();
+    let (recorder, worker) = started(&api);
+    for _ in 0..3 {
+        warn(&recorder, "pv1", "boom");
+    }
+    let mut claim = about("claim");
+    claim.kind = "PersistentVolumeClaim".into();
+    claim.namespace = "apps".to_owned();
+    recorder.record(&claim, Severity::Normal, "Attached", "ok");
+    drained(recorder, worker).await;
+    assert_eq!(
+        counts(&api),
+        [("claim".to_owned(), 1), ("pv1".to_owned(), 3)]
+    );
+    let methods: Vec<String> = api
+        .writes()
+        .iter()
+        .map(|request| request.method.clone())
+        .collect();
+    assert_eq!(methods, ["POST", "PATCH", "PATCH", "POST"]);
+    assert_eq!(api.objects("events")[0]["metadata"]["namespace"], "apps");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_the_server_forgot_is_written_anew() {
+    let api = FakeApi::new();
+    let (recorder, worker) = started(&api);
+    warn(&recorder, "pv1", "boom");
+    api.until(|api| !api.objects("events").is_empty()).await;
+    let name = api.objects("events")[0]["metadata"]["name"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    api.remove("events", &format!("default/{name}"));
+    warn(&recorder, "pv1", "boom");
+    drained(recorder, worker).await;
+    assert_eq!(counts(&api), [("pv1".to_owned(), 2)]);
+}
+
+/// Counts the error lines of the current thread.
+#[derive(Clone, Default)]
+struct Errors(Arc<AtomicUsize>);
+
+impl<S: tracing::Subscriber> Layer<S> for Errors {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        if *event.metadata().level() == tracing::Level::ERROR {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_62_where_events_are_forbidden_one_line_says_so_and_the_server_is_left_alone() {
+    let errors = Errors::default();
+    let _guard = tracing_subscriber::registry()
+        .with(errors.clone())
+        .set_default();
+    let api = FakeApi::new();
+    let forbidden = api.fault(Fault::on("POST", "*/events").answer(403));
+    let (recorder, worker) = started(&api);
+    for number in 0..20 {
+        warn(&recorder, &format!("pv{number}"), "boom");
+    }
+    api.until(|api| !api.requests().is_empty()).await;
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(forbidden.hits(), 1);
+    forbidden.remove();
+    sleep(QUIET).await;
+    warn(&recorder, "pv99", "boom");
+    let again = api.fault(Fault::on("POST", "*/events").skip(1).answer(403));
+    api.until(|api| !api.objects("events").is_empty()).await;
+    warn(&recorder, "pv98", "boom");
+    drained(recorder, worker).await;
+    assert_eq!(counts(&api), [("pv99".to_owned(), 1)]);
+    assert_eq!(again.hits(), 1);
+    assert_eq!(errors.0.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_connection_is_tried_again_and_a_lost_answer_makes_no_twin() {
+    let api = FakeApi::new();
+    api.fault(Fault::on("POST", "*/events").times(1).drop_connection());
+    api.fault(Fault::on("POST", "*/events").times(1).lose_reply());
+    let (recorder, worker) = started(&api);
+    warn(&recorder, "pv1", "boom");
+    drained(recorder, worker).await;
+    assert_eq!(counts(&api), [("pv1".to_owned(), 1)]);
+    assert_eq!(api.requests().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stays_away_is_given_up() {
+    let api = FakeApi::new();
+    api.set_down(true);
+    let (recorder, worker) = started(&api);
+    warn(&recorder, "pv1", "boom");
+    drained(recorder, worker).await;
+    assert_eq!(api.requests().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn recording_never_waits() {
+    let api = FakeApi::new();
+    api.fault(Fault::on("POST", "*").hang());
+    let (recorder, worker) = started(&api);
+    let start = Instant::now();
+    for number in 0..10_000 {
+        warn(&recorder, &format!("pv{number}"), "boom");
+    }
+    tokio::task::yield_now().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    worker.abort();
+    warn(&Recorder::disabled(), "pv1", "boom");
+}
