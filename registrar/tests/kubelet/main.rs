@@ -13,9 +13,16 @@
 
 mod back_off;
 mod csinode;
+mod leaving;
 mod node;
+mod objects;
+mod refreshing;
+mod registering;
+mod rows;
 mod schedule;
 mod script;
 mod stage;
+mod starting;
 mod version;
 mod watching;
+mod wire;

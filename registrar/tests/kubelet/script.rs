@@ -1,8 +1,7 @@
 //! A registrar that does what the test says.
 
-#![allow(dead_code, reason = "some rows have no test yet")]
-
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -28,7 +27,6 @@ pub(crate) enum Answer {
     Good,
     Fail(Status),
     After(Duration),
-    Never,
 }
 
 /// What arrived.
@@ -47,6 +45,8 @@ pub(crate) struct Script {
     notify: Answer,
     /// Ends like the real registrar when it is told of a failure.
     dies: bool,
+    /// Refuses authorities that are not valid, as servers in Rust do by themselves.
+    strict: bool,
 }
 
 impl Script {
@@ -63,6 +63,7 @@ impl Script {
             get_info: Answer::Good,
             notify: Answer::Good,
             dies: false,
+            strict: false,
         }
     }
 
@@ -101,12 +102,22 @@ impl Script {
         self
     }
 
+    pub(crate) fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
     pub(crate) fn listen(self) -> ScriptedRegistrar {
         let listener = UnixListener::bind(&self.socket).unwrap();
+        self.listen_on(listener)
+    }
+
+    pub(crate) fn listen_on(self, listener: UnixListener) -> ScriptedRegistrar {
         let shared = Shared {
             script: Arc::new(Mutex::new(self.clone())),
             calls: Arc::default(),
             bytes: Arc::default(),
+            connections: Arc::default(),
             dead: Arc::new(tokio::sync::Notify::new()),
         };
         let task = tokio::spawn(serve(listener, shared.clone()));
@@ -124,6 +135,7 @@ struct Shared {
     calls: Arc<Mutex<Vec<(Instant, Call)>>>,
     /// Everything received, as it came.
     bytes: Arc<Mutex<Vec<u8>>>,
+    connections: Arc<AtomicUsize>,
     dead: Arc<tokio::sync::Notify>,
 }
 
@@ -165,6 +177,11 @@ impl ScriptedRegistrar {
 
     pub(crate) fn calls(&self) -> Vec<(Instant, Call)> {
         self.shared.calls.lock().unwrap().clone()
+    }
+
+    /// How many connections were accepted.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::SeqCst)
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
@@ -224,6 +241,7 @@ async fn serve(listener: UnixListener, shared: Shared) {
         tokio::select! {
             accepted = listener.accept() => {
                 let (stream, _) = accepted.unwrap();
+                shared.connections.fetch_add(1, Ordering::SeqCst);
                 connections.spawn(converse(stream, shared.clone()));
             }
             Some(_) = connections.join_next() => {}
@@ -254,13 +272,22 @@ async fn converse(mut stream: UnixStream, shared: Shared) {
             _ = tokio::io::copy(&mut from_server, &mut to_client) => {}
         }
     };
+    let strict = shared.script.lock().unwrap().strict;
     let service = TowerToHyperService::new(RegistrationServer::new(Service(shared)));
-    let connection = http2::Builder::new(TokioExecutor::new())
-        .serve_connection(TokioIo::new(AnyAuthority::new(far)), service);
+    let server = http2::Builder::new(TokioExecutor::new());
+    // Errors are clients that went away.
+    let connection = async {
+        if strict {
+            let _ = server.serve_connection(TokioIo::new(far), service).await;
+        } else {
+            let _ = server
+                .serve_connection(TokioIo::new(AnyAuthority::new(far)), service)
+                .await;
+        }
+    };
     tokio::select! {
         () = tap => {}
-        // An error is a client that went away.
-        _ = connection => {}
+        () = connection => {}
     }
 }
 
@@ -284,7 +311,6 @@ async fn perform(answer: Answer) -> Result<(), Status> {
             sleep(time).await;
             Ok(())
         }
-        Answer::Never => std::future::pending().await,
     }
 }
 

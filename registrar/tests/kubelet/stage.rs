@@ -1,10 +1,8 @@
 //! What the component tests play on: a registry directory, a model API server with one Node, a
 //! model driver, scripted registrars, and the loop under test.
 
-#![allow(dead_code, reason = "some rows have no test yet")]
-
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +18,7 @@ use sidecar_testkit::build::node;
 use sidecar_testkit::{FakeApi, FakeDriver};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::script::{Script, ScriptedRegistrar};
 
@@ -267,18 +265,26 @@ impl Stage {
     }
 }
 
-/// Waits until `condition` holds, in steps of 10 ms.
+/// The step in which tests wait. Paused time runs to the next timer whenever everything waits, be it
+/// for a socket that is readable a moment later; a timer that is always near keeps it from running
+/// past a deadline.
+const STEP: Duration = Duration::from_millis(10);
+
+/// Waits until `condition` holds.
 pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
     let give_up = Instant::now() + PATIENCE;
     while !condition() {
         assert!(Instant::now() < give_up, "it never came about that {what}");
-        sleep(Duration::from_millis(10)).await;
+        sleep(STEP).await;
     }
 }
 
 /// Lets `seconds` pass.
 pub(crate) async fn pass(seconds: f64) {
-    sleep(Duration::from_secs_f64(seconds)).await;
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    while Instant::now() < end {
+        sleep_until(end.min(Instant::now() + STEP)).await;
+    }
 }
 
 /// How long something takes.
@@ -291,9 +297,4 @@ pub(crate) async fn timed<T>(something: impl Future<Output = T>) -> Duration {
 /// Whether `took` is what was expected, give or take the steps in which tests look.
 pub(crate) fn about(took: Duration, seconds: f64) -> bool {
     (took.as_secs_f64() - seconds).abs() < 0.1
-}
-
-/// A socket file with nobody behind it, as a crash leaves it.
-pub(crate) fn stale_socket(path: &Path) {
-    drop(std::os::unix::net::UnixListener::bind(path).unwrap());
 }

@@ -94,6 +94,24 @@ fn a_name_is_taken_unless_the_new_version_is_higher() {
         drivers.check("", &["1.0.0".to_owned()]),
         Err(Rejected::NoName)
     );
+    for name in [
+        "a/b",
+        "../x",
+        "a b",
+        "-a",
+        "a.",
+        "a..b",
+        "\u{e9}",
+        &"a".repeat(64),
+        &"n/".repeat(1 << 20),
+    ] {
+        let answer = drivers.check(name, &["1.0.0".to_owned()]);
+        assert!(
+            matches!(answer, Err(Rejected::BadName { .. })),
+            "{answer:?}"
+        );
+    }
+    assert!(drivers.check("Upper.Case", &["1.0.0".to_owned()]).is_ok());
     assert!(drivers.check("other", &["1.0.0".to_owned()]).is_ok());
 }
 

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use super::keys::clip;
 use super::version::{self, Unsupported, Version};
 
+/// Longest driver name (CSI spec, `GetPluginInfoResponse.name`; the API server's rule as well).
+const LONGEST_NAME: usize = 63;
+
 /// A registered CSI driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driver {
@@ -21,6 +24,15 @@ pub enum Rejected {
     /// `PluginInfo.name` is empty.
     #[error("driver name is empty")]
     NoName,
+    /// `PluginInfo.name` is not a name that the API server would take for a driver.
+    #[error(
+        "{name:?} is not a CSI driver name: at most 63 characters, \
+         a lower case RFC 1123 subdomain but for capitals"
+    )]
+    BadName {
+        /// What was offered.
+        name: String,
+    },
     /// No usable version.
     #[error("driver {name}: {reason}")]
     Version {
@@ -60,6 +72,11 @@ impl Drivers {
         if name.is_empty() {
             return Err(Rejected::NoName);
         }
+        if !is_driver_name(name) {
+            return Err(Rejected::BadName {
+                name: clip(name).to_owned(),
+            });
+        }
         let version = version::highest_supported(offered).map_err(|reason| Rejected::Version {
             name: clip(name).to_owned(),
             reason,
@@ -94,4 +111,15 @@ impl Drivers {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.drivers.keys().map(String::as_str)
     }
+}
+
+/// The rule by which the API server judges `spec.drivers[].name` of a CSINode.
+fn is_driver_name(name: &str) -> bool {
+    let edge = |c: char| c.is_ascii_alphanumeric();
+    let is_label = |label: &str| {
+        label.starts_with(edge)
+            && label.ends_with(edge)
+            && label.chars().all(|c| edge(c) || c == '-')
+    };
+    name.len() <= LONGEST_NAME && name.split('.').all(is_label)
 }

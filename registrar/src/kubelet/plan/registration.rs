@@ -30,10 +30,10 @@ pub enum Refusal {
         socket: String,
     },
     /// The handler does not want the plugin.
-    #[error("RegisterPlugin error -- plugin validation failed with err: {0}")]
+    #[error("RegisterPlugin error -- plugin validation failed with err: {}", clip(.0))]
     Invalid(String),
     /// The handler could not register the plugin.
-    #[error("RegisterPlugin error -- plugin registration failed with err: {0}")]
+    #[error("RegisterPlugin error -- plugin registration failed with err: {}", clip(.0))]
     Failed(String),
 }
 

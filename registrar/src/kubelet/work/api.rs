@@ -9,6 +9,8 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::kubelet::plan::keys::clip;
+
 /// An answer that takes longer is a failure; the caller's retries take it from there.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -24,12 +26,22 @@ pub enum ApiError {
         /// Method and path.
         request: String,
     },
-    /// The API server, or the way to it, said no.
+    /// The API server said no.
+    #[error("{request}: {code} {message}")]
+    Refused {
+        /// Method and path.
+        request: String,
+        /// The HTTP status.
+        code: u16,
+        /// Its reason.
+        message: String,
+    },
+    /// There was no way to the API server.
     #[error("{request}")]
     Failed {
         /// Method and path.
         request: String,
-        /// What it said.
+        /// What was in the way.
         source: Box<kube::Error>,
     },
     /// It took too long.
@@ -221,6 +233,11 @@ impl Api {
             Ok(Err(kube::Error::Api(status))) if status.is_not_found() => {
                 Err(ApiError::NotFound { request })
             }
+            Ok(Err(kube::Error::Api(status))) => Err(ApiError::Refused {
+                request,
+                code: status.code,
+                message: clip(&status.message).to_owned(),
+            }),
             Ok(Err(source)) => Err(ApiError::Failed {
                 request,
                 source: Box::new(source),

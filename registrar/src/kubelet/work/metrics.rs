@@ -24,9 +24,6 @@ const BUCKETS: [f64; 13] = [
     0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0,
 ];
 
-/// Longest driver name there is (CSI spec, `GetPluginInfoResponse.name`).
-const LONGEST_DRIVER_NAME: usize = 63;
-
 impl CsiOperations {
     /// A histogram without observations, shown by `registry`.
     ///
@@ -42,12 +39,8 @@ impl CsiOperations {
         Ok(Self { histogram })
     }
 
-    /// Records a call. A name that no driver can have is not made a label value: it comes from a
-    /// stranger and would stay for ever.
+    /// Records a call.
     pub fn observe(&self, driver: &str, method: &str, code: Code, elapsed: Duration) {
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-        let is_name = driver.len() <= LONGEST_DRIVER_NAME && driver.chars().all(plain);
-        let driver = if is_name { driver } else { "unknown-driver" };
         self.histogram
             .with_label_values(&[driver, method, rpc_code::name(code), "false"])
             .observe(elapsed.as_secs_f64());
