@@ -130,6 +130,7 @@ async fn r_13_what_follows_a_stray_word_is_ignored() {
         .running(&["stray", &format!("--http-endpoint={address}")])
         .await;
     process.says("No HTTP server").await;
+    process.says(r#"Argument \"stray\" is not a flag"#).await;
     assert!(!http::is_listening(&address).await);
 }
 

@@ -16,6 +16,8 @@ pub(super) struct Line {
     pub(super) tokens: Vec<String>,
     /// What ended the reading.
     pub(super) end: End,
+    /// The argument that made Go stop reading, before the end of the line.
+    pub(super) stray: Option<String>,
 }
 
 /// What comes after the tokens.
@@ -35,11 +37,13 @@ pub(super) fn rewrite(spec: &Spec, arguments: impl Iterator<Item = OsString>) ->
         spec,
         arguments,
         tokens: Vec::new(),
+        stray: None,
     };
     let end = reader.read();
     Line {
         tokens: reader.tokens,
         end,
+        stray: reader.stray,
     }
 }
 
@@ -47,6 +51,7 @@ struct Reader<'a, I> {
     spec: &'a Spec,
     arguments: I,
     tokens: Vec<String>,
+    stray: Option<String>,
 }
 
 impl<I: Iterator<Item = OsString>> Reader<'_, I> {
@@ -63,8 +68,10 @@ impl<I: Iterator<Item = OsString>> Reader<'_, I> {
             }
             let dashed = argument.len() > 1 && argument.starts_with('-');
             let end = match (self.spec.dialect, dashed) {
-                // The rest of the line is silently ignored, as in Go.
-                (Dialect::Go, false) => return End::Done,
+                (Dialect::Go, false) => {
+                    self.stray = Some(argument);
+                    return End::Done;
+                }
                 (Dialect::Pflag, false) => None,
                 (Dialect::Go, true) => self.go(&argument),
                 (Dialect::Pflag, true) => self.pflag(&argument),
@@ -231,6 +238,9 @@ pub(super) fn needs_argument(dialect: Dialect, flag: &Flag) -> String {
     }
 }
 
+/// `flag` only says "parse error".
+const DURATION: &str = "\na duration needs a unit: 5s, 500ms, 1m30s";
+
 /// Diagnostic of a value that cannot be read.
 pub(super) fn invalid_value(
     dialect: Dialect,
@@ -250,7 +260,10 @@ pub(super) fn invalid_value(
         (Dialect::Go, Kind::Bool | Kind::BoolFunc) => {
             format!("invalid boolean value {text} for -{name}: {detail}")
         }
-        (Dialect::Go, _) => format!("invalid value {text} for flag -{name}: {detail}"),
+        (Dialect::Go, kind) => {
+            let hint = if kind == Kind::Duration { DURATION } else { "" };
+            format!("invalid value {text} for flag -{name}: {detail}{hint}")
+        }
         (Dialect::Pflag, _) if name.len() == 1 => {
             format!("invalid argument {text} for \"-{name}, --{name}\" flag: {detail}")
         }

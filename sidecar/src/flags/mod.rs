@@ -56,7 +56,13 @@ where
         Err(error) => return Err(refuse(spec, &program, &diagnose(spec, &error))),
     };
     match line.end {
-        End::Done => Ok(collect(spec, program, &matches)),
+        End::Done => {
+            let mut values = collect(spec, program, &matches);
+            if let Some(stray) = line.stray {
+                values.warn_of(&stray);
+            }
+            Ok(values)
+        }
         End::Help => Err(Exit {
             stderr: help::usage(spec, &program),
             ..Exit::with_code(0)

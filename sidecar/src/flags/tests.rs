@@ -145,6 +145,17 @@ fn pflag_goes_on_behind_a_word() {
 }
 
 #[test]
+fn what_go_ignores_is_at_least_warned_about() {
+    let values = go("stray --nope");
+    assert_eq!(
+        values.warnings(),
+        ["Argument \"stray\" is not a flag: it and everything behind it are ignored"]
+    );
+    assert!(go("-- stray").warnings().is_empty());
+    assert!(pflag("stray").warnings().is_empty());
+}
+
+#[test]
 fn row_72_and_r_10_durations() {
     assert_eq!(
         go("--timeout=1m30s").duration("timeout").to_string(),
@@ -161,7 +172,10 @@ fn row_72_and_r_10_durations() {
     ] {
         assert_eq!(
             refused(&GO, argument),
-            format!("invalid value \"{value}\" for flag -timeout: parse error")
+            format!(
+                "invalid value \"{value}\" for flag -timeout: parse error\n\
+                 a duration needs a unit: 5s, 500ms, 1m30s"
+            )
         );
     }
     assert_eq!(

@@ -74,12 +74,19 @@ impl Values {
         self.values.insert(flag.name, Held { value, given });
     }
 
+    /// Go ignores what follows without a word, which hides typing errors.
+    pub(super) fn warn_of(&mut self, stray: &str) {
+        self.warnings.push(format!(
+            "Argument {stray:?} is not a flag: it and everything behind it are ignored"
+        ));
+    }
+
     /// The program's name as it was started.
     pub fn program(&self) -> &str {
         &self.program
     }
 
-    /// What to warn about: use of deprecated flags.
+    /// What to warn about: use of deprecated flags, arguments that are ignored.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
