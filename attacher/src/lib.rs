@@ -17,4 +17,6 @@ pub mod model;
 pub mod plan;
 
 #[cfg(test)]
+mod sim;
+#[cfg(test)]
 mod testing;

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::keys::NODE_ID_ANNOTATION;
 use crate::model::{
-    Attachment, CsiSource, List, SecretRef, Source, Text, Volume, VolumeError, VolumeSpec,
+    Attachment, CsiSource, List, Pairs, SecretRef, Source, Text, Volume, VolumeError, VolumeSpec,
 };
 use crate::plan::Driver;
 use crate::plan::driver::Abilities;
@@ -46,6 +46,7 @@ pub(crate) fn va() -> Attachment {
     Attachment {
         name: "va1".into(),
         uid: "uid-va1".into(),
+        version: 1,
         deleting: false,
         finalizers: list(&[]),
         node_id: None,
@@ -84,7 +85,7 @@ pub(crate) fn csi() -> CsiSource {
         handle: "h-pv1".into(),
         read_only: false,
         fs_type: "".into(),
-        attributes: Arc::default(),
+        attributes: Pairs::default(),
         publish_secret: None,
     }
 }

@@ -212,9 +212,8 @@ impl<V: Wrapped> Value for Option<V> {
         self.is_some()
     }
     fn write(&self, text: &mut String) {
-        match self {
-            Some(value) => value.write_wrapped(text),
-            None => text.push_str("null"),
+        if let Some(value) = self {
+            value.write_wrapped(text);
         }
     }
 }
@@ -286,6 +285,3 @@ impl<K: fmt::Display, V: Value> Value for BTreeMap<K, V> {
         text.push('}');
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -16,6 +16,8 @@ pub struct Attachment {
     /// `metadata.uid`; tells an object from a later one of the same name, which is the rule here:
     /// kube-controller-manager derives the name from volume, driver and node.
     pub uid: Text,
+    /// `metadata.resourceVersion`, 0 if it is no number; says which of two readings is newer.
+    pub version: u64,
     /// Whether `metadata.deletionTimestamp` is set: the volume shall be detached.
     pub deleting: bool,
     /// `metadata.finalizers`, in order.

@@ -5,11 +5,10 @@
 
 use super::Text;
 
-/// What the attacher reads of a `storage.k8s.io/v1` CSINode.
+/// What the attacher reads of a `storage.k8s.io/v1` CSINode. Its name is the node's, and the key
+/// under which it is cached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsiNode {
-    /// The node's name, which is also the object's.
-    pub name: Text,
     /// `nodeID` of this driver's entry in `spec.drivers`; `None` while the driver is not
     /// registered on the node.
     pub node_id: Option<Text>,

@@ -17,5 +17,5 @@ mod volume;
 
 pub use attachment::{Attachment, VolumeError};
 pub use csinode::CsiNode;
-pub use text::{List, Text};
+pub use text::{List, Pairs, Text};
 pub use volume::{AccessMode, CsiSource, InTree, SecretRef, Source, Volume, VolumeSpec};

@@ -10,3 +10,29 @@ pub type Text = Arc<str>;
 
 /// An immutable list of strings that many records may share.
 pub type List = Arc<[Text]>;
+
+/// A small map of strings that many records may share, kept as keys and values in turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pairs(List);
+
+impl Default for Pairs {
+    fn default() -> Self {
+        Self(Arc::from([]))
+    }
+}
+
+impl Pairs {
+    /// The map whose keys and values `list` holds in turn; a key without value is dropped.
+    #[must_use]
+    pub fn new(list: List) -> Self {
+        Self(list)
+    }
+
+    /// Keys and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.chunks_exact(2).filter_map(|pair| match pair {
+            [key, value] => Some((&**key, &**value)),
+            _ => None,
+        })
+    }
+}

@@ -3,12 +3,11 @@
 //! Separate, because PersistentVolumes are by far the most numerous objects: every field here
 //! costs memory times their number, and everything that repeats is shared.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{List, Text};
+use super::{List, Pairs, Text};
 
 /// What the attacher reads of a PersistentVolume. The name is the key under which it is cached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +78,7 @@ pub struct CsiSource {
     /// `fsType`, empty where unset.
     pub fs_type: Text,
     /// `volumeAttributes`: the volume context.
-    pub attributes: Arc<BTreeMap<String, String>>,
+    pub attributes: Pairs,
     /// `controllerPublishSecretRef`.
     pub publish_secret: Option<Arc<SecretRef>>,
 }

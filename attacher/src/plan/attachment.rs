@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::outcome::{ApiError, Direction, Failure, RpcError};
 use super::request::{self, Secrets};
 use super::{Driver, capability, status, volume};
-use crate::model::{Attachment, CsiSource, SecretRef, Source, Text, Volume, VolumeSpec};
+use crate::model::{Attachment, CsiNode, CsiSource, SecretRef, Source, Text, Volume, VolumeSpec};
 
 /// Everything a decision looks at, read from the caches in one go.
 #[derive(Clone, Copy, Debug)]
@@ -44,9 +44,35 @@ pub enum NodeId<'a> {
     Known(&'a str),
 }
 
+impl<'a> NodeId<'a> {
+    /// What this CSINode, if there is one, says.
+    #[must_use]
+    pub fn of(node: Option<&'a CsiNode>) -> Self {
+        match node.map(|node| node.node_id.as_deref()) {
+            None => Self::NoObject,
+            Some(None) => Self::NotRegistered,
+            Some(Some(id)) => Self::Known(id),
+        }
+    }
+}
+
+/// Which reading of the attachment an attempt goes on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refresh {
+    /// The one it has: the cache knows nothing newer.
+    Keep,
+    /// The cache's.
+    Take,
+    /// Neither: another object has taken the name.
+    Replaced,
+    /// Neither: the object is gone.
+    Gone,
+}
+
 /// One attempt to bring a VolumeAttachment to its goal: what was learnt and done so far that the
 /// API objects do not show. A crash loses it, and nothing with it.
 pub struct Attempt {
+    uid: Text,
     direction: Direction,
     forced: bool,
     secrets: LoadedSecret,
@@ -120,6 +146,7 @@ impl Attempt {
     #[must_use]
     pub fn new(attachment: &Attachment, forced: bool) -> Self {
         Self {
+            uid: attachment.uid.clone(),
             direction: Direction::of(attachment),
             forced,
             secrets: LoadedSecret::NotYet,
@@ -131,6 +158,27 @@ impl Attempt {
     #[must_use]
     pub fn direction(&self) -> Direction {
         self.direction
+    }
+
+    /// Which reading to go on with: `current`, read or written last by this attempt, or `cached`.
+    ///
+    /// The cache may be behind what this attempt has written, and the answer to a patch may be
+    /// another object than the one the attempt is about, since patches go by name.
+    #[must_use]
+    pub fn refresh(&self, current: &Attachment, cached: Option<&Attachment>) -> Refresh {
+        if current.uid != self.uid {
+            return Refresh::Replaced;
+        }
+        match cached {
+            // What is still to be written after a detach is tried all the same.
+            None if self.direction == Direction::Detach => Refresh::Keep,
+            None => Refresh::Gone,
+            Some(cached) if cached.version != 0 && cached.version <= current.version => {
+                Refresh::Keep
+            }
+            Some(cached) if cached.uid != self.uid => Refresh::Replaced,
+            Some(_) => Refresh::Take,
+        }
     }
 
     /// The next step under `view`.

@@ -17,6 +17,7 @@ pub fn is_work(before: Option<&Attachment>, after: &Attachment, driver: &Driver)
         return true;
     };
     let seen = |attachment: &Attachment| Attachment {
+        version: 0,
         attach_error: None,
         detach_error: None,
         ..attachment.clone()

@@ -17,11 +17,9 @@
 //! | `event` | which changes of objects are work |
 //! | `flight` | one call at a time for a volume and node |
 //! | `lane` | whose turn it is: attach and detach lanes, fairness among nodes |
-//! | `backlog` | when a waiting queue is worth a log line |
 //! | `driver` | what the driver can do, and which changes of it end the process |
 
 pub mod attachment;
-pub mod backlog;
 pub mod capability;
 pub mod drift;
 pub mod driver;

@@ -73,15 +73,6 @@ impl Direction {
         }
     }
 
-    /// The other way.
-    #[must_use]
-    pub fn opposite(self) -> Self {
-        match self {
-            Self::Attach => Self::Detach,
-            Self::Detach => Self::Attach,
-        }
-    }
-
     /// Lower-case name, for logs and metric labels.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use prost_types::FileDescriptorSet;
-use protox::prost_reflect::DescriptorPool;
 
 /// The `.proto` files, each with the package it declares; the package names the generated file.
 pub const FILES: [(&str, &str); 2] = [
@@ -19,44 +18,27 @@ pub const FILES: [(&str, &str); 2] = [
     ("pluginregistration.proto", "pluginregistration"),
 ];
 
-/// A `.proto` file, in `testdata`, with every shape that the log form has to deal with.
-pub const TEST_FILE: (&str, &str) = ("sanitizer.proto", "sanitizer.test");
-
-/// Where things are, relative to `csi-proto`.
-const PROTO: &str = "proto";
-const GENERATED: &str = "src/gen";
-const TEST_PROTO: &str = "codegen/testdata";
-const TEST_GENERATED: &str = "src/sanitize";
-
-/// All generated files, as paths relative to `csi-proto`, with their content.
-pub fn generate(csi_proto: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
-    let proto = csi_proto.join(PROTO);
-    let mut files = Vec::new();
+/// Compiles the files of [`FILES`] found in `proto` and writes their code into `out`.
+pub fn generate(proto: &Path, out: &Path) -> anyhow::Result<()> {
     for (file, package) in FILES {
-        let code = generate_file(&proto.join(file), &proto, package)?;
-        files.push((Path::new(GENERATED).join(format!("{package}.rs")), code));
+        let source = proto.join(file);
+        let target = out.join(format!("{package}.rs"));
+        let code = generate_file(&source, package)?;
+        fs::write(&target, code).with_context(|| format!("cannot write {}", target.display()))?;
     }
-    let (file, package) = TEST_FILE;
-    let code = generate_file(&csi_proto.join(TEST_PROTO).join(file), &proto, package)?;
-    files.push((
-        Path::new(TEST_GENERATED).join(format!("{package}.rs")),
-        code,
-    ));
-    Ok(files)
+    Ok(())
 }
 
 /// The code of one `.proto` file: messages, clients, servers, and the log form of each message.
-/// Files it imports are looked for in `imports`.
-pub fn generate_file(source: &Path, imports: &Path, package: &str) -> anyhow::Result<String> {
+pub fn generate_file(source: &Path, package: &str) -> anyhow::Result<String> {
     let include = source.parent().context("a .proto file without a folder")?;
-    let mut compiler = protox::Compiler::new([include, imports])?;
-    compiler
+    let set = protox::Compiler::new([include])?
         .include_source_info(true)
         .include_imports(true)
         .open_file(source)
-        .with_context(|| format!("cannot compile {}", source.display()))?;
-    let set = compiler.file_descriptor_set();
-    let secrets = secret_fields(&compiler.descriptor_pool());
+        .with_context(|| format!("cannot compile {}", source.display()))?
+        .file_descriptor_set();
+    let secrets = protox_secrets(include, source)?;
     let scratch = tempfile::tempdir()?;
     let messages = write_messages(set.clone(), package, scratch.path())?;
     let log = sanitize::implementations(&set, package, &secrets);
@@ -78,9 +60,12 @@ fn write_messages(set: FileDescriptorSet, package: &str, dir: &Path) -> anyhow::
 }
 
 /// Full names of the fields that carry the `csi_secret` option.
-pub fn secret_fields(pool: &DescriptorPool) -> Vec<String> {
+fn protox_secrets(include: &Path, source: &Path) -> anyhow::Result<Vec<String>> {
+    let mut compiler = protox::Compiler::new([include])?;
+    compiler.include_imports(true).open_file(source)?;
+    let pool = compiler.descriptor_pool();
     let Some(option) = pool.get_extension_by_name("csi.v1.csi_secret") else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
     let fields = pool
         .all_messages()
@@ -89,5 +74,5 @@ pub fn secret_fields(pool: &DescriptorPool) -> Vec<String> {
         field.options().has_extension(&option)
             && field.options().get_extension(&option).as_bool() == Some(true)
     });
-    secret.map(|field| field.full_name().to_owned()).collect()
+    Ok(secret.map(|field| field.full_name().to_owned()).collect())
 }

@@ -6,6 +6,7 @@
 )]
 
 use super::*;
+use crate::model::Pairs;
 
 #[test]
 fn attach_steps_and_their_order() {
@@ -121,7 +122,7 @@ fn publish_request_follows_the_volume() {
         spec.access_modes = list(&["ReadWriteMany"]);
         spec.mount_options = list(&["noatime"]);
     });
-    let attributes = Arc::new(BTreeMap::from([("k".to_owned(), "v".to_owned())]));
+    let attributes = Pairs::new(list(&["k", "v"]));
     let rows = vec![
         (
             "46",

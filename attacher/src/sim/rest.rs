@@ -1,0 +1,208 @@
+//! The end of a run: faults stop, everything comes to rest, and what is left is checked.
+
+use super::driver::key;
+use super::process::Process;
+use super::run::{Faults, World, target};
+use crate::model::{Attachment, Text};
+use crate::plan::attachment::{NodeId, View};
+use crate::plan::drift::{Expected, Listing, expected};
+use crate::testing::F;
+use csi_proto::csi::ListVolumesResponse;
+use csi_proto::csi::list_volumes_response::{Entry, VolumeStatus};
+
+/// What was read before the driver was asked for its list.
+pub(super) struct Comparison {
+    expected: Vec<Expected>,
+    listing: Listing,
+}
+
+impl World {
+    /// The comparison with the driver's list begins, or ends.
+    pub(super) fn reconcile(&mut self) {
+        match self.comparison.take() {
+            None => self.comparison = Some(self.compare()),
+            Some(comparison) => self.end_comparison(&comparison),
+        }
+    }
+
+    fn compare(&mut self) -> Comparison {
+        let process = &mut self.process;
+        process.touched.clear();
+        process
+            .touched
+            .extend(process.running.iter().map(|running| running.name.clone()));
+        let views = process.attachments.slots.iter();
+        let expected: Vec<Expected> = { views }
+            .filter_map(|(_, attachment)| expectation(process, attachment))
+            .collect();
+        let mut listing = Listing::for_volumes_of(&expected);
+        let mut page = ListVolumesResponse::default();
+        for (handle, _) in &self.driver.attached {
+            let nodes = self
+                .driver
+                .attached
+                .iter()
+                .filter(|(volume, _)| volume == handle);
+            page.entries.push(Entry {
+                volume: Some(csi_proto::csi::Volume {
+                    volume_id: handle.clone(),
+                    ..Default::default()
+                }),
+                status: Some(VolumeStatus {
+                    published_node_ids: nodes.map(|(_, node)| node.clone()).collect(),
+                }),
+            });
+        }
+        listing.add(page);
+        Comparison { expected, listing }
+    }
+
+    fn end_comparison(&mut self, comparison: &Comparison) {
+        for entry in &comparison.expected {
+            let untouched = !self.process.touched.contains(&entry.name);
+            if untouched && comparison.listing.contradicts(entry) {
+                self.process.forced.insert(entry.name.clone());
+                self.process.ready.insert(entry.name.clone());
+            }
+        }
+    }
+
+    /// Faults stop. Everything that can move moves until nothing does.
+    pub(super) fn settle(&mut self) {
+        self.settling = true;
+        self.comparison = None;
+        while let Some(id) = self.driver.running.iter().find(|call| !call.awaited) {
+            let id = id.id;
+            self.driver.end(id, true);
+        }
+        self.cure_nodes();
+        let mut before = usize::MAX;
+        for _ in 0..12 {
+            self.process.list(&self.server);
+            self.retry_all();
+            self.drain();
+            if self.faulty_kind() {
+                let comparison = self.compare();
+                self.end_comparison(&comparison);
+                self.drain();
+            }
+            self.drop_foreign_finalizers();
+            let now = self.server.log.len();
+            if now == before {
+                break;
+            }
+            before = now;
+        }
+    }
+
+    fn faulty_kind(&self) -> bool {
+        matches!(self.faults, Faults::All | Faults::Aliases)
+    }
+
+    /// Works until no queue has anything; what waits for a retry keeps waiting.
+    fn drain(&mut self) {
+        for _ in 0..4000 {
+            let process = &self.process;
+            let idle = process.ready.is_empty()
+                && process.ready_volumes.is_empty()
+                && process.running.is_empty()
+                && process.releasing.is_empty();
+            if idle {
+                return;
+            }
+            self.work();
+        }
+        self.complain("the work does not end".into());
+    }
+
+    /// Whoever else holds a deleted attachment lets go of it.
+    fn drop_foreign_finalizers(&mut self) {
+        let held: Vec<Attachment> = { self.server.attachments.values() }
+            .filter(|(_, object)| object.deleting && !object.finalizers.is_empty())
+            .map(|(_, object)| object.clone())
+            .collect();
+        for object in held {
+            let kept: Vec<Text> = object
+                .finalizers
+                .iter()
+                .filter(|held| ***held == *F)
+                .cloned()
+                .collect();
+            let finalizers = kept.into();
+            self.server.put_attachment(Attachment {
+                finalizers,
+                ..object
+            });
+        }
+    }
+
+    pub(super) fn check_rest(&self) -> Result<(), String> {
+        let objects = || self.server.attachments.values().map(|(_, object)| object);
+        if let Some(stuck) = objects().find(|object| object.deleting) {
+            return Err(format!("{} does not go: {stuck:?}", stuck.name));
+        }
+        for (name, (_, volume)) in &self.server.volumes {
+            let named = |object: &Attachment| object.volume.as_ref() == Some(name);
+            if volume.deleting && !objects().any(named) {
+                return Err(format!("volume {name} does not go: {volume:?}"));
+            }
+        }
+        for object in objects() {
+            let volume = object
+                .volume
+                .as_ref()
+                .and_then(|name| self.server.volumes.get(name));
+            let usable = volume.is_some_and(|(_, volume)| !volume.deleting);
+            if usable && !object.attached {
+                return Err(format!("{} does not attach: {object:?}", object.name));
+            }
+        }
+        if self.faults == Faults::Aliases {
+            return Ok(());
+        }
+        for held in &self.driver.attached {
+            let wanted =
+                |object: &Attachment| key(&target(object)) == *held && object.has_finalizer(F);
+            if !objects().any(wanted) {
+                return Err(format!("{held:?} stays attached"));
+            }
+        }
+        for object in objects().filter(|object| object.attached) {
+            let usable = { object.volume.as_ref() }
+                .and_then(|name| self.server.volumes.get(name))
+                .is_some_and(|(_, volume)| !volume.deleting);
+            if usable && !self.driver.attached.contains(&key(&target(object))) {
+                return Err(format!("{} is not attached: {object:?}", object.name));
+            }
+        }
+        self.check_calls()
+    }
+
+    /// Without faults one call each is enough.
+    fn check_calls(&self) -> Result<(), String> {
+        if self.faults != Faults::None {
+            return Ok(());
+        }
+        for (target, (publish, unpublish)) in &self.driver.calls {
+            let made = self.made.get(target).copied().unwrap_or_default();
+            if *publish > made || *unpublish > made {
+                return Err(format!(
+                    "{publish} publish and {unpublish} unpublish calls for {made} attachments \
+                     of {target:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn expectation(process: &Process, attachment: &Attachment) -> Option<Expected> {
+    let name = attachment.volume.as_ref()?;
+    let view = View {
+        driver: &process.driver,
+        attachment,
+        volume: process.volumes.get(name).map(|volume| &**volume),
+        node: NodeId::of(process.nodes.get(&attachment.node).map(|node| &**node)),
+    };
+    expected(&view).ok()
+}

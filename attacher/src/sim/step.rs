@@ -1,0 +1,376 @@
+//! Attempts advance: requests reach the server, calls reach the driver, answers come back, and
+//! every change is held against the invariants.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a model that meets anything else has failed"
+)]
+
+use serde_json::Value;
+
+use super::driver::{Kind, key};
+use super::process::{End, Releasing, State, Written, key as key_of};
+use super::run::{Faults, World, target};
+use super::server::Versioned;
+use crate::model::{Attachment, Text, Volume};
+use crate::plan::attachment::{Answer, Step};
+use crate::plan::flight::Target;
+use crate::plan::outcome::{ApiError, Failure, RpcError};
+use crate::testing::F;
+use tonic::Code;
+
+const TIME: &str = "2026-01-02T03:04:05Z";
+
+/// What becomes of a request to the API server.
+enum Fate {
+    Applied,
+    /// Applied, and the answer is lost.
+    Unheard,
+    /// Not applied, and nobody knows.
+    Lost,
+    Refused,
+}
+
+impl World {
+    pub(super) fn faulty(&self) -> bool {
+        matches!(self.faults, Faults::All | Faults::Aliases) && !self.settling
+    }
+
+    /// Something in the process advances.
+    pub(super) fn work(&mut self) {
+        let attempts = self.process.running.len();
+        let releases = self.process.releasing.len();
+        let choice = self.dice.below(attempts + releases + 2);
+        if choice < attempts {
+            self.advance(choice);
+        } else if choice < attempts + releases {
+            self.release(choice - attempts);
+        } else {
+            self.begin();
+        }
+    }
+
+    /// A queued attachment or volume gets a worker.
+    fn begin(&mut self) {
+        let process = &mut self.process;
+        let busy = |name: &&Text| process.running.iter().any(|running| running.name == **name);
+        let ready: Vec<Text> = process
+            .ready
+            .iter()
+            .filter(|name| !busy(name))
+            .cloned()
+            .collect();
+        if !ready.is_empty() && process.running.len() < 4 && !self.dice.one_in(4) {
+            let name = &ready[self.dice.below(ready.len())];
+            return process.begin(name, &self.server);
+        }
+        let Some(name) = process.ready_volumes.pop_first() else {
+            return;
+        };
+        if process.guarded.contains(&name) {
+            process.ready_volumes.insert(name);
+            return;
+        }
+        if let Some(patch) = process.release(&name) {
+            process.guarded.insert(name.clone());
+            process.volumes.slots.begin_write(&key_of(&name));
+            process.releasing.push(Releasing { name, patch });
+        }
+    }
+
+    fn release(&mut self, index: usize) {
+        let Releasing { name, patch } = self.process.releasing.remove(index);
+        self.process.guarded.remove(&name);
+        let result = match self.fate() {
+            Fate::Applied => self.patch_volume(&name, &patch),
+            Fate::Unheard => {
+                self.patch_volume(&name, &patch).ok();
+                Err(lost())
+            }
+            Fate::Lost => Err(lost()),
+            Fate::Refused => Err(refused()),
+        };
+        let written = result.ok();
+        match written {
+            Some(_) => self.process.ready_volumes.insert(name.clone()),
+            None => self.process.later_volumes.insert(name.clone()),
+        };
+        self.process.absorb_release(&name, written);
+    }
+
+    fn fate(&mut self) -> Fate {
+        match self.faulty() && self.dice.one_in(5) {
+            true => match self.dice.below(3) {
+                0 => Fate::Unheard,
+                1 => Fate::Lost,
+                _ => Fate::Refused,
+            },
+            false => Fate::Applied,
+        }
+    }
+
+    fn advance(&mut self, index: usize) {
+        let running = &mut self.process.running[index];
+        let name = running.name.clone();
+        match std::mem::replace(&mut running.state, State::Deciding) {
+            State::Deciding => self.decide(index),
+            State::Sent(step) => {
+                let (answer, written) = match self.fate() {
+                    Fate::Applied => self.apply(&name, &step),
+                    Fate::Unheard => {
+                        self.apply(&name, &step);
+                        (Answer::Refused(lost()), None)
+                    }
+                    Fate::Lost => (Answer::Refused(lost()), None),
+                    Fate::Refused => (Answer::Refused(refused()), None),
+                };
+                self.process.running[index].state = State::Answered(step, answer, written);
+            }
+            State::Calling(step, id) => self.call(index, step, id),
+            State::Answered(step, answer, written) => self.fold(index, &step, answer, written),
+            State::Recording(failure, patch) => {
+                let result = match self.fate() {
+                    Fate::Applied => self.patch_attachment(&name, &patch).ok(),
+                    Fate::Unheard => {
+                        self.patch_attachment(&name, &patch).ok();
+                        None
+                    }
+                    Fate::Lost | Fate::Refused => None,
+                };
+                self.process
+                    .absorb(index, None, result.map(Written::Attachment));
+                self.process.finish(index, End::Failed(failure));
+            }
+        }
+    }
+
+    fn decide(&mut self, index: usize) {
+        let Some(step) = self.process.decide(index) else {
+            return;
+        };
+        match step {
+            Step::Done => self.process.finish(index, End::Done),
+            Step::Again => self.process.finish(index, End::Again),
+            Step::Fail(failure) => self.fail(index, failure),
+            Step::Protect(ref name, _) => {
+                // One patch of a volume at a time: the next one then sees what this one did.
+                if self.process.guarded.insert(name.clone()) {
+                    self.send(index, step);
+                }
+            }
+            Step::Publish(ref request) => {
+                let target = Target {
+                    volume: request.volume_id.as_str().into(),
+                    node: request.node_id.as_str().into(),
+                };
+                self.take_off(index, step, target, Kind::Publish);
+            }
+            Step::Unpublish(ref request) => {
+                let target = Target {
+                    volume: request.volume_id.as_str().into(),
+                    node: request.node_id.as_str().into(),
+                };
+                self.take_off(index, step, target, Kind::Unpublish);
+            }
+            Step::LoadSecret(_)
+            | Step::Prepare(_)
+            | Step::MarkAttached(_)
+            | Step::Release(_)
+            | Step::MarkDetached(_) => self.send(index, step),
+        }
+    }
+
+    fn send(&mut self, index: usize, step: Step) {
+        let name = self.process.running[index].name.clone();
+        self.process.announce(&name, &step);
+        self.process.running[index].state = State::Sent(step);
+    }
+
+    fn take_off(&mut self, index: usize, step: Step, target: Target, kind: Kind) {
+        let name = self.process.running[index].name.clone();
+        let guard = Target {
+            node: self.process.mutant.flight(&name, &target.node),
+            ..target.clone()
+        };
+        if !self.process.flights.begin(&guard, name) {
+            return self.process.finish(index, End::Waits);
+        }
+        let others = self.process.running.iter().enumerate();
+        let calling = others.filter_map(|(other, running)| match &running.state {
+            State::Calling(_, id) if other != index => Some(*id),
+            _ => None,
+        });
+        for id in calling.collect::<Vec<_>>() {
+            if self
+                .driver
+                .running
+                .iter()
+                .any(|call| call.id == id && call.target == target)
+            {
+                self.complain(format!("two calls at once for {target:?}"));
+            }
+        }
+        self.process.running[index].target = Some(guard);
+        self.process.running[index].state = match self.driver.begin(&target, kind) {
+            Ok(id) => State::Calling(step, id),
+            Err(code) => State::Answered(step, Answer::Failed(rpc(code)), None),
+        };
+    }
+
+    /// The driver answers, or the deadline expires.
+    fn call(&mut self, index: usize, step: Step, id: u64) {
+        let answer = match self.faulty() && self.dice.one_in(4) {
+            false => match self.driver.end(id, true).map(|call| call.kind) {
+                Some(Kind::Publish) => Answer::Published(Default::default()),
+                Some(Kind::Unpublish) => Answer::Unpublished,
+                None => unreachable!("calls end once"),
+            },
+            true => match self.dice.below(3) {
+                0 => {
+                    self.driver.abandon(id);
+                    Answer::Failed(rpc(Code::DeadlineExceeded))
+                }
+                1 => {
+                    self.driver.end(id, true);
+                    Answer::Failed(rpc(Code::Unavailable))
+                }
+                _ => {
+                    self.driver.end(id, false);
+                    let codes = [Code::Internal, Code::NotFound];
+                    Answer::Failed(rpc(codes[self.dice.below(2)]))
+                }
+            },
+        };
+        self.process.running[index].state = State::Answered(step, answer, None);
+    }
+
+    fn fold(&mut self, index: usize, step: &Step, answer: Answer, written: Option<Written>) {
+        if let Step::Protect(name, _) = step {
+            self.process.guarded.remove(name);
+        }
+        if !matches!(step, Step::Publish(_) | Step::Unpublish(_)) {
+            self.process.absorb(index, Some(step), written);
+        }
+        let answer = self.process.mutant.hears(step, answer);
+        let running = &mut self.process.running[index];
+        match running.attempt.fold(step, answer) {
+            Ok(()) => {}
+            Err(failure) => self.fail(index, failure),
+        }
+    }
+
+    fn fail(&mut self, index: usize, failure: Failure) {
+        let running = &mut self.process.running[index];
+        let direction = running.attempt.direction();
+        let driver = &self.process.driver;
+        match failure.status_patch(&running.current, direction, driver, TIME) {
+            Some(patch) => {
+                running.state = State::Recording(failure, patch);
+                let name = key_of(&running.name);
+                self.process.attachments.slots.begin_write(&name);
+            }
+            None => self.process.finish(index, End::Failed(failure)),
+        }
+    }
+
+    /// The server applies what `step` asks for.
+    pub(super) fn apply(&mut self, name: &Text, step: &Step) -> (Answer, Option<Written>) {
+        let written = match step {
+            Step::Protect(volume, patch) => self.patch_volume(volume, patch).map(Written::Volume),
+            Step::Prepare(patch)
+            | Step::MarkAttached(patch)
+            | Step::Release(patch)
+            | Step::MarkDetached(patch) => {
+                self.patch_attachment(name, patch).map(Written::Attachment)
+            }
+            Step::Done
+            | Step::Again
+            | Step::LoadSecret(_)
+            | Step::Publish(_)
+            | Step::Unpublish(_)
+            | Step::Fail(_) => unreachable!("no patch"),
+        };
+        match written {
+            Ok(written) => (Answer::Written, Some(written)),
+            Err(error) => (Answer::Refused(error), None),
+        }
+    }
+
+    pub(super) fn patch_attachment(
+        &mut self,
+        name: &Text,
+        patch: &Value,
+    ) -> Result<Versioned<Attachment>, ApiError> {
+        let before = self
+            .server
+            .attachments
+            .get(name)
+            .map(|(_, object)| object.clone());
+        let result = self.server.patch_attachment(name, patch);
+        if let (Some(before), Ok((_, after))) = (before, &result)
+            && self.faults != Faults::Aliases
+        {
+            let target = target(&before);
+            let released = before.has_finalizer(F) && !after.has_finalizer(F);
+            if released && self.driver.may_hold(&target) {
+                self.complain(format!(
+                    "finalizer removed while {target:?} may be attached"
+                ));
+            }
+            let reported = !before.attached && after.attached;
+            if reported && self.driver.last.get(&key(&target)) != Some(&Kind::Publish) {
+                self.complain(format!("{target:?} reported attached without publish"));
+            }
+        }
+        result
+    }
+
+    pub(super) fn patch_volume(
+        &mut self,
+        name: &Text,
+        patch: &Value,
+    ) -> Result<Versioned<Volume>, ApiError> {
+        let held = |volume: Option<&Versioned<Volume>>| {
+            volume.is_some_and(|(_, volume)| volume.has_finalizer(F))
+        };
+        let before = held(self.server.volumes.get(name));
+        let result = self.server.patch_volume(name, patch);
+        if before && !held(self.server.volumes.get(name)) {
+            let handle = format!("h-{name}");
+            let attached = self
+                .driver
+                .attached
+                .iter()
+                .any(|(volume, _)| *volume == handle);
+            let calls = self.driver.running.iter();
+            let calling =
+                { calls }.any(|call| *call.target.volume == *handle && call.kind == Kind::Publish);
+            if attached || calling {
+                self.complain(format!(
+                    "volume finalizer removed while {name} may be attached"
+                ));
+            }
+        }
+        result
+    }
+}
+
+fn rpc(code: Code) -> RpcError {
+    let message = "simulated".into();
+    RpcError { code, message }
+}
+
+fn refused() -> ApiError {
+    ApiError {
+        message: "simulated".into(),
+        not_found: false,
+        unknown: false,
+    }
+}
+
+fn lost() -> ApiError {
+    ApiError {
+        unknown: true,
+        ..refused()
+    }
+}
