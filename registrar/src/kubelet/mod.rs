@@ -16,7 +16,10 @@
 //!
 //! * [`plan`] decides: pure, synchronous, no clock, no I/O.
 //! * [`work`] carries the decisions out.
+//! * [`run`] puts them together, [`args`] and [`program`] make the binary csi-plugin-manager of it.
 
+pub mod args;
 pub mod plan;
+pub mod program;
 pub mod run;
 pub mod work;

@@ -11,7 +11,7 @@ use tracing::info;
 use super::plan::keys::CSI_PLUGIN;
 use super::work::api::Api;
 use super::work::metrics::{CsiOperations, show_plugins};
-use super::work::node::{NodeWriter, UpdateError};
+use super::work::node::{NodeMissing, NodeWriter, UpdateError};
 use super::work::plugin::{CsiPlugin, Handlers};
 use super::work::reconciler::Reconciler;
 use super::work::refresher::{self, Event, Known, Refresher};
@@ -25,6 +25,8 @@ pub struct Config {
     pub node: String,
     /// Where registration sockets appear.
     pub registry: PathBuf,
+    /// Whether to create the Node if it does not exist.
+    pub register_node: bool,
 }
 
 /// Why the loop ended; without a reason it runs for ever.
@@ -33,6 +35,9 @@ pub enum RunError {
     /// The registry directory.
     #[error(transparent)]
     Watch(#[from] WatchError),
+    /// There is no Node, or none could be created.
+    #[error(transparent)]
+    Node(#[from] NodeMissing),
     /// The CSINode could not be made ready, and without it no driver can be registered.
     #[error("cannot initialize the CSINode, giving up")]
     Initialize(#[source] UpdateError),
@@ -137,7 +142,7 @@ impl Kubelet {
                 .map_err(RunError::Initialize)?;
             info!(node = self.config.node, "CSINode is initialized");
             self.initialized.send_replace(true);
-            Ok(())
+            Ok::<(), RunError>(())
         };
         tokio::select! {
             error = watcher.run() => Err(error.into()),

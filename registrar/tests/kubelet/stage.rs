@@ -42,6 +42,7 @@ pub(crate) struct Stage {
     pub(crate) driver: FakeDriver,
     directory: TempDir,
     handlers: Handlers,
+    pub(crate) register_node: bool,
     running: Option<Running>,
 }
 
@@ -76,6 +77,7 @@ impl Stage {
             driver,
             directory,
             handlers: Handlers::new(),
+            register_node: false,
             running: None,
         }
     }
@@ -98,6 +100,7 @@ impl Stage {
         let config = Config {
             node: N.to_owned(),
             registry: self.registry(),
+            register_node: self.register_node,
         };
         let metrics = Registry::new();
         let mut kubelet = Kubelet::new(config, self.api.client(), &metrics, || 0.0).unwrap();

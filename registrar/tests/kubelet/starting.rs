@@ -115,3 +115,55 @@ async fn k_71_the_program_gives_up_after_six_attempts() {
     assert_eq!(stage.api.requests_to("POST", CSINODES).len(), 6 * 4);
     assert!(!stage.is_initialized());
 }
+
+#[tokio::test(start_paused = true)]
+async fn without_its_node_the_program_ends_and_says_what_to_do() {
+    let mut stage = Stage::set();
+    stage.api.delete("nodes", N);
+    stage.start();
+    let error = stage.end().await;
+    let expected = "Node \"n1\" does not exist: create it, correct --node-name, or start with \
+                    --register-node";
+    assert_eq!(error.to_string(), expected);
+    assert!(stage.writes().is_empty(), "{:?}", stage.writes());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_node_is_created_if_asked_for() {
+    let mut stage = Stage::set();
+    stage.api.delete("nodes", N);
+    stage.register_node = true;
+    stage.start();
+    stage
+        .until("the CSINode is initialized", Stage::is_initialized)
+        .await;
+    let node = stage.api.object("nodes", N).unwrap();
+    assert_eq!(
+        node["spec"]["unschedulable"], true,
+        "nothing runs pods there"
+    );
+    let csinode = stage.api.object("csinodes", N).unwrap();
+    assert_eq!(
+        csinode["metadata"]["ownerReferences"][0]["uid"],
+        node["metadata"]["uid"]
+    );
+    stage.registered().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_may_not_be_created_ends_the_program() {
+    let mut stage = Stage::set();
+    stage.api.delete("nodes", N);
+    stage
+        .api
+        .fault(Fault::on("POST", "/api/v1/nodes").answer_saying(403, "nodes is forbidden"));
+    stage.register_node = true;
+    stage.start();
+    let error = stage.end().await;
+    let text = sidecar::error::Chain(&error).to_string();
+    assert!(
+        text.contains("--register-node: cannot create Node \"n1\""),
+        "{text}"
+    );
+    assert!(text.contains("nodes is forbidden"), "{text}");
+}

@@ -95,6 +95,17 @@ pub fn plan_uninstall(node: &Value, driver: &str) -> Result<Option<Value>, NodeE
     Ok(Some(patch(Some(annotation), Map::new())))
 }
 
+/// A Node for a machine without kubelet. Unschedulable, because nothing runs pods there.
+#[must_use]
+pub fn new_object(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": { "name": name },
+        "spec": { "unschedulable": true },
+    })
+}
+
 /// `metadata.uid`.
 #[must_use]
 pub fn uid(node: &Value) -> Option<&str> {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures_util::TryFutureExt as _;
 use serde_json::Value;
 use sidecar::error::Chain;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::api::{Api, ApiError};
 use crate::kubelet::plan::csinode::{self, Limit, NodeInfo, Owner, Step};
@@ -57,6 +57,24 @@ pub enum UpdateError {
     /// The driver's answer cannot be used; nothing was tried.
     #[error(transparent)]
     Refused(#[from] NodeError),
+}
+
+/// The Node does not exist. A kubelet would have created it; without one nobody will.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeMissing {
+    /// It was not asked for.
+    #[error(
+        "Node {0:?} does not exist: create it, correct --node-name, or start with --register-node"
+    )]
+    Absent(String),
+    /// It was asked for.
+    #[error("--register-node: cannot create Node {node:?}")]
+    Refused {
+        /// Its name.
+        node: String,
+        /// Why.
+        source: ApiError,
+    },
 }
 
 /// The writer of one node's objects.
@@ -162,6 +180,32 @@ impl NodeWriter {
             }
             tokio::time::sleep(API_POLL_PERIOD).await;
         }
+    }
+
+    /// Makes sure that the Node exists, which is not tried again: whether it cannot be read is found
+    /// out by what comes next.
+    ///
+    /// # Errors
+    /// [`NodeMissing`] if it does not, and `create` is false or did not help.
+    pub async fn ensure_node(&self, create: bool) -> Result<(), NodeMissing> {
+        let missing = self
+            .api
+            .node(&self.node)
+            .await
+            .is_err_and(|error| error.is_not_found());
+        if !missing {
+            return Ok(());
+        }
+        if !create {
+            return Err(NodeMissing::Absent(self.node.clone()));
+        }
+        let created = self.api.create_node(&node::new_object(&self.node)).await;
+        created.map_err(|source| NodeMissing::Refused {
+            node: self.node.clone(),
+            source,
+        })?;
+        info!(node = self.node, "Node created");
+        Ok(())
     }
 
     /// Makes the CSINode exist, belong to this Node and name the migrated plugins.

@@ -9,7 +9,7 @@ use kube::Client;
 use serde::Deserialize;
 use sidecar::kube::cache::{self, Cache, Record};
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{Meta, nullable};
+use sidecar::kube::lean::{Meta, Object, nullable};
 use sidecar::kube::reflect::{Resource, Scope, reflect};
 use sidecar::verbose;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -149,12 +149,14 @@ struct Spec {
     period: Period,
 }
 
+impl Object for Wire<'_> {
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
+    }
+}
+
 impl Record for CsiDriver {
     type Wire<'a> = Wire<'a>;
-
-    fn meta<'w, 'a>(wire: &'w Self::Wire<'a>) -> &'w Meta<'a> {
-        &wire.metadata
-    }
 
     fn from_wire(wire: Self::Wire<'_>, _strings: &Interner) -> Option<Self> {
         Some(Self {
