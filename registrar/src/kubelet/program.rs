@@ -134,7 +134,11 @@ fn routes(initialized: watch::Receiver<bool>, registry: &Registry) -> Result<Rou
 async fn serve(address: &str, routes: Routes) -> Exit {
     match Server::bind(address).await {
         Ok(server) => {
-            info!(address, "HTTP server is listening");
+            let actual = server.local_addr().map(|actual| actual.to_string());
+            info!(
+                address = actual.as_deref().unwrap_or(address),
+                "HTTP server is listening"
+            );
             server.serve(routes).await;
             warn!(address, "HTTP server has ended");
             std::future::pending::<Infallible>().await;

@@ -136,6 +136,7 @@ impl Kubelet {
         let refresher = Refresher::new(self.known, self.plugin);
         let initialize = async {
             self.writer.wait_for_api().await;
+            self.writer.ensure_node(self.config.register_node).await?;
             self.writer
                 .initialize()
                 .await

@@ -16,6 +16,7 @@ mod csinode;
 mod leaving;
 mod node;
 mod objects;
+mod process;
 mod refreshing;
 mod registering;
 mod rows;

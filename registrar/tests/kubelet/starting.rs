@@ -122,7 +122,7 @@ async fn without_its_node_the_program_ends_and_says_what_to_do() {
     stage.api.delete("nodes", N);
     stage.start();
     let error = stage.end().await;
-    let expected = "Node \"n1\" does not exist: create it, correct --node-name, or start with \
+    let expected = "Node n1 does not exist: create it, correct --node-name, or start with \
                     --register-node";
     assert_eq!(error.to_string(), expected);
     assert!(stage.writes().is_empty(), "{:?}", stage.writes());
@@ -162,7 +162,7 @@ async fn a_node_that_may_not_be_created_ends_the_program() {
     let error = stage.end().await;
     let text = sidecar::error::Chain(&error).to_string();
     assert!(
-        text.contains("--register-node: cannot create Node \"n1\""),
+        text.contains("--register-node: cannot create Node n1"),
         "{text}"
     );
     assert!(text.contains("nodes is forbidden"), "{text}");

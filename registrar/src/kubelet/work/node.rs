@@ -64,11 +64,11 @@ pub enum UpdateError {
 pub enum NodeMissing {
     /// It was not asked for.
     #[error(
-        "Node {0:?} does not exist: create it, correct --node-name, or start with --register-node"
+        "Node {0} does not exist: create it, correct --node-name, or start with --register-node"
     )]
     Absent(String),
     /// It was asked for.
-    #[error("--register-node: cannot create Node {node:?}")]
+    #[error("--register-node: cannot create Node {node}")]
     Refused {
         /// Its name.
         node: String,
