@@ -136,7 +136,8 @@ impl<I: Iterator<Item = OsString>> Reader<'_, I> {
                 )));
             };
             let value = rest.as_str();
-            let equals = value.strip_prefix('=');
+            // Nothing behind the equals sign makes that sign the value.
+            let equals = value.strip_prefix('=').filter(|value| !value.is_empty());
             if flag.kind.is_boolean() && equals.is_none() {
                 self.tokens.push(format!("--{}=true", flag.name));
                 continue;

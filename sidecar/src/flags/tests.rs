@@ -214,6 +214,13 @@ fn row_74_numbers_that_are_none() {
         "invalid argument \"-1\" for \"--worker-threads\" flag: \
          strconv.ParseUint: parsing \"-1\": invalid syntax"
     );
+    for value in ["1__0", "_1", "1_", "1_.5", "0x1p4"] {
+        assert!(
+            parse(&GO, ["prog", "--kube-api-qps", value]).is_err(),
+            "{value}"
+        );
+    }
+    assert!((go("--kube-api-qps=1_0").float("kube-api-qps") - 10.0).abs() < f64::EPSILON);
     assert!((go("--kube-api-qps=1e1").float("kube-api-qps") - 10.0).abs() < f64::EPSILON);
 }
 
@@ -349,6 +356,10 @@ fn pflag_shorthand_of_v() {
     for arguments in ["-v 5", "-v=5", "--v=5", "-v5", "--v 5"] {
         assert_eq!(pflag(arguments).uint("v"), 5, "{arguments}");
     }
+    assert!(
+        refused(&PFLAG, "-v=").contains("parsing \"=\""),
+        "as in pflag"
+    );
     let text = refused(&PFLAG, "-version");
     assert_eq!(
         text,

@@ -155,8 +155,19 @@ fn underscores_separate_digits(digits: &str, prefix: bool) -> bool {
 }
 
 fn float(text: &str) -> Result<f64, Reason> {
-    // Rust's notation is Go's, without hexadecimal floats, for which no flag has a use.
-    let number: f64 = text.parse().map_err(|_| syntax("ParseFloat", text))?;
+    // Rust's notation is Go's, without hexadecimal floats, for which no flag has a use, and without
+    // underscores, which Go takes between digits.
+    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    let separating = |(at, _)| {
+        let (before, after) = text.split_at(at);
+        digit(before.chars().next_back()) && digit(after.chars().nth(1))
+    };
+    let number = if text.match_indices('_').all(separating) {
+        text.replace('_', "").parse::<f64>().ok()
+    } else {
+        None
+    };
+    let number = number.ok_or_else(|| syntax("ParseFloat", text))?;
     if number.is_infinite() && text.contains(|c: char| c.is_ascii_digit()) {
         return Err(range("ParseFloat", text));
     }
