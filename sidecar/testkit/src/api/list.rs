@@ -117,6 +117,16 @@ pub(super) fn list(
         Some(token) => resume(store, target, token)?,
         None => (store.version(), None),
     };
+    let asked = query
+        .get("resourceVersion")
+        .and_then(|version| version.parse().ok());
+    if asked.is_some_and(|asked: u64| asked > store.version()) {
+        let text = format!(
+            "Too large resource version: {}, current: {version}",
+            asked.unwrap_or(0)
+        );
+        return Err(Refusal::new(504, text));
+    }
     let mut matching = store
         .list(kind, &target.namespace)
         .filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after))

@@ -9,7 +9,6 @@ use super::strategic;
 /// `current` with the patch applied.
 pub(super) fn apply(
     kind: &Kind,
-    name: &str,
     content_type: &str,
     body: &[u8],
     current: &Value,
@@ -25,7 +24,7 @@ pub(super) fn apply(
             json_patch::merge(&mut patched, &patch(body)?);
             Ok(patched)
         }
-        "application/json-patch+json" => operations(kind, name, &patch(body)?, current),
+        "application/json-patch+json" => operations(&patch(body)?, current),
         "application/strategic-merge-patch+json" if !kind.custom => {
             let mut patched = current.clone();
             strategic::merge(&mut patched, &patch(body)?);
@@ -38,20 +37,17 @@ pub(super) fn apply(
     }
 }
 
-fn operations(kind: &Kind, name: &str, patch: &Value, current: &Value) -> Result<Value, Refusal> {
+fn operations(patch: &Value, current: &Value) -> Result<Value, Refusal> {
     let list = patch
         .as_array()
         .ok_or_else(|| Refusal::new(400, "error decoding patch: not a list of operations"))?;
     let mut patched = current.clone();
     for step in list {
         let failed = |why: String| {
-            let mut refusal = Refusal::new(
+            Refusal::new(
                 422,
                 format!("the server rejected our request due to an error in our request: {why}"),
-            );
-            refusal.reason = "Invalid";
-            let _ = (kind, name);
-            refusal
+            )
         };
         if step["op"] == "test" {
             // The server's library reads a missing path as null, unlike RFC 6902.
@@ -62,8 +58,8 @@ fn operations(kind: &Kind, name: &str, patch: &Value, current: &Value) -> Result
             }
             continue;
         }
-        let one: json_patch::PatchOperation = serde_json::from_value(step.clone())
-            .map_err(|error| Refusal::new(400, format!("error decoding patch: {error}")))?;
+        let one: json_patch::PatchOperation =
+            serde_json::from_value(step.clone()).map_err(|error| failed(error.to_string()))?;
         json_patch::patch(&mut patched, &[one]).map_err(|error| failed(error.to_string()))?;
     }
     Ok(patched)
@@ -80,7 +76,6 @@ mod tests {
         let body = patch.to_string();
         apply(
             &kind,
-            "pv",
             "application/json-patch+json",
             body.as_bytes(),
             current,
@@ -127,7 +122,6 @@ mod tests {
         let kind = Kind::new("g", "v1", "things", "Thing").custom();
         let refused = apply(
             &kind,
-            "x",
             "application/strategic-merge-patch+json",
             b"{}",
             &json!({}),

@@ -24,13 +24,27 @@ pub(super) fn normalize(kind: &Kind, object: &mut Value) {
         }
     }
     match kind.kind.as_str() {
-        "VolumeAttachment" if object["status"]["attached"].is_null() => {
-            object["status"]["attached"] = false.into();
+        "VolumeAttachment" => {
+            let status = &mut object["status"];
+            if status["attached"].is_null() {
+                status["attached"] = false.into();
+            }
+            if let Some(status) = status.as_object_mut()
+                && status
+                    .get("attachmentMetadata")
+                    .is_some_and(|map| *map == json!({}))
+            {
+                status.remove("attachmentMetadata");
+            }
         }
         "CSINode" => {
-            if object["spec"]["drivers"].is_null() {
-                object["spec"]["drivers"] = json!([]);
+            // An empty list does not survive the server's storage.
+            if object["spec"]["drivers"] == json!([]) {
+                object["spec"]["drivers"] = Value::Null;
             }
+            // Present even when null, unlike other fields.
+            let drivers = object["spec"]["drivers"].take();
+            object["spec"]["drivers"] = drivers;
             for driver in object["spec"]["drivers"]
                 .as_array_mut()
                 .into_iter()

@@ -107,9 +107,6 @@ pub(super) fn open(
             .parse()
             .map_err(|_| Refusal::new(400, format!("invalid resource version \"{text}\"")))?,
     };
-    if asked > inner.store.version() {
-        return Err(Refusal::new(504, "Too large resource version"));
-    }
     let limit = parameter("timeoutSeconds").parse().unwrap_or(1800);
     let limit = bend.cut_after.unwrap_or(Duration::from_secs(limit));
     let now = Instant::now();
@@ -217,7 +214,13 @@ impl Watching {
             (true, true) => "MODIFIED",
             (true, false) => "DELETED",
         };
-        self.send(name, (*change.object).clone());
+        let mut object = (*change.object).clone();
+        if let Some(before) = before.filter(|_| was && !is) {
+            // An object that leaves the selection is shown as it last fitted.
+            object = (**before).clone();
+            object["metadata"]["resourceVersion"] = change.version.to_string().into();
+        }
+        self.send(name, object);
     }
 
     fn send_all(&mut self, store: &Store) {

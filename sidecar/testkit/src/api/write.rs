@@ -33,7 +33,7 @@ impl Store {
             && !version.is_empty()
         {
             let why = "resourceVersion should not be set on objects to be created";
-            return Err(Refusal::new(400, why));
+            return Err(Refusal::new(500, why));
         }
         if metadata["name"].as_str().is_none_or(str::is_empty)
             && let Some(prefix) = metadata["generateName"].as_str()
@@ -164,7 +164,7 @@ impl Store {
             .find(&key)
             .cloned()
             .ok_or_else(|| Refusal::not_found(kind, name))?;
-        let mut patched = patch::apply(kind, name, content_type, body, &current)?;
+        let mut patched = patch::apply(kind, content_type, body, &current)?;
         if patched["metadata"]["resourceVersion"]
             .as_str()
             .is_none_or(str::is_empty)
