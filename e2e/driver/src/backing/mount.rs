@@ -59,6 +59,17 @@ pub fn device(source: &Path, target: &Path, fs_type: &str, flags: MountFlags) ->
     mount(source, target, fs_type, flags, None).map_err(wrap("mount on", target))
 }
 
+/// Flags of a mount as the kernel's table lists them; what cannot be set again is left out.
+pub fn known_flags(options: &[String]) -> MountFlags {
+    let known = |option: &String| flags(std::slice::from_ref(option), false).ok();
+    options.iter().filter_map(known).collect()
+}
+
+/// Unmounts the topmost mount there.
+pub fn once(target: &Path) -> Result<(), Error> {
+    unmount(target, UnmountFlags::NOFOLLOW).map_err(wrap("unmount", target))
+}
+
 /// Unmounts everything that is mounted exactly there.
 pub fn undo(target: &Path) -> Result<(), Error> {
     loop {

@@ -13,10 +13,12 @@ pub struct Mount {
     pub root: PathBuf,
     /// Where it is mounted.
     pub point: PathBuf,
+    /// Options of this mount, not of the file system.
+    pub options: Vec<String>,
+    /// Type of the file system.
+    pub fs_type: String,
     /// Device or other source.
     pub source: String,
-    /// `ro` in the options of this mount.
-    pub readonly: bool,
 }
 
 /// Parses the table; lines that do not look like mounts are skipped.
@@ -30,14 +32,17 @@ fn parse_line(line: &str) -> Option<Mount> {
     let device = fields.next()?.to_owned();
     let root = unescape(fields.next()?);
     let point = unescape(fields.next()?);
-    let readonly = fields.next()?.split(',').any(|option| option == "ro");
-    let source = file_system.split(' ').nth(1)?.to_owned();
+    let options = fields.next()?.split(',').map(str::to_owned).collect();
+    let mut file_system = file_system.split(' ');
+    let fs_type = file_system.next()?.to_owned();
+    let source = file_system.next()?.to_owned();
     Some(Mount {
         device,
         root: root.into(),
         point: point.into(),
+        options,
+        fs_type,
         source,
-        readonly,
     })
 }
 
@@ -127,8 +132,11 @@ not a mount
         let last = table.last().unwrap();
         assert_eq!(last.point, Path::new("/with space"));
         assert_eq!(last.root, Path::new("/some where"));
-        assert!(table[3].readonly && !table[2].readonly);
-        assert_eq!(table[4].source, "/dev/loop3");
+        assert_eq!(table[3].options, ["ro", "relatime"]);
+        assert_eq!(
+            (table[4].source.as_str(), table[4].fs_type.as_str()),
+            ("/dev/loop3", "ext4")
+        );
     }
 
     #[test]

@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::command::run;
-use super::{Error, loop_device, wrap};
+use super::{Error, grow, loop_device, wrap};
 use crate::model::snapshot::Snapshot;
-use crate::model::volume::{Backing, Source, Volume};
+use crate::model::volume::{Backing, Kind, Source, Volume};
 
 /// Where data lies.
 #[derive(Debug, Clone)]
@@ -121,12 +121,10 @@ impl Storage {
         }
         let path = self.of_volume(volume);
         set_size(&path, volume.capacity)?;
-        let devices = loop_device::grow(&path)?;
-        let mounted = super::mount::table()?;
-        for device in devices {
-            let source = device.to_string_lossy();
-            if mounted.iter().any(|mount| mount.source == *source) && is_ext(&path)? {
-                run("resize2fs", &[device.as_os_str()])?;
+        let _held = self.loop_lock()?;
+        for device in loop_device::grow(&path)? {
+            if volume.kind == Kind::Mount && is_ext(&path)? {
+                grow::ext(&device)?;
             }
         }
         Ok(())
@@ -246,7 +244,7 @@ fn is_ext(path: &Path) -> Result<bool, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::volume::{Kind, Phase};
+    use crate::model::volume::Phase;
     use crate::plan::testing::volume;
 
     fn snapshot(volume: &Volume) -> Snapshot {
@@ -261,6 +259,7 @@ mod tests {
             fs_type: String::new(),
             created_seconds: 0,
             group: String::new(),
+            topology: Vec::new(),
             phase: Phase::Ready,
         }
     }

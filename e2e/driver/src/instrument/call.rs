@@ -15,12 +15,14 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 
 use super::facts::{self, Facts};
+use super::random::Random;
 use super::record::{Begin, Call, Recorder};
 use super::rules::{Action, At, Outcome, Rules, code_name};
-use super::unknown;
+use super::{unknown, wire};
 use crate::clock;
 use crate::server::connection::Connection;
 use crate::server::dispatch::Dispatch;
+use crate::service::busy::Busy;
 
 /// Answers by method and code, `-` for calls without answer.
 pub type Counters = BTreeMap<String, BTreeMap<String, u64>>;
@@ -36,9 +38,11 @@ pub struct Instrument {
     /// Counts changes of the rules; held calls look at the rules again after each.
     rules_changed: watch::Sender<u64>,
     counters: Mutex<Counters>,
+    /// Objects of calls that a rule delays or holds.
+    pending: Arc<Busy>,
     in_flight: AtomicU64,
     seq: AtomicU64,
-    random: AtomicU64,
+    random: Random,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -49,6 +53,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Underway {
     instrument: Arc<Instrument>,
     call: Call,
+    /// What it is about, if it changes anything.
+    object: Option<String>,
     /// Set to the time at which the caller went away.
     gone: watch::Receiver<Option<u64>>,
     connection: Connection,
@@ -67,10 +73,10 @@ impl Instrument {
             rules: Mutex::default(),
             rules_changed: watch::Sender::new(0),
             counters: Mutex::default(),
+            pending: Arc::default(),
             in_flight: AtomicU64::new(0),
             seq: AtomicU64::new(0),
-            // The generator must not start at zero.
-            random: AtomicU64::new(seed | 1),
+            random: Random::new(seed),
         }
     }
 
@@ -91,21 +97,6 @@ impl Instrument {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// xorshift64*: in `[0, 1)`, the same sequence for the same seed.
-    fn unit(&self) -> f64 {
-        let step = |mut x: u64| {
-            x ^= x >> 12;
-            x ^= x << 25;
-            x ^= x >> 27;
-            Some(x)
-        };
-        let old = self
-            .random
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
-        let number = old.unwrap_or(1).wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        u32::try_from(number).map_or(0.0, f64::from) / (f64::from(u32::MAX) + 1.0)
-    }
-
     /// Serves one call.
     pub async fn handle<B>(
         self: Arc<Self>,
@@ -122,11 +113,11 @@ impl Instrument {
             Err(error) => return Status::internal(format!("broken request: {error}")).into_http(),
         };
         let method = head.uri.path().rsplit('/').next().unwrap_or_default();
-        // Five bytes of frame header: compressed or not, and the length.
-        let mut facts = facts::read(method, body.get(5..).unwrap_or_default());
+        let mut facts = facts::read(method, wire::message(&body));
         if facts.node.is_empty() && method.starts_with("Node") {
             facts.node.clone_from(&self.node);
         }
+        let object = facts.object();
         let call = self.begin(&head, &facts, &connection);
         let decision = lock(&self.rules).decide(&facts);
         let (gone_sender, gone) = watch::channel(None);
@@ -134,6 +125,7 @@ impl Instrument {
         let underway = Underway {
             instrument: Arc::clone(&self),
             call,
+            object,
             gone,
             connection,
         };
@@ -171,7 +163,7 @@ impl Instrument {
             deadline_ms: head
                 .headers
                 .get("grpc-timeout")
-                .and_then(|value| timeout_ms(value.to_str().ok()?)),
+                .and_then(|value| wire::timeout_ms(value.to_str().ok()?)),
             in_flight: self.in_flight.fetch_add(1, Ordering::Relaxed) + 1,
             request_hash: facts.request_hash.clone(),
             parameters_hash: facts.parameters_hash.clone(),
@@ -238,8 +230,23 @@ impl Underway {
         let (rule, action) = decision.unzip();
         self.call.rule.clone_from(&rule);
         let action = action.unwrap_or_default();
+        let pending = Arc::clone(&self.instrument.pending);
+        let slow = action.delay.is_some() || action.hold;
+        let _guard = match &self.object {
+            Some(object) if slow && !action.concurrent => match pending.take(object.clone()) {
+                Ok(guard) => Some(guard),
+                Err(refusal) => return self.refuse(refusal.into()),
+            },
+            Some(object) => {
+                if let Err(refusal) = pending.check(object) {
+                    return self.refuse(refusal.into());
+                }
+                None
+            }
+            None => None,
+        };
         if let Some(latency) = &action.delay {
-            tokio::time::sleep(latency.sample(self.instrument.unit())).await;
+            tokio::time::sleep(latency.sample(self.instrument.random.unit())).await;
         }
         if action.at == At::Before {
             self.hold(&action, rule.as_deref()).await;
@@ -258,6 +265,12 @@ impl Underway {
         }
         self.finish();
         Some(reply)
+    }
+
+    fn refuse(mut self, status: Status) -> Reply {
+        self.note(&status);
+        self.finish();
+        Some(status.into_http())
     }
 
     /// Waits until the rule is removed.
@@ -285,11 +298,7 @@ impl Underway {
                 } else {
                     message
                 };
-                let status = Status::new(code.0, message);
-                self.call.code = Some(code_name(code.0).to_owned());
-                message.clone_into(&mut self.call.message);
-                self.finish();
-                Some(status.into_http())
+                self.refuse(Status::new(code.0, message))
             }
             Outcome::Hang => {
                 let _ = self.gone.wait_for(Option::is_some).await;
@@ -338,15 +347,11 @@ impl Underway {
         let status = in_trailers.or_else(|| Status::from_header_map(&head.headers));
         self.note(&status.unwrap_or_else(|| Status::unknown("no status")));
         let mut bytes = collected.to_bytes();
-        if let Some(handle) = facts::created(&self.call.method, bytes.get(5..).unwrap_or_default())
-        {
+        if let Some(handle) = facts::created(&self.call.method, wire::message(&bytes)) {
             self.call.volume = handle;
         }
-        if unknown_fields && bytes.len() >= 5 {
-            bytes = reframe(&unknown::add(
-                &self.call.method,
-                bytes.get(5..).unwrap_or_default(),
-            ));
+        if unknown_fields && !bytes.is_empty() {
+            bytes = wire::frame(&unknown::add(&self.call.method, wire::message(&bytes)));
         }
         if bytes.is_empty() && trailers.is_none() {
             // The status stands in the headers, which must then end the stream: clients of Go
@@ -362,65 +367,5 @@ impl Underway {
         if status.code() != Code::Ok {
             status.message().clone_into(&mut self.call.message);
         }
-    }
-}
-
-/// A message with its frame header.
-fn reframe(message: &[u8]) -> Bytes {
-    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
-    let mut framed = vec![0];
-    framed.extend(length.to_be_bytes());
-    framed.extend_from_slice(message);
-    framed.into()
-}
-
-/// Value of the `grpc-timeout` header (gRPC over HTTP/2: up to 8 digits and a unit).
-fn timeout_ms(text: &str) -> Option<u64> {
-    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let number: u64 = digits.parse().ok()?;
-    match unit {
-        "H" => number.checked_mul(3_600_000),
-        "M" => number.checked_mul(60_000),
-        "S" => number.checked_mul(1_000),
-        "m" => Some(number),
-        "u" => Some(number / 1_000),
-        "n" => Some(number / 1_000_000),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn deadlines_have_units() {
-        for (text, ms) in [
-            ("15S", Some(15_000)),
-            ("120000m", Some(120_000)),
-            ("2M", Some(120_000)),
-            ("1H", Some(3_600_000)),
-            ("1500u", Some(1)),
-            ("99999999n", Some(99)),
-            ("", None),
-            ("S", None),
-            ("5x", None),
-        ] {
-            assert_eq!(timeout_ms(text), ms, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn random_numbers_repeat_with_the_seed_and_spread() {
-        let numbers = |seed| {
-            let instrument = Instrument::new("n1", None, seed);
-            (0..1000).map(|_| instrument.unit()).collect::<Vec<f64>>()
-        };
-        let first = numbers(7);
-        assert_eq!(first, numbers(7));
-        assert_ne!(first, numbers(8));
-        assert!(first.iter().all(|unit| (0.0..1.0).contains(unit)));
-        let mean = first.iter().sum::<f64>() / 1000.0;
-        assert!((0.45..0.55).contains(&mean), "{mean}");
     }
 }

@@ -32,6 +32,43 @@ pub struct Facts {
     pub request: String,
 }
 
+impl Facts {
+    /// The object on which an operation is pending while the call is delayed or held; none for
+    /// calls that only read.
+    pub fn object(&self) -> Option<String> {
+        let Self {
+            method,
+            name,
+            volume,
+            node,
+            target,
+            ..
+        } = self;
+        let reads = [
+            "Get",
+            "List",
+            "Probe",
+            "Validate",
+            "NodeGet",
+            "ControllerGet",
+            "ControllerList",
+        ];
+        if reads.iter().any(|start| method.starts_with(start)) || method.contains("Capabilities") {
+            return None;
+        }
+        if !name.is_empty() {
+            return Some(format!("name {name}"));
+        }
+        if volume.is_empty() {
+            return None;
+        }
+        Some(match method.strip_prefix("Node") {
+            Some(_) => format!("volume {volume} on this node {target}"),
+            None => format!("volume {volume} {node}"),
+        })
+    }
+}
+
 /// Requests whose parts have a meaning here.
 trait Describe: Message + Default + Sanitize + Clone {
     fn describe(&self, facts: &mut Facts);
@@ -220,6 +257,39 @@ mod tests {
             facts.target.as_str(),
         );
         assert_eq!(told, ("v1", "/s", "/t"));
+    }
+
+    #[test]
+    fn calls_that_change_an_object_name_it_calls_that_read_do_not() {
+        let object = |method: &str, name: &str, volume: &str, node: &str| {
+            let facts = Facts {
+                method: method.to_owned(),
+                name: name.to_owned(),
+                volume: volume.to_owned(),
+                node: node.to_owned(),
+                ..Facts::default()
+            };
+            facts.object()
+        };
+        assert_eq!(
+            object("CreateVolume", "a", "", ""),
+            object("CreateVolume", "a", "v1", "")
+        );
+        let attach = object("ControllerPublishVolume", "", "v1", "n1");
+        assert_eq!(attach, object("ControllerUnpublishVolume", "", "v1", "n1"));
+        assert_ne!(attach, object("ControllerPublishVolume", "", "v1", "n2"));
+        assert_ne!(attach, object("NodeStageVolume", "", "v1", "n1"));
+        for reads in [
+            "GetCapacity",
+            "ListVolumes",
+            "Probe",
+            "NodeGetVolumeStats",
+            "ControllerGetVolume",
+            "GroupControllerGetCapabilities",
+            "ValidateVolumeCapabilities",
+        ] {
+            assert_eq!(object(reads, "", "v1", ""), None, "{reads}");
+        }
     }
 
     #[test]

@@ -5,7 +5,9 @@
 
 pub mod call;
 pub mod facts;
+pub mod random;
 pub mod record;
 pub mod rules;
 pub mod settings;
 pub mod unknown;
+pub mod wire;

@@ -50,6 +50,9 @@ pub struct Action {
     pub delay: Option<Latency>,
     /// Wait at the place given by `at` until the rule is removed.
     pub hold: bool,
+    /// Let other calls for the same object through in the meantime. By default they are answered
+    /// ABORTED, as by a driver that has an operation pending.
+    pub concurrent: bool,
     /// Before the driver does the work, or after it.
     pub at: At,
     /// What the caller sees in the end.

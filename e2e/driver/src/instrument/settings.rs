@@ -21,6 +21,43 @@ pub enum Probe {
     Unset,
 }
 
+/// What is wrong with a volume or with the storage behind it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ailment {
+    /// How bad it is.
+    pub status: HealthStatus,
+    /// For programs.
+    #[serde(default)]
+    pub reason: String,
+    /// For people.
+    #[serde(default)]
+    pub message: String,
+}
+
+/// `VolumeHealthErrorType` and `StorageHealthErrorType`, whose numbers agree as far as both go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HealthStatus {
+    /// Works, but not well.
+    Degraded,
+    /// Cannot be reached.
+    Inaccessible,
+    /// Data is lost; volumes only.
+    DataLoss,
+}
+
+impl HealthStatus {
+    /// Number of the enum value.
+    pub fn number(self) -> i32 {
+        match self {
+            Self::Degraded => csi::VolumeHealthErrorType::Degraded as i32,
+            Self::Inaccessible => csi::VolumeHealthErrorType::Inaccessible as i32,
+            Self::DataLoss => csi::VolumeHealthErrorType::DataLoss as i32,
+        }
+    }
+}
+
 /// A fixed answer to GetCapacity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -88,6 +125,10 @@ pub struct Settings {
     pub published_nodes: BTreeMap<String, Vec<String>>,
     /// Whether finished snapshots say `ready_to_use`.
     pub snapshots_ready: bool,
+    /// What is wrong with volumes, by volume handle.
+    pub health: BTreeMap<String, Vec<Ailment>>,
+    /// What is wrong with the storage.
+    pub storage_health: Vec<Ailment>,
     /// Add fields that CSI 1.13 does not know to every answer.
     pub unknown_fields: bool,
 }
@@ -106,6 +147,8 @@ impl Default for Settings {
             attach_limit: None,
             published_nodes: BTreeMap::new(),
             snapshots_ready: true,
+            health: BTreeMap::new(),
+            storage_health: Vec::new(),
             unknown_fields: false,
         }
     }

@@ -3,6 +3,7 @@
 use csi_proto::csi;
 use serde::{Deserialize, Serialize};
 
+use super::topology::{self, Segments};
 use super::volume::{Backing, Kind, Phase};
 
 /// A snapshot: a full copy of its source.
@@ -28,6 +29,8 @@ pub struct Snapshot {
     pub created_seconds: i64,
     /// Group handle, empty for a snapshot of its own.
     pub group: String,
+    /// Places it can be restored in, empty for everywhere.
+    pub topology: Vec<Segments>,
     /// Step reached.
     pub phase: Phase,
 }
@@ -45,7 +48,7 @@ impl Snapshot {
             }),
             ready_to_use: ready && self.phase == Phase::Ready,
             group_snapshot_id: self.group.clone(),
-            accessible_topology: Vec::new(),
+            accessible_topology: self.topology.iter().map(topology::message).collect(),
         }
     }
 }

@@ -6,6 +6,7 @@ use tonic::Code;
 use super::{Refusal, required};
 use crate::model::snapshot::{Group, Snapshot};
 use crate::model::state::State;
+use crate::model::topology;
 use crate::model::volume::{Phase, Volume};
 
 /// What a CreateSnapshot call leads to.
@@ -46,6 +47,13 @@ pub fn create(
         return Ok(Creation::Make(existing.clone(), Box::new(volume.clone())));
     }
     let volume = source_volume(state, source)?;
+    if !topology::satisfies(
+        &volume.topology,
+        request.accessibility_requirements.as_ref(),
+    ) {
+        let message = format!("volume {source} is not in a place the snapshot is wanted in");
+        return Err(Refusal::new(Code::ResourceExhausted, message));
+    }
     let snapshot = of(volume, name, "", state.sequence + 1, fresh);
     Ok(Creation::Make(snapshot, Box::new(volume.clone())))
 }
@@ -67,6 +75,7 @@ fn of(volume: &Volume, name: &str, group: &str, sequence: u64, fresh: Fresh<'_>)
         fs_type: volume.fs_type.clone(),
         created_seconds: fresh.now,
         group: group.to_owned(),
+        topology: volume.topology.clone(),
         phase: Phase::Creating,
     }
 }

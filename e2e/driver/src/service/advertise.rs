@@ -112,6 +112,7 @@ pub fn plugin(features: &Features, changed: &Override) -> Vec<csi::PluginCapabil
             }
             if features.topology {
                 names.push("VOLUME_ACCESSIBILITY_CONSTRAINTS");
+                names.push("SNAPSHOT_ACCESSIBILITY_CONSTRAINTS");
             }
             if features.expansion {
                 names.push("ONLINE");
@@ -162,6 +163,8 @@ fn controller_default(features: &Features) -> Vec<Controller> {
         Controller::CloneVolume,
         Controller::GetVolume,
         Controller::SingleNodeMultiWriter,
+        Controller::GetVolumeHealth,
+        Controller::ListVolumeHealth,
     ];
     if features.list_snapshots {
         all.push(Controller::ListSnapshots);
@@ -191,6 +194,8 @@ pub fn node(features: &Features, changed: &Override) -> Vec<csi::NodeServiceCapa
                 Node::StageUnstageVolume,
                 Node::GetVolumeStats,
                 Node::SingleNodeMultiWriter,
+                Node::GetVolumeHealth,
+                Node::GetStorageHealth,
             ];
             if features.expansion && features.node_expansion {
                 all.push(Node::ExpandVolume);
@@ -258,8 +263,8 @@ mod tests {
         (without.attach, without.modify, without.controller_expansion) = (false, false, false);
         let less = controller_numbers(&without, &Override::default());
         assert_eq!(full.len() - less.len(), 5, "{less:?}");
-        assert_eq!(plugin(&features(), &Override::default()).len(), 4);
-        assert_eq!(node(&features(), &Override::default()).len(), 4);
+        assert_eq!(plugin(&features(), &Override::default()).len(), 5);
+        assert_eq!(node(&features(), &Override::default()).len(), 6);
     }
 
     #[test]
@@ -273,7 +278,7 @@ mod tests {
         };
         let said = plugin(&features(), &changed);
         assert_eq!(said[0].r#type, Some(Plugin::VolumeExpansion(expansion)));
-        assert_eq!(node(&features(), &changed).len(), 4, "not replaced");
+        assert_eq!(node(&features(), &changed).len(), 6, "not replaced");
         let wrong: Override = serde_json::from_str(r#"{"node": ["FLY"]}"#).unwrap();
         assert_eq!(wrong.unknown().as_deref(), Some("FLY"));
     }

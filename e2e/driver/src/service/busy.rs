@@ -13,15 +13,29 @@ use crate::plan::Refusal;
 pub struct Busy(Mutex<BTreeSet<String>>);
 
 impl Busy {
+    /// Refuses if the object is taken.
+    pub fn check(&self, object: &str) -> Result<(), Refusal> {
+        let objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if objects.contains(object) {
+            Err(pending(object))
+        } else {
+            Ok(())
+        }
+    }
+
     /// Takes the object until the guard is dropped.
     pub fn take(&self, object: String) -> Result<Guard<'_>, Refusal> {
         let mut objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !objects.insert(object.clone()) {
-            let message = format!("an operation for {object} is still under way");
-            return Err(Refusal::new(Code::Aborted, message));
+            return Err(pending(&object));
         }
         Ok(Guard { busy: self, object })
     }
+}
+
+fn pending(object: &str) -> Refusal {
+    let message = format!("an operation for {object} is still under way");
+    Refusal::new(Code::Aborted, message)
 }
 
 /// Releases the object when dropped.
@@ -48,7 +62,9 @@ mod tests {
         let first = busy.take("v1".to_owned()).unwrap();
         assert_eq!(busy.take("v1".to_owned()).unwrap_err().code, Code::Aborted);
         assert!(busy.take("v2".to_owned()).is_ok());
+        assert_eq!(busy.check("v1").unwrap_err().code, Code::Aborted);
         drop(first);
+        assert!(busy.check("v1").is_ok());
         assert!(busy.take("v1".to_owned()).is_ok());
     }
 }

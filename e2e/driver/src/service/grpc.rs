@@ -7,7 +7,7 @@ use csi_proto::csi::controller_server::Controller;
 use csi_proto::csi::group_controller_server::GroupController;
 use csi_proto::csi::identity_server::Identity;
 use csi_proto::csi::node_server::Node;
-use tonic::{Code, Request, Response, Status};
+use tonic::{Request, Response, Status};
 
 use super::{Driver, advertise};
 use crate::instrument::settings::Probe;
@@ -38,13 +38,6 @@ impl Services {
             Err(error) => Err(Status::internal(format!("the driver failed: {error}"))),
         }
     }
-}
-
-fn unimplemented<T>(method: &str) -> Answer<T> {
-    Err(Status::new(
-        Code::Unimplemented,
-        format!("{method} is not implemented"),
-    ))
 }
 
 #[tonic::async_trait]
@@ -132,16 +125,16 @@ impl Controller for Services {
 
     async fn controller_list_volume_health(
         &self,
-        _: Request<csi::ControllerListVolumeHealthRequest>,
+        request: Request<csi::ControllerListVolumeHealthRequest>,
     ) -> Answer<csi::ControllerListVolumeHealthResponse> {
-        unimplemented("ControllerListVolumeHealth")
+        self.blocking(request, Driver::list_health).await
     }
 
     async fn controller_get_volume_health(
         &self,
-        _: Request<csi::ControllerGetVolumeHealthRequest>,
+        request: Request<csi::ControllerGetVolumeHealthRequest>,
     ) -> Answer<csi::ControllerGetVolumeHealthResponse> {
-        unimplemented("ControllerGetVolumeHealth")
+        self.blocking(request, Driver::controller_health).await
     }
 
     async fn get_capacity(
@@ -285,16 +278,16 @@ impl Node for Services {
 
     async fn node_get_volume_health(
         &self,
-        _: Request<csi::NodeGetVolumeHealthRequest>,
+        request: Request<csi::NodeGetVolumeHealthRequest>,
     ) -> Answer<csi::NodeGetVolumeHealthResponse> {
-        unimplemented("NodeGetVolumeHealth")
+        self.blocking(request, Driver::node_health).await
     }
 
     async fn node_get_storage_health(
         &self,
-        _: Request<csi::NodeGetStorageHealthRequest>,
+        request: Request<csi::NodeGetStorageHealthRequest>,
     ) -> Answer<csi::NodeGetStorageHealthResponse> {
-        unimplemented("NodeGetStorageHealth")
+        self.blocking(request, Driver::storage_health).await
     }
 
     async fn node_expand_volume(

@@ -7,6 +7,7 @@ pub mod advertise;
 pub mod busy;
 pub mod controller;
 pub mod grpc;
+pub mod health;
 pub mod node;
 pub mod snapshot;
 

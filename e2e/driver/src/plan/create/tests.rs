@@ -127,6 +127,7 @@ fn snapshot(id: &str, phase: Phase) -> Change {
         fs_type: String::new(),
         created_seconds: 1,
         group: String::new(),
+        topology: Vec::new(),
         phase,
     })
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::model::state::Change;
-use crate::plan::testing::{put, state, volume};
+use crate::plan::testing::{put, segments, state, topology_requirement, volume};
 
 const FRESH: Fresh<'_> = Fresh {
     id: "fresh",
@@ -55,6 +55,18 @@ fn a_snapshot_is_made_once_per_name() {
     assert_eq!(code("other", "gone"), Code::NotFound);
     assert_eq!(code("", "v1"), Code::InvalidArgument);
     assert_eq!(code("other", ""), Code::InvalidArgument);
+}
+
+#[test]
+fn a_snapshot_is_where_its_volume_is() {
+    let mut placed = volume("v1", 1);
+    placed.topology = vec![segments("zone=a")];
+    let state = state([put(placed)]);
+    assert_eq!(made(&state, "s", "v1").topology, [segments("zone=a")]);
+    let mut elsewhere = request("s", "v1");
+    elsewhere.accessibility_requirements = Some(topology_requirement(&["zone=b"], &[]));
+    let refused = create(&state, &elsewhere, FRESH).unwrap_err();
+    assert_eq!(refused.code, Code::ResourceExhausted);
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! Lets a mounted file system show the new size of its image.
+//!
+//! ext4 grows while it is mounted, but the kernel asks for CAP_SYS_RESOURCE, which root does not
+//! have everywhere (containers, some virtual machines). Without it the file system is unmounted,
+//! grown and mounted again at the same places; that works as long as nobody has a file open, which
+//! holds on nodes without containers.
+
+use std::path::Path;
+
+use rustix::thread::{CapabilitySet, capabilities};
+
+use super::command::run;
+use super::mount_table::Mount;
+use super::{Error, mount};
+
+/// Grows the ext file system on `device` to the size of the device.
+pub fn ext(device: &Path) -> Result<(), Error> {
+    let source = device.to_string_lossy();
+    let table = mount::table()?;
+    let mounts: Vec<Mount> = table
+        .into_iter()
+        .filter(|mount| mount.source == *source)
+        .collect();
+    if mounts.is_empty() || may_grow_mounted() {
+        return if mounts.is_empty() {
+            unmounted(device)
+        } else {
+            resize(device)
+        };
+    }
+    for mounted in mounts.iter().rev() {
+        mount::once(&mounted.point)?;
+    }
+    let grown = unmounted(device);
+    remount(device, &mounts)?;
+    grown
+}
+
+fn may_grow_mounted() -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_RESOURCE))
+}
+
+fn resize(device: &Path) -> Result<(), Error> {
+    run("resize2fs", &[device.as_os_str()]).map(drop)
+}
+
+/// resize2fs insists on a check before it touches an unmounted file system.
+fn unmounted(device: &Path) -> Result<(), Error> {
+    run(
+        "e2fsck",
+        &["-f".as_ref(), "-p".as_ref(), device.as_os_str()],
+    )?;
+    resize(device)
+}
+
+/// Mounts again what was mounted; places that show a part of the file system are bound from the
+/// first, which shows all of it.
+fn remount(device: &Path, mounts: &[Mount]) -> Result<(), Error> {
+    let mut first: Option<&Path> = None;
+    for mounted in mounts {
+        let flags = mount::known_flags(&mounted.options);
+        match first {
+            None => {
+                mount::device(device, &mounted.point, &mounted.fs_type, flags)?;
+                first = Some(&mounted.point);
+            }
+            Some(first) => {
+                let part = mounted.root.strip_prefix("/").unwrap_or(&mounted.root);
+                mount::bind(&first.join(part), &mounted.point, flags)?;
+            }
+        }
+    }
+    Ok(())
+}
