@@ -82,6 +82,10 @@ echo 'color: blue' >"$work/mutable.yaml"
 failed=0
 run mount || failed=1
 run block --csi.testvolumeaccesstype=block || failed=1
+if [ "$(basename "$driver")" = csi-test-driver ]; then
+    # File system volumes once more, each with a file system of its own.
+    FLAGS="${FLAGS:-} --fs-images" run images || failed=1
+fi
 
 left=$(grep -c "$work" /proc/self/mountinfo)
 loops=$(cat /sys/block/loop*/loop/backing_file 2>/dev/null | grep -c "$work")

