@@ -1,12 +1,7 @@
 //! What signals do to a process, seen from outside.
 //!
 //! The test binary starts itself again: a child runs `child`, which does nothing in the parent.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a test"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;

@@ -6,10 +6,12 @@
 pub mod decide;
 #[cfg(feature = "kube")]
 mod elector;
+#[cfg(feature = "kube")]
 mod health;
 pub mod lease;
 
 pub use decide::{Lost, Timing, TimingError};
 #[cfg(feature = "kube")]
 pub use elector::{Config, Elector};
+#[cfg(feature = "kube")]
 pub use health::Health;

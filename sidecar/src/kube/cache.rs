@@ -25,7 +25,7 @@ pub trait Record: Send + Sync + Sized + 'static {
     /// What is read of the API server's JSON: a lean type, see [`lean`](super::lean).
     type Wire<'a>: Deserialize<'a> + Object;
 
-    /// The record, with texts that many objects share taken from `strings`.
+    /// The record, with texts that many objects share taken from `strings`. Must not use the cache.
     ///
     /// `None` for an object of which nothing needs to be known: it is not kept, and if it was until
     /// now, it leaves the cache as if it were deleted.
@@ -246,18 +246,10 @@ impl<R> Cache<R> {
 impl<R: Record> Cache<R> {
     /// Takes over an object as the list or the watch brought it. Its version, 0 if that is no number.
     pub(super) fn upsert(&self, json: &str) -> Result<u64, ObjectError> {
-        let Read {
-            key,
-            version,
-            record,
-        } = Read::from_json(json, &self.inner.strings)?;
-        let change = {
-            let mut slots = self.lock();
-            match record {
-                Some(record) => slots.upsert(key, record, version),
-                None => slots.delete(key, version),
-            }
-        };
+        let wire: R::Wire<'_> = serde_json::from_str(json).map_err(ObjectError::Decode)?;
+        let (key, version) = key_and_version(wire.meta())?;
+        let record = || R::from_wire(wire, &self.inner.strings);
+        let change = self.lock().upsert_with(key, version, record);
         self.tell(change);
         Ok(version)
     }
@@ -296,18 +288,15 @@ impl<R: Record> OwnWrite<R> {
     /// # Errors
     /// When the answer is not this object; the write then counts as failed.
     pub fn answered(mut self, json: &str) -> Result<Option<Arc<R>>, ObjectError> {
-        let Read {
-            key,
-            version,
-            record,
-        } = Read::from_json(json, &self.cache.inner.strings)?;
+        let wire: R::Wire<'_> = serde_json::from_str(json).map_err(ObjectError::Decode)?;
+        let (key, version) = key_and_version(wire.meta())?;
         if key != self.key {
             return Err(ObjectError::Another(key));
         }
         self.ended = true;
         let change = {
             let mut slots = self.cache.lock();
-            match record {
+            match R::from_wire(wire, &self.cache.inner.strings) {
                 Some(record) => slots.write_answered(&key, record, version),
                 None => {
                     let gone = slots.delete(key, version);
@@ -333,24 +322,6 @@ impl<R> fmt::Debug for OwnWrite<R> {
         f.debug_struct("OwnWrite")
             .field("key", &self.key)
             .finish_non_exhaustive()
-    }
-}
-
-struct Read<R> {
-    key: Key,
-    version: u64,
-    record: Option<R>,
-}
-
-impl<R: Record> Read<R> {
-    fn from_json(json: &str, strings: &Interner) -> Result<Self, ObjectError> {
-        let wire: R::Wire<'_> = serde_json::from_str(json).map_err(ObjectError::Decode)?;
-        let (key, version) = key_and_version(wire.meta())?;
-        Ok(Self {
-            key,
-            version,
-            record: R::from_wire(wire, strings),
-        })
     }
 }
 

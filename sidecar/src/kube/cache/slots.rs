@@ -157,6 +157,17 @@ impl<R> Slots<R> {
 
     /// The list or the watch brought this object.
     pub fn upsert(&mut self, key: Key, record: R, version: u64) -> Option<Change<R>> {
+        self.upsert_with(key, version, || Some(record))
+    }
+
+    /// The list or the watch brought this object, whose record is made only if it is news. `None`
+    /// stands for an object that is not kept.
+    pub fn upsert_with(
+        &mut self,
+        key: Key,
+        version: u64,
+        record: impl FnOnce() -> Option<R>,
+    ) -> Option<Change<R>> {
         if self.is_replay(version) {
             return None;
         }
@@ -171,7 +182,10 @@ impl<R> Slots<R> {
                 return None;
             }
         }
-        self.store(key, record, version, 0)
+        match record() {
+            Some(record) => self.store(key, record, version, 0),
+            None => self.remove(key, version),
+        }
     }
 
     /// The watch says that this object is gone, or it is none that is kept.
