@@ -5,6 +5,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,33 +15,65 @@ use sidecar::shutdown::{Shutdown, Signal};
 const ROLE: &str = "SIDECAR_TEST_ROLE";
 
 /// Kills the child on every way out of a test.
-struct Process(Child);
+struct Process {
+    child: Child,
+    /// Who gets the signals.
+    target: u32,
+}
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
 impl Process {
     /// Starts a child and waits until it listens to signals.
     fn start(role: &str) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        Self::start_as(role, Command::new(std::env::current_exe().unwrap()))
+    }
+
+    /// Starts a child that is process 1, as in a container; none if this user may not.
+    fn start_as_init(role: &str) -> Option<Self> {
+        let unshare = |command: &Path| {
+            let mut unshare = Command::new("unshare");
+            unshare
+                .args(["--pid", "--fork", "--kill-child", "--"])
+                .arg(command);
+            unshare
+        };
+        let allowed = unshare(Path::new("true")).stderr(Stdio::null()).status();
+        if !allowed.is_ok_and(|status| status.success()) {
+            return None;
+        }
+        let mut process = Self::start_as(role, unshare(&std::env::current_exe().unwrap()));
+        let parent = process.target;
+        let children = format!("/proc/{parent}/task/{parent}/children");
+        let children = std::fs::read_to_string(children).unwrap();
+        process.target = children.trim().parse().unwrap();
+        Some(process)
+    }
+
+    fn start_as(role: &str, mut command: Command) -> Self {
         command.args(["--exact", "child", "--nocapture", "--test-threads=1"]);
         command
             .env(ROLE, role)
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let mut process = Self(command.spawn().unwrap());
-        let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap().ends_with("ready")));
+        let mut child = command.spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let process = Self {
+            target: child.id(),
+            child,
+        };
+        assert!(output.lines().any(|line| line.unwrap().ends_with("ready")));
         process
     }
 
     fn signal(&self, name: &str) {
         let status = Command::new("kill")
-            .args(["-s", name, &self.0.id().to_string()])
+            .args(["-s", name, &self.target.to_string()])
             .status();
         assert!(status.unwrap().success());
     }
@@ -48,7 +81,7 @@ impl Process {
     fn end(&mut self) -> ExitStatus {
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(10) {
-            if let Some(status) = self.0.try_wait().unwrap() {
+            if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -113,7 +146,25 @@ fn a_second_signal_ends_a_program_that_hangs() {
     let mut process = Process::start("deaf");
     process.signal("TERM");
     std::thread::sleep(Duration::from_millis(300));
-    assert!(process.0.try_wait().unwrap().is_none());
+    assert!(process.child.try_wait().unwrap().is_none());
     process.signal("INT");
     assert_eq!(process.end().code(), Some(1));
+}
+
+/// The kernel keeps signals without a handler from process 1.
+#[test]
+fn process_1_ends_as_a_go_program_does() {
+    for (role, signal, code) in [
+        ("none", "TERM", 2),
+        ("none", "INT", 2),
+        ("none", "HUP", 2),
+        ("term", "INT", 2),
+        ("term", "TERM", 42),
+    ] {
+        let Some(mut process) = Process::start_as_init(role) else {
+            return;
+        };
+        process.signal(signal);
+        assert_eq!(process.end().code(), Some(code), "{role} {signal}");
+    }
 }

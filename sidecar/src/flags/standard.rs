@@ -4,7 +4,7 @@
 //! a table of its own.
 
 use super::Note::Deprecated;
-use super::{Flag, Kind};
+use super::{Exit, Flag, Kind, Values};
 
 /// Log output. `crate::log::Config::from_flags` reads and validates it.
 pub static LOGGING: &[Flag] = &[
@@ -108,6 +108,24 @@ pub static METRICS: &[Flag] = &[
         "The HTTP path where metrics are served.",
     ),
 ];
+
+/// Where the HTTP server of a program with [`HTTP_ENDPOINT`] and [`METRICS`] listens, if at all.
+///
+/// # Errors
+/// Exit code 1 if both flags are set: they are two names of one listener.
+pub fn http_address(values: &Values) -> Result<Option<&str>, Exit> {
+    let endpoint = values.string("http-endpoint");
+    let metrics = values.string("metrics-address");
+    match (endpoint.is_empty(), metrics.is_empty()) {
+        (true, true) => Ok(None),
+        (false, true) => Ok(Some(endpoint)),
+        (true, false) => Ok(Some(metrics)),
+        (false, false) => Err(Exit::failure(
+            1,
+            "only one of --metrics-address and --http-endpoint can be set, use --http-endpoint",
+        )),
+    }
+}
 
 /// Access to the API server. [`super::Values::is_set`] tells a given rate limit from none.
 pub static KUBE_API: &[Flag] = &[

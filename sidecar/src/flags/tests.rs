@@ -460,6 +460,21 @@ fn vmodule_and_sizes() {
 }
 
 #[test]
+fn row_79_one_listener_has_one_address() {
+    let address = |arguments: &str| {
+        let values = go(arguments);
+        standard::http_address(&values).map(|address| address.map(str::to_owned))
+    };
+    assert_eq!(address(""), Ok(None));
+    assert_eq!(address("--http-endpoint=:1"), Ok(Some(":1".to_owned())));
+    assert_eq!(address("--metrics-address=:2"), Ok(Some(":2".to_owned())));
+    let exit = address("--http-endpoint=:1 --metrics-address=:2").unwrap_err();
+    assert_eq!(exit.code, 1);
+    let error = exit.error.unwrap();
+    assert!(error.contains("--metrics-address") && error.contains("--http-endpoint"));
+}
+
+#[test]
 fn row_88_given_is_told_from_default() {
     let values = go("--kube-api-qps=5");
     assert!(values.is_set("kube-api-qps"));
