@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use crate::keys::NODE_ID_ANNOTATION;
 use crate::model::{
-    Attachment, CsiSource, List, Pairs, SecretRef, Source, Text, Volume, VolumeError, VolumeSpec,
+    Attachment, CsiNode, CsiSource, List, Pairs, SecretRef, Source, Text, Volume, VolumeError,
+    VolumeSpec,
 };
 use crate::plan::Driver;
 use crate::plan::driver::Abilities;
@@ -108,6 +109,20 @@ pub(crate) fn pv() -> Volume {
         finalizers: Some(list(&[F])),
         migrated_to: None,
         spec: spec(Source::Csi(csi())),
+    }
+}
+
+/// A CSINode on which the fixture's driver is registered under this id.
+pub(crate) fn csinode(id: &str) -> CsiNode {
+    CsiNode {
+        drivers: Pairs::new(list(&["other.driver", "x", "test.csi.driver", id])),
+    }
+}
+
+/// A CSINode without the fixture's driver.
+pub(crate) fn foreign_csinode() -> CsiNode {
+    CsiNode {
+        drivers: Pairs::new(list(&["other.driver", "x"])),
     }
 }
 

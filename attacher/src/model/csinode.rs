@@ -1,15 +1,22 @@
-//! CSINode: under which id the driver knows a node.
+//! CSINode: under which ids drivers know a node.
 //!
-//! Only this driver's entry is kept; a node that runs many drivers costs no more than one that
-//! runs a single one.
+//! Separate, because it is looked up only: a CSINode is no work of its own.
 
-use super::Text;
+use super::Pairs;
 
 /// What the attacher reads of a `storage.k8s.io/v1` CSINode. Its name is the node's, and the key
 /// under which it is cached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsiNode {
-    /// `nodeID` of this driver's entry in `spec.drivers`; `None` while the driver is not
-    /// registered on the node.
-    pub node_id: Option<Text>,
+    /// `name` and `nodeID` of each entry in `spec.drivers`.
+    pub drivers: Pairs,
+}
+
+impl CsiNode {
+    /// The id under which `driver` knows the node; `None` while the driver is not registered there.
+    #[must_use]
+    pub fn id_for(&self, driver: &str) -> Option<&str> {
+        let mut drivers = self.drivers.iter();
+        drivers.find(|(name, _)| *name == driver).map(|(_, id)| id)
+    }
 }

@@ -10,51 +10,14 @@
 
 use std::collections::BTreeMap;
 
-use csi_proto::csi::{
-    ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest, VolumeCapability,
-};
+use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
 use serde_json::Value;
 
 use super::outcome::{ApiError, Direction, Failure, RpcError};
 use super::request::{self, Secrets};
-use super::{Driver, capability, status, volume};
-use crate::model::{Attachment, CsiNode, CsiSource, SecretRef, Source, Text, Volume, VolumeSpec};
-
-/// Everything a decision looks at, read from the caches in one go.
-#[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
-    /// The driver.
-    pub driver: &'a Driver,
-    /// The object to work on.
-    pub attachment: &'a Attachment,
-    /// The PersistentVolume it names, if there is one.
-    pub volume: Option<&'a Volume>,
-    /// The node's id.
-    pub node: NodeId<'a>,
-}
-
-/// What the node's CSINode says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeId<'a> {
-    /// There is no such object.
-    NoObject,
-    /// The driver has no entry.
-    NotRegistered,
-    /// The id under which the driver knows the node.
-    Known(&'a str),
-}
-
-impl<'a> NodeId<'a> {
-    /// What this CSINode, if there is one, says.
-    #[must_use]
-    pub fn of(node: Option<&'a CsiNode>) -> Self {
-        match node.map(|node| node.node_id.as_deref()) {
-            None => Self::NoObject,
-            Some(None) => Self::NotRegistered,
-            Some(Some(id)) => Self::Known(id),
-        }
-    }
-}
+use super::view::{From, View};
+use super::{capability, status, volume};
+use crate::model::{Attachment, CsiSource, SecretRef, Source, Text, VolumeSpec};
 
 /// Which reading of the attachment an attempt goes on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +115,12 @@ impl Attempt {
             secrets: LoadedSecret::NotYet,
             reached: Reached::Start,
         }
+    }
+
+    /// Whether it is made whatever the status says.
+    #[must_use]
+    pub fn forced(&self) -> bool {
+        self.forced
     }
 
     /// Which way this attempt goes.
@@ -263,25 +232,29 @@ impl Attempt {
         if let Some(step) = protect {
             return Ok(step);
         }
-        let source = csi_source(view, spec)?;
+        let source = view.csi(spec)?;
         let capability = capability::volume_capability(spec, source, view.driver)
             .map_err(Failure::AccessModes)?;
         let secrets = match self.secrets(source)? {
             Ok(secrets) => secrets,
             Err(step) => return Ok(step),
         };
-        let node_id = node_id(view)?;
+        let node_id = view.node_id()?;
         match status::prepare(view.attachment, node_id, view.driver) {
             Some(_) if matches!(self.reached, Reached::Prepared) => Err(Failure::PrepareIgnored),
             Some(patch) => Ok(Step::Prepare(patch)),
-            None => Ok(publish(view, source, node_id, capability, secrets)),
+            None => {
+                let driver = view.driver;
+                let request = request::publish(source, node_id, capability, secrets, driver);
+                Ok(Step::Publish(Box::new(request)))
+            }
         }
     }
 
     /// The volume's specification, and the patch that must protect the volume first. The finalizer
     /// comes before all validation, as it always did.
     fn attach_spec<'a>(&self, view: &View<'a>) -> Result<(&'a VolumeSpec, Option<Step>), Failure> {
-        let (name, volume) = match sources(view)? {
+        let (name, volume) = match view.source()? {
             From::Inline(spec) => return Ok((spec, None)),
             From::Volume(name, volume) => (name, volume),
         };
@@ -324,16 +297,12 @@ impl Attempt {
         if !self.forced && !attachment.has_finalizer(&view.driver.finalizer) {
             return Ok(Step::Done);
         }
-        let spec = match sources(view)? {
-            From::Inline(spec) => spec,
-            From::Volume(_, volume) => &volume.spec,
-        };
-        let source = csi_source(view, spec)?;
+        let source = view.csi(view.spec()?)?;
         let secrets = match self.secrets(source)? {
             Ok(secrets) => secrets,
             Err(step) => return Ok(step),
         };
-        let request = request::unpublish(source, known_node_id(view)?, secrets);
+        let request = request::unpublish(source, view.known_node_id()?, secrets);
         Ok(Step::Unpublish(Box::new(request)))
     }
 
@@ -348,78 +317,6 @@ impl Attempt {
                 Ok(Err(Step::LoadSecret((**reference).clone())))
             }
         }
-    }
-}
-
-/// Where the specification comes from.
-enum From<'a> {
-    Inline(&'a VolumeSpec),
-    Volume(&'a Text, &'a Volume),
-}
-
-fn sources<'a>(view: &View<'a>) -> Result<From<'a>, Failure> {
-    match (&view.attachment.volume, &view.attachment.inline) {
-        (Some(_), Some(_)) => Err(Failure::TwoSources),
-        (None, None) => Err(Failure::NoSource),
-        (None, Some(spec)) => Ok(From::Inline(spec)),
-        (Some(name), None) => match view.volume {
-            Some(volume) => Ok(From::Volume(name, volume)),
-            None => Err(Failure::NoVolume(name.clone())),
-        },
-    }
-}
-
-fn csi_source<'a>(view: &View<'_>, spec: &'a VolumeSpec) -> Result<&'a CsiSource, Failure> {
-    match (&spec.source, &view.attachment.inline) {
-        (Source::Csi(source), _) => Ok(source),
-        (Source::InTree(_) | Source::Other, Some(_)) => Err(Failure::InlineNotCsi),
-        (Source::InTree(source), None) => Err(Failure::InTree(*source)),
-        (Source::Other, None) => Err(Failure::NotCsi),
-    }
-}
-
-fn node_id<'a>(view: &View<'a>) -> Result<&'a str, Failure> {
-    match view.node {
-        NodeId::Known(id) => Ok(id),
-        NodeId::NoObject => Err(Failure::NoCsiNode(view.attachment.node.clone())),
-        NodeId::NotRegistered => Err(Failure::NotRegistered {
-            node: view.attachment.node.clone(),
-            driver: view.driver.name.clone(),
-        }),
-    }
-}
-
-fn publish(
-    view: &View<'_>,
-    source: &CsiSource,
-    node_id: &str,
-    capability: VolumeCapability,
-    secrets: &Secrets,
-) -> Step {
-    let request = request::publish(source, node_id, capability, secrets, view.driver);
-    Step::Publish(Box::new(request))
-}
-
-/// Volume handle and node id under which the driver would list this attachment as published. The
-/// saved node id serves here for either direction.
-///
-/// # Errors
-/// Says what is missing.
-pub(super) fn published_as(view: &View<'_>) -> Result<(Text, Text), Failure> {
-    let spec = match sources(view)? {
-        From::Inline(spec) => spec,
-        From::Volume(_, volume) => &volume.spec,
-    };
-    let source = csi_source(view, spec)?;
-    Ok((source.handle.clone(), Text::from(known_node_id(view)?)))
-}
-
-/// The node's id, or the saved one where the CSINode is gone or the driver left it.
-fn known_node_id<'a>(view: &View<'a>) -> Result<&'a str, Failure> {
-    match (node_id(view), view.attachment.node_id.as_deref()) {
-        (Ok(id), _) => Ok(id),
-        (Err(_), Some(saved)) => Ok(saved),
-        (Err(failure), None) => Err(failure),
     }
 }
 

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use csi_proto::csi::ListVolumesResponse;
 
-use super::attachment::{self, View};
 use super::outcome::Failure;
+use super::view::View;
 use crate::model::Text;
 
 /// What the API says about one attachment, to be compared with the driver's list.
@@ -29,11 +29,12 @@ pub struct Expected {
 /// # Errors
 /// Says why the attachment cannot be compared: its volume or node is not known.
 pub fn expected(view: &View<'_>) -> Result<Expected, Failure> {
-    let (handle, node_id) = attachment::published_as(view)?;
+    let source = view.csi(view.spec()?)?;
     Ok(Expected {
         name: view.attachment.name.clone(),
-        handle,
-        node_id,
+        handle: source.handle.clone(),
+        // The saved id serves here in either direction.
+        node_id: view.known_node_id()?.into(),
         attached: view.attachment.attached,
     })
 }
@@ -82,9 +83,8 @@ mod tests {
     use csi_proto::csi::list_volumes_response::{Entry, VolumeStatus};
 
     use super::*;
-    use crate::model::{Attachment, InTree, Source};
-    use crate::plan::attachment::NodeId;
-    use crate::testing::{attached, csi, deleted, driver, pv, spec};
+    use crate::model::{Attachment, CsiNode, InTree, Source};
+    use crate::testing::{attached, csi, csinode, deleted, driver, pv, spec};
 
     fn entry(handle: &str, nodes: Option<&[&str]>) -> Entry {
         Entry {
@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    fn expect(attachment: &Attachment, node: NodeId<'_>) -> Result<Expected, Failure> {
+    fn expect(attachment: &Attachment, node: Option<&CsiNode>) -> Result<Expected, Failure> {
         expected(&View {
             driver: &driver(),
             attachment,
@@ -108,7 +108,8 @@ mod tests {
     }
 
     fn contradicts(attachment: &Attachment, pages: Vec<Vec<Entry>>) -> bool {
-        let expected = expect(attachment, NodeId::Known("NID1")).unwrap();
+        let node = csinode("NID1");
+        let expected = expect(attachment, Some(&node)).unwrap();
         let mut listing = Listing::for_volumes_of(std::slice::from_ref(&expected));
         for entries in pages {
             listing.add(ListVolumesResponse {
@@ -160,14 +161,14 @@ mod tests {
 
     #[test]
     fn the_node_is_found_by_the_saved_id_too() {
-        let node = |node| expect(&attached(), node).unwrap().node_id;
-        assert_eq!(&*node(NodeId::Known("NID7")), "NID7");
-        assert_eq!(&*node(NodeId::NoObject), "NID1");
+        let node = |node: Option<&CsiNode>| expect(&attached(), node).unwrap().node_id;
+        assert_eq!(&*node(Some(&csinode("NID7"))), "NID7");
+        assert_eq!(&*node(None), "NID1");
         let lost = Attachment {
             node_id: None,
             ..attached()
         };
-        let failure = expect(&lost, NodeId::NoObject).unwrap_err();
+        let failure = expect(&lost, None).unwrap_err();
         assert_eq!(failure, Failure::NoCsiNode("node1".into()));
     }
 
@@ -178,11 +179,11 @@ mod tests {
             inline: Some(std::sync::Arc::new(spec(source))),
             ..attached()
         };
-        let found = expect(&inline(Source::Csi(csi())), NodeId::Known("NID1"));
+        let found = expect(&inline(Source::Csi(csi())), Some(&csinode("NID1")));
         assert_eq!(&*found.unwrap().handle, "h-pv1");
         let bad = inline(Source::InTree(InTree::Cinder));
         assert_eq!(
-            expect(&bad, NodeId::Known("NID1")),
+            expect(&bad, Some(&csinode("NID1"))),
             Err(Failure::InlineNotCsi)
         );
     }

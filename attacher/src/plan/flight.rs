@@ -1,8 +1,7 @@
-//! One controller call at a time for a volume and node.
+//! One thing at a time: one controller call for a volume and node, one patch of a volume.
 //!
 //! Separate, because two VolumeAttachments can name the same volume and node, and an attachment
-//! can be deleted and made anew under another name: the queue alone does not keep their calls
-//! apart.
+//! can be deleted and made anew under another name: the queue alone does not keep them apart.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -18,13 +17,13 @@ pub struct Target {
     pub node: Text,
 }
 
-/// The calls in flight and who waits for their end.
+/// What is in flight, by what it is about, and who waits for its end.
 #[derive(Debug)]
-pub struct Flights<K> {
-    busy: HashMap<Target, Vec<K>>,
+pub struct Flights<T, K> {
+    busy: HashMap<T, Vec<K>>,
 }
 
-impl<K> Default for Flights<K> {
+impl<T, K> Default for Flights<T, K> {
     fn default() -> Self {
         Self {
             busy: HashMap::new(),
@@ -32,11 +31,11 @@ impl<K> Default for Flights<K> {
     }
 }
 
-impl<K: Eq + Hash> Flights<K> {
-    /// Whether the call may start. If not, `key` is handed back by the [`end`](Self::end) of the
-    /// call that is in flight.
+impl<T: Clone + Eq + Hash, K: Eq> Flights<T, K> {
+    /// Whether it may start. If not, `key` is handed back by the [`end`](Self::end) of what is in
+    /// flight.
     #[must_use]
-    pub fn begin(&mut self, target: &Target, key: K) -> bool {
+    pub fn begin(&mut self, target: &T, key: K) -> bool {
         match self.busy.get_mut(target) {
             Some(waiting) => {
                 if !waiting.contains(&key) {
@@ -51,9 +50,9 @@ impl<K: Eq + Hash> Flights<K> {
         }
     }
 
-    /// The call ended: who waited for it must be looked at again.
+    /// It ended: who waited for it must be looked at again.
     #[must_use]
-    pub fn end(&mut self, target: &Target) -> Vec<K> {
+    pub fn end(&mut self, target: &T) -> Vec<K> {
         self.busy.remove(target).unwrap_or_default()
     }
 }

@@ -7,6 +7,7 @@
 //! | file | decides |
 //! |---|---|
 //! | `attachment` | the next step for a VolumeAttachment, and what its answer means |
+//! | `view` | what a decision looks at |
 //! | `trivial` | the same for a driver that has nothing to publish |
 //! | `request` | publish and unpublish requests |
 //! | `capability` | access modes to CSI's volume capability |
@@ -16,6 +17,7 @@
 //! | `drift` | which attachments differ from the driver's list |
 //! | `event` | which changes of objects are work |
 //! | `flight` | one call at a time for a volume and node |
+//! | `memory` | what the process remembers beyond its caches |
 //! | `lane` | whose turn it is: attach and detach lanes, fairness among nodes |
 //! | `driver` | what the driver can do, and which changes of it end the process |
 
@@ -26,10 +28,13 @@ pub mod driver;
 pub mod event;
 pub mod flight;
 pub mod lane;
+pub mod memory;
 pub mod outcome;
 pub mod request;
 pub mod status;
 pub mod trivial;
+pub mod view;
 pub mod volume;
 
 pub use driver::Driver;
+pub use view::View;

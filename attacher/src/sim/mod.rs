@@ -22,7 +22,8 @@
 //! |---|---|
 //! | `server` | the model API server, with its event log |
 //! | `driver` | the model driver |
-//! | `process` | caches, queues and attempts of one attacher process |
+//! | `process` | queues and attempts of one attacher process |
+//! | `watch` | its caches |
 //! | `run` | one run: what happens next |
 //! | `step` | attempts advance, invariants are held |
 //! | `rest` | the end of a run |
@@ -35,6 +36,7 @@ mod rest;
 mod run;
 mod server;
 mod step;
+mod watch;
 
 use mutant::Mutant;
 use run::{Faults, Outcome, run};

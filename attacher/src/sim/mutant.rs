@@ -12,7 +12,8 @@ use tonic::Code;
 
 use super::run::Faults;
 use crate::model::{Attachment, Text, Volume};
-use crate::plan::attachment::{Answer, Step, View};
+use crate::plan::View;
+use crate::plan::attachment::{Answer, Step};
 use crate::plan::status;
 use crate::testing::{F, list};
 

@@ -7,21 +7,22 @@
     reason = "a model that meets anything else has failed"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 use sidecar::kube::cache::Source;
-use sidecar::kube::cache::slots::{Change, Slots};
-use sidecar::kube::key::Key;
+use sidecar::kube::cache::slots::Change;
 
 use super::mutant::Mutant;
 use super::server::{Event, Server, Versioned};
+use super::watch::{Watch, key};
 use crate::model::{Attachment, CsiNode, Text, Volume};
-use crate::plan::attachment::{Answer, Attempt, NodeId, Refresh, Step, View};
-use crate::plan::flight::{Flights, Target};
+use crate::plan::attachment::{Answer, Attempt, Refresh, Step};
+use crate::plan::flight::Target;
+use crate::plan::memory::{Memory, Waiter};
 use crate::plan::outcome::{Cure, Direction, Failure};
-use crate::plan::{Driver, event, volume};
+use crate::plan::{Driver, View, event, volume};
 
 /// An attempt under way.
 pub(super) struct Running {
@@ -56,54 +57,6 @@ pub(super) struct Releasing {
     pub(super) patch: Value,
 }
 
-/// One kind of object as this process sees it.
-pub(super) struct Watch<T> {
-    pub(super) slots: Slots<T>,
-    /// How far into the server's log this watch has come.
-    pub(super) cursor: usize,
-}
-
-impl<T: Clone> Watch<T> {
-    fn new() -> Self {
-        Self {
-            slots: Slots::new(),
-            cursor: 0,
-        }
-    }
-
-    pub(super) fn get(&self, name: &Text) -> Option<&Arc<T>> {
-        self.slots.get(name)
-    }
-
-    /// Lists everything, in one consistent read.
-    fn list(
-        &mut self,
-        objects: &BTreeMap<Text, Versioned<T>>,
-        log: &[Versioned<Event>],
-    ) -> Vec<Change<T>> {
-        self.cursor = log.len();
-        let now = log.last().map_or(0, |(version, _)| *version);
-        self.slots.begin_list();
-        let mut changes = Vec::new();
-        for (name, (version, object)) in objects {
-            changes.extend(self.slots.upsert(key(name), object.clone(), *version));
-        }
-        changes.extend(self.slots.finish_list(now));
-        changes
-    }
-
-    fn observe(&mut self, name: &Text, object: Option<T>, version: u64) -> Option<Change<T>> {
-        match object {
-            Some(object) => self.slots.upsert(key(name), object, version),
-            None => self.slots.delete(key(name), version),
-        }
-    }
-}
-
-pub(super) fn key(name: &Text) -> Key {
-    Key::new(None, name).unwrap()
-}
-
 pub(super) struct Process {
     pub(super) driver: Driver,
     pub(super) mutant: Mutant,
@@ -114,17 +67,9 @@ pub(super) struct Process {
     pub(super) later: BTreeSet<Text>,
     pub(super) ready_volumes: BTreeSet<Text>,
     pub(super) later_volumes: BTreeSet<Text>,
-    pub(super) forced: BTreeSet<Text>,
     pub(super) running: Vec<Running>,
     pub(super) releasing: Vec<Releasing>,
-    pub(super) flights: Flights<Text>,
-    /// Volumes with a patch of theirs under way.
-    pub(super) guarded: BTreeSet<Text>,
-    pub(super) cures: Vec<(Cure, Text)>,
-    /// Attachments that must be read before anything is done, and the volumes they named.
-    pub(super) doubtful: BTreeMap<Text, Option<Text>>,
-    /// Attachments worked on since the driver's list was asked for.
-    pub(super) touched: BTreeSet<Text>,
+    pub(super) memory: Memory,
 }
 
 impl Process {
@@ -140,14 +85,9 @@ impl Process {
             later: BTreeSet::new(),
             ready_volumes: BTreeSet::new(),
             later_volumes: BTreeSet::new(),
-            forced: BTreeSet::new(),
             running: Vec::new(),
             releasing: Vec::new(),
-            flights: Flights::default(),
-            guarded: BTreeSet::new(),
-            cures: Vec::new(),
-            doubtful: BTreeMap::new(),
-            touched: BTreeSet::new(),
+            memory: Memory::default(),
         };
         process.list(server);
         process
@@ -196,12 +136,16 @@ impl Process {
             Change::Upserted {
                 old, new, source, ..
             } => {
+                self.memory.upserted(old.as_deref(), &new);
                 let own = source == Source::Own;
                 if !own && event::is_work(old.as_deref(), &new, &self.driver) {
                     self.ready.insert(new.name.clone());
                 }
             }
-            Change::Deleted { old, .. } => self.ready_volumes.extend(old.volume.clone()),
+            Change::Deleted { old, .. } => {
+                self.memory.deleted(&old);
+                self.ready_volumes.extend(old.volume.clone());
+            }
         }
     }
 
@@ -227,16 +171,14 @@ impl Process {
     }
 
     fn cured(&mut self, cure: &Cure) {
-        for (_, name) in self.cures.extract_if(.., |(known, _)| known == cure) {
-            self.ready.insert(name);
-        }
+        self.ready.extend(self.memory.cured(cure));
     }
 
     /// Begins an attempt on a queued attachment; the server is asked only in doubt.
     pub(super) fn begin(&mut self, name: &Text, server: &Server) {
         self.ready.remove(name);
-        self.touched.insert(name.clone());
-        if let Some(volume) = self.doubtful.remove(name) {
+        let start = self.memory.begin(name);
+        if start.doubtful {
             self.attachments.slots.begin_write(&key(name));
             let slots = &mut self.attachments.slots;
             let change = match server.attachments.get(name) {
@@ -248,23 +190,21 @@ impl Process {
             if let Some(change) = change {
                 self.attachment_changed(change);
             }
-            self.ready_volumes.extend(volume);
             if !server.attachments.contains_key(name) {
                 // The end of the object is on its way as an event.
+                self.ready_volumes.extend(self.memory.end(name));
                 return;
             }
         }
-        let forced = self.forced.remove(name);
-        let Some(current) = self.attachments.get(name) else {
+        let Some(current) = self.attachments.get(name).cloned() else {
+            self.ready_volumes.extend(self.memory.end(name));
             return;
         };
-        if *current.attacher != *self.driver.name {
-            return;
-        }
+        self.memory.works_on(name, current.volume.as_ref());
         self.running.push(Running {
             name: name.clone(),
-            attempt: Attempt::new(current, forced),
-            current: current.clone(),
+            attempt: Attempt::new(&current, start.forced),
+            current,
             target: None,
             state: State::Deciding,
         });
@@ -297,7 +237,7 @@ impl Process {
             driver: &self.driver,
             attachment: &attachment,
             volume: volume.as_deref(),
-            node: NodeId::of(self.nodes.get(&attachment.node).map(|node| &**node)),
+            node: self.nodes.get(&attachment.node).map(|node| &**node),
         };
         Some(self.mutant.decides(running.attempt.decide(&view), &view))
     }
@@ -332,6 +272,7 @@ impl Process {
                 let current = &mut self.running[index].current;
                 if object.version >= current.version {
                     *current = Arc::new(object.clone());
+                    self.memory.works_on(&name, object.volume.as_ref());
                 }
                 match self.mutant == Mutant::ForgetsOwnWrites {
                     true => slots.write_failed(&key(&name)),
@@ -348,51 +289,52 @@ impl Process {
     /// Ends attempt `index`.
     pub(super) fn finish(&mut self, index: usize, end: End) {
         let running = self.running.remove(index);
+        let name = running.name;
         if let Some(target) = &running.target {
-            self.ready.extend(self.flights.end(target));
+            self.ready.extend(self.memory.calls.end(target));
         }
-        // While it ran, its volume was in use.
-        self.ready_volumes.extend(running.current.volume.clone());
         let turned = Direction::of(&running.current) != running.attempt.direction();
+        if let End::Failed(failure) = &end {
+            self.memory.failed(&name, failure);
+        }
+        self.ready_volumes.extend(self.memory.end(&name));
         match end {
-            End::Again => {
-                self.ready.insert(running.name);
-            }
-            End::Done | End::Waits => {
-                if turned {
-                    self.ready.insert(running.name);
+            End::Failed(_) if !turned => {
+                if self.mutant != Mutant::ForgetsRetries {
+                    self.later.insert(name);
                 }
             }
-            End::Failed(failure) => {
-                if failure.leaves_doubt() {
-                    let volume = running.current.volume.clone();
-                    self.doubtful.insert(running.name.clone(), volume);
-                }
-                if let Some(cure) = failure.cure() {
-                    self.cures.push((cure, running.name.clone()));
-                }
-                if self.mutant == Mutant::ForgetsRetries {
-                    return;
-                }
-                match turned {
-                    true => self.ready.insert(running.name),
-                    false => self.later.insert(running.name),
-                };
+            End::Failed(_) | End::Again => {
+                self.ready.insert(name);
             }
+            End::Done if turned => {
+                self.ready.insert(name);
+            }
+            End::Waits if running.attempt.forced() => self.memory.force(name),
+            End::Done | End::Waits => {}
+        }
+    }
+
+    /// A patch of `volume` ended: who waited for it may go on.
+    pub(super) fn patched(&mut self, volume: &Text) {
+        for waiter in self.memory.patches.end(volume) {
+            match waiter {
+                Waiter::Attachment(name) => self.ready.insert(name),
+                Waiter::Volume(name) => self.ready_volumes.insert(name),
+            };
         }
     }
 
     /// The patch that releases volume `name`, if it is due.
     pub(super) fn release(&self, name: &Text) -> Option<Value> {
         let volume = self.volumes.get(name)?;
-        let named = |held: &Attachment| held.volume.as_ref() == Some(name);
-        let referenced = self.attachments.slots.iter().any(|(_, held)| named(held))
-            || (self.mutant != Mutant::ForgetsAttempts
-                && self.running.iter().any(|running| named(&running.current)))
-            || self
-                .doubtful
-                .values()
-                .any(|held| held.as_ref() == Some(name));
+        let referenced = match self.mutant {
+            Mutant::ForgetsAttempts => {
+                let named = |held: &Attachment| held.volume.as_ref() == Some(name);
+                self.attachments.slots.iter().any(|(_, held)| named(held))
+            }
+            _ => self.memory.uses(name),
+        };
         let referenced = referenced && self.mutant != Mutant::ReleasesVolumesInUse;
         volume::release(volume, referenced, &self.driver)
     }

@@ -4,7 +4,7 @@ use super::driver::key;
 use super::process::Process;
 use super::run::{Faults, World, target};
 use crate::model::{Attachment, Text};
-use crate::plan::attachment::{NodeId, View};
+use crate::plan::View;
 use crate::plan::drift::{Expected, Listing, expected};
 use crate::testing::F;
 use csi_proto::csi::ListVolumesResponse;
@@ -27,10 +27,7 @@ impl World {
 
     fn compare(&mut self) -> Comparison {
         let process = &mut self.process;
-        process.touched.clear();
-        process
-            .touched
-            .extend(process.running.iter().map(|running| running.name.clone()));
+        process.memory.begin_comparison();
         let views = process.attachments.slots.iter();
         let expected: Vec<Expected> = { views }
             .filter_map(|(_, attachment)| expectation(process, attachment))
@@ -58,10 +55,10 @@ impl World {
     }
 
     fn end_comparison(&mut self, comparison: &Comparison) {
+        let touched = self.process.memory.end_comparison();
         for entry in &comparison.expected {
-            let untouched = !self.process.touched.contains(&entry.name);
-            if untouched && comparison.listing.contradicts(entry) {
-                self.process.forced.insert(entry.name.clone());
+            if !touched.contains(&entry.name) && comparison.listing.contradicts(entry) {
+                self.process.memory.force(entry.name.clone());
                 self.process.ready.insert(entry.name.clone());
             }
         }
@@ -202,7 +199,7 @@ fn expectation(process: &Process, attachment: &Attachment) -> Option<Expected> {
         driver: &process.driver,
         attachment,
         volume: process.volumes.get(name).map(|volume| &**volume),
-        node: NodeId::of(process.nodes.get(&attachment.node).map(|node| &**node)),
+        node: process.nodes.get(&attachment.node).map(|node| &**node),
     };
     expected(&view).ok()
 }

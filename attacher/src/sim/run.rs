@@ -8,9 +8,9 @@ use super::mutant::Mutant;
 use super::process::{Process, Releasing, Running, State};
 use super::rest::Comparison;
 use super::server::{Event, Server};
-use crate::model::{Attachment, CsiNode, CsiSource, Source, Text, Volume};
+use crate::model::{Attachment, CsiSource, Source, Text, Volume};
 use crate::plan::flight::Target;
-use crate::testing::{F, csi, driver, list, pv, spec, va};
+use crate::testing::{F, csi, csinode, driver, list, pv, spec, va};
 
 /// Which faults a run has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,9 +97,7 @@ impl World {
     }
 
     fn put_node(&mut self, name: &str, present: bool) {
-        let object = CsiNode {
-            node_id: Some(format!("id-{name}").into()),
-        };
+        let object = csinode(&format!("id-{name}"));
         self.server
             .put_node(&name.into(), present.then_some(object));
     }

@@ -9,12 +9,14 @@
 use serde_json::Value;
 
 use super::driver::{Kind, key};
-use super::process::{End, Releasing, State, Written, key as key_of};
+use super::process::{End, Releasing, State, Written};
 use super::run::{Faults, World, target};
 use super::server::Versioned;
+use super::watch::key as key_of;
 use crate::model::{Attachment, Text, Volume};
 use crate::plan::attachment::{Answer, Step};
 use crate::plan::flight::Target;
+use crate::plan::memory::Waiter;
 use crate::plan::outcome::{ApiError, Failure, RpcError};
 use crate::testing::F;
 use tonic::Code;
@@ -67,12 +69,11 @@ impl World {
         let Some(name) = process.ready_volumes.pop_first() else {
             return;
         };
-        if process.guarded.contains(&name) {
-            process.ready_volumes.insert(name);
-            return;
-        }
         if let Some(patch) = process.release(&name) {
-            process.guarded.insert(name.clone());
+            let waiter = Waiter::Volume(name.clone());
+            if !process.memory.patches.begin(&name, waiter) {
+                return;
+            }
             process.volumes.slots.begin_write(&key_of(&name));
             process.releasing.push(Releasing { name, patch });
         }
@@ -80,7 +81,6 @@ impl World {
 
     fn release(&mut self, index: usize) {
         let Releasing { name, patch } = self.process.releasing.remove(index);
-        self.process.guarded.remove(&name);
         let result = match self.fate() {
             Fate::Applied => self.patch_volume(&name, &patch),
             Fate::Unheard => {
@@ -96,6 +96,7 @@ impl World {
             None => self.process.later_volumes.insert(name.clone()),
         };
         self.process.absorb_release(&name, written);
+        self.process.patched(&name);
     }
 
     fn fate(&mut self) -> Fate {
@@ -153,9 +154,10 @@ impl World {
             Step::Again => self.process.finish(index, End::Again),
             Step::Fail(failure) => self.fail(index, failure),
             Step::Protect(ref name, _) => {
-                // One patch of a volume at a time: the next one then sees what this one did.
-                if self.process.guarded.insert(name.clone()) {
-                    self.send(index, step);
+                let waiter = Waiter::Attachment(self.process.running[index].name.clone());
+                match self.process.memory.patches.begin(name, waiter) {
+                    true => self.send(index, step),
+                    false => self.process.finish(index, End::Waits),
                 }
             }
             Step::Publish(ref request) => {
@@ -192,7 +194,7 @@ impl World {
             node: self.process.mutant.flight(&name, &target.node),
             ..target.clone()
         };
-        if !self.process.flights.begin(&guard, name) {
+        if !self.process.memory.calls.begin(&guard, name) {
             return self.process.finish(index, End::Waits);
         }
         let others = self.process.running.iter().enumerate();
@@ -245,11 +247,11 @@ impl World {
     }
 
     fn fold(&mut self, index: usize, step: &Step, answer: Answer, written: Option<Written>) {
-        if let Step::Protect(name, _) = step {
-            self.process.guarded.remove(name);
-        }
         if !matches!(step, Step::Publish(_) | Step::Unpublish(_)) {
             self.process.absorb(index, Some(step), written);
+        }
+        if let Step::Protect(name, _) = step {
+            self.process.patched(name);
         }
         let answer = self.process.mutant.hears(step, answer);
         let running = &mut self.process.running[index];

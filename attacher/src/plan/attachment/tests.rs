@@ -12,10 +12,12 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use super::*;
-use crate::model::{InTree, VolumeError};
+use crate::model::{CsiNode, InTree, Volume, VolumeError};
+use crate::plan::Driver;
 use crate::plan::driver::Abilities;
 use crate::testing::{
-    F, attached, csi, deleted, driver, json_patch, list, merge, pv, secret_ref, spec, va,
+    F, attached, csi, csinode, deleted, driver, foreign_csinode, json_patch, list, merge, pv,
+    secret_ref, spec, va,
 };
 
 mod attach;
@@ -26,7 +28,7 @@ struct World {
     driver: Driver,
     attachment: Attachment,
     volume: Option<Volume>,
-    node: NodeId<'static>,
+    node: Option<CsiNode>,
     forced: bool,
     secret: Result<Option<Secrets>, ApiError>,
     /// Answers to publish and unpublish calls.
@@ -41,7 +43,7 @@ impl Default for World {
             driver: driver(),
             attachment: va(),
             volume: Some(pv()),
-            node: NodeId::Known("NID1"),
+            node: Some(csinode("NID1")),
             forced: false,
             secret: Ok(Some(Secrets::new())),
             call: Ok(BTreeMap::new()),
@@ -62,7 +64,7 @@ impl World {
                 driver: &self.driver,
                 attachment: &self.attachment,
                 volume: self.volume.as_ref(),
-                node: self.node,
+                node: self.node.as_ref(),
             };
             let step = attempt.decide(&view);
             if matches!(step, Step::Done | Step::Again) {

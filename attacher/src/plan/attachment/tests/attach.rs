@@ -388,12 +388,12 @@ fn node_id_of_an_attach_is_the_csinodes_alone() {
     check(vec![
         (
             "69",
-            at(NodeId::NoObject),
+            at(None),
             vec![&attach_error("csinode.storage.k8s.io \"node1\" not found")],
         ),
         (
             "70",
-            at(NodeId::NotRegistered),
+            at(Some(foreign_csinode())),
             vec![&attach_error(
                 "CSINode node1 does not contain driver test.csi.driver",
             )],

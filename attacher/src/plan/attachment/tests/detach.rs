@@ -130,15 +130,15 @@ fn detach_finds_the_node_id() {
         ..World::default()
     };
     let rows = [
-        ("93", at(NodeId::NoObject, Some("ANN")), "unpub h-pv1 ANN"),
+        ("93", at(None, Some("ANN")), "unpub h-pv1 ANN"),
         (
             "94",
-            at(NodeId::NotRegistered, Some("ANN")),
+            at(Some(foreign_csinode()), Some("ANN")),
             "unpub h-pv1 ANN",
         ),
         (
             "96",
-            at(NodeId::Known("NID1"), Some("OLD")),
+            at(Some(csinode("NID1")), Some("OLD")),
             "unpub h-pv1 NID1",
         ),
     ];
@@ -148,7 +148,7 @@ fn detach_finds_the_node_id() {
     let text = "CSINode node1 does not contain driver test.csi.driver";
     check(vec![(
         "95",
-        at(NodeId::NotRegistered, None),
+        at(Some(foreign_csinode()), None),
         vec![&detach_error(text)],
     )]);
 }
@@ -227,7 +227,7 @@ fn a_missing_object_ends_the_detach_quietly() {
             driver: &driver,
             attachment: &attachment,
             volume: None,
-            node: NodeId::NoObject,
+            node: None,
         };
         assert!(matches!(attempt.decide(&view), Step::Done));
     }
@@ -242,7 +242,7 @@ fn row_103_an_attach_that_turns_into_a_detach_starts_anew() {
         driver: &driver,
         attachment: &attachment,
         volume: Some(&volume),
-        node: NodeId::Known("NID1"),
+        node: Some(&csinode("NID1")),
     };
     assert!(matches!(attempt.decide(&view), Step::Again));
 }
@@ -281,7 +281,7 @@ fn patches_that_the_server_ignores_do_not_spin() {
             driver: &driver,
             attachment: &attachment,
             volume: Some(volume),
-            node: NodeId::Known("NID1"),
+            node: Some(&csinode("NID1")),
         };
         match attempt.decide(&view) {
             Step::Fail(failure) => assert_eq!(failure, expected),

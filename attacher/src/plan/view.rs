@@ -1,0 +1,80 @@
+//! What a decision on a VolumeAttachment looks at, and what can be read off it in either direction.
+//!
+//! Separate from the decision, because the comparison with the driver's list reads the same things.
+
+use super::Driver;
+use super::outcome::Failure;
+use crate::model::{Attachment, CsiNode, CsiSource, Source, Text, Volume, VolumeSpec};
+
+/// Everything a decision looks at, read from the caches in one go.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The driver.
+    pub driver: &'a Driver,
+    /// The object to work on.
+    pub attachment: &'a Attachment,
+    /// The PersistentVolume it names, if there is one.
+    pub volume: Option<&'a Volume>,
+    /// The node's CSINode, if there is one.
+    pub node: Option<&'a CsiNode>,
+}
+
+/// Where the specification comes from.
+pub(super) enum From<'a> {
+    Inline(&'a VolumeSpec),
+    Volume(&'a Text, &'a Volume),
+}
+
+impl<'a> View<'a> {
+    /// The attachment's source: exactly one must be set, and a named volume must exist.
+    pub(super) fn source(&self) -> Result<From<'a>, Failure> {
+        match (&self.attachment.volume, &self.attachment.inline) {
+            (Some(_), Some(_)) => Err(Failure::TwoSources),
+            (None, None) => Err(Failure::NoSource),
+            (None, Some(spec)) => Ok(From::Inline(spec)),
+            (Some(name), None) => match self.volume {
+                Some(volume) => Ok(From::Volume(name, volume)),
+                None => Err(Failure::NoVolume(name.clone())),
+            },
+        }
+    }
+
+    /// The specification, wherever it comes from.
+    pub(super) fn spec(&self) -> Result<&'a VolumeSpec, Failure> {
+        Ok(match self.source()? {
+            From::Inline(spec) => spec,
+            From::Volume(_, volume) => &volume.spec,
+        })
+    }
+
+    /// The CSI source in the attachment's specification.
+    pub(super) fn csi<'s>(&self, spec: &'s VolumeSpec) -> Result<&'s CsiSource, Failure> {
+        match (&spec.source, &self.attachment.inline) {
+            (Source::Csi(source), _) => Ok(source),
+            (Source::InTree(_) | Source::Other, Some(_)) => Err(Failure::InlineNotCsi),
+            (Source::InTree(source), None) => Err(Failure::InTree(*source)),
+            (Source::Other, None) => Err(Failure::NotCsi),
+        }
+    }
+
+    /// The node's id, from its CSINode alone.
+    pub(super) fn node_id(&self) -> Result<&'a str, Failure> {
+        let Some(node) = self.node else {
+            return Err(Failure::NoCsiNode(self.attachment.node.clone()));
+        };
+        node.id_for(&self.driver.name)
+            .ok_or_else(|| Failure::NotRegistered {
+                node: self.attachment.node.clone(),
+                driver: self.driver.name.clone(),
+            })
+    }
+
+    /// The node's id, or the saved one where the CSINode is gone or the driver left it.
+    pub(super) fn known_node_id(&self) -> Result<&'a str, Failure> {
+        match (self.node_id(), self.attachment.node_id.as_deref()) {
+            (Ok(id), _) => Ok(id),
+            (Err(_), Some(saved)) => Ok(saved),
+            (Err(failure), None) => Err(failure),
+        }
+    }
+}
