@@ -29,6 +29,9 @@ pub use super::stream::State;
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Average pause between attempts; the actual one differs by up to a fifth.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// How long one attempt may take: a process that hangs must not keep us from its successor, which
+/// listens on a new socket of the same name. The value is that of Go's gRPC.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
 /// How often a line says that the attempts go on.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -162,9 +165,14 @@ async fn attempt_until_connected(
     };
     let attempts = async {
         loop {
-            match attempt(address, options).await {
-                Ok(connection) => return connection,
-                Err(error) => note(address, last, Chain(&error).to_string()),
+            match tokio::time::timeout(ATTEMPT_TIMEOUT, attempt(address, options)).await {
+                Ok(Ok(connection)) => return connection,
+                Ok(Err(error)) => note(address, last, Chain(&error).to_string()),
+                Err(_) => note(
+                    address,
+                    last,
+                    "the driver accepts and says nothing".to_owned(),
+                ),
             }
             let share = 0.8 + 0.4 * unit_random();
             tokio::time::sleep(RETRY_INTERVAL.mul_f64(share)).await;

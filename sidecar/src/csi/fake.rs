@@ -59,11 +59,19 @@ pub(super) struct Call {
 }
 
 /// A driver that listens on a socket.
-pub(super) struct Listening(JoinHandle<()>);
+pub(super) struct Listening {
+    task: JoinHandle<()>,
+    stopping: watch::Sender<bool>,
+}
 
 impl Listening {
     pub(super) fn stop(&self) {
-        self.0.abort();
+        self.task.abort();
+    }
+
+    /// Ends connections with a GOAWAY, as Go's `GracefulStop` does.
+    pub(super) fn stop_gracefully(&self) {
+        self.stopping.send_replace(true);
     }
 }
 
@@ -100,19 +108,23 @@ impl Driver {
         let _ = std::fs::remove_file(path);
         let listener = UnixListener::bind(path).unwrap();
         let driver = self.clone();
-        Listening(tokio::spawn(async move {
+        let (stopping, stopped) = watch::channel(false);
+        let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                connections.spawn(driver.clone().converse(stream));
+                connections.spawn(driver.clone().converse(stream, stopped.clone()));
             }
-        }))
+        });
+        Listening { task, stopping }
     }
 
     /// A channel through a pipe.
     pub(super) async fn channel(&self, observer: Observer) -> Channel {
         let (near, far) = tokio::io::duplex(1 << 16);
-        tokio::spawn(self.clone().converse(far));
+        let (never, stopped) = watch::channel(false);
+        std::mem::forget(never);
+        tokio::spawn(self.clone().converse(far, stopped));
         let endpoint = Endpoint::from_static("http://localhost");
         let transport = endpoint
             .connect_with_connector(Pipe(Some(near)))
@@ -127,13 +139,22 @@ impl Driver {
         Channel::new(transport, observer, state)
     }
 
-    async fn converse(self, io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    async fn converse(
+        self,
+        io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        mut stopped: watch::Receiver<bool>,
+    ) {
         let service = service_fn(move |request: Request<Incoming>| {
             let driver = self.clone();
             async move { Ok::<_, Infallible>(driver.reply(request).await) }
         });
         let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
-        let _ = server.serve_connection(TokioIo::new(io), service).await;
+        let mut connection = std::pin::pin!(server.serve_connection(TokioIo::new(io), service));
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            _ = stopped.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
+        }
+        let _ = connection.await;
     }
 
     async fn reply(&self, request: Request<Incoming>) -> Response<Body> {

@@ -167,6 +167,38 @@ async fn row_8_a_loss_is_noticed_while_no_call_runs() {
 }
 
 #[tokio::test]
+async fn row_8_also_when_the_driver_says_goodbye() {
+    let place = place();
+    let server = driver().listen(&place.path);
+    let connection = connect(&place.address, Options::new(OnLoss::Stop))
+        .await
+        .unwrap();
+    server.stop_gracefully();
+    within(connection.lost()).await;
+}
+
+#[tokio::test]
+async fn a_listener_that_hangs_does_not_hide_its_successor() {
+    let place = place();
+    let _hanging = tokio::net::UnixListener::bind(&place.path).unwrap();
+    let options = Options {
+        timeout: None,
+        ..Options::new(OnLoss::Stop)
+    };
+    let connecting = connect(&place.address, options);
+    let replacing = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::pause();
+        let server = driver().listen(&place.path);
+        tokio::time::sleep(ATTEMPT_TIMEOUT).await;
+        tokio::time::resume();
+        (server,)
+    };
+    let (connection, _server) = tokio::join!(connecting, replacing);
+    assert_eq!(probe(&connection.unwrap()).await, Ok(true));
+}
+
+#[tokio::test]
 async fn row_9_the_process_ends_with_a_note() {
     let place = place();
     let log = place.path.with_extension("log");
