@@ -205,9 +205,7 @@ async fn attempt(address: &Address, options: &Options) -> io::Result<Connection>
         dialled: Arc::new(Mutex::new(Some(dial(address).await?))),
         state: sender,
     };
-    // The authority that kubelet and the Go sidecars send as well.
-    let endpoint = Endpoint::from_static("http://localhost");
-    let channel = endpoint.connect_with_connector(dialer).await;
+    let channel = endpoint().connect_with_connector(dialer).await;
     let channel = channel.map_err(io::Error::other)?;
     let greeted = state.wait_for(|state| state.connected || state.ends > 0);
     let closed = || io::Error::other("the driver closed the connection before speaking HTTP/2");
@@ -218,6 +216,15 @@ async fn attempt(address: &Address, options: &Options) -> io::Result<Connection>
         channel: Channel::new(channel, options.observer.clone(), state.clone()),
         state,
     })
+}
+
+/// Largest header list accepted, as in Go's gRPC. Status texts are headers, and drivers put the
+/// output of whole commands into them; hyper would refuse 16 KiB.
+const HEADER_LIST: u32 = 16 << 20;
+
+/// The name is the authority that kubelet and the Go sidecars send as well.
+pub(super) fn endpoint() -> Endpoint {
+    Endpoint::from_static("http://localhost").http2_max_header_list_size(HEADER_LIST)
 }
 
 async fn dial(address: &Address) -> io::Result<Socket> {

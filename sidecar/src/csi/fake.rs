@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tonic::body::Body;
-use tonic::transport::{Endpoint, Uri};
+use tonic::transport::Uri;
 
 use super::observe::{Channel, Observer};
 use super::stream::State;
@@ -125,8 +125,7 @@ impl Driver {
         let (never, stopped) = watch::channel(false);
         std::mem::forget(never);
         tokio::spawn(self.clone().converse(far, stopped));
-        let endpoint = Endpoint::from_static("http://localhost");
-        let transport = endpoint
+        let transport = super::connection::endpoint()
             .connect_with_connector(Pipe(Some(near)))
             .await
             .unwrap();

@@ -127,4 +127,12 @@ impl Spec {
     pub fn find(&self, name: &str) -> Option<&'static Flag> {
         self.flags().find(|flag| flag.name == name)
     }
+
+    /// Flags that a document does not mention, as `--name` in backquotes; a test of each program
+    /// keeps the comparison with upstream complete this way.
+    pub fn missing_from(&self, document: &str) -> Vec<&'static str> {
+        let mentioned = |name: &str| document.contains(&format!("`--{name}`"));
+        let flags = self.flags().filter(|flag| !mentioned(flag.name));
+        flags.map(|flag| flag.name).collect()
+    }
 }

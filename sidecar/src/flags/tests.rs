@@ -3,7 +3,7 @@
 
 use super::*;
 
-static OWN: &[Flag] = &[
+const OWN: &[Flag] = &[
     Flag::new("timeout", Kind::Duration, "15s", "Timeout."),
     Flag::new("worker-threads", Kind::Uint, "10", "Threads."),
     Flag::new("max-entries", Kind::Int, "0", "Entries."),
@@ -528,6 +528,16 @@ fn an_argument_that_is_not_utf8() {
 fn no_arguments_at_all() {
     let none: [&str; 0] = [];
     assert_eq!(parse(&GO, none).unwrap().program(), "");
+}
+
+#[test]
+fn a_document_can_be_checked_against_the_table() {
+    let document = "| `--timeout` | `--max-entries`, `--worker-threads` | --gone |";
+    let spec = Spec {
+        tables: &[OWN],
+        ..GO
+    };
+    assert_eq!(spec.missing_from(document), ["gone"]);
 }
 
 /// The flags of the program that wrote the golden files, with Go 1.26 and pflag 1.0.10.

@@ -216,6 +216,23 @@ async fn an_answer_beyond_4_mib_is_refused() {
     assert_eq!(status.code(), Code::ResourceExhausted);
 }
 
+/// Drivers put the output of whole commands into the status text.
+#[tokio::test(start_paused = true)]
+async fn a_long_status_text_arrives() {
+    let long: &'static str = "x".repeat(300_000).leak();
+    for text in [long, "100 % \u{e9}"] {
+        let encoded: &'static str = if text == long { long } else { "100 %25 %C3%A9" };
+        let driver = Driver::new(move |_, _| Answer::Status(Code::Internal, encoded));
+        let channel = driver.channel(Observer::default()).await;
+        let status = info(channel, TIMEOUT).await.unwrap_err();
+        assert_eq!(
+            (status.code(), status.message().len()),
+            (Code::Internal, text.len())
+        );
+        assert_eq!(status.message(), text);
+    }
+}
+
 fn publish_request() -> ControllerPublishVolumeRequest {
     ControllerPublishVolumeRequest {
         volume_id: "v".to_owned(),
