@@ -10,7 +10,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{CounterVec, GaugeVec, Histogram, HistogramOpts, HistogramVec, Opts};
 
-use super::state::LaneStats;
+use super::entry::LaneStats;
 use crate::metrics::{RegisterError, Registry};
 
 /// What a queue tells when it is scraped.

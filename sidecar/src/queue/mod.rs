@@ -4,9 +4,11 @@
 //! waits, counts, and writes the backlog to the log. See `docs/adr/0010-own-queue-and-election.md`.
 
 mod backlog;
+mod entry;
 mod lane;
 mod metrics;
 mod state;
+mod work;
 
 use std::fmt;
 use std::future::Future;
@@ -22,9 +24,11 @@ use backlog::Backlog;
 use metrics::{Counters, Snapshot};
 
 pub use backlog::FIRST_REPORT;
+pub use entry::{LaneStats, Place, Popped};
 pub use lane::{Group, LaneConfig};
 pub use metrics::Metrics;
-pub use state::{LaneStats, Place, Popped, State};
+pub use state::State;
+pub use work::{Work, WorkKey};
 
 /// From the number of failures in a row, at least 1, to the delay before the next attempt.
 pub type Delay = Box<dyn Fn(u32) -> Duration + Send + Sync>;
@@ -109,7 +113,7 @@ enum Next<K> {
     Closed,
 }
 
-impl<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> Queue<K> {
+impl<K: WorkKey> Queue<K> {
     /// An empty queue.
     ///
     /// # Errors
@@ -188,11 +192,7 @@ impl<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> Queue<K> {
                     if let Some(counters) = &self.inner.counters {
                         counters.queue_duration.observe(popped.waited.as_secs_f64());
                     }
-                    return Some(Work {
-                        queue: self.clone(),
-                        key: popped.key,
-                        ended: false,
-                    });
+                    return Some(Work::new(self.clone(), popped.key));
                 }
                 Next::Sleep(None) => changed.await,
                 Next::Sleep(Some(until)) => {
@@ -326,83 +326,6 @@ impl<K: Clone + Eq + Hash> Inner<K> {
             unfinished: locked.state.run_times(now).sum(),
             longest: locked.state.run_times(now).max().unwrap_or_default(),
         }
-    }
-}
-
-/// A key that a worker holds: no other worker gets it until one of the methods ends the work.
-///
-/// Dropped without any (the worker panicked or was aborted), it counts as failed.
-#[must_use = "dropping it counts as a failure"]
-pub struct Work<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> {
-    queue: Queue<K>,
-    key: K,
-    ended: bool,
-}
-
-impl<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> Work<K> {
-    /// The key to work on.
-    pub fn key(&self) -> &K {
-        &self.key
-    }
-
-    /// Works on without a slot, which other work may use; whether that was granted. See
-    /// [`State::lend`].
-    pub fn lend(&self) -> bool {
-        let granted = self.queue.inner.lock().state.lend(&self.key);
-        if granted {
-            self.queue.inner.changed.notify_waiters();
-        }
-        granted
-    }
-
-    /// Nothing is left to do for now, or the object is gone: failures are forgotten.
-    pub fn done(mut self) {
-        self.ended = true;
-        let ran = self.queue.inner.lock().state.done(&self.key, now());
-        self.queue.ended(ran);
-    }
-
-    /// It failed: the key is worked on again after its back-off, whose length is returned.
-    pub fn retry(mut self) -> Duration {
-        self.fail()
-    }
-
-    /// It did not fail, but the key is to be looked at again after this delay.
-    pub fn again_after(mut self, delay: Duration) {
-        self.ended = true;
-        let ran = self
-            .queue
-            .inner
-            .lock()
-            .state
-            .again_after(&self.key, delay, now());
-        self.queue.retried();
-        self.queue.ended(ran);
-    }
-
-    fn fail(&mut self) -> Duration {
-        self.ended = true;
-        let inner = &self.queue.inner;
-        let (ran, wait) = inner.lock().state.retry(&self.key, now(), &inner.delay);
-        self.queue.retried();
-        self.queue.ended(ran);
-        wait
-    }
-}
-
-impl<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> Drop for Work<K> {
-    fn drop(&mut self) {
-        if !self.ended {
-            self.fail();
-        }
-    }
-}
-
-impl<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> fmt::Debug for Work<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Work")
-            .field("key", &self.key)
-            .finish_non_exhaustive()
     }
 }
 

@@ -2,6 +2,7 @@ use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 
+use super::super::lane::Group;
 use super::*;
 
 const S: Duration = Duration::from_secs(1);

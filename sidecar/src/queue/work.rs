@@ -1,0 +1,100 @@
+//! A key in a worker's hands.
+//!
+//! Separate from the queue because its one concern is that no key is lost: whatever happens to the
+//! worker, the key goes back.
+
+use std::fmt;
+use std::hash::Hash;
+use std::time::Duration;
+
+use super::{Queue, now};
+
+/// What can be a key: an object's name, mostly.
+pub trait WorkKey: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static {}
+
+impl<K: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static> WorkKey for K {}
+
+/// A key that a worker holds: no other worker gets it until one of the methods ends the work.
+///
+/// Dropped without any (the worker panicked or was aborted), it counts as failed.
+#[must_use = "dropping it counts as a failure"]
+pub struct Work<K: WorkKey> {
+    queue: Queue<K>,
+    key: K,
+    ended: bool,
+}
+
+impl<K: WorkKey> Work<K> {
+    pub(super) fn new(queue: Queue<K>, key: K) -> Self {
+        Self {
+            queue,
+            key,
+            ended: false,
+        }
+    }
+
+    /// The key to work on.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// Works on without a slot, which other work may use; whether that was granted. See
+    /// [`State::lend`].
+    pub fn lend(&self) -> bool {
+        let granted = self.queue.inner.lock().state.lend(&self.key);
+        if granted {
+            self.queue.inner.changed.notify_waiters();
+        }
+        granted
+    }
+
+    /// Nothing is left to do for now, or the object is gone: failures are forgotten.
+    pub fn done(mut self) {
+        self.ended = true;
+        let ran = self.queue.inner.lock().state.done(&self.key, now());
+        self.queue.ended(ran);
+    }
+
+    /// It failed: the key is worked on again after its back-off, whose length is returned.
+    pub fn retry(mut self) -> Duration {
+        self.fail()
+    }
+
+    /// It did not fail, but the key is to be looked at again after this delay.
+    pub fn again_after(mut self, delay: Duration) {
+        self.ended = true;
+        let ran = self
+            .queue
+            .inner
+            .lock()
+            .state
+            .again_after(&self.key, delay, now());
+        self.queue.retried();
+        self.queue.ended(ran);
+    }
+
+    fn fail(&mut self) -> Duration {
+        self.ended = true;
+        let inner = &self.queue.inner;
+        let (ran, wait) = inner.lock().state.retry(&self.key, now(), &inner.delay);
+        self.queue.retried();
+        self.queue.ended(ran);
+        wait
+    }
+}
+
+impl<K: WorkKey> Drop for Work<K> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.fail();
+        }
+    }
+}
+
+impl<K: WorkKey> fmt::Debug for Work<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work")
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
