@@ -2,6 +2,8 @@
 //!
 //! Pure. Secrets are taken out before anything is hashed or kept.
 
+use std::collections::BTreeMap;
+
 use csi_proto::csi;
 use csi_proto::sanitize::{Sanitize, sanitized};
 use prost::Message;
@@ -23,6 +25,8 @@ pub struct Facts {
     pub staging: String,
     /// Were there secrets?
     pub secrets: bool,
+    /// Of the secrets; compared with what a rule insists on and never written anywhere.
+    pub(super) secrets_hash: String,
     /// Of everything but secrets.
     pub request_hash: String,
     /// Of everything but secrets and where it goes: what must stay the same over all calls for one
@@ -33,6 +37,11 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Are these the secrets of the call?
+    pub fn has_secrets(&self, wanted: &BTreeMap<String, String>) -> bool {
+        self.secrets_hash == hash_secrets(wanted)
+    }
+
     /// The object on which an operation is pending while the call is delayed or held; none for
     /// calls that only read.
     pub fn object(&self) -> Option<String> {
@@ -83,7 +92,10 @@ macro_rules! describe {
         impl Describe for csi::$request {
             fn describe(&self, facts: &mut Facts) {
                 $(facts.$fact = self.$field.clone();)*
-                $(facts.$secrets = !self.$secrets.is_empty();)?
+                $(
+                    facts.$secrets = !self.$secrets.is_empty();
+                    facts.secrets_hash = hash_secrets(&self.$secrets);
+                )?
                 let _ = facts;
             }
         }
@@ -122,6 +134,7 @@ impl Describe for csi::CreateVolumeRequest {
     fn describe(&self, facts: &mut Facts) {
         facts.name.clone_from(&self.name);
         facts.secrets = !self.secrets.is_empty();
+        facts.secrets_hash = hash_secrets(&self.secrets);
     }
 
     fn lasting(&self) -> Self {
@@ -193,6 +206,13 @@ pub fn created(method: &str, message: &[u8]) -> Option<String> {
             .map(|s| s.snapshot_id),
         _ => None,
     }
+}
+
+fn hash_secrets(secrets: &BTreeMap<String, String>) -> String {
+    let pairs = secrets
+        .iter()
+        .map(|(key, value)| format!("{}:{key}={value};", key.len()));
+    hash(&pairs.collect::<String>())
 }
 
 /// FNV-1a, 64 bit: stable over builds, unlike the standard library's hashes.

@@ -2,6 +2,7 @@
 //!
 //! Pure: counting and matching only. Randomness comes in as numbers in `[0, 1)`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,8 @@ pub struct Filter {
     pub name: Option<String>,
     /// Node id of a controller call, or of the node the driver runs on.
     pub node: Option<String>,
+    /// Calls whose secrets are not exactly these; for drivers that insist on a password.
+    pub other_secrets_than: Option<BTreeMap<String, String>>,
     /// Leave out the first so many calls that match.
     pub skip: u64,
     /// Apply to so many calls, then no more; absent: for ever.
@@ -204,6 +207,10 @@ impl Filter {
             && is(&self.volume, &facts.volume)
             && is(&self.name, &facts.name)
             && is(&self.node, &facts.node)
+            && self
+                .other_secrets_than
+                .as_ref()
+                .is_none_or(|wanted| !facts.has_secrets(wanted))
     }
 }
 
@@ -303,6 +310,8 @@ impl Rules {
 
 #[cfg(test)]
 mod tests {
+    use prost::Message;
+
     use super::*;
 
     fn facts(method: &str, volume: &str, name: &str) -> Facts {
@@ -364,6 +373,22 @@ mod tests {
                 .is_some();
             assert_eq!(found, matches, "{filter}");
         }
+    }
+
+    #[test]
+    fn a_rule_can_insist_on_secrets() {
+        let wanted = serde_json::json!({"other_secrets_than": {"password": "right"}});
+        let mut rules = create_with(wanted);
+        let mut found = |password: Option<&str>| {
+            let mut request = crate::plan::testing::create("a", 1);
+            let pair = password.map(|text| ("password".to_owned(), text.to_owned()));
+            request.secrets = pair.into_iter().collect();
+            let facts = super::super::facts::read("CreateVolume", &request.encode_to_vec());
+            rules.decide(&facts).is_some()
+        };
+        assert!(found(None));
+        assert!(found(Some("wrong")));
+        assert!(!found(Some("right")));
     }
 
     #[test]

@@ -17,6 +17,9 @@ use super::connection::Connection;
 use super::dispatch::Dispatch;
 use crate::instrument::call::Instrument;
 
+/// Cancelled calls that a connection bears.
+const RESETS: usize = 100_000;
+
 /// The driver's socket.
 #[derive(Debug)]
 pub struct Listener {
@@ -127,7 +130,13 @@ impl Listener {
             );
             async { Ok::<_, std::convert::Infallible>(answer.await) }
         });
-        let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        let mut server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        server
+            // As many as in Go; with hyper's 200 a few hundred hanging calls would block the rest.
+            .max_concurrent_streams(u32::MAX)
+            // Tests cancel calls by the hundred; that is no attack here.
+            .max_pending_accept_reset_streams(RESETS)
+            .max_local_error_reset_streams(RESETS);
         let serving = server.serve_connection(TokioIo::new(stream), service);
         tokio::select! {
             ended = serving => {

@@ -169,6 +169,35 @@ async fn disconnecting_breaks_the_connection_of_the_call() {
 }
 
 #[tokio::test]
+async fn hundreds_of_hanging_calls_do_not_block_their_connection() {
+    let place = Place::new();
+    let driver = place.start("n1", &[]);
+    driver.rule(json!({"match": {"name": "hang-*"}, "action": {"outcome": "hang"}}));
+    let controller = driver.controller().await;
+    let mut calls = tokio::task::JoinSet::new();
+    for number in 0..500 {
+        let mut controller = controller.clone();
+        let request = create(&format!("hang-{number}"));
+        calls.spawn(async move { controller.create_volume(request).await });
+    }
+    let under_way = || {
+        let counters = driver.control.ask("GET", "/counters", None).unwrap();
+        counters["in_flight"].as_u64().unwrap()
+    };
+    eventually("all calls arrive", || under_way() == 500).await;
+    let mut controller = controller.clone();
+    assert!(
+        controller
+            .create_volume(within(30_000, create("a")))
+            .await
+            .is_ok()
+    );
+    calls.abort_all();
+    eventually("all calls are over", || under_way() == 0).await;
+    assert!(controller.create_volume(create("b")).await.is_ok());
+}
+
+#[tokio::test]
 async fn rules_can_hold_from_the_start() {
     let place = Place::new();
     let setup = place.path("setup.json");
