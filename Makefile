@@ -49,6 +49,11 @@ cluster: ## The test cluster's program (needs Go), into bin/
 	@mkdir -p bin
 	@$(MAKE) -C e2e/cluster build
 
+.PHONY: smoke
+smoke: cluster ## The test cluster's own tests: it starts, runs a pod and leaves nothing behind
+	$(call say,smoke: the test cluster proves itself)
+	@$(MAKE) -C e2e/cluster test smoke
+
 .PHONY: driver
 driver: ## The CSI driver of the tests, into bin/
 	$(call say,driver: the CSI driver of the tests)
@@ -72,7 +77,7 @@ demo: build cluster driver ## Registers a real driver with a real kubelet and mo
 
 .PHONY: test
 test: ## Every check and test
-	@.ci/stages lint unit build cluster driver sanity e2e
+	@.ci/stages lint unit build cluster smoke driver sanity e2e
 
 .PHONY: lint
 lint: ## Format, clippy, rustdoc, dependency guards

@@ -212,8 +212,9 @@ impl<V: Wrapped> Value for Option<V> {
         self.is_some()
     }
     fn write(&self, text: &mut String) {
-        if let Some(value) = self {
-            value.write_wrapped(text);
+        match self {
+            Some(value) => value.write_wrapped(text),
+            None => text.push_str("null"),
         }
     }
 }
@@ -285,3 +286,6 @@ impl<K: fmt::Display, V: Value> Value for BTreeMap<K, V> {
         text.push('}');
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use prost_types::FileDescriptorSet;
+use protox::prost_reflect::DescriptorPool;
 
 /// The `.proto` files, each with the package it declares; the package names the generated file.
 pub const FILES: [(&str, &str); 2] = [
@@ -18,27 +19,44 @@ pub const FILES: [(&str, &str); 2] = [
     ("pluginregistration.proto", "pluginregistration"),
 ];
 
-/// Compiles the files of [`FILES`] found in `proto` and writes their code into `out`.
-pub fn generate(proto: &Path, out: &Path) -> anyhow::Result<()> {
+/// A `.proto` file, in `testdata`, with every shape that the log form has to deal with.
+pub const TEST_FILE: (&str, &str) = ("sanitizer.proto", "sanitizer.test");
+
+/// Where things are, relative to `csi-proto`.
+const PROTO: &str = "proto";
+const GENERATED: &str = "src/gen";
+const TEST_PROTO: &str = "codegen/testdata";
+const TEST_GENERATED: &str = "src/sanitize";
+
+/// All generated files, as paths relative to `csi-proto`, with their content.
+pub fn generate(csi_proto: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let proto = csi_proto.join(PROTO);
+    let mut files = Vec::new();
     for (file, package) in FILES {
-        let source = proto.join(file);
-        let target = out.join(format!("{package}.rs"));
-        let code = generate_file(&source, package)?;
-        fs::write(&target, code).with_context(|| format!("cannot write {}", target.display()))?;
+        let code = generate_file(&proto.join(file), &proto, package)?;
+        files.push((Path::new(GENERATED).join(format!("{package}.rs")), code));
     }
-    Ok(())
+    let (file, package) = TEST_FILE;
+    let code = generate_file(&csi_proto.join(TEST_PROTO).join(file), &proto, package)?;
+    files.push((
+        Path::new(TEST_GENERATED).join(format!("{package}.rs")),
+        code,
+    ));
+    Ok(files)
 }
 
 /// The code of one `.proto` file: messages, clients, servers, and the log form of each message.
-pub fn generate_file(source: &Path, package: &str) -> anyhow::Result<String> {
+/// Files it imports are looked for in `imports`.
+pub fn generate_file(source: &Path, imports: &Path, package: &str) -> anyhow::Result<String> {
     let include = source.parent().context("a .proto file without a folder")?;
-    let set = protox::Compiler::new([include])?
+    let mut compiler = protox::Compiler::new([include, imports])?;
+    compiler
         .include_source_info(true)
         .include_imports(true)
         .open_file(source)
-        .with_context(|| format!("cannot compile {}", source.display()))?
-        .file_descriptor_set();
-    let secrets = protox_secrets(include, source)?;
+        .with_context(|| format!("cannot compile {}", source.display()))?;
+    let set = compiler.file_descriptor_set();
+    let secrets = secret_fields(&compiler.descriptor_pool());
     let scratch = tempfile::tempdir()?;
     let messages = write_messages(set.clone(), package, scratch.path())?;
     let log = sanitize::implementations(&set, package, &secrets);
@@ -60,12 +78,9 @@ fn write_messages(set: FileDescriptorSet, package: &str, dir: &Path) -> anyhow::
 }
 
 /// Full names of the fields that carry the `csi_secret` option.
-fn protox_secrets(include: &Path, source: &Path) -> anyhow::Result<Vec<String>> {
-    let mut compiler = protox::Compiler::new([include])?;
-    compiler.include_imports(true).open_file(source)?;
-    let pool = compiler.descriptor_pool();
+pub fn secret_fields(pool: &DescriptorPool) -> Vec<String> {
     let Some(option) = pool.get_extension_by_name("csi.v1.csi_secret") else {
-        return Ok(Vec::new());
+        return Vec::new();
     };
     let fields = pool
         .all_messages()
@@ -74,5 +89,5 @@ fn protox_secrets(include: &Path, source: &Path) -> anyhow::Result<Vec<String>> 
         field.options().has_extension(&option)
             && field.options().get_extension(&option).as_bool() == Some(true)
     });
-    Ok(secret.map(|field| field.full_name().to_owned()).collect())
+    secret.map(|field| field.full_name().to_owned()).collect()
 }

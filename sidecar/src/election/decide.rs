@@ -4,9 +4,10 @@
 //! monotonic clock; the times written in it are never compared with a clock. Each call of
 //! [`Election::next`] names the one next step; the shell takes it and reports the answer.
 //!
-//! Differs from client-go in two things. Someone else's name in the lease ends leadership at once,
-//! not after the renew deadline. And leadership ends before the lease can be seen as expired by
-//! anybody, which client-go's default timing does not guarantee.
+//! Differs from client-go in three things. Someone else's name in the lease ends leadership at once,
+//! not after the renew deadline. Leadership ends before the lease can be seen as expired by anybody,
+//! which client-go's default timing does not guarantee. And a leader whose renewal failed tries again
+//! sooner, so that it outlives longer outages of the API server all the same.
 
 use std::time::{Duration, Instant};
 
@@ -104,6 +105,13 @@ impl Timing {
         (self.renew_deadline / 2)
             .max(Duration::from_secs(1))
             .min(self.hold())
+    }
+
+    /// How soon after a failed renewal a leader tries again.
+    pub fn hurry(&self) -> Duration {
+        (self.retry_period / 5)
+            .max(Duration::from_millis(200))
+            .min(self.retry_period)
     }
 
     /// After this long without renewal a process that believes it leads is not healthy.
@@ -361,13 +369,14 @@ impl Election {
             })
     }
 
-    /// A leader tries again one period after the attempt began, a standby some time later.
+    /// A leader tries again soon, a standby some time later.
     fn rest(&mut self, now: Instant, unit_random: f64) {
-        let period = self.timing.retry_period;
         let until = if self.renewed.is_some() {
-            self.attempt.checked_add(period).map(|until| until.max(now))
+            let next = self.attempt.checked_add(self.timing.hurry());
+            next.map(|until| until.max(now))
         } else {
-            now.checked_add(period.mul_f64(1.0 + JITTER * unit_random.clamp(0.0, 1.0)))
+            let factor = 1.0 + JITTER * unit_random.clamp(0.0, 1.0);
+            now.checked_add(self.timing.retry_period.mul_f64(factor))
         };
         self.phase = Phase::Rest(until.unwrap_or(now));
     }
