@@ -39,7 +39,7 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// As Go's transport. Connections above this number are closed once they are idle.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-const IDLE_CONNECTIONS: usize = 4;
+const IDLE_CONNECTIONS: usize = 16;
 
 /// Where a pod finds its credentials.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";

@@ -202,9 +202,11 @@ impl World {
 fn truth(api: &FakeApi) -> BTreeMap<String, String> {
     let name = |object: &serde_json::Value| object["metadata"]["name"].as_str().unwrap().to_owned();
     let drivers = |object: &serde_json::Value| {
-        let drivers = object["spec"]["drivers"].as_array().unwrap();
+        // An empty list is null on the wire.
+        let drivers = object["spec"]["drivers"].as_array();
         let names = drivers
-            .iter()
+            .into_iter()
+            .flatten()
             .map(|driver| driver["name"].as_str().unwrap());
         names.collect::<Vec<_>>().join(",")
     };
