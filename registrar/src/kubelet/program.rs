@@ -9,7 +9,7 @@ use kube::Client;
 use sidecar::error::Chain;
 use sidecar::flags::{self, Exit};
 use sidecar::http::{Reply, RouteError, Routes, Server};
-use sidecar::kube::access::{self, Need, Rule};
+use sidecar::kube::access::{self, Need, Report, Rule};
 use sidecar::kube::connect::{Options, Variable, connect};
 use sidecar::log;
 use sidecar::metrics::Registry;
@@ -63,8 +63,23 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
         // Everything stays registered, as when a kubelet ends.
         () = shutdown.requested() => Ok(()),
         exit = server => Err(exit),
-        exit = refuse_without_permission(&client, &rules) => Err(exit),
+        ended = work(kubelet, &client, &rules) => ended,
+    }
+}
+
+/// Runs the loop unless the API server says that something is not allowed without which nothing
+/// works. That is asked first, so that nothing is begun that cannot be finished; an API server that
+/// does not answer is asked again while the loop waits for it.
+async fn work(kubelet: Kubelet, client: &Client, rules: &[Rule]) -> Result<(), Exit> {
+    let report = access::check(client, rules).await;
+    report.log();
+    if let Some(exit) = refusal(&report) {
+        return Err(exit);
+    }
+    let is_known = report.unknown.is_none();
+    tokio::select! {
         ended = kubelet.run() => Ok(ended?),
+        exit = ask_again(client, rules), if !is_known => Err(exit),
     }
 }
 
@@ -86,30 +101,38 @@ fn rules(config: &Config) -> Vec<Rule> {
     rules
 }
 
-/// Ends only if the API server says that something is not allowed without which nothing works.
-async fn refuse_without_permission(client: &Client, rules: &[Rule]) -> Exit {
-    let mut report = access::check(client, rules).await;
-    while report.missing.is_empty() && report.unknown.is_some() {
-        // Whether it answers at all is the loop's business, which says so.
+/// Ends only if the answer is that nothing will work.
+async fn ask_again(client: &Client, rules: &[Rule]) -> Exit {
+    loop {
         sleep(ACCESS_RETRY).await;
-        report = access::check(client, rules).await;
+        let report = access::check(client, rules).await;
+        if let Some(exit) = refusal(&report) {
+            report.log();
+            return exit;
+        }
+        if report.unknown.is_none() {
+            report.log();
+            return std::future::pending().await;
+        }
     }
-    report.log();
+}
+
+fn refusal(report: &Report) -> Option<Exit> {
     let required = report
         .missing
         .iter()
         .filter(|missing| missing.rule.need == Need::Required);
     let required: Vec<String> = required.map(ToString::to_string).collect();
     if required.is_empty() {
-        return std::future::pending().await;
+        return None;
     }
-    Exit::failure(
+    Some(Exit::failure(
         1,
         format_args!(
             "the user of --kubeconfig, or the service account, lacks permissions; add the rules: {}",
             required.join("; ")
         ),
-    )
+    ))
 }
 
 fn routes(initialized: watch::Receiver<bool>, registry: &Registry) -> Result<Routes, RouteError> {
