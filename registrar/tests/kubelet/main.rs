@@ -13,6 +13,7 @@
 
 mod back_off;
 mod csinode;
+mod deciding;
 mod leaving;
 mod node;
 mod objects;

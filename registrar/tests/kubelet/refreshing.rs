@@ -6,8 +6,8 @@ use registrar::kubelet::plan::exhausted::attachment_name;
 use registrar::kubelet::work::api::Api;
 use registrar::kubelet::work::exhausted::{Attachments, PodKey};
 use serde_json::{Value, json};
-use sidecar_testkit::CallFault;
 use sidecar_testkit::build::{Object, attachment, csidriver};
+use sidecar_testkit::{CallFault, Fault, Gate};
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -160,6 +160,29 @@ async fn an_object_deleted_while_the_watch_was_cut_ends_it() {
     stage.driver.clear_calls();
     pass(60.0).await;
     assert_eq!(stage.node_get_infos(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_under_way_does_not_bring_a_driver_back() {
+    let stage = refreshed_every(Some(10)).await;
+    stage.driver.configure(|model| model.max_volumes = 7);
+    let gate = Gate::new();
+    stage
+        .api
+        .fault(Fault::on("PUT", CSINODE).hold(&gate).times(1));
+    stage
+        .until("the refresh writes", |_| gate.waiting() == 1)
+        .await;
+    std::fs::remove_file(stage.socket("d-reg.sock")).unwrap();
+    pass(5.0).await;
+    gate.open();
+    stage
+        .until("the annotation is removed", |stage| {
+            stage.annotation().is_none()
+        })
+        .await;
+    pass(60.0).await;
+    assert!(stage.entry(D).is_none());
 }
 
 /// A pod that waits for a volume whose attachment failed with `code`.

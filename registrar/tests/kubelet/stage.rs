@@ -212,25 +212,29 @@ impl Stage {
         self.plugin().driver(driver).map(|driver| driver.endpoint)
     }
 
+    /// The entries of the CSINode, or `None` if there is no CSINode. An API server says `null` when
+    /// there are none.
+    fn entries(&self) -> Option<Vec<Value>> {
+        let csinode = self.api.object("csinodes", N)?;
+        Some(
+            csinode["spec"]["drivers"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default(),
+        )
+    }
+
     /// Names of the drivers in the CSINode, or `None` if there is no CSINode.
     pub(crate) fn csinode_drivers(&self) -> Option<Vec<String>> {
-        let csinode = self.api.object("csinodes", N)?;
-        let entries = csinode["spec"]["drivers"].as_array().unwrap().iter();
-        Some(
-            entries
-                .map(|entry| entry["name"].as_str().unwrap().to_owned())
-                .collect(),
-        )
+        let name = |entry: &Value| entry["name"].as_str().unwrap().to_owned();
+        Some(self.entries()?.iter().map(name).collect())
     }
 
     /// The driver's entry in the CSINode.
     pub(crate) fn entry(&self, driver: &str) -> Option<Value> {
-        let csinode = self.api.object("csinodes", N)?;
-        let entries = csinode["spec"]["drivers"].as_array().unwrap();
-        entries
-            .iter()
+        self.entries()?
+            .into_iter()
             .find(|entry| entry["name"] == driver)
-            .cloned()
     }
 
     /// The node ids on the Node.

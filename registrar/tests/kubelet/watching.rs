@@ -209,3 +209,18 @@ async fn a_directory_renamed_within_the_registry_is_still_watched() {
     pass(1.0).await;
     stage.script("b/d-reg.sock").listen().confirmed().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_registry_behind_a_link_is_looked_into() {
+    let mut stage = Stage::set();
+    fs::rename(stage.registry(), stage.outside("real")).unwrap();
+    symlink("real", stage.registry()).unwrap();
+    let before = stage.registrar();
+    stage.start();
+    before.confirmed().await;
+    before.remove();
+    stage
+        .until("it is deregistered", |stage| stage.actual().is_empty())
+        .await;
+    stage.registered().await;
+}
