@@ -102,7 +102,11 @@ async fn serve_http(
     };
     match Server::bind(&http.address).await {
         Ok(server) => {
-            tracing::info!(address = http.address, "HTTP server is listening");
+            // The port may have been left to the system.
+            let address = server
+                .local_addr()
+                .map_or_else(|_| http.address.clone(), |address| address.to_string());
+            tracing::info!(address, "HTTP server is listening");
             server.serve(routes).await;
             std::future::pending().await
         }

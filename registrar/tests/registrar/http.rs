@@ -7,21 +7,7 @@ use tokio::net::TcpStream;
 
 use crate::driver::{Driver, Impostor, NAME};
 use crate::kubelet;
-use crate::process::{Process, Seat, until};
-
-/// An address that was free a moment ago.
-pub(crate) fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
-}
-
-pub(crate) async fn is_listening(address: &str) -> bool {
-    TcpStream::connect(address).await.is_ok()
-}
-
-pub(crate) async fn until_listening(address: &str) {
-    until("the HTTP server", async || is_listening(address).await).await;
-}
+use crate::process::{Process, Seat};
 
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -55,12 +41,21 @@ async fn request(address: &str, method: &str, path: &str) -> Answer {
     }
 }
 
-async fn running(seat: &Seat, flags: &[&str]) -> (Driver, Process, String) {
-    let address = free_address();
-    let endpoint = format!("--http-endpoint={address}");
-    let (driver, process) = seat.running(&[&[endpoint.as_str()], flags].concat()).await;
-    until_listening(&address).await;
+/// A driver, and a registrar with a socket and an HTTP server.
+pub(crate) async fn running(seat: &Seat, flags: &[&str]) -> (Driver, Process, String) {
+    let endpoint = "--http-endpoint=127.0.0.1:0";
+    let (driver, process) = seat.running(&[&[endpoint], flags].concat()).await;
+    let address = address(&process).await;
     (driver, process, address)
+}
+
+/// Where the HTTP server listens, which it logs.
+async fn address(process: &Process) -> String {
+    let line = "\"HTTP server is listening\" address=\"";
+    process.says(line).await;
+    let log = process.log();
+    let (_, rest) = log.split_once(line).unwrap();
+    rest.split('"').next().unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -83,10 +78,11 @@ async fn r_38_healthy() {
 #[tokio::test]
 async fn health_port_listens_everywhere() {
     let seat = Seat::new();
-    let address = free_address();
-    let port = address.rsplit(':').next().unwrap();
-    let (_driver, _process) = seat.running(&["--health-port", port]).await;
-    until_listening(&address).await;
+    // This flag cannot leave the choice to the system: a port that was free a moment ago.
+    let free = std::net::TcpListener::bind("[::]:0").or(std::net::TcpListener::bind("0.0.0.0:0"));
+    let port = free.unwrap().local_addr().unwrap().port().to_string();
+    let (_driver, process) = seat.running(&["--health-port", &port]).await;
+    address(&process).await;
     for host in ["127.0.0.1", "127.0.0.2", "[::1]"] {
         let address = format!("{host}:{port}");
         if host.starts_with('[') && std::net::TcpListener::bind("[::1]:0").is_err() {
@@ -140,7 +136,7 @@ async fn r_42_replaced_by_a_silent_server() {
         let took = start.elapsed().as_secs_f32();
         let timeout = timeout as f32;
         assert!(
-            (timeout * 0.9..timeout + 1.5).contains(&took),
+            (timeout * 0.9..timeout + 5.0).contains(&took),
             "took {took} s"
         );
     }
@@ -152,7 +148,7 @@ async fn r_42_replaced_by_a_silent_server() {
     let start = Instant::now();
     assert_eq!(get(&address, "/healthz").await.status, 500);
     assert!(
-        start.elapsed() < Duration::from_secs(3),
+        start.elapsed() < Duration::from_secs(10),
         "took {:?}",
         start.elapsed()
     );

@@ -12,9 +12,7 @@ use crate::{http, kubelet};
 #[tokio::test]
 async fn r_47_the_driver_restarts() {
     let seat = Seat::new();
-    let address = http::free_address();
-    let (driver, mut process) = seat.running(&[&format!("--http-endpoint={address}")]).await;
-    http::until_listening(&address).await;
+    let (driver, mut process, address) = http::running(&seat, &[]).await;
     let inode = std::fs::metadata(seat.socket()).unwrap().ino();
     driver.kill().await;
     process.says("Lost the connection to the driver").await;
@@ -70,9 +68,7 @@ async fn a_driver_that_comes_back_without_a_name_is_waited_for() {
 #[tokio::test]
 async fn r_39_a_removed_socket_is_created_again() {
     let seat = Seat::new();
-    let address = http::free_address();
-    let (_driver, mut process) = seat.running(&[&format!("--http-endpoint={address}")]).await;
-    http::until_listening(&address).await;
+    let (_driver, mut process, address) = http::running(&seat, &[]).await;
     kubelet::notify(&seat.socket(), true, "").await.unwrap();
     assert_eq!(http::get(&address, "/registration").await.status, 200);
     for round in 1..=2 {
@@ -101,9 +97,7 @@ async fn r_39_a_removed_socket_is_created_again() {
 #[tokio::test]
 async fn r_39_while_it_is_away_health_says_so() {
     let seat = Seat::new();
-    let address = http::free_address();
-    let (_driver, mut process) = seat.running(&[&format!("--http-endpoint={address}")]).await;
-    http::until_listening(&address).await;
+    let (_driver, mut process, address) = http::running(&seat, &[]).await;
     std::fs::rename(seat.directory(), seat.path("away")).unwrap();
     for _ in 0..3 {
         let gone = (404, "registration socket does not exist");

@@ -106,7 +106,7 @@ async fn r_26_refused() {
         .unwrap_err();
     let end = process.ended().await;
     assert!(
-        start.elapsed() < Duration::from_secs(1),
+        start.elapsed() < Duration::from_secs(5),
         "took {:?}",
         start.elapsed()
     );

@@ -19,7 +19,7 @@ async fn r_33_sigterm_removes_the_socket() {
     process.signal(Signal::TERM);
     process.ended().await.with_code(0);
     assert!(
-        start.elapsed() < Duration::from_secs(1),
+        start.elapsed() < Duration::from_secs(5),
         "took {:?}",
         start.elapsed()
     );
