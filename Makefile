@@ -39,8 +39,6 @@ build: ## Every shipped program, released and static, into bin/ (needs Rust alon
 	@install -C $(RELEASED)/csi-node-driver-registrar bin/
 	@$(release) -p registrar --features plugin-manager --bin csi-plugin-manager
 	@install -C $(RELEASED)/csi-plugin-manager bin/
-	@$(release) -p attacher --bin csi-attacher
-	@install -C $(RELEASED)/csi-attacher bin/
 	@ls -l bin | awk 'NR > 1 { printf "    %-28s %6.2f MB\n", $$NF, $$5 / 1e6 }'
 
 .PHONY: cluster
