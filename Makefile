@@ -99,7 +99,7 @@ e2e: ## Scenarios on the test cluster (ONLY=name runs one)
 .PHONY: bench
 bench: build ## Size, memory and start-up figures (REGISTRAR=path measures another binary beside ours)
 	$(call say,bench)
-	@cargo bench --locked -p registrar
+	@$(if $(REGISTRAR),REGISTRAR='$(REGISTRAR)') cargo bench -q --locked --profile tool -p registrar --bench startup
 
 .PHONY: fuzz
 fuzz: ## Long fuzzing of the parsers that read untrusted bytes (FUZZ_SECONDS=60)

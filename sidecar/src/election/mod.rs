@@ -1,6 +1,6 @@
 //! Leader election over a `coordination.k8s.io/v1` Lease, as client-go does it.
 //!
-//! [`decide`] says what to do, [`lease`] how it reads, [`Elector`] does it. See
+//! [`decide`] says what to do, [`lease`] how it reads, `Elector` (feature `kube`) does it. See
 //! `docs/adr/0010-own-queue-and-election.md`.
 
 pub mod decide;

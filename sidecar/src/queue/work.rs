@@ -39,7 +39,7 @@ impl<K: WorkKey> Work<K> {
     }
 
     /// Works on without a slot, which other work may use; whether that was granted. See
-    /// [`State::lend`].
+    /// [`State::lend`](super::state::State::lend).
     pub fn lend(&self) -> bool {
         let granted = self.queue.inner.lock().state.lend(&self.key);
         if granted {
