@@ -31,7 +31,11 @@ impl Drop for Process {
 impl Process {
     /// Starts a child and waits until it listens to signals.
     fn start(role: &str) -> Self {
-        Self::start_as(role, Command::new(std::env::current_exe().unwrap()))
+        // Whoever runs the tests in the background ignores SIGINT, and children inherit that.
+        let mut env = Command::new("env");
+        env.arg("--default-signal=INT,HUP")
+            .arg(std::env::current_exe().unwrap());
+        Self::start_as(role, env)
     }
 
     /// Starts a child that is process 1, as in a container; none if this user may not.

@@ -71,7 +71,10 @@ impl Seat {
     }
 
     pub(crate) fn command(&self, flags: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
+        // Whoever runs the tests in the background ignores SIGINT and SIGHUP, children inherit that,
+        // and then the default that some rows are about would not apply.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT,HUP", PROGRAM]);
         command.args(self.flags()).args(flags);
         command
     }
