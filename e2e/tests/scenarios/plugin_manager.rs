@@ -1,5 +1,6 @@
 //! The registrar with other partners than the kubelet and our driver.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -22,6 +23,10 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
         run: missing_node,
     },
     Scenario {
+        name: "plugin_manager_without_permissions_names_the_rules",
+        run: missing_permission,
+    },
+    Scenario {
         name: "mock_driver_of_kubernetes_is_registered",
         run: mock_driver,
     },
@@ -29,7 +34,7 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
 
 const SOON: Duration = Duration::from_secs(20);
 
-fn manager(cluster: &Cluster, seat: &Seat<'_>) -> Result<Process> {
+fn manager(kubeconfig: &Path, seat: &Seat<'_>) -> Result<Process> {
     let mut command = Command::new(program::plugin_manager()?);
     command
         .arg(format!("--node-name={}", seat.node))
@@ -37,7 +42,7 @@ fn manager(cluster: &Cluster, seat: &Seat<'_>) -> Result<Process> {
             "--kubelet-root-dir={}",
             seat.kubelet_dir().display()
         ))
-        .arg(format!("--kubeconfig={}", cluster.kubeconfig()?.display()))
+        .arg(format!("--kubeconfig={}", kubeconfig.display()))
         .arg("-v=2");
     Process::start("plugin-manager", command, &seat.dir)
 }
@@ -47,7 +52,7 @@ fn plugin_manager(cluster: &Cluster) -> Result<Verdict> {
     api.create("/api/v1/nodes", &object::node("bare"))?;
     let seat = Seat::without_kubelet(&cluster.dir().join("run"), "bare", "bare.example.com")?;
     let _driver = seat.start_driver(&["--maxvolumespernode=3"])?;
-    let mut manager = manager(cluster, &seat)?;
+    let mut manager = manager(&cluster.kubeconfig()?, &seat)?;
     let mut registrar = seat.start_registrar(&[])?;
     let entry = seat.until_registered(&api, &mut registrar)?;
     manager.must_run()?;
@@ -73,8 +78,44 @@ fn plugin_manager(cluster: &Cluster) -> Result<Verdict> {
 
 fn missing_node(cluster: &Cluster) -> Result<Verdict> {
     let seat = Seat::without_kubelet(&cluster.dir().join("run"), "ghost", "ghost.example.com")?;
-    let mut manager = manager(cluster, &seat)?;
-    manager.logs(SOON, "ghost")?;
+    let mut manager = manager(&cluster.kubeconfig()?, &seat)?;
+    let code = manager.exit_code(SOON)?;
+    ensure!(code == 1, "exit code {code}\n{}", manager.tail());
+    let log = manager.log();
+    ensure!(
+        log.contains("Node ghost does not exist") && log.contains("--register-node"),
+        "the object and the way out\n{}",
+        manager.tail()
+    );
+    Ok(Verdict::Passed)
+}
+
+fn missing_permission(cluster: &Cluster) -> Result<Verdict> {
+    let kubeconfig = cluster.dir().join("run/nobody.kubeconfig");
+    cluster.run(&[
+        "kubeconfig",
+        "--serviceaccount",
+        "default/nobody",
+        "--create",
+        "-o",
+        &kubeconfig.to_string_lossy(),
+    ])?;
+    let seat = Seat::without_kubelet(&cluster.dir().join("run"), "poor", "poor.example.com")?;
+    let mut manager = manager(&kubeconfig, &seat)?;
+    let code = manager.exit_code(SOON)?;
+    ensure!(code == 1, "exit code {code}\n{}", manager.tail());
+    let rule = r#"{apiGroups: ["storage.k8s.io"], resources: ["csinodes"], verbs: ["get", "create", "update"]}"#;
+    let last = manager
+        .log()
+        .lines()
+        .last()
+        .unwrap_or_default()
+        .replace("\\\"", "\"");
+    ensure!(
+        last.contains(rule),
+        "the last line has the missing rule\n{}",
+        manager.tail()
+    );
     Ok(Verdict::Passed)
 }
 
