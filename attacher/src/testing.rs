@@ -56,7 +56,7 @@ pub(crate) fn va() -> Attachment {
         volume: Some("pv1".into()),
         inline: None,
         attached: false,
-        metadata: BTreeMap::new(),
+        metadata: Pairs::default(),
         attach_error: None,
         detach_error: None,
     }
@@ -150,17 +150,24 @@ pub(crate) fn merge(attachment: &mut Attachment, patch: &Value) {
     if let Some(attached) = status.get("attached") {
         attachment.attached = attached.as_bool().unwrap();
     }
-    match status.get("attachmentMetadata") {
-        None => {}
-        Some(Value::Object(changes)) => {
-            for (key, value) in changes {
-                match value.as_str() {
-                    Some(value) => attachment.metadata.insert(key.clone(), value.into()),
-                    None => attachment.metadata.remove(key),
-                };
+    if let Some(change) = status.get("attachmentMetadata") {
+        let mut metadata: BTreeMap<&str, &str> = attachment.metadata.iter().collect();
+        match change {
+            Value::Object(changes) => {
+                for (key, value) in changes {
+                    match value.as_str() {
+                        Some(value) => metadata.insert(key, value),
+                        None => metadata.remove(key.as_str()),
+                    };
+                }
             }
+            _ => metadata.clear(),
         }
-        Some(_) => attachment.metadata.clear(),
+        let texts: Vec<&str> = metadata
+            .iter()
+            .flat_map(|(key, value)| [*key, *value])
+            .collect();
+        attachment.metadata = Pairs::new(list(&texts));
     }
     merge_error(&mut attachment.attach_error, status.get("attachError"));
     merge_error(&mut attachment.detach_error, status.get("detachError"));

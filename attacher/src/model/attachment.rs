@@ -3,10 +3,9 @@
 //! Separate from the volume, because the two change for different reasons and have queues of
 //! their own.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{List, Text, VolumeSpec};
+use super::{List, Pairs, Text, VolumeSpec};
 
 /// What the attacher reads of a `storage.k8s.io/v1` VolumeAttachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +34,7 @@ pub struct Attachment {
     /// `status.attached`.
     pub attached: bool,
     /// `status.attachmentMetadata`: the publish context.
-    pub metadata: BTreeMap<String, String>,
+    pub metadata: Pairs,
     /// `status.attachError`.
     pub attach_error: Option<Arc<VolumeError>>,
     /// `status.detachError`.

@@ -28,6 +28,12 @@ impl Pairs {
         Self(list)
     }
 
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
     /// Keys and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.chunks_exact(2).filter_map(|pair| match pair {

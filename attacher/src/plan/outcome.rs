@@ -142,6 +142,8 @@ pub enum Failure {
     ReleaseIgnored,
     /// Driver without publish calls: the status could not be written.
     MarkTrivial(ApiError),
+    /// In doubt about the last write, and the object could not be read.
+    Reread(ApiError),
 }
 
 /// An object whose appearance would let a failed attempt succeed.
@@ -182,13 +184,16 @@ impl Failure {
         if let Self::Prepare(error) | Self::MarkAttached(error) | Self::MarkDetached(error) = self {
             return error.unknown;
         }
-        false
+        matches!(self, Self::Reread(_))
     }
 
     /// Whether the failure is recorded on the object; otherwise it is only logged.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
-        !matches!(self, Self::MarkAttached(_) | Self::MarkTrivial(_))
+        !matches!(
+            self,
+            Self::MarkAttached(_) | Self::MarkTrivial(_) | Self::Reread(_)
+        )
     }
 
     /// Patch of the status that records this failure at `time`; `None` if it is only logged.
@@ -261,6 +266,7 @@ impl fmt::Display for Failure {
             Self::MarkAttached(error) | Self::MarkTrivial(error) => {
                 write!(out, "failed to mark as attached: {error}")
             }
+            Self::Reread(error) => write!(out, "could not read VolumeAttachment: {error}"),
             Self::MarkDetached(error) => write!(out, "could not mark as detached: {error}"),
             Self::ReleaseIgnored => out.write_str(
                 "could not mark as detached: the API server accepted the patch but the finalizer \

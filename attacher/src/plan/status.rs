@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::Driver;
 use crate::keys::{MAX_ERROR_MESSAGE, NODE_ID_ANNOTATION};
-use crate::model::{Attachment, VolumeError};
+use crate::model::{Attachment, Pairs, VolumeError};
 
 /// Which error field of the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,25 +141,22 @@ fn body(status: Map<String, Value>) -> Value {
 }
 
 /// Merge patch that turns the map `before` into `after`; `None` if they are equal.
-fn map_difference(
-    before: &BTreeMap<String, String>,
-    after: &BTreeMap<String, String>,
-) -> Option<Value> {
-    if before == after {
+fn map_difference(before: &Pairs, after: &BTreeMap<String, String>) -> Option<Value> {
+    let before: BTreeMap<&str, &str> = before.iter().collect();
+    let gone = { before.keys() }
+        .filter(|key| !after.contains_key(**key))
+        .map(|key| ((*key).to_owned(), Value::Null));
+    let changed = { after.iter() }
+        .filter(|(key, value)| before.get(key.as_str()) != Some(&value.as_str()))
+        .map(|(key, value)| (key.clone(), Value::from(value.as_str())));
+    let difference: Map<String, Value> = gone.chain(changed).collect();
+    if difference.is_empty() {
         return None;
     }
-    if after.is_empty() {
-        return Some(Value::Null);
-    }
-    let gone = before
-        .keys()
-        .filter(|key| !after.contains_key(*key))
-        .map(|key| (key.clone(), Value::Null));
-    let changed = after
-        .iter()
-        .filter(|(key, value)| before.get(*key) != Some(value))
-        .map(|(key, value)| (key.clone(), Value::from(value.as_str())));
-    Some(Value::Object(gone.chain(changed).collect()))
+    Some(match after.is_empty() {
+        true => Value::Null,
+        false => Value::Object(difference),
+    })
 }
 
 /// The first `limit` bytes of `text`, in whole characters: the API server refuses longer messages,

@@ -6,6 +6,7 @@
 )]
 
 use super::*;
+use crate::model::Pairs;
 
 #[test]
 fn detach_steps_and_their_order() {
@@ -16,7 +17,7 @@ fn detach_steps_and_their_order() {
     let kept = r#"md {"metadata":{"finalizers":["other/fin"]}}"#;
     let with_context = Attachment {
         finalizers: list(&["other/fin", F]),
-        metadata: BTreeMap::from([("dev".to_owned(), "sda".to_owned())]),
+        metadata: Pairs::new(list(&["dev", "sda"])),
         ..deleted()
     };
     let failed_before = Attachment {

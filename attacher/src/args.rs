@@ -1,0 +1,257 @@
+//! The command line: the flags of csi-attacher and what a combination of them asks for.
+//!
+//! Pure, so that the order of the checks, which decides about message and exit code, is a table in a
+//! test.
+
+use std::time::Duration;
+
+use sidecar::election::Timing;
+use sidecar::flags::standard::{
+    AUTOMAXPROCS, CSI_ADDRESS, FEATURE_GATES, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING,
+    METRICS, VERSION,
+};
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
+use sidecar::gates::{Gate, Gates, Stage};
+
+static FLAGS: &[Flag] = &[
+    Flag::new(
+        "resync",
+        Kind::Duration,
+        "10m",
+        "How often everything known is looked at again, also what waits for a retry. 0 is never.",
+    ),
+    Flag::new(
+        "timeout",
+        Kind::Duration,
+        "15s",
+        "Timeout of each call to the driver; of all pages together when its volumes are listed.",
+    ),
+    Flag::new(
+        "worker-threads",
+        Kind::Uint,
+        "10",
+        "How many attaches, and as many detaches, run at the same time. With 1 they share one \
+         worker: never more than one call at a time.",
+    ),
+    Flag::new(
+        "max-entries",
+        Kind::Int,
+        "0",
+        "Entries in one page when the driver's volumes are listed. 0 is no limit.",
+    ),
+    Flag::new(
+        "retry-interval-start",
+        Kind::Duration,
+        "1s",
+        "Delay before the first retry of a failed attach or detach. It doubles with each failure.",
+    ),
+    Flag::new(
+        "retry-interval-max",
+        Kind::Duration,
+        "5m",
+        "Longest delay before a retry.",
+    ),
+    Flag::new(
+        "reconcile-sync",
+        Kind::Duration,
+        "1m",
+        "Pause between comparisons of VolumeAttachments with the driver's list of published \
+         volumes, for drivers that have one.",
+    ),
+    Flag::new(
+        "default-fstype",
+        Kind::String,
+        "",
+        "File system type of volumes that name none.",
+    ),
+    Flag::new(
+        "max-grpc-log-length",
+        Kind::Int,
+        "-1",
+        "Longest text of a driver's answer in the log at level 5, in bytes. 0 or less is no limit.",
+    ),
+];
+
+/// All flags, with the rules of Go's `flag` package.
+pub static SPEC: Spec = Spec {
+    dialect: Dialect::Go,
+    tables: &[
+        FLAGS,
+        CSI_ADDRESS,
+        KUBE_API,
+        LEADER_ELECTION,
+        HTTP_ENDPOINT,
+        METRICS,
+        FEATURE_GATES,
+        VERSION,
+        AUTOMAXPROCS,
+        LOGGING,
+    ],
+};
+
+const ERROR_CODES: &str = "MutableCSINodeAllocatableCount";
+
+/// The gates that upstream knows by itself. The lease is always released here, whatever the first
+/// one says.
+static GATES: &[Gate] = &[
+    Gate {
+        name: "ReleaseLeaderElectionOnExit",
+        default: false,
+        stage: Stage::Alpha,
+        locked: false,
+    },
+    Gate {
+        name: ERROR_CODES,
+        default: true,
+        stage: Stage::Ga,
+        locked: false,
+    },
+];
+
+/// What the program shall do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Print the version.
+    Version,
+    /// Attach and detach volumes.
+    Run(Box<Config>),
+}
+
+/// How to attach and detach volumes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `--resync`; zero is never.
+    pub resync: Duration,
+    /// `--timeout`
+    pub timeout: Duration,
+    /// `--worker-threads`; whether it is zero is asked later, as upstream does.
+    pub threads: usize,
+    /// `--max-entries`
+    pub max_entries: i32,
+    /// `--retry-interval-start`
+    pub retry_start: Duration,
+    /// `--retry-interval-max`
+    pub retry_max: Duration,
+    /// `--reconcile-sync`
+    pub reconcile: Duration,
+    /// `--default-fstype`
+    pub default_fs_type: String,
+    /// `--max-grpc-log-length`
+    pub response_limit: Option<usize>,
+    /// `--csi-address`
+    pub csi_address: String,
+    /// Feature gate `MutableCSINodeAllocatableCount`
+    pub error_codes: bool,
+    /// The HTTP server, if there is to be one.
+    pub http: Option<Http>,
+    /// Leader election, if there is to be one.
+    pub election: Option<Election>,
+}
+
+/// The HTTP server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Http {
+    /// Where to listen.
+    pub address: String,
+    /// The flag that says so.
+    pub flag: &'static str,
+    /// `--metrics-path`
+    pub metrics_path: String,
+    /// Whether the health of leader election is served.
+    pub health: bool,
+}
+
+/// Leader election.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Election {
+    /// `--leader-election-namespace`
+    pub namespace: String,
+    /// The durations.
+    pub timing: Timing,
+    /// `--leader-election-labels`
+    pub labels: Vec<(String, String)>,
+}
+
+/// What the command line asks for, and what to warn about. The first check that fails counts.
+///
+/// # Errors
+/// Exit code and a line that names the flag.
+pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
+    let mut gates = Gates::new(GATES);
+    let warnings = gates.set(&values.gates("feature-gates"))?;
+    if values.bool("version") {
+        return Ok((Command::Version, warnings));
+    }
+    let http = http(values)?;
+    let election = match values.bool("leader-election") {
+        true => Some(election(values)?),
+        false => None,
+    };
+    let duration = |name| values.duration(name).to_timeout();
+    let config = Config {
+        resync: duration("resync"),
+        timeout: duration("timeout"),
+        threads: usize::try_from(values.uint("worker-threads")).unwrap_or(usize::MAX),
+        max_entries: narrow(values.int("max-entries")),
+        retry_start: duration("retry-interval-start"),
+        retry_max: duration("retry-interval-max"),
+        reconcile: duration("reconcile-sync"),
+        default_fs_type: values.string("default-fstype").to_owned(),
+        response_limit: usize::try_from(values.int("max-grpc-log-length"))
+            .ok()
+            .filter(|limit| *limit > 0),
+        csi_address: values.string("csi-address").to_owned(),
+        error_codes: gates.enabled(ERROR_CODES),
+        http,
+        election,
+    };
+    Ok((Command::Run(Box::new(config)), warnings))
+}
+
+/// What fits into the message's field; upstream cuts bits off, which helps nobody.
+fn narrow(entries: i64) -> i32 {
+    i32::try_from(entries).unwrap_or(match entries < 0 {
+        true => i32::MIN,
+        false => i32::MAX,
+    })
+}
+
+fn http(values: &Values) -> Result<Option<Http>, Exit> {
+    let endpoint = values.string("http-endpoint");
+    let metrics = values.string("metrics-address");
+    let (address, flag) = match (endpoint, metrics) {
+        ("", "") => return Ok(None),
+        (endpoint, "") => (endpoint, "--http-endpoint"),
+        ("", metrics) => (metrics, "--metrics-address"),
+        (_, _) => {
+            return Err(Exit::failure(
+                1,
+                "only one of --metrics-address and --http-endpoint can be set: remove \
+                 --metrics-address, which is deprecated",
+            ));
+        }
+    };
+    Ok(Some(Http {
+        address: address.to_owned(),
+        flag,
+        metrics_path: values.string("metrics-path").to_owned(),
+        health: values.bool("leader-election") && !endpoint.is_empty(),
+    }))
+}
+
+fn election(values: &Values) -> Result<Election, Exit> {
+    let timing = Timing::new(
+        values.duration("leader-election-lease-duration"),
+        values.duration("leader-election-renew-deadline"),
+        values.duration("leader-election-retry-period"),
+    );
+    Ok(Election {
+        namespace: values.string("leader-election-namespace").to_owned(),
+        // As upstream, which panics with these words.
+        timing: timing.map_err(|error| Exit::failure(2, error))?,
+        labels: values.pairs("leader-election-labels"),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! The controllers of one process while it leads: watches, workers, comparison, and the drain.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use sidecar::flags::Exit;
+use sidecar::kube::access;
+use sidecar::kube::cache::{Cache, Record};
+use sidecar::kube::events::{Recorder, Source};
+use sidecar::kube::reflect::{Resource, Scope, reflect};
+use sidecar::names;
+use tokio::time::{sleep, timeout};
+
+use crate::permission;
+use crate::run::Parts;
+use crate::work::Attacher;
+use crate::work::api::{ATTACHMENTS, Api, NODES, VOLUMES};
+use crate::work::cluster::{Cluster, Pacing};
+use crate::work::complaint::Complaints;
+use crate::work::driver::DriverLink;
+
+/// How long the CSINodes are waited for. Without permission to list them that would be for ever,
+/// and detaches do without.
+const NODES_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long running attempts may go on after a signal: less than the thirty seconds that a pod has
+/// by default.
+const GRACE: Duration = Duration::from_secs(25);
+
+/// Works until a signal comes, then finishes what is under way.
+///
+/// # Errors
+/// How the process ends: the driver came back as something else.
+pub(crate) async fn work(parts: &Parts, driver: &Arc<DriverLink>) -> Result<(), Exit> {
+    let config = &parts.config;
+    let pacing = Pacing {
+        threads: config.threads,
+        retry_start: config.retry_start,
+        retry_max: config.retry_max,
+    };
+    let cluster = Cluster::new(Arc::clone(driver), pacing, &parts.queues)?;
+    let attacher = Arc::new(Attacher {
+        cluster: Arc::clone(&cluster),
+        driver: Arc::clone(driver),
+        api: Api::new(parts.client.clone()),
+        complaints: Complaints::default(),
+        paces: std::sync::Mutex::default(),
+    });
+    let publish = driver.current().abilities.publish;
+    let watching = watch(parts, &cluster, publish);
+    let advising = advise(parts, &attacher, publish);
+    let serving = serve(parts, &attacher, publish);
+    let following = driver.follow();
+    tokio::pin!(watching, advising, serving, following);
+    tokio::select! {
+        biased;
+        exit = &mut following => return Err(exit),
+        () = parts.shutdown.requested() => {}
+        () = &mut serving => {}
+        never = &mut watching => match never {},
+        never = &mut advising => match never {},
+    }
+    cluster.queue.shut_down();
+    cluster.releases.shut_down();
+    let drained = async {
+        cluster.queue.drained().await;
+        cluster.releases.drained().await;
+    };
+    tokio::select! {
+        biased;
+        () = drained => tracing::info!("All running operations have ended"),
+        () = &mut serving => {}
+        exit = &mut following => return Err(exit),
+        () = sleep(GRACE) => {
+            let running: usize = cluster.queue.lanes().iter().map(|lane| lane.running).sum();
+            tracing::warn!(running, "Ending with operations still running");
+        }
+        never = &mut watching => match never {},
+        never = &mut advising => match never {},
+    }
+    Ok(())
+}
+
+/// Keeps the caches in step with the API server.
+async fn watch(parts: &Parts, cluster: &Cluster, publish: bool) -> Infallible {
+    let resync = Some(parts.config.resync);
+    let client = &parts.client;
+    let attachments = keep(client, ATTACHMENTS, &cluster.attachments, resync);
+    if !publish {
+        return attachments.await;
+    }
+    tokio::select! {
+        never = attachments => never,
+        never = keep(client, VOLUMES, &cluster.volumes, resync) => never,
+        never = keep(client, NODES, &cluster.nodes, None) => never,
+    }
+}
+
+async fn keep<R: Record>(
+    client: &Client,
+    resource: Resource,
+    cache: &Cache<R>,
+    resync: Option<Duration>,
+) -> Infallible {
+    reflect(client.clone(), Scope::all(resource), cache.clone(), resync).await
+}
+
+/// Works on what the caches bring, once they are complete.
+async fn serve(parts: &Parts, attacher: &Arc<Attacher>, publish: bool) {
+    let cluster = &attacher.cluster;
+    cluster.attachments.synced().await;
+    if publish {
+        cluster.volumes.synced().await;
+        if timeout(NODES_PATIENCE, cluster.nodes.synced())
+            .await
+            .is_err()
+        {
+            tracing::warn!("Going on without having listed the CSINodes");
+        }
+    }
+    tracing::info!("Starting CSI attacher");
+    let workers = async {
+        tokio::join!(attacher.serve(), attacher.serve_releases());
+    };
+    let config = &parts.config;
+    tokio::select! {
+        () = workers => {}
+        never = attacher.watch_drift(config.reconcile, config.max_entries) => match never {},
+    }
+}
+
+/// Says which permissions are missing, and writes events if that is permitted.
+async fn advise(parts: &Parts, attacher: &Attacher, publish: bool) -> Infallible {
+    let report = access::check(&parts.client, &permission::rules(publish)).await;
+    if permission::log(report) && publish {
+        let source = Source {
+            component: format!("csi-attacher/{}", attacher.driver.current().name),
+            host: names::hostname().unwrap_or_default(),
+        };
+        let (recorder, worker) = Recorder::new(parts.client.clone(), source);
+        attacher.complaints.allow(recorder);
+        worker.run().await;
+    }
+    std::future::pending().await
+}

@@ -1,0 +1,306 @@
+//! Reads objects of the API server into the records of [`model`](crate::model).
+//!
+//! Separate from the records, because how an object reads on the wire is the API's affair. Nothing
+//! an API server may send fails to decode: absent and `null` are alike everywhere.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use sidecar::kube::cache::Record;
+use sidecar::kube::interner::Interner;
+use sidecar::kube::lean::{self, Meta, Object, nullable};
+use uuid::Uuid;
+
+use crate::keys::{MIGRATED_TO_ANNOTATION, NODE_ID_ANNOTATION};
+use crate::model::{
+    Attachment, CsiNode, CsiSource, InTree, List, Pairs, SecretRef, Source, Text, Volume,
+    VolumeError, VolumeSpec,
+};
+
+/// A VolumeAttachment on the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct AttachmentWire<'a> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    metadata: Meta<'a>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    spec: AttachmentSpecWire<'a>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    status: StatusWire<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct AttachmentSpecWire<'a> {
+    #[serde(borrow)]
+    attacher: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    node_name: Option<lean::Text<'a>>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    source: SourceWire<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SourceWire<'a> {
+    #[serde(borrow)]
+    persistent_volume_name: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    inline_volume_spec: Option<VolumeSpecWire<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct StatusWire<'a> {
+    attached: Option<bool>,
+    #[serde(borrow)]
+    attachment_metadata: lean::Pairs<'a>,
+    attach_error: Option<ErrorWire>,
+    detach_error: Option<ErrorWire>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ErrorWire {
+    message: Option<String>,
+    time: Option<String>,
+    error_code: Option<i32>,
+}
+
+/// A PersistentVolume on the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct VolumeWire<'a> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    metadata: Meta<'a>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    spec: VolumeSpecWire<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct VolumeSpecWire<'a> {
+    #[serde(borrow)]
+    csi: Option<CsiWire<'a>>,
+    aws_elastic_block_store: Option<IgnoredAny>,
+    gce_persistent_disk: Option<IgnoredAny>,
+    cinder: Option<IgnoredAny>,
+    azure_disk: Option<IgnoredAny>,
+    azure_file: Option<IgnoredAny>,
+    vsphere_volume: Option<IgnoredAny>,
+    portworx_volume: Option<IgnoredAny>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    access_modes: Vec<lean::Text<'a>>,
+    #[serde(borrow)]
+    volume_mode: Option<lean::Text<'a>>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    mount_options: Vec<lean::Text<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct CsiWire<'a> {
+    #[serde(borrow)]
+    volume_handle: Option<lean::Text<'a>>,
+    read_only: Option<bool>,
+    #[serde(borrow)]
+    fs_type: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    volume_attributes: lean::Pairs<'a>,
+    #[serde(borrow)]
+    controller_publish_secret_ref: Option<SecretRefWire<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct SecretRefWire<'a> {
+    #[serde(borrow)]
+    name: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    namespace: Option<lean::Text<'a>>,
+}
+
+/// A CSINode on the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CsiNodeWire<'a> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    metadata: Meta<'a>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    spec: CsiNodeSpecWire<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CsiNodeSpecWire<'a> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    drivers: Vec<DriverWire<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct DriverWire<'a> {
+    #[serde(borrow)]
+    name: Option<lean::Text<'a>>,
+    #[serde(borrow, rename = "nodeID")]
+    node_id: Option<lean::Text<'a>>,
+}
+
+impl Object for AttachmentWire<'_> {
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
+    }
+}
+
+impl Record for Attachment {
+    type Wire<'a> = AttachmentWire<'a>;
+
+    fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
+        let AttachmentWire {
+            metadata,
+            spec,
+            status,
+        } = wire;
+        let shared =
+            |text: &Option<lean::Text<'_>>| text.as_deref().map(|text| strings.intern(text));
+        Some(Self {
+            name: own(&metadata.name),
+            uid: own(&metadata.uid),
+            version: version(&metadata),
+            deleting: metadata.deletion_timestamp.is_some(),
+            finalizers: list(&metadata.finalizers, strings),
+            node_id: { metadata.annotations.get(NODE_ID_ANNOTATION) }
+                .map(|text| strings.intern(text)),
+            attacher: shared(&spec.attacher).unwrap_or_default(),
+            node: shared(&spec.node_name).unwrap_or_default(),
+            volume: shared(&spec.source.persistent_volume_name),
+            inline: { spec.source.inline_volume_spec }
+                .map(|spec| Arc::new(volume_spec(&spec, strings))),
+            attached: status.attached.unwrap_or_default(),
+            metadata: pairs(&status.attachment_metadata, strings),
+            attach_error: status.attach_error.map(error),
+            detach_error: status.detach_error.map(error),
+        })
+    }
+}
+
+impl Object for VolumeWire<'_> {
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
+    }
+}
+
+impl Record for Volume {
+    type Wire<'a> = VolumeWire<'a>;
+
+    fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
+        let VolumeWire { metadata, spec } = wire;
+        Some(Self {
+            uid: { metadata.uid.as_deref() }.and_then(|text| Uuid::parse_str(text).ok()),
+            deleting: metadata.deletion_timestamp.is_some(),
+            // The API server does not tell an empty list from an absent one.
+            finalizers: (!metadata.finalizers.is_empty())
+                .then(|| list(&metadata.finalizers, strings)),
+            migrated_to: { metadata.annotations.get(MIGRATED_TO_ANNOTATION) }
+                .map(|text| strings.intern(text)),
+            spec: volume_spec(&spec, strings),
+        })
+    }
+}
+
+impl Object for CsiNodeWire<'_> {
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
+    }
+}
+
+impl Record for CsiNode {
+    type Wire<'a> = CsiNodeWire<'a>;
+
+    fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
+        let entries = wire.spec.drivers.iter();
+        // An id is one node's alone: sharing it would cost more than it saves.
+        let texts = entries.flat_map(|driver| {
+            let name = driver.name.as_deref().unwrap_or_default();
+            [strings.intern(name), own(&driver.node_id)]
+        });
+        Some(Self {
+            drivers: Pairs::new(texts.collect()),
+        })
+    }
+}
+
+fn own(text: &Option<lean::Text<'_>>) -> Text {
+    Text::from(text.as_deref().unwrap_or_default())
+}
+
+fn version(metadata: &Meta<'_>) -> u64 {
+    let text = metadata.resource_version.as_deref();
+    text.and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+fn list(texts: &[lean::Text<'_>], strings: &Interner) -> List {
+    strings.intern_list(texts.iter().map(|text| &**text))
+}
+
+fn pairs(pairs: &lean::Pairs<'_>, strings: &Interner) -> Pairs {
+    let mut sorted: Vec<(&str, &str)> = { pairs.iter() }
+        .map(|(key, value)| (&**key, &**value))
+        .collect();
+    sorted.sort_unstable();
+    Pairs::new(strings.intern_list(sorted.into_iter().flat_map(|(key, value)| [key, value])))
+}
+
+fn error(wire: ErrorWire) -> Arc<VolumeError> {
+    Arc::new(VolumeError {
+        message: wire.message,
+        time: wire.time,
+        code: wire.error_code,
+    })
+}
+
+fn volume_spec(wire: &VolumeSpecWire<'_>, strings: &Interner) -> VolumeSpec {
+    VolumeSpec {
+        source: match &wire.csi {
+            Some(csi) => Source::Csi(csi_source(csi, strings)),
+            None => in_tree(wire).map_or(Source::Other, Source::InTree),
+        },
+        access_modes: list(&wire.access_modes, strings),
+        block: wire.volume_mode.as_deref() == Some("Block"),
+        mount_options: list(&wire.mount_options, strings),
+    }
+}
+
+fn csi_source(wire: &CsiWire<'_>, strings: &Interner) -> CsiSource {
+    let secret = wire.controller_publish_secret_ref.as_ref();
+    CsiSource {
+        handle: own(&wire.volume_handle),
+        read_only: wire.read_only.unwrap_or_default(),
+        fs_type: strings.intern(wire.fs_type.as_deref().unwrap_or_default()),
+        attributes: pairs(&wire.volume_attributes, strings),
+        publish_secret: secret.map(|secret| {
+            Arc::new(SecretRef {
+                namespace: strings.intern(secret.namespace.as_deref().unwrap_or_default()),
+                name: strings.intern(secret.name.as_deref().unwrap_or_default()),
+            })
+        }),
+    }
+}
+
+fn in_tree(wire: &VolumeSpecWire<'_>) -> Option<InTree> {
+    let sources = [
+        (&wire.aws_elastic_block_store, InTree::AwsElasticBlockStore),
+        (&wire.gce_persistent_disk, InTree::GcePersistentDisk),
+        (&wire.cinder, InTree::Cinder),
+        (&wire.azure_disk, InTree::AzureDisk),
+        (&wire.azure_file, InTree::AzureFile),
+        (&wire.vsphere_volume, InTree::VsphereVolume),
+        (&wire.portworx_volume, InTree::PortworxVolume),
+    ];
+    let mut set = sources.into_iter().filter(|(source, _)| source.is_some());
+    set.next().map(|(_, kind)| kind)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,363 @@
+//! Rows 36 to 73 and 140 that need requests: order, bodies and budgets of an attach.
+
+use serde_json::json;
+use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::{CallFault, Fault};
+use tonic::Code;
+
+use super::stage::{ATTACHED, DRIVER, F, Stage, prepare_patch, settle};
+
+#[tokio::test]
+async fn rows_36_to_38_requests_of_an_attach_in_order() {
+    let rows = [
+        (
+            "36",
+            None,
+            vec![format!(
+                r#"pvp [{{"op":"test","path":"/metadata/finalizers","value":null}},{{"op":"add","path":"/metadata/finalizers","value":["{F}"]}}]"#
+            )],
+        ),
+        (
+            "37",
+            Some(json!(["kubernetes.io/pv-protection"])),
+            vec![format!(
+                r#"pvp [{{"op":"add","path":"/metadata/finalizers/-","value":"{F}"}}]"#
+            )],
+        ),
+        ("38", Some(json!([F])), vec![]),
+    ];
+    for (row, finalizers, mut expected) in rows {
+        let stage = Stage::new().await;
+        stage.volume("pv2", finalizers);
+        let _attacher = stage.start(&[]);
+        stage.attach("va1", "pv2");
+        stage.until_attached("va1").await;
+        settle().await;
+        expected.extend([prepare_patch(), "pub h-pv2 NID1".into(), ATTACHED.into()]);
+        assert_eq!(stage.trace(), expected, "row {row}");
+        for request in stage.api.writes() {
+            assert_eq!(request.method, "PATCH", "row {row}: {request:?}");
+            let json_patch = request.path.contains("persistentvolumes");
+            let expected = match json_patch {
+                true => "application/json-patch+json",
+                false => "application/merge-patch+json",
+            };
+            assert_eq!(request.content_type, expected, "row {row}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn row_42_the_publish_context_is_saved() {
+    let stage = Stage::new().await;
+    stage.driver.configure(|model| {
+        model.publish_context = [("dev".to_owned(), "sda".to_owned())].into();
+    });
+    let _attacher = stage.start(&[]);
+    stage.attach("va1", "pv1");
+    stage.until_attached("va1").await;
+    assert_eq!(
+        stage.attachment("va1")["status"]["attachmentMetadata"],
+        json!({"dev": "sda"})
+    );
+}
+
+#[tokio::test]
+async fn rows_43_and_44_what_is_attached_is_left_alone_and_row_45_is_attached_again() {
+    let stage = Stage::new().await;
+    stage.attached("va1", "pv1");
+    let attacher = stage.start(&[]);
+    attacher.logs("Starting CSI attacher").await;
+    stage.api.edit("volumeattachments", "va1", |object| {
+        object["metadata"]["annotations"]["csi.alpha.kubernetes.io/node-id"] = "tampered".into();
+    });
+    settle().await;
+    assert_eq!(stage.trace(), Vec::<String>::new());
+    stage.api.edit("volumeattachments", "va1", |object| {
+        object["status"]["attached"] = false.into();
+    });
+    stage.until_attached("va1").await;
+    stage.until_calls("ControllerPublishVolume", 1).await;
+}
+
+#[tokio::test]
+async fn rows_59_61_and_62_secrets() {
+    let stage = Stage::new().await;
+    let volume = |name: &str, secret: &str| {
+        stage.driver.volume(&format!("h-{name}"));
+        let volume = build::volume(name)
+            .csi(DRIVER, &format!("h-{name}"))
+            .mode("RWO");
+        stage.api.insert(volume.publish_secret(secret).finalizer(F));
+    };
+    stage
+        .api
+        .insert(build::secret("ns1/sec").entry("user", "YWRtaW4="));
+    stage
+        .api
+        .insert(build::secret("ns1/bad").entry("user", "/w=="));
+    volume("pv2", "ns1/sec");
+    volume("pv3", "ns1/missing");
+    volume("pv4", "ns1/bad");
+    let attacher = stage.start(&["-v=5"]);
+    stage.attach("va2", "pv2");
+    stage.until_attached("va2").await;
+    assert_eq!(
+        stage.trace(),
+        [
+            "secret".to_owned(),
+            prepare_patch(),
+            "pub h-pv2 NID1".into(),
+            ATTACHED.into()
+        ],
+        "row 59"
+    );
+    let calls = stage.driver.calls_to("ControllerPublishVolume");
+    let request: &csi_proto::csi::ControllerPublishVolumeRequest = calls[0].request().unwrap();
+    assert_eq!(request.secrets["user"], "admin", "row 59");
+    let log = attacher.log();
+    assert!(log.contains("***stripped***"), "row 135: {log}");
+    assert!(!log.contains("admin"), "row 135: {log}");
+
+    stage.attach("va3", "pv3");
+    stage.until_error("va3", "attachError").await;
+    let error = stage.attachment("va3")["status"]["attachError"].clone();
+    let text = "failed to load secret \"ns1/missing\": secrets \"missing\" not found";
+    assert_eq!(error["message"], text, "row 61");
+    assert!(
+        error["errorCode"].is_null() && stage.attachment("va3")["metadata"]["finalizers"].is_null()
+    );
+
+    stage.attach("va4", "pv4");
+    stage.until_error("va4", "attachError").await;
+    assert_eq!(
+        stage.attachment("va4")["status"]["attachError"]["errorCode"],
+        13,
+        "row 62"
+    );
+    assert_eq!(
+        stage.driver.calls_to("ControllerPublishVolume").len(),
+        1,
+        "row 62"
+    );
+}
+
+#[tokio::test]
+async fn row_63_and_65_and_68_sources_that_cannot_be_attached() {
+    let stage = Stage::new().await;
+    stage
+        .api
+        .insert(build::volume("nfs").nfs("server", "/").finalizer("a/b"));
+    stage
+        .api
+        .insert(build::volume("disk").with("/spec/gcePersistentDisk", json!({"pdName": "d"})));
+    let _attacher = stage.start(&[]);
+    let inline = build::attachment("inline").by(DRIVER).on("node1");
+    stage
+        .api
+        .insert(inline.inline(json!({"nfs": {"server": "s", "path": "/"}})));
+    let rows = [
+        ("missing", "persistentvolume \"missing\" not found"),
+        (
+            "nfs",
+            "pv spec contained non-csi source that was not migrated",
+        ),
+        (
+            "disk",
+            "failed to translate in tree pv to CSI: volumes of the in-tree plugin \
+             kubernetes.io/gce-pd are not supported; use a PersistentVolume with spec.csi",
+        ),
+        ("inline", "inline volume spec contains nil CSI source"),
+    ];
+    for (name, text) in rows {
+        if name != "inline" {
+            stage.attach(name, name);
+        }
+        stage.until_error(name, "attachError").await;
+        let error = stage.attachment(name)["status"]["attachError"].clone();
+        assert_eq!(error["message"], text);
+    }
+    let nfs = stage.api.object("persistentvolumes", "nfs").unwrap();
+    assert_eq!(nfs["metadata"]["finalizers"], json!(["a/b", F]), "row 65");
+    let disk = stage.api.object("persistentvolumes", "disk").unwrap();
+    assert!(
+        disk["metadata"]["finalizers"].is_null(),
+        "what is not supported is left alone"
+    );
+    assert!(stage.driver.calls_to("ControllerPublishVolume").is_empty());
+}
+
+#[tokio::test]
+async fn rows_69_to_71_nodes_that_are_not_known_yet() {
+    let stage = Stage::new().await;
+    stage.api.remove("csinodes", "node1");
+    let attacher = stage.start(&["--retry-interval-start=30s"]);
+    attacher.logs("Starting CSI attacher").await;
+    stage.attach("va1", "pv1");
+    stage.until_error("va1", "attachError").await;
+    let message =
+        |stage: &Stage| stage.attachment("va1")["status"]["attachError"]["message"].clone();
+    assert_eq!(
+        message(&stage),
+        "csinode.storage.k8s.io \"node1\" not found",
+        "row 69"
+    );
+    stage.api.insert(build::csinode("node1"));
+    settle().await;
+    // Row 71 has the next attempt at the next back-off; here the CSINode wakes what waits for it.
+    stage.api.edit("csinodes", "node1", |object| {
+        object["spec"]["drivers"] =
+            json!([{"name": DRIVER, "nodeID": "NID1", "topologyKeys": null}]);
+    });
+    stage.until_attached("va1").await;
+    assert!(
+        attacher.started.elapsed().as_secs() < 25,
+        "it did not wait for the retry"
+    );
+    assert!(stage.attachment("va1")["status"]["attachError"].is_null());
+}
+
+#[tokio::test]
+async fn a_volume_that_appears_wakes_what_waits_for_it() {
+    let stage = Stage::new().await;
+    let attacher = stage.start(&["--retry-interval-start=30s"]);
+    stage.attach("va2", "pv2");
+    stage.until_error("va2", "attachError").await;
+    stage.volume("pv2", None);
+    stage.until_attached("va2").await;
+    assert!(attacher.started.elapsed().as_secs() < 25);
+}
+
+#[tokio::test]
+async fn rows_72_and_73_refused_patches() {
+    let stage = Stage::new().await;
+    stage.volume("pv2", None);
+    stage.api.fault(
+        Fault::on("PATCH", "*/persistentvolumes/pv2")
+            .answer_saying(403, "no")
+            .times(1),
+    );
+    stage.api.fault(
+        Fault::on("PATCH", "*/volumeattachments/va1")
+            .answer_saying(403, "no")
+            .times(1),
+    );
+    let _attacher = stage.start(&["--retry-interval-start=500ms"]);
+    stage.attach("va1", "pv1");
+    stage.attach("va2", "pv2");
+    stage.until_attached("va1").await;
+    stage.until_attached("va2").await;
+    let trace = stage.trace();
+    for text in [
+        "could not add PersistentVolume finalizer: ",
+        "could not save VolumeAttachment: ",
+    ] {
+        assert_eq!(
+            trace.iter().filter(|line| line.contains(text)).count(),
+            1,
+            "{trace:#?}"
+        );
+    }
+    let cleared = r#"st {"status":{"attachError":null,"attached":true}}"#;
+    assert_eq!(
+        trace.iter().filter(|line| *line == cleared).count(),
+        2,
+        "{trace:#?}"
+    );
+    assert_eq!(stage.driver.calls_to("ControllerPublishVolume").len(), 2);
+}
+
+#[tokio::test]
+async fn row_84_the_drivers_name_in_the_volume_does_not_count_and_row_85_the_attacher_does() {
+    let stage = Stage::new().await;
+    stage.driver.volume("h-other");
+    let volume = build::volume("other")
+        .csi("other.driver", "h-other")
+        .mode("RWO");
+    stage.api.insert(volume.finalizer(F));
+    let _attacher = stage.start(&[]);
+    stage.api.insert(
+        build::attachment("foreign")
+            .by("other")
+            .on("node1")
+            .of("pv1"),
+    );
+    stage.attach("va1", "other");
+    stage.until_attached("va1").await;
+    settle().await;
+    assert_eq!(stage.trace().len(), 3, "{:?}", stage.trace());
+    assert_eq!(stage.driver.calls_to("ControllerPublishVolume").len(), 1);
+}
+
+#[tokio::test]
+async fn row_140_two_first_attaches_of_one_volume_do_not_collide() {
+    let stage = Stage::new().await;
+    stage
+        .driver
+        .configure(|model| model.node_id = String::new());
+    stage
+        .api
+        .insert(build::csinode("node2").driver(DRIVER, "NID2"));
+    stage.driver.volume("h-pv2");
+    stage
+        .api
+        .insert(build::volume("pv2").csi(DRIVER, "h-pv2").mode("RWX"));
+    let attacher = stage.start(&[]);
+    attacher.logs("Starting CSI attacher").await;
+    // Slow enough that both are under way.
+    let slow = std::time::Duration::from_millis(300);
+    stage
+        .api
+        .fault(Fault::on("PATCH", "*/persistentvolumes/pv2").delay(slow));
+    stage.attach("va1", "pv2");
+    stage
+        .api
+        .insert(build::attachment("va2").by(DRIVER).on("node2").of("pv2"));
+    stage.until_attached("va1").await;
+    stage.until_attached("va2").await;
+    let trace = stage.trace();
+    assert_eq!(
+        trace.iter().filter(|line| line.starts_with("pvp")).count(),
+        1,
+        "{trace:#?}"
+    );
+    assert!(
+        !trace.iter().any(|line| line.contains("attachError")),
+        "{trace:#?}"
+    );
+}
+
+#[tokio::test]
+async fn messages_are_cut_so_that_the_api_server_takes_them() {
+    let stage = Stage::new().await;
+    let long = "x".repeat(5000);
+    stage
+        .driver
+        .fault(CallFault::on("ControllerPublishVolume").fail(Code::Internal, &long));
+    let _attacher = stage.start(&[]);
+    stage.attach("va1", "pv1");
+    stage.until_error("va1", "attachError").await;
+    let error = stage.attachment("va1")["status"]["attachError"].clone();
+    let message = error["message"].as_str().unwrap();
+    assert_eq!(message.len(), 1024);
+    assert!(message.starts_with("rpc error: code = Internal desc = xxx"));
+    assert_eq!(error["errorCode"], 13);
+}
+
+#[tokio::test]
+async fn no_second_publish_while_the_watch_is_behind() {
+    let stage = Stage::new().await;
+    stage.volume("pv2", None);
+    let attacher = stage.start(&["--resync=1s"]);
+    attacher.logs("Starting CSI attacher").await;
+    stage.attach("va1", "pv2");
+    stage.api.until(|api| !api.writes().is_empty()).await;
+    stage.api.hold_watches("volumeattachments");
+    stage.until_attached("va1").await;
+    // Resyncs look at it again and again, with nothing but its own writes to go by.
+    tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
+    stage.api.release_watches("volumeattachments");
+    settle().await;
+    assert_eq!(stage.driver.calls_to("ControllerPublishVolume").len(), 1);
+    assert_eq!(stage.api.writes().len(), 3, "{:#?}", stage.trace());
+}

@@ -1,0 +1,142 @@
+//! Rows 130 and 131 as they are here: the driver's restart does not end the process.
+
+use std::time::Duration;
+
+use sidecar_testkit::CallFault;
+use sidecar_testkit::driver::Memory;
+use sidecar_testkit::driver::{ControllerRpc, Probe};
+use tokio::time::sleep;
+
+use super::stage::{Stage, settle};
+
+const PUBLISH: &str = "ControllerPublishVolume";
+
+#[tokio::test]
+async fn row_130_an_idle_attacher_survives_the_drivers_restart() {
+    let stage = Stage::new().await;
+    let mut attacher = stage.start(&[]);
+    attacher.logs("Starting CSI attacher").await;
+    for round in 0..3 {
+        stage.driver.stop();
+        attacher.logs("Lost the connection to the CSI driver").await;
+        sleep(Duration::from_millis(300)).await;
+        stage
+            .driver
+            .configure(|model| model.probes = [Probe::NotReady].into());
+        stage.driver.start();
+        let name = format!("va-{round}");
+        stage.volume(&format!("pv-{round}"), None);
+        stage.attach(&name, &format!("pv-{round}"));
+        stage.until_attached(&name).await;
+        assert!(
+            stage.attachment(&name)["status"]["attachError"].is_null(),
+            "it waited"
+        );
+    }
+    assert!(attacher.is_running());
+    assert_eq!(stage.driver.calls_to(PUBLISH).len(), 3);
+    assert!(
+        attacher.log().contains("The CSI driver is back"),
+        "{}",
+        attacher.log()
+    );
+}
+
+#[tokio::test]
+async fn row_131_a_driver_killed_during_publish() {
+    let stage = Stage::new().await;
+    let fault = stage.driver.fault(CallFault::on(PUBLISH).hang());
+    let mut attacher = stage.start(&["--retry-interval-start=300ms"]);
+    stage.attach("va1", "pv1");
+    stage.until_calls(PUBLISH, 1).await;
+    stage.driver.stop();
+    stage.until_error("va1", "attachError").await;
+    let error = stage.attachment("va1")["status"]["attachError"].clone();
+    assert_eq!(error["errorCode"], 14, "{error}");
+    fault.remove();
+    stage.driver.start();
+    stage.until_attached("va1").await;
+    assert!(attacher.is_running());
+}
+
+#[tokio::test]
+async fn calls_do_not_wait_for_a_driver_longer_than_their_timeout() {
+    let stage = Stage::new().await;
+    let attacher = stage.start(&["--timeout=1s"]);
+    attacher.logs("Starting CSI attacher").await;
+    stage.driver.stop();
+    attacher.logs("Lost the connection to the CSI driver").await;
+    stage.attach("va1", "pv1");
+    stage.until_error("va1", "attachError").await;
+    let error = stage.attachment("va1")["status"]["attachError"].clone();
+    assert_eq!(error["errorCode"], 14, "{error}");
+    assert!(
+        error["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("rpc error: code = Unavailable desc = ")
+    );
+}
+
+#[tokio::test]
+async fn what_the_driver_can_do_is_read_again() {
+    let stage = Stage::new().await;
+    let attacher = stage.start(&[]);
+    attacher.logs("Starting CSI attacher").await;
+    stage
+        .driver
+        .configure(|model| model.controller.push(ControllerRpc::SingleNodeMultiWriter));
+    stage.driver.restart(Memory::Kept);
+    attacher.logs("The CSI driver is back").await;
+    stage.attach("va1", "pv1");
+    stage.until_attached("va1").await;
+    use csi_proto::csi::ControllerPublishVolumeRequest as Request;
+    use csi_proto::csi::volume_capability::access_mode::Mode;
+    let calls = stage.driver.calls_to(PUBLISH);
+    let request: &Request = calls[0].request().unwrap();
+    let mode = request
+        .volume_capability
+        .as_ref()
+        .unwrap()
+        .access_mode
+        .unwrap()
+        .mode;
+    assert_eq!(mode, i32::from(Mode::SingleNodeMultiWriter), "row 52");
+}
+
+#[tokio::test]
+async fn a_driver_that_came_back_as_another_ends_the_process() {
+    type Change = fn(&mut sidecar_testkit::driver::Model);
+    let rows: [(&str, Change); 2] = [
+        ("another.driver", |model| {
+            model.name = "another.driver".into()
+        }),
+        ("PUBLISH_UNPUBLISH_VOLUME", |model| {
+            model.controller = Vec::new()
+        }),
+    ];
+    for (text, change) in rows {
+        let stage = Stage::new().await;
+        let arguments = ["--leader-election", "--leader-election-namespace=ns"];
+        let attacher = stage.start(&arguments);
+        attacher.logs("Starting CSI attacher").await;
+        stage.driver.configure(change);
+        stage.driver.restart(Memory::Kept);
+        let ended = attacher.end().await;
+        assert_eq!(ended.code, Some(1), "{}", ended.log);
+        assert!(
+            ended.log.lines().last().unwrap().contains(text),
+            "{}",
+            ended.log
+        );
+        settle().await;
+        let lease = stage
+            .api
+            .object("leases", "ns/external-attacher-leader-test-csi-driver");
+        assert_eq!(
+            lease.unwrap()["spec"]["holderIdentity"],
+            "",
+            "others may go on"
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! Rows 129, 132, 133 and 137: one leader among replicas.
+
+use std::time::Duration;
+
+use serde_json::json;
+use sidecar_testkit::build;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::metrics::{free_port, get};
+use super::stage::{PATIENCE, Stage};
+
+const LEASE: &str = "ns/external-attacher-leader-test-csi-driver";
+const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
+
+fn foreign_lease(stage: &Stage, seconds: u32) {
+    stage.api.insert(json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"namespace": "ns", "name": "external-attacher-leader-test-csi-driver"},
+        "spec": {
+            "holderIdentity": "another", "leaseDurationSeconds": seconds, "leaseTransitions": 3,
+            "acquireTime": "2020-01-01T00:00:00.000000Z",
+            "renewTime": "2020-01-01T00:00:00.000000Z",
+        },
+    }));
+}
+
+#[tokio::test]
+async fn row_129_a_standby_asks_for_the_lease_and_nothing_else() {
+    let stage = Stage::new().await;
+    foreign_lease(&stage, 3600);
+    let address = free_port();
+    let endpoint = format!("--http-endpoint={address}");
+    let attacher = stage.start(&[ELECTION[0], ELECTION[1], &endpoint]);
+    attacher.logs("Attempting to acquire leader lease").await;
+    stage.attach("va1", "pv1");
+    sleep(Duration::from_secs(2)).await;
+    let foreign: Vec<_> = { stage.api.requests().into_iter() }
+        .filter(|request| request.method != "GET" || !request.path.contains("/leases/"))
+        .collect();
+    assert!(foreign.is_empty(), "{foreign:?}");
+    assert_eq!(get(&address, "/metrics").await.0, 200);
+    assert_eq!(
+        get(&address, "/healthz/leader-election").await,
+        (200, "ok".into()),
+        "row 127"
+    );
+    let (_, text) = get(&address, "/metrics").await;
+    assert!(
+        text.contains(r#"leader_election_master_status{name=""} 0"#),
+        "{text}"
+    );
+    // A standby that is told to end does so at once.
+    let told = Instant::now();
+    attacher.signal(15);
+    let ended = attacher.end().await;
+    assert_eq!(ended.code, Some(0), "{}", ended.log);
+    assert!(told.elapsed() < Duration::from_secs(5));
+    let lease = stage.api.object("leases", LEASE).unwrap();
+    assert_eq!(lease["spec"]["holderIdentity"], "another");
+}
+
+#[tokio::test]
+async fn a_silent_leader_is_succeeded_and_the_lease_released_at_the_end() {
+    let stage = Stage::new().await;
+    foreign_lease(&stage, 2);
+    let attacher = stage.start(&[
+        ELECTION[0],
+        ELECTION[1],
+        "--leader-election-lease-duration=4s",
+        "--leader-election-renew-deadline=3s",
+        "--leader-election-retry-period=1s",
+        "--leader-election-labels=a:b",
+    ]);
+    stage.attach("va1", "pv1");
+    stage.until_attached("va1").await;
+    let lease = stage.api.object("leases", LEASE).unwrap();
+    assert_eq!(lease["spec"]["leaseTransitions"], 4);
+    assert_eq!(lease["metadata"]["labels"]["a"], "b");
+    attacher.signal(15);
+    let ended = attacher.end().await;
+    assert_eq!(ended.code, Some(0), "{}", ended.log);
+    let lease = stage.api.object("leases", LEASE).unwrap();
+    assert_eq!(lease["spec"]["holderIdentity"], "", "row 133");
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 1, "row 133");
+}
+
+#[tokio::test]
+async fn a_leader_that_cannot_renew_ends() {
+    let stage = Stage::new().await;
+    let attacher = stage.start(&[
+        ELECTION[0],
+        ELECTION[1],
+        "--leader-election-lease-duration=4s",
+        "--leader-election-renew-deadline=3s",
+        "--leader-election-retry-period=1s",
+    ]);
+    attacher.logs("Starting CSI attacher").await;
+    stage.api.set_down(true);
+    let ended = timeout(PATIENCE, attacher.end()).await.unwrap();
+    assert_eq!(ended.code, Some(1), "{}", ended.log);
+    assert!(ended.log.contains("Stopped leading"), "{}", ended.log);
+}
+
+/// The lease's name has an upper-case letter, as upstream's: an API server refuses it.
+#[tokio::test]
+async fn row_137_names_of_lease_and_finalizer() {
+    let stage = Stage::new().await;
+    let driver = "a/b_c.d-";
+    stage.driver.configure(|model| model.name = driver.into());
+    let standby = stage.start(&ELECTION);
+    standby
+        .logs("Could not get or renew the leader lease")
+        .await;
+    let path = "*/namespaces/ns/leases/external-attacher-leader-a-b-c-d-X";
+    assert!(
+        !stage.api.requests_to("GET", path).is_empty(),
+        "{:#?}",
+        stage.api.requests()
+    );
+    drop(standby);
+
+    let _attacher = stage.start(&[]);
+    stage
+        .api
+        .insert(build::csinode("node2").driver(driver, "NID2"));
+    stage.volume("pv2", None);
+    stage
+        .api
+        .insert(build::attachment("va2").by(driver).on("node2").of("pv2"));
+    stage.until_attached("va2").await;
+    let finalizers = stage.attachment("va2")["metadata"]["finalizers"].clone();
+    assert_eq!(finalizers, json!(["external-attacher/a-b-c-d-X"]));
+}

@@ -1,0 +1,25 @@
+//! The built program as its surroundings see it: command line, API server, driver, signals.
+//!
+//! A test that covers a row of the specification's section 12 carries its number.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a panic is how a test fails"
+)]
+
+mod attach;
+mod command_line;
+mod detach;
+mod driver;
+mod election;
+mod metrics;
+mod reconcile;
+mod retry;
+mod shutdown;
+mod stage;
+mod start;
+mod trivial;
+mod volume;

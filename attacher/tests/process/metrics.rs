@@ -1,0 +1,142 @@
+//! Rows 126 to 128: what is scraped.
+
+use sidecar_testkit::CallFault;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::stage::{Stage, settle};
+
+pub(crate) fn free_port() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+pub(crate) async fn get(address: &str, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let code = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    let body = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
+    (code, body)
+}
+
+#[tokio::test]
+async fn row_126_series_of_an_ordinary_driver() {
+    let stage = Stage::new().await;
+    let address = free_port();
+    let attacher = stage.start(&[&format!("--http-endpoint={address}")]);
+    attacher.logs("Starting CSI attacher").await;
+    stage.attach("va1", "pv1");
+    stage.until_attached("va1").await;
+    settle().await;
+    let (code, text) = get(&address, "/metrics").await;
+    assert_eq!(code, 200);
+    for line in [
+        r#"csi_sidecar_operations_seconds_count{driver_name="unknown-driver",grpc_status_code="OK",method_name="/csi.v1.Identity/Probe"} 1"#,
+        r#"csi_sidecar_operations_seconds_count{driver_name="unknown-driver",grpc_status_code="OK",method_name="/csi.v1.Identity/GetPluginInfo"} 1"#,
+        r#"csi_sidecar_operations_seconds_count{driver_name="test.csi.driver",grpc_status_code="OK",method_name="/csi.v1.Controller/ControllerPublishVolume"} 1"#,
+        r#"workqueue_depth{name="csi-attacher-va"} 0"#,
+        r#"workqueue_depth{name="csi-attacher-pv"} 0"#,
+        r#"csi_sidecar_workqueue_lane_depth{lane="attach",name="csi-attacher-va"} 0"#,
+        r#"csi_sidecar_workqueue_lane_oldest_wait_seconds{lane="detach",name="csi-attacher-va"} 0"#,
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(!text.contains("migrated"), "{text}");
+    assert!(
+        !text.contains("leader_election_master_status{"),
+        "no election, no series"
+    );
+    assert_eq!(get(&address, "/healthz/leader-election").await.0, 404);
+    assert_eq!(
+        get(&address, "/debug/pprof/").await.0,
+        404,
+        "row 82 of the common rows"
+    );
+}
+
+#[tokio::test]
+async fn a_waiting_backlog_is_visible() {
+    let stage = Stage::new().await;
+    let address = free_port();
+    stage
+        .driver
+        .fault(CallFault::on("ControllerPublishVolume").hang());
+    let attacher = stage.start(&[
+        &format!("--http-endpoint={address}"),
+        "--worker-threads=2",
+        "--timeout=10s",
+    ]);
+    attacher.logs("Starting CSI attacher").await;
+    for index in 0..6 {
+        stage.volume(&format!("pv-{index}"), None);
+        stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
+    }
+    stage.until_calls("ControllerPublishVolume", 2).await;
+    settle().await;
+    let (_, text) = get(&address, "/metrics").await;
+    let value = |name: &str| -> f64 {
+        let start = format!(r#"{name}{{lane="attach",name="csi-attacher-va"}} "#);
+        let line = text.lines().find_map(|line| line.strip_prefix(&start));
+        line.unwrap_or_else(|| panic!("{name}\n{text}"))
+            .parse()
+            .unwrap()
+    };
+    assert_eq!(value("csi_sidecar_workqueue_lane_depth"), 4.0);
+    assert!(value("csi_sidecar_workqueue_lane_oldest_wait_seconds") > 0.3);
+    assert!(text.contains(r#"workqueue_depth{name="csi-attacher-va"} 4"#));
+}
+
+#[tokio::test]
+async fn rows_127_and_128_the_health_path() {
+    let stage = Stage::new().await;
+    let address = free_port();
+    let election = ["--leader-election", "--leader-election-namespace=ns"];
+    let endpoint = format!("--http-endpoint={address}");
+    let attacher = stage.start(&[election[0], election[1], &endpoint]);
+    attacher.logs("Starting CSI attacher").await;
+    assert_eq!(
+        get(&address, "/healthz/leader-election").await,
+        (200, "ok".into()),
+        "row 127"
+    );
+    let (_, text) = get(&address, "/metrics").await;
+    assert!(
+        text.contains(r#"leader_election_master_status{name=""} 1"#),
+        "{text}"
+    );
+    drop(attacher);
+
+    let address = free_port();
+    let metrics = format!("--metrics-address={address}");
+    let attacher = stage.start(&[election[0], "--leader-election-namespace=ns2", &metrics]);
+    attacher.logs("Starting CSI attacher").await;
+    assert_eq!(
+        get(&address, "/healthz/leader-election").await.0,
+        404,
+        "row 128"
+    );
+    assert_eq!(get(&address, "/metrics").await.0, 200, "row 128");
+}
+
+#[tokio::test]
+async fn row_136_the_log_of_calls() {
+    let stage = Stage::new().await;
+    stage.driver.configure(|model| {
+        model.publish_context = [("key".to_owned(), "x".repeat(200))].into();
+    });
+    let attacher = stage.start(&["-v=5", "--max-grpc-log-length=20"]);
+    stage.attach("va1", "pv1");
+    stage.until_attached("va1").await;
+    let log = attacher.log();
+    assert!(
+        log.contains("[response body too large, log capped to 20 chars]"),
+        "row 136: {log}"
+    );
+    assert!(
+        log.contains(r#"\"node_id\":\"NID1\""#) || log.contains(r#""node_id":"NID1""#),
+        "{log}"
+    );
+}

@@ -1,0 +1,323 @@
+//! Rows 74 to 83: failures, retries, and who runs at the same time.
+
+use std::time::Duration;
+
+use serde_json::json;
+use sidecar_testkit::build;
+use sidecar_testkit::{CallFault, Fault};
+use tokio::time::{Instant, sleep};
+use tonic::Code;
+
+use super::stage::{DRIVER, Stage, settle};
+
+const PUBLISH: &str = "ControllerPublishVolume";
+
+fn starts(stage: &Stage, method: &str) -> Vec<Instant> {
+    let calls = stage.driver.calls_to(method);
+    calls.iter().map(|call| call.started).collect()
+}
+
+fn gaps(starts: &[Instant]) -> Vec<f64> {
+    starts
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]).as_secs_f64())
+        .collect()
+}
+
+#[tokio::test]
+async fn rows_74_76_77_79_errors_on_the_object() {
+    let stage = Stage::new().await;
+    let fault = |code, text| CallFault::on(PUBLISH).fail(code, text);
+    let first = stage
+        .driver
+        .fault(fault(Code::ResourceExhausted, "too many"));
+    let attacher = stage.start(&["--retry-interval-start=20s", "--timeout=300ms"]);
+    attacher.logs("Starting CSI attacher").await;
+    stage.attach("va1", "pv1");
+    stage.until_error("va1", "attachError").await;
+    let object = stage.attachment("va1");
+    let error = &object["status"]["attachError"];
+    assert_eq!(
+        error["message"], "rpc error: code = ResourceExhausted desc = too many",
+        "row 74"
+    );
+    assert_eq!(error["errorCode"], 8, "row 74");
+    assert!(!object["metadata"]["finalizers"].is_null(), "row 74");
+    sleep(Duration::from_millis(1500)).await;
+    assert_eq!(
+        starts(&stage, PUBLISH).len(),
+        1,
+        "row 79: its own patch is no reason to retry"
+    );
+    first.remove();
+
+    stage.volume("pv2", None);
+    stage
+        .driver
+        .fault(CallFault::on(PUBLISH).volume("h-pv2").hang());
+    stage.attach("va2", "pv2");
+    stage.until_error("va2", "attachError").await;
+    let error = stage.attachment("va2")["status"]["attachError"].clone();
+    let text = "rpc error: code = DeadlineExceeded desc = context deadline exceeded";
+    assert_eq!(
+        (error["message"].as_str(), &error["errorCode"]),
+        (Some(text), &json!(4)),
+        "row 76"
+    );
+
+    let stage = Stage::new().await;
+    stage.driver.fault(fault(Code::Internal, "boom"));
+    let _attacher = stage.start(&["--feature-gates=MutableCSINodeAllocatableCount=false"]);
+    stage.attach("va1", "pv1");
+    stage.until_error("va1", "attachError").await;
+    let error = stage.attachment("va1")["status"]["attachError"].clone();
+    assert_eq!(
+        error["message"], "rpc error: code = Internal desc = boom",
+        "row 77"
+    );
+    assert!(error["errorCode"].is_null(), "row 77");
+}
+
+#[tokio::test]
+async fn row_80_a_status_that_cannot_be_written() {
+    let stage = Stage::new().await;
+    let status = Fault::on("PATCH", "*/volumeattachments/va1/status");
+    stage.api.fault(status.answer(403).times(2));
+    let _attacher = stage.start(&["--retry-interval-start=200ms"]);
+    stage.attach("va1", "pv1");
+    stage.until_attached("va1").await;
+    let trace = stage.trace();
+    assert_eq!(starts(&stage, PUBLISH).len(), 3, "{trace:#?}");
+    assert_eq!(
+        trace.iter().filter(|line| line.starts_with("st ")).count(),
+        3,
+        "{trace:#?}"
+    );
+    assert!(
+        !trace.iter().any(|line| line.contains("attachError")),
+        "{trace:#?}"
+    );
+}
+
+#[tokio::test]
+async fn row_81_back_off_doubles_up_to_its_cap() {
+    let stage = Stage::new().await;
+    stage
+        .driver
+        .fault(CallFault::on(PUBLISH).fail(Code::Internal, "no"));
+    let _attacher = stage.start(&["--retry-interval-start=500ms", "--retry-interval-max=2s"]);
+    stage.attach("va1", "pv1");
+    stage.until_calls(PUBLISH, 6).await;
+    let gaps = gaps(&starts(&stage, PUBLISH));
+    for (gap, expected) in gaps.iter().zip([0.5, 1.0, 2.0, 2.0, 2.0]) {
+        assert!((expected - 0.05..expected + 0.8).contains(gap), "{gaps:?}");
+    }
+}
+
+#[tokio::test]
+async fn row_82_a_resync_retries_what_waits() {
+    let stage = Stage::new().await;
+    stage
+        .driver
+        .fault(CallFault::on(PUBLISH).fail(Code::Internal, "no"));
+    let _attacher = stage.start(&["--resync=2s", "--retry-interval-start=60s"]);
+    stage.attach("va1", "pv1");
+    stage.until_calls(PUBLISH, 4).await;
+    let gaps = gaps(&starts(&stage, PUBLISH));
+    assert!(
+        gaps[1..].iter().all(|gap| (1.5..3.0).contains(gap)),
+        "{gaps:?}"
+    );
+}
+
+#[tokio::test]
+async fn rows_83_and_139_ten_at_once_and_four_more() {
+    let stage = Stage::new().await;
+    let second = Duration::from_secs(1);
+    stage.driver.fault(CallFault::on(PUBLISH).delay(second));
+    for index in 0..14 {
+        stage.volume(&format!("pv-{index}"), None);
+        stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
+    }
+    let _attacher = stage.start(&["--kube-api-qps=-1"]);
+    stage.until_calls(PUBLISH, 14).await;
+    let starts = starts(&stage, PUBLISH);
+    let since = |at: &Instant| (*at - starts[0]).as_secs_f64();
+    assert!(since(&starts[9]) < 0.8, "{:?}", since(&starts[9]));
+    assert!(since(&starts[10]) > 0.9, "{:?}", since(&starts[10]));
+    assert_eq!(stage.driver.peak(PUBLISH), 10);
+    for index in 0..14 {
+        stage.until_attached(&format!("va-{index}")).await;
+    }
+}
+
+#[tokio::test]
+async fn one_worker_thread_is_one_call_at_a_time() {
+    let stage = Stage::new().await;
+    let slow = Duration::from_millis(150);
+    stage
+        .driver
+        .fault(CallFault::on("Controller*Volume").delay(slow));
+    for index in 0..3 {
+        stage.volume(&format!("pv-{index}"), None);
+        stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
+        stage.volume(&format!("old-{index}"), None);
+        stage.attached(&format!("gone-{index}"), &format!("old-{index}"));
+        stage
+            .api
+            .delete("volumeattachments", &format!("gone-{index}"));
+    }
+    let _attacher = stage.start(&["--worker-threads=1"]);
+    for index in 0..3 {
+        stage.until_attached(&format!("va-{index}")).await;
+        stage.until_gone(&format!("gone-{index}")).await;
+    }
+    let mut calls = stage.driver.calls();
+    calls.retain(|call| call.method.ends_with("ublishVolume"));
+    assert_eq!(calls.len(), 6, "{calls:?}");
+    for pair in calls.windows(2) {
+        assert!(pair[0].ended.unwrap() <= pair[1].started, "{pair:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_burst_of_slow_detaches_does_not_delay_attaches() {
+    let stage = Stage::new().await;
+    let slow = Duration::from_secs(5);
+    stage
+        .driver
+        .fault(CallFault::on("ControllerUnpublishVolume").delay(slow));
+    for index in 0..60 {
+        stage.volume(&format!("old-{index}"), None);
+        stage.attached(&format!("gone-{index}"), &format!("old-{index}"));
+        stage
+            .api
+            .delete("volumeattachments", &format!("gone-{index}"));
+    }
+    let attacher = stage.start(&[]);
+    attacher.logs("Starting CSI attacher").await;
+    stage.until_calls("ControllerUnpublishVolume", 10).await;
+    let begun = Instant::now();
+    for index in 0..20 {
+        stage.volume(&format!("pv-{index}"), None);
+        stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
+    }
+    for index in 0..20 {
+        stage.until_attached(&format!("va-{index}")).await;
+    }
+    assert!(
+        begun.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_node_whose_calls_hang_does_not_hold_up_others() {
+    let stage = Stage::new().await;
+    stage
+        .api
+        .insert(build::csinode("bad").driver(DRIVER, "BAD"));
+    stage
+        .driver
+        .fault(CallFault::on(PUBLISH).node("BAD").hang());
+    let attacher = stage.start(&[]);
+    attacher.logs("Starting CSI attacher").await;
+    for index in 0..15 {
+        stage.volume(&format!("bad-{index}"), None);
+        let attachment = build::attachment(&format!("bad-{index}"))
+            .by(DRIVER)
+            .on("bad");
+        stage.api.insert(attachment.of(&format!("bad-{index}")));
+    }
+    stage.until_calls(PUBLISH, 10).await;
+    let begun = Instant::now();
+    for index in 0..5 {
+        stage.volume(&format!("pv-{index}"), None);
+        stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
+    }
+    for index in 0..5 {
+        stage.until_attached(&format!("va-{index}")).await;
+    }
+    assert!(
+        begun.elapsed() < Duration::from_secs(6),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn what_may_have_been_written_is_read_before_anything_is_done() {
+    let stage = Stage::new().await;
+    stage.volume("pv2", None);
+    let status = Fault::on("PATCH", "*/volumeattachments/va1/status");
+    stage.api.fault(status.lose_reply().times(1));
+    let attacher = stage.start(&["--retry-interval-start=300ms"]);
+    attacher.logs("Starting CSI attacher").await;
+    stage.attach("va1", "pv2");
+    stage.api.until(|api| !api.writes().is_empty()).await;
+    stage.api.hold_watches("volumeattachments");
+    stage.until_attached("va1").await;
+    stage
+        .until_written("GET", "*/volumeattachments/va1", 1)
+        .await;
+    stage.api.release_watches("volumeattachments");
+    settle().await;
+    assert_eq!(starts(&stage, PUBLISH).len(), 1, "{:#?}", stage.trace());
+}
+
+#[tokio::test]
+async fn lasting_failures_are_events_on_the_volume() {
+    let stage = Stage::new().await;
+    stage
+        .driver
+        .fault(CallFault::on(PUBLISH).fail(Code::Internal, "boom"));
+    let _attacher = stage.start(&["--retry-interval-start=100ms", "--retry-interval-max=300ms"]);
+    stage.attach("va1", "pv1");
+    let until = stage.api.until(|api| !api.objects("events").is_empty());
+    tokio::time::timeout(super::stage::PATIENCE, until)
+        .await
+        .unwrap();
+    let event = stage.api.objects("events").remove(0);
+    assert_eq!(
+        (&event["type"], &event["reason"]),
+        (&json!("Warning"), &json!("FailedAttachVolume"))
+    );
+    assert_eq!(event["involvedObject"]["kind"], "PersistentVolume");
+    assert_eq!(event["involvedObject"]["name"], "pv1");
+    let uid = stage.api.object("persistentvolumes", "pv1").unwrap()["metadata"]["uid"].clone();
+    assert_eq!(event["involvedObject"]["uid"], uid);
+    let message = event["message"].as_str().unwrap();
+    assert!(
+        message.contains("node1") && message.contains("boom"),
+        "{message}"
+    );
+    sleep(Duration::from_secs(2)).await;
+    let posts = stage.api.requests_to("POST", "*/events").len();
+    assert!(posts <= 2, "{posts} events for one failure");
+}
+
+#[tokio::test]
+async fn without_permission_for_events_nothing_is_said() {
+    use sidecar_testkit::api::access::Allow;
+    let stage = Stage::new().await;
+    stage.api.allow_only([
+        Allow::new(
+            "storage.k8s.io",
+            "volumeattachments",
+            "get,list,watch,patch",
+        ),
+        Allow::new("storage.k8s.io", "volumeattachments/status", "patch"),
+        Allow::new("storage.k8s.io", "csinodes", "get,list,watch"),
+        Allow::new("", "persistentvolumes", "get,list,watch,patch"),
+    ]);
+    stage
+        .driver
+        .fault(CallFault::on(PUBLISH).fail(Code::Internal, "boom"));
+    let attacher = stage.start(&["--retry-interval-start=100ms", "--retry-interval-max=200ms"]);
+    stage.attach("va1", "pv1");
+    stage.until_calls(PUBLISH, 6).await;
+    assert!(stage.api.requests_to("POST", "*/events").is_empty());
+    assert!(!attacher.log().contains("events"), "{}", attacher.log());
+    assert!(!attacher.log().contains("permission"), "{}", attacher.log());
+}
