@@ -5,6 +5,7 @@ use sidecar_testkit::build::{self, Object};
 use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
+use super::metrics::{free_port, get};
 use super::stage::{ATTACHED, DRIVER, F, Stage, prepare_patch, settle};
 
 #[tokio::test]
@@ -287,6 +288,40 @@ async fn row_84_the_drivers_name_in_the_volume_does_not_count_and_row_85_the_att
     settle().await;
     assert_eq!(stage.trace().len(), 3, "{:?}", stage.trace());
     assert_eq!(stage.driver.calls_to("ControllerPublishVolume").len(), 1);
+}
+
+#[tokio::test]
+async fn row_86_what_is_deleted_while_it_waits_is_forgotten() {
+    let stage = Stage::new().await;
+    let slow = std::time::Duration::from_secs(4);
+    stage
+        .driver
+        .fault(CallFault::on("ControllerPublishVolume").delay(slow));
+    let address = free_port();
+    let endpoint = format!("--http-endpoint={address}");
+    let attacher = stage.start(&["--worker-threads=1", &endpoint]);
+    stage.attach("va1", "pv1");
+    stage.until_calls("ControllerPublishVolume", 1).await;
+    stage.volume("pv2", None);
+    stage.attach("va2", "pv2");
+    settle().await;
+    let (_, metrics) = get(&address, "/metrics").await;
+    let waits = r#"csi_sidecar_workqueue_lane_depth{lane="attach",name="csi-attacher-va"} 1"#;
+    assert!(metrics.contains(waits), "{metrics}");
+    stage.api.delete("volumeattachments", "va2");
+    stage.until_attached("va1").await;
+    settle().await;
+    let (_, metrics) = get(&address, "/metrics").await;
+    assert!(!metrics.contains(waits), "{metrics}");
+    assert_eq!(
+        stage.trace(),
+        [prepare_patch(), "pub h-pv1 NID1".into(), ATTACHED.into()]
+    );
+    assert!(
+        !attacher.log().contains("Error processing"),
+        "{}",
+        attacher.log()
+    );
 }
 
 #[tokio::test]

@@ -72,6 +72,10 @@ async fn a_waiting_backlog_is_visible() {
     attacher.logs("Starting CSI attacher").await;
     for index in 0..6 {
         stage.volume(&format!("pv-{index}"), None);
+    }
+    // The two watches are not in step: an attachment may come before its volume.
+    settle().await;
+    for index in 0..6 {
         stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
     }
     stage.until_calls("ControllerPublishVolume", 2).await;

@@ -55,6 +55,8 @@ async fn rows_74_76_77_79_errors_on_the_object() {
     stage
         .driver
         .fault(CallFault::on(PUBLISH).volume("h-pv2").hang());
+    // The two watches are not in step: the attachment may come before its volume.
+    settle().await;
     stage.attach("va2", "pv2");
     stage.until_error("va2", "attachError").await;
     let error = stage.attachment("va2")["status"]["attachError"].clone();
