@@ -137,10 +137,8 @@ impl Attacher {
         let turned = Direction::of(&run.current) != run.attempt.direction();
         let volume = {
             let mut memory = self.cluster.memory();
-            match &end {
-                End::Failed(failure) => memory.failed(&name, failure),
-                End::Waits if run.attempt.forced() => memory.force(name.clone()),
-                End::Done | End::Again | End::Waits => {}
+            if matches!(end, End::Waits) && run.attempt.forced() {
+                memory.force(name.clone());
             }
             memory.end(&name)
         };
@@ -236,6 +234,8 @@ impl Attacher {
                 Carried::Ended(end) => return end,
                 Carried::Failed(failure) => failure,
             };
+            // Before it is recorded: what would cure it may appear meanwhile.
+            self.cluster.memory().failed(&run.current.name, &failure);
             self.record_failure(run, &failure, &driver).await;
             return End::Failed(failure);
         }

@@ -230,6 +230,27 @@ async fn a_volume_that_appears_wakes_what_waits_for_it() {
 }
 
 #[tokio::test]
+async fn a_volume_that_appears_while_its_absence_is_recorded_is_seen() {
+    let stage = Stage::new().await;
+    let slow = std::time::Duration::from_secs(2);
+    let status = "*/volumeattachments/va2/status";
+    stage
+        .api
+        .fault(Fault::on("PATCH", status).delay(slow).times(1));
+    let attacher = stage.start(&["--retry-interval-start=60s"]);
+    stage.attach("va2", "pv2");
+    let recording = stage
+        .api
+        .until(|api| !api.requests_to("PATCH", status).is_empty());
+    tokio::time::timeout(super::stage::PATIENCE, recording)
+        .await
+        .unwrap();
+    stage.volume("pv2", None);
+    stage.until_attached("va2").await;
+    assert!(attacher.started.elapsed().as_secs() < 45);
+}
+
+#[tokio::test]
 async fn rows_72_and_73_refused_patches() {
     let stage = Stage::new().await;
     stage.volume("pv2", None);
