@@ -103,8 +103,13 @@ impl Elector {
     pub async fn acquire(&mut self) {
         tracing::info!(lease = self.name(), "Attempting to acquire leader lease...");
         while self.election.leading_since_renewal().is_none() {
-            // A standby has nothing to lose.
-            let _never = self.step().await;
+            if self.step().await.is_err() {
+                // Leadership that was lost before: a standby again, which knows nothing.
+                let Config {
+                    identity, timing, ..
+                } = &self.config;
+                self.election = Election::new(identity.clone(), *timing, now());
+            }
         }
         tracing::info!(lease = self.name(), "Successfully acquired lease");
         self.event("became leader");

@@ -297,6 +297,18 @@ async fn somebody_elses_name_in_the_lease_ends_leadership() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn leadership_that_was_lost_can_be_acquired_again() {
+    let api = FakeApi::new();
+    let mut elector = elector(&api, "host-a");
+    elector.acquire().await;
+    api.set_down(true);
+    elector.lead().await;
+    api.set_down(false);
+    timeout(20 * S, elector.acquire()).await.unwrap();
+    assert_eq!(timeout(60 * S, elector.lead()).await.ok(), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_standby_takes_over_when_the_leader_dies() {
     let api = FakeApi::new();
     let mut first = elector(&api, "host-a");
