@@ -4,7 +4,7 @@
 //!
 //! Pure modules, which know neither clock nor runtime:
 //! [`duration`], [`quantity`], [`flags`], [`gates`], [`names`], [`retry`], [`rpc_code`],
-//! [`slow_set`], [`error`].
+//! [`slow_set`], [`text`], [`error`].
 //!
 //! Shell modules, which act:
 //! [`log`], [`csi`] (the driver's socket), [`http`] and [`metrics`] (what the sidecar shows),
@@ -35,3 +35,4 @@ pub mod rpc_code;
 pub mod rt;
 pub mod shutdown;
 pub mod slow_set;
+pub mod text;

@@ -8,14 +8,13 @@
 //! | `attachment` | VolumeAttachment |
 //! | `volume` | PersistentVolume, and the volume specification inside it |
 //! | `csinode` | CSINode |
-//! | `text` | shared strings and lists |
 
 mod attachment;
 mod csinode;
-mod text;
 mod volume;
 
 pub use attachment::{Attachment, VolumeError};
 pub use csinode::CsiNode;
-pub use text::{List, Pairs, Text};
-pub use volume::{AccessMode, CsiSource, InTree, SecretRef, Source, Volume, VolumeSpec};
+pub use sidecar::csi::access_mode::AccessMode;
+pub use sidecar::text::{List, Pairs, Text};
+pub use volume::{CsiSource, InTree, SecretRef, Source, Volume, VolumeSpec};

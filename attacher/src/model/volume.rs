@@ -126,30 +126,3 @@ impl InTree {
         }
     }
 }
-
-/// Access modes the attacher knows; others are kept as text for the error message only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessMode {
-    /// Mounted read-write by a single node.
-    ReadWriteOnce,
-    /// Mounted read-only by many nodes.
-    ReadOnlyMany,
-    /// Mounted read-write by many nodes.
-    ReadWriteMany,
-    /// Mounted read-write by a single pod.
-    ReadWriteOncePod,
-}
-
-impl AccessMode {
-    /// The mode that the API spells `text`.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "ReadWriteOnce" => Some(Self::ReadWriteOnce),
-            "ReadOnlyMany" => Some(Self::ReadOnlyMany),
-            "ReadWriteMany" => Some(Self::ReadWriteMany),
-            "ReadWriteOncePod" => Some(Self::ReadWriteOncePod),
-            _ => None,
-        }
-    }
-}

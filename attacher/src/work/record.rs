@@ -9,13 +9,13 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, Meta, Object, nullable};
+use sidecar::kube::lean::{self, Meta, Object, list, nullable, own, pairs};
 use uuid::Uuid;
 
 use crate::keys::{MIGRATED_TO_ANNOTATION, NODE_ID_ANNOTATION};
 use crate::model::{
-    Attachment, CsiNode, CsiSource, InTree, List, Pairs, SecretRef, Source, Text, Volume,
-    VolumeError, VolumeSpec,
+    Attachment, CsiNode, CsiSource, InTree, Pairs, SecretRef, Source, Volume, VolumeError,
+    VolumeSpec,
 };
 
 /// A VolumeAttachment on the wire.
@@ -162,12 +162,11 @@ impl Record for Attachment {
             spec,
             status,
         } = wire;
-        let shared =
-            |text: &Option<lean::Text<'_>>| text.as_deref().map(|text| strings.intern(text));
+        let shared = |text| lean::shared(text, strings);
         Some(Self {
             name: own(&metadata.name),
             uid: own(&metadata.uid),
-            version: version(&metadata),
+            version: metadata.version(),
             deleting: metadata.deletion_timestamp.is_some(),
             finalizers: list(&metadata.finalizers, strings),
             node_id: { metadata.annotations.get(NODE_ID_ANNOTATION) }
@@ -229,27 +228,6 @@ impl Record for CsiNode {
             drivers: Pairs::new(texts.collect()),
         })
     }
-}
-
-fn own(text: &Option<lean::Text<'_>>) -> Text {
-    Text::from(text.as_deref().unwrap_or_default())
-}
-
-fn version(metadata: &Meta<'_>) -> u64 {
-    let text = metadata.resource_version.as_deref();
-    text.and_then(|text| text.parse().ok()).unwrap_or_default()
-}
-
-fn list(texts: &[lean::Text<'_>], strings: &Interner) -> List {
-    strings.intern_list(texts.iter().map(|text| &**text))
-}
-
-fn pairs(pairs: &lean::Pairs<'_>, strings: &Interner) -> Pairs {
-    let mut sorted: Vec<(&str, &str)> = { pairs.iter() }
-        .map(|(key, value)| (&**key, &**value))
-        .collect();
-    sorted.sort_unstable();
-    Pairs::new(strings.intern_list(sorted.into_iter().flat_map(|(key, value)| [key, value])))
 }
 
 fn error(wire: ErrorWire) -> Arc<VolumeError> {

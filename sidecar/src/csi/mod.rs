@@ -2,8 +2,9 @@
 //!
 //! `connection` keeps the socket and tells when it is lost, `observe` logs and measures every call,
 //! `identity` asks what every sidecar asks at start. Calls go through [`call`], so that each has a
-//! deadline the driver knows of.
+//! deadline the driver knows of. `access_mode` says Kubernetes' access modes in CSI's words.
 
+pub mod access_mode;
 mod address;
 pub mod connection;
 mod exchange;

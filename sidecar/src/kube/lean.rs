@@ -11,6 +11,9 @@ use std::ops::Deref;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
+use super::interner::Interner;
+use crate::text;
+
 /// A text, borrowed unless the JSON has escapes in it. (`Option<Cow<str>>` would always copy.)
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Text<'a>(pub Cow<'a, str>);
@@ -161,6 +164,44 @@ pub struct Meta<'a> {
     /// `metadata.finalizers`
     #[serde(borrow, deserialize_with = "nullable")]
     pub finalizers: Vec<Text<'a>>,
+}
+
+impl Meta<'_> {
+    /// `resourceVersion`, 0 if it is absent or no number.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        let text = self.resource_version.as_deref();
+        text.and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+}
+
+/// A copy that is not shared, for what is one object's alone; empty where the field is absent.
+#[must_use]
+pub fn own(text: &Option<Text<'_>>) -> text::Text {
+    text::Text::from(text.as_deref().unwrap_or_default())
+}
+
+/// The shared copy; `None` where the field is absent.
+#[must_use]
+pub fn shared(text: &Option<Text<'_>>, strings: &Interner) -> Option<text::Text> {
+    text.as_deref().map(|text| strings.intern(text))
+}
+
+/// The shared copy of a list, in its order.
+#[must_use]
+pub fn list(texts: &[Text<'_>], strings: &Interner) -> text::List {
+    strings.intern_list(texts.iter().map(|text| &**text))
+}
+
+/// The shared copy of a map, by key: equal maps are one allocation in whatever order they came.
+#[must_use]
+pub fn pairs(pairs: &Pairs<'_>, strings: &Interner) -> text::Pairs {
+    let mut sorted: Vec<(&str, &str)> = { pairs.iter() }
+        .map(|(key, value)| (&**key, &**value))
+        .collect();
+    sorted.sort_unstable();
+    let texts = sorted.into_iter().flat_map(|(key, value)| [key, value]);
+    text::Pairs::new(strings.intern_list(texts))
 }
 
 #[cfg(test)]

@@ -1,0 +1,84 @@
+//! Shared strings: most values of API objects repeat from object to object.
+//!
+//! Separate from the interner that shares them, so that records and decisions can hold one
+//! allocation per distinct value without knowing where it came from, or any Kubernetes client.
+
+use std::sync::Arc;
+
+/// An immutable string that many records may share.
+pub type Text = Arc<str>;
+
+/// An immutable list of strings that many records may share.
+pub type List = Arc<[Text]>;
+
+/// A small map of strings that many records may share, kept as keys and values in turn.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Pairs(List);
+
+impl Default for Pairs {
+    fn default() -> Self {
+        Self(Arc::from([]))
+    }
+}
+
+impl Pairs {
+    /// The map whose keys and values `list` holds in turn; a key without value is dropped.
+    #[must_use]
+    pub fn new(list: List) -> Self {
+        Self(list)
+    }
+
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    /// Keys and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.chunks_exact(2).filter_map(|pair| match pair {
+            [key, value] => Some((&**key, &**value)),
+            _ => None,
+        })
+    }
+
+    /// The value under `key`.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let mut pairs = self.iter();
+        pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
+    }
+}
+
+impl<K: Into<Text>, V: Into<Text>> FromIterator<(K, V)> for Pairs {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        let pairs = pairs.into_iter();
+        Self(
+            pairs
+                .flat_map(|(key, value)| [key.into(), value.into()])
+                .collect(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_found_by_key() {
+        let pairs: Pairs = [("a", "1"), ("b", "")].into_iter().collect();
+        assert_eq!(pairs.get("a"), Some("1"));
+        assert_eq!(pairs.get("b"), Some(""));
+        assert_eq!(pairs.get("c"), None);
+        assert_eq!(pairs.iter().collect::<Vec<_>>(), [("a", "1"), ("b", "")]);
+        assert!(Pairs::default().is_empty());
+    }
+
+    #[test]
+    fn a_key_without_value_is_no_pair() {
+        let odd = Pairs::new(Arc::from([Text::from("a")]));
+        assert!(odd.is_empty());
+        assert_eq!(odd.get("a"), None);
+    }
+}
