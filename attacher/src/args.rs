@@ -11,7 +11,7 @@ use sidecar::flags::standard::{
     METRICS, VERSION,
 };
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
-use sidecar::gates::{Gate, Gates, Stage};
+use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
 
 static FLAGS: &[Flag] = &[
     Flag::new(
@@ -177,7 +177,7 @@ pub struct Election {
 /// # Errors
 /// Exit code and a line that names the flag.
 pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
-    let mut gates = Gates::new(GATES);
+    let mut gates = Gates::new(GATES).ignoring(API_SERVER);
     let warnings = gates.set(&values.gates("feature-gates"))?;
     if values.bool("version") {
         return Ok((Command::Version, warnings));

@@ -94,14 +94,9 @@ impl Driver {
 
     /// Follows the driver through its restarts; resolves when another one has come back.
     pub async fn renamed(&self) -> DriverError {
-        let mut state = self.connection.state();
-        let mut losses = 0;
+        let mut losses = self.connection.losses();
         loop {
-            // The connection, and with it the sender, lives as long as `self`.
-            match state.wait_for(|state| state.losses > losses).await {
-                Ok(state) => losses = state.losses,
-                Err(_) => return std::future::pending().await,
-            }
+            losses.next().await;
             tracing::error!(driver = self.name, "Lost the connection to the driver");
             let lost = Instant::now();
             let now = self.name_after_restart().await;

@@ -3,7 +3,11 @@
 //! Pure, and apart from the flags because the values are checked after the command line has been
 //! parsed and logging is up, with an exit code of their own.
 
+mod api_server;
+
 use std::collections::BTreeMap;
+
+pub use api_server::API_SERVER;
 
 /// How far a feature has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +58,7 @@ const ALL_BETA: &str = "AllBeta";
 #[derive(Clone, Debug)]
 pub struct Gates {
     known: &'static [Gate],
+    ignored: &'static [Gate],
     values: BTreeMap<&'static str, bool>,
     explicit: Vec<&'static str>,
 }
@@ -63,9 +68,17 @@ impl Gates {
     pub fn new(known: &'static [Gate]) -> Self {
         Self {
             known,
+            ignored: &[],
             values: known.iter().map(|gate| (gate.name, gate.default)).collect(),
             explicit: Vec::new(),
         }
+    }
+
+    /// Also accepts these, each with a warning that it does nothing.
+    #[must_use]
+    pub fn ignoring(mut self, ignored: &'static [Gate]) -> Self {
+        self.ignored = ignored;
+        self
     }
 
     /// Sets gates in the order given, later entries winning, and returns the warnings to log.
@@ -96,6 +109,14 @@ impl Gates {
                 gate.name
             ));
         }
+        for gate in self.ignored {
+            if let Some(value) = last.get(gate.name) {
+                warnings.push(format!(
+                    "Feature gate {}={value} belongs to the API server and has no effect here.",
+                    gate.name
+                ));
+            }
+        }
         Ok(warnings)
     }
 
@@ -103,7 +124,8 @@ impl Gates {
         if name == ALL_ALPHA || name == ALL_BETA {
             return Ok(());
         }
-        let gate = self.known.iter().find(|gate| gate.name == name);
+        let mut all = self.known.iter().chain(self.ignored);
+        let gate = all.find(|gate| gate.name == name);
         let gate = gate.ok_or_else(|| GateError::Unknown(name.to_owned()))?;
         if gate.locked && gate.default != value {
             return Err(GateError::Locked {
@@ -249,6 +271,35 @@ mod tests {
             gates.enabled("Fixed"),
             "a locked gate does not follow its group"
         );
+    }
+
+    #[test]
+    fn gates_of_the_api_server_are_accepted_as_far_as_it_accepts_them() {
+        let set = |name: &str, value| {
+            Gates::new(KNOWN)
+                .ignoring(API_SERVER)
+                .set(&[(name.to_owned(), value)])
+        };
+        assert_eq!(
+            set("WatchList", false).unwrap(),
+            ["Feature gate WatchList=false belongs to the API server and has no effect here."]
+        );
+        for (name, value) in [("APIServerTracing", true), ("SeparateCacheWatchRPC", false)] {
+            assert!(set(name, value).is_ok(), "{name}");
+            let error = set(name, !value).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                format!(
+                    "cannot set feature gate {name} to {}, feature is locked to {value}",
+                    !value
+                )
+            );
+        }
+        assert!(set("ContextualLogging", true).is_err());
+        assert_eq!(set("AllBeta", true), Ok(Vec::new()));
+        let names: Vec<_> = API_SERVER.iter().map(|gate| gate.name).collect();
+        assert!(names.is_sorted() && names.len() > 30);
+        assert!(KNOWN.iter().all(|gate| !names.contains(&gate.name)));
     }
 
     #[test]

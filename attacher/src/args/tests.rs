@@ -65,9 +65,14 @@ fn the_order_of_checks_decides() {
             Err((1, "ContextualLogging")),
         ),
         (
-            "no gates of the API server",
-            &["--feature-gates=APIServerTracing=true"],
-            Err((1, "unrecognized feature gate: APIServerTracing")),
+            "a gate of the API server",
+            &["--feature-gates=WatchList=true,AllBeta=false", "--version"],
+            Ok(()),
+        ),
+        (
+            "a locked gate of the API server",
+            &["--feature-gates=APIServerTracing=false", "--version"],
+            Err((1, "feature is locked to true")),
         ),
         (
             "durations",

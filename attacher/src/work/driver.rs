@@ -162,14 +162,9 @@ impl DriverLink {
 
     /// Follows the driver through its restarts; ends when it came back as something else, or not.
     pub async fn follow(&self) -> Exit {
-        let mut state = self.connection.state();
-        let mut losses = 0;
+        let mut losses = self.connection.losses();
         loop {
-            match state.wait_for(|state| state.losses > losses).await {
-                Ok(state) => losses = state.losses,
-                // The connection, and with it the sender, lives as long as `self`.
-                Err(_) => return std::future::pending().await,
-            }
+            losses.next().await;
             self.away.send_replace(true);
             let name = self.current().name.clone();
             tracing::error!(

@@ -109,6 +109,39 @@ impl Connection {
             let _ = state.wait_for(|state| state.losses > 0).await;
         }
     }
+
+    /// A cursor over the losses, for those who go on after one.
+    pub fn losses(&self) -> Losses {
+        Losses {
+            state: self.state.clone(),
+            seen: 0,
+            _open: self.channel.clone(),
+        }
+    }
+}
+
+/// A cursor over the losses of a connection, from the first one on: a loss that came before the
+/// cursor was made, or while its holder was busy with an earlier one, is not missed.
+///
+/// Keeps the connection from being closed by its last user.
+#[derive(Clone, Debug)]
+pub struct Losses {
+    state: watch::Receiver<State>,
+    seen: u64,
+    _open: Channel,
+}
+
+impl Losses {
+    /// Resolves when there is a loss that this cursor has not handed out yet. Several of them count
+    /// as one: whoever asks the driver anew learns what the last one brought. Nothing is lost when
+    /// the future is dropped before it resolves.
+    pub async fn next(&mut self) {
+        match self.state.wait_for(|state| state.losses > self.seen).await {
+            Ok(state) => self.seen = state.losses,
+            // Cannot be: the open channel holds the sender.
+            Err(_) => std::future::pending().await,
+        }
+    }
 }
 
 /// Connects, trying about once a second.

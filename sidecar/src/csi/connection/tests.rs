@@ -310,3 +310,42 @@ async fn a_call_in_flight_fails_as_unavailable_when_the_driver_goes() {
     let (result, ()) = within(async { tokio::join!(call, stop) }).await;
     assert_eq!(result, Err(Code::Unavailable));
 }
+
+#[tokio::test]
+async fn each_loss_is_handed_out_once_and_none_is_missed() {
+    let place = place();
+    let mut server = driver().listen(&place.path);
+    let connection = connect(&place.address, Options::new(OnLoss::Reconnect))
+        .await
+        .unwrap();
+    let mut early = connection.losses();
+    let mut counted = connection.state();
+    for losses in 1..=2 {
+        assert!(pending(&mut early).await, "before loss {losses}");
+        server.stop();
+        within(early.next()).await;
+        std::fs::remove_file(&place.path).unwrap();
+        server = driver().listen(&place.path);
+        assert_eq!(probe(&connection).await, Ok(true));
+    }
+    // Both came before this one was made, and count as one.
+    let mut late = connection.losses();
+    within(late.next()).await;
+    assert!(pending(&mut late).await);
+    assert!(pending(&mut early).await);
+    // A cursor outlives the connection it is from, and keeps it open.
+    drop(connection);
+    assert!(pending(&mut early).await);
+    server.stop();
+    within(counted.wait_for(|state| state.losses == 3))
+        .await
+        .unwrap();
+    within(early.next()).await;
+    within(late.next()).await;
+}
+
+/// Whether there is no loss to be handed out.
+async fn pending(losses: &mut Losses) -> bool {
+    let soon = Duration::from_millis(50);
+    tokio::time::timeout(soon, losses.next()).await.is_err()
+}
