@@ -1,0 +1,22 @@
+//! `csi-provisioner`: makes volumes for claims, and removes them when nobody claims them any more.
+//!
+//! # Layout
+//!
+//! ```text
+//! model ◄── plan ◄── work ◄── control, run ◄── main
+//! ```
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`keys`] | strings shared with other programs |
+//! | [`model`] | what is read of API objects |
+//! | [`plan`] | decisions: pure functions |
+//! | [`work`] | executors of those decisions |
+
+pub mod keys;
+pub mod model;
+pub mod plan;
+pub mod work;
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,15 @@
+//! VolumeAttachment: which volumes must not be deleted yet.
+//!
+//! Separate, because it is only looked up.
+
+use super::Text;
+
+/// What the provisioner reads of a `storage.k8s.io/v1` VolumeAttachment; only those that name a
+/// PersistentVolume are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// `spec.source.persistentVolumeName`.
+    pub volume: Text,
+    /// `spec.nodeName`.
+    pub node: Text,
+}

@@ -1,0 +1,66 @@
+//! What the provisioner reads of Kubernetes objects: small records instead of the full types.
+//!
+//! Separate, because decisions, caches and tests share these and nothing else. What calls for no
+//! action is not kept at all, or as little of it as possible. No client, no runtime, no clock in
+//! here; how the records are read is the API's affair and in [`work::record`](crate::work::record).
+//!
+//! | file | object |
+//! |---|---|
+//! | `claim` | PersistentVolumeClaim |
+//! | `volume` | PersistentVolume |
+//! | `class` | StorageClass, VolumeAttributesClass |
+//! | `node` | Node, CSINode |
+//! | `attachment` | VolumeAttachment |
+//! | `snapshot` | VolumeSnapshot, VolumeSnapshotContent |
+//! | `grant` | ReferenceGrant |
+
+mod attachment;
+mod claim;
+mod class;
+mod grant;
+mod node;
+mod snapshot;
+mod volume;
+
+pub use attachment::Attachment;
+pub use claim::{Claim, ClaimPhase, DataSource};
+pub use class::{AttributesClass, BindingMode, Class, SelectorTerm};
+pub use grant::{Grant, GrantFrom, GrantTo};
+pub use node::{CsiNode, DriverKeys, Node};
+pub use sidecar::quantity::Quantity;
+pub use sidecar::text::{List, Pairs, Text};
+pub use snapshot::{Content, Snapshot, SnapshotRef};
+pub use volume::{
+    AffinityExpression, AffinityTerm, ClaimRef, Csi, Owner, Reclaim, SecretRef, Source, Upkeep,
+    Volume, VolumeDetail, VolumePhase,
+};
+
+/// How a volume is offered to a pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum VolumeMode {
+    /// As a mounted file system.
+    #[default]
+    Filesystem,
+    /// As a raw block device.
+    Block,
+}
+
+impl VolumeMode {
+    /// The mode that the API spells `text`; what it does not know is a file system.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "Block" => Self::Block,
+            _ => Self::Filesystem,
+        }
+    }
+
+    /// As the API spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Filesystem => "Filesystem",
+            Self::Block => "Block",
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Node and CSINode: where volumes can be.
+//!
+//! Separate from everything else, because both are only looked up.
+
+use std::sync::Arc;
+
+use super::{List, Pairs, Text};
+
+/// What the provisioner reads of a Node. Its name is the key under which it is cached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// `metadata.labels`.
+    pub labels: Pairs,
+}
+
+/// What the provisioner reads of a `storage.k8s.io/v1` CSINode. Its name is the node's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CsiNode {
+    /// `spec.drivers`.
+    pub drivers: Arc<[DriverKeys]>,
+}
+
+/// A driver's entry in a CSINode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverKeys {
+    /// `name`
+    pub name: Text,
+    /// `topologyKeys`, in order.
+    pub keys: List,
+}
+
+impl CsiNode {
+    /// Topology keys of `driver` on this node; `None` while it is not registered there.
+    #[must_use]
+    pub fn keys_of(&self, driver: &str) -> Option<&List> {
+        let mut drivers = self.drivers.iter();
+        drivers
+            .find(|entry| &*entry.name == driver)
+            .map(|entry| &entry.keys)
+    }
+}

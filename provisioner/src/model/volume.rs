@@ -1,0 +1,275 @@
+//! PersistentVolume: the record of a volume that exists.
+//!
+//! Separate, because PersistentVolumes are the most numerous objects. Most call for nothing, and
+//! of those only the name is kept; details are there from the moment a volume may have to be
+//! deleted.
+
+use std::sync::Arc;
+
+use super::{List, Text, VolumeMode};
+use crate::keys::VOLUME_FINALIZER;
+
+/// What the provisioner keeps of a `core/v1` PersistentVolume. The name is the key under which it
+/// is cached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Volume {
+    /// Calls for nothing; that it exists is all there is to know.
+    Quiet,
+    /// The finalizer is to be added or removed, if the volume is of our driver.
+    Finalizer(Upkeep, Owner),
+    /// Released or being deleted, and the volume in the storage system is to go with it.
+    Ending(Arc<VolumeDetail>),
+}
+
+/// What is due for [`VOLUME_FINALIZER`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upkeep {
+    /// Bound, to be deleted with its claim, and without it.
+    Add,
+    /// Never to be deleted, and with it.
+    Remove,
+}
+
+/// What says whose volume it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// Annotation [`PROVISIONED_BY`](crate::keys::PROVISIONED_BY).
+    pub provisioned_by: Option<Text>,
+    /// Annotation [`MIGRATED_TO`](crate::keys::MIGRATED_TO).
+    pub migrated_to: Option<Text>,
+    /// `spec.csi.driver`; `None` where the source is not CSI.
+    pub csi_driver: Option<Text>,
+}
+
+/// A PersistentVolume in full, as far as anything is ever read of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeDetail {
+    /// `metadata.name`.
+    pub name: Text,
+    /// `metadata.uid`.
+    pub uid: Text,
+    /// `metadata.resourceVersion`, 0 if it is no number.
+    pub version: u64,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `metadata.finalizers`, in order.
+    pub finalizers: List,
+    /// What says whose volume it is.
+    pub owner: Owner,
+    /// `status.phase`.
+    pub phase: VolumePhase,
+    /// `spec.persistentVolumeReclaimPolicy`.
+    pub reclaim: Reclaim,
+    /// Beta annotation, else `spec.storageClassName`, else empty.
+    pub class: Text,
+    /// `spec.claimRef`.
+    pub claim: Option<ClaimRef>,
+    /// `spec.volumeMode`.
+    pub mode: Option<VolumeMode>,
+    /// Where the volume comes from.
+    pub source: Source,
+    /// Annotation [`DELETION_SECRET_NAME`](crate::keys::DELETION_SECRET_NAME).
+    pub deletion_secret_name: Option<Text>,
+    /// Annotation [`DELETION_SECRET_NAMESPACE`](crate::keys::DELETION_SECRET_NAMESPACE).
+    pub deletion_secret_namespace: Option<Text>,
+    /// `spec.nodeAffinity.required.nodeSelectorTerms`; `None` where there is no affinity.
+    pub affinity: Option<Arc<[AffinityTerm]>>,
+}
+
+impl VolumeDetail {
+    /// Whether it carries [`VOLUME_FINALIZER`].
+    #[must_use]
+    pub fn is_protected(&self) -> bool {
+        self.finalizers
+            .iter()
+            .any(|held| &**held == VOLUME_FINALIZER)
+    }
+
+    /// What of it has to be kept.
+    #[must_use]
+    pub fn keep(self) -> Volume {
+        let upkeep = match (self.reclaim, self.is_protected()) {
+            (Reclaim::Delete, _) if self.deleting || self.phase == VolumePhase::Released => {
+                return Volume::Ending(Arc::new(self));
+            }
+            (Reclaim::Delete, false) if self.phase == VolumePhase::Bound => Upkeep::Add,
+            (Reclaim::Retain | Reclaim::Recycle, true) => Upkeep::Remove,
+            (Reclaim::Delete | Reclaim::Other, _) | (Reclaim::Retain | Reclaim::Recycle, false) => {
+                return Volume::Quiet;
+            }
+        };
+        Volume::Finalizer(upkeep, self.owner)
+    }
+}
+
+/// `spec.claimRef`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimRef {
+    /// `namespace`
+    pub namespace: Text,
+    /// `name`
+    pub name: Text,
+    /// `uid`
+    pub uid: Text,
+}
+
+/// `status.phase` of a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VolumePhase {
+    /// Not said yet, or anything else.
+    #[default]
+    Other,
+    /// `Pending`
+    Pending,
+    /// `Available`
+    Available,
+    /// `Bound`
+    Bound,
+    /// `Released`
+    Released,
+    /// `Failed`
+    Failed,
+}
+
+impl VolumePhase {
+    /// The phase that the API spells `text`.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "Pending" => Self::Pending,
+            "Available" => Self::Available,
+            "Bound" => Self::Bound,
+            "Released" => Self::Released,
+            "Failed" => Self::Failed,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// `spec.persistentVolumeReclaimPolicy`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reclaim {
+    /// Unset, or anything else.
+    #[default]
+    Other,
+    /// `Delete`
+    Delete,
+    /// `Retain`
+    Retain,
+    /// `Recycle`
+    Recycle,
+}
+
+impl Reclaim {
+    /// The policy that the API spells `text`.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "Delete" => Self::Delete,
+            "Retain" => Self::Retain,
+            "Recycle" => Self::Recycle,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Where a volume comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// `spec.csi`
+    Csi(Csi),
+    /// A source of the in-tree plugin of this name, such as `kubernetes.io/aws-ebs`.
+    InTree(&'static str),
+    /// Any other source, or none.
+    #[default]
+    Other,
+}
+
+/// `spec.csi`, as far as it is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Csi {
+    /// `driver`
+    pub driver: Text,
+    /// `volumeHandle`: the driver's id of the volume.
+    pub handle: Text,
+}
+
+/// Reference to a Secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SecretRef {
+    /// Namespace of the Secret.
+    pub namespace: Text,
+    /// Name of the Secret.
+    pub name: Text,
+}
+
+/// A term of a node affinity.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AffinityTerm {
+    /// `matchExpressions`, in order.
+    pub expressions: Vec<AffinityExpression>,
+    /// Whether there are `matchFields` as well.
+    pub fields: bool,
+}
+
+/// One requirement of a term.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AffinityExpression {
+    /// `key`
+    pub key: Text,
+    /// `operator`, as written.
+    pub operator: Text,
+    /// `values`, in order.
+    pub values: List,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_be_due_is_kept() {
+        use Reclaim::{Delete, Other, Recycle, Retain};
+        use VolumePhase::{Available, Bound, Failed, Released};
+        let quiet = Volume::Quiet;
+        let add = Volume::Finalizer(Upkeep::Add, Owner::default());
+        let remove = Volume::Finalizer(Upkeep::Remove, Owner::default());
+        let rows = [
+            ("210", Bound, Delete, false, &add),
+            ("bound and protected", Bound, Delete, true, &quiet),
+            ("208", Available, Delete, false, &quiet),
+            ("208", Failed, Delete, true, &quiet),
+            ("198", Bound, Retain, true, &remove),
+            ("198 not bound yet", Available, Retain, true, &remove),
+            ("recycle", Failed, Recycle, true, &remove),
+            ("209", Released, Retain, true, &remove),
+            ("209 clean", Released, Retain, false, &quiet),
+            ("retain, clean", Bound, Retain, false, &quiet),
+            ("no policy", Bound, Other, true, &quiet),
+        ];
+        let detail = |phase, reclaim, protected: bool| VolumeDetail {
+            phase,
+            reclaim,
+            finalizers: match protected {
+                true => Arc::from([Text::from(VOLUME_FINALIZER)]),
+                false => Arc::from([]),
+            },
+            ..VolumeDetail::default()
+        };
+        for (row, phase, reclaim, protected, kept) in rows {
+            assert_eq!(&detail(phase, reclaim, protected).keep(), kept, "{row}");
+        }
+        let released = detail(Released, Delete, true);
+        assert_eq!(released.clone().keep(), Volume::Ending(Arc::new(released)));
+        let deleting = VolumeDetail {
+            deleting: true,
+            ..detail(Bound, Delete, false)
+        };
+        assert_eq!(deleting.clone().keep(), Volume::Ending(Arc::new(deleting)));
+    }
+
+    #[test]
+    fn a_volume_that_calls_for_nothing_is_small() {
+        assert!(size_of::<Volume>() <= 64, "{}", size_of::<Volume>());
+    }
+}

@@ -1,0 +1,187 @@
+//! What decisions need to know of the driver, and which changes of a driver end the process.
+//!
+//! Separate, because it is read again whenever the driver restarts while everything else goes on.
+
+use std::fmt;
+
+use csi_proto::csi::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::csi::plugin_capability::service::Type as PluginCapability;
+
+/// The driver as decisions see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Driver {
+    /// Name from `GetPluginInfo`.
+    pub name: String,
+    /// What the driver's capabilities allow.
+    pub abilities: Abilities,
+}
+
+/// The capabilities that change what the provisioner does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// Plugin capability `CONTROLLER_SERVICE`: without it none of the controller capabilities is.
+    pub controller: bool,
+    /// Plugin capability `VOLUME_ACCESSIBILITY_CONSTRAINTS`: volumes are not everywhere.
+    pub topology: bool,
+    /// `CREATE_DELETE_VOLUME`
+    pub create_delete: bool,
+    /// `CREATE_DELETE_SNAPSHOT`
+    pub snapshot: bool,
+    /// `CLONE_VOLUME`
+    pub clone: bool,
+    /// `MODIFY_VOLUME`
+    pub modify: bool,
+    /// `PUBLISH_UNPUBLISH_VOLUME`: VolumeAttachments say whether a volume is in use.
+    pub publish: bool,
+    /// `SINGLE_NODE_MULTI_WRITER`: the newer access modes may be used.
+    pub single_node_multi_writer: bool,
+}
+
+impl Abilities {
+    /// Abilities out of the two capability sets. `controller` answers nothing where the driver has
+    /// no controller service.
+    #[must_use]
+    pub fn new(
+        plugin: impl Fn(PluginCapability) -> bool,
+        controller: impl Fn(ControllerCapability) -> bool,
+    ) -> Self {
+        use ControllerCapability as Rpc;
+        Self {
+            controller: plugin(PluginCapability::ControllerService),
+            topology: plugin(PluginCapability::VolumeAccessibilityConstraints),
+            create_delete: controller(Rpc::CreateDeleteVolume),
+            snapshot: controller(Rpc::CreateDeleteSnapshot),
+            clone: controller(Rpc::CloneVolume),
+            modify: controller(Rpc::ModifyVolume),
+            publish: controller(Rpc::PublishUnpublishVolume),
+            single_node_multi_writer: controller(Rpc::SingleNodeMultiWriter),
+        }
+    }
+}
+
+/// A driver came back as something this process cannot go on with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unacceptable {
+    /// Another driver answers on the socket.
+    Renamed {
+        /// Name at start-up.
+        before: String,
+        /// Name now.
+        now: String,
+    },
+    /// A capability came or went on which it depends what is watched.
+    Changed {
+        /// The capability.
+        capability: &'static str,
+        /// Whether it came.
+        gained: bool,
+    },
+}
+
+impl fmt::Display for Unacceptable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Renamed { before, now } => write!(
+                out,
+                "the driver on the CSI socket changed its name from {before} to {now}; \
+                 restart the provisioner together with the driver"
+            ),
+            Self::Changed { capability, gained } => {
+                let how = if *gained { "with" } else { "without" };
+                write!(
+                    out,
+                    "the driver came back {how} the capability {capability}; the provisioner must \
+                     start anew to watch what goes with it"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unacceptable {}
+
+/// Whether the process may go on with the driver that came back as `name` with `now`.
+///
+/// # Errors
+/// Says why it may not; the process ends with that text.
+pub fn accept(before: &Driver, name: &str, now: Abilities) -> Result<(), Unacceptable> {
+    if before.name != name {
+        return Err(Unacceptable::Renamed {
+            before: before.name.clone(),
+            now: name.to_owned(),
+        });
+    }
+    let then = before.abilities;
+    let watched = [
+        (
+            "VOLUME_ACCESSIBILITY_CONSTRAINTS",
+            then.topology,
+            now.topology,
+        ),
+        ("PUBLISH_UNPUBLISH_VOLUME", then.publish, now.publish),
+        ("CLONE_VOLUME", then.clone, now.clone),
+        ("CREATE_DELETE_SNAPSHOT", then.snapshot, now.snapshot),
+    ];
+    match watched.into_iter().find(|(_, then, now)| then != now) {
+        Some((capability, _, gained)) => Err(Unacceptable::Changed { capability, gained }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::driver;
+
+    #[test]
+    fn each_capability_is_its_own() {
+        use ControllerCapability as Rpc;
+        let all = Abilities::new(|_| true, |_| true);
+        let one = |rpc| Abilities::new(|_| false, move |asked| asked == rpc);
+        assert!(one(Rpc::CreateDeleteVolume).create_delete && one(Rpc::CloneVolume).clone);
+        assert!(one(Rpc::CreateDeleteSnapshot).snapshot && one(Rpc::ModifyVolume).modify);
+        assert!(one(Rpc::PublishUnpublishVolume).publish);
+        assert!(one(Rpc::SingleNodeMultiWriter).single_node_multi_writer);
+        assert!(all.controller && all.topology);
+        assert_eq!(Abilities::new(|_| false, |_| false), Abilities::default());
+    }
+
+    #[test]
+    fn a_driver_that_came_back_is_accepted_or_named() {
+        let before = driver();
+        let with = |change: fn(&mut Abilities)| {
+            let mut abilities = before.abilities;
+            change(&mut abilities);
+            accept(&before, &before.name, abilities)
+        };
+        assert_eq!(with(|_| {}), Ok(()));
+        assert_eq!(with(|now| now.modify = true), Ok(()));
+        assert_eq!(with(|now| now.create_delete = false), Ok(()));
+        let changed = |capability| {
+            Err(Unacceptable::Changed {
+                capability,
+                gained: true,
+            })
+        };
+        assert_eq!(
+            with(|now| now.topology = true),
+            changed("VOLUME_ACCESSIBILITY_CONSTRAINTS")
+        );
+        assert_eq!(
+            with(|now| now.publish = true),
+            changed("PUBLISH_UNPUBLISH_VOLUME")
+        );
+        assert_eq!(with(|now| now.clone = true), changed("CLONE_VOLUME"));
+        assert_eq!(
+            with(|now| now.snapshot = true),
+            changed("CREATE_DELETE_SNAPSHOT")
+        );
+        let renamed = accept(&before, "other", before.abilities)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            renamed.contains("test-driver") && renamed.contains("other"),
+            "{renamed}"
+        );
+    }
+}

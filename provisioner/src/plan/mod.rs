@@ -1,0 +1,16 @@
+//! Decisions: pure functions from what was observed to the one next step.
+//!
+//! Separate from everything that acts, so that every acceptance row and every crash point can be
+//! run in microseconds. Nothing in here awaits, reads a clock, draws a random number or knows a
+//! client; such values come in as arguments.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `driver` | what the driver can do, and which changes of it end the process |
+//! | `settings` | what the command line says about decisions |
+
+pub mod driver;
+pub mod settings;
+
+pub use driver::Driver;
+pub use settings::Settings;

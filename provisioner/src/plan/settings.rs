@@ -1,0 +1,97 @@
+//! What the command line and the environment say about decisions.
+//!
+//! Separate from the command line itself, because decisions are made from values, not from flags.
+
+use crate::model::Text;
+
+/// Settings that decisions depend on; they never change while the process runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `--volume-name-prefix`
+    pub volume_name_prefix: String,
+    /// `--volume-name-uuid-length`: -1 is the whole UID with its dashes, otherwise so many of its
+    /// characters without them.
+    pub volume_name_uuid_length: i64,
+    /// `--strict-topology`
+    pub strict_topology: bool,
+    /// `--immediate-topology`
+    pub immediate_topology: bool,
+    /// `--extra-create-metadata`
+    pub extra_create_metadata: bool,
+    /// `--default-fstype`
+    pub default_fs_type: String,
+    /// `--controller-publish-readonly`
+    pub publish_readonly: bool,
+    /// `--prevent-volume-mode-conversion`
+    pub prevent_mode_conversion: bool,
+    /// `--provisioning-protection`
+    pub protection: Protection,
+    /// `--node-deployment`: the node's name and what goes with it.
+    pub node: Option<NodeDeployment>,
+    /// Feature gates.
+    pub gates: Gates,
+    /// Value of [`IDENTITY_ATTRIBUTE`](crate::keys::IDENTITY_ATTRIBUTE) of this process.
+    pub identity: String,
+}
+
+impl Default for Settings {
+    /// The flags' defaults.
+    fn default() -> Self {
+        Self {
+            volume_name_prefix: "pvc".into(),
+            volume_name_uuid_length: -1,
+            strict_topology: false,
+            immediate_topology: true,
+            extra_create_metadata: false,
+            default_fs_type: String::new(),
+            publish_readonly: false,
+            prevent_mode_conversion: true,
+            protection: Protection::InDoubt,
+            node: None,
+            gates: Gates::default(),
+            identity: String::new(),
+        }
+    }
+}
+
+/// When it is recorded on a claim that a volume may exist for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protection {
+    /// When a CreateVolume ended without saying whether it still runs.
+    #[default]
+    InDoubt,
+    /// Before every first CreateVolume.
+    Always,
+    /// Never.
+    Off,
+}
+
+/// One provisioner per node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeDeployment {
+    /// `NODE_NAME`
+    pub name: Text,
+    /// `--node-deployment-immediate-binding`
+    pub immediate_binding: bool,
+}
+
+/// Feature gates that decisions depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gates {
+    /// `Topology`
+    pub topology: bool,
+    /// `CrossNamespaceVolumeDataSource`
+    pub cross_namespace: bool,
+    /// `VolumeAttributesClass`, after discovery had its say.
+    pub attributes_class: bool,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self {
+            topology: true,
+            cross_namespace: false,
+            attributes_class: true,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! PersistentVolumeClaims on the wire.
+//!
+//! Separate, because most of them are told to be uninteresting before anything of them is copied.
+
+use serde::Deserialize;
+use sidecar::kube::cache::Record;
+use sidecar::kube::interner::Interner;
+use sidecar::kube::lean::{self, Meta, Object, list, nullable, own, pairs, shared};
+
+use super::{interned, quantity};
+use crate::keys::{CLONE_FINALIZER, DOUBT_FINALIZER};
+use crate::model::{Claim, ClaimPhase, DataSource, VolumeMode};
+
+/// A PersistentVolumeClaim on the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ClaimWire<'a> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    metadata: Meta<'a>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    spec: SpecWire<'a>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    status: StatusWire<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SpecWire<'a> {
+    #[serde(borrow)]
+    storage_class_name: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    volume_name: Option<lean::Text<'a>>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    access_modes: Vec<lean::Text<'a>>,
+    #[serde(borrow)]
+    volume_mode: Option<lean::Text<'a>>,
+    selector: Option<serde::de::IgnoredAny>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    resources: ResourcesWire<'a>,
+    #[serde(borrow)]
+    data_source: Option<DataSourceWire<'a>>,
+    #[serde(borrow)]
+    data_source_ref: Option<DataSourceWire<'a>>,
+    #[serde(borrow)]
+    volume_attributes_class_name: Option<lean::Text<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ResourcesWire<'a> {
+    #[serde(borrow)]
+    requests: lean::Pairs<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct DataSourceWire<'a> {
+    #[serde(borrow)]
+    api_group: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    kind: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    name: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    namespace: Option<lean::Text<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct StatusWire<'a> {
+    #[serde(borrow)]
+    phase: Option<lean::Text<'a>>,
+}
+
+impl Object for ClaimWire<'_> {
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
+    }
+}
+
+impl Record for Claim {
+    type Wire<'a> = ClaimWire<'a>;
+
+    fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
+        if wire.is_quiet() {
+            return None;
+        }
+        Some(read_claim(wire, strings)).filter(Self::is_actionable)
+    }
+}
+
+impl ClaimWire<'_> {
+    /// Whether it is bound and without our finalizers, as most are; what is left is asked of the
+    /// record.
+    fn is_quiet(&self) -> bool {
+        let ours = |held: &lean::Text<'_>| **held == *CLONE_FINALIZER || **held == *DOUBT_FINALIZER;
+        self.spec
+            .volume_name
+            .as_deref()
+            .is_some_and(|name| !name.is_empty())
+            && self.status.phase.as_deref() == Some("Bound")
+            && !self.metadata.finalizers.iter().any(ours)
+    }
+}
+
+/// The record, whether or not it calls for anything: for claims read one by one.
+#[must_use]
+pub fn read_claim(wire: ClaimWire<'_>, strings: &Interner) -> Claim {
+    let ClaimWire {
+        metadata,
+        spec,
+        status,
+    } = wire;
+    let requests = spec.resources.requests;
+    Claim {
+        namespace: interned(&metadata.namespace, strings),
+        name: own(&metadata.name),
+        uid: own(&metadata.uid),
+        version: metadata.version(),
+        deleting: metadata.deletion_timestamp.is_some(),
+        finalizers: list(&metadata.finalizers, strings),
+        annotations: pairs(&metadata.annotations, strings),
+        class: shared(&spec.storage_class_name, strings),
+        volume: own(&spec.volume_name),
+        access_modes: list(&spec.access_modes, strings),
+        mode: spec.volume_mode.as_deref().map(VolumeMode::parse),
+        selector: spec.selector.is_some(),
+        request: quantity(requests.get("storage")),
+        data_source: { spec.data_source }.map(|wire| DataSource {
+            namespace: None,
+            ..data_source(&wire, strings)
+        }),
+        data_source_ref: spec.data_source_ref.map(|wire| data_source(&wire, strings)),
+        attributes_class: shared(&spec.volume_attributes_class_name, strings),
+        phase: ClaimPhase::parse(status.phase.as_deref().unwrap_or_default()),
+    }
+}
+
+fn data_source(wire: &DataSourceWire<'_>, strings: &Interner) -> DataSource {
+    DataSource {
+        group: shared(&wire.api_group, strings),
+        kind: interned(&wire.kind, strings),
+        name: interned(&wire.name, strings),
+        namespace: shared(&wire.namespace, strings),
+    }
+}

@@ -1,0 +1,117 @@
+//! VolumeSnapshots and VolumeSnapshotContents on the wire.
+//!
+//! Separate, because each kind of object reads differently.
+
+use serde::Deserialize;
+use sidecar::kube::cache::Record;
+use sidecar::kube::interner::Interner;
+use sidecar::kube::lean::{self, Meta, Object, list, nullable, own, pairs, shared};
+
+use super::{ReferenceWire, interned, quantity};
+use crate::model::{Content, Snapshot, SnapshotRef, VolumeMode};
+
+/// A VolumeSnapshot on the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SnapshotWire<'a> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    metadata: Meta<'a>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    status: SnapshotStatusWire<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SnapshotStatusWire<'a> {
+    #[serde(borrow)]
+    bound_volume_snapshot_content_name: Option<lean::Text<'a>>,
+    ready_to_use: Option<bool>,
+    #[serde(borrow)]
+    restore_size: Option<lean::Text<'a>>,
+}
+
+/// A VolumeSnapshotContent on the wire.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ContentWire<'a> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    metadata: Meta<'a>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    spec: ContentSpecWire<'a>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    status: ContentStatusWire<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContentSpecWire<'a> {
+    #[serde(borrow)]
+    driver: Option<lean::Text<'a>>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    volume_snapshot_ref: ReferenceWire<'a>,
+    #[serde(borrow)]
+    source_volume_mode: Option<lean::Text<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContentStatusWire<'a> {
+    #[serde(borrow)]
+    snapshot_handle: Option<lean::Text<'a>>,
+}
+
+impl Object for SnapshotWire<'_> {
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
+    }
+}
+
+impl Record for Snapshot {
+    type Wire<'a> = SnapshotWire<'a>;
+
+    fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
+        let SnapshotWire { metadata, status } = wire;
+        Some(Self {
+            namespace: interned(&metadata.namespace, strings),
+            name: own(&metadata.name),
+            uid: own(&metadata.uid),
+            version: metadata.version(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            finalizers: list(&metadata.finalizers, strings),
+            content: shared(&status.bound_volume_snapshot_content_name, strings),
+            ready: status.ready_to_use.unwrap_or_default(),
+            restore_size: quantity(status.restore_size.as_ref()),
+        })
+    }
+}
+
+impl Object for ContentWire<'_> {
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
+    }
+}
+
+impl Record for Content {
+    type Wire<'a> = ContentWire<'a>;
+
+    fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
+        let ContentWire {
+            metadata,
+            spec,
+            status,
+        } = wire;
+        let snapshot = spec.volume_snapshot_ref;
+        Some(Self {
+            name: own(&metadata.name),
+            annotations: pairs(&metadata.annotations, strings),
+            driver: interned(&spec.driver, strings),
+            snapshot: SnapshotRef {
+                namespace: interned(&snapshot.namespace, strings),
+                name: own(&snapshot.name),
+                uid: own(&snapshot.uid),
+            },
+            source_mode: spec.source_volume_mode.as_deref().map(VolumeMode::parse),
+            handle: shared(&status.snapshot_handle, strings),
+        })
+    }
+}

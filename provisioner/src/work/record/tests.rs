@@ -1,0 +1,208 @@
+//! Objects as the API server sends them, and what is read of them.
+
+use serde_json::json;
+use sidecar::kube::cache::Record;
+use sidecar::kube::interner::Interner;
+
+use super::*;
+use crate::keys::CLONE_FINALIZER;
+use crate::model::*;
+
+fn read<R: Record>(value: &serde_json::Value) -> Option<R> {
+    let text = value.to_string();
+    let wire: R::Wire<'_> = serde_json::from_str(&text).unwrap();
+    R::from_wire(wire, &Interner::default())
+}
+
+#[test]
+fn an_open_claim_is_read_in_full() {
+    let claim: Claim = read(&json!({
+        "metadata": {"namespace": "ns1", "name": "c1", "uid": "u", "resourceVersion": "7",
+            "annotations": {"b": "2", "a": "1"}, "finalizers": ["f"],
+            "deletionTimestamp": "2026-01-01T00:00:00Z", "managedFields": [{}]},
+        "spec": {"storageClassName": "sc1", "accessModes": ["ReadWriteOnce", "Bogus"],
+            "volumeMode": "Block", "selector": {}, "volumeAttributesClassName": "vac",
+            "resources": {"requests": {"storage": "1.5Gi", "x": "1"}, "limits": {"storage": "2Gi"}},
+            "dataSource": {"kind": "K", "name": "n", "namespace": "ignored"},
+            "dataSourceRef": {"apiGroup": "g", "kind": "K", "name": "n", "namespace": "ns0"}},
+        "status": {"phase": "Pending"}
+    }))
+    .unwrap();
+    assert_eq!(&*claim.key(), "ns1/c1");
+    assert_eq!((&*claim.uid, claim.version, claim.deleting), ("u", 7, true));
+    assert_eq!(
+        claim.annotations.iter().collect::<Vec<_>>(),
+        [("a", "1"), ("b", "2")]
+    );
+    assert_eq!(claim.request.map(Quantity::value), Some(1_610_612_736));
+    assert_eq!(claim.mode, Some(VolumeMode::Block));
+    assert!(claim.selector && claim.volume.is_empty());
+    assert_eq!(claim.access_modes.len(), 2);
+    assert_eq!(claim.attributes_class.as_deref(), Some("vac"));
+    assert_eq!(claim.phase, ClaimPhase::Pending);
+    assert_eq!(claim.data_source.unwrap().namespace, None);
+    let reference = claim.data_source_ref.unwrap();
+    assert_eq!(
+        (reference.group.as_deref(), reference.namespace.as_deref()),
+        (Some("g"), Some("ns0"))
+    );
+}
+
+#[test]
+fn bound_claims_are_not_kept_but_can_be_read_one_by_one() {
+    let bound = json!({"metadata": {"name": "c"}, "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
+    assert_eq!(read::<Claim>(&bound), None);
+    let text = bound.to_string();
+    let claim = read_claim(serde_json::from_str(&text).unwrap(), &Interner::default());
+    assert_eq!(&*claim.volume, "pv");
+    let source = json!({
+        "metadata": {"name": "c", "finalizers": [CLONE_FINALIZER], "deletionTimestamp": "t"},
+        "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}
+    });
+    assert!(read::<Claim>(&source).is_some());
+}
+
+#[test]
+fn volumes_are_kept_as_far_as_they_call_for_something() {
+    let volume = |phase: &str, finalizers: serde_json::Value| {
+        json!({
+            "metadata": {"name": "pv", "uid": "u", "finalizers": finalizers, "annotations": {
+                "pv.kubernetes.io/provisioned-by": "test-driver",
+                "volume.kubernetes.io/provisioner-deletion-secret-name": "",
+                "volume.beta.kubernetes.io/storage-class": "beta"}},
+            "spec": {"persistentVolumeReclaimPolicy": "Delete", "storageClassName": "sc1",
+                "csi": {"driver": "test-driver", "volumeHandle": "h", "volumeAttributes": {"a": "b"}},
+                "claimRef": {"namespace": "ns", "name": "c", "uid": "cu", "kind": "X"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]},
+                    {"matchFields": [{}], "matchExpressions": null}]}}},
+            "status": {"phase": phase}
+        })
+    };
+    let ours = json!(["external-provisioner.volume.kubernetes.io/finalizer"]);
+    assert_eq!(read(&volume("Bound", ours.clone())), Some(Volume::Quiet));
+    let owner = Owner {
+        provisioned_by: Some("test-driver".into()),
+        migrated_to: None,
+        csi_driver: Some("test-driver".into()),
+    };
+    let due = Volume::Finalizer(Upkeep::Add, owner);
+    assert_eq!(read(&volume("Bound", json!(null))), Some(due));
+    let Some(Volume::Ending(detail)) = read(&volume("Released", ours)) else {
+        panic!("a released volume is kept in full");
+    };
+    assert!(detail.is_protected());
+    assert_eq!(
+        (&*detail.class, detail.deletion_secret_name.as_deref()),
+        ("beta", Some(""))
+    );
+    let csi = Csi {
+        driver: "test-driver".into(),
+        handle: "h".into(),
+    };
+    assert_eq!(detail.source, Source::Csi(csi));
+    let terms = detail.affinity.as_deref().unwrap();
+    assert_eq!(
+        terms
+            .iter()
+            .map(|term| (term.expressions.len(), term.fields))
+            .collect::<Vec<_>>(),
+        [(1, false), (0, true)]
+    );
+}
+
+#[test]
+fn an_in_tree_source_is_named_by_its_plugin() {
+    let text =
+        json!({"metadata": {"name": "pv"}, "spec": {"cinder": {"volumeID": "x"}}}).to_string();
+    let detail = read_volume(serde_json::from_str(&text).unwrap(), &Interner::default());
+    assert_eq!(detail.source, Source::InTree("kubernetes.io/cinder"));
+}
+
+#[test]
+fn classes_nodes_and_the_others_are_read() {
+    let class: Class = read(&json!({
+        "metadata": {"name": "sc1", "uid": "u"}, "provisioner": "test-driver",
+        "parameters": {"b": "2", "a": "1"}, "reclaimPolicy": "Retain", "mountOptions": ["x", "y"],
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": ["z2", "z1"]}]}, {}]
+    }))
+    .unwrap();
+    assert_eq!(class.binding_mode, BindingMode::WaitForFirstConsumer);
+    assert_eq!(
+        class
+            .allowed_topologies
+            .iter()
+            .map(|term| term.len())
+            .collect::<Vec<_>>(),
+        [1, 0]
+    );
+    assert_eq!(class.reclaim_policy.as_deref(), Some("Retain"));
+    let node: Node =
+        read(&json!({"metadata": {"labels": {"zone": "z1"}}, "status": {"images": [{}]}})).unwrap();
+    assert_eq!(node.labels.get("zone"), Some("z1"));
+    let csi_node: CsiNode = read(&json!({"spec": {"drivers": [
+        {"name": "d", "nodeID": "i", "topologyKeys": ["zone", "rack"]}, {"name": "e", "topologyKeys": null}]}})).unwrap();
+    assert_eq!(csi_node.keys_of("d").unwrap().len(), 2);
+    assert_eq!(csi_node.keys_of("e").unwrap().len(), 0);
+    assert_eq!(csi_node.keys_of("f"), None);
+    let inline = json!({"spec": {"nodeName": "n1", "source": {"inlineVolumeSpec": {}}}});
+    assert_eq!(read::<Attachment>(&inline), None);
+    let named = json!({"spec": {"nodeName": "n1", "source": {"persistentVolumeName": "pv"}}});
+    let attachment = Attachment {
+        volume: "pv".into(),
+        node: "n1".into(),
+    };
+    assert_eq!(read(&named), Some(attachment));
+    let snapshot: Snapshot = read(&json!({"metadata": {"name": "s1"}, "status": {
+        "boundVolumeSnapshotContentName": "k1", "readyToUse": true, "restoreSize": "1Gi"}}))
+    .unwrap();
+    assert!(snapshot.ready);
+    assert_eq!(snapshot.restore_size.map(Quantity::value), Some(1 << 30));
+    let content: Content = read(&json!({"metadata": {"name": "k1"}, "spec": {"driver": "d",
+        "volumeSnapshotRef": {"namespace": "ns", "name": "s1", "uid": "su"}, "sourceVolumeMode": "Filesystem"},
+        "status": {"snapshotHandle": "sid"}})).unwrap();
+    assert_eq!(
+        (&*content.snapshot.uid, content.handle.as_deref()),
+        ("su", Some("sid"))
+    );
+    assert_eq!(content.source_mode, Some(VolumeMode::Filesystem));
+    let vac: AttributesClass =
+        read(&json!({"metadata": {"name": "v"}, "driverName": "d", "parameters": {"p": "1"}}))
+            .unwrap();
+    assert_eq!((&*vac.driver, vac.parameters.get("p")), ("d", Some("1")));
+    let grant: Grant = read(&json!({"metadata": {"namespace": "ns0"}, "spec": {
+        "from": [{"group": "", "kind": "PersistentVolumeClaim", "namespace": "ns1"}],
+        "to": [{"group": "", "kind": "PersistentVolumeClaim"}]}}))
+    .unwrap();
+    assert_eq!((grant.from.len(), grant.to[0].name.as_deref()), (1, None));
+}
+
+/// `null` for every field that is read, and for every object in them.
+#[test]
+fn nulls_are_read_as_absent() {
+    fn alike<R: Record + PartialEq + std::fmt::Debug>(value: &serde_json::Value) {
+        assert_eq!(read::<R>(value), read::<R>(&json!({})), "{value}");
+    }
+    let nulls = json!({"metadata": null, "spec": null, "status": null, "provisioner": null,
+        "parameters": null, "mountOptions": null, "allowedTopologies": null, "driverName": null});
+    alike::<Claim>(&nulls);
+    alike::<Volume>(&nulls);
+    alike::<Class>(&nulls);
+    alike::<AttributesClass>(&nulls);
+    alike::<Node>(&nulls);
+    alike::<CsiNode>(&nulls);
+    alike::<Attachment>(&nulls);
+    alike::<Snapshot>(&nulls);
+    alike::<Content>(&nulls);
+    alike::<Grant>(&nulls);
+    alike::<Claim>(
+        &json!({"spec": {"accessModes": null, "resources": null, "dataSource": null,
+        "dataSourceRef": null, "selector": null, "volumeMode": null}, "status": {"phase": null}}),
+    );
+    alike::<Volume>(
+        &json!({"spec": {"csi": null, "cinder": null, "claimRef": null, "nodeAffinity": null}}),
+    );
+    alike::<Snapshot>(&json!({"status": {"readyToUse": null, "restoreSize": null}}));
+    alike::<Content>(&json!({"spec": {"volumeSnapshotRef": null}}));
+}
