@@ -42,11 +42,19 @@ impl Pairs {
         })
     }
 
+    /// The value under `key`, to be kept without a copy.
+    #[must_use]
+    pub fn get_shared(&self, key: &str) -> Option<&Text> {
+        self.0.chunks_exact(2).find_map(|pair| match pair {
+            [name, value] if **name == *key => Some(value),
+            _ => None,
+        })
+    }
+
     /// The value under `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
-        let mut pairs = self.iter();
-        pairs.find(|(name, _)| *name == key).map(|(_, value)| value)
+        self.get_shared(key).map(|value| &**value)
     }
 }
 

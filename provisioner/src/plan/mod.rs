@@ -8,9 +8,11 @@
 //! |---|---|
 //! | `driver` | what the driver can do, and which changes of it end the process |
 //! | `settings` | what the command line says about decisions |
+//! | `topology` | in which places of the cluster a volume may be |
 
 pub mod driver;
 pub mod settings;
+pub mod topology;
 
 pub use driver::Driver;
 pub use settings::Settings;

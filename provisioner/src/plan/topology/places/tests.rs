@@ -1,0 +1,125 @@
+//! Counting must agree with collecting anew, whatever happened before.
+
+use super::super::term::term;
+use super::*;
+
+fn pairs(labels: &str) -> Option<Pairs> {
+    let term = term(labels);
+    let labels = term.iter().flat_map(|(key, value)| [key, value]);
+    Some(Pairs::new(labels.cloned().collect()))
+}
+
+fn entry(keys: &str) -> Entry {
+    let keys = keys.split(' ').filter(|key| !key.is_empty());
+    Entry::Keys(keys.map(Text::from).collect())
+}
+
+fn node(places: &mut Places, name: &str, labels: &str, keys: &str) -> bool {
+    let name = Text::from(name);
+    let changed = places.set_labels(&name, pairs(labels));
+    places.set_driver(&name, entry(keys)) || changed
+}
+
+fn segments(places: &Places) -> Vec<Term> {
+    places.segments().cloned().collect()
+}
+
+#[test]
+fn row_264_a_segment_needs_csinode_node_and_labels() {
+    let mut places = Places::default();
+    places.set_labels(&"no-csinode".into(), pairs("zone=1"));
+    places.set_driver(&"no-node".into(), entry("zone"));
+    node(&mut places, "no-label", "rack=A", "zone");
+    places.set_labels(&"not-installed".into(), pairs("zone=2"));
+    places.set_driver(&"not-installed".into(), Entry::NotInstalled);
+    assert_eq!(segments(&places), []);
+    node(&mut places, "complete", "zone=3", "zone");
+    assert_eq!(segments(&places), [term("zone=3")]);
+}
+
+#[test]
+fn row_265_the_order_of_keys_does_not_matter() {
+    let mut places = Places::default();
+    node(&mut places, "n0", "zone=1 rack=A host=n0", "zone rack");
+    node(&mut places, "n1", "zone=1 rack=A host=n1", "rack zone zone");
+    assert_eq!(segments(&places), [term("rack=A zone=1")]);
+    assert_eq!(*places.usual_keys().unwrap().concat(), *"rackzone");
+}
+
+#[test]
+fn row_266_segments_follow_labels_and_keys() {
+    let mut places = Places::default();
+    node(&mut places, "n0", "zone=1", "zone");
+    assert_eq!(segments(&places), [term("zone=1")]);
+    let n0 = Text::from("n0");
+    assert!(places.set_labels(&n0, pairs("zone=2")));
+    assert_eq!(segments(&places), [term("zone=2")]);
+    assert!(!places.set_labels(&n0, pairs("zone=2")), "nothing changed");
+    assert!(!places.set_labels(&n0, pairs("zone=2 other=1")), "no key");
+    assert!(!node(&mut places, "n1", "zone=2", "zone"), "known already");
+    assert!(!places.set_driver(&"n1".into(), Entry::NotInstalled));
+    assert!(places.set_driver(&n0, Entry::NotInstalled));
+    assert_eq!(segments(&places), []);
+    assert!(places.set_driver(&n0, entry("zone")));
+    assert!(places.set_labels(&n0, None));
+    assert_eq!(segments(&places), []);
+    places.set_driver(&n0, Entry::NoCsiNode);
+    assert!(places.labels("n0").is_none());
+    assert_eq!(
+        places.nodes.len(),
+        1,
+        "nothing stays of a node that is gone"
+    );
+}
+
+#[test]
+fn row_257_a_driver_without_keys_has_one_segment_for_all_nodes() {
+    let mut places = Places::default();
+    node(&mut places, "n0", "zone=1", "");
+    node(&mut places, "n1", "zone=2", "");
+    assert_eq!(segments(&places), [term("")]);
+    assert_eq!(places.usual_keys(), None);
+}
+
+#[test]
+fn most_csinodes_decide_about_the_keys_then_the_least_set() {
+    let mut places = Places::default();
+    let keys = |places: &Places| places.usual_keys().map(|keys| keys.join(" "));
+    assert_eq!(keys(&places), None);
+    node(&mut places, "n0", "", "zone");
+    node(&mut places, "n1", "", "rack");
+    assert_eq!(keys(&places).unwrap(), "rack");
+    node(&mut places, "n2", "", "zone");
+    assert_eq!(keys(&places).unwrap(), "zone");
+    for name in ["n0", "n2"] {
+        places.set_driver(&name.into(), Entry::NoCsiNode);
+    }
+    assert_eq!(keys(&places).unwrap(), "rack");
+    assert_eq!(places.keys.len(), 1, "unused keys are not counted on");
+}
+
+#[test]
+fn equal_lists_are_one_until_a_place_comes_or_goes() {
+    let mut places = Places::default();
+    node(&mut places, "n0", "zone=1", "zone");
+    node(&mut places, "n1", "zone=2", "zone");
+    let keys = [Text::from("zone")];
+    let terms = places.terms(&keys);
+    assert_eq!(*terms, [term("zone=1"), term("zone=2")]);
+    node(&mut places, "n2", "zone=2", "zone");
+    places.set_labels(&"n1".into(), pairs("zone=1"));
+    assert!(Arc::ptr_eq(&terms, &places.terms(&keys)));
+    places.set_labels(&"n2".into(), pairs("zone=0"));
+    assert_eq!(*places.terms(&keys), [term("zone=0"), term("zone=1")]);
+    // Keys that no CSINode names any more, from a memory.
+    assert_eq!(*places.terms(&["row".into()]), []);
+}
+
+#[test]
+fn the_places_of_one_node() {
+    let places = Places::of_node(&"foo".into(), &term("zone=1 rack=A"));
+    assert_eq!(segments(&places), [term("rack=A zone=1")]);
+    assert_eq!(*places.driver("foo"), entry("rack zone"));
+    let none = Places::of_node(&"foo".into(), &term(""));
+    assert_eq!(segments(&none), [term("")]);
+}
