@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use sidecar::election::Timing;
+use sidecar::controller::{Election, Http};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, FEATURE_GATES, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING,
     METRICS, VERSION,
@@ -148,30 +148,6 @@ pub struct Config {
     pub election: Option<Election>,
 }
 
-/// The HTTP server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Http {
-    /// Where to listen.
-    pub address: String,
-    /// The flag that says so.
-    pub flag: &'static str,
-    /// `--metrics-path`
-    pub metrics_path: String,
-    /// Whether the health of leader election is served.
-    pub health: bool,
-}
-
-/// Leader election.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Election {
-    /// `--leader-election-namespace`
-    pub namespace: String,
-    /// The durations.
-    pub timing: Timing,
-    /// `--leader-election-labels`
-    pub labels: Vec<(String, String)>,
-}
-
 /// What the command line asks for, and what to warn about. The first check that fails counts.
 ///
 /// # Errors
@@ -182,11 +158,8 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
     if values.bool("version") {
         return Ok((Command::Version, warnings));
     }
-    let http = http(values)?;
-    let election = match values.bool("leader-election") {
-        true => Some(election(values)?),
-        false => None,
-    };
+    let http = Http::from_flags(values)?;
+    let election = Election::from_flags(values)?;
     let duration = |name| values.duration(name).to_timeout();
     let config = Config {
         resync: duration("resync"),
@@ -213,43 +186,6 @@ fn narrow(entries: i64) -> i32 {
     i32::try_from(entries).unwrap_or(match entries < 0 {
         true => i32::MIN,
         false => i32::MAX,
-    })
-}
-
-fn http(values: &Values) -> Result<Option<Http>, Exit> {
-    let endpoint = values.string("http-endpoint");
-    let metrics = values.string("metrics-address");
-    let (address, flag) = match (endpoint, metrics) {
-        ("", "") => return Ok(None),
-        (endpoint, "") => (endpoint, "--http-endpoint"),
-        ("", metrics) => (metrics, "--metrics-address"),
-        (_, _) => {
-            return Err(Exit::failure(
-                1,
-                "only one of --metrics-address and --http-endpoint can be set: remove \
-                 --metrics-address, which is deprecated",
-            ));
-        }
-    };
-    Ok(Some(Http {
-        address: address.to_owned(),
-        flag,
-        metrics_path: values.string("metrics-path").to_owned(),
-        health: values.bool("leader-election") && !endpoint.is_empty(),
-    }))
-}
-
-fn election(values: &Values) -> Result<Election, Exit> {
-    let timing = Timing::new(
-        values.duration("leader-election-lease-duration"),
-        values.duration("leader-election-renew-deadline"),
-        values.duration("leader-election-retry-period"),
-    );
-    Ok(Election {
-        namespace: values.string("leader-election-namespace").to_owned(),
-        // As upstream, which panics with these words.
-        timing: timing.map_err(|error| Exit::failure(2, error))?,
-        labels: values.pairs("leader-election-labels"),
     })
 }
 

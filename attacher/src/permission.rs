@@ -2,8 +2,7 @@
 //!
 //! Only PATCH writes to objects: no `update` is needed, and none is asked for.
 
-use sidecar::kube::access::{Need, Report, Rule};
-use sidecar::verbose;
+use sidecar::kube::access::{Report, Rule};
 
 const LIST: &[&str] = &["list", "watch"];
 
@@ -37,23 +36,10 @@ pub fn rules(publish: bool) -> Vec<Rule> {
 /// Where events about objects of the cluster live.
 const EVENTS_NAMESPACE: &str = "default";
 
-/// Logs what is missing: required rules loudly, each with the text that goes into a manifest, and
-/// optional ones only to those who ask for more, since the shipped manifests leave them out.
-/// Whether events may be written.
+/// Logs what is missing; whether events may be written.
 #[must_use]
 pub fn log(report: Report) -> bool {
     let grants_events = report.unknown.is_none() && report.grants("", "events");
-    let (required, optional) =
-        { report.missing.into_iter() }.partition(|missing| missing.rule.need == Need::Required);
-    for missing in Vec::from_iter::<Vec<sidecar::kube::access::Missing>>(optional) {
-        if let Need::Optional(without) = missing.rule.need {
-            verbose!(2, rule = %missing, without, "The service account lacks an optional permission");
-        }
-    }
-    Report {
-        missing: required,
-        unknown: report.unknown,
-    }
-    .log();
+    report.without_optional().log();
     grants_events
 }

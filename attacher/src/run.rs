@@ -1,41 +1,31 @@
 //! Puts the parts together: start-up in upstream's order, leadership, work, and the end.
 
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
+use csi_proto::csi::methods;
 use kube::Client;
-use sidecar::election::{self, Elector, Health};
-use sidecar::error::Chain;
+use sidecar::controller::Election;
+use sidecar::controller::driver::{self, Identity, Met};
+use sidecar::controller::lead::{Candidate, PATIENCE};
+use sidecar::controller::serve::{LeaderHealth, serve};
 use sidecar::flags::{self, Exit, Values};
-use sidecar::http::{Reply, Routes, Server};
 use sidecar::kube::connect::{self, Variable};
-use sidecar::kube::events::{Recorder, Reference, Severity, Source};
 use sidecar::kube::rate::RateMetrics;
 use sidecar::metrics::{CsiOperations, ElectionMetrics, OperationsConfig, Registry};
-use sidecar::names::{self, LeaseOwner};
+use sidecar::names::LeaseOwner;
 use sidecar::shutdown::{Shutdown, Signal};
 use sidecar::{log, queue};
-use tokio::time::{Instant, timeout};
 
-use crate::args::{self, Command, Config, Election};
+use crate::args::{self, Command, Config};
 use crate::control;
-use crate::work::driver::{DriverLink, Met, Settings};
+use crate::work::driver::{DriverLink, IDENTITY_TIMEOUT, Settings};
 
 /// Set by the build.
 const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
     Some(version) => version,
     None => "unknown",
 };
-
-/// Path of the health check.
-const HEALTH: &str = "/healthz/leader-election";
-
-/// How long a leader may be without its driver while other replicas wait.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// For events that are on their way when the process ends.
-const LAST_EVENTS: Duration = Duration::from_secs(1);
 
 /// What everything else is made from.
 pub(crate) struct Parts {
@@ -47,7 +37,7 @@ pub(crate) struct Parts {
     operations: CsiOperations,
     election_metrics: ElectionMetrics,
     registry: Registry,
-    health: Arc<Mutex<Option<Health>>>,
+    health: LeaderHealth,
 }
 
 /// Runs csi-attacher.
@@ -89,7 +79,7 @@ async fn start(values: &Values, config: Config) -> Result<(), Exit> {
         operations: CsiOperations::new(&registry, OperationsConfig::default())?,
         election_metrics: ElectionMetrics::new(&registry)?,
         registry,
-        health: Arc::default(),
+        health: LeaderHealth::default(),
     };
     tokio::select! {
         biased;
@@ -99,15 +89,16 @@ async fn start(values: &Values, config: Config) -> Result<(), Exit> {
 }
 
 impl Parts {
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> driver::Settings {
         let config = &self.config;
-        Settings {
+        driver::Settings {
             address: config.csi_address.clone(),
             timeout: config.timeout,
+            identity: Identity::Together(IDENTITY_TIMEOUT),
+            methods: &[methods::IDENTITY, methods::CONTROLLER],
             response_limit: config.response_limit,
-            default_fs_type: config.default_fs_type.clone(),
-            error_codes: config.error_codes,
             patience: config.election.as_ref().map(|_| PATIENCE),
+            mute: 1,
         }
     }
 
@@ -115,11 +106,15 @@ impl Parts {
     async fn go_on(&self, met: Met) -> Result<(), Exit> {
         self.operations.set_driver_name(met.name());
         sidecar::verbose!(2, driver = met.name(), "CSI driver name");
-        let serving = self.http_server().await?;
+        let serving = serve(self.config.http.as_ref(), &self.registry, &self.health, 1).await?;
+        let settings = Settings {
+            default_fs_type: self.config.default_fs_type.clone(),
+            error_codes: self.config.error_codes,
+        };
         let working = async {
             let driver = tokio::select! {
                 biased;
-                driver = met.know() => driver?,
+                driver = met.know(settings) => driver?,
                 () = self.shutdown.requested() => return Ok(()),
             };
             match &self.config.election {
@@ -134,113 +129,24 @@ impl Parts {
         }
     }
 
-    async fn http_server(&self) -> Result<impl Future<Output = ()> + use<>, Exit> {
-        let mut bound = None;
-        if let Some(http) = &self.config.http {
-            let mut routes = Routes::new();
-            let paths = if http.health {
-                let health = Arc::clone(&self.health);
-                routes.add(HEALTH, move || std::future::ready(health_reply(&health)))
-            } else {
-                Ok(())
-            };
-            paths
-                .and_then(|()| routes.add_metrics(&http.metrics_path, &self.registry))
-                .map_err(|error| Exit::failure(2, format_args!("--metrics-path: {error}")))?;
-            let server = Server::bind(&http.address).await.map_err(|error| {
-                let (flag, error) = (http.flag, Chain(&error).to_string());
-                Exit::failure(
-                    1,
-                    format_args!("{flag}: cannot start the HTTP server: {error}"),
-                )
-            })?;
-            bound = Some((server, routes));
-        }
-        Ok(async {
-            match bound {
-                Some((server, routes)) => server.serve(routes).await,
-                None => std::future::pending().await,
-            }
-        })
-    }
-
     /// Works while leading.
     async fn lead(&self, election: &Election, driver: &Arc<DriverLink>) -> Result<(), Exit> {
+        let candidate = Candidate {
+            owner: LeaseOwner::Attacher,
+            driver: &driver.current().name,
+            election,
+            metrics: &self.election_metrics,
+            health: &self.health,
+        };
         let client = connect::connect(&self.options, None).await?;
-        let (config, events) = self.elector(election, driver)?;
-        let mut elector = Elector::new(client, config);
-        let events = tokio::spawn(events);
-        *self.health.lock().unwrap_or_else(PoisonError::into_inner) = Some(elector.health());
-        let result = tokio::select! {
-            biased;
-            () = elector.acquire() => None,
-            exit = driver.follow() => Some(Err(exit)),
-            () = self.shutdown.requested() => Some(Ok(())),
-        };
-        let result = match result {
-            Some(result) => result,
-            None => tokio::select! {
+        let until = async {
+            tokio::select! {
                 biased;
-                lost = elector.lead() => {
-                    // No goodbye: somebody else leads, or will at any moment.
-                    return Err(Exit::failure(1, format_args!("Stopped leading: {lost}")));
-                }
-                result = control::work(self, driver) => result,
-            },
+                exit = driver.follow() => Err(exit),
+                () = self.shutdown.requested() => Ok(()),
+            }
         };
-        // Nothing is being worked on any more, whatever the reason: somebody else may go on.
-        elector.release().await;
-        let _ = timeout(LAST_EVENTS, events).await;
-        result
+        let work = async || control::work(self, driver).await;
+        Box::pin(candidate.lead(client, self.client.clone(), until, work)).await
     }
-
-    fn elector(
-        &self,
-        election: &Election,
-        driver: &Arc<DriverLink>,
-    ) -> Result<(election::Config, impl Future<Output = ()> + Send + use<>), Exit> {
-        let driver = driver.current();
-        let read = |name: &str| std::env::var(name).ok();
-        let file = std::fs::read_to_string(names::NAMESPACE_FILE).ok();
-        let pod_namespace = read("POD_NAMESPACE");
-        let namespace = names::namespace(
-            &election.namespace,
-            pod_namespace.as_deref(),
-            file.as_deref(),
-        );
-        let hostname = names::hostname()?;
-        let unsanitized = names::lease_unsanitized(LeaseOwner::Attacher, &driver.name);
-        let name = names::lease(LeaseOwner::Attacher, &driver.name);
-        let source = Source {
-            component: format!("{unsanitized}/{hostname}"),
-            host: String::new(),
-        };
-        let (recorder, worker) = Recorder::new(self.client.clone(), source);
-        let about = Reference {
-            api_version: "coordination.k8s.io/v1".into(),
-            kind: "Lease".into(),
-            namespace: namespace.clone(),
-            name: name.clone(),
-            ..Reference::default()
-        };
-        let on_event = move |text: &str| {
-            recorder.record(&about, Severity::Normal, "LeaderElection", text);
-        };
-        let config = election::Config {
-            namespace,
-            name,
-            identity: names::identity(&hostname),
-            timing: election.timing,
-            labels: election.labels.clone(),
-            metrics: Some(self.election_metrics.clone()),
-            on_event: Box::new(on_event),
-        };
-        Ok((config, worker.run()))
-    }
-}
-
-fn health_reply(health: &Mutex<Option<Health>>) -> Reply {
-    let health = health.lock().unwrap_or_else(PoisonError::into_inner);
-    let now = Instant::now().into_std();
-    Reply::leader_health(health.as_ref().and_then(|health| health.problem(now)))
 }

@@ -11,11 +11,14 @@
 //! [`queue`] (what a controller works on next), [`election`] (whether it may work at all),
 //! [`shutdown`] and [`rt`] (how it starts and ends).
 //!
-//! Behind the feature `kube`: `kube` (the API server).
+//! Behind the feature `kube`: `kube` (the API server), `controller` (what every controller does
+//! around its work).
 //!
 //! Nothing here knows a particular sidecar.
 #![warn(missing_docs)]
 
+#[cfg(feature = "kube")]
+pub mod controller;
 pub mod csi;
 pub mod duration;
 pub mod election;

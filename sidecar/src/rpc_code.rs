@@ -3,6 +3,8 @@
 //! Metrics labels, API status messages and events carry Go's spelling, which differs from tonic's
 //! (`Canceled`, `OK`).
 
+use std::fmt;
+
 use tonic::{Code, Status};
 
 /// Whether an operation may still be running in the driver after it failed.
@@ -90,6 +92,33 @@ pub fn text(status: &Status) -> String {
         name(status.code()),
         status.message()
     )
+}
+
+/// A failed CSI call: what decisions need of a [`Status`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RpcError {
+    /// gRPC status code.
+    pub code: Code,
+    /// The driver's words.
+    pub message: String,
+}
+
+impl fmt::Display for RpcError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (code, message) = (name(self.code), &self.message);
+        write!(out, "rpc error: code = {code} desc = {message}")
+    }
+}
+
+impl std::error::Error for RpcError {}
+
+impl From<&Status> for RpcError {
+    fn from(status: &Status) -> Self {
+        Self {
+            code: status.code(),
+            message: status.message().to_owned(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,33 +8,14 @@
 
 use std::fmt;
 
-use sidecar::rpc_code;
 use tonic::Code;
+
+pub use sidecar::rpc_code::RpcError;
 
 use super::Driver;
 use super::capability::BadAccessModes;
 use super::status::{self, ErrorField};
 use crate::model::{Attachment, InTree, SecretRef, Text};
-
-/// A failed CSI call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RpcError {
-    /// gRPC status code.
-    pub code: Code,
-    /// The driver's words.
-    pub message: String,
-}
-
-impl fmt::Display for RpcError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            out,
-            "rpc error: code = {} desc = {}",
-            rpc_code::name(self.code),
-            self.message
-        )
-    }
-}
 
 /// A failed request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]

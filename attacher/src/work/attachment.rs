@@ -5,11 +5,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sidecar::kube::api::Api;
 use sidecar::queue::Work;
 use sidecar::verbose;
 use tokio::time::{Instant, sleep};
 
-use super::api::Api;
 use super::cluster::Cluster;
 use super::complaint::Complaints;
 use super::driver::DriverLink;

@@ -123,9 +123,6 @@ async fn page(
     });
     answer.await.map_err(|status| {
         verbose!(4, err = rpc_code::text(&status), "ListVolumes failed");
-        RpcError {
-            code: status.code(),
-            message: status.message().to_owned(),
-        }
+        RpcError::from(&status)
     })
 }

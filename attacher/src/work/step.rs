@@ -12,9 +12,8 @@ use sidecar::kube::cache::Record;
 use sidecar::kube::key::Key;
 use sidecar::kube::patch::{Part, Patch};
 use sidecar::verbose;
-use tonic::Status;
 
-use super::api::{ATTACHMENTS, VOLUMES};
+use super::api::{self, ATTACHMENTS, VOLUMES};
 use super::attachment::{Attacher, End};
 use crate::model::{Attachment, Text};
 use crate::plan::attachment::{Answer, Attempt, Step};
@@ -49,7 +48,7 @@ impl Attacher {
                 Some(answer) => answer,
                 None => return Carried::Ended(End::Waits),
             },
-            Step::LoadSecret(reference) => self.api.secret(reference).await,
+            Step::LoadSecret(reference) => api::secret(&self.api, reference).await,
             Step::Prepare(patch) | Step::Release(patch) => {
                 written(self.patch(run, Part::Main, patch).await)
             }
@@ -128,14 +127,14 @@ impl Attacher {
     pub(super) async fn read_again(&self, name: &Text) -> Result<bool, ApiError> {
         let key = key(name)?;
         let own = self.cluster.attachments.begin_write(&key);
-        match self.api.attachment(&key).await {
+        match self.api.get(&ATTACHMENTS, &key).await {
             Ok(json) => match own.answered(&json) {
                 Ok(found) => Ok(found.is_some()),
                 Err(error) => Err(unreadable(&Chain(&error))),
             },
             // Its deletion is on the way as an event.
-            Err(error) if error.not_found => Ok(false),
-            Err(error) => Err(error),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -164,7 +163,7 @@ impl Attacher {
             Err(error) => Answer::Failed(error),
             Ok(channel) => match send(channel).await {
                 Ok(answer) => Answer::Published(answer.publish_context),
-                Err(status) => Answer::Failed(rpc_error(&status)),
+                Err(status) => Answer::Failed(RpcError::from(&status)),
             },
         }
     }
@@ -181,7 +180,7 @@ impl Attacher {
             Err(error) => Answer::Failed(error),
             Ok(channel) => match send(channel).await {
                 Ok(_) => Answer::Unpublished,
-                Err(status) => Answer::Failed(rpc_error(&status)),
+                Err(status) => Answer::Failed(RpcError::from(&status)),
             },
         }
     }
@@ -224,13 +223,6 @@ fn written(result: Result<(), ApiError>) -> Answer {
     match result {
         Ok(()) => Answer::Written,
         Err(error) => Answer::Refused(error),
-    }
-}
-
-fn rpc_error(status: &Status) -> RpcError {
-    RpcError {
-        code: status.code(),
-        message: status.message().to_owned(),
     }
 }
 

@@ -137,6 +137,20 @@ impl Report {
             .any(|missing| missing.rule.group == group && missing.rule.resource == resource)
     }
 
+    /// The same without the optional rules that are missing: those go to the log for who asks for
+    /// more, since the shipped manifests leave them out.
+    #[must_use]
+    pub fn without_optional(mut self) -> Self {
+        self.missing.retain(|missing| match missing.rule.need {
+            Need::Required => true,
+            Need::Optional(without) => {
+                crate::verbose!(2, rule = %missing, without, "The service account lacks an optional permission");
+                false
+            }
+        });
+        self
+    }
+
     /// Logs one line for each missing rule, and one if the check could not be completed.
     pub fn log(&self) {
         for missing in &self.missing {

@@ -1,13 +1,14 @@
 //! The Kubernetes side of a controller sidecar.
 //!
 //! The way to the API server: [`connect`] makes the client, [`rate`] keeps it from asking too much,
-//! [`access`] checks at the start what it may do, [`patch`] builds what it writes,
-//! [`events`] tells users what happened.
+//! [`access`] checks at the start what it may do, [`api`] reads and writes single objects,
+//! [`patch`] builds what is written, [`events`] tells users what happened.
 //!
 //! Watch caches: [`reflect`] feeds [`cache`] with records decoded through [`lean`] types, keyed by
 //! [`key`], with common texts shared through [`interner`].
 
 pub mod access;
+pub mod api;
 pub mod cache;
 pub mod connect;
 pub mod events;

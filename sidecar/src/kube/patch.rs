@@ -166,19 +166,25 @@ pub async fn send<T: DeserializeOwned>(
     serde_json::from_str(&answer).map_err(::kube::Error::SerdeError)
 }
 
-/// The path of an object in the API.
-pub fn path(resource: &Resource, key: &Key, part: Part) -> String {
+/// The path of all objects of a kind, in a namespace if they have one.
+pub fn collection(resource: &Resource, namespace: Option<&str>) -> String {
     let mut path = if resource.group.is_empty() {
         format!("/api/{}", resource.version)
     } else {
         format!("/apis/{}/{}", resource.group, resource.version)
     };
-    if let Some(namespace) = key.namespace() {
+    if let Some(namespace) = namespace {
         path.push_str("/namespaces/");
         encode(&mut path, namespace);
     }
     path.push('/');
     path.push_str(resource.plural);
+    path
+}
+
+/// The path of an object in the API.
+pub fn path(resource: &Resource, key: &Key, part: Part) -> String {
+    let mut path = collection(resource, key.namespace());
     path.push('/');
     encode(&mut path, key.name());
     if part == Part::Status {

@@ -1,0 +1,289 @@
+//! The driver behind its socket: how it is met, and how it is followed through its restarts.
+//!
+//! A restart of the driver's container does not end this process: calls wait, the driver is probed
+//! and asked anew, and work goes on. What it must not come back as ends the process with one line.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use csi_proto::sanitize::Method;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::Code;
+
+use crate::csi::connection::{self, Address, Connection, OnLoss, Options};
+use crate::csi::identity::{self, ControllerCapabilities, IdentityError, PluginCapabilities};
+use crate::csi::observe::Observer;
+use crate::csi::{Channel, Deadline, loss};
+use crate::error::Chain;
+use crate::metrics::CsiOperations;
+use crate::rpc_code::RpcError;
+use crate::rt::Exit;
+
+/// Pause between attempts to find the driver again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a driver says it can do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Services it offers.
+    pub plugin: PluginCapabilities,
+    /// Calls of its controller.
+    pub controller: ControllerCapabilities,
+}
+
+/// A driver as a program's decisions see it.
+pub trait Driver: fmt::Debug + PartialEq + Send + Sync + 'static {
+    /// Settings that decisions need together with the driver.
+    type Settings: Send + Sync + 'static;
+    /// Why the process cannot go on with what the driver has become.
+    type Unacceptable: fmt::Display;
+
+    /// Whether the controller is asked for its calls even if the driver offers no such service,
+    /// which then usually fails.
+    const ASKS_ANY_CONTROLLER: bool;
+
+    /// The driver of this name.
+    fn new(name: &str, capabilities: &Capabilities, settings: &Self::Settings) -> Self;
+
+    /// Name from `GetPluginInfo`.
+    fn name(&self) -> &str;
+
+    /// Whether the process may go on with `now`, what the driver came back as.
+    ///
+    /// # Errors
+    /// Says why it may not; the process ends with that text.
+    fn accept(&self, now: &Self) -> Result<(), Self::Unacceptable>;
+}
+
+/// How long the driver may take to say who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// So long for its name, and so long for both capability calls together.
+    Together(Duration),
+    /// So long for each call.
+    Each(Duration),
+}
+
+/// How a driver is talked to.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `--csi-address`
+    pub address: String,
+    /// `--timeout`
+    pub timeout: Duration,
+    /// For the first questions.
+    pub identity: Identity,
+    /// The calls that are made, for the log.
+    pub methods: &'static [&'static [Method]],
+    /// Longest text of an answer in the log.
+    pub response_limit: Option<usize>,
+    /// How long the driver may be away; `None` is for ever. With other replicas waiting for the
+    /// lease, a leader without driver must make room.
+    pub patience: Option<Duration>,
+    /// Exit code if the driver does not say who it is or what it can do.
+    pub mute: u8,
+}
+
+impl Settings {
+    fn refused(&self, error: &IdentityError) -> Exit {
+        Exit::failure(self.mute, Chain(error))
+    }
+
+    async fn name(&self, channel: Channel) -> Result<String, IdentityError> {
+        let (Identity::Together(limit) | Identity::Each(limit)) = self.identity;
+        identity::driver_name(channel, limit).await
+    }
+
+    async fn capabilities(
+        &self,
+        channel: Channel,
+        ask_any: bool,
+    ) -> Result<Capabilities, IdentityError> {
+        use csi_proto::csi::plugin_capability::service::Type;
+        let (first, limit) = match self.identity {
+            Identity::Together(limit) => (Some(Deadline::after(limit)), limit),
+            Identity::Each(limit) => (None, limit),
+        };
+        let deadline = || first.unwrap_or_else(|| Deadline::after(limit));
+        let plugin = identity::plugin_capabilities(channel.clone(), deadline()).await?;
+        let controller = if ask_any || plugin.has(Type::ControllerService) {
+            identity::controller_capabilities(channel, deadline()).await?
+        } else {
+            ControllerCapabilities::default()
+        };
+        Ok(Capabilities { plugin, controller })
+    }
+}
+
+/// A driver that is ready and has told its name, but not yet what it can do.
+#[derive(Debug)]
+pub struct Met {
+    connection: Connection,
+    settings: Settings,
+    name: String,
+}
+
+impl Met {
+    /// Connects, waits until the driver is ready and asks its name.
+    ///
+    /// # Errors
+    /// How the process ends.
+    pub async fn meet(settings: Settings, operations: &CsiOperations) -> Result<Self, Exit> {
+        let address = Address::parse(&settings.address, OnLoss::Stop)?;
+        let options = Options {
+            observer: Observer {
+                methods: settings.methods,
+                response_limit: settings.response_limit,
+                operations: Some(operations.clone()),
+            },
+            ..Options::new(OnLoss::Reconnect)
+        };
+        let connection = connection::connect(&address, options).await?;
+        identity::probe_until_ready(connection.channel(), settings.timeout).await?;
+        let name = settings.name(connection.channel()).await;
+        let name = name.map_err(|error| settings.refused(&error))?;
+        Ok(Self {
+            connection,
+            settings,
+            name,
+        })
+    }
+
+    /// The driver's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Asks what the driver can do.
+    ///
+    /// # Errors
+    /// How the process ends.
+    pub async fn know<D: Driver>(self, with: D::Settings) -> Result<Arc<DriverLink<D>>, Exit> {
+        let channel = self.connection.channel();
+        let answer = self.settings.capabilities(channel, D::ASKS_ANY_CONTROLLER);
+        let capabilities = { answer.await }.map_err(|error| self.settings.refused(&error))?;
+        let driver = D::new(&self.name, &capabilities, &with);
+        Ok(Arc::new(DriverLink {
+            connection: self.connection,
+            settings: self.settings,
+            with,
+            current: Mutex::new(Arc::new(driver)),
+            away: watch::Sender::new(false),
+        }))
+    }
+}
+
+/// The driver, as it is known now.
+pub struct DriverLink<D: Driver> {
+    connection: Connection,
+    settings: Settings,
+    with: D::Settings,
+    current: Mutex<Arc<D>>,
+    away: watch::Sender<bool>,
+}
+
+impl<D: Driver> fmt::Debug for DriverLink<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DriverLink")
+            .field("current", &self.current())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<D: Driver> DriverLink<D> {
+    /// What is known of the driver.
+    pub fn current(&self) -> Arc<D> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&current)
+    }
+
+    /// `--timeout`.
+    pub fn timeout(&self) -> Duration {
+        self.settings.timeout
+    }
+
+    /// A channel for a call. While the driver restarts this waits, though not longer than the call
+    /// itself could have taken.
+    ///
+    /// # Errors
+    /// The driver is still away.
+    pub async fn channel(&self) -> Result<Channel, RpcError> {
+        let mut away = self.away.subscribe();
+        let back = timeout(self.settings.timeout, away.wait_for(|away| !away));
+        match back.await {
+            Ok(_) => Ok(self.connection.channel()),
+            Err(_elapsed) => Err(RpcError {
+                code: Code::Unavailable,
+                message: "the connection to the CSI driver is lost".to_owned(),
+            }),
+        }
+    }
+
+    /// Follows the driver through its restarts; ends when it came back as something else, or not.
+    pub async fn follow(&self) -> Exit {
+        let mut losses = self.connection.losses();
+        loop {
+            losses.next().await;
+            self.away.send_replace(true);
+            let name = self.current().name().to_owned();
+            tracing::error!(
+                driver = name,
+                "Lost the connection to the CSI driver, waiting for it to come back"
+            );
+            let lost = Instant::now();
+            let limit = self.settings.patience.unwrap_or(Duration::MAX);
+            let Ok(now) = timeout(limit, self.ask_again()).await else {
+                return loss::lost(&self.connection, Path::new(loss::TERMINATION_LOG)).await;
+            };
+            if let Err(unacceptable) = self.current().accept(&now) {
+                return Exit::failure(1, unacceptable);
+            }
+            self.learn(now);
+            self.away.send_replace(false);
+            let seconds = lost.elapsed().as_secs_f32();
+            tracing::info!(driver = name, seconds, "The CSI driver is back");
+        }
+    }
+
+    fn learn(&self, now: D) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if **current != now {
+            tracing::info!(before = ?*current, ?now, "The CSI driver's capabilities changed");
+            *current = Arc::new(now);
+        }
+    }
+
+    /// Asks until there is an answer. Each call connects anew if it has to.
+    async fn ask_again(&self) -> D {
+        let mut last = String::new();
+        loop {
+            match self.ask().await {
+                Ok(answer) => return answer,
+                Err(reason) if reason == last => {}
+                Err(reason) => {
+                    tracing::warn!(reason, "The CSI driver is not back yet");
+                    last = reason;
+                }
+            }
+            sleep(RETRY_INTERVAL).await;
+        }
+    }
+
+    async fn ask(&self) -> Result<D, String> {
+        let text = |error: IdentityError| Chain(&error).to_string();
+        let channel = self.connection.channel();
+        match identity::probe(channel.clone(), self.settings.timeout).await {
+            Ok(true) => {}
+            Ok(false) => return Err("CSI driver is not ready".to_owned()),
+            Err(status) => return Err(text(IdentityError::Probe(status))),
+        }
+        let name = self.settings.name(channel.clone()).await;
+        let asked = self.settings.capabilities(channel, D::ASKS_ANY_CONTROLLER);
+        let capabilities = asked.await;
+        let name = name.map_err(text)?;
+        Ok(D::new(&name, &capabilities.map_err(text)?, &self.with))
+    }
+}

@@ -1,0 +1,83 @@
+//! What the flags that all controllers have ask for.
+//!
+//! Pure: the order of the checks, which decides about message and exit code, is the program's.
+
+use crate::election::Timing;
+use crate::flags::{Exit, Values};
+
+/// The HTTP server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Http {
+    /// Where to listen.
+    pub address: String,
+    /// The flag that says so.
+    pub flag: &'static str,
+    /// `--metrics-path`
+    pub metrics_path: String,
+    /// Whether the health of leader election is served.
+    pub health: bool,
+}
+
+impl Http {
+    /// From `--http-endpoint`, `--metrics-address`, `--metrics-path` and `--leader-election`;
+    /// `None` if there is to be no server.
+    ///
+    /// # Errors
+    /// Exit code 1 if both addresses are set: they are two names of one listener.
+    pub fn from_flags(values: &Values) -> Result<Option<Self>, Exit> {
+        let endpoint = values.string("http-endpoint");
+        let metrics = values.string("metrics-address");
+        let (address, flag) = match (endpoint, metrics) {
+            ("", "") => return Ok(None),
+            (endpoint, "") => (endpoint, "--http-endpoint"),
+            ("", metrics) => (metrics, "--metrics-address"),
+            (_, _) => {
+                return Err(Exit::failure(
+                    1,
+                    "only one of --metrics-address and --http-endpoint can be set: remove \
+                     --metrics-address, which is deprecated",
+                ));
+            }
+        };
+        Ok(Some(Self {
+            address: address.to_owned(),
+            flag,
+            metrics_path: values.string("metrics-path").to_owned(),
+            health: values.bool("leader-election") && !endpoint.is_empty(),
+        }))
+    }
+}
+
+/// Leader election.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Election {
+    /// `--leader-election-namespace`
+    pub namespace: String,
+    /// The durations.
+    pub timing: Timing,
+    /// `--leader-election-labels`
+    pub labels: Vec<(String, String)>,
+}
+
+impl Election {
+    /// From `--leader-election` and the flags that go with it; `None` if it is off.
+    ///
+    /// # Errors
+    /// Exit code 2 if the durations contradict each other, as upstream, which panics with the same
+    /// words.
+    pub fn from_flags(values: &Values) -> Result<Option<Self>, Exit> {
+        if !values.bool("leader-election") {
+            return Ok(None);
+        }
+        let timing = Timing::new(
+            values.duration("leader-election-lease-duration"),
+            values.duration("leader-election-renew-deadline"),
+            values.duration("leader-election-retry-period"),
+        );
+        Ok(Some(Self {
+            namespace: values.string("leader-election-namespace").to_owned(),
+            timing: timing.map_err(|error| Exit::failure(2, error))?,
+            labels: values.pairs("leader-election-labels"),
+        }))
+    }
+}

@@ -1,0 +1,121 @@
+//! Leadership around a controller's work: campaign, lead, hand over.
+//!
+//! Separate from [`crate::election`], which knows neither events nor drivers.
+
+use std::time::Duration;
+
+use ::kube::Client;
+use tokio::time::timeout;
+
+use super::flags::Election;
+use super::serve::LeaderHealth;
+use crate::election::{self, Elector};
+use crate::flags::Exit;
+use crate::kube::events::{Recorder, Reference, Severity, Source};
+use crate::metrics::ElectionMetrics;
+use crate::names::{self, LeaseOwner};
+
+/// How long a leader may be without its driver while other replicas wait.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// For events that are on their way when the process ends.
+const LAST_EVENTS: Duration = Duration::from_secs(1);
+
+/// Who takes part in an election, and how.
+#[derive(Debug)]
+pub struct Candidate<'a> {
+    /// Which program.
+    pub owner: LeaseOwner,
+    /// For which driver.
+    pub driver: &'a str,
+    /// What the flags say.
+    pub election: &'a Election,
+    /// Where to count.
+    pub metrics: &'a ElectionMetrics,
+    /// Where health is shown.
+    pub health: &'a LeaderHealth,
+}
+
+impl Candidate<'_> {
+    /// Campaigns, then works while it leads, and hands the lease over when `work` has ended.
+    ///
+    /// `client` is for the lease alone, `events` for what users read about it. What ends the
+    /// campaign is `until`; while leading, `work` looks after that itself.
+    ///
+    /// # Errors
+    /// How the process ends: leadership is lost, or what `until` or `work` say.
+    pub async fn lead(
+        self,
+        client: Client,
+        events: Client,
+        until: impl Future<Output = Result<(), Exit>>,
+        work: impl AsyncFnOnce() -> Result<(), Exit>,
+    ) -> Result<(), Exit> {
+        let (config, events) = self.config(events)?;
+        let mut elector = Elector::new(client, config);
+        let events = tokio::spawn(events);
+        self.health.set(elector.health());
+        let ended = tokio::select! {
+            biased;
+            () = elector.acquire() => None,
+            result = until => Some(result),
+        };
+        let result = match ended {
+            Some(result) => result,
+            None => tokio::select! {
+                biased;
+                lost = elector.lead() => {
+                    // No goodbye: somebody else leads, or will at any moment.
+                    return Err(Exit::failure(1, format_args!("Stopped leading: {lost}")));
+                }
+                result = work() => result,
+            },
+        };
+        // Nothing is being worked on any more, whatever the reason: somebody else may go on.
+        elector.release().await;
+        let _ = timeout(LAST_EVENTS, events).await;
+        result
+    }
+
+    fn config(
+        &self,
+        client: Client,
+    ) -> Result<(election::Config, impl Future<Output = ()> + Send + use<>), Exit> {
+        let election = self.election;
+        let pod_namespace = std::env::var("POD_NAMESPACE").ok();
+        let file = std::fs::read_to_string(names::NAMESPACE_FILE).ok();
+        let namespace = names::namespace(
+            &election.namespace,
+            pod_namespace.as_deref(),
+            file.as_deref(),
+        );
+        let hostname = names::hostname()?;
+        let unsanitized = names::lease_unsanitized(self.owner, self.driver);
+        let name = names::lease(self.owner, self.driver);
+        let source = Source {
+            component: format!("{unsanitized}/{hostname}"),
+            host: String::new(),
+        };
+        let (recorder, worker) = Recorder::new(client, source);
+        let about = Reference {
+            api_version: "coordination.k8s.io/v1".into(),
+            kind: "Lease".into(),
+            namespace: namespace.clone(),
+            name: name.clone(),
+            ..Reference::default()
+        };
+        let on_event = move |text: &str| {
+            recorder.record(&about, Severity::Normal, "LeaderElection", text);
+        };
+        let config = election::Config {
+            namespace,
+            name,
+            identity: names::identity(&hostname),
+            timing: election.timing,
+            labels: election.labels.clone(),
+            metrics: Some(self.metrics.clone()),
+            on_event: Box::new(on_event),
+        };
+        Ok((config, worker.run()))
+    }
+}

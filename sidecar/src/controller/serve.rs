@@ -1,0 +1,74 @@
+//! The HTTP server of a controller: metrics, and the health of its leadership.
+//!
+//! Separate from [`crate::http`], which knows no paths.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+use super::flags::Http;
+use crate::election::Health;
+use crate::error::Chain;
+use crate::flags::Exit;
+use crate::http::{Reply, Routes, Server};
+use crate::metrics::Registry;
+
+/// Path of the health check.
+pub const HEALTH: &str = "/healthz/leader-election";
+
+/// Where the health of leadership is found once there is an election; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct LeaderHealth(Arc<Mutex<Option<Health>>>);
+
+impl LeaderHealth {
+    /// From now on `health` is what counts.
+    pub fn set(&self, health: Health) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(health);
+    }
+
+    fn reply(&self) -> Reply {
+        let health = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now().into_std();
+        Reply::leader_health(health.as_ref().and_then(|health| health.problem(now)))
+    }
+}
+
+/// Listens, if there is to be a server; the result serves until it is dropped. `refused` is the exit
+/// code for an address that cannot be listened on.
+///
+/// # Errors
+/// `--metrics-path` is no path (code 2), or nobody can listen there.
+pub async fn serve(
+    http: Option<&Http>,
+    registry: &Registry,
+    health: &LeaderHealth,
+    refused: u8,
+) -> Result<impl Future<Output = ()> + use<>, Exit> {
+    let mut bound = None;
+    if let Some(http) = http {
+        let mut routes = Routes::new();
+        let paths = if http.health {
+            let health = health.clone();
+            routes.add(HEALTH, move || std::future::ready(health.reply()))
+        } else {
+            Ok(())
+        };
+        paths
+            .and_then(|()| routes.add_metrics(&http.metrics_path, registry))
+            .map_err(|error| Exit::failure(2, format_args!("--metrics-path: {error}")))?;
+        let server = Server::bind(&http.address).await.map_err(|error| {
+            let (flag, error) = (http.flag, Chain(&error).to_string());
+            Exit::failure(
+                refused,
+                format_args!("{flag}: cannot start the HTTP server: {error}"),
+            )
+        })?;
+        bound = Some((server, routes));
+    }
+    Ok(async {
+        match bound {
+            Some((server, routes)) => server.serve(routes).await,
+            None => std::future::pending().await,
+        }
+    })
+}

@@ -1,0 +1,274 @@
+//! Requests to the API server about single objects, and what their failures mean.
+//!
+//! Beside the watches. Answers are returned as text, for the reader to take what it needs; the
+//! bodies of Secrets never reach a decoder that might quote them in an error.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ::kube::Client;
+use http::{Method, Request, header};
+use k8s_openapi::ByteString;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::key::Key;
+use super::patch::{self, Part, Patch};
+use super::reflect::Resource;
+use crate::error::Chain;
+
+const SECRETS: Resource = Resource {
+    group: "",
+    version: "v1",
+    plural: "secrets",
+    metadata_only: false,
+};
+
+/// A failed request to the API server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    /// The server's words as they are, since they end up in messages to users, or the transport's.
+    pub message: String,
+    /// HTTP status; 0 without an answer.
+    pub code: u16,
+    /// `reason` of the server's `Status`, such as `AlreadyExists`.
+    pub reason: String,
+}
+
+impl ApiError {
+    /// Refused before anything was sent.
+    pub fn local(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            code: 400,
+            reason: "BadRequest".to_owned(),
+        }
+    }
+
+    /// The request was applied, but its answer says nothing.
+    pub fn unreadable(error: &dyn fmt::Display) -> Self {
+        Self {
+            message: format!("the API server's answer cannot be read: {error}"),
+            code: 0,
+            reason: String::new(),
+        }
+    }
+
+    /// The object does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.code == 404
+    }
+
+    /// The object changed since it was read.
+    pub fn is_conflict(&self) -> bool {
+        self.code == 409 && !self.is_already_exists()
+    }
+
+    /// There is an object of this name.
+    pub fn is_already_exists(&self) -> bool {
+        self.code == 409 && self.reason == "AlreadyExists"
+    }
+
+    /// RBAC or admission says no.
+    pub fn is_forbidden(&self) -> bool {
+        self.code == 403
+    }
+
+    /// Whether the server may have applied the request all the same.
+    pub fn is_unknown(&self) -> bool {
+        self.code == 0 || self.code >= 500
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+impl From<&::kube::Error> for ApiError {
+    fn from(error: &::kube::Error) -> Self {
+        if let ::kube::Error::Api(status) = error {
+            return Self {
+                message: status.message.clone(),
+                code: status.code,
+                reason: status.reason.clone(),
+            };
+        }
+        Self {
+            message: Chain(error).to_string(),
+            code: 0,
+            reason: String::new(),
+        }
+    }
+}
+
+/// The API server, for single objects.
+#[derive(Clone)]
+pub struct Api {
+    client: Client,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// Requests through `client`, which limits and times them.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// The JSON of an object, from the API server itself.
+    ///
+    /// # Errors
+    /// It is not there, or the server did not say.
+    pub async fn get(&self, resource: &Resource, key: &Key) -> Result<String, ApiError> {
+        let path = patch::path(resource, key, Part::Main);
+        self.send(Method::GET, path, None).await
+    }
+
+    /// Patches an object and returns its JSON as it is afterwards.
+    ///
+    /// # Errors
+    /// The server refused, or nobody knows.
+    pub async fn patch(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        part: Part,
+        patch: &Patch,
+    ) -> Result<Box<RawValue>, ApiError> {
+        let sent = patch::send(&self.client, resource, key, part, patch);
+        sent.await.map_err(|error| ApiError::from(&error))
+    }
+
+    /// Replaces an object and returns its JSON as it is afterwards. With a `resourceVersion` in
+    /// `body` only if it has not changed since.
+    ///
+    /// # Errors
+    /// The server refused, or nobody knows.
+    pub async fn update(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        body: &Value,
+    ) -> Result<String, ApiError> {
+        let path = patch::path(resource, key, Part::Main);
+        self.send(Method::PUT, path, Some(body)).await
+    }
+
+    /// Creates an object, in a namespace if it has one, and returns its JSON.
+    ///
+    /// # Errors
+    /// The server refused, or nobody knows.
+    pub async fn create(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        body: &Value,
+    ) -> Result<String, ApiError> {
+        let path = patch::collection(resource, namespace);
+        self.send(Method::POST, path, Some(body)).await
+    }
+
+    /// Deletes an object, whatever it is by now.
+    ///
+    /// # Errors
+    /// The server refused, or nobody knows.
+    pub async fn delete(&self, resource: &Resource, key: &Key) -> Result<String, ApiError> {
+        let path = patch::path(resource, key, Part::Main);
+        self.send(Method::DELETE, path, None).await
+    }
+
+    /// What the server answers at any path, such as that of a discovery document.
+    ///
+    /// # Errors
+    /// The server refused, or did not answer.
+    pub async fn read(&self, path: &str) -> Result<String, ApiError> {
+        self.send(Method::GET, path.to_owned(), None).await
+    }
+
+    /// The values of a Secret.
+    ///
+    /// # Errors
+    /// It is not there, or the server did not say.
+    pub async fn secret(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<BTreeMap<String, Vec<u8>>, ApiError> {
+        let key = Key::new(Some(namespace), name)
+            .ok_or_else(|| ApiError::local("not a valid namespace and name"))?;
+        read_secret(&self.get(&SECRETS, &key).await?)
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: String,
+        body: Option<&Value>,
+    ) -> Result<String, ApiError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::ACCEPT, "application/json");
+        if body.is_some() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        let bytes = body.map(Value::to_string).unwrap_or_default().into_bytes();
+        let request = request.body(bytes).map_err(::kube::Error::HttpError);
+        let request = request.map_err(|error| ApiError::from(&error))?;
+        let answer = self.client.request_text(request).await;
+        answer.map_err(|error| ApiError::from(&error))
+    }
+}
+
+fn read_secret(text: &str) -> Result<BTreeMap<String, Vec<u8>>, ApiError> {
+    #[derive(Deserialize)]
+    struct Secret {
+        #[serde(default)]
+        data: Option<BTreeMap<String, ByteString>>,
+    }
+    let Ok(secret) = serde_json::from_str::<Secret>(text) else {
+        // The reason might quote the value.
+        return Err(ApiError::local("the API server's answer is not a Secret"));
+    };
+    let values = secret.data.unwrap_or_default().into_iter();
+    Ok(values.map(|(key, value)| (key, value.0)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_a_secret_are_bytes_and_never_quoted() {
+        let admin = BTreeMap::from([("user".to_owned(), b"admin".to_vec())]);
+        assert_eq!(read_secret(r#"{"data":{"user":"YWRtaW4="}}"#), Ok(admin));
+        assert_eq!(read_secret("{}"), Ok(BTreeMap::new()));
+        assert_eq!(read_secret(r#"{"data":null}"#), Ok(BTreeMap::new()));
+        let planted = read_secret(r#"{"data":{"a":"planted-secret!"}}"#).unwrap_err();
+        assert!(!planted.message.contains("planted"), "{planted}");
+    }
+
+    #[test]
+    fn failures_are_told_apart() {
+        let error = |code, reason: &str| ApiError {
+            message: "m".into(),
+            code,
+            reason: reason.into(),
+        };
+        let taken = error(409, "AlreadyExists");
+        assert!(taken.is_already_exists() && !taken.is_conflict() && !taken.is_unknown());
+        let conflict = error(409, "Conflict");
+        assert!(conflict.is_conflict() && !conflict.is_already_exists());
+        assert!(error(404, "NotFound").is_not_found() && error(403, "").is_forbidden());
+        assert!(error(0, "").is_unknown() && error(503, "").is_unknown());
+    }
+}
