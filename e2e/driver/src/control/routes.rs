@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use csi_proto::csi;
 use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -82,6 +83,14 @@ struct Attach {
     readonly: bool,
 }
 
+/// Volumes made by the storage's own administrator, without a call.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Make {
+    names: Vec<String>,
+    bytes: i64,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Socket {
@@ -123,6 +132,7 @@ impl Control {
                 self.replace_settings(Default::default());
                 Ok(json!({}))
             }
+            ("POST", ["volumes"]) => self.make(body),
             ("POST", ["forget"]) => self.forget(body),
             ("POST", ["attachment"]) => self.attach(body),
             ("POST", ["socket"]) => self.socket(body),
@@ -196,6 +206,30 @@ impl Control {
         Ok(json!({ "changes": forgotten.map_err(|error| internal(&error))? }))
     }
 
+    fn make(&self, body: &[u8]) -> Result<Value, Reply> {
+        let wanted: Make = parse(body)?;
+        let mut ids = Vec::new();
+        for name in wanted.names {
+            let request = csi::CreateVolumeRequest {
+                name,
+                capacity_range: Some(csi::CapacityRange {
+                    required_bytes: wanted.bytes,
+                    limit_bytes: 0,
+                }),
+                volume_capabilities: vec![mounted()],
+                ..Default::default()
+            };
+            let made = self.driver.create_volume(&request);
+            let made = made.map_err(|error| internal(&error))?;
+            ids.push(
+                made.volume
+                    .map(|volume| volume.volume_id)
+                    .unwrap_or_default(),
+            );
+        }
+        Ok(json!({ "ids": ids }))
+    }
+
     fn attach(&self, body: &[u8]) -> Result<Value, Reply> {
         let wanted: Attach = parse(body)?;
         let done = self.driver.store.transact(|state| {
@@ -232,6 +266,17 @@ impl Control {
             })?,
         }
         Ok(json!({}))
+    }
+}
+
+/// A file system, for any node.
+fn mounted() -> csi::VolumeCapability {
+    use csi::volume_capability::{AccessMode, AccessType, MountVolume, access_mode::Mode};
+    csi::VolumeCapability {
+        access_type: Some(AccessType::Mount(MountVolume::default())),
+        access_mode: Some(AccessMode {
+            mode: Mode::MultiNodeMultiWriter.into(),
+        }),
     }
 }
 

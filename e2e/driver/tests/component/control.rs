@@ -260,3 +260,28 @@ fn a_driver_that_cannot_start_says_why() {
         );
     }
 }
+
+#[tokio::test]
+async fn volumes_can_be_made_without_a_call() {
+    let place = Place::new();
+    let driver = place.start("n1", &["--enable-attach=true"]);
+    let names = ["one".to_owned(), "two".to_owned()];
+    let ids = driver.control.make_volumes(&names, 1 << 20).unwrap();
+    assert_eq!(ids.len(), 2);
+    assert_eq!(
+        driver.control.make_volumes(&names, 1 << 20).unwrap(),
+        ids,
+        "again is the same"
+    );
+    let state = driver.control.state().unwrap();
+    assert_eq!(state["left_over"]["volumes"], 2);
+    assert_eq!(driver.control.calls("CreateVolume").unwrap(), 0);
+    let request = csi::ControllerPublishVolumeRequest {
+        volume_id: ids[0].clone(),
+        node_id: "n1".to_owned(),
+        volume_capability: Some(mount()),
+        ..Default::default()
+    };
+    let mut controller = driver.controller().await;
+    controller.controller_publish_volume(request).await.unwrap();
+}
