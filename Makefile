@@ -39,6 +39,8 @@ build: ## Every shipped program, released and static, into bin/ (needs Rust alon
 	@install -C $(RELEASED)/csi-node-driver-registrar bin/
 	@$(release) -p registrar --features plugin-manager --bin csi-plugin-manager
 	@install -C $(RELEASED)/csi-plugin-manager bin/
+	@$(release) -p attacher --bin csi-attacher
+	@install -C $(RELEASED)/csi-attacher bin/
 	@ls -l bin | awk 'NR > 1 { printf "    %-28s %6.2f MB\n", $$NF, $$5 / 1e6 }'
 
 .PHONY: cluster
@@ -92,9 +94,9 @@ sanity: driver ## csi-sanity against the test driver, mount and block
 	@e2e/sanity/run.sh bin/csi-test-driver
 
 .PHONY: e2e
-e2e: ## Scenarios on the test cluster (ONLY=name runs one)
+e2e: ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path another attacher)
 	$(call say,e2e: scenarios on a real control plane)
-	@cargo test --locked -p e2e $(if $(ONLY),-- $(ONLY))
+	@$(if $(ATTACHER),ATTACHER='$(ATTACHER)') cargo test --locked -p e2e $(if $(ONLY),-- $(ONLY))
 
 .PHONY: bench
 bench: build ## Size, memory and start-up figures (REGISTRAR=path measures another binary beside ours)

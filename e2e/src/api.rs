@@ -4,6 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use futures_util::future;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use http::Request;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -11,6 +13,9 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::wait;
+
+/// Requests under way when there are many.
+const AT_ONCE: usize = 16;
 
 /// A client of one cluster as one user.
 pub struct Api {
@@ -68,6 +73,30 @@ impl Api {
     pub fn create(&self, collection: &str, object: &Value) -> Result<Value> {
         let request = Request::post(collection).header("content-type", "application/json");
         self.send(request.body(serde_json::to_vec(object)?)?)
+    }
+
+    /// POST of many objects, some at a time.
+    pub fn create_all(&self, collection: &str, objects: &[Value]) -> Result<()> {
+        let requests = objects.iter().map(|object| {
+            let request = Request::post(collection).header("content-type", "application/json");
+            Ok(request.body(serde_json::to_vec(object)?)?)
+        });
+        self.send_all(requests)
+    }
+
+    /// DELETE of many objects, some at a time; all of them must exist.
+    pub fn delete_all(&self, paths: &[String]) -> Result<()> {
+        let requests = paths.iter();
+        self.send_all(requests.map(|path| Ok(Request::delete(path).body(Vec::new())?)))
+    }
+
+    fn send_all(&self, requests: impl Iterator<Item = Result<Request<Vec<u8>>>>) -> Result<()> {
+        let requests: Vec<_> = requests.collect::<Result<_>>()?;
+        let answers = stream::iter(requests)
+            .map(|request| self.client.request::<Value>(request))
+            .buffer_unordered(AT_ONCE)
+            .try_for_each(|_| future::ready(Ok(())));
+        Ok(self.runtime.block_on(answers)?)
     }
 
     /// Merge patch.

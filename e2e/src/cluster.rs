@@ -106,6 +106,23 @@ impl Cluster {
         Api::from_kubeconfig(&self.kubeconfig()?)
     }
 
+    /// Starts one more node and waits until it is ready; its kubelet directory.
+    pub fn add_node(&self, name: &str) -> Result<PathBuf> {
+        self.run(&["ctl", "add-node", name])?;
+        let state: Value = serde_json::from_str(&self.run(&["ctl", "status"])?)?;
+        let nodes = state.pointer("/nodes").and_then(Value::as_array);
+        let mut nodes = nodes.into_iter().flatten();
+        let node = nodes.find(|node| text(node, "/name") == Some(name));
+        let dir = node.and_then(|node| text(node, "/kubeletDir"));
+        let dir = dir.with_context(|| format!("csi-cluster reports no node {name}"))?;
+        Ok(dir.into())
+    }
+
+    /// Ends everything on a node and deletes its Node object.
+    pub fn remove_node(&self, name: &str) -> Result<()> {
+        self.run(&["ctl", "remove-node", name]).map(drop)
+    }
+
     /// Name and kubelet directory of a node.
     pub fn node(&self, index: usize) -> Result<(String, PathBuf)> {
         let name = self.state(&format!("/nodes/{index}/name"))?;
@@ -137,12 +154,6 @@ impl Cluster {
     /// Kills a component at once and starts it again: `kube-apiserver`, `etcd`, a node's name, …
     pub fn restart(&self, component: &str) -> Result<()> {
         self.run(&["ctl", "restart", component]).map(drop)
-    }
-
-    /// Requests by user, verb and resource since `mark`, as JSON.
-    pub fn requests(&self, mark: &str, user: &str) -> Result<Value> {
-        let counted = self.run(&["requests", "--since", mark, "--user", user])?;
-        Ok(serde_json::from_str(&counted)?)
     }
 
     /// Takes everything down and fails if a process, mount or loop device is left.

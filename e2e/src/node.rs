@@ -3,11 +3,13 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use csi_test_driver::control::client::Client;
 use serde_json::Value;
 
 use crate::api::{Api, text};
@@ -27,21 +29,58 @@ pub struct Seat<'a> {
     kubelet_dir: PathBuf,
     /// Logs, records and driver state.
     pub dir: PathBuf,
+    /// Where driver state and record are: processes of one driver share them.
+    storage: PathBuf,
 }
 
 impl<'a> Seat<'a> {
     /// Prepares the directories that a DaemonSet would mount.
     pub fn new(cluster: &'a Cluster, index: usize, driver: &str) -> Result<Self> {
         let (node, kubelet_dir) = cluster.node(index)?;
+        Self::on(cluster, &node, kubelet_dir, driver)
+    }
+
+    /// As [`Seat::new`], on a node that came later.
+    pub fn on(
+        cluster: &'a Cluster,
+        node: &str,
+        kubelet_dir: PathBuf,
+        driver: &str,
+    ) -> Result<Self> {
         let dir = cluster.dir().join("run").join(format!("{driver}-{node}"));
         Self {
             cluster: Some(cluster),
             driver: driver.to_owned(),
-            node,
+            node: node.to_owned(),
             kubelet_dir,
+            storage: dir.clone(),
             dir,
         }
         .prepare()
+    }
+
+    /// The pod of a driver's controller service. It runs on the first node and ends with it, but
+    /// the kubelet there does not know it.
+    pub fn controller(cluster: &'a Cluster, driver: &str) -> Result<Self> {
+        let dir = cluster.dir().join("run").join(driver);
+        Self {
+            cluster: Some(cluster),
+            driver: driver.to_owned(),
+            node: cluster.node(0)?.0,
+            kubelet_dir: dir.clone(),
+            storage: dir.clone(),
+            dir,
+        }
+        .prepare()
+    }
+
+    /// Gives this process of a driver the volumes and the record of another one.
+    #[must_use]
+    pub fn sharing(self, other: &Seat<'_>) -> Self {
+        Self {
+            storage: other.storage.clone(),
+            ..self
+        }
     }
 
     /// A node that is only an API object: its kubelet directory is below `dir`, and whoever
@@ -55,6 +94,7 @@ impl<'a> Seat<'a> {
             driver,
             node,
             kubelet_dir,
+            storage: dir.clone(),
             dir,
         };
         fs::create_dir_all(seat.registry())?;
@@ -101,7 +141,12 @@ impl<'a> Seat<'a> {
 
     /// The file with one line for each call the driver answered.
     pub fn record(&self) -> PathBuf {
-        self.dir.join("calls.jsonl")
+        self.storage.join("calls.jsonl")
+    }
+
+    /// The driver's control socket: faults, settings, state.
+    pub fn control(&self) -> Client {
+        Client::new(self.dir.join("control.sock"))
     }
 
     /// Command line of the driver, with flags that csi-driver-host-path understands too.
@@ -110,13 +155,16 @@ impl<'a> Seat<'a> {
         command
             .arg(format!("--drivername={}", self.driver))
             .arg(format!("--endpoint=unix://{}", self.socket().display()))
-            .arg(format!("--statedir={}", self.dir.join("state").display()))
+            .arg(format!(
+                "--statedir={}",
+                self.storage.join("state").display()
+            ))
             .arg(format!("--nodeid={}", self.node));
         if !program::driver_is_foreign() {
             command.arg(format!("--record={}", self.record().display()));
             command.arg(format!(
                 "--control=unix:{}",
-                self.dir.join("control.sock").display()
+                self.control().path().display()
             ));
         }
         command.args(flags);
@@ -132,8 +180,9 @@ impl<'a> Seat<'a> {
 
     fn await_driver(&self, driver: &Process) -> Result<()> {
         let limit = Duration::from_secs(10);
-        wait::until_true(limit, "the driver's socket appears", || {
-            Ok(self.socket().exists())
+        wait::until_true(limit, "the driver serves its socket", || {
+            // The file alone may be what a killed driver left.
+            Ok(UnixStream::connect(self.socket()).is_ok())
         })
         .with_context(|| driver.tail())
     }
@@ -233,12 +282,18 @@ pub fn free_address() -> Result<String> {
 
 /// GET over plain HTTP; status code and body.
 pub fn http_get(address: &str, path: &str) -> Result<(u16, String)> {
+    http(address, "GET", path, "")
+}
+
+/// A request over plain HTTP; status code and body.
+pub fn http(address: &str, method: &str, path: &str, body: &str) -> Result<(u16, String)> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     write!(
         stream,
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+        "{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
     )?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

@@ -56,3 +56,63 @@ pub fn node(name: &str) -> Value {
         "spec": { "unschedulable": true },
     })
 }
+
+/// What a kubelet says of a driver on its node.
+pub fn csi_node(name: &str, driver: &str, node_id: &str) -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSINode",
+        "metadata": { "name": name },
+        "spec": { "drivers": [{ "name": driver, "nodeID": node_id, "topologyKeys": [] }] },
+    })
+}
+
+/// A volume made by an administrator, kept when its claim goes.
+pub fn persistent_volume(name: &str, driver: &str, handle: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": { "name": name },
+        "spec": {
+            "capacity": { "storage": "1Mi" },
+            "accessModes": ["ReadWriteOnce"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "",
+            "csi": { "driver": driver, "volumeHandle": handle },
+        },
+    })
+}
+
+/// A claim for one volume that is named.
+pub fn claim_of(name: &str, volume: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": { "name": name },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": { "requests": { "storage": "1Mi" } },
+            "storageClassName": "",
+            "volumeName": volume,
+        },
+    })
+}
+
+/// The source of a pod's volume that a claim stands for.
+pub fn claimed_volume(claim: &str) -> Value {
+    json!({ "persistentVolumeClaim": { "claimName": claim } })
+}
+
+/// What kube-controller-manager creates to have a volume attached.
+pub fn volume_attachment(name: &str, driver: &str, volume: &str, node: &str) -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "VolumeAttachment",
+        "metadata": { "name": name },
+        "spec": {
+            "attacher": driver,
+            "nodeName": node,
+            "source": { "persistentVolumeName": volume },
+        },
+    })
+}

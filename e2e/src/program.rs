@@ -45,6 +45,17 @@ pub fn plugin_manager() -> Result<PathBuf> {
     find("csi-plugin-manager", "PLUGIN_MANAGER", "build")
 }
 
+/// The attacher under test.
+pub fn attacher() -> Result<PathBuf> {
+    find("csi-attacher", "ATTACHER", "build")
+}
+
+/// Is the attacher under test another project's? A program outside of this repository is: scenarios
+/// about what only ours does are then left out, and its figures are shown beside ours.
+pub fn attacher_is_foreign() -> Result<bool> {
+    Ok(!attacher()?.starts_with(root().canonicalize()?))
+}
+
 /// The CSI driver: ours, or csi-driver-host-path when `HOSTPATHPLUGIN` names it.
 pub fn driver() -> Result<PathBuf> {
     find("csi-test-driver", "HOSTPATHPLUGIN", "driver")

@@ -27,8 +27,42 @@ impl<C> std::fmt::Debug for Scenario<C> {
 pub enum Verdict {
     /// Everything held.
     Passed,
+    /// Everything held, and these are the counts: columns of a table, by name.
+    Counted(Vec<(&'static str, String)>),
     /// Could not run here, and why.
     Skipped(String),
+}
+
+/// The counts of scenarios, as a table for people and for pages.
+#[derive(Default)]
+struct Table {
+    lines: Vec<String>,
+    header: Vec<&'static str>,
+}
+
+impl Table {
+    fn add(&mut self, scenario: &str, columns: Vec<(&'static str, String)>, seconds: f64) {
+        let (header, values): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+        if header != self.header {
+            self.lines.push(String::new());
+            self.lines
+                .push(format!("| scenario | {} | seconds |", header.join(" | ")));
+            self.lines
+                .push(format!("|---{}|---|", "|---".repeat(header.len())));
+            self.header = header;
+        }
+        let values = values.join(" | ");
+        self.lines
+            .push(format!("| {scenario} | {values} | {seconds:.1} |"));
+    }
+
+    fn text(&self) -> String {
+        let mut text = self.lines.join("\n");
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text
+    }
 }
 
 /// Prints a line that belongs to the report, at once.
@@ -57,6 +91,7 @@ pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> ExitCode {
     let wanted = wanted();
     let mut failures = Vec::new();
     let (mut passed, mut skipped) = (0, 0);
+    let mut table = Table::default();
     for scenario in groups.iter().copied().flatten() {
         if wanted
             .as_ref()
@@ -73,6 +108,11 @@ pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> ExitCode {
                 passed += 1;
                 say(&format!("  ok      {:<60} {seconds:6.2} s", scenario.name));
             }
+            Ok(Verdict::Counted(columns)) => {
+                passed += 1;
+                say(&format!("  ok      {:<60} {seconds:6.2} s", scenario.name));
+                table.add(scenario.name, columns, seconds);
+            }
             Ok(Verdict::Skipped(why)) => {
                 skipped += 1;
                 say(&format!("  skipped {:<60} {why}", scenario.name));
@@ -87,6 +127,7 @@ pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> ExitCode {
             }
         }
     }
+    say(&table.text());
     for name in &failures {
         say(&format!("failed: {name}"));
     }

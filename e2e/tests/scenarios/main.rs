@@ -1,5 +1,6 @@
 //! Scenarios on a real control plane with real kubelet code. `cargo test -p e2e -- NAME` runs one.
 
+mod attachment;
 mod ephemeral;
 mod plugin_manager;
 mod registration;
@@ -22,7 +23,10 @@ fn main() -> ExitCode {
 
 fn scenarios() -> Result<ExitCode> {
     let start = std::time::Instant::now();
-    let cluster = Cluster::up(&Options::default())?;
+    let cluster = Cluster::up(&Options {
+        flags: vec!["--proxy=on".to_owned()],
+        ..Options::default()
+    })?;
     suite::say(&format!(
         "  cluster up after {:.1} s",
         start.elapsed().as_secs_f64()
@@ -31,6 +35,7 @@ fn scenarios() -> Result<ExitCode> {
         registration::SCENARIOS,
         ephemeral::SCENARIOS,
         plugin_manager::SCENARIOS,
+        attachment::SCENARIOS,
     ];
     let code = suite::run(&groups, &cluster);
     cluster.down().context("teardown")?;

@@ -1,0 +1,69 @@
+//! What a driver was asked, from its own record.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use csi_test_driver::instrument::record::{self, Call};
+use csi_test_driver::invariants::{self, Options};
+
+/// Calls in the order of their arrival, those without an answer included.
+#[derive(Debug, Clone, Default)]
+pub struct Calls {
+    calls: Vec<Call>,
+}
+
+impl Calls {
+    /// Reads a record; one that does not exist yet has no calls.
+    pub fn read(record: &Path) -> Result<Self> {
+        let calls = match record.exists() {
+            true => record::read(record)?,
+            false => Vec::new(),
+        };
+        Ok(Self { calls })
+    }
+
+    fn only(&self, chosen: impl Fn(&Call) -> bool) -> Self {
+        let calls = self.calls.iter().filter(|call| chosen(call));
+        Self {
+            calls: calls.cloned().collect(),
+        }
+    }
+
+    /// Calls of a method (`ControllerPublishVolume`, …).
+    pub fn of(&self, method: &str) -> Self {
+        self.only(|call| call.method == method)
+    }
+
+    /// Calls about a volume handle.
+    pub fn about(&self, volume: &str) -> Self {
+        self.only(|call| call.volume == volume)
+    }
+
+    /// Calls that succeeded and whose caller was there to learn of it.
+    pub fn answered(&self) -> Self {
+        self.only(|call| call.code.as_deref() == Some("OK") && !call.caller_gone)
+    }
+
+    /// How many they are.
+    pub fn count(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Call> {
+        self.calls.iter()
+    }
+
+    /// Fails if the calls break a rule that every orchestrator must hold to.
+    pub fn check(&self, options: &Options) -> Result<()> {
+        let violations = invariants::check(&self.calls, options);
+        if violations.is_empty() {
+            return Ok(());
+        }
+        let lines: Vec<_> = violations.iter().map(ToString::to_string).collect();
+        bail!(
+            "the driver's record breaks rules:\n    {}",
+            lines.join("\n    ")
+        )
+    }
+}

@@ -1,0 +1,245 @@
+//! A controller sidecar beside its driver, as a Deployment would run it.
+//!
+//! It runs as its own service account under the RBAC manifest that upstream ships, which Kubernetes'
+//! own storage tests carry along: nothing here grants it more.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::api::{Api, text};
+use crate::cluster::Cluster;
+use crate::node::Seat;
+use crate::process::{self, Process};
+use crate::{program, wait};
+
+/// A sidecar that talks to the API server.
+#[derive(Debug, Clone, Copy)]
+pub struct Sidecar {
+    /// Name of the program and of its service account.
+    pub name: &'static str,
+    /// Upstream's RBAC objects, among the manifests of the pinned Kubernetes.
+    pub manifest: &'static str,
+    /// Where the program is.
+    pub program: fn() -> Result<PathBuf>,
+}
+
+/// csi-attacher, or what `ATTACHER` names.
+pub const ATTACHER: Sidecar = Sidecar {
+    name: "csi-attacher",
+    manifest: "storage-csi/external-attacher/rbac.yaml",
+    program: program::attacher,
+};
+
+/// How a replica reaches the API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// Straight.
+    Direct,
+    /// Through the fault proxy.
+    Proxy,
+}
+
+/// Where the replicas of one sidecar of one driver run.
+#[derive(Debug)]
+pub struct Controller<'a> {
+    cluster: &'a Cluster,
+    sidecar: Sidecar,
+    namespace: String,
+    node: String,
+    socket: PathBuf,
+    dir: PathBuf,
+}
+
+impl<'a> Controller<'a> {
+    /// Installs service account and RBAC objects in a namespace of the driver's own.
+    pub fn install(cluster: &'a Cluster, sidecar: Sidecar, driver: &Seat<'_>) -> Result<Self> {
+        let controller = Self::powerless(cluster, sidecar, driver)?;
+        let api = cluster.api()?;
+        for object in controller.permissions()? {
+            controller.grant(&api, &object)?;
+        }
+        Ok(controller)
+    }
+
+    /// Installs the service account alone, without any permission.
+    pub fn powerless(cluster: &'a Cluster, sidecar: Sidecar, driver: &Seat<'_>) -> Result<Self> {
+        let controller = Self {
+            cluster,
+            sidecar,
+            namespace: driver.driver.replace('.', "-"),
+            node: cluster.node(0)?.0,
+            socket: driver.socket(),
+            dir: driver.dir.clone(),
+        };
+        // Makes namespace and service account as well.
+        controller.kubeconfig(Route::Direct)?;
+        Ok(controller)
+    }
+
+    /// The user that the API server sees.
+    pub fn user(&self) -> String {
+        let (namespace, name) = (&self.namespace, self.sidecar.name);
+        format!("system:serviceaccount:{namespace}:{name}")
+    }
+
+    /// The namespace of service account and lease.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    fn kubeconfig(&self, route: Route) -> Result<PathBuf> {
+        let (suffix, flag) = match route {
+            Route::Direct => ("direct", "--create"),
+            Route::Proxy => ("proxy", "--proxy"),
+        };
+        let name = format!("{}.{suffix}.kubeconfig", self.sidecar.name);
+        let file = self.dir.join(name);
+        if !file.exists() {
+            let account = format!("{}/{}", self.namespace, self.sidecar.name);
+            let path = file.to_string_lossy();
+            self.cluster.run(&[
+                "kubeconfig",
+                "--serviceaccount",
+                &account,
+                flag,
+                "-o",
+                &path,
+            ])?;
+        }
+        Ok(file)
+    }
+
+    /// Upstream's RBAC objects, moved into our namespace; cluster-wide ones get a name of their own.
+    fn permissions(&self) -> Result<Vec<Value>> {
+        let mut objects = self.manifest()?;
+        objects.retain(|object| text(object, "/kind") != Some("ServiceAccount"));
+        for object in &mut objects {
+            for place in ["/metadata/namespace", "/subjects/0/namespace"] {
+                set(object, place, |_| self.namespace.clone());
+            }
+            let own = |name: &str| format!("{}:{name}", self.namespace);
+            if text(object, "/kind").is_some_and(|kind| kind.starts_with("Cluster")) {
+                set(object, "/metadata/name", own);
+            }
+            if text(object, "/roleRef/kind") == Some("ClusterRole") {
+                set(object, "/roleRef/name", own);
+            }
+        }
+        Ok(objects)
+    }
+
+    /// The manifest as JSON. kubectl reads YAML for us, once for all drivers.
+    fn manifest(&self) -> Result<Vec<Value>> {
+        let base = self.cluster.dir().join("run");
+        let parsed = base.join(format!("{}.rbac.json", self.sidecar.name));
+        if !parsed.exists() {
+            let program = program::cluster()?;
+            let mut cat = Command::new(&program);
+            let yaml = process::output(cat.args(["manifests", "cat", self.sidecar.manifest]))?;
+            let file = parsed.with_extension("yaml");
+            fs::write(&file, yaml)?;
+            let mut read = Command::new(&program);
+            read.args(["kubectl", "--dir"]).arg(self.cluster.dir());
+            read.args(["create", "--dry-run=client", "-o", "json", "-f"]);
+            fs::write(&parsed, process::output(read.arg(file))?)?;
+        }
+        let json = fs::read_to_string(&parsed)?;
+        let objects = serde_json::Deserializer::from_str(&json).into_iter::<Value>();
+        let objects: Vec<_> = objects.collect::<Result<_, _>>()?;
+        ensure!(!objects.is_empty(), "{} is empty", self.sidecar.manifest);
+        Ok(objects)
+    }
+
+    fn grant(&self, api: &Api, object: &Value) -> Result<()> {
+        let kind = text(object, "/kind").context("an RBAC object without kind")?;
+        let plural = format!("{}s", kind.to_lowercase());
+        let base = "/apis/rbac.authorization.k8s.io/v1";
+        let collection = match text(object, "/metadata/namespace") {
+            Some(namespace) => format!("{base}/namespaces/{namespace}/{plural}"),
+            None => format!("{base}/{plural}"),
+        };
+        api.create(&collection, object)?;
+        Ok(())
+    }
+
+    /// Waits until the API server's authorizer has seen the roles, which takes a moment: a sidecar
+    /// that starts before is refused, and how it copes is another matter.
+    pub fn until_permitted(
+        &self,
+        api: &Api,
+        group: &str,
+        resource: &str,
+        verb: &str,
+    ) -> Result<()> {
+        let user = self.user();
+        let what = format!("{user} may {verb} {resource}");
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": user,
+                "resourceAttributes": {
+                    "group": group, "resource": resource, "verb": verb,
+                    "namespace": self.namespace,
+                },
+            },
+        });
+        let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+        wait::until_true(Duration::from_secs(10), &what, || {
+            let answer = api.create(reviews, &review)?;
+            Ok(answer.pointer("/status/allowed") == Some(&Value::Bool(true)))
+        })
+    }
+
+    /// Starts a replica in a pod's place: on a node, with a host name of its own, which is what
+    /// replicas that elect a leader are told apart by.
+    pub fn start(&self, replica: &str, route: Route, flags: &[&str]) -> Result<Process> {
+        let program = (self.sidecar.program)()?;
+        let mut command = match rustix::process::geteuid().is_root() {
+            true => {
+                let mut command = self.cluster.on_node(&self.node, "/usr/bin/env");
+                let script = "echo \"$0\" > /proc/sys/kernel/hostname; exec \"$@\"";
+                command.args(["unshare", "--uts", "/bin/sh", "-c", script]);
+                command.arg(format!("{}-{replica}", self.sidecar.name));
+                command.arg(program);
+                command
+            }
+            false => self.cluster.on_node(&self.node, program),
+        };
+        command
+            .arg(format!("--csi-address={}", self.socket.display()))
+            .arg(format!(
+                "--kubeconfig={}",
+                self.kubeconfig(route)?.display()
+            ))
+            .args(flags)
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("POD_NAMESPACE", &self.namespace);
+        let name = format!("{}-{replica}", self.sidecar.name);
+        Process::start(&name, command, &self.dir)
+    }
+
+    /// Who holds a lease of the namespace; empty if it was released.
+    pub fn holder(&self, api: &Api, lease: &str) -> Result<Option<String>> {
+        let leases = "/apis/coordination.k8s.io/v1/namespaces";
+        let lease = api.find(&format!("{leases}/{}/leases/{lease}", self.namespace))?;
+        Ok(lease.map(|lease| {
+            text(&lease, "/spec/holderIdentity")
+                .unwrap_or_default()
+                .to_owned()
+        }))
+    }
+}
+
+fn set(object: &mut Value, pointer: &str, new: impl Fn(&str) -> String) {
+    if let Some(field) = object.pointer_mut(pointer) {
+        let text = new(field.as_str().unwrap_or_default());
+        *field = Value::String(text);
+    }
+}

@@ -1,0 +1,193 @@
+//! Pods with a claim: the whole chain of controllers, attacher, kubelet and driver.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use csi_test_driver::invariants::Options;
+use e2e::api::text;
+use e2e::cluster::Cluster;
+use e2e::node::Seat;
+use e2e::process::Process;
+use e2e::suite::Verdict;
+use e2e::{object, wait};
+use serde_json::{Value, json};
+
+use super::scene::{SOON, STORAGE, Scene, Volume, exactly, skipped};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+
+/// The driver's pod on a node: its node service and the registrar.
+struct NodePod<'a> {
+    seat: Seat<'a>,
+    _driver: Process,
+    _registrar: Process,
+}
+
+impl<'a> NodePod<'a> {
+    fn start(scene: &Scene<'a>, seat: Seat<'a>) -> Result<Self> {
+        let seat = seat.sharing(&scene.seat);
+        let driver = seat.start_driver(&[
+            "--role=node",
+            "--enable-attach=true",
+            "--enable-topology=false",
+            "--sync=false",
+        ])?;
+        let mut registrar = seat.start_registrar(&[])?;
+        seat.until_registered(&scene.api, &mut registrar)?;
+        Ok(Self {
+            seat,
+            _driver: driver,
+            _registrar: registrar,
+        })
+    }
+}
+
+/// A pod whose volume is mounted.
+struct Pod {
+    path: String,
+    target: PathBuf,
+}
+
+impl Pod {
+    fn run(scene: &Scene<'_>, seat: &Seat<'_>, name: &str, volume: &Volume) -> Result<Self> {
+        let claimed = object::claimed_volume(&volume.name);
+        let pod = scene
+            .api
+            .create(PODS, &object::pod(name, &seat.node, &claimed))?;
+        let uid = text(&pod, "/metadata/uid").context("uid of the pod")?;
+        let volumes = seat.kubelet_dir().join("pods").join(uid).join("volumes");
+        let target = volumes
+            .join("kubernetes.io~csi")
+            .join(&volume.name)
+            .join("mount");
+        let path = format!("{PODS}/{name}");
+        wait::until_true(SOON, "the pod runs with its volume mounted", || {
+            let running = text(&scene.api.get(&path)?, "/status/phase") == Some("Running");
+            Ok(running && !seat.mounts_below(&target)?.is_empty())
+        })
+        .with_context(|| scene.api.events("default", name))?;
+        Ok(Self { path, target })
+    }
+
+    fn file(&self) -> String {
+        self.target.join("file").to_string_lossy().into_owned()
+    }
+}
+
+/// VolumeAttachments of a volume; their names are kube-controller-manager's business.
+fn attachments(scene: &Scene<'_>, volume: &Volume) -> Result<Vec<Value>> {
+    let list = scene.api.get(&format!("{STORAGE}/volumeattachments"))?;
+    let items = list.pointer("/items").and_then(Value::as_array);
+    let of =
+        |it: &&Value| text(it, "/spec/source/persistentVolumeName") == Some(volume.name.as_str());
+    Ok(items.into_iter().flatten().filter(of).cloned().collect())
+}
+
+fn until_detached(scene: &Scene<'_>, volume: &Volume) -> Result<()> {
+    wait::until_true(SOON, "the VolumeAttachment is gone", || {
+        Ok(attachments(scene, volume)?.is_empty())
+    })
+    .with_context(|| format!("{:?}", attachments(scene, volume)))
+}
+
+fn patches(scene: &Scene<'_>, what: &str, number: u64) -> Result<()> {
+    let requests = scene.phase()?;
+    // While a volume is deleted another controller takes its finalizer away too; the one of the two
+    // that comes second looked at an older list, is told so, and asks again.
+    let patches = requests.verb("patch") - requests.count(|it| it.code == 422);
+    exactly(&format!("PATCH requests, {what}"), patches, number)
+        .with_context(|| requests.to_string())
+}
+
+pub(super) fn with_a_claim(cluster: &Cluster) -> Result<Verdict> {
+    if let Some(skipped) = skipped() {
+        return Ok(skipped);
+    }
+    let scene = Scene::new(cluster, "pod")?;
+    let api = &scene.api;
+    let _driver = scene.start_driver()?;
+    let mut attacher = scene.start_attacher(&[])?;
+    let node = NodePod::start(&scene, Seat::new(cluster, 0, &scene.seat.driver)?)?;
+    let volumes = scene.volumes(1)?;
+    let volume = volumes.first().context("a volume")?;
+    api.create(CLAIMS, &object::claim_of(&volume.name, &volume.name))?;
+    patches(&scene, "before any attachment", 0)?;
+
+    let writer = Pod::run(&scene, &node.seat, "writer", volume)?;
+    let file = writer.file();
+    node.seat
+        .run("/bin/sh", &["-c", &format!("echo kept > {file}")])?;
+    let attached = attachments(&scene, volume)?;
+    let context = attached
+        .first()
+        .and_then(|it| it.pointer("/status/attachmentMetadata"));
+    ensure!(
+        context == Some(&json!({ "attachment": format!("{}@{}", volume.handle, node.seat.node) })),
+        "publish context: {context:?}"
+    );
+    patches(&scene, "first attach", 3)?;
+    api.delete(&writer.path)?;
+    until_detached(&scene, volume)?;
+    patches(&scene, "detach", 2)?;
+
+    let reader = Pod::run(&scene, &node.seat, "reader", volume)?;
+    let read = node.seat.run("/bin/cat", &[&reader.file()])?;
+    ensure!(read.trim() == "kept", "what was written is there: {read:?}");
+    patches(&scene, "later attach", 2)?;
+    api.delete(&reader.path)?;
+    until_detached(&scene, volume)?;
+    patches(&scene, "later detach", 2)?;
+
+    api.delete(&format!("{CLAIMS}/{}", volume.name))?;
+    api.delete(&volume.path())?;
+    attacher.until("the volume without attachments is gone", || {
+        Ok(api.find(&volume.path())?.is_none())
+    })?;
+    patches(&scene, "deletion of the volume", 1)?;
+    exactly("publish and unpublish calls", scene.asked(volume)?, (2, 2))?;
+    scene.nothing_attached()?;
+    scene.permitted()?;
+    scene.finish(&Options::default())
+}
+
+pub(super) fn node_deleted(cluster: &Cluster) -> Result<Verdict> {
+    if let Some(skipped) = skipped() {
+        return Ok(skipped);
+    }
+    let scene = Scene::new(cluster, "node")?;
+    let api = &scene.api;
+    let _driver = scene.start_driver()?;
+    let mut attacher = scene.start_attacher(&[])?;
+    let kubelet_dir = cluster.add_node("doomed")?;
+    let seat = Seat::on(cluster, "doomed", kubelet_dir, &scene.seat.driver)?;
+    let node = NodePod::start(&scene, seat)?;
+    let volumes = scene.volumes(1)?;
+    let volume = volumes.first().context("a volume")?;
+    api.create(CLAIMS, &object::claim_of(&volume.name, &volume.name))?;
+    let pod = Pod::run(&scene, &node.seat, "orphan", volume)?;
+    patches(&scene, "first attach", 3)?;
+
+    drop(node);
+    cluster.remove_node("doomed")?;
+    api.until_gone(SOON, &format!("{STORAGE}/csinodes/doomed"))?;
+    // Nobody else removes a pod from a node that is no more for the next minute.
+    api.delete_with(&pod.path, &json!({ "gracePeriodSeconds": 0 }))?;
+    // kube-controller-manager gives a node six minutes to unmount, even one that is no more; who
+    // cannot wait deletes the attachment.
+    for attachment in attachments(&scene, volume)? {
+        let name = text(&attachment, "/metadata/name").context("name of an attachment")?;
+        api.delete(&format!("{STORAGE}/volumeattachments/{name}"))?;
+    }
+    attacher.until("the VolumeAttachment drains", || {
+        Ok(attachments(&scene, volume)?.is_empty())
+    })?;
+    patches(&scene, "detach from a node that is no more", 2)?;
+    exactly("publish and unpublish calls", scene.asked(volume)?, (1, 1))?;
+    scene.nothing_attached()?;
+    api.delete(&format!("{CLAIMS}/{}", volume.name))?;
+    scene.finish(&Options {
+        nodes_were_lost: true,
+        ..Options::default()
+    })
+}
