@@ -1,5 +1,6 @@
 //! The test cluster: `csi-cluster up`, its verbs, and its end.
 
+use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -156,8 +157,21 @@ impl Cluster {
         self.run(&["ctl", "restart", component]).map(drop)
     }
 
+    /// Copies what everybody wrote to where `KEEP_LOGS` says: nothing is left of a cluster otherwise.
+    fn keep_logs(&self) -> Result<()> {
+        let Some(target) = env::var_os("KEEP_LOGS").filter(|dir| !dir.is_empty()) else {
+            return Ok(());
+        };
+        fs::create_dir_all(&target)?;
+        let mut copy = Command::new("cp");
+        copy.arg("-r").arg(self.dir().join("log"));
+        copy.arg(self.dir().join("run")).arg(&target);
+        process::output(&mut copy).map(drop)
+    }
+
     /// Takes everything down and fails if a process, mount or loop device is left.
     pub fn down(mut self) -> Result<()> {
+        self.keep_logs()?;
         drop(self.leash.take());
         let limit = Duration::from_secs(60);
         let status = wait::until(limit, "the test cluster goes down", || {
