@@ -167,6 +167,10 @@ mod tests {
             ..Claim::default()
         };
         let source = || Some(DataSource::default());
+        let finalizer = |finalizer| Claim {
+            finalizers: list(&[finalizer]),
+            ..bound()
+        };
         let rows = [
             ("open", Claim::default(), true),
             ("bound", bound(), false),
@@ -174,27 +178,12 @@ mod tests {
                 "source, deleting",
                 Claim {
                     deleting: true,
-                    finalizers: list(&[CLONE_FINALIZER]),
-                    ..bound()
+                    ..finalizer(CLONE_FINALIZER)
                 },
                 true,
             ),
-            (
-                "source",
-                Claim {
-                    finalizers: list(&[CLONE_FINALIZER]),
-                    ..bound()
-                },
-                false,
-            ),
-            (
-                "in doubt",
-                Claim {
-                    finalizers: list(&[DOUBT_FINALIZER]),
-                    ..bound()
-                },
-                true,
-            ),
+            ("source", finalizer(CLONE_FINALIZER), false),
+            ("in doubt", finalizer(DOUBT_FINALIZER), true),
             (
                 "clone, volume known, not bound yet",
                 Claim {

@@ -7,11 +7,16 @@
 //! | file | decides |
 //! |---|---|
 //! | `driver` | what the driver can do, and which changes of it end the process |
+//! | `outcome` | how requests and calls fail, and what would cure it |
+//! | `secret`, `template` | which Secrets a class names |
 //! | `settings` | what the command line says about decisions |
 //! | `topology` | in which places of the cluster a volume may be |
 
 pub mod driver;
+pub mod outcome;
+pub mod secret;
 pub mod settings;
+pub mod template;
 pub mod topology;
 
 pub use driver::Driver;
