@@ -11,9 +11,15 @@
 //! | `secret`, `template` | which Secrets a class names |
 //! | `settings` | what the command line says about decisions |
 //! | `topology` | in which places of the cluster a volume may be |
+//! | `pv` | the PersistentVolume for a volume the driver made |
+//! | `protection` | when the finalizers on data sources go |
+//! | `reach` | whether a volume can be reached from a node |
 
 pub mod driver;
 pub mod outcome;
+pub mod protection;
+pub mod pv;
+pub mod reach;
 pub mod secret;
 pub mod settings;
 pub mod template;

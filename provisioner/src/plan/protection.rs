@@ -1,0 +1,336 @@
+//! When the finalizers on data sources go: claims that are cloned, snapshots that are restored.
+//!
+//! Separate from provisioning, which adds them: whether a source is still needed is read off all
+//! claims of the cluster, of whatever driver, long after the attempt that needed it.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::keys::{CLONE_FINALIZER, SNAPSHOT_FINALIZER, SNAPSHOT_GROUP};
+use crate::model::{Claim, ClaimPhase, DataSource, Snapshot, Text};
+
+/// Namespace and name of an object.
+pub type Place = (Text, Text);
+
+/// What is to be done about [`CLONE_FINALIZER`] on a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// Nothing.
+    None,
+    /// It is to be removed.
+    Due,
+    /// This claim is still being filled from it.
+    Needed {
+        /// `namespace/name`
+        by: Text,
+    },
+}
+
+/// Whether `claim` has a finalizer that may be due. A source that nobody deletes keeps it.
+#[must_use]
+pub fn is_ending_source(claim: &Claim) -> bool {
+    claim.deleting && claim.has_finalizer(CLONE_FINALIZER)
+}
+
+/// What is to be done about `source`. `claims` are all that may still be filled, including those
+/// that are gone from the API while a call for them is in doubt.
+#[must_use]
+pub fn release<'a>(source: &Claim, claims: impl IntoIterator<Item = &'a Claim>) -> Release {
+    if !is_ending_source(source) {
+        return Release::None;
+    }
+    let clones = |claim: &&Claim| {
+        claim.phase == ClaimPhase::Pending
+            && clone_source(claim).is_some_and(|(namespace, name)| {
+                namespace == source.namespace && name == source.name
+            })
+    };
+    match claims.into_iter().find(clones) {
+        Some(claim) => Release::Needed { by: claim.key() },
+        None => Release::Due,
+    }
+}
+
+/// The claim that `claim` is a clone of. The field `dataSourceRef` does not count, as it never did.
+#[must_use]
+pub fn clone_source(claim: &Claim) -> Option<Place> {
+    let source = claim.data_source.as_ref()?;
+    (&*source.kind == "PersistentVolumeClaim")
+        .then(|| (claim.namespace.clone(), source.name.clone()))
+}
+
+/// The source whose finalizer may be due because of this change of a claim: the claim was being
+/// filled from it, and no longer is. `after` is `None` for a claim that is gone.
+#[must_use]
+pub fn freed_source(before: &Claim, after: Option<&Claim>) -> Option<Place> {
+    let pending = |claim: &Claim| claim.phase == ClaimPhase::Pending;
+    (pending(before) && !after.is_some_and(pending)).then(|| clone_source(before))?
+}
+
+/// Snapshots that open claims are to be filled from.
+#[must_use]
+pub fn restored<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> HashSet<Place> {
+    let open = claims.into_iter().filter(|claim| claim.phase.is_open());
+    open.flat_map(|claim| {
+        let named = |source: &DataSource, namespace: Option<&Text>| {
+            let group = source.group.as_deref();
+            let snapshot = &*source.kind == "VolumeSnapshot"
+                && group.is_none_or(|group| group == SNAPSHOT_GROUP);
+            let namespace = namespace.filter(|namespace| !namespace.is_empty());
+            let namespace = namespace.unwrap_or(&claim.namespace).clone();
+            snapshot.then(|| (namespace, source.name.clone()))
+        };
+        let source = { claim.data_source.as_ref() }.and_then(|source| named(source, None));
+        let reference = { claim.data_source_ref.as_ref() }
+            .and_then(|source| named(source, source.namespace.as_ref()));
+        [source, reference].into_iter().flatten()
+    })
+    .collect()
+}
+
+/// Snapshots whose finalizer nobody needs any more, given those that are being restored.
+pub fn orphans<'a>(
+    snapshots: impl IntoIterator<Item = &'a Snapshot>,
+    restored: &HashSet<Place>,
+) -> impl Iterator<Item = &'a Snapshot> {
+    snapshots.into_iter().filter(|snapshot| {
+        let place = (snapshot.namespace.clone(), snapshot.name.clone());
+        snapshot.is_protected() && !restored.contains(&place)
+    })
+}
+
+/// Takes `finalizer` off an object as the API server sent it; everything else stays as it is.
+/// Whether it was there.
+pub fn take_off(object: &mut Value, finalizer: &str) -> bool {
+    let list = object.pointer_mut("/metadata/finalizers");
+    let Some(list) = list.and_then(Value::as_array_mut) else {
+        return false;
+    };
+    let before = list.len();
+    list.retain(|held| held.as_str() != Some(finalizer));
+    list.len() != before
+}
+
+/// Takes the clone finalizer off a claim.
+pub fn take_off_claim(object: &mut Value) -> bool {
+    take_off(object, CLONE_FINALIZER)
+}
+
+/// Takes the restore finalizer off a snapshot.
+pub fn take_off_snapshot(object: &mut Value) -> bool {
+    take_off(object, SNAPSHOT_FINALIZER)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn claim(namespace: &str, name: &str, phase: ClaimPhase) -> Claim {
+        Claim {
+            namespace: namespace.into(),
+            name: name.into(),
+            phase,
+            ..Claim::default()
+        }
+    }
+
+    fn of(group: Option<&str>, kind: &str, name: &str, namespace: Option<&str>) -> DataSource {
+        DataSource {
+            group: group.map(Into::into),
+            kind: kind.into(),
+            name: name.into(),
+            namespace: namespace.map(Into::into),
+        }
+    }
+
+    fn clone(namespace: &str, name: &str, phase: ClaimPhase) -> Claim {
+        Claim {
+            data_source: Some(of(None, "PersistentVolumeClaim", "src", None)),
+            ..claim(namespace, name, phase)
+        }
+    }
+
+    fn source() -> Claim {
+        Claim {
+            deleting: true,
+            finalizers: Arc::from(["a/b".into(), Text::from(CLONE_FINALIZER)]),
+            ..claim("ns1", "src", ClaimPhase::Bound)
+        }
+    }
+
+    #[test]
+    #[expect(clippy::too_many_lines, reason = "one table")]
+    fn a_source_is_released_when_no_clone_is_pending() {
+        use ClaimPhase::{Bound, Pending, Unset};
+        let needed = |by: &str| Release::Needed { by: by.into() };
+        let by_reference = Claim {
+            data_source_ref: Some(of(None, "PersistentVolumeClaim", "src", None)),
+            ..claim("ns1", "c1", Pending)
+        };
+        let of_another = Claim {
+            data_source: Some(of(None, "PersistentVolumeClaim", "other", None)),
+            ..claim("ns1", "c1", Pending)
+        };
+        let of_a_snapshot = Claim {
+            data_source: Some(of(Some(SNAPSHOT_GROUP), "VolumeSnapshot", "src", None)),
+            ..claim("ns1", "c1", Pending)
+        };
+        let rows = [
+            (
+                "229",
+                source(),
+                vec![clone("ns1", "c1", Bound)],
+                Release::Due,
+            ),
+            (
+                "230",
+                source(),
+                vec![clone("ns1", "c1", Bound), clone("ns1", "c2", Pending)],
+                needed("ns1/c2"),
+            ),
+            (
+                "231",
+                source(),
+                vec![clone("ns2", "c1", Pending)],
+                Release::Due,
+            ),
+            (
+                "232",
+                Claim {
+                    deleting: false,
+                    ..source()
+                },
+                vec![],
+                Release::None,
+            ),
+            (
+                "14.1 no finalizer",
+                Claim {
+                    finalizers: Arc::from([]),
+                    ..source()
+                },
+                vec![],
+                Release::None,
+            ),
+            (
+                "14.1 dataSourceRef only",
+                source(),
+                vec![by_reference],
+                Release::Due,
+            ),
+            (
+                "14.1 phase unset",
+                source(),
+                vec![clone("ns1", "c1", Unset)],
+                Release::Due,
+            ),
+            ("another source", source(), vec![of_another], Release::Due),
+            ("another kind", source(), vec![of_a_snapshot], Release::Due),
+        ];
+        for (row, source, claims, expected) in rows {
+            assert_eq!(release(&source, &claims), expected, "row {row}");
+            assert_eq!(
+                is_ending_source(&source),
+                expected != Release::None,
+                "row {row}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_clone_that_is_done_brings_its_source_back() {
+        use ClaimPhase::{Bound, Pending};
+        let place = Some(("ns1".into(), "src".into()));
+        let pending = clone("ns1", "c1", Pending);
+        assert_eq!(
+            freed_source(&pending, Some(&clone("ns1", "c1", Bound))),
+            place
+        );
+        assert_eq!(freed_source(&pending, None), place);
+        assert_eq!(freed_source(&pending, Some(&pending)), None);
+        assert_eq!(freed_source(&clone("ns1", "c1", Bound), None), None);
+        assert_eq!(freed_source(&claim("ns1", "c1", Pending), None), None);
+    }
+
+    #[test]
+    fn snapshots_are_swept_unless_an_open_claim_names_them() {
+        use ClaimPhase::{Bound, Pending, Unset};
+        let other = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection";
+        let snapshot = |finalizers: &[&str]| Snapshot {
+            namespace: "ns1".into(),
+            name: "s1".into(),
+            finalizers: finalizers.iter().map(|held| Text::from(*held)).collect(),
+            ..Snapshot::default()
+        };
+        let kind = |group| of(group, "VolumeSnapshot", "s1", None);
+        let by_source = |phase, group| Claim {
+            data_source: Some(kind(group)),
+            ..claim("ns1", "c1", phase)
+        };
+        let by_reference = |namespace: &str, target: Option<&str>| Claim {
+            data_source_ref: Some(of(Some(SNAPSHOT_GROUP), "VolumeSnapshot", "s1", target)),
+            ..claim(namespace, "c1", Pending)
+        };
+        let ours = snapshot(&[SNAPSHOT_FINALIZER, other]);
+        let rows = [
+            ("234", &ours, by_source(Bound, Some(SNAPSHOT_GROUP)), true),
+            (
+                "235",
+                &ours,
+                by_source(Pending, Some(SNAPSHOT_GROUP)),
+                false,
+            ),
+            ("235 phase empty", &ours, by_source(Unset, None), false),
+            ("235 reference", &ours, by_reference("ns1", None), false),
+            (
+                "235 reference, empty namespace",
+                &ours,
+                by_reference("ns1", Some("")),
+                false,
+            ),
+            (
+                "235 cross-namespace",
+                &ours,
+                by_reference("ns2", Some("ns1")),
+                false,
+            ),
+            ("other namespace", &ours, by_reference("ns2", None), true),
+            ("236", &ours, by_source(Pending, Some("example.com")), true),
+            (
+                "not ours",
+                &snapshot(&[other]),
+                by_source(Bound, None),
+                false,
+            ),
+        ];
+        for (row, snapshot, claim, swept) in rows {
+            let used = restored([&claim]);
+            let found = orphans([snapshot], &used).count();
+            assert_eq!(found == 1, swept, "row {row}");
+        }
+    }
+
+    #[test]
+    fn row_234_the_others_finalizers_stay() {
+        let mut object = json!({
+            "metadata": { "name": "s1", "finalizers": ["a/b", SNAPSHOT_FINALIZER, "c/d"] },
+            "spec": { "unknown": [1, 2] },
+        });
+        assert!(take_off_snapshot(&mut object));
+        assert_eq!(
+            object,
+            json!({
+                "metadata": { "name": "s1", "finalizers": ["a/b", "c/d"] },
+                "spec": { "unknown": [1, 2] },
+            })
+        );
+        assert!(!take_off_snapshot(&mut object));
+        assert!(!take_off_claim(&mut json!({ "metadata": {} })));
+        assert!(!take_off_claim(&mut json!([])));
+    }
+}

@@ -1,0 +1,300 @@
+//! The PersistentVolume for a volume that the driver made, and whether the driver's answer is one.
+//!
+//! Separate from the attempt that asks the driver: what the object will say is settled before the
+//! first call, is kept with the request while a call is in doubt, and must come out the same
+//! whichever process gets the answer.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use csi_proto::csi::{CreateVolumeResponse, Volume};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sidecar::quantity::Quantity;
+
+use super::topology::node_affinity;
+use crate::keys::{
+    DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, IDENTITY_ATTRIBUTE, MODIFY_SECRET_NAME,
+    MODIFY_SECRET_NAMESPACE, PROVISIONED_BY, VOLUME_FINALIZER,
+};
+
+/// What the PersistentVolume will say, as far as that is known before the driver is asked. Its name
+/// is the request's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Blueprint {
+    /// The claim that the volume is for.
+    pub claim: ForClaim,
+    /// `provisioner` of the class.
+    pub provisioned_by: String,
+    /// Name of the class.
+    pub class: String,
+    /// `reclaimPolicy` of the class; absent is left to the API server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reclaim_policy: Option<String>,
+    /// `mountOptions` of the class.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mount_options: Vec<String>,
+    /// `accessModes` of the claim.
+    pub access_modes: Vec<String>,
+    /// `volumeMode` of the claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume_mode: Option<String>,
+    /// File system, empty for a block volume and where none is named.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub fs_type: String,
+    /// Whether the volume is mounted read-only everywhere (`--controller-publish-readonly`).
+    pub read_only: bool,
+    /// `volumeAttributesClassName` of the claim, if it counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attributes_class: Option<String>,
+    /// Secrets that later operations on the volume need.
+    pub secrets: SecretRefs,
+    /// Bytes asked for: what the volume has at least, and what it has if the driver does not say.
+    pub requested: i64,
+    /// Whether the driver must confirm that it used the data source.
+    pub sourced: bool,
+    /// Whether the volume's topology is to be believed.
+    pub topology: bool,
+}
+
+/// The claim in `spec.claimRef`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ForClaim {
+    /// `metadata.namespace`
+    pub namespace: String,
+    /// `metadata.name`
+    pub name: String,
+    /// `metadata.uid`
+    pub uid: String,
+    /// `metadata.resourceVersion` as it was read
+    pub resource_version: String,
+}
+
+/// Secrets that the PersistentVolume refers to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SecretRefs {
+    /// For DeleteVolume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provisioner: Option<SecretName>,
+    /// For ControllerModifyVolume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller_modify: Option<SecretName>,
+    /// `controllerPublishSecretRef`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller_publish: Option<SecretName>,
+    /// `nodeStageSecretRef`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_stage: Option<SecretName>,
+    /// `nodePublishSecretRef`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_publish: Option<SecretName>,
+    /// `controllerExpandSecretRef`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller_expand: Option<SecretName>,
+    /// `nodeExpandSecretRef`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_expand: Option<SecretName>,
+}
+
+/// Where a Secret is; as the PersistentVolume spells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretName {
+    /// Name of the Secret.
+    pub name: String,
+    /// Namespace of the Secret.
+    pub namespace: String,
+}
+
+/// Why an answer that says success is none. The call is repeated, since nobody can tell what the
+/// driver is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// There is no volume in it.
+    NoVolume,
+    /// The volume has no id.
+    NoId,
+    /// The volume is smaller than asked for.
+    TooSmall {
+        /// Bytes asked for.
+        wanted: i64,
+        /// Bytes it has.
+        has: i64,
+        /// The volume, which is to be deleted.
+        id: String,
+    },
+    /// The driver does not say that it filled the volume from the data source.
+    NotFilled {
+        /// The volume, which is to be deleted.
+        id: String,
+    },
+}
+
+impl Unusable {
+    /// Id of the volume that nobody can use, to be deleted at once.
+    #[must_use]
+    pub fn discard(&self) -> Option<&str> {
+        match self {
+            Self::NoVolume | Self::NoId => None,
+            Self::TooSmall { id, .. } | Self::NotFilled { id } => Some(id),
+        }
+    }
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoVolume => out.write_str("the driver answered without a volume"),
+            Self::NoId => out.write_str("the driver answered with a volume without id"),
+            Self::TooSmall { wanted, has, .. } => write!(
+                out,
+                "created volume capacity {has} less than requested capacity {wanted}"
+            ),
+            Self::NotFilled { .. } => out.write_str(
+                "volume content source missing: the driver did not confirm that it used the data \
+                 source",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Unusable {}
+
+/// The volume in the driver's answer.
+///
+/// # Errors
+/// When it is not what was asked for.
+pub fn accept(blueprint: &Blueprint, answer: CreateVolumeResponse) -> Result<Volume, Unusable> {
+    let mut volume = answer.volume.ok_or(Unusable::NoVolume)?;
+    if volume.volume_id.is_empty() {
+        return Err(Unusable::NoId);
+    }
+    if volume.capacity_bytes == 0 {
+        volume.capacity_bytes = blueprint.requested;
+    }
+    if volume.capacity_bytes < blueprint.requested {
+        return Err(Unusable::TooSmall {
+            wanted: blueprint.requested,
+            has: volume.capacity_bytes,
+            id: volume.volume_id,
+        });
+    }
+    if blueprint.sourced && volume.content_source.is_none() {
+        let id = volume.volume_id;
+        return Err(Unusable::NotFilled { id });
+    }
+    Ok(volume)
+}
+
+/// The object for an accepted `volume`. `driver` is the driver's name, `identity` this process's.
+#[must_use]
+pub fn object(
+    blueprint: &Blueprint,
+    name: &str,
+    volume: &Volume,
+    driver: &str,
+    identity: &str,
+) -> Value {
+    let claim = &blueprint.claim;
+    let mut spec = json!({
+        "capacity": { "storage": Quantity::from_bytes(volume.capacity_bytes).to_string() },
+        "accessModes": blueprint.access_modes,
+        "storageClassName": blueprint.class,
+        "claimRef": {
+            "kind": "PersistentVolumeClaim",
+            "apiVersion": "v1",
+            "namespace": claim.namespace,
+            "name": claim.name,
+            "uid": claim.uid,
+            "resourceVersion": claim.resource_version,
+        },
+        "csi": source(blueprint, volume, driver, identity),
+    });
+    let optional = [
+        ("volumeMode", blueprint.volume_mode.as_ref()),
+        (
+            "persistentVolumeReclaimPolicy",
+            blueprint.reclaim_policy.as_ref(),
+        ),
+        (
+            "volumeAttributesClassName",
+            blueprint.attributes_class.as_ref(),
+        ),
+    ];
+    if let Some(spec) = spec.as_object_mut() {
+        for (field, value) in optional {
+            if let Some(value) = value {
+                spec.insert(field.to_owned(), value.as_str().into());
+            }
+        }
+        if !blueprint.mount_options.is_empty() {
+            spec.insert("mountOptions".to_owned(), json!(blueprint.mount_options));
+        }
+        if blueprint.topology
+            && let Some(affinity) = node_affinity(&volume.accessible_topology)
+        {
+            spec.insert("nodeAffinity".to_owned(), affinity);
+        }
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {
+            "name": name,
+            "annotations": annotations(blueprint),
+            "finalizers": [VOLUME_FINALIZER],
+        },
+        "spec": spec,
+    })
+}
+
+fn annotations(blueprint: &Blueprint) -> BTreeMap<&'static str, &str> {
+    let deletion = blueprint.secrets.provisioner.as_ref();
+    let (name, namespace) = deletion.map_or(("", ""), |secret| (&*secret.name, &*secret.namespace));
+    let mut annotations = BTreeMap::from([
+        (PROVISIONED_BY, &*blueprint.provisioned_by),
+        // Empty says that there is none; absent would say that the class is to be asked.
+        (DELETION_SECRET_NAME, name),
+        (DELETION_SECRET_NAMESPACE, namespace),
+    ]);
+    if let Some(modify) = &blueprint.secrets.controller_modify {
+        annotations.insert(MODIFY_SECRET_NAME, &modify.name);
+        annotations.insert(MODIFY_SECRET_NAMESPACE, &modify.namespace);
+    }
+    annotations
+}
+
+fn source(blueprint: &Blueprint, volume: &Volume, driver: &str, identity: &str) -> Value {
+    let mut attributes = BTreeMap::from([(IDENTITY_ATTRIBUTE, identity)]);
+    let context = volume.volume_context.iter();
+    attributes.extend(context.map(|(key, value)| (&**key, &**value)));
+    let mut source = Map::new();
+    source.insert("driver".to_owned(), driver.into());
+    source.insert("volumeHandle".to_owned(), volume.volume_id.as_str().into());
+    source.insert("volumeAttributes".to_owned(), json!(attributes));
+    if blueprint.read_only {
+        source.insert("readOnly".to_owned(), true.into());
+    }
+    if !blueprint.fs_type.is_empty() {
+        source.insert("fsType".to_owned(), blueprint.fs_type.as_str().into());
+    }
+    let secrets = &blueprint.secrets;
+    let references = [
+        ("controllerPublishSecretRef", &secrets.controller_publish),
+        ("nodeStageSecretRef", &secrets.node_stage),
+        ("nodePublishSecretRef", &secrets.node_publish),
+        ("controllerExpandSecretRef", &secrets.controller_expand),
+        ("nodeExpandSecretRef", &secrets.node_expand),
+    ];
+    for (field, reference) in references {
+        if let Some(reference) = reference {
+            source.insert(field.to_owned(), json!(reference));
+        }
+    }
+    source.into()
+}
+
+#[cfg(test)]
+mod tests;
