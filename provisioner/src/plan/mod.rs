@@ -6,6 +6,7 @@
 //!
 //! | file | decides |
 //! |---|---|
+//! | `delete` | the next step for a volume: upkeep of its finalizer, deletion |
 //! | `driver` | what the driver can do, and which changes of it end the process |
 //! | `outcome` | how requests and calls fail, and what would cure it |
 //! | `secret`, `template` | which Secrets a class names |
@@ -14,8 +15,14 @@
 //! | `pv` | the PersistentVolume for a volume the driver made |
 //! | `protection` | when the finalizers on data sources go |
 //! | `reach` | whether a volume can be reached from a node |
+//! | `memory` | what the process remembers beyond its caches |
+//! | `event` | which changes of objects are work |
+//! | `turn` | whose turn it is when workers are scarce |
 
+pub mod delete;
 pub mod driver;
+pub mod event;
+pub mod memory;
 pub mod outcome;
 pub mod protection;
 pub mod pv;
@@ -24,6 +31,7 @@ pub mod secret;
 pub mod settings;
 pub mod template;
 pub mod topology;
+pub mod turn;
 
 pub use driver::Driver;
 pub use settings::Settings;

@@ -1,0 +1,297 @@
+//! The next step for a PersistentVolume: upkeep of its finalizer, deletion.
+//!
+//! Separate from what executes the steps: the order of calls and writes below is what makes a crash
+//! at any point harmless, and the crash simulation runs exactly this function. The volume goes
+//! first, in the storage system, and only then the object that is all anybody knows of it.
+
+use std::collections::BTreeMap;
+
+use csi_proto::csi::DeleteVolumeRequest;
+use serde_json::{Value, json};
+
+use super::Driver;
+use super::outcome::{ApiError, RpcError};
+use super::reach::reaches;
+use crate::keys::VOLUME_FINALIZER;
+use crate::model::{
+    Class, Owner, Pairs, Reclaim, SecretRef, Source, Text, Upkeep, Volume, VolumeDetail,
+    VolumePhase,
+};
+
+mod failure;
+mod secret;
+
+pub use failure::Failure;
+
+/// What a decision looks at.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// The driver.
+    pub driver: &'a Driver,
+    /// The volume.
+    pub volume: &'a Volume,
+    /// The class that the volume names, if it is there.
+    pub class: Option<&'a Class>,
+    /// Node of a VolumeAttachment, of whatever state, that names the volume. `None` also where
+    /// VolumeAttachments are not watched, because the driver has nothing to publish.
+    pub attached_to: Option<&'a Text>,
+    /// Node deployment: the topology of this process's node, if the driver told one.
+    pub node: Option<&'a Pairs>,
+}
+
+/// The one next thing to do, complete in every detail.
+#[derive(Debug, PartialEq)]
+pub enum Step {
+    /// Nothing is left to do.
+    Done,
+    /// The volume is on another node: the process there deletes it.
+    Ignored,
+    /// Strategic merge patch of the volume: adds or removes the finalizer.
+    Upkeep(Value),
+    /// GET of a Secret.
+    LoadSecret(SecretRef),
+    /// `DeleteVolume`.
+    Delete(Box<DeleteVolumeRequest>),
+    /// DELETE of the object if it still has this UID.
+    Remove {
+        /// `metadata.uid`
+        uid: Text,
+    },
+    /// Strategic merge patch of the volume: removes the finalizer.
+    Release(Value),
+    /// This attempt cannot go on.
+    Fail(Failure),
+}
+
+/// What came of a step.
+#[derive(Debug)]
+pub enum Answer {
+    /// The write was applied; the view shows its result from now on.
+    Written,
+    /// The API server refused, or did not answer.
+    Refused(ApiError),
+    /// The Secret.
+    Secret(BTreeMap<String, String>),
+    /// The volume is gone from the storage system.
+    Deleted,
+    /// The call failed.
+    Failed(RpcError),
+}
+
+/// Which reading of the volume an attempt goes on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refresh {
+    /// The one it has.
+    Keep,
+    /// The cache's.
+    Take,
+    /// Neither: the object is gone, or another one has taken the name.
+    Gone,
+}
+
+/// One attempt on a PersistentVolume: what was learnt and done so far that the object does not
+/// show. A crash loses it, and nothing with it: DeleteVolume of a volume that is gone succeeds.
+pub struct Attempt {
+    uid: Option<Text>,
+    secrets: Option<BTreeMap<String, String>>,
+    reached: Reached,
+}
+
+/// The furthest point of the attempt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reached {
+    Start,
+    Deleted,
+    Removed,
+    Over,
+}
+
+impl Attempt {
+    /// A new attempt on `volume`.
+    #[must_use]
+    pub fn new(volume: &Volume) -> Self {
+        Self {
+            uid: detail(volume).map(|detail| detail.uid.clone()),
+            secrets: None,
+            reached: Reached::Start,
+        }
+    }
+
+    /// Whether the volume is gone from the storage system, so that what is left concerns the
+    /// object alone.
+    #[must_use]
+    pub fn has_deleted(&self) -> bool {
+        matches!(self.reached, Reached::Deleted | Reached::Removed)
+    }
+
+    /// Which reading to go on with: `current`, read or written last by this attempt, or `cached`.
+    ///
+    /// An attempt that has deleted the volume finishes with the object whatever the cache says: it
+    /// may be behind, and an object without a volume helps nobody.
+    #[must_use]
+    pub fn refresh(&self, current: &Volume, cached: Option<&Volume>) -> Refresh {
+        let Some(cached) = cached else {
+            return match self.has_deleted() {
+                true => Refresh::Keep,
+                false => Refresh::Gone,
+            };
+        };
+        match (detail(current), detail(cached)) {
+            (Some(_), Some(cached)) if Some(&cached.uid) != self.uid.as_ref() => Refresh::Gone,
+            (Some(current), Some(cached)) if cached.version <= current.version => Refresh::Keep,
+            (Some(_), None) if self.has_deleted() => Refresh::Keep,
+            (Some(_) | None, _) => Refresh::Take,
+        }
+    }
+
+    /// The next step under `view`.
+    #[must_use]
+    pub fn decide(&self, view: &View<'_>) -> Step {
+        if self.reached == Reached::Over {
+            return Step::Done;
+        }
+        match view.volume {
+            Volume::Quiet => Step::Done,
+            Volume::Finalizer(upkeep, owner) if is_ours(owner, view.driver) => {
+                Step::Upkeep(match upkeep {
+                    Upkeep::Add => adding(),
+                    Upkeep::Remove => removing(),
+                })
+            }
+            Volume::Finalizer(..) => Step::Done,
+            Volume::Ending(volume) if concerns(&volume.owner, view.driver) => {
+                self.end(volume, view).unwrap_or_else(Step::Fail)
+            }
+            Volume::Ending(_) => Step::Done,
+        }
+    }
+
+    fn end(&self, volume: &VolumeDetail, view: &View<'_>) -> Result<Step, Failure> {
+        match self.reached {
+            Reached::Deleted if !volume.deleting => {
+                let uid = volume.uid.clone();
+                return Ok(Step::Remove { uid });
+            }
+            Reached::Deleted | Reached::Removed => {
+                return Ok(match volume.is_protected() {
+                    true => Step::Release(removing()),
+                    false => Step::Done,
+                });
+            }
+            Reached::Start | Reached::Over => {}
+        }
+        if matches!(volume.reclaim, Reclaim::Retain | Reclaim::Recycle) {
+            let due = volume.is_protected() && is_ours(&volume.owner, view.driver);
+            return Ok(match due {
+                true => Step::Upkeep(removing()),
+                false => Step::Done,
+            });
+        }
+        if !is_due(volume) {
+            return Ok(Step::Done);
+        }
+        self.delete(volume, view)
+    }
+
+    fn delete(&self, volume: &VolumeDetail, view: &View<'_>) -> Result<Step, Failure> {
+        let source = match &volume.source {
+            Source::Csi(source) => source,
+            Source::InTree(plugin) => return Err(Failure::InTree(plugin)),
+            Source::Other => return Err(Failure::NotCsi),
+        };
+        if let Some(node) = view.node
+            && !reaches(volume.affinity.as_deref(), node)
+        {
+            return Ok(Step::Ignored);
+        }
+        let abilities = view.driver.abilities;
+        if !abilities.controller || !abilities.create_delete {
+            return Err(Failure::Incapable);
+        }
+        let secrets = match (secret::reference(volume, view.class)?, &self.secrets) {
+            (None, _) => BTreeMap::new(),
+            (Some(_), Some(secrets)) => secrets.clone(),
+            (Some(reference), None) => return Ok(Step::LoadSecret(reference)),
+        };
+        if let Some(node) = view.attached_to {
+            return Err(Failure::Attached(node.clone()));
+        }
+        Ok(Step::Delete(Box::new(DeleteVolumeRequest {
+            volume_id: source.handle.to_string(),
+            secrets,
+        })))
+    }
+
+    /// Takes in what came of `step`.
+    ///
+    /// # Errors
+    /// The attempt ends: says why.
+    pub fn fold(&mut self, step: &Step, answer: Answer) -> Result<(), Failure> {
+        match (step, answer) {
+            (Step::LoadSecret(_), Answer::Secret(secrets)) => self.secrets = Some(secrets),
+            // The driver may do without; only it can tell.
+            (Step::LoadSecret(_), Answer::Refused(_)) => self.secrets = Some(BTreeMap::new()),
+            (Step::Delete(_), Answer::Deleted) => self.reached = Reached::Deleted,
+            (Step::Delete(_), Answer::Failed(error)) => return Err(Failure::Call(error)),
+            (Step::Remove { .. }, Answer::Written) => self.reached = Reached::Removed,
+            (Step::Upkeep(_) | Step::Release(_), Answer::Written) => self.reached = Reached::Over,
+            // The object is gone, which is all that was wanted.
+            (Step::Upkeep(_) | Step::Remove { .. } | Step::Release(_), Answer::Refused(error))
+                if error.is_not_found() =>
+            {
+                self.reached = Reached::Over
+            }
+            (Step::Upkeep(_), Answer::Refused(error)) => return Err(Failure::Upkeep(error)),
+            (Step::Remove { .. }, Answer::Refused(error)) => return Err(Failure::Remove(error)),
+            (Step::Release(_), Answer::Refused(error)) => return Err(Failure::Release(error)),
+            // No step gets an answer of another kind; the shell's types see to it.
+            (_, _) => {}
+        }
+        Ok(())
+    }
+}
+
+fn detail(volume: &Volume) -> Option<&VolumeDetail> {
+    match volume {
+        Volume::Ending(detail) => Some(detail),
+        Volume::Quiet | Volume::Finalizer(..) => None,
+    }
+}
+
+/// Whether the volume is this driver's, and has it as its source.
+#[must_use]
+pub fn is_ours(owner: &Owner, driver: &Driver) -> bool {
+    owner.csi_driver.is_some() && concerns(owner, driver)
+}
+
+/// Whether the volume is this driver's, be it through migration of an in-tree plugin.
+#[must_use]
+pub fn concerns(owner: &Owner, driver: &Driver) -> bool {
+    let named = |name: &Option<Text>| name.as_deref() == Some(&*driver.name);
+    match (&owner.provisioned_by, &owner.csi_driver) {
+        (Some(_), _) => named(&owner.provisioned_by) || named(&owner.migrated_to),
+        (None, Some(_)) => named(&owner.csi_driver),
+        (None, None) => named(&owner.migrated_to),
+    }
+}
+
+/// Whether the volume in the storage system is to be deleted. A deleted object without our
+/// finalizer has been dealt with, by whomever.
+fn is_due(volume: &VolumeDetail) -> bool {
+    volume.reclaim == Reclaim::Delete
+        && volume.phase == VolumePhase::Released
+        && (!volume.deleting || volume.is_protected())
+}
+
+/// Adds the finalizer to whatever others are there by then.
+fn adding() -> Value {
+    json!({ "metadata": { "finalizers": [VOLUME_FINALIZER] } })
+}
+
+/// Removes the finalizer and no other.
+fn removing() -> Value {
+    json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [VOLUME_FINALIZER] } })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! Why an attempt on a PersistentVolume ended without reaching its goal.
+//!
+//! Separate, because the texts end up in events, where people read them, and because not every
+//! failure is an event.
+
+use std::fmt;
+
+use crate::model::Text;
+use crate::plan::outcome::{ApiError, RpcError};
+use crate::plan::secret;
+
+/// Why an attempt ended. Every one is retried with back-off, for ever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The source is one of this in-tree plugin.
+    InTree(&'static str),
+    /// There is no source that a CSI driver could know.
+    NotCsi,
+    /// The driver cannot delete volumes.
+    Incapable,
+    /// The class does not say which Secret is needed.
+    Secret(secret::Error),
+    /// A VolumeAttachment says that the volume may be in use on this node.
+    Attached(Text),
+    /// The driver refused, failed or did not answer in time.
+    Call(RpcError),
+    /// The finalizer could not be added or removed.
+    Upkeep(ApiError),
+    /// The volume is gone, the object could not be deleted.
+    Remove(ApiError),
+    /// The volume is gone, the finalizer could not be removed.
+    Release(ApiError),
+}
+
+impl Failure {
+    /// Whether it is an event `VolumeFailedDelete` on the volume; otherwise it is only logged.
+    #[must_use]
+    pub fn is_event(&self) -> bool {
+        match self {
+            Self::InTree(_)
+            | Self::NotCsi
+            | Self::Incapable
+            | Self::Secret(_)
+            | Self::Attached(_)
+            | Self::Call(_) => true,
+            Self::Upkeep(_) | Self::Remove(_) | Self::Release(_) => false,
+        }
+    }
+
+    /// Whether it counts as a failed deletion in the metrics.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        !matches!(self, Self::Upkeep(_))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InTree(plugin) => write!(
+                out,
+                "volumes of the in-tree plugin {plugin} are not supported: delete the volume in \
+                 the storage system and then this object's finalizer"
+            ),
+            Self::NotCsi => out.write_str("the volume has no spec.csi, so that no driver knows it"),
+            Self::Incapable => out.write_str(
+                "the driver cannot delete volumes: it lacks CONTROLLER_SERVICE or \
+                 CREATE_DELETE_VOLUME",
+            ),
+            Self::Secret(error) => {
+                write!(
+                    out,
+                    "failed to get the Secret reference from the StorageClass: {error}"
+                )
+            }
+            Self::Attached(node) => {
+                write!(out, "persistentvolume is still attached to node {node}")
+            }
+            Self::Call(error) => write!(out, "{error}"),
+            Self::Upkeep(error) => write!(out, "could not patch the finalizers: {error}"),
+            Self::Remove(error) => {
+                write!(
+                    out,
+                    "the volume is deleted, its PersistentVolume could not be: {error}"
+                )
+            }
+            Self::Release(error) => write!(
+                out,
+                "the volume is deleted, the finalizer could not be removed: {error}"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

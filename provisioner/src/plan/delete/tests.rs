@@ -1,0 +1,584 @@
+use std::sync::Arc;
+
+use tonic::Code;
+
+use super::*;
+use crate::model::{AffinityTerm, ClaimRef, Csi};
+use crate::plan::outcome::Refusal;
+use crate::testing::driver;
+
+const F: &str = VOLUME_FINALIZER;
+const PROTECTION: &str = "kubernetes.io/pv-protection";
+
+fn owner(provisioned_by: Option<&str>, migrated_to: Option<&str>, csi: Option<&str>) -> Owner {
+    Owner {
+        provisioned_by: provisioned_by.map(Into::into),
+        migrated_to: migrated_to.map(Into::into),
+        csi_driver: csi.map(Into::into),
+    }
+}
+
+fn ours() -> Owner {
+    owner(Some("test-driver"), None, Some("test-driver"))
+}
+
+fn finalizers(items: &[&str]) -> crate::model::List {
+    items.iter().map(|item| Text::from(*item)).collect()
+}
+
+/// Released, to be deleted, ours, with our finalizer and Kubernetes' own.
+fn released() -> VolumeDetail {
+    VolumeDetail {
+        name: "pv1".into(),
+        uid: "uid-pv1".into(),
+        version: 5,
+        finalizers: finalizers(&[PROTECTION, F]),
+        owner: ours(),
+        phase: VolumePhase::Released,
+        reclaim: Reclaim::Delete,
+        class: "sc1".into(),
+        claim: Some(ClaimRef {
+            namespace: "ns1".into(),
+            name: "c1".into(),
+            uid: "u1".into(),
+        }),
+        source: Source::Csi(Csi {
+            driver: "test-driver".into(),
+            handle: "vol-1".into(),
+        }),
+        deletion_secret_name: Some("".into()),
+        deletion_secret_namespace: Some("".into()),
+        ..VolumeDetail::default()
+    }
+}
+
+fn class(parameters: &[(&str, &str)]) -> Class {
+    Class {
+        name: "sc1".into(),
+        provisioner: "test-driver".into(),
+        parameters: parameters.iter().copied().collect(),
+        ..Class::default()
+    }
+}
+
+/// The first step for `volume`, other things being as in the fixture.
+fn first(volume: &VolumeDetail) -> Step {
+    decide(
+        &volume.clone().keep(),
+        &Attempt::new(&volume.clone().keep()),
+    )
+}
+
+fn decide(volume: &Volume, attempt: &Attempt) -> Step {
+    attempt.decide(&View {
+        driver: &driver(),
+        volume,
+        class: None,
+        attached_to: None,
+        node: None,
+    })
+}
+
+fn call(secrets: &[(&str, &str)]) -> Step {
+    let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    Step::Delete(Box::new(DeleteVolumeRequest {
+        volume_id: "vol-1".into(),
+        secrets: secrets.iter().map(pair).collect(),
+    }))
+}
+
+fn secret(namespace: &str, name: &str) -> SecretRef {
+    SecretRef {
+        namespace: namespace.into(),
+        name: name.into(),
+    }
+}
+
+fn refused(not_found: bool) -> ApiError {
+    ApiError {
+        message: "refused".into(),
+        refusal: match not_found {
+            true => Refusal::NotFound,
+            false => Refusal::Other,
+        },
+    }
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
+fn volumes_are_deleted_kept_or_left_alone() {
+    use Reclaim::{Delete, Recycle, Retain};
+    use VolumePhase::{Available, Bound, Failed, Released};
+    let of = |owner| VolumeDetail {
+        owner,
+        ..released()
+    };
+    let at = |phase, reclaim, items: &[&str]| VolumeDetail {
+        phase,
+        reclaim,
+        finalizers: finalizers(items),
+        ..released()
+    };
+    let gone = |volume| VolumeDetail {
+        deleting: true,
+        ..volume
+    };
+    let in_tree = |owner| VolumeDetail {
+        source: Source::InTree("kubernetes.io/aws-ebs"),
+        ..of(owner)
+    };
+    let ebs = Some("kubernetes.io/aws-ebs");
+    let remove =
+        || Step::Upkeep(json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [F] } }));
+    let add = || Step::Upkeep(json!({ "metadata": { "finalizers": [F] } }));
+    let rows = [
+        ("203", released(), call(&[])),
+        (
+            "204",
+            of(owner(Some("other"), None, Some("test-driver"))),
+            Step::Done,
+        ),
+        (
+            "205",
+            of(owner(ebs, Some("test-driver"), Some("test-driver"))),
+            call(&[]),
+        ),
+        (
+            "205 in-tree source",
+            in_tree(owner(ebs, Some("test-driver"), None)),
+            Step::Fail(Failure::InTree("kubernetes.io/aws-ebs")),
+        ),
+        ("206", of(owner(None, None, Some("test-driver"))), call(&[])),
+        (
+            "206 another's",
+            of(owner(None, None, Some("other"))),
+            Step::Done,
+        ),
+        ("207", in_tree(owner(None, None, None)), Step::Done),
+        (
+            "207 in-tree, migrated to another",
+            in_tree(owner(None, Some("other"), None)),
+            Step::Done,
+        ),
+        ("208 Bound", at(Bound, Delete, &[F]), Step::Done),
+        ("208 Available", at(Available, Delete, &[F]), Step::Done),
+        ("208 Failed", at(Failed, Delete, &[F]), Step::Done),
+        ("209", at(Released, Retain, &[F]), remove()),
+        ("209 clean", at(Released, Retain, &[PROTECTION]), Step::Done),
+        ("209 recycle", at(Released, Recycle, &[F]), remove()),
+        ("209 deleting", gone(at(Bound, Retain, &[F])), remove()),
+        (
+            "209 another's",
+            VolumeDetail {
+                owner: owner(Some("other"), None, Some("other")),
+                ..at(Released, Retain, &[F])
+            },
+            Step::Done,
+        ),
+        ("198", at(Bound, Retain, &[F]), remove()),
+        ("210", at(Bound, Delete, &[PROTECTION]), add()),
+        (
+            "210 static",
+            VolumeDetail {
+                owner: owner(None, None, Some("test-driver")),
+                ..at(Bound, Delete, &[])
+            },
+            add(),
+        ),
+        (
+            "210 another's",
+            VolumeDetail {
+                owner: owner(None, None, Some("other")),
+                ..at(Bound, Delete, &[])
+            },
+            Step::Done,
+        ),
+        (
+            "210 migrated",
+            VolumeDetail {
+                owner: owner(ebs, Some("test-driver"), None),
+                ..at(Bound, Delete, &[])
+            },
+            Step::Done,
+        ),
+        ("211", at(Released, Delete, &[PROTECTION]), call(&[])),
+        ("212", gone(at(Released, Delete, &[PROTECTION])), Step::Done),
+        ("213", gone(at(Bound, Delete, &[F])), Step::Done),
+        ("213 later", gone(released()), call(&[])),
+        ("214", gone(at(Bound, Delete, &[PROTECTION])), Step::Done),
+        (
+            "228",
+            VolumeDetail {
+                source: Source::Other,
+                ..released()
+            },
+            Step::Fail(Failure::NotCsi),
+        ),
+    ];
+    for (row, volume, expected) in rows {
+        assert_eq!(first(&volume), expected, "row {row}");
+    }
+    assert_eq!(
+        decide(&Volume::Quiet, &Attempt::new(&Volume::Quiet)),
+        Step::Done
+    );
+}
+
+#[test]
+fn what_must_hold_before_a_volume_is_deleted() {
+    let (attached, volume, class) = (Text::from("n1"), released(), class(&[]));
+    let volume = volume.keep();
+    let driver = driver();
+    let view = View {
+        driver: &driver,
+        volume: &volume,
+        class: Some(&class),
+        attached_to: None,
+        node: None,
+    };
+    let decide = |view: &View<'_>| Attempt::new(view.volume).decide(view);
+    assert_eq!(decide(&view), call(&[]), "rows 218, 219");
+    let in_use = View {
+        attached_to: Some(&attached),
+        ..view
+    };
+    assert_eq!(
+        decide(&in_use),
+        Step::Fail(Failure::Attached("n1".into())),
+        "row 217"
+    );
+    for lacking in [0, 1] {
+        let mut driver = driver.clone();
+        match lacking {
+            0 => driver.abilities.controller = false,
+            _ => driver.abilities.create_delete = false,
+        }
+        let incapable = View {
+            driver: &driver,
+            ..view
+        };
+        assert_eq!(
+            decide(&incapable),
+            Step::Fail(Failure::Incapable),
+            "12.4 step 3"
+        );
+    }
+    let node: Pairs = [("key", "foo")].into_iter().collect();
+    let elsewhere = VolumeDetail {
+        affinity: Some(Arc::from([AffinityTerm::default()])),
+        ..released()
+    }
+    .keep();
+    let there = View {
+        volume: &elsewhere,
+        node: Some(&node),
+        ..view
+    };
+    assert_eq!(decide(&there), Step::Ignored, "row 278");
+    assert_eq!(
+        decide(&View {
+            node: Some(&node),
+            ..view
+        }),
+        call(&[]),
+        "row 279"
+    );
+    assert_eq!(
+        decide(&View {
+            volume: &elsewhere,
+            ..view
+        }),
+        call(&[]),
+        "12.4 not per node"
+    );
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
+fn secrets_come_from_the_volume_or_its_class() {
+    let annotated = |name: Option<&str>, namespace: Option<&str>| VolumeDetail {
+        deletion_secret_name: name.map(Into::into),
+        deletion_secret_namespace: namespace.map(Into::into),
+        ..released()
+    };
+    let legacy = || annotated(None, None);
+    const NAME: &str = "csi.storage.k8s.io/provisioner-secret-name";
+    const NAMESPACE: &str = "csi.storage.k8s.io/provisioner-secret-namespace";
+    let fixed = class(&[(NAME, "s"), (NAMESPACE, "ns")]);
+    let templated = class(&[
+        (NAME, "${pv.name}-${pvc.name}"),
+        (NAMESPACE, "${pvc.namespace}"),
+    ]);
+    let annotation = class(&[(NAME, "${pvc.annotations['a']}"), (NAMESPACE, "ns")]);
+    let half = class(&[(NAME, "s")]);
+    let load = |namespace, name| Ok(Step::LoadSecret(secret(namespace, name)));
+    let none = || Ok(call(&[]));
+    let rows = [
+        ("220", annotated(Some(""), Some("")), Some(&fixed), none()),
+        (
+            "221",
+            annotated(Some("x"), Some("y")),
+            Some(&fixed),
+            load("y", "x"),
+        ),
+        (
+            "221 class gone",
+            annotated(Some("x"), Some("y")),
+            None,
+            load("y", "x"),
+        ),
+        (
+            "12.4 half empty",
+            annotated(Some("x"), Some("")),
+            Some(&fixed),
+            none(),
+        ),
+        (
+            "223",
+            annotated(Some("x"), None),
+            Some(&fixed),
+            load("ns", "s"),
+        ),
+        (
+            "223 reverse",
+            annotated(None, Some("y")),
+            Some(&fixed),
+            load("ns", "s"),
+        ),
+        ("224", legacy(), Some(&fixed), load("ns", "s")),
+        (
+            "224 template",
+            legacy(),
+            Some(&templated),
+            load("ns1", "pv1-c1"),
+        ),
+        ("225", legacy(), None, none()),
+        (
+            "225 no claim",
+            VolumeDetail {
+                claim: None,
+                ..legacy()
+            },
+            Some(&fixed),
+            none(),
+        ),
+        (
+            "no secret in the class",
+            legacy(),
+            Some(&class(&[])),
+            none(),
+        ),
+        ("226", legacy(), Some(&annotation), Err(())),
+        ("227", legacy(), Some(&half), Err(())),
+    ];
+    for (row, volume, class, expected) in rows {
+        let volume = volume.keep();
+        let step = Attempt::new(&volume).decide(&View {
+            driver: &driver(),
+            volume: &volume,
+            class,
+            attached_to: None,
+            node: None,
+        });
+        match expected {
+            Ok(expected) => assert_eq!(step, expected, "row {row}"),
+            Err(()) => assert!(
+                matches!(step, Step::Fail(Failure::Secret(_))),
+                "row {row}: {step:?}"
+            ),
+        }
+    }
+}
+
+#[test]
+fn rows_221_222_the_secret_s_values_are_sent_or_nothing() {
+    let volume = VolumeDetail {
+        deletion_secret_name: Some("x".into()),
+        deletion_secret_namespace: Some("y".into()),
+        ..released()
+    }
+    .keep();
+    let values = BTreeMap::from([("k".to_owned(), "v".to_owned())]);
+    let rows = [
+        ("221", Answer::Secret(values), call(&[("k", "v")])),
+        ("222", Answer::Refused(refused(true)), call(&[])),
+        ("222 forbidden", Answer::Refused(refused(false)), call(&[])),
+    ];
+    for (row, answer, expected) in rows {
+        let mut attempt = Attempt::new(&volume);
+        let step = decide(&volume, &attempt);
+        assert_eq!(step, Step::LoadSecret(secret("y", "x")), "row {row}");
+        attempt.fold(&step, answer).unwrap();
+        assert_eq!(decide(&volume, &attempt), expected, "row {row}");
+    }
+}
+
+/// Runs an attempt on `volume` to its end: the steps by name, and what it ended with. The DELETE is
+/// answered with the object being deleted, or with `removed`.
+fn run(
+    mut volume: VolumeDetail,
+    removed: Option<ApiError>,
+) -> (Vec<&'static str>, Result<(), Failure>) {
+    let mut attempt = Attempt::new(&volume.clone().keep());
+    let mut steps = Vec::new();
+    for _ in 0..9 {
+        let step = decide(&volume.clone().keep(), &attempt);
+        let (name, answer) = match &step {
+            Step::Done => return (steps, Ok(())),
+            Step::Delete(_) => ("DeleteVolume", Answer::Deleted),
+            Step::Remove { uid } => {
+                assert_eq!(*uid, volume.uid);
+                volume.deleting = removed.is_none();
+                let answer = removed.clone().map_or(Answer::Written, Answer::Refused);
+                ("DELETE", answer)
+            }
+            Step::Release(patch) => {
+                assert_eq!(*patch, removing());
+                volume.finalizers = finalizers(&[PROTECTION]);
+                ("PATCH", Answer::Written)
+            }
+            Step::Ignored | Step::Upkeep(_) | Step::LoadSecret(_) | Step::Fail(_) => {
+                unreachable!("{step:?}")
+            }
+        };
+        steps.push(name);
+        if let Err(failure) = attempt.fold(&step, answer) {
+            return (steps, Err(failure));
+        }
+    }
+    unreachable!("does not end: {steps:?}")
+}
+
+#[test]
+fn rows_203_211_213_216_the_volume_first_then_its_object() {
+    let bare = VolumeDetail {
+        finalizers: finalizers(&[]),
+        ..released()
+    };
+    let deleted = VolumeDetail {
+        deleting: true,
+        ..released()
+    };
+    assert_eq!(
+        run(released(), None),
+        (vec!["DeleteVolume", "DELETE", "PATCH"], Ok(())),
+        "row 203"
+    );
+    assert_eq!(
+        run(bare, None),
+        (vec!["DeleteVolume", "DELETE"], Ok(())),
+        "row 211"
+    );
+    assert_eq!(
+        run(deleted, None),
+        (vec!["DeleteVolume", "PATCH"], Ok(())),
+        "row 213"
+    );
+    let refusal = refused(false);
+    assert_eq!(
+        run(released(), Some(refusal.clone())),
+        (
+            vec!["DeleteVolume", "DELETE"],
+            Err(Failure::Remove(refusal.clone()))
+        ),
+        "row 216"
+    );
+    assert!(!Failure::Remove(refusal).is_event(), "row 216");
+    let gone = run(released(), Some(refused(true)));
+    assert_eq!(
+        gone,
+        (vec!["DeleteVolume", "DELETE"], Ok(())),
+        "somebody else's DELETE was first"
+    );
+}
+
+#[test]
+fn row_215_a_failed_call_is_an_event_whatever_its_code() {
+    for code in [
+        Code::NotFound,
+        Code::Internal,
+        Code::DeadlineExceeded,
+        Code::FailedPrecondition,
+    ] {
+        let volume = released().keep();
+        let mut attempt = Attempt::new(&volume);
+        let step = decide(&volume, &attempt);
+        let error = RpcError {
+            code,
+            message: "no".into(),
+        };
+        let failure = attempt
+            .fold(&step, Answer::Failed(error.clone()))
+            .unwrap_err();
+        assert_eq!(failure, Failure::Call(error), "row 215");
+        assert!(failure.is_event() && failure.is_counted(), "row 215");
+        assert!(!attempt.has_deleted());
+    }
+}
+
+#[test]
+fn upkeep_is_done_once_per_attempt() {
+    let volume = VolumeDetail {
+        phase: VolumePhase::Bound,
+        finalizers: finalizers(&[]),
+        ..released()
+    }
+    .keep();
+    let mut attempt = Attempt::new(&volume);
+    let step = decide(&volume, &attempt);
+    attempt.fold(&step, Answer::Written).unwrap();
+    assert_eq!(
+        decide(&volume, &attempt),
+        Step::Done,
+        "also where a webhook undoes it"
+    );
+    let mut attempt = Attempt::new(&volume);
+    let failure = attempt
+        .fold(&step, Answer::Refused(refused(false)))
+        .unwrap_err();
+    assert!(!failure.is_event() && !failure.is_counted());
+    attempt.fold(&step, Answer::Refused(refused(true))).unwrap();
+}
+
+#[test]
+fn an_attempt_goes_on_with_the_newest_reading_of_its_object() {
+    let at = |version| {
+        VolumeDetail {
+            version,
+            ..released()
+        }
+        .keep()
+    };
+    let another = VolumeDetail {
+        uid: "other".into(),
+        version: 9,
+        ..released()
+    }
+    .keep();
+    let mut attempt = Attempt::new(&at(5));
+    let rows = [
+        ("older", Some(at(4)), Refresh::Keep),
+        ("same", Some(at(5)), Refresh::Keep),
+        ("newer", Some(at(6)), Refresh::Take),
+        ("released no more", Some(Volume::Quiet), Refresh::Take),
+        ("made anew", Some(another.clone()), Refresh::Gone),
+        ("gone", None, Refresh::Gone),
+    ];
+    for (row, cached, expected) in rows {
+        assert_eq!(attempt.refresh(&at(5), cached.as_ref()), expected, "{row}");
+    }
+    attempt.fold(&call(&[]), Answer::Deleted).unwrap();
+    let rows = [
+        ("newer", Some(at(6)), Refresh::Take),
+        ("released no more", Some(Volume::Quiet), Refresh::Keep),
+        ("made anew", Some(another), Refresh::Gone),
+        ("gone", None, Refresh::Keep),
+    ];
+    for (row, cached, expected) in rows {
+        assert_eq!(
+            attempt.refresh(&at(5), cached.as_ref()),
+            expected,
+            "deleted, {row}"
+        );
+    }
+}

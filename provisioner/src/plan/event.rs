@@ -1,0 +1,202 @@
+//! Which changes of objects are work.
+//!
+//! Separate, because it decides how often driver and API server are called: what this program
+//! writes itself must not wake it, nor what says nothing new, or back-off would mean nothing.
+
+use super::Driver;
+use super::delete;
+use crate::keys::{DOUBT_FINALIZER, MIGRATED_TO, VOLUME_FINALIZER};
+use crate::model::{Claim, Volume, VolumeDetail, VolumePhase};
+
+/// Whether the change from `before` to `after` calls for another look at the claim. Every change
+/// does, since it may be what the user did to help; the object's version alone is none.
+#[must_use]
+pub fn is_work_for_claim(before: Option<&Claim>, after: &Claim, driver: &Driver) -> bool {
+    if !may_be_ours(after, driver) {
+        return false;
+    }
+    let seen = |claim: &Claim| Claim {
+        version: 0,
+        ..claim.clone()
+    };
+    before.is_none_or(|before| seen(before) != seen(after))
+}
+
+/// Whether the claim may be this driver's: it names the driver, or it carries the record of a call
+/// in doubt, which says whose it is.
+#[must_use]
+pub fn may_be_ours(claim: &Claim, driver: &Driver) -> bool {
+    claim.provisioner() == Some(&*driver.name)
+        || claim.annotations.get(MIGRATED_TO) == Some(&*driver.name)
+        || claim.has_finalizer(DOUBT_FINALIZER)
+}
+
+/// Whether the change from `before` to `after` calls for another look at the volume.
+#[must_use]
+pub fn is_work_for_volume(before: Option<&Volume>, after: &Volume, driver: &Driver) -> bool {
+    let due = match after {
+        Volume::Quiet => false,
+        Volume::Finalizer(_, owner) => delete::is_ours(owner, driver),
+        Volume::Ending(volume) => {
+            let waits = volume.phase != VolumePhase::Released && !is_upkeep(volume);
+            !waits && delete::concerns(&volume.owner, driver)
+        }
+    };
+    due && before.is_none_or(|before| seen(before) != seen(after))
+}
+
+/// A volume that is never to be deleted, and being deleted.
+fn is_upkeep(volume: &VolumeDetail) -> bool {
+    use crate::model::Reclaim::{Delete, Other, Recycle, Retain};
+    match volume.reclaim {
+        Retain | Recycle => volume.is_protected(),
+        Delete | Other => false,
+    }
+}
+
+/// What decisions on a volume depend on: other programs' finalizers come and go.
+fn seen(volume: &Volume) -> Volume {
+    match volume {
+        Volume::Quiet | Volume::Finalizer(..) => volume.clone(),
+        Volume::Ending(detail) => {
+            let ours = detail
+                .finalizers
+                .iter()
+                .filter(|held| ***held == *VOLUME_FINALIZER);
+            let finalizers = ours.cloned().collect();
+            let detail = VolumeDetail {
+                version: 0,
+                finalizers,
+                ..(**detail).clone()
+            };
+            Volume::Ending(detail.into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::keys::STORAGE_PROVISIONER;
+    use crate::model::{ClaimPhase, Owner, Reclaim, Text, Upkeep};
+    use crate::testing::driver;
+
+    fn claim(provisioner: &str) -> Claim {
+        Claim {
+            name: "c1".into(),
+            version: 1,
+            annotations: [(STORAGE_PROVISIONER, provisioner)].into_iter().collect(),
+            ..Claim::default()
+        }
+    }
+
+    #[test]
+    fn every_change_of_a_claim_of_ours_is_work() {
+        let ours = claim("test-driver");
+        let changed = Claim {
+            annotations: [(STORAGE_PROVISIONER, "test-driver"), ("a", "b")]
+                .into_iter()
+                .collect(),
+            ..ours.clone()
+        };
+        let newer = Claim {
+            version: 2,
+            ..ours.clone()
+        };
+        let migrated = Claim {
+            annotations: [(MIGRATED_TO, "test-driver")].into_iter().collect(),
+            ..claim("")
+        };
+        let doubtful = Claim {
+            finalizers: Arc::from([Text::from(DOUBT_FINALIZER)]),
+            ..claim("")
+        };
+        let pending = Claim {
+            phase: ClaimPhase::Pending,
+            ..ours.clone()
+        };
+        let rows = [
+            ("32 new", None, &ours, true),
+            ("201 updated", Some(&ours), &changed, true),
+            ("status", Some(&ours), &pending, true),
+            ("version alone", Some(&ours), &newer, false),
+            ("45 another driver's", None, &claim("other"), false),
+            ("35 nobody's", None, &Claim::default(), false),
+            ("44 migrated", None, &migrated, true),
+            ("in doubt", None, &doubtful, true),
+        ];
+        for (row, before, after, expected) in rows {
+            assert_eq!(
+                is_work_for_claim(before, after, &driver()),
+                expected,
+                "{row}"
+            );
+        }
+    }
+
+    fn detail(phase: VolumePhase, reclaim: Reclaim, finalizers: &[&str]) -> VolumeDetail {
+        VolumeDetail {
+            phase,
+            reclaim,
+            version: 1,
+            finalizers: finalizers.iter().map(|held| Text::from(*held)).collect(),
+            owner: owner("test-driver"),
+            ..VolumeDetail::default()
+        }
+    }
+
+    fn owner(driver: &str) -> Owner {
+        Owner {
+            provisioned_by: Some(driver.into()),
+            migrated_to: None,
+            csi_driver: Some(driver.into()),
+        }
+    }
+
+    #[test]
+    fn volumes_are_work_when_something_is_due() {
+        use Reclaim::{Delete, Retain};
+        use VolumePhase::{Bound, Released};
+        const F: &str = VOLUME_FINALIZER;
+        let ending = |detail: VolumeDetail| Volume::Ending(detail.into());
+        let released = ending(detail(Released, Delete, &[F, "a/b"]));
+        let freed = ending(VolumeDetail {
+            version: 2,
+            ..detail(Released, Delete, &[F])
+        });
+        let bound = ending(VolumeDetail {
+            deleting: true,
+            ..detail(Bound, Delete, &[F])
+        });
+        let kept = ending(VolumeDetail {
+            deleting: true,
+            ..detail(Bound, Retain, &[F])
+        });
+        let foreign = ending(VolumeDetail {
+            owner: owner("other"),
+            ..detail(Released, Delete, &[F])
+        });
+        let add = |driver| Volume::Finalizer(Upkeep::Add, owner(driver));
+        let rows = [
+            ("203", None, &released, true),
+            ("204", None, &foreign, false),
+            ("213 still bound", None, &bound, false),
+            ("213 released", Some(&bound), &released, true),
+            ("209", None, &kept, true),
+            ("210", None, &add("test-driver"), true),
+            ("210 another's", None, &add("other"), false),
+            ("quiet", None, &Volume::Quiet, false),
+            ("another's finalizer went", Some(&released), &freed, false),
+            ("unchanged", Some(&released), &released, false),
+        ];
+        for (row, before, after, expected) in rows {
+            assert_eq!(
+                is_work_for_volume(before, after, &driver()),
+                expected,
+                "{row}"
+            );
+        }
+    }
+}

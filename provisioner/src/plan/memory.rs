@@ -1,0 +1,287 @@
+//! What the process remembers beyond its caches.
+//!
+//! Separate and free of locks and clocks, so that the crash simulation keeps exactly these books. A
+//! crash loses them. What must not be lost with them, that a volume may exist of which the API does
+//! not know, is recorded on the claim as well; see [`doubt`](super::doubt).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use sidecar::slow_set::{self, SlowSet};
+
+use super::outcome::Cure;
+use super::topology;
+use crate::model::{Claim, Text};
+
+/// A claim: which object, and which one of that name. A claim that is gone while a call for it is in
+/// doubt and another one that has taken its name are worked on at the same time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClaimKey {
+    /// `namespace/name`
+    pub name: Text,
+    /// `metadata.uid`
+    pub uid: Text,
+}
+
+impl ClaimKey {
+    /// The key of `claim`.
+    #[must_use]
+    pub fn of(claim: &Claim) -> Self {
+        Self {
+            name: claim.key(),
+            uid: claim.uid.clone(),
+        }
+    }
+
+    /// The claim's namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.name.split('/').next().unwrap_or_default()
+    }
+}
+
+/// A call that may still be running, or whose volume could not be saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt<P> {
+    /// The claim as it was last seen; it may be gone.
+    pub claim: Arc<Claim>,
+    /// What the call is repeated with until there is a final answer.
+    pub prepared: Arc<P>,
+    /// Since when.
+    pub since: Instant,
+}
+
+/// A volume whose PersistentVolume could not be saved yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unsaved {
+    /// Its name.
+    pub name: Text,
+    /// The object.
+    pub object: Arc<Value>,
+}
+
+/// What an attempt leaves behind in the books.
+#[derive(Clone, Debug)]
+pub enum Outcome<P> {
+    /// The claim has its volume, is somebody else's, or needs none.
+    Over,
+    /// The driver certainly works on it no longer.
+    Final {
+        /// The driver called the request impossible: it is repeated after a long time only, unless
+        /// the class of this UID is replaced.
+        infeasible: Option<Text>,
+    },
+    /// The driver may still be working on it.
+    InDoubt(Arc<P>),
+    /// There is a volume, and this object could not be saved.
+    Unsaved(Arc<P>, Unsaved),
+    /// Nothing was learnt about what the driver does.
+    Unchanged,
+}
+
+/// What an attempt begins with.
+#[derive(Clone, Debug)]
+pub struct Start<P> {
+    /// The call in doubt.
+    pub doubt: Option<Doubt<P>>,
+    /// The object that is to be saved before anything else.
+    pub unsaved: Option<Unsaved>,
+    /// What an earlier attempt found out about places.
+    pub places: Option<topology::Memory>,
+}
+
+/// The books of one process.
+#[derive(Debug)]
+pub struct Memory<P> {
+    doubts: HashMap<ClaimKey, Doubt<P>>,
+    unsaved: HashMap<ClaimKey, Unsaved>,
+    places: HashMap<ClaimKey, topology::Memory>,
+    slow: SlowSet<ClaimKey>,
+    cures: HashMap<Cure, HashSet<ClaimKey>>,
+    /// Calls that are running, with what they were made.
+    calls: HashMap<ClaimKey, (Arc<Claim>, Arc<P>)>,
+    /// PersistentVolumes that this process removed, by name with their UID.
+    removed: HashMap<Text, Text>,
+}
+
+impl<P> Memory<P> {
+    /// Empty books. An infeasible request is repeated after `retention` only.
+    #[must_use]
+    pub fn new(retention: Duration) -> Self {
+        Self {
+            doubts: HashMap::new(),
+            unsaved: HashMap::new(),
+            places: HashMap::new(),
+            slow: SlowSet::new(retention),
+            cures: HashMap::new(),
+            calls: HashMap::new(),
+            removed: HashMap::new(),
+        }
+    }
+
+    /// What an attempt begins with.
+    #[must_use]
+    pub fn begin(&self, key: &ClaimKey) -> Start<P> {
+        Start {
+            doubt: self.doubts.get(key).map(|doubt| Doubt {
+                claim: Arc::clone(&doubt.claim),
+                prepared: Arc::clone(&doubt.prepared),
+                since: doubt.since,
+            }),
+            unsaved: self.unsaved.get(key).cloned(),
+            places: self.places.get(key).cloned(),
+        }
+    }
+
+    /// The claim as it was last seen, while a call for it is in doubt: what is worked on when the
+    /// claim is gone from the API.
+    #[must_use]
+    pub fn doubtful_claim(&self, key: &ClaimKey) -> Option<&Arc<Claim>> {
+        self.doubts.get(key).map(|doubt| &doubt.claim)
+    }
+
+    /// How long the claim still has to wait because its request was called impossible; zero if it
+    /// need not. `class` is the UID of its class as it is now: a class made anew lifts the wait.
+    pub fn slow(&mut self, key: &ClaimKey, class: Option<&str>, now: Instant) -> Duration {
+        let replaced = |entry: &slow_set::Entry| class.is_some_and(|uid| *uid != *entry.class_uid);
+        if self.slow.get(key).is_some_and(replaced) {
+            self.slow.remove(key);
+        }
+        self.slow.time_remaining(key, now)
+    }
+
+    /// Forgets waits that are over. To be called every [`slow_set::SWEEP_INTERVAL`].
+    pub fn sweep(&mut self, now: Instant) {
+        self.slow.sweep(now);
+    }
+
+    /// What an attempt found out about places; kept until the claim is settled.
+    pub fn places(&mut self, key: &ClaimKey, places: topology::Memory) {
+        match places.is_empty() {
+            true => self.places.remove(key),
+            false => self.places.insert(key.clone(), places),
+        };
+    }
+
+    /// CreateVolume is about to be called with `prepared`.
+    pub fn calling(&mut self, claim: &Arc<Claim>, prepared: &Arc<P>) {
+        let call = (Arc::clone(claim), Arc::clone(prepared));
+        self.calls.insert(ClaimKey::of(claim), call);
+    }
+
+    /// The attempt is over; `claim` is the claim as it was last seen.
+    pub fn end(&mut self, claim: &Arc<Claim>, outcome: Outcome<P>, now: Instant) {
+        let key = ClaimKey::of(claim);
+        self.calls.remove(&key);
+        match outcome {
+            Outcome::Unchanged => {}
+            Outcome::Over => self.settle(&key),
+            Outcome::Final { infeasible } => {
+                self.settle(&key);
+                if let Some(class_uid) = infeasible {
+                    let class_uid = class_uid.to_string();
+                    let entry = slow_set::Entry {
+                        added: now,
+                        class_uid,
+                    };
+                    self.slow.add(key, entry);
+                }
+            }
+            Outcome::InDoubt(prepared) => {
+                self.doubt(key, claim, prepared, now);
+            }
+            Outcome::Unsaved(prepared, unsaved) => {
+                self.unsaved.insert(key.clone(), unsaved);
+                self.doubt(key, claim, prepared, now);
+            }
+        }
+    }
+
+    /// A claim that carries the record of another process: it is in doubt from the start.
+    pub fn doubt(&mut self, key: ClaimKey, claim: &Arc<Claim>, prepared: Arc<P>, now: Instant) {
+        let since = self.doubts.get(&key).map_or(now, |doubt| doubt.since);
+        let claim = Arc::clone(claim);
+        self.doubts.insert(
+            key,
+            Doubt {
+                claim,
+                prepared,
+                since,
+            },
+        );
+    }
+
+    fn settle(&mut self, key: &ClaimKey) {
+        self.doubts.remove(key);
+        self.unsaved.remove(key);
+        self.places.remove(key);
+    }
+
+    /// Calls that are running, for a process that ends: what may not be lost with it.
+    pub fn running(&self) -> impl Iterator<Item = (&ClaimKey, &Arc<Claim>, &Arc<P>)> {
+        let running = self.calls.iter();
+        running.map(|(key, (claim, prepared))| (key, claim, prepared))
+    }
+
+    /// Calls in doubt.
+    pub fn doubts(&self) -> impl Iterator<Item = (&ClaimKey, &Doubt<P>)> {
+        self.doubts.iter()
+    }
+
+    /// Claims that may be gone from the API while a volume is made for them: their sources are
+    /// still needed.
+    pub fn busy_claims(&self) -> impl Iterator<Item = &Claim> {
+        let doubts = self.doubts.values().map(|doubt| &*doubt.claim);
+        doubts.chain(self.calls.values().map(|(claim, _)| &**claim))
+    }
+
+    /// The claim is gone from the API. Nothing needs to be known of it, unless a call for it is
+    /// running or in doubt. Whether that is so: work goes on then.
+    pub fn gone(&mut self, key: &ClaimKey) -> bool {
+        self.slow.remove(key);
+        self.cures.retain(|_, keys| {
+            keys.remove(key);
+            !keys.is_empty()
+        });
+        let busy = self.doubts.contains_key(key) || self.calls.contains_key(key);
+        if !busy {
+            self.settle(key);
+        }
+        busy
+    }
+
+    /// The claim is tried again as soon as `cure` is there.
+    pub fn wait_for(&mut self, cure: Cure, key: &ClaimKey) {
+        self.cures.entry(cure).or_default().insert(key.clone());
+    }
+
+    /// What was missing has appeared: these claims need not wait for their retry.
+    #[must_use]
+    pub fn cured(&mut self, cure: &Cure) -> HashSet<ClaimKey> {
+        self.cures.remove(cure).unwrap_or_default()
+    }
+
+    /// This process has removed the PersistentVolume of this name and UID.
+    pub fn removed(&mut self, name: &Text, uid: &Text) {
+        self.removed.insert(name.clone(), uid.clone());
+    }
+
+    /// Whether this process has removed the PersistentVolume, so that what the cache shows is
+    /// behind.
+    #[must_use]
+    pub fn has_removed(&self, name: &str, uid: &str) -> bool {
+        self.removed
+            .get(name)
+            .is_some_and(|removed| **removed == *uid)
+    }
+
+    /// The cache has the PersistentVolume no longer.
+    pub fn volume_gone(&mut self, name: &str) {
+        self.removed.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+use super::*;
+
+fn claim() -> Arc<Claim> {
+    Arc::new(Claim {
+        namespace: "ns1".into(),
+        name: "c1".into(),
+        uid: "u1".into(),
+        ..Claim::default()
+    })
+}
+
+fn key() -> ClaimKey {
+    ClaimKey::of(&claim())
+}
+
+fn books() -> Memory<&'static str> {
+    Memory::new(Duration::from_secs(300))
+}
+
+fn unsaved() -> Unsaved {
+    Unsaved {
+        name: "pvc-u1".into(),
+        object: Arc::new(Value::Null),
+    }
+}
+
+#[test]
+fn rows_181_182_187_188_189_only_doubt_outlives_the_claim() {
+    let now = Instant::now();
+    let rows: [(&str, Vec<Outcome<&str>>, bool); 9] = [
+        ("181", vec![Outcome::InDoubt(Arc::new("a"))], true),
+        ("182", vec![Outcome::Final { infeasible: None }], false),
+        (
+            "189",
+            vec![Outcome::InDoubt(Arc::new("a")), Outcome::Unchanged],
+            true,
+        ),
+        (
+            "188",
+            vec![
+                Outcome::InDoubt(Arc::new("a")),
+                Outcome::Final { infeasible: None },
+            ],
+            false,
+        ),
+        (
+            "187",
+            vec![Outcome::InDoubt(Arc::new("a")), Outcome::Over],
+            false,
+        ),
+        (
+            "199",
+            vec![Outcome::Unsaved(Arc::new("a"), unsaved())],
+            true,
+        ),
+        (
+            "200",
+            vec![Outcome::Unsaved(Arc::new("a"), unsaved()), Outcome::Over],
+            false,
+        ),
+        ("3.4 nothing learnt", vec![Outcome::Unchanged], false),
+        (
+            "3.4 infeasible",
+            vec![Outcome::Final {
+                infeasible: Some("c".into()),
+            }],
+            false,
+        ),
+    ];
+    for (row, outcomes, expected) in rows {
+        let mut books = books();
+        for outcome in outcomes {
+            books.end(&claim(), outcome, now);
+        }
+        assert_eq!(
+            books.doubtful_claim(&key()).is_some(),
+            expected,
+            "row {row}"
+        );
+        assert_eq!(books.gone(&key()), expected, "row {row}");
+        let start = books.begin(&key());
+        assert_eq!(
+            start.doubt.is_some(),
+            expected,
+            "row {row}: after it is gone"
+        );
+        assert_eq!(start.unsaved.is_some(), row == "199", "row {row}: object");
+    }
+}
+
+#[test]
+fn a_call_in_doubt_is_repeated_with_what_it_was_made() {
+    let (mut books, now) = (books(), Instant::now());
+    let later = now + Duration::from_secs(9);
+    books.end(&claim(), Outcome::InDoubt(Arc::new("first")), now);
+    books.end(&claim(), Outcome::Unchanged, later);
+    let doubt = books.begin(&key()).doubt.unwrap();
+    assert_eq!((*doubt.prepared, doubt.since), ("first", now));
+    books.end(&claim(), Outcome::InDoubt(doubt.prepared), later);
+    assert_eq!(
+        books.begin(&key()).doubt.unwrap().since,
+        now,
+        "since the first time"
+    );
+    assert_eq!(books.doubts().count(), 1);
+}
+
+#[test]
+fn row_186_an_infeasible_request_waits_unless_its_class_is_replaced() {
+    let (mut books, now) = (books(), Instant::now());
+    let after = |seconds| now + Duration::from_secs(seconds);
+    let infeasible = || Outcome::Final {
+        infeasible: Some("class-1".into()),
+    };
+    books.end(&claim(), infeasible(), now);
+    books.end(&claim(), infeasible(), after(100));
+    let mut slow = |class, seconds| books.slow(&key(), class, after(seconds)).as_secs();
+    assert_eq!(slow(Some("class-1"), 299), 1, "not refreshed");
+    assert_eq!(slow(None, 299), 1, "class not found");
+    assert_eq!(slow(Some("class-1"), 300), 0);
+    assert_eq!(slow(Some("class-2"), 10), 0, "another class");
+    assert_eq!(slow(Some("class-1"), 10), 0, "forgotten");
+}
+
+#[test]
+fn the_slow_set_is_swept_and_forgets_claims_that_are_gone() {
+    let (mut books, now) = (books(), Instant::now());
+    let infeasible = || Outcome::Final {
+        infeasible: Some("class-1".into()),
+    };
+    books.end(&claim(), infeasible(), now);
+    books.sweep(now + Duration::from_secs(301));
+    books.end(&claim(), infeasible(), now + Duration::from_secs(301));
+    let later = now + Duration::from_secs(400);
+    assert_eq!(
+        books.slow(&key(), None, later).as_secs(),
+        201,
+        "added anew after the sweep"
+    );
+    books.gone(&key());
+    assert_eq!(books.slow(&key(), None, later), Duration::ZERO);
+}
+
+#[test]
+fn a_running_call_keeps_its_claim() {
+    let (mut books, now) = (books(), Instant::now());
+    books.calling(&claim(), &Arc::new("p"));
+    let running: Vec<_> = books
+        .running()
+        .map(|(key, _, prepared)| (key.clone(), **prepared))
+        .collect();
+    assert_eq!(running, [(key(), "p")]);
+    assert_eq!(books.busy_claims().count(), 1);
+    assert!(books.gone(&key()), "work goes on");
+    books.end(&claim(), Outcome::Over, now);
+    assert_eq!(books.running().count(), 0);
+    assert!(!books.gone(&key()));
+    assert_eq!(books.busy_claims().count(), 0);
+}
+
+#[test]
+fn a_claim_of_the_same_name_is_another_one() {
+    let (mut books, now) = (books(), Instant::now());
+    books.end(&claim(), Outcome::InDoubt(Arc::new("p")), now);
+    let renewed = Claim {
+        uid: "u2".into(),
+        ..(*claim()).clone()
+    };
+    assert!(books.begin(&ClaimKey::of(&renewed)).doubt.is_none());
+    assert_eq!(ClaimKey::of(&renewed).namespace(), "ns1");
+}
+
+#[test]
+fn cures_are_handed_out_once_and_go_with_the_claim() {
+    let mut books = books();
+    let cure = || Cure::Class("gold".into());
+    books.wait_for(cure(), &key());
+    books.wait_for(cure(), &key());
+    assert_eq!(books.cured(&cure()), HashSet::from([key()]));
+    assert!(books.cured(&cure()).is_empty());
+    books.wait_for(cure(), &key());
+    books.gone(&key());
+    assert!(books.cured(&cure()).is_empty());
+}
+
+#[test]
+fn row_294_a_volume_is_removed_once() {
+    let mut books = books();
+    let name = Text::from("pvc-u1");
+    books.removed(&name, &"pv-uid".into());
+    assert!(books.has_removed("pvc-u1", "pv-uid"));
+    assert!(
+        !books.has_removed("pvc-u1", "another"),
+        "made anew under the same name"
+    );
+    books.volume_gone("pvc-u1");
+    assert!(!books.has_removed("pvc-u1", "pv-uid"));
+}
