@@ -12,9 +12,13 @@
 //! | [`model`] | what is read of API objects |
 //! | [`plan`] | decisions: pure functions |
 //! | [`work`] | executors of those decisions |
+//! | [`permission`] | the RBAC rules that are used |
+//! | [`args`] | the command line |
 
+pub mod args;
 pub mod keys;
 pub mod model;
+pub mod permission;
 pub mod plan;
 pub mod work;
 

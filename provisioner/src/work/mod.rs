@@ -5,5 +5,15 @@
 //! | file | contents |
 //! |---|---|
 //! | `record` | records of [`model`](crate::model) out of the API server's JSON |
+//! | `api` | kinds of objects, and what failures of requests mean |
+//! | `discovery` | kinds that an API server may lack |
+//! | `driver` | the driver behind its socket, through its restarts |
+//! | `news` | events |
+//! | `metrics` | what is counted |
 
+pub mod api;
+pub mod discovery;
+pub mod driver;
+pub mod metrics;
+pub mod news;
 pub mod record;

@@ -10,8 +10,8 @@ use ::kube::Client;
 use http::{Method, Request, header};
 use k8s_openapi::ByteString;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::key::Key;
 use super::patch::{self, Part, Patch};
@@ -177,13 +177,26 @@ impl Api {
         self.send(Method::POST, path, Some(body)).await
     }
 
-    /// Deletes an object, whatever it is by now.
+    /// Deletes an object, with `uid` only if it is still that one. Returns it as it is afterwards,
+    /// if finalizers keep it, or what the server says instead.
     ///
     /// # Errors
     /// The server refused, or nobody knows.
-    pub async fn delete(&self, resource: &Resource, key: &Key) -> Result<String, ApiError> {
+    pub async fn delete(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        uid: Option<&str>,
+    ) -> Result<String, ApiError> {
         let path = patch::path(resource, key, Part::Main);
-        self.send(Method::DELETE, path, None).await
+        let options = uid.map(|uid| {
+            json!({
+                "kind": "DeleteOptions",
+                "apiVersion": "v1",
+                "preconditions": { "uid": uid },
+            })
+        });
+        self.send(Method::DELETE, path, options.as_ref()).await
     }
 
     /// What the server answers at any path, such as that of a discovery document.

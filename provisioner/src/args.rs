@@ -1,0 +1,272 @@
+//! The command line: the flags of csi-provisioner and what a combination of them asks for.
+//!
+//! Pure, so that the order of the checks, which decides about message and exit code, is a table in a
+//! test. The table of flags is in `table`.
+
+mod table;
+
+use std::time::Duration;
+
+use sidecar::controller::{Election, Http};
+use sidecar::flags::{Exit, Values};
+use sidecar::gates::{Gate, Gates, Stage};
+use sidecar::kube::rate::Rate;
+
+use crate::plan::settings::{self, NodeDeployment, Protection, Settings};
+
+pub use table::SPEC;
+
+/// Exit code of upstream's fatal log line: whatever is wrong after parsing and is not the
+/// connection to the driver.
+pub const FATAL: u8 = 255;
+
+const TOPOLOGY: &str = "Topology";
+const CROSS_NAMESPACE: &str = "CrossNamespaceVolumeDataSource";
+const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
+
+/// The gates that upstream knows by itself. The lease is always released here, whatever the last
+/// one says.
+static GATES: &[Gate] = &[
+    gate(TOPOLOGY, true, Stage::Ga),
+    gate(CROSS_NAMESPACE, false, Stage::Alpha),
+    gate(ATTRIBUTES_CLASS, true, Stage::Ga),
+    gate("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
+];
+
+const fn gate(name: &'static str, default: bool, stage: Stage) -> Gate {
+    Gate {
+        name,
+        default,
+        stage,
+        locked: false,
+    }
+}
+
+/// Environment variables that flags depend on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// `NODE_NAME`
+    pub node_name: String,
+    /// `NAMESPACE`
+    pub namespace: String,
+    /// `POD_NAME`
+    pub pod_name: String,
+}
+
+impl Environment {
+    /// Reads the variables through `read`.
+    pub fn new(read: impl Fn(&str) -> Option<String>) -> Self {
+        let read = |name| read(name).unwrap_or_default();
+        Self {
+            node_name: read("NODE_NAME"),
+            namespace: read("NAMESPACE"),
+            pod_name: read("POD_NAME"),
+        }
+    }
+}
+
+/// What the program shall do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Print the version.
+    Version,
+    /// Create and delete volumes.
+    Run(Box<Config>),
+}
+
+/// How to create and delete volumes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `--csi-address`
+    pub csi_address: String,
+    /// `--timeout`
+    pub timeout: Duration,
+    /// `--worker-threads`: so many claims, and as many volumes, at a time.
+    pub threads: usize,
+    /// `--retry-interval-start`
+    pub retry_start: Duration,
+    /// `--retry-interval-max`
+    pub retry_max: Duration,
+    /// `--cloning-protection-threads`
+    pub clone_threads: usize,
+    /// `--snapshot-orphan-sweep-interval`; `None` is never.
+    pub sweep: Option<Duration>,
+    /// What decisions need; the identity is still empty.
+    pub settings: Settings,
+    /// Whether the gate `VolumeAttributesClass` was named, so that the API server is not asked.
+    pub attributes_class_given: bool,
+    /// `--enable-capacity` and what goes with it.
+    pub capacity: Option<Capacity>,
+    /// `--node-deployment-base-delay` and `--node-deployment-max-delay`.
+    pub ownership: Ownership,
+    /// The HTTP server, if there is to be one.
+    pub http: Option<Http>,
+    /// Leader election, if there is to be one.
+    pub election: Option<Election>,
+}
+
+/// The producer of CSIStorageCapacity objects.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Capacity {
+    /// `NAMESPACE`
+    pub namespace: String,
+    /// `POD_NAME`, empty if no owner is wanted.
+    pub pod_name: String,
+    /// `--capacity-ownerref-level`; `None` is no owner.
+    pub owner_level: Option<u32>,
+    /// `--capacity-threads`
+    pub threads: usize,
+    /// `--capacity-poll-interval`
+    pub poll: Duration,
+    /// `--capacity-for-immediate-binding`
+    pub immediate: bool,
+    /// `--kube-api-capacity-qps` and `--kube-api-capacity-burst`
+    pub rate: Rate,
+}
+
+/// How long a process waits before it takes a claim for its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ownership {
+    /// `--node-deployment-base-delay`
+    pub base: Duration,
+    /// `--node-deployment-max-delay`
+    pub max: Duration,
+}
+
+/// What the command line asks for, and what to warn about. The first check that fails counts.
+///
+/// # Errors
+/// Exit code and a line that names the flag.
+pub fn decide(values: &Values, environment: &Environment) -> Result<(Command, Vec<String>), Exit> {
+    let mut gates = Gates::new(GATES);
+    let warnings = gates.set(&values.gates("feature-gates"));
+    let warnings = warnings.map_err(|error| Exit::failure(FATAL, error))?;
+    let node = node(values, environment)?;
+    if values.bool("version") {
+        return Ok((Command::Version, warnings));
+    }
+    let http = Http::from_flags(values)?;
+    let duration = |name| values.duration(name).to_timeout();
+    let config = Config {
+        csi_address: values.string("csi-address").to_owned(),
+        timeout: duration("timeout"),
+        threads: threads(values, "worker-threads")?,
+        retry_start: duration("retry-interval-start"),
+        retry_max: duration("retry-interval-max"),
+        clone_threads: threads(values, "cloning-protection-threads")?,
+        sweep: Some(duration("snapshot-orphan-sweep-interval")).filter(|every| !every.is_zero()),
+        settings: settings(values, &gates, node)?,
+        attributes_class_given: gates.is_explicit(ATTRIBUTES_CLASS),
+        capacity: capacity(values, environment)?,
+        ownership: Ownership {
+            base: duration("node-deployment-base-delay"),
+            max: duration("node-deployment-max-delay"),
+        },
+        http,
+        election: Election::from_flags(values)?,
+    };
+    Ok((Command::Run(Box::new(config)), warnings))
+}
+
+fn node(values: &Values, environment: &Environment) -> Result<Option<NodeDeployment>, Exit> {
+    if !values.bool("node-deployment") {
+        return Ok(None);
+    }
+    if environment.node_name.is_empty() {
+        return Err(Exit::failure(
+            FATAL,
+            "--node-deployment: the environment variable NODE_NAME must name the node; set it from \
+             spec.nodeName through the downward API",
+        ));
+    }
+    Ok(Some(NodeDeployment {
+        name: environment.node_name.as_str().into(),
+        immediate_binding: values.bool("node-deployment-immediate-binding"),
+    }))
+}
+
+fn threads(values: &Values, name: &str) -> Result<usize, Exit> {
+    match values.uint(name) {
+        0 => {
+            let line = format_args!("--{name}=0: must be greater than zero").to_string();
+            Err(Exit::failure(1, line))
+        }
+        number => Ok(usize::try_from(number).unwrap_or(usize::MAX)),
+    }
+}
+
+fn settings(
+    values: &Values,
+    gates: &Gates,
+    node: Option<NodeDeployment>,
+) -> Result<Settings, Exit> {
+    Ok(Settings {
+        volume_name_prefix: values.string("volume-name-prefix").to_owned(),
+        volume_name_uuid_length: values.int("volume-name-uuid-length"),
+        strict_topology: values.bool("strict-topology"),
+        immediate_topology: values.bool("immediate-topology"),
+        extra_create_metadata: values.bool("extra-create-metadata"),
+        default_fs_type: values.string("default-fstype").to_owned(),
+        publish_readonly: values.bool("controller-publish-readonly"),
+        prevent_mode_conversion: values.bool("prevent-volume-mode-conversion"),
+        protection: protection(values.string("provisioning-protection"))?,
+        node,
+        gates: settings::Gates {
+            topology: gates.enabled(TOPOLOGY),
+            cross_namespace: gates.enabled(CROSS_NAMESPACE),
+            attributes_class: gates.enabled(ATTRIBUTES_CLASS),
+        },
+        identity: String::new(),
+    })
+}
+
+fn protection(text: &str) -> Result<Protection, Exit> {
+    match text {
+        "in-doubt" => Ok(Protection::InDoubt),
+        "always" => Ok(Protection::Always),
+        "off" => Ok(Protection::Off),
+        other => Err(Exit::failure(
+            1,
+            format_args!("--provisioning-protection={other}: must be in-doubt, always or off"),
+        )),
+    }
+}
+
+fn capacity(values: &Values, environment: &Environment) -> Result<Option<Capacity>, Exit> {
+    if !values.bool("enable-capacity") {
+        return Ok(None);
+    }
+    let missing = |variable, field| {
+        let line = format!(
+            "--enable-capacity: the environment variable {variable} must be set; set it from \
+             {field} through the downward API"
+        );
+        Exit::failure(FATAL, line)
+    };
+    let owner_level = u32::try_from(values.int("capacity-ownerref-level")).ok();
+    if environment.namespace.is_empty() {
+        return Err(missing("NAMESPACE", "metadata.namespace"));
+    }
+    if owner_level.is_some() && environment.pod_name.is_empty() {
+        return Err(missing("POD_NAME", "metadata.name"));
+    }
+    let rate = Rate::new(
+        values.float("kube-api-capacity-qps"),
+        values.int("kube-api-capacity-burst"),
+    );
+    Ok(Some(Capacity {
+        namespace: environment.namespace.clone(),
+        pod_name: match owner_level {
+            Some(_) => environment.pod_name.clone(),
+            None => String::new(),
+        },
+        owner_level,
+        threads: threads(values, "capacity-threads")?,
+        poll: values.duration("capacity-poll-interval").to_timeout(),
+        immediate: values.bool("capacity-for-immediate-binding"),
+        rate: rate.map_err(|error| Exit::failure(FATAL, error))?,
+    }))
+}
+
+#[cfg(test)]
+mod tests;

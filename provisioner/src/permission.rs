@@ -1,0 +1,126 @@
+//! The RBAC rules the provisioner uses, which are those of the manifest it replaces.
+
+use sidecar::kube::access::Rule;
+
+use crate::plan::driver::Abilities;
+use crate::plan::settings::{Protection, Settings};
+
+const LIST: &[&str] = &["list", "watch"];
+const GET: &[&str] = &["get"];
+
+/// What decides about the rules, beside the driver.
+#[derive(Clone, Copy, Debug)]
+pub struct Uses<'a> {
+    /// The settings.
+    pub settings: &'a Settings,
+    /// Namespace of CSIStorageCapacity objects, if they are produced.
+    pub capacity: Option<&'a str>,
+    /// Whether finalizers of snapshots are swept.
+    pub sweep: bool,
+}
+
+/// The rules to check.
+#[must_use]
+pub fn rules(can: Abilities, uses: &Uses<'_>) -> Vec<Rule> {
+    const STORAGE: &str = "storage.k8s.io";
+    let Uses {
+        settings,
+        capacity,
+        sweep,
+    } = uses;
+    let mut rules = vec![
+        Rule::required(
+            "",
+            "persistentvolumes",
+            &["list", "watch", "create", "patch", "delete"],
+        ),
+        Rule::required("", "persistentvolumeclaims", LIST),
+        Rule::required(STORAGE, "storageclasses", LIST),
+        Rule::required("", "events", &["create", "patch"])
+            .optional("no events on claims and volumes"),
+        Rule::required("", "secrets", GET)
+            .optional("classes with a provisioner secret cannot be used"),
+    ];
+    let topology = can.topology && settings.gates.topology;
+    if settings.node.is_none() && (topology || capacity.is_some()) {
+        rules.push(Rule::required(STORAGE, "csinodes", LIST));
+        rules.push(Rule::required("", "nodes", LIST));
+    }
+    let updates = topology || can.clone || settings.node.is_some();
+    if updates || settings.protection != Protection::Off {
+        let rule = Rule::required("", "persistentvolumeclaims", &["get", "update"]);
+        rules.push(match updates {
+            true => rule,
+            false => rule.optional("a CreateVolume call in doubt is known to this process alone"),
+        });
+    }
+    if can.publish {
+        rules.push(Rule::required(STORAGE, "volumeattachments", LIST));
+    }
+    if can.clone {
+        rules.push(Rule::required("", "persistentvolumes", GET));
+    }
+    if can.modify && settings.gates.attributes_class {
+        rules.push(
+            Rule::required(STORAGE, "volumeattributesclasses", GET)
+                .optional("claims with a VolumeAttributesClass cannot be provisioned"),
+        );
+    }
+    if can.snapshot {
+        rules.extend(snapshots(*sweep));
+    }
+    if settings.gates.cross_namespace {
+        rules.push(Rule::required(
+            "gateway.networking.k8s.io",
+            "referencegrants",
+            LIST,
+        ));
+    }
+    if let Some(namespace) = capacity {
+        const ALL: &[&str] = &["list", "watch", "create", "update", "delete"];
+        rules.push(Rule::required(STORAGE, "csistoragecapacities", ALL).within(namespace));
+    }
+    rules
+}
+
+fn snapshots(sweep: bool) -> [Rule; 2] {
+    const SNAPSHOT: &str = crate::keys::SNAPSHOT_GROUP;
+    let verbs: &'static [&'static str] = match sweep {
+        true => &["get", "update", "list", "watch"],
+        false => &["get", "update"],
+    };
+    [
+        Rule::required(SNAPSHOT, "volumesnapshotcontents", GET)
+            .optional("snapshots cannot be restored"),
+        Rule::required(SNAPSHOT, "volumesnapshots", verbs)
+            .optional("snapshots are not protected while they are restored"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resources(can: Abilities, settings: &Settings) -> Vec<&'static str> {
+        let uses = Uses {
+            settings,
+            capacity: None,
+            sweep: false,
+        };
+        rules(can, &uses).iter().map(|rule| rule.resource).collect()
+    }
+
+    #[test]
+    fn rows_28_and_29_what_is_not_used_is_not_asked_for() {
+        let settings = Settings::default();
+        let none = resources(Abilities::default(), &settings);
+        for absent in ["volumeattachments", "nodes", "csinodes", "volumesnapshots"] {
+            assert!(!none.contains(&absent), "{absent}");
+        }
+        let all = Abilities::new(|_| true, |_| true);
+        let all = resources(all, &settings);
+        for present in ["volumeattachments", "nodes", "csinodes", "volumesnapshots"] {
+            assert!(all.contains(&present), "{present}");
+        }
+    }
+}

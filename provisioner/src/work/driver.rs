@@ -1,0 +1,78 @@
+//! The driver behind its socket, as the provisioner's decisions see it.
+
+use std::collections::BTreeMap;
+
+use csi_proto::csi::NodeGetInfoRequest;
+use csi_proto::csi::node_client::NodeClient;
+use sidecar::controller::{self, Capabilities};
+use sidecar::csi::call;
+use sidecar::flags::Exit;
+use sidecar::rpc_code;
+
+use crate::args::FATAL;
+use crate::plan::Driver;
+use crate::plan::driver::{Abilities, Unacceptable, accept};
+
+/// The provisioner's driver.
+pub type DriverLink = controller::DriverLink<Driver>;
+
+impl controller::Driver for Driver {
+    type Settings = ();
+    type Unacceptable = Unacceptable;
+
+    // A driver without controller service usually ends the process here already, as upstream.
+    const ASKS_ANY_CONTROLLER: bool = true;
+
+    fn new(name: &str, capabilities: &Capabilities, _: &()) -> Self {
+        Self {
+            name: name.to_owned(),
+            abilities: Abilities::new(
+                |kind| capabilities.plugin.has(kind),
+                |kind| capabilities.controller.has(kind),
+            ),
+        }
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn accept(&self, now: &Self) -> Result<(), Unacceptable> {
+        accept(self, &now.name, now.abilities)
+    }
+}
+
+/// What the driver says of the node that this process serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnNode {
+    /// `accessible_topology`: segments, empty where the driver has none.
+    pub segments: BTreeMap<String, String>,
+}
+
+/// Asks the driver where it is, for node deployment.
+///
+/// # Errors
+/// How the process ends.
+pub async fn node(driver: &DriverLink) -> Result<OwnNode, Exit> {
+    let channel = driver.channel().await.map_err(|error| {
+        Exit::failure(
+            FATAL,
+            format_args!("--node-deployment: NodeGetInfo: {error}"),
+        )
+    })?;
+    let mut client = NodeClient::new(channel);
+    let answer = call(driver.timeout(), NodeGetInfoRequest {}, async |request| {
+        client.node_get_info(request).await
+    });
+    let answer = answer.await.map_err(|status| {
+        let text = rpc_code::text(&status);
+        Exit::failure(
+            FATAL,
+            format_args!("--node-deployment: NodeGetInfo: {text}"),
+        )
+    })?;
+    let topology = answer.accessible_topology.unwrap_or_default();
+    Ok(OwnNode {
+        segments: topology.segments.into_iter().collect(),
+    })
+}

@@ -1,0 +1,208 @@
+//! What this program counts, beside calls, queues and leadership.
+//!
+//! Names, labels and buckets are those of sig-storage-lib-external-provisioner, so that dashboards
+//! go on; operations in doubt are known here only.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{Gauge, HistogramOpts, HistogramVec, IntCounterVec, Opts};
+use sidecar::metrics::{RegisterError, Registry};
+
+const CLAIM: &[&str] = &["class", "source"];
+const VOLUME: &[&str] = &["class"];
+
+/// The program's own metrics; clones are the same.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    provisioned: Outcomes,
+    deleted: Outcomes,
+    /// Operations of which nobody knows whether they still run.
+    pub in_doubt: InDoubt,
+}
+
+/// Successes, failures and durations of one sort of operation.
+#[derive(Clone, Debug)]
+struct Outcomes {
+    total: IntCounterVec,
+    failed: IntCounterVec,
+    duration: HistogramVec,
+}
+
+impl Outcomes {
+    fn new(
+        registry: &Registry,
+        operation: &str,
+        of: &str,
+        labels: &[&str],
+    ) -> Result<Self, RegisterError> {
+        let name = |suffix: &str| format!("controller_persistentvolume{operation}_{suffix}");
+        let counter =
+            |suffix: &str, help: String| IntCounterVec::new(Opts::new(name(suffix), help), labels);
+        let total = counter("total", format!("Total number of {of}."))?;
+        let failed = counter("failed_total", format!("Total number of failed {of}."))?;
+        let help = format!("Latency in seconds of {of}.");
+        let duration =
+            HistogramVec::new(HistogramOpts::new(name("duration_seconds"), help), labels)?;
+        registry.register(Box::new(total.clone()))?;
+        registry.register(Box::new(failed.clone()))?;
+        registry.register(Box::new(duration.clone()))?;
+        Ok(Self {
+            total,
+            failed,
+            duration,
+        })
+    }
+
+    fn success(&self, labels: &[&str], took: Duration) {
+        if let Ok(counter) = self.total.get_metric_with_label_values(labels) {
+            counter.inc();
+        }
+        if let Ok(histogram) = self.duration.get_metric_with_label_values(labels) {
+            histogram.observe(took.as_secs_f64());
+        }
+    }
+
+    fn failure(&self, labels: &[&str]) {
+        if let Ok(counter) = self.failed.get_metric_with_label_values(labels) {
+            counter.inc();
+        }
+    }
+}
+
+impl Metrics {
+    /// Adds everything to `registry`.
+    ///
+    /// # Errors
+    /// The registry has them already.
+    pub fn new(registry: &Registry) -> Result<Self, RegisterError> {
+        let in_doubt = InDoubt::new()?;
+        registry.register(Box::new(in_doubt.clone()))?;
+        Ok(Self {
+            provisioned: Outcomes::new(
+                registry,
+                "claim_provision",
+                "persistent volumes provisioned",
+                CLAIM,
+            )?,
+            deleted: Outcomes::new(registry, "_delete", "persistent volumes deleted", VOLUME)?,
+            in_doubt,
+        })
+    }
+
+    /// A claim of this class and kind of data source got its volume.
+    pub fn provisioned(&self, class: &str, source: &str, took: Duration) {
+        self.provisioned.success(&[class, source], took);
+    }
+
+    /// An attempt for a claim ended without.
+    pub fn not_provisioned(&self, class: &str, source: &str) {
+        self.provisioned.failure(&[class, source]);
+    }
+
+    /// A volume of this class is gone.
+    pub fn deleted(&self, class: &str, took: Duration) {
+        self.deleted.success(&[class], took);
+    }
+
+    /// An attempt to delete a volume failed.
+    pub fn not_deleted(&self, class: &str) {
+        self.deleted.failure(&[class]);
+    }
+}
+
+/// How many operations are in doubt, and for how long the oldest of them.
+type Doubts = Box<dyn Fn() -> Option<(usize, Duration)> + Send + Sync>;
+
+/// Gauges of operations in doubt, read off the books when they are scraped.
+#[derive(Clone)]
+pub struct InDoubt {
+    count: Gauge,
+    oldest: Gauge,
+    source: Arc<Mutex<Option<Doubts>>>,
+}
+
+impl std::fmt::Debug for InDoubt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InDoubt").finish_non_exhaustive()
+    }
+}
+
+impl InDoubt {
+    fn new() -> Result<Self, RegisterError> {
+        Ok(Self {
+            count: Gauge::new(
+                "csi_sidecar_provisioning_in_doubt",
+                "CreateVolume calls that may still run although they have ended.",
+            )?,
+            oldest: Gauge::new(
+                "csi_sidecar_provisioning_oldest_in_doubt_seconds",
+                "For how long the oldest of them has been in doubt.",
+            )?,
+            source: Arc::default(),
+        })
+    }
+
+    /// From now on `source` is asked; it answers `None` once there is nothing left to ask.
+    pub fn read_from(
+        &self,
+        source: impl Fn() -> Option<(usize, Duration)> + Send + Sync + 'static,
+    ) {
+        let source: Doubts = Box::new(source);
+        *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
+    }
+}
+
+impl Collector for InDoubt {
+    fn desc(&self) -> Vec<&Desc> {
+        { self.count.desc().into_iter() }
+            .chain(self.oldest.desc())
+            .collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let doubts = source.as_ref().and_then(|source| source());
+        let (count, oldest) = doubts.unwrap_or_default();
+        self.count
+            .set(u32::try_from(count).map_or(f64::from(u32::MAX), f64::from));
+        self.oldest.set(oldest.as_secs_f64());
+        let mut families = self.count.collect();
+        families.extend(self.oldest.collect());
+        families
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_289_and_290_names_and_labels() {
+        let registry = Registry::new();
+        let metrics = Metrics::new(&registry).unwrap();
+        metrics.provisioned("sc1", "VolumeSnapshot", Duration::from_millis(7));
+        metrics.not_provisioned("sc1", "");
+        metrics.deleted("sc1", Duration::from_secs(1));
+        metrics.not_deleted("sc1");
+        metrics
+            .in_doubt
+            .read_from(|| Some((2, Duration::from_secs(5))));
+        let text = registry.render();
+        for line in [
+            r#"controller_persistentvolumeclaim_provision_total{class="sc1",source="VolumeSnapshot"} 1"#,
+            r#"controller_persistentvolumeclaim_provision_failed_total{class="sc1",source=""} 1"#,
+            r#"controller_persistentvolumeclaim_provision_duration_seconds_bucket{class="sc1",source="VolumeSnapshot",le="0.005"} 0"#,
+            r#"controller_persistentvolumeclaim_provision_duration_seconds_bucket{class="sc1",source="VolumeSnapshot",le="10"} 1"#,
+            r#"controller_persistentvolume_delete_total{class="sc1"} 1"#,
+            r#"controller_persistentvolume_delete_failed_total{class="sc1"} 1"#,
+            r#"controller_persistentvolume_delete_duration_seconds_count{class="sc1"} 1"#,
+            "csi_sidecar_provisioning_in_doubt 2",
+            "csi_sidecar_provisioning_oldest_in_doubt_seconds 5",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What users read about their claims and volumes: events.
+//!
+//! Separate, because an event is a hint: recording never fails and never waits.
+
+use kube::Client;
+use sidecar::kube::events::{Recorder, Reference, Severity, Source, Worker};
+
+use crate::model::{Claim, Text, Volume};
+
+/// Where events go.
+#[derive(Clone, Debug)]
+pub struct News {
+    /// As upstream's library signs them.
+    ours: Recorder,
+    /// As upstream's sidecar signs them itself.
+    sidecar: Recorder,
+}
+
+impl News {
+    /// The recorders, and the workers that write what they take.
+    pub fn new(client: &Client, driver: &str, host: &str, process: &str) -> (Self, [Worker; 2]) {
+        let source = |component: String| Source {
+            component,
+            host: String::new(),
+        };
+        let name = format!("{driver}_{host}_{process}");
+        let (ours, first) = Recorder::new(client.clone(), source(name));
+        let name = "external-provisioner".to_owned();
+        let (sidecar, second) = Recorder::new(client.clone(), source(name));
+        (Self { ours, sidecar }, [first, second])
+    }
+
+    /// An event on a claim.
+    pub fn claim(&self, claim: &Claim, severity: Severity, reason: &'static str, message: &str) {
+        self.ours
+            .record(&reference(claim), severity, reason, message);
+    }
+
+    /// The claim is left to whoever fills volumes from its data source.
+    pub fn left_to_populator(&self, claim: &Claim, message: &str) {
+        let about = reference(claim);
+        self.sidecar
+            .record(&about, Severity::Normal, "Provisioning", message);
+    }
+
+    /// A volume could not be deleted.
+    pub fn volume_failed(&self, name: &Text, volume: &Volume, failure: &dyn std::fmt::Display) {
+        let (uid, version) = match volume {
+            Volume::Ending(detail) => (detail.uid.to_string(), detail.version.to_string()),
+            Volume::Quiet | Volume::Finalizer(..) => (String::new(), String::new()),
+        };
+        let about = Reference {
+            api_version: "v1".into(),
+            kind: "PersistentVolume".into(),
+            name: name.to_string(),
+            uid,
+            resource_version: version,
+            ..Reference::default()
+        };
+        let reason = "VolumeFailedDelete";
+        self.ours
+            .record(&about, Severity::Warning, reason, failure.to_string());
+    }
+}
+
+fn reference(claim: &Claim) -> Reference {
+    Reference {
+        api_version: "v1".into(),
+        kind: "PersistentVolumeClaim".into(),
+        namespace: claim.namespace.to_string(),
+        name: claim.name.to_string(),
+        uid: claim.uid.to_string(),
+        resource_version: claim.version.to_string(),
+    }
+}
