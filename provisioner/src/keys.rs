@@ -66,3 +66,9 @@ pub const PARAMETER_PREFIX: &str = "csi.storage.k8s.io/";
 
 /// API group of snapshots.
 pub const SNAPSHOT_GROUP: &str = "snapshot.storage.k8s.io";
+
+/// Label on a CSIStorageCapacity: the driver it is about. Origin: external-provisioner.
+pub const CAPACITY_DRIVER: &str = "csi.storage.k8s.io/drivername";
+
+/// Label on a CSIStorageCapacity: who keeps it up to date. Origin: external-provisioner.
+pub const CAPACITY_MANAGED_BY: &str = "csi.storage.k8s.io/managed-by";

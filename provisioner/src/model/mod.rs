@@ -13,8 +13,10 @@
 //! | `attachment` | VolumeAttachment |
 //! | `snapshot` | VolumeSnapshot, VolumeSnapshotContent |
 //! | `grant` | ReferenceGrant |
+//! | `capacity` | CSIStorageCapacity |
 
 mod attachment;
+mod capacity;
 mod claim;
 mod class;
 mod grant;
@@ -23,6 +25,7 @@ mod snapshot;
 mod volume;
 
 pub use attachment::Attachment;
+pub use capacity::{NodeTopology, OwnerReference, StorageCapacity};
 pub use claim::{Claim, ClaimPhase, DataSource};
 pub use class::{AttributesClass, BindingMode, Class, SelectorTerm};
 pub use grant::{Grant, GrantFrom, GrantTo};

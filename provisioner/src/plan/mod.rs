@@ -7,6 +7,7 @@
 //! | file | decides |
 //! |---|---|
 //! | `delete` | the next step for a volume: upkeep of its finalizer, deletion |
+//! | `capacity` | how much room there is where, for the scheduler |
 //! | `driver` | what the driver can do, and which changes of it end the process |
 //! | `outcome` | how requests and calls fail, and what would cure it |
 //! | `secret`, `template` | which Secrets a class names |
@@ -19,6 +20,7 @@
 //! | `event` | which changes of objects are work |
 //! | `turn` | whose turn it is when workers are scarce |
 
+pub mod capacity;
 pub mod delete;
 pub mod driver;
 pub mod event;

@@ -4,6 +4,7 @@
 //! an API server may send fails to decode: absent and `null` are alike everywhere.
 
 mod attachment;
+mod capacity;
 mod claim;
 mod class;
 mod grant;
@@ -18,6 +19,7 @@ use sidecar::kube::lean;
 use crate::model::{Quantity, Text};
 
 pub use attachment::AttachmentWire;
+pub use capacity::StorageCapacityWire;
 pub use claim::{ClaimWire, read_claim};
 pub use class::{AttributesClassWire, ClassWire};
 pub use grant::GrantWire;

@@ -1,0 +1,324 @@
+//! Which objects there should be, and which there are.
+//!
+//! Separate from what is in an object: this is about pairs of class and segment, and about whose
+//! object is whose. Level-triggered: every answer follows from what is known now, and a task that is
+//! carried out late looks here again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::model::{BindingMode, Class, NodeTopology, StorageCapacity, Text};
+use crate::plan::topology::Term;
+
+/// A class in a place: what one object is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Item {
+    /// Name of the StorageClass.
+    pub class: Text,
+    /// Labels of the nodes.
+    pub segment: Term,
+}
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Task {
+    /// Ask the driver, and write what it says.
+    Refresh(Item),
+    /// Remove the object of this name.
+    Remove(Text),
+}
+
+/// How things stand, for the metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Objects that there should be.
+    pub goal: usize,
+    /// Of those, objects that there are.
+    pub current: usize,
+    /// Objects of this process that there should not be.
+    pub obsolete: usize,
+}
+
+/// Classes, segments, and the objects of this process.
+///
+/// Classes and objects may be told before the segments; what to do about them is known from the
+/// first [`set_segments`](Self::set_segments) on.
+#[derive(Debug)]
+pub struct Book {
+    driver: Text,
+    /// `--capacity-for-immediate-binding`
+    immediate: bool,
+    prepared: bool,
+    classes: BTreeSet<Text>,
+    segments: BTreeSet<Term>,
+    /// Each with the name of its object, once there is one.
+    items: BTreeMap<Item, Option<Text>>,
+    /// By name.
+    objects: HashMap<Text, Known>,
+    /// How many items have an object.
+    current: usize,
+}
+
+#[derive(Debug)]
+struct Known {
+    object: Arc<StorageCapacity>,
+    /// What the object says it is about.
+    item: Option<Item>,
+}
+
+impl Book {
+    /// The empty book of a provisioner for this driver.
+    #[must_use]
+    pub fn new(driver: Text, immediate: bool) -> Self {
+        Self {
+            driver,
+            immediate,
+            prepared: false,
+            classes: BTreeSet::new(),
+            segments: BTreeSet::new(),
+            items: BTreeMap::new(),
+            objects: HashMap::new(),
+            current: 0,
+        }
+    }
+
+    /// Whether segments were told: before, nothing is to be done and nothing is obsolete.
+    #[must_use]
+    pub fn is_prepared(&self) -> bool {
+        self.prepared
+    }
+
+    /// Takes in where the driver has nodes.
+    pub fn set_segments(&mut self, segments: impl IntoIterator<Item = Term>) -> Vec<Task> {
+        let before = std::mem::replace(&mut self.segments, segments.into_iter().collect());
+        let first = !std::mem::replace(&mut self.prepared, true);
+        let gone: Vec<Item> = { self.items.keys() }
+            .filter(|item| !self.segments.contains(&item.segment))
+            .cloned()
+            .collect();
+        let new: Vec<Term> = self.segments.difference(&before).cloned().collect();
+        let mut tasks = Vec::new();
+        for item in gone {
+            tasks.extend(self.drop_item(&item));
+        }
+        let classes: Vec<Text> = self.classes.iter().cloned().collect();
+        for class in &classes {
+            for segment in &new {
+                self.add_item(class, segment);
+            }
+        }
+        self.assign();
+        for class in classes {
+            tasks.extend(new.iter().map(|segment| {
+                let (class, segment) = (class.clone(), segment.clone());
+                Task::Refresh(Item { class, segment })
+            }));
+        }
+        if first {
+            tasks.extend(self.all_obsolete());
+        }
+        tasks
+    }
+
+    /// Takes in a class that is new, changed, or due for a resync. Its capacity is asked for anew:
+    /// the parameters may be others.
+    pub fn class_changed(&mut self, class: &Class) -> Vec<Task> {
+        let wanted = match class.binding_mode {
+            BindingMode::Immediate => self.immediate,
+            BindingMode::Unset | BindingMode::WaitForFirstConsumer | BindingMode::Other => true,
+        };
+        if *class.provisioner != *self.driver || !wanted {
+            return self.class_gone(&class.name);
+        }
+        if self.classes.insert(class.name.clone()) {
+            let segments: Vec<Term> = self.segments.iter().cloned().collect();
+            for segment in &segments {
+                self.add_item(&class.name, segment);
+            }
+            self.assign();
+        }
+        self.of_class(&class.name)
+    }
+
+    /// Takes in that a class is gone.
+    pub fn class_gone(&mut self, name: &str) -> Vec<Task> {
+        if !self.classes.remove(name) {
+            return Vec::new();
+        }
+        let items: Vec<Item> = { self.items.keys() }
+            .filter(|item| *item.class == *name)
+            .cloned()
+            .collect();
+        let removals = items.iter().filter_map(|item| self.drop_item(item));
+        removals.collect()
+    }
+
+    /// Takes in an object of this process, as the watch or the answer to a write shows it. An older
+    /// state of an object than is known already says nothing.
+    pub fn object_changed(&mut self, object: Arc<StorageCapacity>) -> Vec<Task> {
+        let name = object.name.clone();
+        if let Some(known) = self.objects.get_mut(&name)
+            && known.object.uid == object.uid
+        {
+            // Class and topology never change.
+            if object.version == 0 || object.version >= known.object.version {
+                known.object = object;
+            }
+            return Vec::new();
+        }
+        // Another one of the same name: the one before is gone.
+        let lost = self.forget(&name);
+        let item = item_of(&object);
+        let known = Known {
+            object,
+            item: item.clone(),
+        };
+        self.objects.insert(name.clone(), known);
+        if !self.prepared {
+            return Vec::new();
+        }
+        let taken = item.clone().filter(|item| self.take(item, &name));
+        let task = match taken {
+            Some(item) => Task::Refresh(item),
+            None => Task::Remove(name),
+        };
+        let lost = lost.filter(|lost| Some(lost) != item.as_ref());
+        lost.map(Task::Refresh).into_iter().chain([task]).collect()
+    }
+
+    /// Takes in that an object is gone, or no longer labelled as one of this process.
+    pub fn object_gone(&mut self, name: &str) -> Vec<Task> {
+        let lost = self.forget(name);
+        if lost.is_some() {
+            // Of two objects for one item, the other one may still be there.
+            self.assign();
+        }
+        lost.map(Task::Refresh).into_iter().collect()
+    }
+
+    /// Every item.
+    #[must_use]
+    pub fn all(&self) -> Vec<Task> {
+        self.items.keys().cloned().map(Task::Refresh).collect()
+    }
+
+    /// The items of a class.
+    #[must_use]
+    pub fn of_class(&self, class: &str) -> Vec<Task> {
+        let items = self.items.keys().filter(|item| *item.class == *class);
+        items.cloned().map(Task::Refresh).collect()
+    }
+
+    /// The items of exactly these segments, whatever their class.
+    #[must_use]
+    pub fn of_segments(&self, segments: &BTreeSet<Term>) -> Vec<Task> {
+        let items = self.items.keys();
+        let items = items.filter(|item| segments.contains(&item.segment));
+        items.cloned().map(Task::Refresh).collect()
+    }
+
+    /// Whether an object shall be there for this item, and the one that is.
+    #[must_use]
+    pub fn wanted(&self, item: &Item) -> Option<Option<Arc<StorageCapacity>>> {
+        let holder = self.items.get(item)?.as_ref();
+        let known = holder.and_then(|name| self.objects.get(name));
+        Some(known.map(|known| known.object.clone()))
+    }
+
+    /// The object of this name if there should be none.
+    #[must_use]
+    pub fn obsolete(&self, name: &str) -> Option<Arc<StorageCapacity>> {
+        let known = self.objects.get(name)?;
+        let item = known.item.as_ref().and_then(|item| self.items.get(item));
+        let held = item.is_some_and(|holder| holder.as_deref() == Some(name));
+        (self.prepared && !held).then(|| known.object.clone())
+    }
+
+    /// How things stand.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        let obsolete = self.objects.len() - self.current;
+        Figures {
+            goal: self.items.len(),
+            current: self.current,
+            obsolete: if self.prepared { obsolete } else { 0 },
+        }
+    }
+
+    fn add_item(&mut self, class: &Text, segment: &Term) {
+        let (class, segment) = (class.clone(), segment.clone());
+        self.items.entry(Item { class, segment }).or_default();
+    }
+
+    /// Removes an item; its object, if it has one, is to go.
+    fn drop_item(&mut self, item: &Item) -> Option<Task> {
+        let name = self.items.remove(item)??;
+        self.current -= 1;
+        Some(Task::Remove(name))
+    }
+
+    /// Gives the item this object, unless it has one. Whether it was given.
+    fn take(&mut self, item: &Item, name: &Text) -> bool {
+        let Some(holder @ None) = self.items.get_mut(item) else {
+            return false;
+        };
+        *holder = Some(name.clone());
+        self.current += 1;
+        true
+    }
+
+    /// Gives items without an object one that has none, if there is one for them.
+    fn assign(&mut self) {
+        if !self.prepared || self.objects.len() == self.current {
+            return;
+        }
+        let mut free: Vec<(Text, Item)> = Vec::new();
+        for (name, known) in &self.objects {
+            if let Some(item) = &known.item
+                && self.items.get(item).is_some_and(Option::is_none)
+            {
+                free.push((name.clone(), item.clone()));
+            }
+        }
+        // Of several for one item, always the same.
+        free.sort_unstable();
+        for (name, item) in free {
+            self.take(&item, &name);
+        }
+    }
+
+    /// Drops an object; the item that had it, if one had.
+    fn forget(&mut self, name: &str) -> Option<Item> {
+        let item = self.objects.remove(name)?.item?;
+        let holder = self.items.get_mut(&item)?;
+        if holder.as_deref() != Some(name) {
+            return None;
+        }
+        *holder = None;
+        self.current -= 1;
+        Some(item)
+    }
+
+    fn all_obsolete(&self) -> Vec<Task> {
+        let names = self.objects.keys();
+        let obsolete = names.filter(|name| self.obsolete(name).is_some());
+        let mut names: Vec<Text> = obsolete.cloned().collect();
+        names.sort_unstable();
+        names.into_iter().map(Task::Remove).collect()
+    }
+}
+
+/// What the object is about; nothing of ours if its selector is none that is ever written here.
+fn item_of(object: &StorageCapacity) -> Option<Item> {
+    let NodeTopology::Labels(labels) = &object.topology else {
+        return None;
+    };
+    let labels = labels.iter();
+    Some(Item {
+        class: object.class.clone(),
+        segment: Term::new(labels.map(|(key, value)| (key.into(), value.into()))),
+    })
+}
+
+#[cfg(test)]
+mod tests;

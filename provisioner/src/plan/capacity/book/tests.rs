@@ -1,0 +1,451 @@
+//! Rows 241 to 259, as far as they are about which objects there are.
+
+use csi_proto::csi::Topology;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+use crate::model::{AffinityExpression, AffinityTerm, Pairs};
+
+fn term(labels: &str) -> Term {
+    let labels = labels.split(' ').filter(|label| !label.is_empty());
+    Term::new(labels.map(|label| {
+        let (key, value) = label.split_once('=').unwrap();
+        (key.into(), value.into())
+    }))
+}
+
+fn class(name: &str, mode: BindingMode) -> Class {
+    Class {
+        name: name.into(),
+        provisioner: "test-driver".into(),
+        binding_mode: mode,
+        ..Class::default()
+    }
+}
+
+fn waiting(name: &str) -> Class {
+    class(name, BindingMode::WaitForFirstConsumer)
+}
+
+fn object(name: &str, class: &str, labels: &str) -> Arc<StorageCapacity> {
+    let segment = term(labels);
+    Arc::new(StorageCapacity {
+        name: name.into(),
+        uid: format!("uid-{name}").into(),
+        version: 1,
+        class: class.into(),
+        topology: NodeTopology::Labels(Pairs::from_iter(
+            segment
+                .iter()
+                .map(|(key, value)| (key.clone(), value.clone())),
+        )),
+        ..StorageCapacity::default()
+    })
+}
+
+fn refresh(class: &str, labels: &str) -> Task {
+    Task::Refresh(Item {
+        class: class.into(),
+        segment: term(labels),
+    })
+}
+
+fn remove(name: &str) -> Task {
+    Task::Remove(name.into())
+}
+
+fn item(class: &str, labels: &str) -> Item {
+    Item {
+        class: class.into(),
+        segment: term(labels),
+    }
+}
+
+fn book(immediate: bool) -> Book {
+    Book::new("test-driver".into(), immediate)
+}
+
+/// A book with these classes and segments.
+fn prepared(classes: &[&str], segments: &[&str]) -> Book {
+    let mut book = book(false);
+    for name in classes {
+        assert_eq!(book.class_changed(&waiting(name)), []);
+    }
+    book.set_segments(segments.iter().map(|labels| term(labels)));
+    book
+}
+
+fn figures(goal: usize, current: usize, obsolete: usize) -> Figures {
+    Figures {
+        goal,
+        current,
+        obsolete,
+    }
+}
+
+fn holder(book: &Book, class: &str, labels: &str) -> Option<Text> {
+    let object = book.wanted(&item(class, labels)).unwrap()?;
+    Some(object.name.clone())
+}
+
+#[test]
+fn row_241_immediate_classes_are_for_whoever_asks() {
+    use BindingMode::{Immediate, Other, Unset, WaitForFirstConsumer};
+    for (mode, flag, wanted) in [
+        (Immediate, false, false),
+        (Immediate, true, true),
+        (WaitForFirstConsumer, false, true),
+        (Unset, false, true),
+        (Other, false, true),
+    ] {
+        let mut book = book(flag);
+        book.set_segments([term("zone=1")]);
+        let tasks = book.class_changed(&class("sc1", mode));
+        let expected = if wanted {
+            vec![refresh("sc1", "zone=1")]
+        } else {
+            vec![]
+        };
+        assert_eq!(tasks, expected, "{mode:?} {flag}");
+    }
+    let mut book = book(true);
+    book.set_segments([term("zone=1")]);
+    let foreign = Class {
+        provisioner: "other".into(),
+        ..waiting("sc1")
+    };
+    assert_eq!(book.class_changed(&foreign), []);
+    // A class that becomes another driver's, which takes a new class of the same name.
+    book.class_changed(&waiting("sc1"));
+    book.object_changed(object("o", "sc1", "zone=1"));
+    assert_eq!(book.class_changed(&foreign), [remove("o")]);
+}
+
+#[test]
+fn row_248_every_class_in_every_segment() {
+    let mut book = prepared(&["a", "b"], &["zone=1", "zone=2"]);
+    assert_eq!(book.figures(), figures(4, 0, 0));
+    let tasks = [
+        refresh("a", "zone=1"),
+        refresh("a", "zone=2"),
+        refresh("b", "zone=1"),
+        refresh("b", "zone=2"),
+    ];
+    assert_eq!(book.all(), tasks);
+    for (index, (class, labels)) in [
+        ("a", "zone=1"),
+        ("a", "zone=2"),
+        ("b", "zone=1"),
+        ("b", "zone=2"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let tasks = book.object_changed(object(&format!("o{index}"), class, labels));
+        assert_eq!(tasks, [refresh(class, labels)]);
+    }
+    assert_eq!(book.figures(), figures(4, 4, 0));
+}
+
+#[test]
+fn row_246_objects_whose_class_or_segment_is_gone() {
+    let mut book = book(false);
+    book.class_changed(&waiting("a"));
+    for found in [
+        object("old", "gone", "zone=1"),
+        object("older", "a", "zone=0"),
+        object("kept", "a", "zone=1"),
+    ] {
+        assert_eq!(
+            book.object_changed(found),
+            [],
+            "nothing is known of segments yet"
+        );
+    }
+    assert_eq!(book.figures(), figures(0, 0, 0));
+    assert!(!book.is_prepared());
+    let tasks = book.set_segments([term("zone=1")]);
+    assert_eq!(
+        tasks,
+        [refresh("a", "zone=1"), remove("old"), remove("older")]
+    );
+    assert_eq!(book.figures(), figures(1, 1, 2));
+    assert_eq!(book.object_gone("old"), []);
+    assert_eq!(book.figures(), figures(1, 1, 1));
+    assert_eq!(book.class_gone("a"), [remove("kept")]);
+    assert!(book.obsolete("kept").is_some());
+    assert_eq!(book.figures(), figures(0, 0, 2));
+    assert_eq!(
+        book.wanted(&item("a", "zone=1")),
+        None,
+        "a late task finds nothing to do"
+    );
+}
+
+#[test]
+fn rows_249_250_an_object_that_is_gone_is_made_again() {
+    let mut book = prepared(&["a"], &["zone=1"]);
+    book.object_changed(object("o", "a", "zone=1"));
+    assert_eq!(book.object_gone("o"), [refresh("a", "zone=1")]);
+    assert_eq!(book.wanted(&item("a", "zone=1")), Some(None));
+    assert_eq!(book.object_gone("o"), []);
+}
+
+#[test]
+fn row_251_an_object_of_somebody_else_s_making_is_adopted() {
+    let mut book = prepared(&["a"], &["zone=1"]);
+    book.object_changed(object("o", "a", "zone=1"));
+    book.object_gone("o");
+    assert_eq!(
+        book.object_changed(object("theirs", "a", "zone=1")),
+        [refresh("a", "zone=1")]
+    );
+    assert_eq!(holder(&book, "a", "zone=1").as_deref(), Some("theirs"));
+    // Under the same name, before anybody noticed that the first was gone.
+    let again = StorageCapacity {
+        uid: "new".into(),
+        ..(*object("theirs", "a", "zone=1")).clone()
+    };
+    assert_eq!(
+        book.object_changed(Arc::new(again)),
+        [refresh("a", "zone=1")]
+    );
+    let elsewhere = StorageCapacity {
+        uid: "newer".into(),
+        ..(*object("theirs", "b", "zone=1")).clone()
+    };
+    let tasks = book.object_changed(Arc::new(elsewhere));
+    assert_eq!(tasks, [refresh("a", "zone=1"), remove("theirs")]);
+    assert_eq!(book.figures(), figures(1, 0, 1));
+}
+
+#[test]
+fn row_252_one_of_two_objects_goes() {
+    let mut book = prepared(&["a"], &["zone=1"]);
+    book.object_changed(object("one", "a", "zone=1"));
+    assert_eq!(
+        book.object_changed(object("two", "a", "zone=1")),
+        [remove("two")]
+    );
+    assert_eq!(book.figures(), figures(1, 1, 1));
+    // If the first goes before the second, the second is good enough.
+    assert_eq!(book.object_gone("one"), [refresh("a", "zone=1")]);
+    assert_eq!(holder(&book, "a", "zone=1").as_deref(), Some("two"));
+    assert_eq!(book.obsolete("two"), None, "a late task leaves it alone");
+}
+
+#[test]
+fn rows_253_254_segments_come_and_go() {
+    let mut book = prepared(&["a"], &["zone=1"]);
+    assert_eq!(
+        book.class_changed(&class("now", BindingMode::Immediate)),
+        []
+    );
+    book.object_changed(object("o", "a", "zone=1"));
+    assert_eq!(
+        book.set_segments([term("zone=1"), term("zone=2")]),
+        [refresh("a", "zone=2")]
+    );
+    assert_eq!(book.set_segments([term("zone=2")]), [remove("o")]);
+    assert_eq!(book.figures(), figures(1, 0, 1));
+    // It comes back before the object has gone.
+    assert_eq!(
+        book.set_segments([term("zone=1"), term("zone=2")]),
+        [refresh("a", "zone=1")]
+    );
+    assert_eq!(holder(&book, "a", "zone=1").as_deref(), Some("o"));
+    assert_eq!(book.figures(), figures(2, 1, 0));
+}
+
+#[test]
+fn row_257_an_empty_selector_is_the_empty_segment() {
+    let mut book = prepared(&["a"], &[""]);
+    assert_eq!(
+        book.object_changed(object("o", "a", "")),
+        [refresh("a", "")]
+    );
+    assert_eq!(book.figures(), figures(1, 1, 0));
+    // No selector fits no node, and expressions are none of ours.
+    for (name, topology) in [("p", NodeTopology::None), ("q", NodeTopology::Other)] {
+        let odd = StorageCapacity {
+            topology,
+            ..(*object(name, "a", "")).clone()
+        };
+        assert_eq!(book.object_changed(Arc::new(odd)), [remove(name)]);
+    }
+}
+
+#[test]
+fn a_class_that_changes_is_asked_for_anew() {
+    let mut book = prepared(&["a"], &["zone=1", "zone=2"]);
+    let all = [refresh("a", "zone=1"), refresh("a", "zone=2")];
+    assert_eq!(book.class_changed(&waiting("a")), all);
+    assert_eq!(book.class_gone("other"), []);
+}
+
+#[test]
+fn an_older_state_of_an_object_says_nothing() {
+    let mut book = prepared(&["a"], &["zone=1"]);
+    let at = |version| {
+        Arc::new(StorageCapacity {
+            version,
+            ..(*object("o", "a", "zone=1")).clone()
+        })
+    };
+    book.object_changed(at(5));
+    assert_eq!(book.object_changed(at(4)), []);
+    let version = |book: &Book| book.wanted(&item("a", "zone=1")).unwrap().unwrap().version;
+    assert_eq!(version(&book), 5);
+    book.object_changed(at(6));
+    assert_eq!(version(&book), 6);
+}
+
+fn topology(labels: &str) -> Topology {
+    Topology {
+        segments: term(labels).to_map(),
+    }
+}
+
+#[test]
+fn rows_258_259_after_provisioning() {
+    let book = prepared(
+        &["a", "b"],
+        &["layer0=bar", "layer0=foo", "layer0=foo layer1=x"],
+    );
+    let foo = [refresh("a", "layer0=foo"), refresh("b", "layer0=foo")];
+    assert_eq!(
+        book.after_success("a", &[topology("layer0=foo")]),
+        foo,
+        "row 258"
+    );
+    let class = book.of_class("b");
+    assert_eq!(class.len(), 3);
+    for accessible in [vec![], vec![topology("")]] {
+        assert_eq!(book.after_success("b", &accessible), class);
+    }
+    assert_eq!(book.after_failure("b"), class, "row 259");
+    assert_eq!(book.after_failure("other"), []);
+}
+
+#[test]
+fn after_a_deletion_the_affinity_decides() {
+    let book = prepared(&["a"], &["zone=1", "zone=2", "rack=A zone=1"]);
+    let expression = |key: &str, operator: &str, values: &[&str]| AffinityExpression {
+        key: key.into(),
+        operator: operator.into(),
+        values: values.iter().map(|value| Text::from(*value)).collect(),
+    };
+    let term = |expressions| AffinityTerm {
+        expressions,
+        fields: false,
+    };
+    let is = |key, value| expression(key, "In", &[value]);
+    assert_eq!(book.after_delete(None), []);
+    let both = [
+        term(vec![is("zone", "2")]),
+        term(vec![is("zone", "1"), is("rack", "A")]),
+    ];
+    assert_eq!(
+        book.after_delete(Some(&both)),
+        [refresh("a", "zone=2"), refresh("a", "rack=A zone=1")]
+    );
+    for skipped in [
+        term(vec![expression("zone", "In", &["1", "2"])]),
+        term(vec![expression("zone", "NotIn", &["1"])]),
+        term(vec![expression("zone", "In", &[])]),
+        AffinityTerm {
+            expressions: vec![is("zone", "1")],
+            fields: true,
+        },
+    ] {
+        assert_eq!(
+            book.after_delete(Some(std::slice::from_ref(&skipped))),
+            [],
+            "{skipped:?}"
+        );
+    }
+}
+
+/// What may happen to a book.
+#[derive(Clone, Debug)]
+enum Change {
+    Segments(Vec<&'static str>),
+    Class(&'static str),
+    ClassGone(&'static str),
+    Object(&'static str, &'static str, &'static str),
+    ObjectGone(&'static str),
+}
+
+fn any_change() -> impl Strategy<Value = Change> {
+    const SEGMENTS: [&str; 3] = ["", "zone=1", "zone=2"];
+    const CLASSES: [&str; 2] = ["a", "b"];
+    const NAMES: [&str; 4] = ["o1", "o2", "o3", "o4"];
+    let segments = proptest::sample::subsequence(SEGMENTS.to_vec(), 0..=3);
+    let objects = (select(&NAMES), select(&CLASSES), select(&SEGMENTS));
+    prop_oneof![
+        segments.prop_map(Change::Segments),
+        select(&CLASSES).prop_map(Change::Class),
+        select(&CLASSES).prop_map(Change::ClassGone),
+        objects.prop_map(|(name, class, labels)| Change::Object(name, class, labels)),
+        select(&NAMES).prop_map(Change::ObjectGone),
+    ]
+}
+
+proptest! {
+    /// Whoever carries out the tasks, in whatever order, ends with one object per item and no other.
+    #[test]
+    fn carrying_out_the_tasks_leads_to_the_goal(changes in proptest::collection::vec(any_change(), 0..20)) {
+        let mut book = book(false);
+        let mut tasks = Vec::new();
+        let mut server = HashMap::new();
+        for change in changes {
+            tasks.extend(match change {
+                Change::Segments(segments) => book.set_segments(segments.into_iter().map(term)),
+                Change::Class(name) => book.class_changed(&waiting(name)),
+                Change::ClassGone(name) => book.class_gone(name),
+                // Class and topology of an object never change.
+                Change::Object(name, ..) if server.contains_key(name) => Vec::new(),
+                Change::Object(name, class, labels) => {
+                    let object = object(name, class, labels);
+                    server.insert(name.to_owned(), object.clone());
+                    book.object_changed(object)
+                }
+                Change::ObjectGone(name) => {
+                    server.remove(name);
+                    book.object_gone(name)
+                }
+            });
+            let Figures { goal, current, obsolete } = book.figures();
+            prop_assert!(current <= goal);
+            let all = if book.is_prepared() { server.len() } else { 0 };
+            prop_assert_eq!(current + obsolete, all);
+        }
+        tasks.extend(book.set_segments([term("zone=1"), term("")]));
+        tasks.reverse();
+        let mut made = 0;
+        while let Some(task) = tasks.pop() {
+            match task {
+                Task::Refresh(item) => {
+                    if book.wanted(&item) == Some(None) {
+                        let name = format!("new{made}");
+                        made += 1;
+                        let labels = item.segment.iter().map(|(key, value)| format!("{key}={value}"));
+                        let new = object(&name, &item.class, &labels.collect::<Vec<_>>().join(" "));
+                        server.insert(name, new.clone());
+                        tasks.extend(book.object_changed(new));
+                    }
+                }
+                Task::Remove(name) => {
+                    if book.obsolete(&name).is_some() {
+                        server.remove(&*name);
+                        tasks.extend(book.object_gone(&name));
+                    }
+                }
+            }
+        }
+        let Figures { goal, current, obsolete } = book.figures();
+        prop_assert_eq!((current, obsolete), (goal, 0));
+        prop_assert_eq!(server.len(), goal);
+    }
+}

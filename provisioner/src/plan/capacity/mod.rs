@@ -1,0 +1,20 @@
+//! CSIStorageCapacity: tells the scheduler how much room the driver has where.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `book` | which objects there should be, and which there are |
+//! | `object` | what an object says |
+//! | `owner` | with whom the objects vanish |
+//! | `name` | which objects are this process's own |
+//! | `trigger` | what volumes that come and go change |
+
+mod book;
+mod name;
+mod object;
+mod owner;
+mod trigger;
+
+pub use book::{Book, Figures, Item, Task};
+pub use name::managed_by;
+pub use object::{Negative, Producer, Room, Step, request};
+pub use owner::{Met, Next, NoController, Owner, Walk, Wanted};

@@ -1,0 +1,61 @@
+//! Which objects are this process's own: the value of the label `managed-by`.
+//!
+//! Separate, because it must be what it always was: after an update the new process has to find the
+//! objects of the one before.
+
+/// What the name begins with.
+const BASE: &str = "external-provisioner";
+
+/// Most characters of a label's value.
+const LONGEST: usize = 63;
+
+/// The hash and two dashes.
+const HASH: usize = 10;
+
+/// The value for a provisioner of the whole cluster, or of one node.
+///
+/// A name that is too long loses its beginning first, of which a hash takes the place; if the node's
+/// name alone is too long, all is hashed.
+#[must_use]
+pub fn managed_by(node: Option<&str>) -> String {
+    let Some(node) = node else {
+        return BASE.to_owned();
+    };
+    let full = format!("{BASE}-{node}");
+    if full.len() <= LONGEST {
+        return full;
+    }
+    match LONGEST.checked_sub(HASH + node.len()) {
+        Some(kept @ 1..) => {
+            let kept = BASE.get(..kept).unwrap_or(BASE);
+            format!("{kept}-{:08x}-{node}", fnv1a(BASE))
+        }
+        Some(0) | None => format!("{BASE}-{:08x}", fnv1a(&full)),
+    }
+}
+
+/// FNV-1a, 32 bits: exclusive or, then multiply. (FNV-1 does it the other way round.)
+fn fnv1a(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash: u32, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn row_260_long_node_names() {
+        let node = |length: usize| format!("node{}", "a".repeat(length - 4));
+        let name = |length| managed_by(Some(&node(length)));
+        assert_eq!(managed_by(None), "external-provisioner");
+        assert_eq!(name(42), format!("external-provisioner-{}", node(42)));
+        assert_eq!(name(42).len(), 63);
+        assert_eq!(name(43), format!("external-p-53f40b57-{}", node(43)));
+        assert_eq!(name(43).len(), 63);
+        assert_eq!(name(52), format!("e-53f40b57-{}", node(52)));
+        assert_eq!(name(53), "external-provisioner-a3607ff1");
+        assert_eq!(name(253).len(), 29);
+    }
+}

@@ -1,0 +1,205 @@
+//! The content of an object: what the driver says, in the form that the scheduler reads.
+//!
+//! Separate from the book, because this decides about one object at a time.
+
+use csi_proto::csi::{GetCapacityRequest, GetCapacityResponse, Topology};
+use serde_json::{Map, Value, json};
+
+use super::book::Item;
+use super::owner::Owner;
+use crate::keys::{CAPACITY_DRIVER, CAPACITY_MANAGED_BY};
+use crate::model::{Class, OwnerReference, Pairs, Quantity, StorageCapacity, Text};
+
+/// Who writes the objects.
+#[derive(Clone, Debug)]
+pub struct Producer {
+    /// The driver's name.
+    pub driver: String,
+    /// See [`managed_by`](super::managed_by).
+    pub managed_by: String,
+    /// Where the objects are.
+    pub namespace: String,
+    /// `apiVersion` of the objects.
+    pub api_version: &'static str,
+    /// With whom the objects are to vanish.
+    pub owner: Option<Owner>,
+}
+
+/// What is to be done about an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Nothing, it says so already.
+    Keep,
+    /// POST this.
+    Create(Value),
+    /// PUT this over the object of this name.
+    Update(Text, Value),
+}
+
+/// What the driver said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    available: Quantity,
+    /// Largest volume that can be made, if the driver says.
+    largest: Option<Quantity>,
+}
+
+/// The driver said something that no object can say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the driver answered GetCapacity with a negative {field}: {value}")]
+pub struct Negative {
+    field: &'static str,
+    value: i64,
+}
+
+/// The request for an item. Parameters are the class's own, those for the sidecar included: it always
+/// was so, and drivers may look at them.
+#[must_use]
+pub fn request(item: &Item, class: &Class) -> GetCapacityRequest {
+    let parameters = class.parameters.iter();
+    GetCapacityRequest {
+        volume_capabilities: Vec::new(),
+        parameters: parameters
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect(),
+        accessible_topology: Some(Topology {
+            segments: item.segment.to_map(),
+        }),
+    }
+}
+
+impl Room {
+    /// Reads the answer. `minimum_volume_size` has no place in an object.
+    ///
+    /// # Errors
+    /// A number is negative.
+    pub fn new(answer: &GetCapacityResponse) -> Result<Self, Negative> {
+        let bytes = |field, value| match value {
+            0.. => Ok(Quantity::from_bytes(value)),
+            _ => Err(Negative { field, value }),
+        };
+        let largest = answer.maximum_volume_size;
+        Ok(Self {
+            available: bytes("available_capacity", answer.available_capacity)?,
+            largest: largest
+                .map(|value| bytes("maximum_volume_size", value))
+                .transpose()?,
+        })
+    }
+}
+
+impl Producer {
+    /// The label selector of the objects that are this process's to keep.
+    #[must_use]
+    pub fn selector(&self) -> String {
+        let Self {
+            driver, managed_by, ..
+        } = self;
+        format!("{CAPACITY_DRIVER}={driver},{CAPACITY_MANAGED_BY}={managed_by}")
+    }
+
+    /// Decides about an item's object.
+    #[must_use]
+    pub fn decide(&self, item: &Item, room: Room, object: Option<&StorageCapacity>) -> Step {
+        let Some(object) = object else {
+            return Step::Create(self.object(item, room, self.new_metadata()));
+        };
+        let owned = { self.owner.as_ref() }.is_none_or(|owner| owner.owns(object));
+        if object.capacity == Some(room.available) && object.maximum == room.largest && owned {
+            return Step::Keep;
+        }
+        let metadata = self.metadata(object);
+        Step::Update(object.name.clone(), self.object(item, room, metadata))
+    }
+
+    fn object(&self, item: &Item, room: Room, metadata: Value) -> Value {
+        let text = |quantity: Quantity| Value::from(quantity.to_string());
+        fields([
+            ("apiVersion", Some(self.api_version.into())),
+            ("kind", Some("CSIStorageCapacity".into())),
+            ("metadata", Some(metadata)),
+            ("storageClassName", Some((*item.class).into())),
+            (
+                "nodeTopology",
+                Some(json!({"matchLabels": item.segment.to_map()})),
+            ),
+            ("capacity", Some(text(room.available))),
+            ("maximumVolumeSize", room.largest.map(text)),
+        ])
+    }
+
+    fn new_metadata(&self) -> Value {
+        let labels = json!({CAPACITY_DRIVER: self.driver, CAPACITY_MANAGED_BY: self.managed_by});
+        let owner = self.owner.as_ref().map(|owner| owner.reference(true));
+        fields([
+            ("generateName", Some("csisc-".into())),
+            ("namespace", Some(self.namespace.as_str().into())),
+            ("labels", Some(labels)),
+            ("ownerReferences", owner.map(|owner| json!([owner]))),
+        ])
+    }
+
+    /// All that the object has, and our owner if that is missing.
+    fn metadata(&self, object: &StorageCapacity) -> Value {
+        let mut owners: Vec<Value> = object.owners.iter().map(reference).collect();
+        if let Some(owner) = &self.owner
+            && !owner.owns(object)
+        {
+            // Only one owner may be the controller.
+            let mut held = object.owners.iter();
+            let free = held.all(|held| held.controller != Some(true));
+            owners.push(owner.reference(free));
+        }
+        let prefix = object.generate_name.as_deref();
+        let annotations = (!object.annotations.is_empty()).then(|| map(&object.annotations));
+        let finalizers = object.finalizers.iter().map(|name| Value::from(&**name));
+        fields([
+            ("name", Some((*object.name).into())),
+            ("generateName", prefix.map(Value::from)),
+            ("namespace", Some(self.namespace.as_str().into())),
+            ("uid", Some((*object.uid).into())),
+            ("resourceVersion", Some(object.version.to_string().into())),
+            ("labels", Some(map(&object.labels))),
+            ("annotations", annotations),
+            ("finalizers", array(finalizers.collect())),
+            ("ownerReferences", array(owners)),
+        ])
+    }
+}
+
+/// A JSON object of the fields that there are.
+fn fields<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    let present = { fields.into_iter() }.filter_map(|(name, value)| Some((name, value?)));
+    let map: Map<String, Value> = present
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+    map.into()
+}
+
+/// The list, unless it is empty.
+fn array(items: Vec<Value>) -> Option<Value> {
+    (!items.is_empty()).then(|| items.into())
+}
+
+fn map(pairs: &Pairs) -> Value {
+    let pairs = pairs.iter();
+    let map: Map<String, Value> = pairs
+        .map(|(key, value)| (key.to_owned(), value.into()))
+        .collect();
+    map.into()
+}
+
+/// An entry of `metadata.ownerReferences`.
+pub(super) fn reference(owner: &OwnerReference) -> Value {
+    fields([
+        ("apiVersion", Some((*owner.api_version).into())),
+        ("kind", Some((*owner.kind).into())),
+        ("name", Some((*owner.name).into())),
+        ("uid", Some((*owner.uid).into())),
+        ("controller", owner.controller.map(Value::from)),
+        ("blockOwnerDeletion", owner.block_deletion.map(Value::from)),
+    ])
+}
+
+#[cfg(test)]
+mod tests;

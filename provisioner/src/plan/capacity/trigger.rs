@@ -1,0 +1,54 @@
+//! Which objects are out of date after a volume was made or removed.
+//!
+//! Separate, because the rules are about volumes; the book only knows classes and segments.
+
+use std::collections::BTreeSet;
+
+use csi_proto::csi::Topology;
+
+use super::book::{Book, Task};
+use crate::model::AffinityTerm;
+use crate::plan::topology::Term;
+
+impl Book {
+    /// A volume was made for a claim of this class: there is less room where it is, or, where the
+    /// driver does not say where that is, anywhere.
+    #[must_use]
+    pub fn after_success(&self, class: &str, accessible: &[Topology]) -> Vec<Task> {
+        let told = accessible.iter().filter(|place| !place.segments.is_empty());
+        let segments: BTreeSet<Term> = told.map(Term::from_csi).collect();
+        if segments.is_empty() {
+            self.of_class(class)
+        } else {
+            self.of_segments(&segments)
+        }
+    }
+
+    /// No volume could be made for a claim of this class, maybe for want of room that was promised.
+    /// Not for failures that never came as far as the driver.
+    #[must_use]
+    pub fn after_failure(&self, class: &str) -> Vec<Task> {
+        self.of_class(class)
+    }
+
+    /// A volume was removed: there is more room where it was, as far as its affinity says.
+    #[must_use]
+    pub fn after_delete(&self, affinity: Option<&[AffinityTerm]>) -> Vec<Task> {
+        let terms = affinity.unwrap_or_default().iter();
+        let segments: BTreeSet<Term> = terms.filter_map(segment).collect();
+        self.of_segments(&segments)
+    }
+}
+
+/// The segment that a term of an affinity is exactly about.
+fn segment(term: &AffinityTerm) -> Option<Term> {
+    if term.fields {
+        return None;
+    }
+    let label = |expression: &crate::model::AffinityExpression| match &*expression.values {
+        [value] if *expression.operator == *"In" => Some((expression.key.clone(), value.clone())),
+        _ => None,
+    };
+    let labels: Option<Vec<_>> = term.expressions.iter().map(label).collect();
+    labels.map(Term::new)
+}
