@@ -5,15 +5,11 @@
 //! which `make build` makes, and beside it the binary that `REGISTRAR` names, if any.
 
 #![allow(
-    clippy::print_stdout,
     clippy::unwrap_used,
-    clippy::panic,
-    clippy::cast_precision_loss,
-    clippy::indexing_slicing,
     reason = "a measurement that does not work has nothing better to do than to end"
 )]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,70 +22,27 @@ use csi_proto::registration::registration_client::RegistrationClient;
 use csi_proto::registration::{InfoRequest, RegistrationStatus};
 use hyper_util::rt::TokioIo;
 use inotify::{Inotify, WatchMask};
+use sidecar_testkit::measure::{self, Started};
 use tokio::net::{UnixListener, UnixStream};
 use tonic::transport::Endpoint;
 use tonic::{Request, Response, Status};
 
-const STARTS: usize = 30;
-/// Time to come to rest before memory is read.
-const REST: Duration = Duration::from_secs(3);
-/// How long processor time is watched.
-const WATCH: Duration = Duration::from_secs(10);
-
 fn main() {
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bin/csi-node-driver-registrar");
-    let mut programs = vec![ours];
-    programs.extend(std::env::var_os("REGISTRAR").map(PathBuf::from));
-    println!(
-        "{:>9} {:>9} {:>9} {:>10} {:>17}  program",
-        "size MB", "RSS MB", "anon MB", "CPU ms/h", "to socket ms"
-    );
-    for program in programs {
-        let program = program
-            .canonicalize()
-            .unwrap_or_else(|error| panic!("{}: {error}; run `make build`", program.display()));
-        measure(&program);
-    }
-}
-
-fn measure(program: &Path) {
-    let size = std::fs::metadata(program).unwrap().len();
-    let mut starts: Vec<Duration> = (0..STARTS).map(|_| Started::new(program).took).collect();
-    starts.sort();
-    let idle = Started::new(program);
-    idle.register();
-    std::thread::sleep(REST);
-    let (rss, anonymous) = (idle.memory("VmRSS"), idle.memory("RssAnon"));
-    let before = idle.processor_time();
-    std::thread::sleep(WATCH);
-    let used = idle.processor_time() - before;
-    let per_hour = used.as_secs_f64() * 1e3 * (3600.0 / WATCH.as_secs_f64());
-    let milliseconds = |took: Duration| took.as_secs_f64() * 1e3;
-    println!(
-        "{:9.2} {:9.2} {:9.2} {:10.0} {:>17}  {}",
-        size as f64 / 1e6,
-        rss as f64 / 1e6,
-        anonymous as f64 / 1e6,
-        per_hour,
-        format!(
-            "{:.2} ({:.2}-{:.2})",
-            milliseconds(starts[STARTS / 2]),
-            milliseconds(starts[0]),
-            milliseconds(starts[STARTS - 1])
-        ),
-        program.display()
-    );
+    let program = "csi-node-driver-registrar";
+    measure::figures(program, "REGISTRAR", "to socket ms", |program| {
+        Registrar::new(program)
+    });
 }
 
 /// A registrar with a driver of its own, from just before exec to its socket.
-struct Started {
+struct Registrar {
     child: Child,
     took: Duration,
     directory: tempfile::TempDir,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Started {
+impl Registrar {
     fn new(program: &Path) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let registry = directory.path().join("reg");
@@ -122,9 +75,19 @@ impl Started {
             runtime,
         }
     }
+}
+
+impl Started for Registrar {
+    fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn took(&self) -> Duration {
+        self.took
+    }
 
     /// What kubelet does after it has seen the socket.
-    fn register(&self) {
+    fn serve(&self) {
         let socket = self.directory.path().join("reg/d.example.com-reg.sock");
         self.runtime.block_on(async {
             let dial = tower::service_fn(move |_| {
@@ -142,39 +105,9 @@ impl Started {
             kubelet.notify_registration_status(status).await.unwrap();
         });
     }
-
-    fn proc(&self, file: &str) -> String {
-        std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap()
-    }
-
-    /// In bytes.
-    fn memory(&self, key: &str) -> u64 {
-        let status = self.proc("status");
-        let line = status.lines().find(|line| line.starts_with(key)).unwrap();
-        line.split_whitespace()
-            .nth(1)
-            .unwrap()
-            .parse::<u64>()
-            .unwrap()
-            * 1024
-    }
-
-    /// Of all threads.
-    fn processor_time(&self) -> Duration {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
-        let of = |thread: std::io::Result<std::fs::DirEntry>| {
-            let text = std::fs::read_to_string(thread.unwrap().path().join("schedstat")).unwrap();
-            text.split_whitespace()
-                .next()
-                .unwrap()
-                .parse::<u64>()
-                .unwrap()
-        };
-        Duration::from_nanos(threads.map(of).sum())
-    }
 }
 
-impl Drop for Started {
+impl Drop for Registrar {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -26,6 +26,7 @@ use tokio::sync::Semaphore;
 
 /// Content type of everything but metrics.
 pub const TEXT: &str = "text/plain; charset=utf-8";
+const PROCESS_START: HeaderName = HeaderName::from_static("process-start-time-unix");
 /// Connections served at the same time; the next one waits.
 const CONNECTIONS: usize = 128;
 /// How long a client may take to send a request, also on a connection that is kept open.
@@ -42,6 +43,8 @@ pub struct Reply {
     pub content_type: &'static str,
     /// Body; a HEAD request gets its length only.
     pub body: String,
+    /// `Process-Start-Time-Unix`, in seconds.
+    pub process_start: Option<u64>,
 }
 
 impl Reply {
@@ -51,6 +54,7 @@ impl Reply {
             status,
             content_type: TEXT,
             body: body.into(),
+            process_start: None,
         }
     }
 
@@ -75,12 +79,13 @@ impl Reply {
         }
     }
 
-    /// A scrape.
+    /// A scrape; the header with the start of the process tells a restart from a reset.
     pub fn metrics(text: String) -> Self {
         Self {
             status: StatusCode::OK,
             content_type: crate::metrics::CONTENT_TYPE,
             body: text,
+            process_start: crate::metrics::process_start(),
         }
     }
 }
@@ -279,6 +284,11 @@ fn response(reply: Reply) -> Response<Full<Bytes>> {
     *response.status_mut() = reply.status;
     let content_type = HeaderValue::from_static(reply.content_type);
     response.headers_mut().insert(CONTENT_TYPE, content_type);
+    if let Some(seconds) = reply.process_start {
+        response
+            .headers_mut()
+            .insert(PROCESS_START, HeaderValue::from(seconds));
+    }
     response
 }
 

@@ -1,45 +1,13 @@
-//! Rows about the HTTP server, and the client for them.
+//! Rows about the HTTP server.
 
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+pub(crate) use sidecar_testkit::http::get;
+use sidecar_testkit::http::request;
 
 use crate::driver::{Driver, Impostor, NAME};
 use crate::kubelet;
 use crate::process::{Process, Seat};
-
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) head: String,
-    pub(crate) body: String,
-}
-
-impl Answer {
-    pub(crate) fn head_and_body(&self) -> (u16, &str) {
-        (self.status, &self.body)
-    }
-}
-
-pub(crate) async fn get(address: &str, path: &str) -> Answer {
-    request(address, "GET", path).await
-}
-
-async fn request(address: &str, method: &str, path: &str) -> Answer {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Answer {
-        status,
-        head: head.to_lowercase(),
-        body: body.to_owned(),
-    }
-}
 
 /// A driver, and a registrar with a socket and an HTTP server.
 pub(crate) async fn running(seat: &Seat, flags: &[&str]) -> (Driver, Process, String) {

@@ -1,14 +1,13 @@
 //! Rows about how the process ends.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use crate::driver::Driver;
 use crate::kubelet;
-use crate::process::{PROGRAM, Process, Seat, signal_to, until};
+use crate::process::{PROGRAM, Process, Seat, as_init, signal_to};
 
 #[tokio::test]
 async fn r_33_sigterm_removes_the_socket() {
@@ -59,36 +58,19 @@ async fn r_36_sigterm_while_connecting() {
 }
 
 /// The registrar as process 1 of a new pid namespace, and its id outside.
-async fn as_init(seat: &Seat) -> Option<(Process, u32)> {
-    let allowed = Command::new("unshare")
-        .args(["--pid", "--fork", "true"])
-        .output();
-    if !allowed.is_ok_and(|output| output.status.success()) {
+async fn registrar_as_init(seat: &Seat) -> Option<(Process, u32)> {
+    let started = as_init(PROGRAM, &seat.flags()).await;
+    if started.is_none() {
         eprintln!("skipped: no permission to create a pid namespace");
-        return None;
     }
-    let mut command = Command::new("unshare");
-    command
-        .args(["--pid", "--fork", "--kill-child", PROGRAM])
-        .args(seat.flags());
-    let process = Process::start(command);
-    let children = format!("/proc/{0}/task/{0}/children", process.id());
-    let mut child = None;
-    until("process 1", async || {
-        let ids = std::fs::read_to_string(&children).unwrap_or_default();
-        child = ids.split_whitespace().next().and_then(|id| id.parse().ok());
-        let name = |id: u32| std::fs::read_to_string(format!("/proc/{id}/comm"));
-        child.is_some_and(|id| name(id).is_ok_and(|name| name.starts_with("csi-node")))
-    })
-    .await;
-    Some((process, child.unwrap()))
+    started
 }
 
 #[tokio::test]
 async fn r_37_as_process_1() {
     let seat = Seat::new();
     let _driver = Driver::start(&seat.csi());
-    let Some((mut process, id)) = as_init(&seat).await else {
+    let Some((mut process, id)) = registrar_as_init(&seat).await else {
         return;
     };
     process.listening(&seat.socket()).await;
@@ -106,7 +88,7 @@ async fn as_process_1_signals_without_handling_end_it_with_code_2() {
     ] {
         let seat = Seat::new();
         let _driver = connected.then(|| Driver::start(&seat.csi()));
-        let Some((mut process, id)) = as_init(&seat).await else {
+        let Some((mut process, id)) = registrar_as_init(&seat).await else {
             return;
         };
         match connected {

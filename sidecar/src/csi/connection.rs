@@ -228,9 +228,12 @@ fn note(address: &Address, last: &Mutex<String>, reason: String) {
     *last = reason;
 }
 
-/// One attempt. It succeeds when the driver has sent its HTTP/2 preface: a process that accepts and
-/// says nothing is not ready.
-async fn attempt(address: &Address, options: &Options) -> io::Result<Connection> {
+/// One attempt, without a time limit. It succeeds when the driver has sent its HTTP/2 preface: a
+/// process that accepts and says nothing is not ready.
+///
+/// # Errors
+/// Nobody listens, or it is no gRPC server.
+pub async fn attempt(address: &Address, options: &Options) -> io::Result<Connection> {
     let (sender, mut state) = watch::channel(State::default());
     let dialer = Dialer {
         address: address.clone(),

@@ -12,6 +12,7 @@ use prometheus::core::Collector;
 
 pub use election::ElectionMetrics;
 pub use operations::{CsiOperations, LabelError, Labels, NON_GRPC, OperationsConfig, Side};
+pub use process::start as process_start;
 pub use text::float;
 
 /// `Content-Type` of the text.
@@ -21,6 +22,17 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escapi
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     inner: prometheus::Registry,
+    process: Process,
+}
+
+/// What of the `process_*` family a scrape shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Process {
+    /// Everything that the system tells.
+    #[default]
+    All,
+    /// `process_start_time_seconds` alone, as the livenessprobe does.
+    StartTime,
 }
 
 /// A metric cannot be added.
@@ -29,9 +41,17 @@ pub struct Registry {
 pub struct RegisterError(#[from] prometheus::Error);
 
 impl Registry {
-    /// An empty registry; the `process_*` family is always part of the text.
+    /// An empty registry; the whole `process_*` family is part of the text.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty registry with that part of the `process_*` family.
+    pub fn with_process(process: Process) -> Self {
+        Self {
+            process,
+            ..Self::default()
+        }
     }
 
     /// Adds a metric of the program's own.
@@ -45,7 +65,10 @@ impl Registry {
     /// The text of a scrape.
     pub fn render(&self) -> String {
         let mut families = self.inner.gather();
-        families.extend(process::families());
+        families.extend(match self.process {
+            Process::All => process::families(),
+            Process::StartTime => process::start_time(),
+        });
         families.sort_by(|a, b| a.name().cmp(b.name()));
         text::encode(&families)
     }

@@ -16,6 +16,24 @@ pub(super) fn families() -> Vec<MetricFamily> {
     families
 }
 
+/// When the process started, in whole seconds since 1970.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a time of this century, and the cast saturates"
+)]
+pub fn start() -> Option<u64> {
+    Some(Stat::read()?.start()? as u64)
+}
+
+/// The metric of that time; empty if the system does not say.
+pub(super) fn start_time() -> Vec<MetricFamily> {
+    Stat::read()
+        .and_then(|stat| stat.start_time())
+        .into_iter()
+        .collect()
+}
+
 fn gauge(name: &str, help: &str, value: f64) -> MetricFamily {
     let mut gauge = Gauge::default();
     gauge.set_value(value);
@@ -65,26 +83,28 @@ impl Stat {
         })
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "page size and tick rate are small numbers"
-    )]
+    /// Registered by the CSI metrics of the Go sidecars, hence the stability tag.
+    fn start_time(&self) -> Option<MetricFamily> {
+        Some(gauge(
+            "process_start_time_seconds",
+            "[ALPHA] Start time of the process since unix epoch in seconds.",
+            self.start()?,
+        ))
+    }
+
+    fn start(&self) -> Option<f64> {
+        Some(boot_time()? + self.start_ticks / ticks_per_second())
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a page is small")]
     fn push(&self, families: &mut Vec<MetricFamily>) {
-        let ticks_per_second = rustix::param::clock_ticks_per_second() as f64;
         let page = rustix::param::page_size() as f64;
         families.push(counter(
             "process_cpu_seconds_total",
             "Total user and system CPU time spent in seconds.",
-            self.cpu_ticks / ticks_per_second,
+            self.cpu_ticks / ticks_per_second(),
         ));
-        if let Some(boot) = boot_time() {
-            // Registered by the CSI metrics of the Go sidecars, hence the stability tag.
-            families.push(gauge(
-                "process_start_time_seconds",
-                "[ALPHA] Start time of the process since unix epoch in seconds.",
-                boot + self.start_ticks / ticks_per_second,
-            ));
-        }
+        families.extend(self.start_time());
         families.push(gauge(
             "process_virtual_memory_bytes",
             "Virtual memory size in bytes.",
@@ -96,6 +116,11 @@ impl Stat {
             self.resident_pages * page,
         ));
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a hundred, usually")]
+fn ticks_per_second() -> f64 {
+    rustix::param::clock_ticks_per_second() as f64
 }
 
 fn boot_time() -> Option<f64> {

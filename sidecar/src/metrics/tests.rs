@@ -172,3 +172,16 @@ fn row_48_leader_status() {
             .contains("leader_election_slowpath_total{name=\"\"} 1")
     );
 }
+
+#[test]
+fn the_process_family_may_be_its_start_time_alone() {
+    let text = Registry::with_process(Process::StartTime).render();
+    let samples: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let [sample] = samples[..] else {
+        panic!("{text}");
+    };
+    let value = sample.strip_prefix("process_start_time_seconds ").unwrap();
+    let value: f64 = value.parse().unwrap();
+    // The header has whole seconds.
+    assert!((0.0..1.0).contains(&(value - process_start().unwrap() as f64)));
+}

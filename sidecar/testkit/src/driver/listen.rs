@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 
 use csi_proto::csi::controller_server::ControllerServer;
 use csi_proto::csi::identity_server::IdentityServer;
@@ -13,6 +14,7 @@ use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixListener;
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
@@ -27,6 +29,13 @@ type Answer = http::Response<tonic::body::Body>;
 #[derive(Debug)]
 pub(super) struct Listening {
     task: JoinHandle<()>,
+    accepting: watch::Sender<bool>,
+}
+
+impl Listening {
+    pub(super) fn stop_accepting(&self) {
+        self.accepting.send_replace(false);
+    }
 }
 
 impl Drop for Listening {
@@ -40,20 +49,23 @@ pub(super) fn listen(driver: &FakeDriver, socket: &Path) -> Listening {
     let _ = std::fs::remove_file(socket);
     let listener = UnixListener::bind(socket).expect("bind a socket in a temporary directory");
     let driver = driver.weak();
+    let (accepting, mut accepts) = watch::channel(true);
     let task = tokio::spawn(async move {
         // Dropped with this task, which ends the connections.
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
-                accepted = listener.accept() => {
+                accepted = listener.accept(), if *accepts.borrow() => {
                     let (Ok((stream, _)), Some(driver)) = (accepted, driver.upgrade()) else { continue };
+                    driver.shared.accepted.fetch_add(1, Ordering::SeqCst);
                     connections.spawn(serve(driver, stream));
                 }
+                Ok(()) = accepts.changed() => {}
                 Some(_) = connections.join_next() => {}
             }
         }
     });
-    Listening { task }
+    Listening { task, accepting }
 }
 
 async fn serve(driver: FakeDriver, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {

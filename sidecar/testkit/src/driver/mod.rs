@@ -15,6 +15,7 @@ mod volume;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fault::{CallFault, CallFaultHandle, CallFaults};
@@ -31,6 +32,8 @@ struct Shared {
     state: Mutex<State>,
     /// Grows with every call, answer and change.
     changes: tokio::sync::watch::Sender<u64>,
+    /// How many connections were ever accepted.
+    accepted: AtomicUsize,
     directory: tempfile::TempDir,
     listening: Mutex<Option<listen::Listening>>,
 }
@@ -90,6 +93,7 @@ impl FakeDriver {
         let shared = Shared {
             state: Mutex::new(state),
             changes: tokio::sync::watch::Sender::new(0),
+            accepted: AtomicUsize::new(0),
             directory: tempfile::tempdir().expect("make a temporary directory"),
             listening: Mutex::new(None),
         };
@@ -142,6 +146,14 @@ impl FakeDriver {
         *self.listening() = Some(listening);
     }
 
+    /// Leaves new connections waiting and goes on with those it has, as a process that is out of
+    /// file descriptors.
+    pub fn stop_accepting(&self) {
+        if let Some(listening) = &*self.listening() {
+            listening.stop_accepting();
+        }
+    }
+
     /// Closes the listener and every connection, and removes the socket. Calls in flight are lost.
     pub fn stop(&self) {
         *self.listening() = None;
@@ -156,6 +168,12 @@ impl FakeDriver {
             self.configure(Model::forget);
         }
         self.start();
+    }
+
+    /// How many connections were made to the socket so far.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
     }
 
     fn listening(&self) -> MutexGuard<'_, Option<listen::Listening>> {

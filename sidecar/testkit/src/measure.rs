@@ -1,0 +1,94 @@
+//! The figures of a program: file size, memory and processor time while idle, time to start.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const STARTS: usize = 30;
+/// Time to come to rest before memory is read.
+const REST: Duration = Duration::from_secs(3);
+/// How long processor time is watched.
+const WATCH: Duration = Duration::from_secs(10);
+
+/// A program that has started, with what it needs around it; dropping it ends both.
+pub trait Started {
+    /// Process id.
+    fn id(&self) -> u32;
+    /// Time from exec until it was of use.
+    fn took(&self) -> Duration;
+    /// Lets it do once what it does in service, before it is left alone.
+    fn serve(&self);
+}
+
+/// Prints the figures of `program`, which `make build` has put into `bin`, and beside it those of
+/// the binary that the environment variable `other` names, if any. `start` starts either;
+/// `of_use` says in a few words when a start is over.
+///
+/// # Panics
+///
+/// A program is missing or does not start.
+#[expect(clippy::print_stdout, reason = "the table is the result")]
+pub fn figures<S: Started>(program: &str, other: &str, of_use: &str, start: impl Fn(&Path) -> S) {
+    let bin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin");
+    let mut programs = vec![bin.join(program)];
+    programs.extend(std::env::var_os(other).map(PathBuf::from));
+    println!(
+        "{:>9} {:>9} {:>9} {:>10} {of_use:>20}  program",
+        "size MB", "RSS MB", "anon MB", "CPU ms/h"
+    );
+    for program in programs {
+        let program = program
+            .canonicalize()
+            .unwrap_or_else(|error| panic!("{}: {error}; run `make build`", program.display()));
+        println!("{}  {}", row(&program, &start), program.display());
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes of programs")]
+fn row<S: Started>(program: &Path, start: &impl Fn(&Path) -> S) -> String {
+    let size = fs::metadata(program).expect("the program exists").len();
+    let mut starts: Vec<Duration> = (0..STARTS).map(|_| start(program).took()).collect();
+    starts.sort();
+    let idle = start(program);
+    idle.serve();
+    std::thread::sleep(REST);
+    let (rss, anonymous) = (memory(idle.id(), "VmRSS"), memory(idle.id(), "RssAnon"));
+    let before = processor_time(idle.id());
+    std::thread::sleep(WATCH);
+    let used = processor_time(idle.id()) - before;
+    let per_hour = used.as_secs_f64() * 1e3 * (3600.0 / WATCH.as_secs_f64());
+    let milliseconds = |took: Duration| took.as_secs_f64() * 1e3;
+    format!(
+        "{:9.2} {:9.2} {:9.2} {per_hour:10.0} {:>20}",
+        size as f64 / 1e6,
+        rss as f64 / 1e6,
+        anonymous as f64 / 1e6,
+        format!(
+            "{:.2} ({:.2}-{:.2})",
+            milliseconds(starts[STARTS / 2]),
+            milliseconds(starts[0]),
+            milliseconds(starts[STARTS - 1])
+        ),
+    )
+}
+
+/// A line of `/proc/ID/status`, in bytes.
+fn memory(id: u32, key: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).expect("the program runs");
+    let line = status.lines().find(|line| line.starts_with(key));
+    let number = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    number.expect("a number of kilobytes") * 1024
+}
+
+/// Of all threads.
+fn processor_time(id: u32) -> Duration {
+    let threads = fs::read_dir(format!("/proc/{id}/task")).expect("the program runs");
+    let of = |thread: std::io::Result<fs::DirEntry>| {
+        let path = thread.expect("a thread").path().join("schedstat");
+        let text = fs::read_to_string(path).expect("the thread runs");
+        let number = text.split_whitespace().next();
+        let number = number.and_then(|number| number.parse::<u64>().ok());
+        number.expect("a number of nanoseconds")
+    };
+    Duration::from_nanos(threads.map(of).sum())
+}

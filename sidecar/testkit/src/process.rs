@@ -1,0 +1,245 @@
+//! A program under test as a process: what it writes, how it ends, and that it never outlives the
+//! test.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// More than anything here should ever take, on a machine that is busy with other tests.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until `condition` holds.
+///
+/// # Panics
+///
+/// After [`PATIENCE`].
+pub async fn until(what: &str, condition: impl AsyncFnMut() -> bool) {
+    within(PATIENCE, what, condition).await;
+}
+
+/// Waits until `condition` holds, at most so long.
+///
+/// # Panics
+///
+/// After that time.
+pub async fn within(limit: Duration, what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let start = Instant::now();
+    while !condition().await {
+        assert!(start.elapsed() < limit, "waited {limit:?} for: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// A running program, killed when the test is over.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    started: Instant,
+    stderr: Arc<Mutex<Vec<(Duration, String)>>>,
+}
+
+impl Process {
+    /// Starts it.
+    pub fn start(mut command: Command) -> Self {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let started = Instant::now();
+        let mut child = command.spawn().expect("start the program");
+        let stderr: Arc<Mutex<Vec<_>>> = Arc::default();
+        let (lines, pipe) = (Arc::clone(&stderr), child.stderr.take().expect("a pipe"));
+        std::thread::spawn(move || {
+            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+                lines
+                    .lock()
+                    .expect("no panic in the reader")
+                    .push((started.elapsed(), line));
+            }
+        });
+        Self {
+            child,
+            started,
+            stderr,
+        }
+    }
+
+    /// Process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        signal_to(self.id(), signal);
+    }
+
+    /// Time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Lines on stderr so far, with the time since the start.
+    pub fn lines(&self) -> Vec<(Duration, String)> {
+        self.stderr.lock().expect("no panic in the reader").clone()
+    }
+
+    /// Lines on stderr so far.
+    pub fn log(&self) -> String {
+        self.lines()
+            .into_iter()
+            .map(|(_, line)| line + "\n")
+            .collect()
+    }
+
+    /// It has not ended.
+    pub fn is_running(&mut self) -> bool {
+        self.child
+            .try_wait()
+            .expect("ask about the program")
+            .is_none()
+    }
+
+    /// Fails with the log if the process has ended.
+    pub fn must_run(&mut self) {
+        assert!(self.is_running(), "ended: {}", self.log());
+    }
+
+    /// Waits until it accepts connections at `socket`.
+    pub async fn listening(&mut self, socket: &Path) {
+        until("the registration socket", async || {
+            self.must_run();
+            UnixStream::connect(socket).is_ok()
+        })
+        .await;
+    }
+
+    /// Waits until the log contains `text`.
+    pub async fn says(&self, text: &str) {
+        until(&format!("{text:?} in the log"), async || {
+            self.log().contains(text)
+        })
+        .await;
+    }
+
+    /// Waits for the end of the process.
+    pub async fn ended(&mut self) -> End {
+        self.ended_within(PATIENCE).await
+    }
+
+    /// Waits for the end of the process, at most so long.
+    pub async fn ended_within(&mut self, limit: Duration) -> End {
+        let mut status = None;
+        within(limit, "the end of the process", async || {
+            status = self.child.try_wait().expect("ask about the program");
+            status.is_some()
+        })
+        .await;
+        let took = self.elapsed();
+        let mut stdout = String::new();
+        self.child
+            .stdout
+            .take()
+            .expect("asked once")
+            .read_to_string(&mut stdout)
+            .expect("read what the program wrote");
+        // The reader has everything when the pipe is at its end and its clone of the Arc is gone.
+        until("the end of stderr", async || {
+            Arc::strong_count(&self.stderr) == 1
+        })
+        .await;
+        End {
+            status: status.expect("it has ended"),
+            stdout,
+            stderr: self.log(),
+            took,
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal to a process.
+pub fn signal_to(id: u32, signal: Signal) {
+    let id = i32::try_from(id).ok().and_then(Pid::from_raw);
+    let id = id.expect("a process id");
+    kill_process(id, signal).expect("send a signal");
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub struct End {
+    /// Exit code or signal.
+    pub status: ExitStatus,
+    /// Everything on stdout.
+    pub stdout: String,
+    /// Everything on stderr.
+    pub stderr: String,
+    /// Since the start.
+    pub took: Duration,
+}
+
+impl End {
+    /// Asserts the exit code and returns the last line of stderr.
+    #[track_caller]
+    pub fn with_code(&self, code: i32) -> &str {
+        assert_eq!(
+            self.status.code(),
+            Some(code),
+            "{:?}: {}",
+            self.status.signal(),
+            self.stderr
+        );
+        self.stderr.lines().last().unwrap_or_default()
+    }
+
+    /// Asserts exit code 1 and that the last line says `words`.
+    #[track_caller]
+    pub fn failed_naming(&self, words: &[&str]) {
+        let last = self.with_code(1);
+        for word in words {
+            assert!(last.contains(word), "no {word:?} in: {last}");
+        }
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+    }
+}
+
+/// A program as process 1 of a new pid namespace, and its id outside; `None` without the permission
+/// to make one.
+pub async fn as_init(program: &str, flags: &[String]) -> Option<(Process, u32)> {
+    let allowed = Command::new("unshare")
+        .args(["--pid", "--fork", "true"])
+        .output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    let mut command = Command::new("unshare");
+    command
+        .args(["--pid", "--fork", "--kill-child", program])
+        .args(flags);
+    let process = Process::start(command);
+    let children = format!("/proc/{0}/task/{0}/children", process.id());
+    // Before exec it still is unshare, which a signal would end otherwise than the program.
+    let image = fs::canonicalize(program).expect("the program exists");
+    let mut child = None;
+    until("process 1", async || {
+        let ids = fs::read_to_string(&children).unwrap_or_default();
+        child = ids.split_whitespace().next().and_then(|id| id.parse().ok());
+        let image_of = |id: u32| fs::read_link(format!("/proc/{id}/exe"));
+        child.is_some_and(|id| image_of(id).is_ok_and(|of| of == image))
+    })
+    .await;
+    Some((process, child.expect("just seen")))
+}
