@@ -1,0 +1,136 @@
+//! The command line: the flags of livenessprobe and what a combination of them asks for.
+//!
+//! Pure, so that the order of the checks is a table in a test.
+
+use std::time::Duration;
+
+use sidecar::csi::connection::{Address, AddressError, OnLoss};
+use sidecar::flags::standard::{AUTOMAXPROCS, CSI_ADDRESS, LOGGING, METRICS};
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Note, Spec, Values};
+
+/// Where `/healthz` listens if nothing is said.
+const HEALTH_PORT: &str = "9808";
+
+static FLAGS: &[Flag] = &[
+    Flag::new(
+        "probe-timeout",
+        Kind::Duration,
+        "3s",
+        "How long one health request may take, connecting to the driver and its Probe together.",
+    ),
+    Flag::new(
+        "http-endpoint",
+        Kind::String,
+        "",
+        "The TCP network address of the HTTP server with /healthz and metrics (example: :8080). \
+         Empty means /healthz alone, on --health-port. Only one of this and --health-port can be \
+         set.",
+    ),
+    Flag::new(
+        "health-port",
+        Kind::String,
+        HEALTH_PORT,
+        "(deprecated) TCP port of /healthz, on all IPv4 interfaces. Use --http-endpoint.",
+    )
+    .noted(Note::Deprecated("use --http-endpoint=:PORT instead")),
+];
+
+/// All flags, with the rules of Go's `flag` package.
+pub static SPEC: Spec = Spec {
+    dialect: Dialect::Go,
+    tables: &[CSI_ADDRESS, FLAGS, METRICS, AUTOMAXPROCS, LOGGING],
+};
+
+/// What the program shall do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// `--csi-address`
+    pub address: Address,
+    /// `--probe-timeout`; zero has always passed.
+    pub timeout: Duration,
+    /// Where `/healthz` is.
+    pub health: Listener,
+    /// Where metrics are.
+    pub metrics: Metrics,
+}
+
+/// One HTTP server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listener {
+    /// Where it listens.
+    pub address: String,
+    /// The flag that says so, as it was given.
+    pub flag: String,
+}
+
+/// Where metrics are shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Metrics {
+    /// Nowhere.
+    None,
+    /// At this path of the server of `/healthz`.
+    WithHealth(String),
+    /// At this path of a server of their own.
+    Apart(Listener, String),
+}
+
+/// Decides what the command line asks for. The first check that fails counts.
+///
+/// # Errors
+/// Exit code 1 and a line that names the flag.
+pub fn decide(values: &Values) -> Result<Config, Exit> {
+    let endpoint = values.string("http-endpoint");
+    let port = values.string("health-port");
+    let metrics = values.string("metrics-address");
+    if !endpoint.is_empty() {
+        // The default given explicitly is no conflict: manifests have both.
+        if port != HEALTH_PORT {
+            return Err(Exit::failure(
+                1,
+                "only one of --http-endpoint and --health-port can be set: remove --health-port",
+            ));
+        }
+        if !metrics.is_empty() {
+            return Err(Exit::failure(
+                1,
+                "only one of --http-endpoint and --metrics-address can be set: remove \
+                 --metrics-address, --http-endpoint has the metrics as well",
+            ));
+        }
+    }
+    let path = values.string("metrics-path").to_owned();
+    Ok(Config {
+        address: address(values.string("csi-address"))?,
+        timeout: values.duration("probe-timeout").to_timeout(),
+        health: if endpoint.is_empty() {
+            Listener {
+                address: format!("0.0.0.0:{port}"),
+                flag: format!("--health-port={port}"),
+            }
+        } else {
+            Listener {
+                address: endpoint.to_owned(),
+                flag: format!("--http-endpoint={endpoint}"),
+            }
+        },
+        metrics: match (endpoint.is_empty(), metrics.is_empty()) {
+            (false, _) => Metrics::WithHealth(path),
+            (true, true) => Metrics::None,
+            (true, false) => Metrics::Apart(
+                Listener {
+                    address: metrics.to_owned(),
+                    flag: format!("--metrics-address={metrics}"),
+                },
+                path,
+            ),
+        },
+    })
+}
+
+fn address(text: &str) -> Result<Address, AddressError> {
+    // Of the forms of an address all that Go's gRPC knows: a loss ends nothing here.
+    Address::parse(text, OnLoss::Reconnect)
+}
+
+#[cfg(test)]
+mod tests;

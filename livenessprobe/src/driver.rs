@@ -1,0 +1,175 @@
+//! The connection to the driver and what it says when it is probed.
+//!
+//! Upstream connects anew for every health request, which is how it sees a driver that has died or
+//! was replaced. Here one connection is kept, and each request looks first whether it still leads
+//! where a new one would: see [`Line::leads_to`].
+
+use std::convert::Infallible;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use csi_proto::csi::methods;
+use sidecar::csi::Deadline;
+use sidecar::csi::connection::{self, Address, OnLoss, Options};
+use sidecar::csi::identity::{self, IdentityError};
+use sidecar::csi::observe::Observer;
+use sidecar::metrics::CsiOperations;
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior};
+use tonic::Status;
+
+use crate::line::{Established, Line, MUTE, Outcome, RETRY_INTERVAL};
+use crate::socket::Place;
+
+/// How often a line says that the driver has not told its name.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Why the program cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    /// The connection failed.
+    #[error("--csi-address={0}: no connection to the driver")]
+    Connect(Address, #[source] connection::ConnectError),
+    /// It does not say its name.
+    #[error("the driver at --csi-address={0} did not tell its name")]
+    Name(Address, #[source] IdentityError),
+}
+
+/// What came of a health request.
+#[derive(Debug, Clone)]
+pub enum Health {
+    /// The driver is ready.
+    Ready,
+    /// It has answered that it is not.
+    NotReady,
+    /// The Probe failed.
+    Failed(Status),
+    /// There was no connection before the deadline; the reason of the last attempt.
+    Unreachable(String),
+}
+
+/// The driver behind its socket.
+#[derive(Debug)]
+pub struct Driver {
+    address: Address,
+    options: Options,
+    kept: Mutex<Option<Line>>,
+}
+
+impl Driver {
+    /// A driver that is not connected yet; its calls are measured by `operations`.
+    pub fn new(address: Address, operations: CsiOperations) -> Self {
+        let options = Options {
+            timeout: None,
+            // A connection that is lost is replaced, which needs a look at the address first.
+            on_loss: OnLoss::Stop,
+            observer: Observer {
+                methods: &[methods::IDENTITY],
+                response_limit: None,
+                operations: Some(operations),
+            },
+        };
+        Self {
+            address,
+            options,
+            kept: Mutex::new(None),
+        }
+    }
+
+    /// Waits for the driver, for ever if need be, and asks its name, without a time limit either:
+    /// a program that ended here would hide behind its own restarts that the driver hangs.
+    ///
+    /// # Errors
+    /// The driver's answer is an error or no name.
+    pub async fn name(&self) -> Result<String, DriverError> {
+        let connection = connection::connect(&self.address, self.options.clone()).await;
+        let connection =
+            connection.map_err(|source| DriverError::Connect(self.address.clone(), source))?;
+        let answer = tokio::select! {
+            answer = identity::driver_name(connection.channel(), Duration::MAX) => answer,
+            never = self.remark_on_silence() => match never {},
+        };
+        // Requests make their own connection, of which it is known what it leads to.
+        answer.map_err(|source| DriverError::Name(self.address.clone(), source))
+    }
+
+    async fn remark_on_silence(&self) -> Infallible {
+        let start = Instant::now() + PROGRESS_INTERVAL;
+        let mut ticks = tokio::time::interval_at(start, PROGRESS_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let address = &self.address;
+            tracing::warn!(%address, "Still waiting for the driver to tell its name");
+        }
+    }
+
+    /// Probes the driver, connecting first where necessary; both within `timeout`.
+    pub async fn probe(&self, timeout: Duration) -> Health {
+        let begun = Instant::now();
+        let deadline = Deadline::after(timeout);
+        let established = match self.reach(deadline).await {
+            Ok(established) => established,
+            Err(reason) => return Health::Unreachable(reason),
+        };
+        let health = ask(&established, deadline).await;
+        // The end of a connection from before the request says nothing about who listens now. This
+        // happens when the end has not been read yet, or comes in the middle of the Probe.
+        let is_stale = established.since < begun && established.is_lost();
+        if is_stale && matches!(health, Health::Failed(_)) {
+            let again = tokio::time::timeout(deadline.remaining(), self.connect()).await;
+            if let Ok(Ok(established)) = again {
+                return ask(&established, deadline).await;
+            }
+        }
+        health
+    }
+
+    /// Tries until there is a connection.
+    ///
+    /// # Errors
+    /// The deadline passed; why the last attempt failed.
+    async fn reach(&self, deadline: Deadline) -> Outcome {
+        let mut reason = MUTE.to_owned();
+        while !deadline.remaining().is_zero() {
+            match tokio::time::timeout(deadline.remaining(), self.connect()).await {
+                Ok(Ok(established)) => return Ok(established),
+                Ok(Err(failure)) => reason = failure,
+                Err(_) => break,
+            }
+            tokio::time::sleep(RETRY_INTERVAL.min(deadline.remaining())).await;
+        }
+        Err(reason)
+    }
+
+    /// The connection that is kept, or the outcome of one attempt to make one.
+    async fn connect(&self) -> Outcome {
+        // Before the attempt: should the file be replaced in between, then the next request takes
+        // the connection for an old one and makes another, which costs nothing but that.
+        let place = Place::at(&self.address).map_err(|error| error.to_string())?;
+        let mut outcome = self.outcome_at(place);
+        let outcome = outcome.wait_for(Option::is_some).await;
+        let outcome = outcome.ok().and_then(|outcome| (*outcome).clone());
+        outcome.unwrap_or_else(|| Err("the socket was replaced during the attempt".to_owned()))
+    }
+
+    fn outcome_at(&self, place: Place) -> watch::Receiver<Option<Outcome>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let usable = kept
+            .take()
+            .filter(|line| line.leads_to(place, Instant::now()));
+        let line = usable.unwrap_or_else(|| Line::begin(place, &self.address, &self.options));
+        kept.insert(line).outcome()
+    }
+}
+
+async fn ask(established: &Established, deadline: Deadline) -> Health {
+    match identity::probe(established.connection.channel(), deadline).await {
+        Ok(true) => Health::Ready,
+        Ok(false) => Health::NotReady,
+        Err(status) => Health::Failed(status),
+    }
+}
+
+#[cfg(test)]
+mod tests;

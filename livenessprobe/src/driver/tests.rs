@@ -1,0 +1,59 @@
+//! What only a clock that can be moved shows.
+
+use sidecar::metrics::{OperationsConfig, Registry};
+use sidecar_testkit::FakeDriver;
+
+use super::*;
+use crate::line::MAX_AGE;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+fn beside(driver: &FakeDriver) -> Driver {
+    let operations = CsiOperations::new(&Registry::new(), OperationsConfig::default());
+    Driver::new(Address::Unix(driver.socket()), operations.unwrap())
+}
+
+/// Time passes while nothing happens.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn a_connection_is_used_for_a_minute() {
+    let model = FakeDriver::new("d.example.com");
+    model.start();
+    let driver = beside(&model);
+    for (after, connections) in [(0, 1), (30, 1), (29, 1), (2, 2), (59, 2), (600, 3)] {
+        pass(Duration::from_secs(after)).await;
+        let health = driver.probe(TIMEOUT).await;
+        assert!(matches!(health, Health::Ready), "{health:?}");
+        assert_eq!(model.connections(), connections, "after {after} s more");
+    }
+}
+
+/// A driver out of file descriptors, for example. Upstream sees that with the next request.
+#[tokio::test]
+async fn a_driver_that_accepts_no_more_is_seen_within_a_minute() {
+    let model = FakeDriver::new("d.example.com");
+    model.start();
+    let driver = beside(&model);
+    assert!(matches!(driver.probe(TIMEOUT).await, Health::Ready));
+    model.stop_accepting();
+    assert!(matches!(driver.probe(TIMEOUT).await, Health::Ready));
+    pass(MAX_AGE).await;
+    let health = driver.probe(Duration::from_millis(300)).await;
+    assert!(matches!(health, Health::Unreachable(_)), "{health:?}");
+}
+
+#[tokio::test]
+async fn the_reason_is_that_of_the_last_attempt() {
+    let model = FakeDriver::new("d.example.com");
+    let driver = beside(&model);
+    let health = driver.probe(Duration::from_millis(50)).await;
+    let Health::Unreachable(reason) = health else {
+        panic!("{health:?}");
+    };
+    assert!(reason.contains("No such file"), "{reason}");
+}

@@ -1,0 +1,109 @@
+//! One connection to the driver, from the attempt to make it until it is of no use any more.
+
+use std::time::Duration;
+
+use sidecar::csi::connection::{self, Address, Connection, Options};
+use sidecar::error::Chain;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::socket::Place;
+
+/// Pause between attempts.
+pub const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// A driver can answer on the connections it has and accept none any more, for example when it is
+/// out of file descriptors. So from this age on a connection is not used again, which bounds how
+/// long that stays unseen, and the next health request makes a new one.
+pub const MAX_AGE: Duration = Duration::from_secs(60);
+/// How long one attempt to connect may take. The value is that of Go's gRPC.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Why an attempt has not ended.
+pub const MUTE: &str = "the driver accepts and says nothing";
+
+/// An attempt to connect to whoever stands at the address, and the connection that came of it.
+///
+/// It belongs to no request: those that come meanwhile wait for it as well, so that a crowd of them
+/// makes one connection, also to somebody who accepts and says nothing.
+#[derive(Debug)]
+pub struct Line {
+    place: Place,
+    begun: Instant,
+    outcome: watch::Receiver<Option<Outcome>>,
+    task: JoinHandle<()>,
+}
+
+/// The connection, or why there is none.
+pub type Outcome = Result<Established, String>;
+
+/// A connection and its age.
+#[derive(Debug, Clone)]
+pub struct Established {
+    /// The connection.
+    pub connection: Connection,
+    /// When it was made.
+    pub since: Instant,
+}
+
+impl Established {
+    /// The driver has ended it.
+    pub fn is_lost(&self) -> bool {
+        !self.connection.state().borrow().connected
+    }
+}
+
+impl Line {
+    /// Begins an attempt to connect to `address`, where `place` was seen just before.
+    pub fn begin(place: Place, address: &Address, options: &Options) -> Self {
+        let (sender, outcome) = watch::channel(None);
+        let (address, options) = (address.clone(), options.clone());
+        let task = tokio::spawn(async move {
+            let attempt = connection::attempt(&address, &options);
+            let attempt = match tokio::time::timeout(ATTEMPT_TIMEOUT, attempt).await {
+                Ok(attempt) => attempt.map_err(|error| Chain(&error).to_string()),
+                Err(_) => Err(MUTE.to_owned()),
+            };
+            let lost = attempt.as_ref().ok().map(Connection::lost);
+            sender.send_replace(Some(attempt.map(|connection| Established {
+                connection,
+                since: Instant::now(),
+            })));
+            if let Some(lost) = lost {
+                lost.await;
+                tracing::error!("Lost the connection to the driver");
+            }
+        });
+        Self {
+            place,
+            begun: Instant::now(),
+            outcome,
+            task,
+        }
+    }
+
+    /// What comes of the attempt.
+    pub fn outcome(&self) -> watch::Receiver<Option<Outcome>> {
+        self.outcome.clone()
+    }
+
+    /// A new connection would lead to the same process, as far as can be told without making one.
+    pub fn leads_to(&self, place: Place, now: Instant) -> bool {
+        let since = |moment| now.saturating_duration_since(moment);
+        self.place == place
+            && match &*self.outcome.borrow() {
+                None => true,
+                Some(Ok(established)) => {
+                    !established.is_lost() && since(established.since) < MAX_AGE
+                }
+                Some(Err(_)) => since(self.begun) < RETRY_INTERVAL,
+            }
+    }
+}
+
+/// Whoever still waits for the attempt turns to the next one. Calls that still run keep the
+/// connection until they end.
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

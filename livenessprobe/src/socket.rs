@@ -1,0 +1,86 @@
+//! Which file the driver listens on.
+//!
+//! A driver that restarts makes a new socket under the old name, while the process before it may
+//! still be there and answer on the connections it has. Device and inode tell the two apart; the
+//! inode of a socket cannot be used again as long as a connection through it is open.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use sidecar::csi::connection::Address;
+
+/// What stands at an address at some moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A file, by device and inode.
+    File {
+        /// Device number.
+        device: u64,
+        /// Inode number.
+        inode: u64,
+    },
+    /// Not a path: a network address, of which nothing can be seen from outside.
+    Network,
+}
+
+impl Place {
+    /// Looks at the address, through symbolic links.
+    ///
+    /// # Errors
+    /// There is no file, or it cannot be seen.
+    pub fn at(address: &Address) -> io::Result<Self> {
+        let Some(path) = address.path() else {
+            return Ok(Self::Network);
+        };
+        let metadata = std::fs::metadata(path)?;
+        Ok(Self::File {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    #[test]
+    fn a_socket_of_the_same_name_is_another_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("csi.sock");
+        let address = Address::Unix(path.clone());
+        assert_eq!(
+            Place::at(&address).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        let first = UnixListener::bind(&path).unwrap();
+        let before = Place::at(&address).unwrap();
+        assert_eq!(Place::at(&address).unwrap(), before);
+        // Nothing but the connection keeps the first socket.
+        let _client = UnixStream::connect(&path).unwrap();
+        let _server = first.accept().unwrap();
+        drop(first);
+        for _ in 0..20 {
+            std::fs::remove_file(&path).unwrap();
+            let _next = UnixListener::bind(&path).unwrap();
+            assert_ne!(Place::at(&address).unwrap(), before);
+        }
+    }
+
+    #[test]
+    fn links_are_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, link) = (directory.path().join("a"), directory.path().join("b"));
+        let _listener = UnixListener::bind(&path).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let at = |path| Place::at(&Address::Unix(path)).unwrap();
+        assert_eq!(at(link), at(path));
+    }
+
+    #[test]
+    fn a_network_address_looks_always_the_same() {
+        let address = Address::Tcp("127.0.0.1:1".to_owned());
+        assert_eq!(Place::at(&address).unwrap(), Place::Network);
+    }
+}

@@ -1,0 +1,61 @@
+//! Rows about flags that a process has to show.
+
+use std::time::Duration;
+
+use crate::process::{self, run};
+
+#[tokio::test]
+async fn l_1_there_is_no_version_flag() {
+    let end = run(&["--version"]).await;
+    assert_eq!(end.status.code(), Some(2), "{}", end.stderr);
+    assert_eq!(end.stdout, "");
+    assert!(end.stderr.contains("version"), "{}", end.stderr);
+}
+
+#[tokio::test]
+async fn rows_about_flags_that_contradict_each_other() {
+    for (row, flags, name) in [
+        (
+            "L-5",
+            ["--http-endpoint=:1", "--health-port=9999"],
+            "health-port",
+        ),
+        (
+            "L-7",
+            ["--http-endpoint=:1", "--metrics-address=:2"],
+            "metrics-address",
+        ),
+        ("", ["--logging-format=xml", "--v=1"], "logging-format"),
+    ] {
+        let end = run(&flags).await;
+        assert_eq!(end.status.code(), Some(1), "{row}: {}", end.stderr);
+        assert!(end.took < Duration::from_secs(5), "{row}: did it connect?");
+        // Upstream's words are others, and it names the format alone.
+        if !process::is_foreign() {
+            end.failed_naming(&["--", name]);
+        }
+    }
+}
+
+/// Upstream panics, after the driver has answered.
+#[tokio::test]
+async fn a_bad_metrics_path_ends_with_2() {
+    let driver = process::driver();
+    let endpoint = format!("--http-endpoint={}", process::free());
+    for path in ["/healthz", "metrics", "", "/a b"] {
+        let flag = format!("--metrics-path={path}");
+        let end = process::start(&driver, &[&endpoint, &flag]).ended().await;
+        let last = end.with_code(2);
+        if !process::is_foreign() {
+            assert!(last.contains("--metrics-path"), "{path}: {last}");
+            assert!(driver.calls().is_empty(), "said before connecting");
+        }
+    }
+}
+
+#[tokio::test]
+async fn help_is_no_error() {
+    let end = run(&["--help"]).await;
+    assert_eq!(end.status.code(), Some(0));
+    assert!(end.stderr.contains("probe-timeout"), "{}", end.stderr);
+}

@@ -1,0 +1,23 @@
+//! The livenessprobe as a process: what its environment sees of it. Test names carry the rows of
+//! the specification.
+//!
+//! `LIVENESSPROBE_BINARY=path` runs them against another binary, such as upstream's; what is only
+//! true of ours is left out then.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "a test that panics has failed, which is what it is for"
+)]
+
+mod connection;
+mod flags;
+mod health;
+mod hostile;
+mod listeners;
+mod metrics;
+mod process;
+mod signals;
+mod startup;
