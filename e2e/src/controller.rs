@@ -3,19 +3,17 @@
 //! It runs as its own service account under the RBAC manifest that upstream ships, which Kubernetes'
 //! own storage tests carry along: nothing here grants it more.
 
-use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
 use crate::cluster::Cluster;
 use crate::node::Seat;
-use crate::process::{self, Process};
-use crate::{program, wait};
+use crate::process::Process;
+use crate::{manifest, program, wait};
 
 /// A sidecar that talks to the API server.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +31,13 @@ pub const ATTACHER: Sidecar = Sidecar {
     name: "csi-attacher",
     manifest: "storage-csi/external-attacher/rbac.yaml",
     program: program::attacher,
+};
+
+/// csi-provisioner, or what `PROVISIONER` names.
+pub const PROVISIONER: Sidecar = Sidecar {
+    name: "csi-provisioner",
+    manifest: "storage-csi/external-provisioner/rbac.yaml",
+    program: program::provisioner,
 };
 
 /// How a replica reaches the API server.
@@ -61,7 +66,7 @@ impl<'a> Controller<'a> {
         let controller = Self::powerless(cluster, sidecar, driver)?;
         let api = cluster.api()?;
         for object in controller.permissions()? {
-            controller.grant(&api, &object)?;
+            manifest::create(&api, &object)?;
         }
         Ok(controller)
     }
@@ -116,7 +121,7 @@ impl<'a> Controller<'a> {
 
     /// Upstream's RBAC objects, moved into our namespace; cluster-wide ones get a name of their own.
     fn permissions(&self) -> Result<Vec<Value>> {
-        let mut objects = self.manifest()?;
+        let mut objects = manifest::read(self.cluster, self.sidecar.manifest)?;
         objects.retain(|object| text(object, "/kind") != Some("ServiceAccount"));
         for object in &mut objects {
             for place in ["/metadata/namespace", "/subjects/0/namespace"] {
@@ -133,38 +138,30 @@ impl<'a> Controller<'a> {
         Ok(objects)
     }
 
-    /// The manifest as JSON. kubectl reads YAML for us, once for all drivers.
-    fn manifest(&self) -> Result<Vec<Value>> {
-        let base = self.cluster.dir().join("run");
-        let parsed = base.join(format!("{}.rbac.json", self.sidecar.name));
-        if !parsed.exists() {
-            let program = program::cluster()?;
-            let mut cat = Command::new(&program);
-            let yaml = process::output(cat.args(["manifests", "cat", self.sidecar.manifest]))?;
-            let file = parsed.with_extension("yaml");
-            fs::write(&file, yaml)?;
-            let mut read = Command::new(&program);
-            read.args(["kubectl", "--dir"]).arg(self.cluster.dir());
-            read.args(["create", "--dry-run=client", "-o", "json", "-f"]);
-            fs::write(&parsed, process::output(read.arg(file))?)?;
-        }
-        let json = fs::read_to_string(&parsed)?;
-        let objects = serde_json::Deserializer::from_str(&json).into_iter::<Value>();
-        let objects: Vec<_> = objects.collect::<Result<_, _>>()?;
-        ensure!(!objects.is_empty(), "{} is empty", self.sidecar.manifest);
-        Ok(objects)
-    }
-
-    fn grant(&self, api: &Api, object: &Value) -> Result<()> {
-        let kind = text(object, "/kind").context("an RBAC object without kind")?;
-        let plural = format!("{}s", kind.to_lowercase());
-        let base = "/apis/rbac.authorization.k8s.io/v1";
-        let collection = match text(object, "/metadata/namespace") {
-            Some(namespace) => format!("{base}/namespaces/{namespace}/{plural}"),
-            None => format!("{base}/{plural}"),
-        };
-        api.create(&collection, object)?;
-        Ok(())
+    /// Grants more than the manifest does, cluster-wide: rules that upstream asks drivers to add.
+    pub fn allow(&self, api: &Api, rules: &Value) -> Result<()> {
+        let (namespace, account) = (&self.namespace, self.sidecar.name);
+        let name = format!("{namespace}:{account}:more");
+        let version = "rbac.authorization.k8s.io/v1";
+        manifest::create(
+            api,
+            &json!({
+                "apiVersion": version, "kind": "ClusterRole",
+                "metadata": { "name": name }, "rules": rules,
+            }),
+        )?;
+        manifest::create(
+            api,
+            &json!({
+                "apiVersion": version, "kind": "ClusterRoleBinding",
+                "metadata": { "name": name },
+                "subjects": [{ "kind": "ServiceAccount", "name": account, "namespace": namespace }],
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name,
+                },
+            }),
+        )
+        .map(drop)
     }
 
     /// Waits until the API server's authorizer has seen the roles, which takes a moment: a sidecar

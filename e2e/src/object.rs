@@ -116,3 +116,129 @@ pub fn volume_attachment(name: &str, driver: &str, volume: &str, node: &str) -> 
         },
     })
 }
+
+/// A class of dynamically provisioned volumes.
+pub fn storage_class(name: &str, driver: &str, binding: Binding) -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": { "name": name },
+        "provisioner": driver,
+        "reclaimPolicy": "Delete",
+        "allowVolumeExpansion": true,
+        "volumeBindingMode": match binding {
+            Binding::Immediate => "Immediate",
+            Binding::WaitForFirstConsumer => "WaitForFirstConsumer",
+        },
+    })
+}
+
+/// When a claim gets its volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binding {
+    /// At once.
+    Immediate,
+    /// When the scheduler has chosen a node for the first pod.
+    WaitForFirstConsumer,
+}
+
+/// A claim for a new volume of a class.
+pub fn claim(name: &str, class: &str, size: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": { "name": name },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": { "requests": { "storage": size } },
+            "storageClassName": class,
+        },
+    })
+}
+
+/// A claim whose volume starts as a copy: of the claim or VolumeSnapshot `source`.
+pub fn claim_from(name: &str, class: &str, size: &str, kind: &str, source: &str) -> Value {
+    let group = match kind {
+        "VolumeSnapshot" => "snapshot.storage.k8s.io",
+        _ => "",
+    };
+    let mut claim = claim(name, class, size);
+    if let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) {
+        let source = json!({ "apiGroup": group, "kind": kind, "name": source });
+        spec.insert("dataSource".to_owned(), source);
+    }
+    claim
+}
+
+/// What a snapshot controller and a snapshotter leave behind for a snapshot that the storage has:
+/// the content, and the VolumeSnapshot of the namespace `default` that it is bound to. The status is
+/// a subresource and has to be written on its own.
+pub fn snapshot(name: &str, driver: &str, handle: &str, bytes: u64) -> Snapshot {
+    let version = "snapshot.storage.k8s.io/v1";
+    let content = format!("content-of-{name}");
+    Snapshot {
+        content_status: json!({ "status": {
+            "readyToUse": true, "snapshotHandle": handle, "restoreSize": bytes,
+        }}),
+        status: json!({ "status": {
+            "readyToUse": true, "boundVolumeSnapshotContentName": content,
+            "restoreSize": bytes.to_string(),
+        }}),
+        object: json!({
+            "apiVersion": version, "kind": "VolumeSnapshot",
+            "metadata": { "name": name, "namespace": "default" },
+            "spec": { "source": { "volumeSnapshotContentName": content } },
+        }),
+        content: json!({
+            "apiVersion": version, "kind": "VolumeSnapshotContent",
+            "metadata": { "name": content },
+            "spec": {
+                "deletionPolicy": "Retain", "driver": driver,
+                "source": { "snapshotHandle": handle },
+                "volumeSnapshotRef": { "name": name, "namespace": "default" },
+            },
+        }),
+    }
+}
+
+/// The objects of one snapshot, and the merge patches of their statuses.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// The VolumeSnapshotContent.
+    pub content: Value,
+    /// The VolumeSnapshot.
+    pub object: Value,
+    /// Status of the content.
+    pub content_status: Value,
+    /// Status of the snapshot.
+    pub status: Value,
+}
+
+/// A StatefulSet whose pods each have a claim of a class, mounted at `/data`.
+pub fn stateful_set(name: &str, replicas: u32, class: &str, size: &str) -> Value {
+    let mut template = claim("data", class, size);
+    if let Some(template) = template.as_object_mut() {
+        template.remove("apiVersion");
+        template.remove("kind");
+    }
+    let mut pod = pod(name, "", &json!({}));
+    let spec = pod.get_mut("spec").map(Value::take);
+    let mut spec = spec.unwrap_or_default();
+    if let Some(spec) = spec.as_object_mut() {
+        spec.remove("nodeSelector");
+        spec.remove("volumes");
+    }
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": { "name": name, "namespace": "default" },
+        "spec": {
+            "serviceName": name,
+            "replicas": replicas,
+            "podManagementPolicy": "Parallel",
+            "selector": { "matchLabels": { "app": name } },
+            "template": { "metadata": { "labels": { "app": name } }, "spec": spec },
+            "volumeClaimTemplates": [template],
+        },
+    })
+}

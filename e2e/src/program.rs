@@ -50,10 +50,15 @@ pub fn attacher() -> Result<PathBuf> {
     find("csi-attacher", "ATTACHER", "build")
 }
 
-/// Is the attacher under test another project's? A program outside of this repository is: scenarios
+/// The provisioner under test.
+pub fn provisioner() -> Result<PathBuf> {
+    find("csi-provisioner", "PROVISIONER", "build")
+}
+
+/// Is the sidecar under test another project's? A program outside of this repository is: scenarios
 /// about what only ours does are then left out, and its figures are shown beside ours.
-pub fn attacher_is_foreign() -> Result<bool> {
-    Ok(!attacher()?.starts_with(root().canonicalize()?))
+pub fn is_foreign(sidecar: &Path) -> Result<bool> {
+    Ok(!sidecar.starts_with(root().canonicalize()?))
 }
 
 /// The CSI driver: ours, or csi-driver-host-path when `HOSTPATHPLUGIN` names it.

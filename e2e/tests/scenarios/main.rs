@@ -2,6 +2,7 @@
 
 mod attachment;
 mod ephemeral;
+mod ground;
 mod plugin_manager;
 mod registration;
 
@@ -35,6 +36,7 @@ fn scenarios() -> Result<ExitCode> {
         registration::SCENARIOS,
         ephemeral::SCENARIOS,
         plugin_manager::SCENARIOS,
+        ground::SCENARIOS,
         attachment::SCENARIOS,
     ];
     let code = suite::run(&groups, &cluster);

@@ -31,7 +31,7 @@ pub(super) fn five_hundred(cluster: &Cluster) -> Result<Verdict> {
     let volumes = scene.volumes(VOLUMES)?;
     let objects = volumes.iter().enumerate().map(|(index, volume)| {
         let node = format!("burst-{}", index % NODES);
-        object::volume_attachment(&volume.name, &scene.seat.driver, &volume.name, &node)
+        object::volume_attachment(&volume.name, scene.driver(), &volume.name, &node)
     });
     let objects = objects.collect::<Vec<_>>();
     scene.phase()?;
@@ -84,7 +84,7 @@ fn left(scene: &Scene<'_>, any: bool) -> Result<usize> {
     let items = list.pointer("/items").and_then(|items| items.as_array());
     let mut ours: Vec<_> = items.into_iter().flatten().collect();
     ours.retain(|it| {
-        it.pointer("/spec/attacher").and_then(|it| it.as_str()) == Some(&scene.seat.driver)
+        it.pointer("/spec/attacher").and_then(|it| it.as_str()) == Some(scene.driver())
     });
     let all = ours.len();
     ours.retain(|it| it.pointer("/status/attached") == Some(&true.into()));

@@ -13,7 +13,7 @@ pub(super) fn named(cluster: &Cluster) -> Result<Verdict> {
     if let Some(skipped) = skipped() {
         return Ok(skipped);
     }
-    if program::attacher_is_foreign()? {
+    if program::is_foreign(&program::attacher()?)? {
         return Ok(Verdict::Skipped("only ours names the rules".to_owned()));
     }
     let seat = Seat::controller(cluster, "poor.attach.test")?;

@@ -1,79 +1,17 @@
 //! Pods with a claim: the whole chain of controllers, attacher, kubelet and driver.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, ensure};
 use csi_test_driver::invariants::Options;
 use e2e::api::text;
 use e2e::cluster::Cluster;
-use e2e::node::Seat;
-use e2e::process::Process;
+use e2e::deployment::{NodePod, Pod};
 use e2e::suite::Verdict;
 use e2e::{object, wait};
 use serde_json::{Value, json};
 
 use super::scene::{SOON, STORAGE, Scene, Volume, exactly, skipped};
 
-const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
-
-/// The driver's pod on a node: its node service and the registrar.
-struct NodePod<'a> {
-    seat: Seat<'a>,
-    _driver: Process,
-    _registrar: Process,
-}
-
-impl<'a> NodePod<'a> {
-    fn start(scene: &Scene<'a>, seat: Seat<'a>) -> Result<Self> {
-        let seat = seat.sharing(&scene.seat);
-        let driver = seat.start_driver(&[
-            "--role=node",
-            "--enable-attach=true",
-            "--enable-topology=false",
-            "--sync=false",
-        ])?;
-        let mut registrar = seat.start_registrar(&[])?;
-        seat.until_registered(&scene.api, &mut registrar)?;
-        Ok(Self {
-            seat,
-            _driver: driver,
-            _registrar: registrar,
-        })
-    }
-}
-
-/// A pod whose volume is mounted.
-struct Pod {
-    path: String,
-    target: PathBuf,
-}
-
-impl Pod {
-    fn run(scene: &Scene<'_>, seat: &Seat<'_>, name: &str, volume: &Volume) -> Result<Self> {
-        let claimed = object::claimed_volume(&volume.name);
-        let pod = scene
-            .api
-            .create(PODS, &object::pod(name, &seat.node, &claimed))?;
-        let uid = text(&pod, "/metadata/uid").context("uid of the pod")?;
-        let volumes = seat.kubelet_dir().join("pods").join(uid).join("volumes");
-        let target = volumes
-            .join("kubernetes.io~csi")
-            .join(&volume.name)
-            .join("mount");
-        let path = format!("{PODS}/{name}");
-        wait::until_true(SOON, "the pod runs with its volume mounted", || {
-            let running = text(&scene.api.get(&path)?, "/status/phase") == Some("Running");
-            Ok(running && !seat.mounts_below(&target)?.is_empty())
-        })
-        .with_context(|| scene.api.events("default", name))?;
-        Ok(Self { path, target })
-    }
-
-    fn file(&self) -> String {
-        self.target.join("file").to_string_lossy().into_owned()
-    }
-}
 
 /// VolumeAttachments of a volume; their names are kube-controller-manager's business.
 fn attachments(scene: &Scene<'_>, volume: &Volume) -> Result<Vec<Value>> {
@@ -100,6 +38,14 @@ fn patches(scene: &Scene<'_>, what: &str, number: u64) -> Result<()> {
         .with_context(|| requests.to_string())
 }
 
+/// Runs a pod on the node of the driver's pod until its volume is mounted.
+fn run(scene: &Scene<'_>, node: &NodePod<'_>, name: &str, volume: &Volume) -> Result<Pod> {
+    let mut pod = Pod::create(&scene.api, name, Some(&node.seat.node), &volume.name)?;
+    pod.until_running(&scene.api)?;
+    pod.must_be_mounted(&node.seat, &volume.name)?;
+    Ok(pod)
+}
+
 pub(super) fn with_a_claim(cluster: &Cluster) -> Result<Verdict> {
     if let Some(skipped) = skipped() {
         return Ok(skipped);
@@ -108,16 +54,14 @@ pub(super) fn with_a_claim(cluster: &Cluster) -> Result<Verdict> {
     let api = &scene.api;
     let _driver = scene.start_driver()?;
     let mut attacher = scene.start_attacher(&[])?;
-    let node = NodePod::start(&scene, Seat::new(cluster, 0, &scene.seat.driver)?)?;
+    let node = scene.deployment.start_node(0, &[])?;
     let volumes = scene.volumes(1)?;
     let volume = volumes.first().context("a volume")?;
     api.create(CLAIMS, &object::claim_of(&volume.name, &volume.name))?;
     patches(&scene, "before any attachment", 0)?;
 
-    let writer = Pod::run(&scene, &node.seat, "writer", volume)?;
-    let file = writer.file();
-    node.seat
-        .run("/bin/sh", &["-c", &format!("echo kept > {file}")])?;
+    let writer = run(&scene, &node, "writer", volume)?;
+    writer.write(&node.seat, &volume.name, "kept")?;
     let attached = attachments(&scene, volume)?;
     let context = attached
         .first()
@@ -131,9 +75,9 @@ pub(super) fn with_a_claim(cluster: &Cluster) -> Result<Verdict> {
     until_detached(&scene, volume)?;
     patches(&scene, "detach", 2)?;
 
-    let reader = Pod::run(&scene, &node.seat, "reader", volume)?;
-    let read = node.seat.run("/bin/cat", &[&reader.file()])?;
-    ensure!(read.trim() == "kept", "what was written is there: {read:?}");
+    let reader = run(&scene, &node, "reader", volume)?;
+    let read = reader.read(&node.seat, &volume.name)?;
+    ensure!(read == "kept", "what was written is there: {read:?}");
     patches(&scene, "later attach", 2)?;
     api.delete(&reader.path)?;
     until_detached(&scene, volume)?;
@@ -159,13 +103,11 @@ pub(super) fn node_deleted(cluster: &Cluster) -> Result<Verdict> {
     let api = &scene.api;
     let _driver = scene.start_driver()?;
     let mut attacher = scene.start_attacher(&[])?;
-    let kubelet_dir = cluster.add_node("doomed")?;
-    let seat = Seat::on(cluster, "doomed", kubelet_dir, &scene.seat.driver)?;
-    let node = NodePod::start(&scene, seat)?;
+    let node = scene.deployment.start_new_node("doomed", &[])?;
     let volumes = scene.volumes(1)?;
     let volume = volumes.first().context("a volume")?;
     api.create(CLAIMS, &object::claim_of(&volume.name, &volume.name))?;
-    let pod = Pod::run(&scene, &node.seat, "orphan", volume)?;
+    let pod = run(&scene, &node, "orphan", volume)?;
     patches(&scene, "first attach", 3)?;
 
     drop(node);

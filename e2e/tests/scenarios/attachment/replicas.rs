@@ -18,7 +18,7 @@ const TIMING: [&str; 3] = [
 ];
 
 fn holder(scene: &Scene<'_>) -> Result<String> {
-    let driver = scene.seat.driver.replace('.', "-");
+    let driver = scene.driver().replace('.', "-");
     let lease = format!("external-attacher-leader-{driver}");
     let holder = scene.attacher.holder(&scene.api, &lease)?;
     Ok(holder.unwrap_or_default())
@@ -78,7 +78,7 @@ pub(super) fn leader_killed(cluster: &Cluster) -> Result<Verdict> {
     let mut third = Running::start(&scene, "third", Route::Direct, &TIMING)?;
     second.process.signal(Signal::TERM)?;
     let code = second.process.exit_code(SOON)?;
-    if !program::attacher_is_foreign()? {
+    if !program::is_foreign(&program::attacher()?)? {
         ensure!(code == 0, "exit code {code}\n{}", second.process.tail());
     }
     for volume in [settled, pending, later] {

@@ -10,7 +10,7 @@ use e2e::api::Api;
 use e2e::calls::Calls;
 use e2e::cluster::Cluster;
 use e2e::controller::{ATTACHER, Controller, Route};
-use e2e::node::Seat;
+use e2e::deployment::Deployment;
 use e2e::process::Process;
 use e2e::requests::{AuditLog, Request, Requests};
 use e2e::suite::Verdict;
@@ -20,6 +20,13 @@ use serde_json::{Value, json};
 pub(super) const STORAGE: &str = "/apis/storage.k8s.io/v1";
 pub(super) const PUBLISH: &str = "ControllerPublishVolume";
 pub(super) const UNPUBLISH: &str = "ControllerUnpublishVolume";
+
+/// Of all processes of the driver.
+const FLAGS: [&str; 3] = [
+    "--enable-attach=true",
+    "--enable-topology=false",
+    "--sync=false",
+];
 
 /// Beyond this something hangs.
 pub(super) const SOON: Duration = Duration::from_secs(30);
@@ -46,8 +53,7 @@ impl Volume {
 /// One driver with its controller pod and an attacher in it.
 pub(super) struct Scene<'a> {
     pub(super) api: Api,
-    /// The driver's controller service.
-    pub(super) seat: Seat<'a>,
+    pub(super) deployment: Deployment<'a>,
     pub(super) attacher: Controller<'a>,
     audit: RefCell<AuditLog<'a>>,
     name: &'static str,
@@ -57,18 +63,15 @@ impl<'a> Scene<'a> {
     /// The driver is `<name>.attach.test`; neither it nor the attacher runs yet.
     pub(super) fn new(cluster: &'a Cluster, name: &'static str) -> Result<Self> {
         let api = cluster.api()?;
-        let seat = Seat::controller(cluster, &format!("{name}.attach.test"))?;
-        let attacher = Controller::install(cluster, ATTACHER, &seat)?;
+        let driver = format!("{name}.attach.test");
+        let deployment = Deployment::new(cluster, &api, &driver, &FLAGS)?;
+        let attacher = Controller::install(cluster, ATTACHER, &deployment.controller)?;
         let audit = AuditLog::of(cluster, &attacher.user())?;
-        api.create(
-            &format!("{STORAGE}/csidrivers"),
-            &object::csi_driver(&seat.driver, true),
-        )?;
         attacher.until_permitted(&api, "storage.k8s.io", "volumeattachments/status", "patch")?;
         attacher.until_permitted(&api, "coordination.k8s.io", "leases", "create")?;
         Ok(Self {
             api,
-            seat,
+            deployment,
             attacher,
             audit: RefCell::new(audit),
             name,
@@ -78,17 +81,17 @@ impl<'a> Scene<'a> {
     /// Starts the driver's controller process; volumes can be attached to nodes that no driver runs
     /// on.
     pub(super) fn start_driver(&self) -> Result<Process> {
-        self.seat.start_driver(&[
-            "--role=controller",
-            "--enable-attach=true",
-            "--enable-topology=false",
-            "--accept-any-node=true",
-            "--sync=false",
-        ])
+        self.deployment
+            .start_controller(&["--accept-any-node=true"])
+    }
+
+    /// Name of the driver.
+    pub(super) fn driver(&self) -> &str {
+        self.deployment.driver()
     }
 
     pub(super) fn control(&self) -> Client {
-        self.seat.control()
+        self.deployment.controller.control()
     }
 
     /// Starts an attacher with a leader's lease, as drivers deploy it.
@@ -108,7 +111,7 @@ impl<'a> Scene<'a> {
             .collect();
         let objects: Vec<_> = volumes
             .iter()
-            .map(|it| object::persistent_volume(&it.name, &self.seat.driver, &it.handle))
+            .map(|it| object::persistent_volume(&it.name, self.driver(), &it.handle))
             .collect();
         self.api.create_all("/api/v1/persistentvolumes", &objects)?;
         Ok(volumes)
@@ -121,14 +124,14 @@ impl<'a> Scene<'a> {
     }
 
     pub(super) fn register(&self, node: &str) -> Result<()> {
-        let csinode = object::csi_node(node, &self.seat.driver, &format!("id-of-{node}"));
+        let csinode = object::csi_node(node, self.driver(), &format!("id-of-{node}"));
         self.api.create(&format!("{STORAGE}/csinodes"), &csinode)?;
         Ok(())
     }
 
     /// Asks for an attachment, as kube-controller-manager does.
     pub(super) fn attach(&self, volume: &Volume, node: &str) -> Result<()> {
-        let object = object::volume_attachment(&volume.name, &self.seat.driver, &volume.name, node);
+        let object = object::volume_attachment(&volume.name, self.driver(), &volume.name, node);
         self.api
             .create(&format!("{STORAGE}/volumeattachments"), &object)?;
         Ok(())
@@ -150,7 +153,7 @@ impl<'a> Scene<'a> {
 
     /// The calls so far, of all processes of the driver.
     pub(super) fn calls(&self) -> Result<Calls> {
-        Calls::read(&self.seat.record())
+        Calls::read(&self.deployment.controller.record())
     }
 
     /// How often the driver was asked to publish and to unpublish the volume.
@@ -272,7 +275,7 @@ impl<'s, 'a> Running<'s, 'a> {
     /// Fails if ours has ended. Another one is started again, as the kubelet would.
     fn keep(&mut self) -> Result<()> {
         let ended = self.process.must_run();
-        if ended.is_err() && program::attacher_is_foreign()? {
+        if ended.is_err() && program::is_foreign(&program::attacher()?)? {
             self.process = launch(self.scene, self.replica, self.route, &self.flags)?;
             self.restarts += 1;
             return Ok(());
@@ -340,7 +343,7 @@ fn launch(
 /// Holds ours to a count. Another attacher's are only shown: upstream calls and asks again now and
 /// then where once is enough.
 pub(super) fn exactly<T: PartialEq + std::fmt::Debug>(what: &str, is: T, must_be: T) -> Result<()> {
-    if program::attacher_is_foreign()? {
+    if program::is_foreign(&program::attacher()?)? {
         return Ok(());
     }
     ensure!(is == must_be, "{what}: {is:?} instead of {must_be:?}");

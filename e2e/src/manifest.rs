@@ -1,0 +1,59 @@
+//! Manifests that nobody here wrote: they come with the pinned Kubernetes.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::api::{Api, text};
+use crate::cluster::Cluster;
+use crate::{process, program};
+
+/// The objects of a manifest, which is named by its path in the Kubernetes module. kubectl reads
+/// YAML for us, once for all scenarios of a cluster.
+pub fn read(cluster: &Cluster, name: &str) -> Result<Vec<Value>> {
+    let dir = cluster.dir().join("run").join("manifests");
+    fs::create_dir_all(&dir)?;
+    let parsed: PathBuf = dir.join(name.replace('/', "_")).with_extension("json");
+    if !parsed.exists() {
+        let program = program::cluster()?;
+        let yaml = process::output(Command::new(&program).args(["manifests", "cat", name]))?;
+        let file = parsed.with_extension("yaml");
+        fs::write(&file, yaml)?;
+        let mut read = Command::new(&program);
+        read.args(["kubectl", "--dir"]).arg(cluster.dir());
+        read.args(["create", "--dry-run=client", "-o", "json", "-f"]);
+        fs::write(&parsed, process::output(read.arg(file))?)?;
+    }
+    let json = fs::read_to_string(&parsed)?;
+    let objects = serde_json::Deserializer::from_str(&json).into_iter::<Value>();
+    let objects: Vec<_> = objects.collect::<Result<_, _>>()?;
+    ensure!(!objects.is_empty(), "{name} has no objects");
+    Ok(objects)
+}
+
+/// Creates an object where its kind and namespace say.
+pub fn create(api: &Api, object: &Value) -> Result<Value> {
+    let version = text(object, "/apiVersion").context("an object without apiVersion")?;
+    let kind = text(object, "/kind").context("an object without kind")?;
+    let base = match version {
+        "v1" => "/api/v1".to_owned(),
+        version => format!("/apis/{version}"),
+    };
+    let plural = plural(kind);
+    let collection = match text(object, "/metadata/namespace") {
+        Some(namespace) => format!("{base}/namespaces/{namespace}/{plural}"),
+        None => format!("{base}/{plural}"),
+    };
+    api.create(&collection, object)
+}
+
+fn plural(kind: &str) -> String {
+    let kind = kind.to_lowercase();
+    match kind.ends_with('s') {
+        true => format!("{kind}es"),
+        false => format!("{kind}s"),
+    }
+}
