@@ -11,6 +11,7 @@
 //! | `driver` | what the driver can do, and which changes of it end the process |
 //! | `outcome` | how requests and calls fail, and what would cure it |
 //! | `secret`, `template` | which Secrets a class names |
+//! | `ownership` | which claims the provisioner of one node takes |
 //! | `settings` | what the command line says about decisions |
 //! | `topology` | in which places of the cluster a volume may be |
 //! | `pv` | the PersistentVolume for a volume the driver made |
@@ -26,6 +27,7 @@ pub mod driver;
 pub mod event;
 pub mod memory;
 pub mod outcome;
+pub mod ownership;
 pub mod protection;
 pub mod pv;
 pub mod reach;

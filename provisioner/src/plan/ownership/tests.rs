@@ -1,0 +1,293 @@
+//! Rows 267 to 277.
+
+use csi_proto::csi::{CapacityRange, TopologyRequirement, VolumeCapability};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::model::{List, SelectorTerm, Text};
+use crate::plan::topology::Term;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn own(immediate_binding: bool) -> NodeDeployment {
+    NodeDeployment {
+        name: "foo".into(),
+        immediate_binding,
+    }
+}
+
+fn claim(node: Option<&str>) -> Claim {
+    Claim {
+        namespace: "ns1".into(),
+        name: "c1".into(),
+        uid: "u".into(),
+        annotations: node.iter().map(|node| (SELECTED_NODE, *node)).collect(),
+        ..Claim::default()
+    }
+}
+
+fn class(binding_mode: BindingMode, allowed: &[(&str, &str)]) -> Class {
+    let term = |(key, value): &(&str, &str)| -> SelectorTerm {
+        let values: List = [Text::from(*value)].into();
+        [(Text::from(*key), values)].into()
+    };
+    Class {
+        binding_mode,
+        allowed_topologies: allowed.iter().map(term).collect(),
+        ..Class::default()
+    }
+}
+
+fn places() -> Places {
+    Places::of_node(&"foo".into(), &Term::new([("key".into(), "foo".into())]))
+}
+
+#[test]
+fn rows_267_to_274_whose_a_claim_is() {
+    use BindingMode::{Immediate, Other, Unset, WaitForFirstConsumer};
+    const ANY: &[(&str, &str)] = &[];
+    let rows = [
+        (
+            267,
+            Some("foo"),
+            WaitForFirstConsumer,
+            true,
+            ANY,
+            Part::Ours,
+        ),
+        (267, Some("foo"), Immediate, false, ANY, Part::Ours),
+        // Whether the place fits is then a matter of the request, with an event.
+        (
+            267,
+            Some("foo"),
+            Immediate,
+            true,
+            &[("key", "bar")],
+            Part::Ours,
+        ),
+        (
+            268,
+            Some("bar"),
+            WaitForFirstConsumer,
+            true,
+            ANY,
+            Part::Theirs,
+        ),
+        (268, Some("bar"), Immediate, true, ANY, Part::Theirs),
+        (269, None, WaitForFirstConsumer, true, ANY, Part::Theirs),
+        (269, Some(""), WaitForFirstConsumer, true, ANY, Part::Theirs),
+        (269, None, Unset, true, ANY, Part::Theirs),
+        (269, None, Other, true, ANY, Part::Theirs),
+        (270, None, Immediate, true, ANY, Part::Open),
+        (270, Some(""), Immediate, true, ANY, Part::Open),
+        (271, None, Immediate, false, ANY, Part::Theirs),
+        (274, None, Immediate, true, &[("key", "bar")], Part::Theirs),
+        (274, None, Immediate, true, &[("key", "foo")], Part::Open),
+        (
+            274,
+            None,
+            Immediate,
+            true,
+            &[("key", "bar"), ("key", "foo")],
+            Part::Open,
+        ),
+    ];
+    for (row, node, mode, flag, allowed, expected) in rows {
+        let (claim, class, own) = (claim(node), class(mode, allowed), own(flag));
+        let (settings, places) = (Settings::default(), places());
+        let fits = || fits(&claim, &class, &own, &settings, Some(&places));
+        assert_eq!(
+            part(&claim, &class, &own, fits),
+            expected,
+            "row {row} {node:?} {mode:?}"
+        );
+    }
+}
+
+#[test]
+fn a_driver_without_topology_fits_everywhere() {
+    let class = class(BindingMode::Immediate, &[("key", "bar")]);
+    assert!(fits(
+        &claim(None),
+        &class,
+        &own(true),
+        &Settings::default(),
+        None
+    ));
+}
+
+#[test]
+fn row_267_the_place_is_the_own_node_s() {
+    let node = Text::from("foo");
+    for strict in [false, true] {
+        let places = places();
+        let input = Input {
+            claim: "c1",
+            node: Some(&node),
+            allowed: &[],
+            strict,
+            immediate: true,
+            places: &places,
+        };
+        let (requirement, _) = requirement(&input, None).unwrap();
+        let requirement = requirement.unwrap().to_csi();
+        assert_eq!(requirement.requisite.len(), 1);
+        assert_eq!(requirement.requisite[0].segments["key"], "foo");
+        assert_eq!(requirement.preferred, requirement.requisite);
+    }
+}
+
+const PACE: Pace = Pace {
+    base: Duration::from_secs(20),
+    max: Duration::from_secs(60),
+};
+
+#[test]
+fn rows_270_276_delays_grow_and_are_spread() {
+    for (attempts, unit, expected) in [
+        (0, 0.0, 20),
+        (0, 0.5, 10),
+        (1, 0.0, 40),
+        (1, 0.5, 30),
+        (2, 0.0, 60),
+        (2, 0.25, 55),
+        (31, 0.0, 60),
+        (32, 0.0, 60),
+        (u32::MAX, 0.0, 60),
+    ] {
+        assert_eq!(
+            PACE.delay(attempts, unit),
+            expected * SECOND,
+            "{attempts} {unit}"
+        );
+    }
+    let short = Pace {
+        base: 20 * SECOND,
+        max: SECOND,
+    };
+    assert_eq!(short.delay(0, 0.5), Duration::ZERO);
+    let none = Pace {
+        base: Duration::ZERO,
+        max: Duration::ZERO,
+    };
+    assert_eq!(none.delay(5, 0.9), Duration::ZERO);
+}
+
+proptest! {
+    #[test]
+    fn row_270_the_first_delay_is_up_to_the_base(unit in 0.0..1.0_f64, attempts: u32) {
+        let first = PACE.delay(0, unit);
+        prop_assert!(first <= PACE.base);
+        prop_assert!(PACE.delay(attempts, unit) <= PACE.max);
+        prop_assert!(PACE.delay(attempts, unit) <= PACE.delay(attempts.saturating_add(1), unit));
+        let huge = Pace { base: Duration::MAX, max: Duration::MAX };
+        prop_assert!(huge.delay(attempts, 0.0) == Duration::MAX);
+    }
+}
+
+#[test]
+fn rows_270_to_277_a_contest() {
+    let key = ClaimKey::of(&claim(None));
+    let mut contests = Contests::default();
+    let start = Instant::now();
+    let look =
+        |contests: &mut Contests, after| contests.look(&key, PACE, start + after * SECOND, 0.0);
+    // 270: it waits, whatever else makes it look, and then tries.
+    assert_eq!(look(&mut contests, 0), Turn::Wait(20 * SECOND));
+    assert_eq!(look(&mut contests, 5), Turn::Wait(15 * SECOND));
+    assert_eq!(look(&mut contests, 20), Turn::Now);
+    // 272, 276: in vain, because there is no room, or somebody else wrote on the claim.
+    assert_eq!(look(&mut contests, 21), Turn::Wait(40 * SECOND));
+    assert_eq!(look(&mut contests, 70), Turn::Now);
+    assert_eq!(look(&mut contests, 70), Turn::Wait(60 * SECOND));
+    assert_eq!(contests.len(), 1);
+    // 275, 277: the claim has a node, or is gone; the count begins anew.
+    contests.end(&key);
+    assert!(contests.is_empty());
+    assert_eq!(look(&mut contests, 80), Turn::Wait(20 * SECOND));
+}
+
+fn request(bytes: i64, places: &[&str]) -> CreateVolumeRequest {
+    let topology = |place: &&str| Topology {
+        segments: [("zone".to_owned(), (*place).to_owned())].into(),
+    };
+    CreateVolumeRequest {
+        capacity_range: Some(CapacityRange {
+            required_bytes: bytes,
+            limit_bytes: 0,
+        }),
+        volume_capabilities: vec![VolumeCapability::default()],
+        parameters: [("tier".to_owned(), "fast".to_owned())].into(),
+        accessibility_requirements: Some(TopologyRequirement {
+            requisite: places.iter().map(topology).collect(),
+            preferred: Vec::new(),
+        }),
+        ..CreateVolumeRequest::default()
+    }
+}
+
+#[test]
+fn rows_270_272_room() {
+    let check = RoomCheck::new(&request(5, &["1", "2"])).unwrap();
+    assert!(check.enough(6) && check.enough(5), "row 270");
+    assert!(!check.enough(4) && !check.enough(-1), "row 272");
+    let zones = check.questions.iter().map(|question| {
+        assert_eq!(question.volume_capabilities.len(), 1);
+        assert_eq!(question.parameters["tier"], "fast");
+        question.accessible_topology.as_ref().unwrap().segments["zone"].as_str()
+    });
+    assert_eq!(zones.collect::<Vec<_>>(), ["1", "2"]);
+    for places in [Some(TopologyRequirement::default()), None] {
+        let request = CreateVolumeRequest {
+            accessibility_requirements: places,
+            ..request(5, &[])
+        };
+        let check = RoomCheck::new(&request).unwrap();
+        assert_eq!(check.questions.len(), 1);
+        assert_eq!(check.questions[0].accessible_topology, None);
+    }
+    assert_eq!(RoomCheck::new(&request(0, &["1"])), None);
+    assert_eq!(RoomCheck::new(&CreateVolumeRequest::default()), None);
+}
+
+#[test]
+fn rows_270_275_277_the_node_is_written_unless_another_is() {
+    let claim = |annotations: Value| json!({"metadata": {"uid": "u", "resourceVersion": "7", "annotations": annotations}, "spec": {"x": 1}});
+    let selected = json!({"a": "b", SELECTED_NODE: "foo"});
+    for (row, before, selection, after) in [
+        (270, json!({"a": "b"}), Selection::Selected, &selected),
+        (
+            270,
+            json!({"a": "b", SELECTED_NODE: ""}),
+            Selection::Selected,
+            &selected,
+        ),
+        (
+            270,
+            Value::Null,
+            Selection::Selected,
+            &json!({SELECTED_NODE: "foo"}),
+        ),
+        (267, selected.clone(), Selection::Already, &selected),
+        (
+            275,
+            json!({SELECTED_NODE: "bar"}),
+            Selection::Lost,
+            &json!({SELECTED_NODE: "bar"}),
+        ),
+    ] {
+        let mut object = claim(before);
+        assert_eq!(select(&mut object, "u", "foo"), selection, "row {row}");
+        assert_eq!(object, claim(after.clone()), "row {row}");
+    }
+    for mut object in [
+        json!({"metadata": {"uid": "other"}}),
+        json!({"metadata": {}}),
+        json!(null),
+    ] {
+        let before = object.clone();
+        assert_eq!(select(&mut object, "u", "foo"), Selection::Gone, "row 277");
+        assert_eq!(object, before);
+    }
+}
