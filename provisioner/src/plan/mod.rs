@@ -6,36 +6,50 @@
 //!
 //! | file | decides |
 //! |---|---|
-//! | `delete` | the next step for a volume: upkeep of its finalizer, deletion |
 //! | `capacity` | how much room there is where, for the scheduler |
+//! | `claim` | the next step for a claim that needs a volume |
+//! | `delete` | the next step for a volume: upkeep of its finalizer, deletion |
+//! | `doubt`, `edit` | the record of a call in doubt, changes of claims and snapshots |
 //! | `driver` | what the driver can do, and which changes of it end the process |
-//! | `outcome` | how requests and calls fail, and what would cure it |
-//! | `secret`, `template` | which Secrets a class names |
-//! | `ownership` | which claims the provisioner of one node takes |
-//! | `settings` | what the command line says about decisions |
-//! | `topology` | in which places of the cluster a volume may be |
-//! | `pv` | the PersistentVolume for a volume the driver made |
-//! | `protection` | when the finalizers on data sources go |
-//! | `reach` | whether a volume can be reached from a node |
-//! | `memory` | what the process remembers beyond its caches |
 //! | `event` | which changes of objects are work |
+//! | `memory` | what the process remembers beyond its caches |
+//! | `outcome` | how requests and calls fail, and what would cure it |
+//! | `ownership` | which claims the provisioner of one node takes |
+//! | `protection` | when the finalizers on data sources go |
+//! | `pv` | the PersistentVolume for a volume the driver made |
+//! | `reach` | whether a volume can be reached from a node |
+//! | `request`, `parameters` | what CreateVolume is asked |
+//! | `secret`, `template` | which Secrets a class names |
+//! | `select` | whether a claim is this driver's, and now |
+//! | `settings` | what the command line says about decisions |
+//! | `source` | snapshots and clones |
+//! | `topology` | in which places of the cluster a volume may be |
 //! | `turn` | whose turn it is when workers are scarce |
+//! | `view` | what that decision looks at |
 
 pub mod capacity;
+pub mod claim;
 pub mod delete;
+pub mod doubt;
 pub mod driver;
+pub mod edit;
 pub mod event;
 pub mod memory;
 pub mod outcome;
 pub mod ownership;
+pub mod parameters;
 pub mod protection;
 pub mod pv;
 pub mod reach;
+pub mod request;
 pub mod secret;
+pub mod select;
 pub mod settings;
+pub mod source;
 pub mod template;
 pub mod topology;
 pub mod turn;
+pub mod view;
 
 pub use driver::Driver;
 pub use settings::Settings;

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::model::{SecretRef, Text};
+use crate::model::Text;
 
 pub use sidecar::rpc_code::RpcError;
 
@@ -65,8 +65,6 @@ pub enum Cure {
     AnyNode,
     /// A ReferenceGrant in this namespace.
     Grant(Text),
-    /// The Secret. Secrets are not watched: it is found at the next retry.
-    Secret(SecretRef),
     /// The VolumeAttributesClass. They are not watched: it is found at the next retry.
     AttributesClass(Text),
 }

@@ -1,0 +1,242 @@
+//! Why an attempt on a claim ended without a volume, and what follows from it.
+//!
+//! Separate, because the texts end up in events, where people read them, and because the class of a
+//! failure decides whether a volume may exist of which nobody knows.
+
+use sidecar::rpc_code::{self, Finality};
+use tonic::Code;
+
+use crate::keys::{DOUBT_ANNOTATION, DOUBT_FINALIZER};
+use crate::model::{SecretRef, Text};
+use crate::plan::doubt::Unreadable;
+use crate::plan::outcome::{ApiError, Cure, RpcError};
+use crate::plan::pv::Unusable;
+use crate::plan::request::NameError;
+use crate::plan::{parameters, secret, source, topology};
+
+/// What a failure says about the volume, and what is done about the claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The driver does not work on it. Tried again as long as the claim is there.
+    Finished,
+    /// The same, and the driver called the request impossible: tried again after a long time.
+    Infeasible,
+    /// The driver may still work on it: tried again even if the claim is gone.
+    InBackground,
+    /// Nothing was learnt.
+    NoChange,
+    /// The driver does not work on it, and another node is to be selected.
+    Reschedule,
+}
+
+/// Why an attempt ended. Every failure is tried again with back-off, for ever.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The class is not there.
+    #[error("storageclass.storage.k8s.io {0:?} not found")]
+    NoClass(Text),
+    /// Claim or class is of this in-tree plugin.
+    #[error(
+        "volumes of the in-tree plugin {0} are not supported; use a StorageClass whose provisioner \
+         is the CSI driver"
+    )]
+    InTree(&'static str),
+    /// The driver cannot do it: what, and the capability.
+    #[error("CSI driver does not support {0}: it lacks the capability {1}")]
+    Incapable(&'static str, &'static str),
+    /// `spec.selector` is set.
+    #[error("claim Selector is not supported; remove spec.selector")]
+    Selector,
+    /// There is no name for the volume.
+    #[error("{0}")]
+    Name(NameError),
+    /// The class's parameters are wrong.
+    #[error("{0}")]
+    Parameters(parameters::Error),
+    /// An access mode has no counterpart in CSI.
+    #[error("unsupported access mode {0:?}")]
+    AccessMode(String),
+    /// The data source cannot be used.
+    #[error("error getting handle for DataSource: {0}")]
+    Source(source::Error),
+    /// An object that the volume is made from could not be read: which.
+    #[error("error getting {0}: {1}")]
+    Read(String, ApiError),
+    /// A data source could not be protected from deletion: which.
+    #[error("could not add the finalizer that protects {0}: {1}")]
+    Protect(String, ApiError),
+    /// There is no place for the volume.
+    #[error("error generating accessibility requirements: {0}")]
+    Topology(topology::Error),
+    /// The class does not say which Secret it means.
+    #[error("{0}")]
+    SecretName(secret::Error),
+    /// The Secret could not be read.
+    #[error("error getting secret {} in namespace {}: {error}", .0.name, .0.namespace, error = .1)]
+    Secret(SecretRef, ApiError),
+    /// A value of the Secret is not text, so that no request can carry it.
+    #[error(
+        "secret {} in namespace {} has a value that is not UTF-8, which CSI cannot carry",
+        .0.name, .0.namespace
+    )]
+    SecretNotText(SecretRef),
+    /// The VolumeAttributesClass could not be read.
+    #[error("error getting VolumeAttributesClass {0}: {1}")]
+    AttributesClass(Text, ApiError),
+    /// The VolumeAttributesClass is another driver's.
+    #[error("VolumeAttributesClass {0} is of the driver {1}, not of this one")]
+    AttributesClassDriver(Text, Text),
+    /// `--provisioning-protection=always`: the claim could not be protected.
+    #[error("could not protect the claim before the volume is made: {0}")]
+    Guard(ApiError),
+    /// The record of a call in doubt says nothing.
+    #[error(
+        "a volume may exist for this claim, but the record in the annotation {DOUBT_ANNOTATION} \
+         does not say which: {0}. Make sure that there is none, then remove the finalizer \
+         {DOUBT_FINALIZER}"
+    )]
+    Record(Unreadable),
+    /// The record of a call in doubt says something else than the cluster: in what.
+    #[error(
+        "a volume may exist for this claim, but the record in the annotation {DOUBT_ANNOTATION} \
+         does not agree with the claim and its class in {0}. Make sure that there is none, then \
+         remove the finalizer {DOUBT_FINALIZER}"
+    )]
+    RecordDiffers(&'static str),
+    /// The driver refused, failed or did not answer in time.
+    #[error("{0}")]
+    Call(RpcError),
+    /// The driver ran out of room on the selected node.
+    #[error("{0}")]
+    Full(RpcError),
+    /// The driver's answer is no volume that could be used.
+    #[error("{0}")]
+    Unusable(Unusable),
+    /// The same, and the volume could not be deleted again.
+    #[error(
+        "{error}. Cleanup of volume {} failed, volume is orphaned: {cleanup}",
+        .0.discard().unwrap_or_default(), error = .0, cleanup = .1
+    )]
+    Orphan(Unusable, RpcError),
+    /// The volume is there, its PersistentVolume could not be saved.
+    #[error("error saving the PersistentVolume: {0}")]
+    Save(ApiError),
+    /// The volume is saved, the record of the doubt could not be removed.
+    #[error("could not remove the finalizer {DOUBT_FINALIZER}: {0}")]
+    Unguard(ApiError),
+}
+
+impl Failure {
+    /// A failed CreateVolume; `node` is where it was to be, empty where that does not matter.
+    #[must_use]
+    pub fn of_call(error: RpcError, node: &str) -> Self {
+        match error.code == Code::ResourceExhausted && !node.is_empty() {
+            true => Self::Full(error),
+            false => Self::Call(error),
+        }
+    }
+
+    /// What it says about the volume.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        match self {
+            Self::NoClass(_)
+            | Self::Incapable(..)
+            | Self::Selector
+            | Self::Name(_)
+            | Self::Parameters(_)
+            | Self::AccessMode(_)
+            | Self::AttributesClassDriver(..)
+            | Self::SecretNotText(_)
+            | Self::Unguard(_) => Effect::Finished,
+            Self::Source(error) if error.is_final() => Effect::Finished,
+            Self::Topology(error) if error.reschedules() => Effect::Reschedule,
+            Self::InTree(_)
+            | Self::Source(_)
+            | Self::Read(..)
+            | Self::Protect(..)
+            | Self::Topology(_)
+            | Self::SecretName(_)
+            | Self::Secret(..)
+            | Self::AttributesClass(..)
+            | Self::Guard(_)
+            | Self::Record(_)
+            | Self::RecordDiffers(_) => Effect::NoChange,
+            Self::Call(error) if error.code == Code::InvalidArgument => Effect::Infeasible,
+            Self::Call(error) => match rpc_code::finality(error.code) {
+                Finality::Final => Effect::Finished,
+                Finality::MayStillRun => Effect::InBackground,
+            },
+            Self::Full(_) => Effect::Reschedule,
+            Self::Unusable(_) | Self::Orphan(..) | Self::Save(_) => Effect::InBackground,
+        }
+    }
+
+    /// Text of the Warning event `ProvisioningFailed`; `None` if it is only logged.
+    #[must_use]
+    pub fn event(&self, class: &str) -> Option<String> {
+        if matches!(self, Self::Save(_) | Self::Unguard(_)) {
+            return None;
+        }
+        let delayed = match self.effect() {
+            Effect::Infeasible => "the driver calls the request impossible, retries are delayed: ",
+            Effect::Finished | Effect::InBackground | Effect::NoChange | Effect::Reschedule => "",
+        };
+        Some(format!(
+            "{delayed}failed to provision volume with StorageClass {class:?}: {self}"
+        ))
+    }
+
+    /// Whether it counts as a failed attempt in the metrics.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        !matches!(self, Self::Save(_) | Self::Unguard(_))
+    }
+
+    /// What would cure it, so that the claim need not wait for its next retry. `class` is the name
+    /// of its class: made anew, it may say something else.
+    #[must_use]
+    pub fn cure(&self, class: &str) -> Option<Cure> {
+        match self {
+            Self::NoClass(name) => Some(Cure::Class(name.clone())),
+            Self::Parameters(_) | Self::SecretName(_) => Some(Cure::Class(class.into())),
+            Self::Call(error) if error.code == Code::InvalidArgument => {
+                Some(Cure::Class(class.into()))
+            }
+            Self::Source(error) => error.cure(),
+            Self::AttributesClass(name, _) | Self::AttributesClassDriver(name, _) => {
+                Some(Cure::AttributesClass(name.clone()))
+            }
+            Self::Topology(error) => topology_cure(error, class),
+            Self::InTree(_)
+            | Self::Incapable(..)
+            | Self::Selector
+            | Self::Name(_)
+            | Self::AccessMode(_)
+            | Self::Read(..)
+            | Self::Protect(..)
+            | Self::Secret(..)
+            | Self::SecretNotText(_)
+            | Self::Guard(_)
+            | Self::Record(_)
+            | Self::RecordDiffers(_)
+            | Self::Call(_)
+            | Self::Full(_)
+            | Self::Unusable(_)
+            | Self::Orphan(..)
+            | Self::Save(_)
+            | Self::Unguard(_) => None,
+        }
+    }
+}
+
+fn topology_cure(error: &topology::Error, class: &str) -> Option<Cure> {
+    use topology::Error;
+    match error {
+        Error::NodeGone(_) => None,
+        Error::NoKeys(node) => Some(Cure::CsiNode(node.clone())),
+        Error::NoNode(node) | Error::NoLabel { node, .. } => Some(Cure::Node(node.clone())),
+        Error::NotAllowed { .. } | Error::TooMany => Some(Cure::Class(class.into())),
+        Error::NoKeysAnywhere | Error::NoNodeWithKeys(_) => Some(Cure::AnyNode),
+    }
+}

@@ -1,0 +1,401 @@
+//! What the driver is to be asked for a claim: every condition in the order in which users have
+//! always read about them.
+//!
+//! Separate from the attempt's other parts, because nothing in here has happened yet: it is worked
+//! out anew after each object that was read, until all is there.
+
+use csi_proto::csi::volume_capability::access_mode::Mode;
+
+use super::{Announcement, Attempt, End, Failure, Step, Stop};
+use crate::keys::{DOUBT_ANNOTATION, DOUBT_FINALIZER};
+use crate::model::{Claim, Class, SecretRef, SelectorTerm, Text, VolumeMode};
+use crate::plan::doubt::{self, Unreadable};
+use crate::plan::edit::Edit;
+use crate::plan::parameters;
+use crate::plan::pv::{Blueprint, ForClaim, SecretName, SecretRefs};
+use crate::plan::request::{self, ContentSource, Prepared};
+use crate::plan::secret::{self, Purpose, Tokens};
+use crate::plan::select::{Selection, select};
+use crate::plan::source::{self, Origin, OriginKind};
+use crate::plan::topology::{Input, Requirement, requirement};
+use crate::plan::view::View;
+
+impl Attempt {
+    /// What the driver is to be asked.
+    pub(super) fn prepare(&self, view: &View<'_>) -> Result<Prepared, Stop> {
+        let recorded = self.recorded(view)?;
+        let class = self.class(view, recorded.is_some())?;
+        self.announce(view)?;
+        let origin = source::origin(view.claim, view.grants, view.settings);
+        let origin = origin.map_err(Failure::Source)?;
+        if origin
+            .as_ref()
+            .is_some_and(|origin| origin.kind == OriginKind::Foreign)
+        {
+            return Err(Stop::first(match self.concluded.announced {
+                false => Step::Announce(Announcement::Populator),
+                true => Step::Done(End::Stopped),
+            }));
+        }
+        let attributes_class = attributes_class(view);
+        capable(view, origin.as_ref(), attributes_class.is_some())?;
+        let mut prepared = basics(view, class)?;
+        prepared.source = match &origin {
+            Some(origin) => Some(self.source(view, class, origin, recorded.is_some())?),
+            None => None,
+        };
+        match &recorded {
+            Some(recorded) => resume_place(&mut prepared, recorded, view, class)?,
+            None => place(&mut prepared, view, class)?,
+        }
+        self.finish(&mut prepared, view, class, attributes_class)?;
+        match recorded {
+            None => Ok(prepared),
+            // The claim's version in the record is that of the first call.
+            Some(recorded) => match doubt::difference(&recorded, &prepared) {
+                None => Ok(recorded),
+                Some(part) => Err(Failure::RecordDiffers(part).into()),
+            },
+        }
+    }
+
+    /// The record that the claim carries of a call of another process, if there is one. One that is
+    /// about another claim was copied with it, and says nothing.
+    fn recorded(&self, view: &View<'_>) -> Result<Option<Prepared>, Stop> {
+        let (claim, driver) = (view.claim, &view.driver.name);
+        if view.gone {
+            return Err(Stop::first(Step::Done(End::NotOurs)));
+        }
+        let ours = claim.provisioner() == Some(&**driver);
+        if !ours || !claim.has_finalizer(DOUBT_FINALIZER) {
+            return Ok(None);
+        }
+        let text = claim.annotations.get(DOUBT_ANNOTATION);
+        let text = text.ok_or(Failure::Record(Unreadable::Missing))?;
+        let recorded = doubt::read(text, driver).map_err(Failure::Record)?;
+        Ok((*recorded.blueprint.claim.uid == *claim.uid).then_some(recorded))
+    }
+
+    /// The claim's class, if the claim is to be worked on.
+    fn class<'a>(&self, view: &View<'a>, resumed: bool) -> Result<&'a Class, Stop> {
+        let over = |end| Err(Stop::first(Step::Done(end)));
+        let selection = match resumed {
+            // It was selected already.
+            true => select(&unbound(view.claim), view.class, view.driver, view.settings),
+            false => select(view.claim, view.class, view.driver, view.settings),
+        };
+        match selection {
+            Selection::No if resumed => {}
+            Selection::No => return over(End::NotOurs),
+            Selection::Contend if self.contends || resumed => {}
+            Selection::Contend => return over(End::Contend),
+            Selection::OtherProvisioner => return over(End::Stopped),
+            Selection::InTree(plugin) => return Err(Failure::InTree(plugin).into()),
+            Selection::NoClass(name) => return Err(Failure::NoClass(name).into()),
+            Selection::Provision => {}
+        }
+        match view.class {
+            Some(class) if *class.provisioner == *view.driver.name => Ok(class),
+            Some(_) => over(End::Stopped),
+            None => Err(Failure::NoClass(view.claim.class_name().into()).into()),
+        }
+    }
+
+    /// What the volume starts from, protected from deletion.
+    fn source(
+        &self,
+        view: &View<'_>,
+        class: &Class,
+        origin: &Origin,
+        resumed: bool,
+    ) -> Result<ContentSource, Stop> {
+        let (source, edit) = match origin.kind {
+            OriginKind::Snapshot => self.snapshot(view, class, origin)?,
+            OriginKind::Claim | OriginKind::Foreign => {
+                self.clone_of(view, class, origin, resumed)?
+            }
+        };
+        match edit {
+            Some(edit) if !self.source_protected => Err(Stop::first(Step::ProtectSource(edit))),
+            Some(_) | None => Ok(source),
+        }
+    }
+
+    fn snapshot(
+        &self,
+        view: &View<'_>,
+        class: &Class,
+        origin: &Origin,
+    ) -> Result<(ContentSource, Option<Edit>), Stop> {
+        let Some(snapshot) = &self.loaded.snapshot else {
+            let (namespace, name) = (origin.namespace.clone(), origin.name.clone());
+            return Err(Stop::first(Step::LoadSnapshot(namespace, name)));
+        };
+        let content = source::content_of(snapshot).map_err(Failure::Source)?;
+        let Some(content) = &self.loaded.content else {
+            return Err(Stop::first(Step::LoadContent(content.clone())));
+        };
+        let handle = source::restore(view.claim, class, snapshot, content, view.settings);
+        let handle = handle.map_err(Failure::Source)?;
+        let edit = (!snapshot.is_protected()).then(|| Edit::protect_snapshot(snapshot));
+        Ok((ContentSource::Snapshot(handle), edit))
+    }
+
+    fn clone_of(
+        &self,
+        view: &View<'_>,
+        class: &Class,
+        origin: &Origin,
+        resumed: bool,
+    ) -> Result<(ContentSource, Option<Edit>), Stop> {
+        let Some(claim) = &self.loaded.claim else {
+            let (namespace, name) = (origin.namespace.clone(), origin.name.clone());
+            return Err(Stop::first(Step::LoadSourceClaim(namespace, name)));
+        };
+        let volume = source::volume_of(view.claim, claim, resumed).map_err(Failure::Source)?;
+        let Some(volume) = &self.loaded.volume else {
+            return Err(Stop::first(Step::LoadSourceVolume(volume.clone())));
+        };
+        let handle = source::clone_of(view.claim, class, claim, volume);
+        let handle = handle.map_err(Failure::Source)?;
+        let protected = claim.has_finalizer(crate::keys::CLONE_FINALIZER) || claim.deleting;
+        let edit = (!protected).then(|| Edit::protect_source(claim));
+        Ok((ContentSource::Volume(handle), edit))
+    }
+
+    /// Secrets, parameters, attributes.
+    fn finish(
+        &self,
+        prepared: &mut Prepared,
+        view: &View<'_>,
+        class: &Class,
+        attributes_class: Option<&Text>,
+    ) -> Result<(), Stop> {
+        let claim = view.claim;
+        let name = prepared.name.clone();
+        let tokens = Tokens {
+            volume: &name,
+            namespace: &claim.namespace,
+            name: &claim.name,
+            annotations: Some(&claim.annotations),
+        };
+        let find = |purpose| {
+            let found = secret::reference(&class.parameters, purpose, &tokens);
+            found
+                .map_err(Failure::SecretName)
+                .map(|found| found.map(secret_name))
+        };
+        prepared.blueprint.secrets.provisioner = find(Purpose::Provisioner)?;
+        self.secrets(prepared.secret().as_ref())?;
+        prepared.blueprint.secrets = SecretRefs {
+            provisioner: prepared.blueprint.secrets.provisioner.take(),
+            controller_publish: find(Purpose::ControllerPublish)?,
+            node_stage: find(Purpose::NodeStage)?,
+            node_publish: find(Purpose::NodePublish)?,
+            controller_expand: find(Purpose::ControllerExpand)?,
+            node_expand: find(Purpose::NodeExpand)?,
+            controller_modify: find(Purpose::ControllerModify)?,
+        };
+        let parameters = parameters::for_driver(&class.parameters);
+        prepared.parameters = parameters.map_err(Failure::Parameters)?;
+        if view.settings.extra_create_metadata {
+            parameters::add_metadata(&mut prepared.parameters, claim, &name);
+        }
+        let Some(wanted) = attributes_class else {
+            return Ok(());
+        };
+        let Some(attributes) = &self.loaded.attributes else {
+            return Err(Stop::first(Step::LoadAttributesClass(wanted.clone())));
+        };
+        if *attributes.driver != *view.driver.name {
+            let driver = attributes.driver.clone();
+            return Err(Failure::AttributesClassDriver(wanted.clone(), driver).into());
+        }
+        let parameters = attributes.parameters.iter();
+        prepared.mutable_parameters = { parameters }
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect();
+        prepared.blueprint.attributes_class = Some(wanted.to_string());
+        Ok(())
+    }
+}
+
+/// The claim as if no volume had been found for it yet.
+fn unbound(claim: &Claim) -> Claim {
+    Claim {
+        volume: Text::default(),
+        ..claim.clone()
+    }
+}
+
+/// The claim's VolumeAttributesClass, as far as it counts.
+fn attributes_class<'a>(view: &View<'a>) -> Option<&'a Text> {
+    let named = view.claim.attributes_class.as_ref();
+    named.filter(|name| view.settings.gates.attributes_class && !name.is_empty())
+}
+
+/// Whether the driver can do what the claim asks for.
+fn capable(view: &View<'_>, origin: Option<&Origin>, attributes: bool) -> Result<(), Failure> {
+    let abilities = view.driver.abilities;
+    let from = |kind| origin.is_some_and(|origin| origin.kind == kind);
+    let needs = [
+        (
+            true,
+            abilities.controller,
+            "dynamic provisioning",
+            "CONTROLLER_SERVICE",
+        ),
+        (
+            true,
+            abilities.create_delete,
+            "dynamic provisioning",
+            "CREATE_DELETE_VOLUME",
+        ),
+        (
+            from(OriginKind::Snapshot),
+            abilities.snapshot,
+            "snapshots",
+            "CREATE_DELETE_SNAPSHOT",
+        ),
+        (
+            from(OriginKind::Claim),
+            abilities.clone,
+            "cloning",
+            "CLONE_VOLUME",
+        ),
+        (
+            attributes,
+            abilities.modify,
+            "VolumeAttributesClass",
+            "MODIFY_VOLUME",
+        ),
+    ];
+    match needs
+        .into_iter()
+        .find(|(needed, able, ..)| *needed && !able)
+    {
+        Some((_, _, what, capability)) => Err(Failure::Incapable(what, capability)),
+        None => Ok(()),
+    }
+}
+
+/// What follows from claim, class and command line alone.
+fn basics(view: &View<'_>, class: &Class) -> Result<Prepared, Failure> {
+    let (claim, settings) = (view.claim, view.settings);
+    if claim.selector {
+        return Err(Failure::Selector);
+    }
+    let name = request::volume_name(settings, &claim.uid).map_err(Failure::Name)?;
+    let fs_type = parameters::fs_type(&class.parameters, &settings.default_fs_type);
+    let fs_type = fs_type.map_err(Failure::Parameters)?;
+    let modern = view.driver.abilities.single_node_multi_writer;
+    let modes = request::modes(&claim.access_modes, modern).map_err(Failure::AccessMode)?;
+    let block = claim.mode == Some(VolumeMode::Block);
+    let text = |text: &Text| text.to_string();
+    let restored = { claim.data_source.as_ref() }
+        .filter(|source| &*source.kind == "VolumeSnapshot")
+        .map(|source| text(&source.name));
+    Ok(Prepared {
+        name,
+        modes: modes
+            .iter()
+            .map(|mode| mode.as_str_name().to_owned())
+            .collect(),
+        class_uid: text(&class.uid),
+        release: restored,
+        blueprint: Blueprint {
+            claim: for_claim(claim),
+            provisioned_by: text(&class.provisioner),
+            class: claim.class_name().to_owned(),
+            reclaim_policy: class.reclaim_policy.as_ref().map(text),
+            mount_options: class.mount_options.iter().map(text).collect(),
+            access_modes: claim.access_modes.iter().map(text).collect(),
+            volume_mode: claim.mode.map(|mode| mode.name().to_owned()),
+            fs_type: if block {
+                String::new()
+            } else {
+                fs_type.to_owned()
+            },
+            read_only: settings.publish_readonly && *modes == [Mode::MultiNodeReaderOnly],
+            requested: claim
+                .request
+                .map(|request| request.value())
+                .unwrap_or_default(),
+            sourced: source::is_confirmed(claim, settings),
+            topology: view.topology_active(),
+            ..Blueprint::default()
+        },
+        ..Prepared::default()
+    })
+}
+
+fn for_claim(claim: &Claim) -> ForClaim {
+    ForClaim {
+        namespace: claim.namespace.to_string(),
+        name: claim.name.to_string(),
+        uid: claim.uid.to_string(),
+        resource_version: claim.version.to_string(),
+    }
+}
+
+fn secret_name(reference: SecretRef) -> SecretName {
+    SecretName {
+        name: reference.name.to_string(),
+        namespace: reference.namespace.to_string(),
+    }
+}
+
+/// Where the volume may be.
+fn place(prepared: &mut Prepared, view: &View<'_>, class: &Class) -> Result<(), Failure> {
+    if !view.topology_active() {
+        return Ok(());
+    }
+    let node = Text::from(view.claim.selected_node());
+    let input = Input {
+        claim: &view.claim.name,
+        node: Some(&node),
+        allowed: &class.allowed_topologies,
+        strict: view.settings.strict_topology,
+        immediate: view.settings.immediate_topology,
+        places: view.places,
+    };
+    // Nothing is remembered from attempt to attempt: what the driver was asked is kept as a whole.
+    let (requirement, _) = requirement(&input, None).map_err(Failure::Topology)?;
+    prepared.requirement = requirement;
+    prepared.node = node.to_string();
+    Ok(())
+}
+
+/// Where the volume may be according to the record: nodes may be gone by now. What the class does
+/// not allow, no record can.
+fn resume_place(
+    prepared: &mut Prepared,
+    recorded: &Prepared,
+    view: &View<'_>,
+    class: &Class,
+) -> Result<(), Failure> {
+    let allowed = match (&recorded.requirement, view.topology_active()) {
+        (Some(requirement), true) => is_allowed(requirement, &class.allowed_topologies),
+        (None, true) => class.allowed_topologies.iter().all(|term| term.is_empty()),
+        (requirement, false) => requirement.is_none() && recorded.node.is_empty(),
+    };
+    if !allowed {
+        return Err(Failure::RecordDiffers("the topology"));
+    }
+    prepared.requirement = recorded.requirement.clone();
+    prepared.node = recorded.node.clone();
+    Ok(())
+}
+
+fn is_allowed(requirement: &Requirement, allowed: &[SelectorTerm]) -> bool {
+    let mut terms = requirement.requisite().iter();
+    allowed.is_empty()
+        || terms.all(|place| {
+            let has = |(key, values): &(Text, crate::model::List)| {
+                place
+                    .iter()
+                    .any(|(held, value)| held == key && values.contains(value))
+            };
+            allowed.iter().any(|term| term.iter().all(has))
+        })
+}

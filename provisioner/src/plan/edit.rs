@@ -1,0 +1,300 @@
+//! Changes of claims and snapshots: full updates that touch nothing but what they mean.
+//!
+//! Separate, because upstream's permissions allow `get` and `update` but no `patch`: the object is
+//! read, changed here, and written back with its version, so that unknown fields survive and a
+//! change in between is a conflict.
+
+use serde_json::{Map, Value};
+
+use crate::keys::{
+    CLONE_FINALIZER, DOUBT_ANNOTATION, DOUBT_FINALIZER, SELECTED_NODE, SNAPSHOT_FINALIZER,
+};
+use crate::model::{Claim, Snapshot, Text};
+
+/// Kind of the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// PersistentVolumeClaim
+    Claim,
+    /// VolumeSnapshot
+    Snapshot,
+}
+
+/// A change of one object, to be applied to its present state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// Kind of the object.
+    pub kind: Kind,
+    /// Its namespace.
+    pub namespace: Text,
+    /// Its name.
+    pub name: Text,
+    /// Its UID; empty is any. Another object of the name is not touched.
+    pub uid: Text,
+    /// Finalizers that shall be there.
+    pub add_finalizers: Vec<&'static str>,
+    /// Finalizers that shall not.
+    pub remove_finalizers: Vec<&'static str>,
+    /// Annotations that shall be there.
+    pub annotate: Vec<(&'static str, String)>,
+    /// Annotations that shall not.
+    pub unannotate: Vec<&'static str>,
+}
+
+/// What an edit made of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// It is to be written back.
+    Changed,
+    /// It was so already.
+    Unchanged,
+    /// It is not the object that was meant, or none at all.
+    Another,
+}
+
+impl Edit {
+    /// Nothing to be changed of the claim yet.
+    #[must_use]
+    pub fn of_claim(claim: &Claim) -> Self {
+        Self {
+            kind: Kind::Claim,
+            namespace: claim.namespace.clone(),
+            name: claim.name.clone(),
+            uid: claim.uid.clone(),
+            add_finalizers: Vec::new(),
+            remove_finalizers: Vec::new(),
+            annotate: Vec::new(),
+            unannotate: Vec::new(),
+        }
+    }
+
+    /// The claim gets the record of a call in doubt.
+    #[must_use]
+    pub fn guard(claim: &Claim, record: String) -> Self {
+        Self {
+            add_finalizers: vec![DOUBT_FINALIZER],
+            annotate: vec![(DOUBT_ANNOTATION, record)],
+            ..Self::of_claim(claim)
+        }
+    }
+
+    /// The doubt is settled.
+    #[must_use]
+    pub fn unguard(mut self) -> Self {
+        self.remove_finalizers.push(DOUBT_FINALIZER);
+        self.unannotate.push(DOUBT_ANNOTATION);
+        self
+    }
+
+    /// Another node is to be selected.
+    #[must_use]
+    pub fn unselect(mut self) -> Self {
+        self.unannotate.push(SELECTED_NODE);
+        self
+    }
+
+    /// The claim is being cloned.
+    #[must_use]
+    pub fn protect_source(claim: &Claim) -> Self {
+        Self {
+            add_finalizers: vec![CLONE_FINALIZER],
+            ..Self::of_claim(claim)
+        }
+    }
+
+    /// The snapshot is being restored.
+    #[must_use]
+    pub fn protect_snapshot(snapshot: &Snapshot) -> Self {
+        Self {
+            kind: Kind::Snapshot,
+            namespace: snapshot.namespace.clone(),
+            name: snapshot.name.clone(),
+            uid: snapshot.uid.clone(),
+            add_finalizers: vec![SNAPSHOT_FINALIZER],
+            ..Self::of_claim(&Claim::default())
+        }
+    }
+
+    /// The snapshot is no longer being restored.
+    #[must_use]
+    pub fn release_snapshot(namespace: &str, name: &str) -> Self {
+        Self {
+            kind: Kind::Snapshot,
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: Text::default(),
+            remove_finalizers: vec![SNAPSHOT_FINALIZER],
+            ..Self::of_claim(&Claim::default())
+        }
+    }
+
+    /// Whether there is anything to change.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.add_finalizers.is_empty()
+            && self.remove_finalizers.is_empty()
+            && self.annotate.is_empty()
+            && self.unannotate.is_empty()
+    }
+
+    /// Changes `object`, as the API server sent it.
+    pub fn apply(&self, object: &mut Value) -> Applied {
+        let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+            return Applied::Another;
+        };
+        let uid = metadata
+            .get("uid")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        if !self.uid.is_empty() && *uid != *self.uid {
+            return Applied::Another;
+        }
+        let finalizers = self.apply_finalizers(metadata);
+        let annotations = self.apply_annotations(metadata);
+        match finalizers || annotations {
+            true => Applied::Changed,
+            false => Applied::Unchanged,
+        }
+    }
+
+    fn apply_finalizers(&self, metadata: &mut Map<String, Value>) -> bool {
+        let before = metadata.get("finalizers").and_then(Value::as_array);
+        let before = before.cloned().unwrap_or_default();
+        let removed = |held: &Value| self.remove_finalizers.iter().any(|gone| held == gone);
+        let mut after: Vec<Value> = before
+            .iter()
+            .filter(|held| !removed(held))
+            .cloned()
+            .collect();
+        for added in &self.add_finalizers {
+            if !after.iter().any(|held| held == added) {
+                after.push((*added).into());
+            }
+        }
+        if after == before {
+            return false;
+        }
+        match after.is_empty() {
+            true => metadata.remove("finalizers"),
+            false => metadata.insert("finalizers".to_owned(), after.into()),
+        };
+        true
+    }
+
+    fn apply_annotations(&self, metadata: &mut Map<String, Value>) -> bool {
+        let before = metadata.get("annotations").and_then(Value::as_object);
+        let before = before.cloned().unwrap_or_default();
+        let mut after = before.clone();
+        for (key, value) in &self.annotate {
+            after.insert((*key).to_owned(), value.as_str().into());
+        }
+        for key in &self.unannotate {
+            after.remove(*key);
+        }
+        if after == before {
+            return false;
+        }
+        match after.is_empty() {
+            true => metadata.remove("annotations"),
+            false => metadata.insert("annotations".to_owned(), after.into()),
+        };
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn claim() -> Claim {
+        Claim {
+            namespace: "ns1".into(),
+            name: "c1".into(),
+            uid: "u".into(),
+            ..Claim::default()
+        }
+    }
+
+    #[test]
+    fn an_edit_leaves_everything_else_as_it_was() {
+        let mut object = json!({
+            "kind": "PersistentVolumeClaim", "future": {"x": [1, null]},
+            "metadata": {"uid": "u", "resourceVersion": "7", "finalizers": ["kubernetes.io/pvc-protection"],
+                "annotations": {"a": "b", SELECTED_NODE: "n1"}, "managedFields": [{}]},
+            "spec": {"unknown": true}
+        });
+        let before = object.clone();
+        assert_eq!(
+            Edit::guard(&claim(), "{}".into()).apply(&mut object),
+            Applied::Changed
+        );
+        let finalizers = json!(["kubernetes.io/pvc-protection", DOUBT_FINALIZER]);
+        assert_eq!(object["metadata"]["finalizers"], finalizers);
+        assert_eq!(object["metadata"]["annotations"][DOUBT_ANNOTATION], "{}");
+        let again = Edit::guard(&claim(), "{}".into()).apply(&mut object);
+        assert_eq!(again, Applied::Unchanged);
+        let back = Edit::of_claim(&claim()).unguard();
+        assert_eq!(back.apply(&mut object), Applied::Changed);
+        assert_eq!(object, before, "row 184: and nothing else changes");
+        let unselect = Edit::of_claim(&claim()).unselect();
+        assert_eq!(unselect.apply(&mut object), Applied::Changed);
+        assert_eq!(
+            object["metadata"]["annotations"],
+            json!({"a": "b"}),
+            "row 184"
+        );
+        assert_eq!(unselect.apply(&mut object), Applied::Unchanged);
+    }
+
+    #[test]
+    fn what_is_empty_goes_altogether() {
+        let mut object = json!({"metadata": {"uid": "u", "finalizers": [DOUBT_FINALIZER],
+            "annotations": {DOUBT_ANNOTATION: ""}}});
+        let edit = Edit::of_claim(&claim()).unguard();
+        assert_eq!(edit.apply(&mut object), Applied::Changed);
+        assert_eq!(object, json!({"metadata": {"uid": "u"}}));
+    }
+
+    #[test]
+    fn another_object_is_not_touched() {
+        for mut object in [
+            json!({"metadata": {"uid": "other"}}),
+            json!({"metadata": {}}),
+            json!({"metadata": null}),
+            json!([]),
+        ] {
+            let before = object.clone();
+            let edit = Edit::guard(&claim(), String::new());
+            assert_eq!(edit.apply(&mut object), Applied::Another, "{object}");
+            assert_eq!(object, before);
+        }
+    }
+
+    #[test]
+    fn rows_97_119_132_finalizers_of_sources() {
+        let mut source = json!({"metadata": {"uid": "u", "finalizers": null, "annotations": null}});
+        let edit = Edit::protect_source(&claim());
+        assert_eq!(edit.apply(&mut source), Applied::Changed, "119");
+        assert_eq!(source["metadata"]["finalizers"], json!([CLONE_FINALIZER]));
+        assert_eq!(edit.apply(&mut source), Applied::Unchanged, "132");
+        let snapshot = Snapshot {
+            uid: "u".into(),
+            ..Snapshot::default()
+        };
+        let mut object = json!({"metadata": {"uid": "u", "finalizers": ["x"]}});
+        assert_eq!(
+            Edit::protect_snapshot(&snapshot).apply(&mut object),
+            Applied::Changed,
+            "97"
+        );
+        assert_eq!(
+            object["metadata"]["finalizers"],
+            json!(["x", SNAPSHOT_FINALIZER])
+        );
+        let release = Edit::release_snapshot("ns1", "s1");
+        assert_eq!(release.apply(&mut object), Applied::Changed, "97: any UID");
+        assert_eq!(object["metadata"]["finalizers"], json!(["x"]));
+    }
+}

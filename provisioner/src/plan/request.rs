@@ -1,0 +1,251 @@
+//! What CreateVolume is asked: settled once, and repeated word for word until there is an answer.
+//!
+//! Separate from the attempt, because it outlives it: a driver that is asked again, maybe by
+//! another process, must see the same request.
+
+use std::collections::BTreeMap;
+
+use csi_proto::csi::volume_capability::access_mode::Mode;
+use csi_proto::csi::volume_capability::{
+    AccessMode as Access, AccessType, BlockVolume, MountVolume,
+};
+use csi_proto::csi::volume_content_source::{SnapshotSource, Type, VolumeSource};
+use csi_proto::csi::{CapacityRange, CreateVolumeRequest, VolumeCapability, VolumeContentSource};
+use serde::{Deserialize, Serialize};
+use sidecar::csi::access_mode::AccessMode;
+
+use super::Settings;
+use super::pv::Blueprint;
+use super::topology::Requirement;
+use crate::model::{List, SecretRef, VolumeMode};
+
+/// Values of a Secret, by key. Has no `Debug` of its own use: never to be logged.
+pub type Secrets = BTreeMap<String, String>;
+
+/// Everything that is settled before the first CreateVolume, but for the values of the Secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Prepared {
+    /// Name of the volume in the storage system and of the PersistentVolume.
+    pub name: String,
+    /// CSI's access modes, by name, in the claim's order.
+    pub modes: Vec<String>,
+    /// The class's parameters, as far as they are for the driver.
+    pub parameters: BTreeMap<String, String>,
+    /// Parameters of the VolumeAttributesClass.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub mutable_parameters: BTreeMap<String, String>,
+    /// What the volume starts from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<ContentSource>,
+    /// Where the volume may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requirement: Option<Requirement>,
+    /// The selected node, if the driver's volumes are not everywhere; empty where there is none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub node: String,
+    /// `metadata.uid` of the class.
+    pub class_uid: String,
+    /// The VolumeSnapshot, in the claim's namespace, whose finalizer goes after success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub release: Option<String>,
+    /// What the PersistentVolume will say.
+    pub blueprint: Blueprint,
+}
+
+/// What a volume starts from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ContentSource {
+    /// The snapshot of this handle.
+    Snapshot(String),
+    /// The volume of this handle.
+    Volume(String),
+}
+
+impl Prepared {
+    /// The request, with the values of the Secret as they are now.
+    #[must_use]
+    pub fn request(&self, secrets: Secrets) -> CreateVolumeRequest {
+        CreateVolumeRequest {
+            name: self.name.clone(),
+            capacity_range: Some(CapacityRange {
+                required_bytes: self.blueprint.requested,
+                limit_bytes: 0,
+            }),
+            volume_capabilities: self.capabilities(),
+            parameters: self.parameters.clone(),
+            secrets,
+            volume_content_source: self.source.as_ref().map(ContentSource::to_csi),
+            accessibility_requirements: self.requirement.as_ref().map(Requirement::to_csi),
+            mutable_parameters: self.mutable_parameters.clone(),
+        }
+    }
+
+    /// The Secret that CreateVolume needs, if one is needed.
+    #[must_use]
+    pub fn secret(&self) -> Option<SecretRef> {
+        let named = self.blueprint.secrets.provisioner.as_ref()?;
+        Some(SecretRef {
+            namespace: named.namespace.as_str().into(),
+            name: named.name.as_str().into(),
+        })
+    }
+
+    /// One capability for each access mode.
+    #[must_use]
+    pub fn capabilities(&self) -> Vec<VolumeCapability> {
+        let blueprint = &self.blueprint;
+        let access_type = match blueprint.volume_mode.as_deref().map(VolumeMode::parse) {
+            Some(VolumeMode::Block) => AccessType::Block(BlockVolume {}),
+            Some(VolumeMode::Filesystem) | None => AccessType::Mount(MountVolume {
+                fs_type: blueprint.fs_type.clone(),
+                mount_flags: blueprint.mount_options.clone(),
+                volume_mount_group: String::new(),
+            }),
+        };
+        let capability = |mode: &String| VolumeCapability {
+            access_mode: Some(Access {
+                mode: Mode::from_str_name(mode).unwrap_or(Mode::Unknown).into(),
+            }),
+            access_type: Some(access_type.clone()),
+        };
+        self.modes.iter().map(capability).collect()
+    }
+}
+
+impl ContentSource {
+    fn to_csi(&self) -> VolumeContentSource {
+        let source = match self {
+            Self::Snapshot(id) => Type::Snapshot(SnapshotSource {
+                snapshot_id: id.clone(),
+            }),
+            Self::Volume(id) => Type::Volume(VolumeSource {
+                volume_id: id.clone(),
+            }),
+        };
+        VolumeContentSource {
+            r#type: Some(source),
+        }
+    }
+}
+
+/// CSI's access modes for those of a claim, each by itself. `modern` says whether the driver has
+/// `SINGLE_NODE_MULTI_WRITER`.
+///
+/// # Errors
+/// The first mode that has no counterpart.
+pub fn modes(modes: &List, modern: bool) -> Result<Vec<Mode>, String> {
+    let mode = |text: &str| AccessMode::parse(text).map(|mode| mode.mode(modern));
+    { modes.iter() }
+        .map(|text| mode(text).ok_or_else(|| text.to_string()))
+        .collect()
+}
+
+/// Why a volume has no name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// `--volume-name-prefix=`
+    #[error("volume name prefix cannot be of length 0; set --volume-name-prefix")]
+    NoPrefix,
+    /// The claim has no UID.
+    #[error("corrupted PVC object, it is missing UID")]
+    NoUid,
+    /// The length is none.
+    #[error("--volume-name-uuid-length={0} is not -1 or a number from 0 to 32")]
+    Length(i64),
+}
+
+/// Name of the volume for the claim of this UID.
+///
+/// # Errors
+/// Says what there is no name without.
+pub fn volume_name(settings: &Settings, uid: &str) -> Result<String, NameError> {
+    let prefix = &settings.volume_name_prefix;
+    if prefix.is_empty() {
+        return Err(NameError::NoPrefix);
+    }
+    if uid.is_empty() {
+        return Err(NameError::NoUid);
+    }
+    let length = settings.volume_name_uuid_length;
+    if length == -1 {
+        return Ok(format!("{prefix}-{uid}"));
+    }
+    let count = usize::try_from(length).ok().filter(|count| *count <= 32);
+    let count = count.ok_or(NameError::Length(length))?;
+    let characters = uid.chars().filter(|c| *c != '-').take(count);
+    Ok(format!("{prefix}-{}", characters.collect::<String>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UID: &str = "11111111-2222-3333-4444-555555555555";
+
+    #[test]
+    fn rows_50_to_54_names() {
+        let named = |prefix: &str, length: i64, uid: &str| {
+            let settings = Settings {
+                volume_name_prefix: prefix.into(),
+                volume_name_uuid_length: length,
+                ..Settings::default()
+            };
+            volume_name(&settings, uid)
+        };
+        assert_eq!(named("pvc", -1, UID), Ok(format!("pvc-{UID}")), "50");
+        assert_eq!(named("p", 8, UID), Ok("p-11111111".into()), "51");
+        assert_eq!(named("pvc", 12, UID), Ok("pvc-111111112222".into()), "52");
+        assert_eq!(named("pvc", 0, UID), Ok("pvc-".into()), "53");
+        assert_eq!(named("pvc", 32, "short"), Ok("pvc-short".into()));
+        assert_eq!(named("", -1, UID), Err(NameError::NoPrefix), "54");
+        assert_eq!(named("pvc", -1, ""), Err(NameError::NoUid), "54");
+        for length in [33, -2, i64::MIN, i64::MAX] {
+            assert_eq!(named("pvc", length, UID), Err(NameError::Length(length)));
+        }
+    }
+
+    #[test]
+    fn rows_57_to_62_access_modes() {
+        use Mode::{
+            MultiNodeMultiWriter, MultiNodeReaderOnly, SingleNodeMultiWriter,
+            SingleNodeSingleWriter, SingleNodeWriter,
+        };
+        let rows = [
+            (
+                "57",
+                "ReadOnlyMany ReadWriteOnce",
+                false,
+                Ok(vec![MultiNodeReaderOnly, SingleNodeWriter]),
+            ),
+            ("58", "ReadWriteMany", false, Ok(vec![MultiNodeMultiWriter])),
+            ("59", "ReadWriteOncePod", false, Ok(vec![SingleNodeWriter])),
+            (
+                "59 modern",
+                "ReadWriteOncePod",
+                true,
+                Ok(vec![SingleNodeSingleWriter]),
+            ),
+            ("60", "ReadWriteOnce", true, Ok(vec![SingleNodeMultiWriter])),
+            ("61", "ReadWriteOnce Bogus", false, Err("Bogus".to_owned())),
+            ("62", "", false, Ok(vec![])),
+            (
+                "no de-duplication",
+                "ReadWriteOnce ReadWriteOnce",
+                false,
+                Ok(vec![SingleNodeWriter, SingleNodeWriter]),
+            ),
+        ];
+        for (row, text, modern, expected) in rows {
+            let list: List = text.split_whitespace().map(Into::into).collect();
+            let names =
+                |modes: Vec<Mode>| -> Vec<_> { modes.iter().map(Mode::as_str_name).collect() };
+            assert_eq!(
+                modes(&list, modern).map(names),
+                expected.map(names),
+                "{row}"
+            );
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Whether a claim is this driver's to provision, and whether now.
+//!
+//! Separate, because most looks at a claim end here, and silently.
+
+use super::{Driver, Settings};
+use crate::keys::MIGRATED_TO;
+use crate::model::{BindingMode, Claim, Class, Text};
+
+/// What is to be done about a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// It needs no volume, or not ours, or not yet.
+    No,
+    /// Node deployment: the nodes have to settle whose it is.
+    Contend,
+    /// It is ours through migration of this in-tree plugin.
+    InTree(&'static str),
+    /// Its class is not there.
+    NoClass(Text),
+    /// Its class is another provisioner's.
+    OtherProvisioner,
+    /// It gets a volume.
+    Provision,
+}
+
+/// Looks at `claim`, whose class is `class` as far as it is there.
+#[must_use]
+pub fn select(
+    claim: &Claim,
+    class: Option<&Class>,
+    driver: &Driver,
+    settings: &Settings,
+) -> Selection {
+    if !claim.volume.is_empty() {
+        return Selection::No;
+    }
+    let provisioner = claim.provisioner();
+    let named = provisioner == Some(&*driver.name);
+    if !named && claim.annotations.get(MIGRATED_TO) != Some(&*driver.name) {
+        return Selection::No;
+    }
+    let selected = claim.selected_node();
+    if let Some(node) = &settings.node {
+        match selected {
+            "" => {
+                return match is_contended(claim, class) && node.immediate_binding {
+                    true => Selection::Contend,
+                    false => Selection::No,
+                };
+            }
+            selected if *selected != *node.name => return Selection::No,
+            _ => {}
+        }
+    }
+    match (named, in_tree_plugin(&driver.name)) {
+        (true, _) => {}
+        (false, Some(plugin)) if provisioner == Some(plugin) => return Selection::InTree(plugin),
+        (false, _) => return Selection::No,
+    }
+    of_class(claim, class, driver)
+}
+
+fn of_class(claim: &Claim, class: Option<&Class>, driver: &Driver) -> Selection {
+    let Some(class) = class else {
+        return Selection::NoClass(claim.class_name().into());
+    };
+    if class.binding_mode == BindingMode::WaitForFirstConsumer && claim.selected_node().is_empty() {
+        return Selection::No;
+    }
+    if *class.provisioner == *driver.name {
+        return Selection::Provision;
+    }
+    match in_tree_plugin(&driver.name) {
+        Some(plugin) if *class.provisioner == *plugin => Selection::InTree(plugin),
+        Some(_) | None => Selection::OtherProvisioner,
+    }
+}
+
+/// Whether provisioners on several nodes may compete for a claim without selected node. Only the
+/// field names the class here, as it always did.
+fn is_contended(claim: &Claim, class: Option<&Class>) -> bool {
+    let named = claim.class.as_ref();
+    class.is_some_and(|class| {
+        class.binding_mode == BindingMode::Immediate && named == Some(&class.name)
+    })
+}
+
+/// The in-tree plugin that the driver of this name replaced.
+#[must_use]
+pub fn in_tree_plugin(driver: &str) -> Option<&'static str> {
+    match driver {
+        "ebs.csi.aws.com" => Some("kubernetes.io/aws-ebs"),
+        "pd.csi.storage.gke.io" => Some("kubernetes.io/gce-pd"),
+        "cinder.csi.openstack.org" => Some("kubernetes.io/cinder"),
+        "disk.csi.azure.com" => Some("kubernetes.io/azure-disk"),
+        "file.csi.azure.com" => Some("kubernetes.io/azure-file"),
+        "csi.vsphere.vmware.com" => Some("kubernetes.io/vsphere-volume"),
+        "pxd.portworx.com" => Some("kubernetes.io/portworx-volume"),
+        _ => None,
+    }
+}
