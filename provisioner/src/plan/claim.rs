@@ -166,6 +166,7 @@ pub struct Attempt {
     /// The ending's parts that are over.
     concluded: Concluded,
     contends: bool,
+    made: Option<Volume>,
     reached: Reached,
 }
 
@@ -176,8 +177,10 @@ struct Loaded {
     content: Option<Box<Content>>,
     claim: Option<Box<Claim>>,
     volume: Option<Box<VolumeDetail>>,
-    attributes: Option<Box<AttributesClass>>,
-    secrets: Option<Secrets>,
+    /// With the name that was asked for.
+    attributes: Option<(Text, Box<AttributesClass>)>,
+    /// With the reference that was asked for.
+    secrets: Option<(SecretRef, Secrets)>,
 }
 
 #[derive(Default)]
@@ -193,7 +196,7 @@ enum Reached {
     /// The driver answered with a volume that nobody can use.
     Bad(Unusable),
     /// The driver made the volume.
-    Made(Box<Volume>),
+    Made,
     /// The PersistentVolume is there.
     Saved,
     /// The driver's last word.
@@ -236,6 +239,7 @@ impl Attempt {
             unselected: false,
             concluded: Concluded::default(),
             contends: false,
+            made: None,
             reached: Reached::Start,
         }
     }
@@ -265,10 +269,13 @@ impl Attempt {
     /// The volume that this attempt made, as the driver described it.
     #[must_use]
     pub fn volume(&self) -> Option<&Volume> {
-        match &self.reached {
-            Reached::Made(volume) => Some(volume),
-            Reached::Start | Reached::Bad(_) | Reached::Saved | Reached::Failed(_) => None,
-        }
+        self.made.as_ref()
+    }
+
+    /// What the driver was or is to be asked, as far as that is settled.
+    #[must_use]
+    pub fn prepared(&self) -> Option<&Arc<Prepared>> {
+        self.frozen.as_ref()
     }
 
     /// The next step under `view`.
@@ -282,9 +289,11 @@ impl Attempt {
             },
             Reached::Bad(unusable) => Step::Discard(Box::new(DeleteVolumeRequest {
                 volume_id: unusable.discard().unwrap_or_default().to_owned(),
-                secrets: self.loaded.secrets.clone().unwrap_or_default(),
+                secrets: { self.loaded.secrets.clone() }
+                    .map(|(_, secrets)| secrets)
+                    .unwrap_or_default(),
             })),
-            Reached::Made(volume) => self.save(view, volume),
+            Reached::Made => self.save(view),
             Reached::Saved => self.conclude(view, End::Provisioned),
             Reached::Failed(failure) => self.give_up(view, failure),
         }
@@ -292,7 +301,7 @@ impl Attempt {
 
     /// Everything up to the driver's answer.
     fn begin(&self, view: &View<'_>) -> Result<Step, Stop> {
-        if view.volume_exists && self.may_be_settled(view) {
+        if view.volume_exists && self.is_doubtful(view) {
             return Ok(self.conclude(view, End::Exists));
         }
         if let Some(unsaved) = &self.unsaved {
@@ -315,12 +324,10 @@ impl Attempt {
         Ok(Step::Create(prepared, Box::new(request)))
     }
 
-    /// Whether the volume's existence concerns this attempt: claims of other drivers are none of
-    /// its business.
-    fn may_be_settled(&self, view: &View<'_>) -> bool {
-        self.frozen.is_some()
-            || view.claim.provisioner() == Some(&*view.driver.name)
-            || view.claim.has_finalizer(DOUBT_FINALIZER)
+    /// Whether a volume may have been made for the claim before.
+    fn is_doubtful(&self, view: &View<'_>) -> bool {
+        let ours = view.claim.provisioner() == Some(&*view.driver.name);
+        self.frozen.is_some() || (ours && view.claim.has_finalizer(DOUBT_FINALIZER))
     }
 
     fn announce(&self, view: &View<'_>) -> Result<(), Stop> {
@@ -335,13 +342,13 @@ impl Attempt {
         static NONE: Secrets = Secrets::new();
         match (reference, &self.loaded.secrets) {
             (None, _) => Ok(&NONE),
-            (Some(_), Some(secrets)) => Ok(secrets),
-            (Some(reference), None) => Err(Stop::first(Step::LoadSecret(reference.clone()))),
+            (Some(reference), Some((loaded, secrets))) if loaded == reference => Ok(secrets),
+            (Some(reference), _) => Err(Stop::first(Step::LoadSecret(reference.clone()))),
         }
     }
 
-    fn save(&self, view: &View<'_>, volume: &Volume) -> Step {
-        let Some(prepared) = &self.frozen else {
+    fn save(&self, view: &View<'_>) -> Step {
+        let (Some(prepared), Some(volume)) = (&self.frozen, &self.made) else {
             // Cannot be: no volume is made without.
             return Step::Done(End::NotOurs);
         };
@@ -425,14 +432,26 @@ impl Attempt {
             (_, Answer::Content(content)) => loaded.content = Some(content),
             (_, Answer::SourceClaim(claim)) => loaded.claim = Some(claim),
             (_, Answer::SourceVolume(volume)) => loaded.volume = Some(volume),
-            (_, Answer::AttributesClass(class)) => loaded.attributes = Some(class),
-            (_, Answer::Secret(secrets)) => loaded.secrets = Some(secrets),
+            (Step::LoadAttributesClass(name), Answer::AttributesClass(class)) => {
+                loaded.attributes = Some((name.clone(), class));
+            }
+            (Step::LoadSecret(reference), Answer::Secret(secrets)) => {
+                loaded.secrets = Some((reference.clone(), secrets));
+            }
             (Step::LoadSecret(reference), Answer::SecretNotText) => {
                 return Err(Failure::SecretNotText(reference.clone()));
             }
             (step, Answer::Refused(error)) => return Err(not_loaded(step, error)),
             // No step gets an answer of another kind; the shell's types see to it.
-            (_, Answer::Done | Answer::SecretNotText | Answer::Created(_) | Answer::Failed(_)) => {}
+            (
+                _,
+                Answer::Done
+                | Answer::AttributesClass(_)
+                | Answer::Secret(_)
+                | Answer::SecretNotText
+                | Answer::Created(_)
+                | Answer::Failed(_),
+            ) => {}
         }
         Ok(())
     }
@@ -456,7 +475,10 @@ impl Attempt {
         self.frozen = Some(Arc::clone(prepared));
         self.reached = match answer {
             Answer::Created(response) => match pv::accept(&prepared.blueprint, *response) {
-                Ok(volume) => Reached::Made(Box::new(volume)),
+                Ok(volume) => {
+                    self.made = Some(volume);
+                    Reached::Made
+                }
                 Err(unusable) if unusable.discard().is_some() => Reached::Bad(unusable),
                 Err(unusable) => Reached::Failed(Failure::Unusable(unusable)),
             },

@@ -89,9 +89,14 @@ impl Attempt {
             Selection::No => return over(End::NotOurs),
             Selection::Contend if self.contends || resumed => {}
             Selection::Contend => return over(End::Contend),
+            Selection::NoClass(name) => return Err(Failure::NoClass(name).into()),
+            Selection::OtherProvisioner | Selection::InTree(_) | Selection::Provision
+                if view.volume_exists =>
+            {
+                return over(End::Exists);
+            }
             Selection::OtherProvisioner => return over(End::Stopped),
             Selection::InTree(plugin) => return Err(Failure::InTree(plugin).into()),
-            Selection::NoClass(name) => return Err(Failure::NoClass(name).into()),
             Selection::Provision => {}
         }
         match view.class {
@@ -204,8 +209,9 @@ impl Attempt {
         let Some(wanted) = attributes_class else {
             return Ok(());
         };
-        let Some(attributes) = &self.loaded.attributes else {
-            return Err(Stop::first(Step::LoadAttributesClass(wanted.clone())));
+        let attributes = match &self.loaded.attributes {
+            Some((name, attributes)) if name == wanted => attributes,
+            Some(_) | None => return Err(Stop::first(Step::LoadAttributesClass(wanted.clone()))),
         };
         if *attributes.driver != *view.driver.name {
             let driver = attributes.driver.clone();
