@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use serde_json::json;
-use sidecar_testkit::build;
+use sidecar_testkit::build::{self, Attachment, Object};
 use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
-use super::stage::{DRIVER, Stage, prepare_patch, settle};
+use super::stage::{DRIVER, F, N, Stage, prepare_patch, settle};
 
+const STATUS: &str = "*/volumeattachments/va1/status";
 const RELEASE: &str = r#"md {"metadata":{"finalizers":null}}"#;
 const DETACHED: &str = r#"st {"status":{"attached":false}}"#;
 
@@ -20,6 +21,7 @@ async fn row_87_requests_of_a_detach_in_order() {
     attacher.logs("Starting CSI attacher").await;
     stage.api.delete("volumeattachments", "va1");
     stage.until_gone("va1").await;
+    stage.until_written("PATCH", STATUS, 1).await;
     settle().await;
     assert_eq!(stage.trace(), ["unpub h-pv1 NID1", RELEASE, DETACHED]);
     let status = stage.api.writes().last().unwrap().status;
@@ -57,6 +59,143 @@ async fn row_88_foreign_finalizers_stay() {
     );
 }
 
+/// Row, attachment, error message if there is one, and the requests but the one that records it.
+fn deleted_attachments() -> Vec<(&'static str, Attachment, Option<String>, Vec<String>)> {
+    let on = |row: &str, node: &str| {
+        let attachment = build::attachment(&format!("va-{row}")).by(DRIVER).on(node);
+        attachment.of(row).deleting()
+    };
+    let release = RELEASE.to_owned();
+    let unpub = |row: &str, node: &str| format!("unpub h-{row} {node}");
+    let kept = r#"md {"metadata":{"finalizers":["other/fin"]}}"#.to_owned();
+    vec![
+        (
+            "89",
+            on("89", "node1").finalizer("other/fin").attached(),
+            None,
+            vec![],
+        ),
+        (
+            "90",
+            on("90", "node1").finalizer(F).annotation(N, "NID1"),
+            None,
+            vec![unpub("90", "NID1"), release.clone(), "st {}".into()],
+        ),
+        (
+            "95",
+            on("95", "bare").finalizer(F).attached(),
+            Some(format!("CSINode bare does not contain driver {DRIVER}")),
+            vec![],
+        ),
+        (
+            "95-gone",
+            on("95-gone", "gone").finalizer(F).attached(),
+            Some("csinode.storage.k8s.io \"gone\" not found".into()),
+            vec![],
+        ),
+        (
+            "96",
+            on("96", "node1")
+                .finalizer(F)
+                .annotation(N, "OLD")
+                .attached(),
+            None,
+            vec![unpub("96", "NID1"), release.clone(), DETACHED.into()],
+        ),
+        (
+            "99",
+            on("99", "node1")
+                .finalizer(F)
+                .annotation(N, "NID1")
+                .attached(),
+            None,
+            vec![unpub("99", "NID1"), release, DETACHED.into()],
+        ),
+        (
+            "99-missing",
+            on("99-missing", "node1").finalizer(F).attached(),
+            Some("failed to load secret \"ns1/missing\": secrets \"missing\" not found".into()),
+            vec![],
+        ),
+        (
+            "101",
+            on("101", "node1")
+                .finalizer("other/fin")
+                .finalizer(F)
+                .attached()
+                .with(
+                    "/status/attachError",
+                    json!({"message": "old", "time": build::LONG_AGO}),
+                ),
+            None,
+            vec![unpub("101", "NID1"), kept, DETACHED.into()],
+        ),
+        (
+            "122",
+            on("122", "node1")
+                .finalizer(F)
+                .annotation(N, "NID1")
+                .attached(),
+            Some(
+                "failed to translate in tree pv to CSI: volumes of the in-tree plugin \
+                 kubernetes.io/gce-pd are not supported; use a PersistentVolume with spec.csi"
+                    .into(),
+            ),
+            vec![],
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn rows_89_90_95_96_99_101_and_122_what_a_deleted_attachment_carries() {
+    let stage = Stage::new().await;
+    let (secret, disk) = (build::secret("ns1/sec").entry("user", "YWRtaW4="), "122");
+    stage.api.insert(secret);
+    stage.api.insert(build::csinode("bare"));
+    let rows = deleted_attachments();
+    for (row, attachment, ..) in &rows {
+        stage.volume(row, Some(json!([F])));
+        stage
+            .driver
+            .configure(|model| model.publish(&format!("h-{row}"), "NID1"));
+        stage.api.insert(attachment.clone());
+    }
+    for (row, secret) in [("99", "sec"), ("99-missing", "missing")] {
+        stage.api.edit("persistentvolumes", row, |volume| {
+            volume["spec"]["csi"]["controllerPublishSecretRef"] =
+                json!({"namespace": "ns1", "name": secret});
+        });
+    }
+    let volume = build::volume(disk).with("/spec/gcePersistentDisk", json!({"pdName": "d"}));
+    let migrated = volume.annotation("pv.kubernetes.io/migrated-to", DRIVER);
+    stage.api.insert(migrated.finalizer(F));
+    let _attacher = stage.start(&["--retry-interval-start=5m"]);
+    for (row, _, error, mut expected) in rows {
+        let name = format!("va-{row}");
+        if let Some(text) = error {
+            let error = stage.error(&name, "detachError").await;
+            assert_eq!(error["message"], text, "row {row}");
+            let (message, time) = (&error["message"], &error["time"]);
+            let recorded = json!({"status": {"detachError": {"message": message, "time": time}}});
+            expected.push(format!("st {recorded}"));
+            let finalizers = stage.attachment(&name)["metadata"]["finalizers"].clone();
+            assert_eq!(finalizers, json!([F]), "row {row}");
+        } else if !expected.is_empty() {
+            let status = format!("*/volumeattachments/{name}/status");
+            stage.until_written("PATCH", &status, 1).await;
+        }
+        assert_eq!(stage.trace_for(row), expected, "row {row}");
+    }
+    let calls = stage.driver.calls_to("ControllerUnpublishVolume");
+    let call = calls.iter().find(|call| call.volume() == "h-99").unwrap();
+    let request: &csi_proto::csi::ControllerUnpublishVolumeRequest = call.request().unwrap();
+    assert_eq!(request.secrets["user"], "admin", "row 99");
+    let status = stage.attachment("va-101")["status"].clone();
+    assert_eq!(status["attachError"]["message"], "old", "row 101");
+    settle().await;
+    assert!(stage.trace_for("89").is_empty(), "row 89");
+}
+
 #[tokio::test]
 async fn rows_91_and_92_only_ok_is_detached() {
     let stage = Stage::new().await;
@@ -66,7 +205,7 @@ async fn rows_91_and_92_only_ok_is_detached() {
         .driver
         .fault(unpublish().fail(Code::NotFound, "gone").times(1));
     stage.driver.fault(unpublish().hang().times(1));
-    let _attacher = stage.start(&["--timeout=500ms", "--retry-interval-start=300ms"]);
+    let _attacher = stage.start(&["--timeout=3s", "--retry-interval-start=300ms"]);
     stage.api.delete("volumeattachments", "va1");
     stage.until_error("va1", "detachError").await;
     let error = stage.attachment("va1")["status"]["detachError"].clone();
@@ -80,7 +219,7 @@ async fn rows_91_and_92_only_ok_is_detached() {
         .count();
     assert_eq!(calls, 3, "row 92: {trace:#?}");
     let cleared = r#"st {"status":{"attached":false,"detachError":null}}"#;
-    settle().await;
+    stage.until_written("PATCH", STATUS, 3).await;
     assert_eq!(stage.trace().last().unwrap(), cleared, "row 92");
 }
 
@@ -111,7 +250,7 @@ async fn row_97_a_missing_volume_is_waited_for() {
     stage.until_error("va1", "detachError").await;
     let message = stage.attachment("va1")["status"]["detachError"]["message"].clone();
     assert_eq!(message, "persistentvolume \"pv1\" not found");
-    stage.volume("pv1", None);
+    stage.late_volume("pv1", None);
     stage.until_gone("va1").await;
 }
 
@@ -211,16 +350,16 @@ async fn two_attachments_of_one_volume_and_node_take_turns() {
 async fn patches_of_a_detach_have_a_time_limit_of_their_own() {
     let stage = Stage::new().await;
     stage.attached("va1", "pv1");
-    // The call uses up the timeout nearly; the patches take longer than all of it.
-    let call = Duration::from_millis(800);
+    // Each takes less than the timeout, together they take longer.
+    let call = Duration::from_secs(1);
     stage
         .driver
         .fault(CallFault::on("ControllerUnpublishVolume").delay(call));
-    let patch = Duration::from_millis(1500);
+    let patch = Duration::from_millis(2500);
     stage
         .api
         .fault(Fault::on("PATCH", "*/volumeattachments/va1*").delay(patch));
-    let _attacher = stage.start(&["--timeout=1s"]);
+    let _attacher = stage.start(&["--timeout=3s"]);
     stage.api.delete("volumeattachments", "va1");
     stage.until_gone("va1").await;
     assert_eq!(stage.driver.calls_to("ControllerUnpublishVolume").len(), 1);
@@ -231,7 +370,7 @@ async fn patches_of_a_detach_have_a_time_limit_of_their_own() {
 async fn row_138_a_slow_rate_does_not_fail_a_detach() {
     let stage = Stage::new().await;
     stage.attached("va1", "pv1");
-    let attacher = stage.start(&["--kube-api-qps=0.4", "--kube-api-burst=1", "--timeout=1s"]);
+    let attacher = stage.start(&["--kube-api-qps=0.4", "--kube-api-burst=1", "--timeout=2s"]);
     attacher.logs("Starting CSI attacher").await;
     stage.api.delete("volumeattachments", "va1");
     stage.until_gone("va1").await;

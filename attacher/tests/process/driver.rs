@@ -14,18 +14,22 @@ const PUBLISH: &str = "ControllerPublishVolume";
 #[tokio::test]
 async fn row_130_an_idle_attacher_survives_the_drivers_restart() {
     let stage = Stage::new().await;
+    for round in 0..3 {
+        stage.volume(&format!("pv-{round}"), None);
+    }
     let mut attacher = stage.start(&[]);
     attacher.logs("Starting CSI attacher").await;
     for round in 0..3 {
         stage.driver.stop();
-        attacher.logs("Lost the connection to the CSI driver").await;
+        attacher
+            .logs_times("Lost the connection to the CSI driver", round + 1)
+            .await;
         sleep(Duration::from_millis(300)).await;
         stage
             .driver
             .configure(|model| model.probes = [Probe::NotReady].into());
         stage.driver.start();
         let name = format!("va-{round}");
-        stage.volume(&format!("pv-{round}"), None);
         stage.attach(&name, &format!("pv-{round}"));
         stage.until_attached(&name).await;
         assert!(
@@ -35,11 +39,7 @@ async fn row_130_an_idle_attacher_survives_the_drivers_restart() {
     }
     assert!(attacher.is_running());
     assert_eq!(stage.driver.calls_to(PUBLISH).len(), 3);
-    assert!(
-        attacher.log().contains("The CSI driver is back"),
-        "{}",
-        attacher.log()
-    );
+    attacher.logs_times("The CSI driver is back", 3).await;
 }
 
 #[tokio::test]
@@ -139,4 +139,29 @@ async fn a_driver_that_came_back_as_another_ends_the_process() {
             "others may go on"
         );
     }
+}
+
+/// The time itself; what happens then is among the tests of `sidecar::controller::driver`.
+#[tokio::test]
+#[ignore = "takes a minute"]
+async fn a_leader_without_driver_makes_room_after_a_minute() {
+    let stage = Stage::new().await;
+    let arguments = ["--leader-election", "--leader-election-namespace=ns"];
+    let attacher = stage.start(&arguments);
+    attacher.logs("Starting CSI attacher").await;
+    stage.driver.stop();
+    sleep(Duration::from_secs(55)).await;
+    let lease = || {
+        let name = "ns/external-attacher-leader-test-csi-driver";
+        stage.api.object("leases", name).unwrap()["spec"]["holderIdentity"].clone()
+    };
+    assert_ne!(lease(), "");
+    let ended = attacher.end().await;
+    assert_eq!(ended.code, Some(1), "{}", ended.log);
+    let last = ended.log.lines().last().unwrap();
+    assert!(
+        last.contains("Lost connection to CSI driver, exiting"),
+        "{last}"
+    );
+    assert_eq!(lease(), "", "others may go on");
 }

@@ -7,6 +7,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stdout,
     reason = "a panic is how a test fails"
 )]
 
@@ -15,8 +16,10 @@ mod command_line;
 mod detach;
 mod driver;
 mod election;
+mod lanes;
 mod metrics;
 mod reconcile;
+mod request;
 mod retry;
 mod shutdown;
 mod stage;

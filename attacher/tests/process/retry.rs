@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use sidecar_testkit::api::fault::Gate;
 use sidecar_testkit::build;
 use sidecar_testkit::{CallFault, Fault};
 use tokio::time::{Instant, sleep};
@@ -31,7 +32,8 @@ async fn rows_74_76_77_79_errors_on_the_object() {
     let first = stage
         .driver
         .fault(fault(Code::ResourceExhausted, "too many"));
-    let attacher = stage.start(&["--retry-interval-start=20s", "--timeout=300ms"]);
+    stage.volume("pv2", None);
+    let attacher = stage.start(&["--retry-interval-start=5m", "--timeout=2s"]);
     attacher.logs("Starting CSI attacher").await;
     stage.attach("va1", "pv1");
     stage.until_error("va1", "attachError").await;
@@ -51,12 +53,9 @@ async fn rows_74_76_77_79_errors_on_the_object() {
     );
     first.remove();
 
-    stage.volume("pv2", None);
     stage
         .driver
         .fault(CallFault::on(PUBLISH).volume("h-pv2").hang());
-    // The two watches are not in step: the attachment may come before its volume.
-    settle().await;
     stage.attach("va2", "pv2");
     stage.until_error("va2", "attachError").await;
     let error = stage.attachment("va2")["status"]["attachError"].clone();
@@ -101,18 +100,25 @@ async fn row_80_a_status_that_cannot_be_written() {
     );
 }
 
+/// The log says what was decided; the calls say that it was kept to. A busy machine makes pauses
+/// longer, nothing makes them shorter.
 #[tokio::test]
 async fn row_81_back_off_doubles_up_to_its_cap() {
     let stage = Stage::new().await;
     stage
         .driver
         .fault(CallFault::on(PUBLISH).fail(Code::Internal, "no"));
-    let _attacher = stage.start(&["--retry-interval-start=500ms", "--retry-interval-max=2s"]);
+    let attacher = stage.start(&["--retry-interval-start=500ms", "--retry-interval-max=2s"]);
     stage.attach("va1", "pv1");
     stage.until_calls(PUBLISH, 6).await;
+    let log = attacher.log();
+    let decided: Vec<&str> = { log.split("retry_after=").skip(1) }
+        .map(|rest| rest.split_whitespace().next().unwrap().trim_matches('"'))
+        .collect();
+    assert_eq!(decided[..5], ["500ms", "1s", "2s", "2s", "2s"], "{log}");
     let gaps = gaps(&starts(&stage, PUBLISH));
     for (gap, expected) in gaps.iter().zip([0.5, 1.0, 2.0, 2.0, 2.0]) {
-        assert!((expected - 0.05..expected + 0.8).contains(gap), "{gaps:?}");
+        assert!(*gap >= expected, "{gaps:?}");
     }
 }
 
@@ -122,35 +128,33 @@ async fn row_82_a_resync_retries_what_waits() {
     stage
         .driver
         .fault(CallFault::on(PUBLISH).fail(Code::Internal, "no"));
-    let _attacher = stage.start(&["--resync=2s", "--retry-interval-start=60s"]);
+    let _attacher = stage.start(&["--resync=2s", "--retry-interval-start=5m"]);
     stage.attach("va1", "pv1");
     stage.until_calls(PUBLISH, 4).await;
-    let gaps = gaps(&starts(&stage, PUBLISH));
-    assert!(
-        gaps[1..].iter().all(|gap| (1.5..3.0).contains(gap)),
-        "{gaps:?}"
-    );
+    let starts = starts(&stage, PUBLISH);
+    let two_rounds = (starts[3] - starts[1]).as_secs_f64();
+    assert!(two_rounds > 2.5, "{two_rounds}");
 }
 
 #[tokio::test]
 async fn rows_83_and_139_ten_at_once_and_four_more() {
     let stage = Stage::new().await;
-    let second = Duration::from_secs(1);
-    stage.driver.fault(CallFault::on(PUBLISH).delay(second));
+    let gate = Gate::new();
+    stage.driver.fault(CallFault::on(PUBLISH).hold(&gate));
     for index in 0..14 {
         stage.volume(&format!("pv-{index}"), None);
         stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
     }
-    let _attacher = stage.start(&["--kube-api-qps=-1"]);
-    stage.until_calls(PUBLISH, 14).await;
-    let starts = starts(&stage, PUBLISH);
-    let since = |at: &Instant| (*at - starts[0]).as_secs_f64();
-    assert!(since(&starts[9]) < 0.8, "{:?}", since(&starts[9]));
-    assert!(since(&starts[10]) > 0.9, "{:?}", since(&starts[10]));
-    assert_eq!(stage.driver.peak(PUBLISH), 10);
+    let _attacher = stage.start(&["--kube-api-qps=-1", "--timeout=5m"]);
+    stage.until_calls(PUBLISH, 10).await;
+    settle().await;
+    assert_eq!(stage.driver.calls_to(PUBLISH).len(), 10);
+    gate.open();
     for index in 0..14 {
         stage.until_attached(&format!("va-{index}")).await;
     }
+    assert_eq!(stage.driver.calls_to(PUBLISH).len(), 14);
+    assert_eq!(stage.driver.peak(PUBLISH), 10);
 }
 
 #[tokio::test]
@@ -182,13 +186,14 @@ async fn one_worker_thread_is_one_call_at_a_time() {
     }
 }
 
+/// No attach waits for a detach, however many there are. How much a burst costs in time is in
+/// `plan::lane` in virtual time, and in `lanes` in real time.
 #[tokio::test]
 async fn a_burst_of_slow_detaches_does_not_delay_attaches() {
     let stage = Stage::new().await;
-    let slow = Duration::from_secs(5);
-    stage
-        .driver
-        .fault(CallFault::on("ControllerUnpublishVolume").delay(slow));
+    let gate = Gate::new();
+    let unpublish = "ControllerUnpublishVolume";
+    stage.driver.fault(CallFault::on(unpublish).hold(&gate));
     for index in 0..60 {
         stage.volume(&format!("old-{index}"), None);
         stage.attached(&format!("gone-{index}"), &format!("old-{index}"));
@@ -196,22 +201,30 @@ async fn a_burst_of_slow_detaches_does_not_delay_attaches() {
             .api
             .delete("volumeattachments", &format!("gone-{index}"));
     }
-    let attacher = stage.start(&[]);
-    attacher.logs("Starting CSI attacher").await;
-    stage.until_calls("ControllerUnpublishVolume", 10).await;
-    let begun = Instant::now();
     for index in 0..20 {
         stage.volume(&format!("pv-{index}"), None);
+    }
+    let attacher = stage.start(&["--timeout=5m"]);
+    attacher.logs("Starting CSI attacher").await;
+    stage.until_calls(unpublish, 10).await;
+    for index in 0..20 {
         stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
     }
     for index in 0..20 {
         stage.until_attached(&format!("va-{index}")).await;
     }
+    let calls = stage.driver.calls_to(unpublish);
     assert!(
-        begun.elapsed() < Duration::from_secs(4),
-        "{:?}",
-        begun.elapsed()
+        calls
+            .iter()
+            .all(sidecar_testkit::driver::record::Call::is_running),
+        "no detach has ended: {calls:?}"
     );
+    assert_eq!(calls.len(), 10, "one node, one lane: --worker-threads");
+    gate.open();
+    for index in 0..60 {
+        stage.until_gone(&format!("gone-{index}")).await;
+    }
 }
 
 #[tokio::test]
@@ -223,8 +236,6 @@ async fn a_node_whose_calls_hang_does_not_hold_up_others() {
     stage
         .driver
         .fault(CallFault::on(PUBLISH).node("BAD").hang());
-    let attacher = stage.start(&[]);
-    attacher.logs("Starting CSI attacher").await;
     for index in 0..15 {
         stage.volume(&format!("bad-{index}"), None);
         let attachment = build::attachment(&format!("bad-{index}"))
@@ -232,20 +243,22 @@ async fn a_node_whose_calls_hang_does_not_hold_up_others() {
             .on("bad");
         stage.api.insert(attachment.of(&format!("bad-{index}")));
     }
-    stage.until_calls(PUBLISH, 10).await;
-    let begun = Instant::now();
     for index in 0..5 {
         stage.volume(&format!("pv-{index}"), None);
+    }
+    // No call that hangs ends within the test.
+    let attacher = stage.start(&["--timeout=5m"]);
+    attacher.logs("Starting CSI attacher").await;
+    stage.until_calls(PUBLISH, 10).await;
+    for index in 0..5 {
         stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
     }
     for index in 0..5 {
         stage.until_attached(&format!("va-{index}")).await;
     }
-    assert!(
-        begun.elapsed() < Duration::from_secs(6),
-        "{:?}",
-        begun.elapsed()
-    );
+    let mut calls = stage.driver.calls_to(PUBLISH);
+    calls.retain(|call| call.node() == "BAD");
+    assert_eq!(calls.len(), 10, "the node itself has its share and no more");
 }
 
 #[tokio::test]
@@ -257,7 +270,7 @@ async fn what_may_have_been_written_is_read_before_anything_is_done() {
     let attacher = stage.start(&["--retry-interval-start=300ms"]);
     attacher.logs("Starting CSI attacher").await;
     stage.attach("va1", "pv2");
-    stage.api.until(|api| !api.writes().is_empty()).await;
+    stage.until_api(|api| !api.writes().is_empty()).await;
     stage.api.hold_watches("volumeattachments");
     stage.until_attached("va1").await;
     stage
@@ -276,10 +289,9 @@ async fn lasting_failures_are_events_on_the_volume() {
         .fault(CallFault::on(PUBLISH).fail(Code::Internal, "boom"));
     let _attacher = stage.start(&["--retry-interval-start=100ms", "--retry-interval-max=300ms"]);
     stage.attach("va1", "pv1");
-    let until = stage.api.until(|api| !api.objects("events").is_empty());
-    tokio::time::timeout(super::stage::PATIENCE, until)
-        .await
-        .unwrap();
+    stage
+        .until_api(|api| !api.objects("events").is_empty())
+        .await;
     let event = stage.api.objects("events").remove(0);
     assert_eq!(
         (&event["type"], &event["reason"]),
@@ -297,6 +309,23 @@ async fn lasting_failures_are_events_on_the_volume() {
     sleep(Duration::from_secs(2)).await;
     let posts = stage.api.requests_to("POST", "*/events").len();
     assert!(posts <= 2, "{posts} events for one failure");
+}
+
+#[tokio::test]
+async fn a_detach_that_keeps_failing_is_an_event_too() {
+    let stage = Stage::new().await;
+    stage.attached("va1", "pv1");
+    let fault = CallFault::on("ControllerUnpublishVolume");
+    stage.driver.fault(fault.fail(Code::Internal, "boom"));
+    let attacher = stage.start(&["--retry-interval-start=100ms", "--retry-interval-max=300ms"]);
+    attacher.logs("Starting CSI attacher").await;
+    stage.api.delete("volumeattachments", "va1");
+    stage
+        .until_api(|api| !api.objects("events").is_empty())
+        .await;
+    let event = stage.api.objects("events").remove(0);
+    assert_eq!(event["reason"], "FailedDetachVolume");
+    assert_eq!(event["involvedObject"]["name"], "pv1");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! `CSI_ATTACHER_BINARY=path` runs the same tests against another build.
 
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -123,8 +124,13 @@ impl Attacher {
 
     /// Waits until the log has this text.
     pub(crate) async fn logs(&self, text: &str) {
+        self.logs_times(text, 1).await;
+    }
+
+    /// Waits until the log has this text so many times.
+    pub(crate) async fn logs_times(&self, text: &str, times: usize) {
         let has = async {
-            while !self.log().contains(text) {
+            while self.log().matches(text).count() < times {
                 sleep(Duration::from_millis(20)).await;
             }
         };
@@ -144,6 +150,7 @@ pub(crate) struct Stage {
     pub(crate) api: FakeApi,
     pub(crate) driver: FakeDriver,
     served: Served,
+    started: AtomicBool,
 }
 
 impl Stage {
@@ -157,6 +164,7 @@ impl Stage {
             api,
             driver,
             served,
+            started: AtomicBool::new(false),
         };
         stage
             .api
@@ -167,6 +175,17 @@ impl Stage {
 
     /// A volume `NAME` on handle `h-NAME`.
     pub(crate) fn volume(&self, name: &str, finalizers: Option<Value>) {
+        // The watches are not in step: an attachment could come before its volume, which costs a
+        // failed attempt, and the requests would not be those that the test counts.
+        assert!(
+            !self.started.load(Ordering::SeqCst),
+            "volumes come before the program is started, or are meant to be late"
+        );
+        self.late_volume(name, finalizers);
+    }
+
+    /// The same while the program runs, which may see it after the attachment that names it.
+    pub(crate) fn late_volume(&self, name: &str, finalizers: Option<Value>) {
         let handle = format!("h-{name}");
         self.driver.volume(&handle);
         let volume = build::volume(name).csi(DRIVER, &handle).mode("RWO");
@@ -215,6 +234,7 @@ impl Stage {
         let (kubeconfig, address) = (self.kubeconfig(), self.csi_address());
         let mut all = vec![kubeconfig.as_str(), address.as_str()];
         all.extend(arguments);
+        self.started.store(true, Ordering::SeqCst);
         Attacher::start_in(&all, environment)
     }
 
@@ -222,6 +242,14 @@ impl Stage {
         self.api
             .object("volumeattachments", name)
             .unwrap_or_default()
+    }
+
+    /// Waits until the API server is as `condition` says.
+    pub(crate) async fn until_api(&self, condition: impl Fn(&FakeApi) -> bool) {
+        let until = self.api.until(|api| condition(api));
+        if timeout(PATIENCE, until).await.is_err() {
+            panic!("it does not come:\n{}", self.trace().join("\n"));
+        }
     }
 
     /// Waits until the attachment is as `condition` says.
@@ -276,10 +304,36 @@ impl Stage {
         }
     }
 
+    /// Waits for a message in the attachment's error `field`, and returns the error.
+    pub(crate) async fn error(&self, name: &str, field: &str) -> Value {
+        self.until_error(name, field).await;
+        self.attachment(name)["status"][field].clone()
+    }
+
     /// Everything that was asked of API server and driver about volumes, in order.
     pub(crate) fn trace(&self) -> Vec<String> {
+        self.trace_of(|_| true, |_| true)
+    }
+
+    /// The same of the attachment `va-NAME` and the volume `NAME` alone.
+    pub(crate) fn trace_for(&self, name: &str) -> Vec<String> {
+        let (attachment, status) = (
+            format!("/volumeattachments/va-{name}"),
+            format!("/volumeattachments/va-{name}/status"),
+        );
+        let volume = format!("/persistentvolumes/{name}");
+        let ends = [attachment, status, volume];
+        self.trace_of(
+            |path| ends.iter().any(|end| path.ends_with(end)),
+            |handle| handle == format!("h-{name}"),
+        )
+    }
+
+    fn trace_of(&self, path: impl Fn(&str) -> bool, handle: impl Fn(&str) -> bool) -> Vec<String> {
         let mut all: Vec<(Instant, String)> = Vec::new();
-        for request in self.api.requests() {
+        let mut requests = self.api.requests();
+        requests.retain(|request| path(&request.path));
+        for request in requests {
             let (kind, _) = match request.path.rsplit_once("/volumeattachments/") {
                 Some((_, name)) if name.ends_with("/status") => ("st", name),
                 Some((_, name)) => ("md", name),
@@ -294,7 +348,9 @@ impl Stage {
             };
             all.push((request.at, text));
         }
-        for call in self.driver.calls() {
+        let mut calls = self.driver.calls();
+        calls.retain(|call| handle(call.volume()));
+        for call in calls {
             let name = match call.method {
                 "ControllerPublishVolume" => "pub",
                 "ControllerUnpublishVolume" => "unpub",

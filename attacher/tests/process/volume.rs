@@ -101,10 +101,9 @@ async fn row_108_a_refused_patch_is_retried_with_back_off() {
     let gaps: Vec<f64> = { requests.windows(2) }
         .map(|pair| (pair[1].at - pair[0].at).as_secs_f64())
         .collect();
-    assert!(
-        (0.9..1.9).contains(&gaps[0]) && (1.9..3.0).contains(&gaps[1]),
-        "{gaps:?}"
-    );
+    // A busy machine makes them longer, nothing makes them shorter.
+    assert!(gaps[0] >= 1.0 && gaps[1] >= 2.0, "{gaps:?}");
+    assert!(gaps[0] + gaps[1] < 20.0, "{gaps:?}");
 }
 
 #[tokio::test]

@@ -224,6 +224,10 @@ impl<D: Driver> DriverLink<D> {
 
     /// Follows the driver through its restarts; ends when it came back as something else, or not.
     pub async fn follow(&self) -> Exit {
+        self.follow_noting(Path::new(loss::TERMINATION_LOG)).await
+    }
+
+    async fn follow_noting(&self, termination_log: &Path) -> Exit {
         let mut losses = self.connection.losses();
         loop {
             losses.next().await;
@@ -236,7 +240,7 @@ impl<D: Driver> DriverLink<D> {
             let lost = Instant::now();
             let limit = self.settings.patience.unwrap_or(Duration::MAX);
             let Ok(now) = timeout(limit, self.ask_again()).await else {
-                return loss::lost(&self.connection, Path::new(loss::TERMINATION_LOG)).await;
+                return loss::lost(&self.connection, termination_log).await;
             };
             if let Err(unacceptable) = self.current().accept(&now) {
                 return Exit::failure(1, unacceptable);
@@ -285,5 +289,101 @@ impl<D: Driver> DriverLink<D> {
         let capabilities = asked.await;
         let name = name.map_err(text)?;
         Ok(D::new(&name, &capabilities.map_err(text)?, &self.with))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sidecar_testkit::FakeDriver;
+
+    use super::*;
+    use crate::metrics::{OperationsConfig, Registry};
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    #[derive(Debug, PartialEq)]
+    struct Named(String);
+
+    impl Driver for Named {
+        type Settings = ();
+        type Unacceptable = String;
+
+        const ASKS_ANY_CONTROLLER: bool = false;
+
+        fn new(name: &str, _: &Capabilities, (): &()) -> Self {
+            Self(name.to_owned())
+        }
+
+        fn name(&self) -> &str {
+            &self.0
+        }
+
+        fn accept(&self, now: &Self) -> Result<(), String> {
+            match self == now {
+                true => Ok(()),
+                false => Err(format!("{} became {}", self.0, now.0)),
+            }
+        }
+    }
+
+    async fn link(driver: &FakeDriver, patience: Option<Duration>) -> Arc<DriverLink<Named>> {
+        use csi_proto::csi::methods;
+        driver.start();
+        let settings = Settings {
+            address: driver.address(),
+            timeout: Duration::from_millis(300),
+            identity: Identity::Each(SOON),
+            methods: &[methods::IDENTITY],
+            response_limit: None,
+            patience,
+            mute: 1,
+        };
+        let operations = CsiOperations::new(&Registry::new(), OperationsConfig::default());
+        let met = Met::meet(settings, &operations.unwrap()).await;
+        met.unwrap().know(()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_leader_whose_driver_stays_away_makes_room() {
+        let driver = FakeDriver::new("test.csi.driver");
+        let link = link(&driver, Some(Duration::from_millis(300))).await;
+        let note = driver.directory().join("termination-log");
+        driver.stop();
+        let start = Instant::now();
+        let exit = timeout(SOON, link.follow_noting(&note)).await.unwrap();
+        assert!(start.elapsed() >= Duration::from_millis(300));
+        assert_eq!((exit.code, exit.error.as_deref()), (1, Some(loss::LAST_WORDS)));
+        assert_eq!(std::fs::read_to_string(note).unwrap(), loss::LAST_WORDS);
+    }
+
+    #[tokio::test]
+    async fn without_replicas_the_driver_is_waited_for() {
+        let driver = FakeDriver::new("test.csi.driver");
+        let link = link(&driver, None).await;
+        let followed = link.follow();
+        tokio::pin!(followed);
+        driver.stop();
+        let away = timeout(Duration::from_secs(1), &mut followed).await;
+        assert!(away.is_err(), "it waits");
+        let error = link.channel().await.expect_err("there is none meanwhile");
+        assert_eq!(error.code, Code::Unavailable);
+        driver.start();
+        let back = async { while link.channel().await.is_err() {} };
+        tokio::select! {
+            exit = &mut followed => panic!("{exit:?}"),
+            back = timeout(SOON, back) => back.unwrap(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_driver_that_comes_back_as_another_ends_the_process() {
+        let driver = FakeDriver::new("test.csi.driver");
+        let link = link(&driver, None).await;
+        driver.stop();
+        driver.configure(|model| model.name = "other".to_owned());
+        driver.start();
+        let exit = timeout(SOON, link.follow()).await.unwrap();
+        let text = "test.csi.driver became other";
+        assert_eq!((exit.code, exit.error.as_deref()), (1, Some(text)));
     }
 }
