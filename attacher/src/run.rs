@@ -146,7 +146,7 @@ impl Parts {
                 () = self.shutdown.requested() => Ok(()),
             }
         };
-        let work = async || control::work(self, driver).await;
+        let work = async || Box::pin(control::work(self, driver)).await;
         Box::pin(candidate.lead(client, self.client.clone(), until, work)).await
     }
 }

@@ -92,8 +92,8 @@ async fn rows_39_to_41_what_an_attachment_carries_already() {
 }
 
 #[tokio::test]
-async fn row_42_the_publish_context_is_saved() {
-    let stage = Stage::new().await;
+async fn row_42_the_publish_context_is_saved_and_tls_is_spoken() {
+    let stage = Stage::over_tls().await;
     stage.driver.configure(|model| {
         model.publish_context = [("dev".to_owned(), "sda".to_owned())].into();
     });

@@ -59,129 +59,70 @@ async fn row_88_foreign_finalizers_stay() {
     );
 }
 
-/// Row, attachment, error message if there is one, and the requests but the one that records it.
-fn deleted_attachments() -> Vec<(&'static str, Attachment, Option<String>, Vec<String>)> {
-    let on = |row: &str, node: &str| {
-        let attachment = build::attachment(&format!("va-{row}")).by(DRIVER).on(node);
-        attachment.of(row).deleting()
-    };
-    let release = RELEASE.to_owned();
-    let unpub = |row: &str, node: &str| format!("unpub h-{row} {node}");
-    let kept = r#"md {"metadata":{"finalizers":["other/fin"]}}"#.to_owned();
-    vec![
+/// The attachment `va-ROW` of the volume ROW, which is being deleted.
+fn going(row: &str, node: &str) -> Attachment {
+    let attachment = build::attachment(&format!("va-{row}")).by(DRIVER).on(node);
+    attachment.of(row).deleting()
+}
+
+/// Row, attachment, and the requests.
+fn detached() -> [(&'static str, Attachment, Vec<String>); 5] {
+    let unpub = |row: &str| format!("unpub h-{row} NID1");
+    let kept = r#"md {"metadata":{"finalizers":["other/fin"]}}"#;
+    let ours = |row: &str, id: &str| going(row, "node1").finalizer(F).annotation(N, id);
+    let failed = json!({"message": "old", "time": build::LONG_AGO});
+    let failed = going("101", "node1").with("/status/attachError", failed);
+    [
         (
             "89",
-            on("89", "node1").finalizer("other/fin").attached(),
-            None,
+            going("89", "node1").finalizer("other/fin").attached(),
             vec![],
         ),
         (
             "90",
-            on("90", "node1").finalizer(F).annotation(N, "NID1"),
-            None,
-            vec![unpub("90", "NID1"), release.clone(), "st {}".into()],
-        ),
-        (
-            "95",
-            on("95", "bare").finalizer(F).attached(),
-            Some(format!("CSINode bare does not contain driver {DRIVER}")),
-            vec![],
-        ),
-        (
-            "95-gone",
-            on("95-gone", "gone").finalizer(F).attached(),
-            Some("csinode.storage.k8s.io \"gone\" not found".into()),
-            vec![],
+            ours("90", "NID1"),
+            vec![unpub("90"), RELEASE.into(), "st {}".into()],
         ),
         (
             "96",
-            on("96", "node1")
-                .finalizer(F)
-                .annotation(N, "OLD")
-                .attached(),
-            None,
-            vec![unpub("96", "NID1"), release.clone(), DETACHED.into()],
+            ours("96", "OLD").attached(),
+            vec![unpub("96"), RELEASE.into(), DETACHED.into()],
         ),
         (
             "99",
-            on("99", "node1")
-                .finalizer(F)
-                .annotation(N, "NID1")
-                .attached(),
-            None,
-            vec![unpub("99", "NID1"), release, DETACHED.into()],
-        ),
-        (
-            "99-missing",
-            on("99-missing", "node1").finalizer(F).attached(),
-            Some("failed to load secret \"ns1/missing\": secrets \"missing\" not found".into()),
-            vec![],
+            ours("99", "NID1").attached(),
+            vec![unpub("99"), RELEASE.into(), DETACHED.into()],
         ),
         (
             "101",
-            on("101", "node1")
-                .finalizer("other/fin")
-                .finalizer(F)
-                .attached()
-                .with(
-                    "/status/attachError",
-                    json!({"message": "old", "time": build::LONG_AGO}),
-                ),
-            None,
-            vec![unpub("101", "NID1"), kept, DETACHED.into()],
-        ),
-        (
-            "122",
-            on("122", "node1")
-                .finalizer(F)
-                .annotation(N, "NID1")
-                .attached(),
-            Some(
-                "failed to translate in tree pv to CSI: volumes of the in-tree plugin \
-                 kubernetes.io/gce-pd are not supported; use a PersistentVolume with spec.csi"
-                    .into(),
-            ),
-            vec![],
+            failed.finalizer("other/fin").finalizer(F).attached(),
+            vec![unpub("101"), kept.into(), DETACHED.into()],
         ),
     ]
 }
 
 #[tokio::test]
-async fn rows_89_90_95_96_99_101_and_122_what_a_deleted_attachment_carries() {
+async fn rows_89_90_96_99_and_101_what_a_deleted_attachment_carries() {
     let stage = Stage::new().await;
-    let (secret, disk) = (build::secret("ns1/sec").entry("user", "YWRtaW4="), "122");
-    stage.api.insert(secret);
-    stage.api.insert(build::csinode("bare"));
-    let rows = deleted_attachments();
-    for (row, attachment, ..) in &rows {
+    stage
+        .api
+        .insert(build::secret("ns1/sec").entry("user", "YWRtaW4="));
+    let rows = detached();
+    for (row, attachment, _) in &rows {
         stage.volume(row, Some(json!([F])));
         stage
             .driver
             .configure(|model| model.publish(&format!("h-{row}"), "NID1"));
         stage.api.insert(attachment.clone());
     }
-    for (row, secret) in [("99", "sec"), ("99-missing", "missing")] {
-        stage.api.edit("persistentvolumes", row, |volume| {
-            volume["spec"]["csi"]["controllerPublishSecretRef"] =
-                json!({"namespace": "ns1", "name": secret});
-        });
-    }
-    let volume = build::volume(disk).with("/spec/gcePersistentDisk", json!({"pdName": "d"}));
-    let migrated = volume.annotation("pv.kubernetes.io/migrated-to", DRIVER);
-    stage.api.insert(migrated.finalizer(F));
-    let _attacher = stage.start(&["--retry-interval-start=5m"]);
-    for (row, _, error, mut expected) in rows {
-        let name = format!("va-{row}");
-        if let Some(text) = error {
-            let error = stage.error(&name, "detachError").await;
-            assert_eq!(error["message"], text, "row {row}");
-            let (message, time) = (&error["message"], &error["time"]);
-            let recorded = json!({"status": {"detachError": {"message": message, "time": time}}});
-            expected.push(format!("st {recorded}"));
-            let finalizers = stage.attachment(&name)["metadata"]["finalizers"].clone();
-            assert_eq!(finalizers, json!([F]), "row {row}");
-        } else if !expected.is_empty() {
-            let status = format!("*/volumeattachments/{name}/status");
+    stage.api.edit("persistentvolumes", "99", |volume| {
+        volume["spec"]["csi"]["controllerPublishSecretRef"] =
+            json!({"namespace": "ns1", "name": "sec"});
+    });
+    let _attacher = stage.start(&[]);
+    for (row, _, expected) in rows {
+        if !expected.is_empty() {
+            let status = format!("*/volumeattachments/va-{row}/status");
             stage.until_written("PATCH", &status, 1).await;
         }
         assert_eq!(stage.trace_for(row), expected, "row {row}");
@@ -194,6 +135,67 @@ async fn rows_89_90_95_96_99_101_and_122_what_a_deleted_attachment_carries() {
     assert_eq!(status["attachError"]["message"], "old", "row 101");
     settle().await;
     assert!(stage.trace_for("89").is_empty(), "row 89");
+}
+
+#[tokio::test]
+async fn rows_95_99_and_122_what_keeps_an_attachment_from_being_detached() {
+    let stage = Stage::new().await;
+    stage.api.insert(build::csinode("bare"));
+    let rows = [
+        (
+            "95",
+            "bare",
+            format!("CSINode bare does not contain driver {DRIVER}"),
+        ),
+        (
+            "95-gone",
+            "gone",
+            "csinode.storage.k8s.io \"gone\" not found".into(),
+        ),
+        (
+            "99",
+            "node1",
+            "failed to load secret \"ns1/missing\": secrets \"missing\" not found".into(),
+        ),
+        (
+            "122",
+            "node1",
+            "failed to translate in tree pv to CSI: volumes of the in-tree plugin \
+             kubernetes.io/gce-pd are not supported; use a PersistentVolume with spec.csi"
+                .into(),
+        ),
+    ];
+    for (row, node, _) in &rows {
+        let volume = build::volume(row).finalizer(F);
+        stage.api.insert(match *row {
+            "122" => volume
+                .with("/spec/gcePersistentDisk", json!({"pdName": "d"}))
+                .annotation("pv.kubernetes.io/migrated-to", DRIVER),
+            "99" => volume.csi(DRIVER, "h-99").publish_secret("ns1/missing"),
+            _ => volume.csi(DRIVER, &format!("h-{row}")),
+        });
+        stage.api.insert(going(row, node).finalizer(F).attached());
+    }
+    let _attacher = stage.start(&["--retry-interval-start=5m"]);
+    for (row, _, text) in rows {
+        let name = format!("va-{row}");
+        let error = stage.error(&name, "detachError").await;
+        assert_eq!(error["message"], text, "row {row}");
+        let recorded = json!({"status": {"detachError": {"message": text, "time": error["time"]}}});
+        assert_eq!(
+            stage.trace_for(row),
+            [format!("st {recorded}")],
+            "row {row}"
+        );
+        let finalizers = stage.attachment(&name)["metadata"]["finalizers"].clone();
+        assert_eq!(finalizers, json!([F]), "row {row}");
+    }
+    assert!(
+        stage
+            .driver
+            .calls_to("ControllerUnpublishVolume")
+            .is_empty()
+    );
 }
 
 #[tokio::test]

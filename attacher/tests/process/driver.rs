@@ -145,7 +145,7 @@ async fn a_driver_that_came_back_as_another_ends_the_process() {
 #[tokio::test]
 #[ignore = "takes a minute"]
 async fn a_leader_without_driver_makes_room_after_a_minute() {
-    let stage = Stage::new().await;
+    let stage = Stage::over_tls().await;
     let arguments = ["--leader-election", "--leader-election-namespace=ns"];
     let attacher = stage.start(&arguments);
     attacher.logs("Starting CSI attacher").await;

@@ -158,6 +158,17 @@ impl Stage {
     pub(crate) async fn new() -> Self {
         let api = FakeApi::new();
         let served = api.serve_plain().await;
+        Self::with(api, served)
+    }
+
+    /// The same behind TLS, as every real API server.
+    pub(crate) async fn over_tls() -> Self {
+        let api = FakeApi::new();
+        let served = api.serve().await;
+        Self::with(api, served)
+    }
+
+    fn with(api: FakeApi, served: Served) -> Self {
         let driver = FakeDriver::new(DRIVER);
         driver.start();
         let stage = Self {

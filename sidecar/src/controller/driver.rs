@@ -352,7 +352,10 @@ mod tests {
         let start = Instant::now();
         let exit = timeout(SOON, link.follow_noting(&note)).await.unwrap();
         assert!(start.elapsed() >= Duration::from_millis(300));
-        assert_eq!((exit.code, exit.error.as_deref()), (1, Some(loss::LAST_WORDS)));
+        assert_eq!(
+            (exit.code, exit.error.as_deref()),
+            (1, Some(loss::LAST_WORDS))
+        );
         assert_eq!(std::fs::read_to_string(note).unwrap(), loss::LAST_WORDS);
     }
 
