@@ -14,12 +14,16 @@
 //! | [`work`] | executors of those decisions |
 //! | [`permission`] | the RBAC rules that are used |
 //! | [`args`] | the command line |
+//! | `control` | watches and workers of a leading process |
+//! | [`run`] | start-up, leadership, end |
 
 pub mod args;
+mod control;
 pub mod keys;
 pub mod model;
 pub mod permission;
 pub mod plan;
+pub mod run;
 pub mod work;
 
 #[cfg(test)]

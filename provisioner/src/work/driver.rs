@@ -1,9 +1,7 @@
 //! The driver behind its socket, as the provisioner's decisions see it.
 
-use std::collections::BTreeMap;
-
-use csi_proto::csi::NodeGetInfoRequest;
 use csi_proto::csi::node_client::NodeClient;
+use csi_proto::csi::{NodeGetInfoRequest, Topology};
 use sidecar::controller::{self, Capabilities};
 use sidecar::csi::call;
 use sidecar::flags::Exit;
@@ -43,10 +41,10 @@ impl controller::Driver for Driver {
 }
 
 /// What the driver says of the node that this process serves.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OwnNode {
-    /// `accessible_topology`: segments, empty where the driver has none.
-    pub segments: BTreeMap<String, String>,
+    /// `accessible_topology`, empty where the driver has none.
+    pub topology: Topology,
 }
 
 /// Asks the driver where it is, for node deployment.
@@ -71,8 +69,7 @@ pub async fn node(driver: &DriverLink) -> Result<OwnNode, Exit> {
             format_args!("--node-deployment: NodeGetInfo: {text}"),
         )
     })?;
-    let topology = answer.accessible_topology.unwrap_or_default();
     Ok(OwnNode {
-        segments: topology.segments.into_iter().collect(),
+        topology: answer.accessible_topology.unwrap_or_default(),
     })
 }

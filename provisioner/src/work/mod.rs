@@ -8,12 +8,26 @@
 //! | `api` | kinds of objects, and what failures of requests mean |
 //! | `discovery` | kinds that an API server may lack |
 //! | `driver` | the driver behind its socket, through its restarts |
+//! | `cluster` | caches, queues and books, and what events put into the queues |
+//! | `provisioner` | the parts that executors share |
+//! | `claim` | attempts for claims |
+//! | `step` | the single step of such an attempt |
+//! | `volume` | attempts on PersistentVolumes |
+//! | `protection` | finalizers of data sources |
 //! | `news` | events |
 //! | `metrics` | what is counted |
 
 pub mod api;
+pub mod claim;
+pub mod cluster;
 pub mod discovery;
 pub mod driver;
 pub mod metrics;
 pub mod news;
+pub mod protection;
+pub mod provisioner;
 pub mod record;
+mod step;
+pub mod volume;
+
+pub use provisioner::Provisioner;

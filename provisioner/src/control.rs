@@ -1,0 +1,285 @@
+//! The controllers of one process while it leads: watches, workers, sweeps, and the drain.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use sidecar::flags::Exit;
+use sidecar::kube::access;
+use sidecar::kube::api::Api;
+use sidecar::kube::cache::{Cache, Record};
+use sidecar::kube::events::Worker;
+use sidecar::kube::reflect::{Resource, Scope, reflect};
+use sidecar::names;
+use sidecar::slow_set::SWEEP_INTERVAL;
+use tokio::time::{Instant, sleep, timeout};
+use uuid::Uuid;
+
+use crate::model::Pairs;
+use crate::permission::{self, Uses};
+use crate::plan::topology::{Places, Term};
+use crate::run::Parts;
+use crate::work::Provisioner;
+use crate::work::api::{ATTACHMENTS, CLAIMS, CLASSES, CSI_NODES, GRANTS, NODES, VOLUMES};
+use crate::work::cluster::{Cluster, Pacing};
+use crate::work::driver::{DriverLink, OwnNode};
+use crate::work::news::News;
+
+/// How often everything that may be due is looked at again.
+const RESYNC: Duration = Duration::from_secs(15 * 60);
+
+/// How long running attempts may go on after a signal: less than the thirty seconds that a pod has
+/// by default, with time left to record what is then still running.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// For these records.
+const LAST_WORDS: Duration = Duration::from_secs(7);
+
+/// For events that are on their way when the process ends.
+const LAST_EVENTS: Duration = Duration::from_secs(1);
+
+/// What is watched beside claims, volumes and classes.
+#[derive(Clone, Copy)]
+struct Watched {
+    attachments: bool,
+    nodes: bool,
+    grants: bool,
+}
+
+/// Works until a signal comes, then finishes what is under way.
+///
+/// # Errors
+/// How the process ends: the driver came back as something else.
+pub(crate) async fn work(
+    parts: &Parts,
+    driver: &Arc<DriverLink>,
+    node: Option<OwnNode>,
+) -> Result<(), Exit> {
+    let (provisioner, workers) = provisioner(parts, driver, node)?;
+    let events: Vec<_> = { workers.into_iter() }
+        .map(|worker: Worker| tokio::spawn(worker.run()))
+        .collect();
+    let result = Box::pin(lead(parts, &provisioner)).await;
+    // The recorders go with it, so that the workers know that no more events will come.
+    drop(provisioner);
+    let written = async {
+        for events in events {
+            let _ = events.await;
+        }
+    };
+    let _ = timeout(LAST_EVENTS, written).await;
+    result
+}
+
+fn provisioner(
+    parts: &Parts,
+    driver: &Arc<DriverLink>,
+    node: Option<OwnNode>,
+) -> Result<(Arc<Provisioner>, [Worker; 2]), Exit> {
+    let config = &parts.config;
+    let pacing = Pacing {
+        threads: config.threads,
+        clone_threads: config.clone_threads,
+        retry_start: config.retry_start,
+        retry_max: config.retry_max,
+    };
+    let places = match (&config.settings.node, &node) {
+        (Some(deployment), Some(node)) => {
+            Places::of_node(&deployment.name, &Term::from_csi(&node.topology))
+        }
+        (_, _) => Places::default(),
+    };
+    let cluster = Cluster::new(Arc::clone(driver), pacing, &parts.queues, places)?;
+    let books = Arc::downgrade(&cluster);
+    parts.metrics.in_doubt.read_from(move || {
+        let cluster = books.upgrade()?;
+        let memory = cluster.memory();
+        let since: Vec<_> = memory.doubts().map(|(_, doubt)| doubt.since).collect();
+        let now = Instant::now().into_std();
+        let oldest = { since.iter().min() }.map(|since| now.saturating_duration_since(*since));
+        Some((since.len(), oldest.unwrap_or_default()))
+    });
+    let name = driver.current().name.clone();
+    let host = names::hostname().unwrap_or_default();
+    // The process, in the component of events; the time makes it as good as unique.
+    let process = Uuid::from_bytes(process_bytes()).to_string();
+    let (news, workers) = News::new(&parts.client, &name, &host, &process);
+    let provisioner = Provisioner {
+        cluster,
+        driver: Arc::clone(driver),
+        api: Api::new(parts.client.clone()),
+        settings: config.settings.clone(),
+        metrics: parts.metrics.clone(),
+        news,
+        node: { node.as_ref() }
+            .map(|node| Term::from_csi(&node.topology))
+            .filter(|segment| !segment.is_empty())
+            .map(|segment| {
+                let texts = segment.iter().flat_map(|(key, value)| [key, value]);
+                Pairs::new(texts.cloned().collect())
+            }),
+    };
+    Ok((Arc::new(provisioner), workers))
+}
+
+fn process_bytes() -> [u8; 16] {
+    use std::hash::{BuildHasher, RandomState};
+    let one = RandomState::new().hash_one(0_u8).to_be_bytes();
+    let other = RandomState::new().hash_one(1_u8).to_be_bytes();
+    let mut bytes = [0; 16];
+    for (to, from) in bytes.iter_mut().zip(one.into_iter().chain(other)) {
+        *to = from;
+    }
+    bytes
+}
+
+async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit> {
+    let cluster = &provisioner.cluster;
+    let can = provisioner.driver.current().abilities;
+    let settings = &provisioner.settings;
+    let watched = Watched {
+        attachments: can.publish,
+        nodes: settings.node.is_none()
+            && ((can.topology && settings.gates.topology) || parts.config.capacity.is_some()),
+        grants: settings.gates.cross_namespace,
+    };
+    let watching = watch(&parts.client, cluster, watched);
+    let advising = advise(parts, provisioner);
+    let sweeping = provisioner.sweep_snapshots(&parts.client, parts.config.sweep);
+    let mut serving = Box::pin(serve(provisioner, watched));
+    let following = provisioner.driver.follow();
+    tokio::pin!(watching, advising, sweeping, following);
+    tokio::select! {
+        biased;
+        exit = &mut following => return Err(exit),
+        () = parts.shutdown.requested() => {}
+        () = &mut serving => {}
+        never = &mut watching => match never {},
+        never = &mut sweeping => match never {},
+        never = &mut advising => match never {},
+    }
+    cluster.claim_queue.shut_down();
+    cluster.volume_queue.shut_down();
+    cluster.source_queue.shut_down();
+    let drained = async {
+        cluster.claim_queue.drained().await;
+        cluster.volume_queue.drained().await;
+        cluster.source_queue.drained().await;
+    };
+    tokio::select! {
+        biased;
+        () = drained => tracing::info!("All running operations have ended"),
+        () = &mut serving => {}
+        exit = &mut following => return Err(exit),
+        () = sleep(GRACE) => {
+            let running: usize = cluster.claim_queue.lanes().iter().map(|lane| lane.running).sum();
+            tracing::warn!(running, "Ending with operations still running");
+        }
+        never = &mut watching => match never {},
+    }
+    // What still runs is cut off here, so that it changes nothing behind the records' back.
+    drop(serving);
+    if timeout(LAST_WORDS, provisioner.record_doubts())
+        .await
+        .is_err()
+    {
+        tracing::error!("Not all calls that may still run could be recorded");
+    }
+    Ok(())
+}
+
+/// Keeps the caches in step with the API server.
+async fn watch(client: &Client, cluster: &Cluster, watched: Watched) -> Infallible {
+    let resync = Some(RESYNC);
+    let attachments = async {
+        match watched.attachments {
+            true => keep(client, ATTACHMENTS, &cluster.attachments, None).await,
+            false => std::future::pending().await,
+        }
+    };
+    let nodes = async {
+        match watched.nodes {
+            true => {
+                tokio::select! {
+                    never = keep(client, NODES, &cluster.nodes, None) => never,
+                    never = keep(client, CSI_NODES, &cluster.csi_nodes, None) => never,
+                }
+            }
+            false => std::future::pending().await,
+        }
+    };
+    let grants = async {
+        match watched.grants {
+            true => keep(client, GRANTS, &cluster.grants, None).await,
+            false => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        never = keep(client, CLAIMS, &cluster.claims, resync) => never,
+        never = keep(client, VOLUMES, &cluster.volumes, resync) => never,
+        never = keep(client, CLASSES, &cluster.classes, None) => never,
+        never = attachments => never,
+        never = nodes => never,
+        never = grants => never,
+    }
+}
+
+async fn keep<R: Record>(
+    client: &Client,
+    resource: Resource,
+    cache: &Cache<R>,
+    resync: Option<Duration>,
+) -> Infallible {
+    reflect(client.clone(), Scope::all(resource), cache.clone(), resync).await
+}
+
+/// Works on what the caches bring, once they are complete.
+async fn serve(provisioner: &Arc<Provisioner>, watched: Watched) {
+    let cluster = &provisioner.cluster;
+    tokio::join!(
+        cluster.claims.synced(),
+        cluster.volumes.synced(),
+        cluster.classes.synced(),
+    );
+    if watched.attachments {
+        cluster.attachments.synced().await;
+    }
+    if watched.nodes {
+        tokio::join!(cluster.nodes.synced(), cluster.csi_nodes.synced());
+    }
+    if watched.grants {
+        cluster.grants.synced().await;
+    }
+    tracing::info!("Starting CSI provisioner");
+    let workers = async {
+        tokio::join!(
+            provisioner.serve_claims(),
+            provisioner.serve_volumes(),
+            provisioner.serve_sources(),
+        );
+    };
+    let forgetting = async {
+        loop {
+            sleep(SWEEP_INTERVAL).await;
+            cluster.memory().sweep(Instant::now().into_std());
+        }
+    };
+    tokio::select! {
+        () = workers => {}
+        never = forgetting => never,
+    }
+}
+
+/// Says which permissions are missing.
+async fn advise(parts: &Parts, provisioner: &Provisioner) -> Infallible {
+    let uses = Uses {
+        settings: &provisioner.settings,
+        capacity: { parts.config.capacity.as_ref() }.map(|capacity| &*capacity.namespace),
+        sweep: parts.config.sweep.is_some(),
+    };
+    let can = provisioner.driver.current().abilities;
+    let report = access::check(&parts.client, &permission::rules(can, &uses)).await;
+    report.without_optional().log();
+    std::future::pending().await
+}

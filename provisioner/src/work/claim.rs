@@ -1,0 +1,200 @@
+//! Attempts for claims: from the queue, step by step, back to the queue.
+//!
+//! Decisions are [`plan::claim`](crate::plan::claim)'s. What is left here is to see what the caches
+//! say, have the step carried out, and tell queue, books, events and metrics how it ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sidecar::kube::events::Severity;
+use sidecar::queue::Work;
+use sidecar::verbose;
+use tokio::time::Instant;
+
+use super::provisioner::Provisioner;
+use crate::model::{Claim, Grant};
+use crate::plan::claim::{Attempt, Effect, End, Failure, Step};
+use crate::plan::memory::{ClaimKey, Outcome};
+use crate::plan::request::Prepared;
+use crate::plan::view::View;
+
+/// An attempt and the newest that it knows of its claim.
+pub(super) struct Run {
+    pub(super) key: ClaimKey,
+    pub(super) attempt: Attempt,
+    pub(super) claim: Arc<Claim>,
+    /// The claim was gone from the API when the attempt began.
+    pub(super) gone: bool,
+}
+
+/// How an attempt is over.
+pub(super) enum Over {
+    /// Without a failure.
+    End(End),
+    /// With one.
+    Failed(Failure),
+}
+
+impl Provisioner {
+    /// Works on claims until the queue is shut down, then waits for what still runs.
+    pub async fn serve_claims(self: &Arc<Self>) {
+        let serve = self.cluster.claim_queue.serve(|work| {
+            let this = Arc::clone(self);
+            async move { this.work_on_claim(work).await }
+        });
+        serve.await;
+    }
+
+    async fn work_on_claim(&self, work: Work<ClaimKey>) {
+        let key = work.key().clone();
+        let Some((claim, gone)) = self.look_up(&key) else {
+            verbose!(4, claim = &*key.name, "The claim is gone or needs nothing");
+            return work.done();
+        };
+        let wait = self.slow(&key, &claim);
+        if !wait.is_zero() {
+            verbose!(2, claim = &*key.name, retry_after = ?wait, "Not asking again yet");
+            return work.again_after(wait);
+        }
+        let started = Instant::now();
+        let start = self.cluster.memory().begin(&key);
+        let mut run = Run {
+            key,
+            attempt: Attempt::new(start),
+            claim,
+            gone,
+        };
+        let over = Box::pin(self.provision(&mut run)).await;
+        self.close_claim(work, &run, over, started.elapsed());
+    }
+
+    /// The claim, and whether it is gone and worked on only because a call is in doubt.
+    fn look_up(&self, key: &ClaimKey) -> Option<(Arc<Claim>, bool)> {
+        if let Some(claim) = self.cached(key) {
+            return Some((claim, false));
+        }
+        let memory = self.cluster.memory();
+        let claim = memory.doubtful_claim(key).map(Arc::clone)?;
+        Some((claim, true))
+    }
+
+    fn cached(&self, key: &ClaimKey) -> Option<Arc<Claim>> {
+        let claim = self.cluster.claims.get(&key.name)?;
+        (claim.uid == key.uid).then_some(claim)
+    }
+
+    /// How long a request that the driver called impossible is not to be repeated.
+    fn slow(&self, key: &ClaimKey, claim: &Claim) -> Duration {
+        let class = self.cluster.classes.get(claim.class_name());
+        let uid = class.as_ref().map(|class| &*class.uid);
+        let now = Instant::now().into_std();
+        self.cluster.memory().slow(key, uid, now)
+    }
+
+    /// Steps until there is none.
+    async fn provision(&self, run: &mut Run) -> Over {
+        loop {
+            self.refresh(run);
+            let step = self.decide_claim(run);
+            let answer = match self.carry_out(run, &step).await {
+                Ok(answer) => answer,
+                Err(over) => return over,
+            };
+            if let Err(failure) = run.attempt.fold(&step, answer) {
+                return Over::Failed(failure);
+            }
+        }
+    }
+
+    /// Goes on with what the cache knows, if that is newer. A claim that leaves the cache during an
+    /// attempt has its volume by now, or is gone; the attempt ends as it would have.
+    fn refresh(&self, run: &mut Run) {
+        if let Some(claim) = self.cached(&run.key)
+            && (claim.version == 0 || claim.version > run.claim.version)
+        {
+            run.claim = claim;
+        }
+    }
+
+    /// Looks and decides, in one go.
+    fn decide_claim(&self, run: &Run) -> Step {
+        let driver = self.driver.current();
+        let class = self.cluster.classes.get(run.claim.class_name());
+        let name = run.attempt.volume_name(&run.claim, &self.settings);
+        let volume_exists = name.is_ok_and(|name| self.cluster.volumes.get(&name).is_some());
+        let mut grants: Vec<Arc<Grant>> = Vec::new();
+        if self.settings.gates.cross_namespace {
+            self.cluster
+                .grants
+                .for_each(|_, grant| grants.push(Arc::clone(grant)));
+        }
+        let places = self.cluster.places();
+        run.attempt.decide(&View {
+            driver: &driver,
+            settings: &self.settings,
+            claim: &run.claim,
+            gone: run.gone,
+            class: class.as_deref(),
+            volume_exists,
+            grants: &grants,
+            places: &places,
+        })
+    }
+
+    fn close_claim(&self, work: Work<ClaimKey>, run: &Run, over: Over, took: Duration) {
+        let (class, source) = labels(&run.claim);
+        match over {
+            Over::End(end) => {
+                self.note(run, run.attempt.outcome(None));
+                match end {
+                    End::Provisioned => {
+                        self.metrics.provisioned(class, source, took);
+                        tracing::info!(claim = &*run.key.name, "Volume provisioned");
+                    }
+                    End::Stopped | End::Exists => self.metrics.not_provisioned(class, source),
+                    End::NotOurs | End::Contend => {}
+                }
+                work.done();
+            }
+            Over::Failed(failure) => self.close_failed(work, run, &failure),
+        }
+    }
+
+    fn close_failed(&self, work: Work<ClaimKey>, run: &Run, failure: &Failure) {
+        let class = run.claim.class_name();
+        if failure.is_counted() {
+            let (label, source) = labels(&run.claim);
+            self.metrics.not_provisioned(label, source);
+        }
+        if !run.gone
+            && let Some(text) = failure.event(class)
+        {
+            let reason = "ProvisioningFailed";
+            self.news
+                .claim(&run.claim, Severity::Warning, reason, &text);
+        }
+        // Before it is looked at again: what would cure it may be there by now.
+        if let Some(cure) = failure.cure(class) {
+            self.cluster.memory().wait_for(cure, &run.key);
+        }
+        self.note(run, run.attempt.outcome(Some(failure)));
+        let claim = &*run.key.name;
+        if run.attempt.effect(failure) == Effect::Reschedule {
+            tracing::warn!(claim, err = %failure, "Another node is to be selected");
+            return work.done();
+        }
+        let wait = work.retry();
+        tracing::error!(claim, retry_after = ?wait, err = %failure, "Provisioning failed");
+    }
+
+    fn note(&self, run: &Run, outcome: Outcome<Prepared>) {
+        let now = Instant::now().into_std();
+        self.cluster.memory().end(&run.claim, outcome, now);
+    }
+}
+
+/// Labels of the metrics: the class by the field alone, and the kind of the data source.
+fn labels(claim: &Claim) -> (&str, &str) {
+    let class = claim.class.as_deref().unwrap_or_default();
+    (class, claim.source_kind())
+}

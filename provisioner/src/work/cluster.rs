@@ -1,0 +1,341 @@
+//! What this process knows of the cluster, and what changes of it put into the queues.
+//!
+//! Separate from the workers: caches tell changes from their own tasks, and all that happens then
+//! is a look at the books and an entry in a queue.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use sidecar::kube::cache::{Cache, Event, Record, Source};
+use sidecar::kube::interner::Interner;
+use sidecar::kube::key::Key;
+use sidecar::metrics::RegisterError;
+use sidecar::queue::{Config, Delay, Group, Metrics, Place, Queue};
+use sidecar::retry::RetryPolicy;
+
+use super::driver::DriverLink;
+use super::record;
+use crate::model::{Attachment, Claim, Class, CsiNode, Grant, Node, Text, Volume, VolumeDetail};
+use crate::plan::memory::{ClaimKey, Memory};
+use crate::plan::outcome::Cure;
+use crate::plan::request::Prepared;
+use crate::plan::topology::{Entry, Places};
+use crate::plan::{event, protection, turn};
+
+/// Caches, queues and books.
+pub struct Cluster {
+    /// Claims that something may be due for, of whatever driver.
+    pub claims: Cache<Claim>,
+    /// PersistentVolumes, of whatever driver.
+    pub volumes: Cache<Volume>,
+    /// StorageClasses.
+    pub classes: Cache<Class>,
+    /// VolumeAttachments, if the driver has something to publish.
+    pub attachments: Cache<Attachment>,
+    /// Nodes, if places matter.
+    pub nodes: Cache<Node>,
+    /// CSINodes, if places matter.
+    pub csi_nodes: Cache<CsiNode>,
+    /// ReferenceGrants, with the gate for them.
+    pub grants: Cache<Grant>,
+    /// Claims of this driver to look at.
+    pub claim_queue: Queue<ClaimKey>,
+    /// PersistentVolumes of this driver to look at.
+    pub volume_queue: Queue<Text>,
+    /// Claims that were cloned and are being deleted, by `namespace/name`.
+    pub source_queue: Queue<Text>,
+    /// Texts that records share.
+    pub strings: Interner,
+    driver: Arc<DriverLink>,
+    memory: Mutex<Memory<Prepared>>,
+    places: Mutex<Places>,
+    /// By volume: VolumeAttachments that name it, with their nodes.
+    attached: Mutex<HashMap<Text, BTreeMap<Key, Text>>>,
+}
+
+/// How often and how much at a time is worked.
+#[derive(Clone, Copy, Debug)]
+pub struct Pacing {
+    /// `--worker-threads`
+    pub threads: usize,
+    /// `--cloning-protection-threads`
+    pub clone_threads: usize,
+    /// `--retry-interval-start`
+    pub retry_start: Duration,
+    /// `--retry-interval-max`
+    pub retry_max: Duration,
+}
+
+impl Pacing {
+    fn delay(self) -> Delay {
+        let policy = RetryPolicy::new(self.retry_start, self.retry_max);
+        Box::new(move |failures| policy.delay(failures, 0.0))
+    }
+}
+
+impl Cluster {
+    /// An empty cluster; `places` are those known from the start.
+    ///
+    /// # Errors
+    /// When the metrics refuse the queues' names, which they do for no text.
+    pub fn new(
+        driver: Arc<DriverLink>,
+        pacing: Pacing,
+        metrics: &Metrics,
+        places: Places,
+    ) -> Result<Arc<Self>, RegisterError> {
+        let queue = |name, threads| Config {
+            lanes: turn::lanes(name, threads),
+            metrics: Some(metrics.clone()),
+            ..Config::new(name, threads, pacing.delay())
+        };
+        let claim_queue = Queue::new(queue("claims", pacing.threads))?;
+        let volume_queue = Queue::new(queue("volumes", pacing.threads))?;
+        // Upstream calls this one `claims` as well, so that neither can be read.
+        let source_queue = Queue::new(queue("cloned-claims", pacing.clone_threads))?;
+        let strings = Interner::default();
+        Ok(Arc::new_cyclic(|cluster| Self {
+            claims: cache(cluster, &strings, Self::claim_changed),
+            volumes: cache(cluster, &strings, Self::volume_changed),
+            classes: cache(cluster, &strings, Self::class_changed),
+            attachments: cache(cluster, &strings, Self::attachment_changed),
+            nodes: cache(cluster, &strings, Self::node_changed),
+            csi_nodes: cache(cluster, &strings, Self::csi_node_changed),
+            grants: cache(cluster, &strings, Self::grant_changed),
+            claim_queue,
+            volume_queue,
+            source_queue,
+            strings: strings.clone(),
+            driver,
+            memory: Mutex::new(Memory::new(pacing.retry_max)),
+            places: Mutex::new(places),
+            attached: Mutex::default(),
+        }))
+    }
+
+    /// The books. Never held across an await, nor while a queue or cache is used.
+    pub fn memory(&self) -> MutexGuard<'_, Memory<Prepared>> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The places of the cluster. Never held across an await.
+    pub fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Node of a VolumeAttachment that names the volume.
+    pub fn attached_to(&self, volume: &Text) -> Option<Text> {
+        let attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
+        attached.get(volume)?.values().next().cloned()
+    }
+
+    /// Looks at the claim at once.
+    pub fn wake(&self, key: &ClaimKey) {
+        self.claim_queue.add(key, turn::of_claim(key));
+    }
+
+    /// The volume in full, out of an answer of the API server; `None` if that is about something
+    /// else.
+    ///
+    /// # Errors
+    /// It is no object at all.
+    pub fn read_volume(
+        &self,
+        key: &Key,
+        json: &str,
+    ) -> Result<Option<VolumeDetail>, serde_json::Error> {
+        let wire = serde_json::from_str(json)?;
+        let detail = record::read_volume(wire, &self.strings);
+        Ok(Some(detail).filter(|detail| *detail.name == *key.name()))
+    }
+
+    fn claim_changed(&self, event: Event<'_, Claim>) {
+        let driver = self.driver.current();
+        match event {
+            Event::Upserted {
+                old, new, source, ..
+            } => {
+                let old = old.map(|old| &**old);
+                if let Some(old) = old {
+                    if old.uid != new.uid {
+                        self.claim_gone(old);
+                    }
+                    self.look_at_freed(old, Some(new));
+                }
+                if source == Source::Watch && event::is_work_for_claim(old, new, &driver) {
+                    self.wake(&ClaimKey::of(new));
+                }
+                self.look_at_source(new);
+            }
+            Event::Deleted { old, .. } => {
+                self.claim_gone(old);
+                self.look_at_freed(old, None);
+                // Gone, or it has its volume now and can be cloned.
+                self.cured(&Cure::SourceClaim(old.key()));
+            }
+            Event::Resync { record, .. } => {
+                if event::is_work_for_claim(None, record, &driver) {
+                    let key = ClaimKey::of(record);
+                    self.claim_queue.resync(&key, turn::of_claim(&key));
+                }
+                self.look_at_source(record);
+            }
+        }
+    }
+
+    fn claim_gone(&self, claim: &Claim) {
+        let key = ClaimKey::of(claim);
+        let busy = self.memory().gone(&key);
+        if busy {
+            self.wake(&key);
+        }
+    }
+
+    fn look_at_source(&self, claim: &Claim) {
+        if self.driver.current().abilities.clone && protection::is_ending_source(claim) {
+            let group = Group::of(&claim.namespace);
+            self.source_queue.add(&claim.key(), Place::new(0, group));
+        }
+    }
+
+    fn look_at_freed(&self, before: &Claim, after: Option<&Claim>) {
+        if let Some((namespace, name)) = protection::freed_source(before, after)
+            && let Some(source) = self.claims.get(&format!("{namespace}/{name}"))
+        {
+            self.look_at_source(&source);
+        }
+    }
+
+    fn volume_changed(&self, event: Event<'_, Volume>) {
+        let driver = self.driver.current();
+        match event {
+            Event::Upserted {
+                key,
+                old,
+                new,
+                source,
+            } => {
+                let old = old.map(|old| &**old);
+                if source == Source::Watch && event::is_work_for_volume(old, new, &driver) {
+                    let name = Text::from(key.as_str());
+                    self.volume_queue.add(&name, turn::of_volume(new));
+                }
+            }
+            Event::Deleted { key, .. } => self.memory().volume_gone(key.as_str()),
+            Event::Resync { key, record } => {
+                if event::is_work_for_volume(None, record, &driver) {
+                    let name = Text::from(key.as_str());
+                    self.volume_queue.resync(&name, turn::of_volume(record));
+                }
+            }
+        }
+    }
+
+    fn class_changed(&self, event: Event<'_, Class>) {
+        if let Event::Upserted { new, .. } = event {
+            self.cured(&Cure::Class(new.name.clone()));
+        }
+    }
+
+    fn attachment_changed(&self, event: Event<'_, Attachment>) {
+        match event {
+            Event::Upserted { key, old, new, .. } => {
+                if let Some(old) = old
+                    && old.volume != new.volume
+                {
+                    self.detached(key, &old.volume);
+                }
+                let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
+                let nodes = attached.entry(new.volume.clone()).or_default();
+                nodes.insert(key.clone(), new.node.clone());
+            }
+            Event::Deleted { key, old } => self.detached(key, &old.volume),
+            Event::Resync { .. } => {}
+        }
+    }
+
+    /// An attachment no longer holds the volume: it may be deleted now.
+    fn detached(&self, key: &Key, volume: &Text) {
+        {
+            let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(nodes) = attached.get_mut(volume) {
+                nodes.remove(key);
+                if nodes.is_empty() {
+                    attached.remove(volume);
+                }
+            }
+        }
+        let driver = self.driver.current();
+        if let Some(record) = self.volumes.get(volume)
+            && event::is_work_for_volume(None, &record, &driver)
+        {
+            self.volume_queue.add(volume, turn::of_volume(&record));
+        }
+    }
+
+    fn node_changed(&self, event: Event<'_, Node>) {
+        let (key, old, labels) = match event {
+            Event::Upserted { key, old, new, .. } => (key, old, Some(new.labels.clone())),
+            Event::Deleted { key, old } => (key, Some(old), None),
+            Event::Resync { .. } => return,
+        };
+        // Kubelet reports a node's condition all the time; its labels hardly ever change.
+        if old.map(|old| &old.labels) == labels.as_ref() {
+            return;
+        }
+        let name = Text::from(key.as_str());
+        let appeared = labels.is_some();
+        self.places().set_labels(&name, labels);
+        if appeared {
+            self.cured(&Cure::Node(name));
+            self.cured(&Cure::AnyNode);
+        }
+    }
+
+    fn csi_node_changed(&self, event: Event<'_, CsiNode>) {
+        let driver = self.driver.current();
+        let entry = |node: &CsiNode| match node.keys_of(&driver.name) {
+            Some(keys) => Entry::Keys(keys.clone()),
+            None => Entry::NotInstalled,
+        };
+        let (key, entry) = match event {
+            Event::Upserted { key, new, .. } => (key, entry(new)),
+            Event::Deleted { key, .. } => (key, Entry::NoCsiNode),
+            Event::Resync { .. } => return,
+        };
+        let name = Text::from(key.as_str());
+        let cures = matches!(entry, Entry::Keys(_)) && *self.places().driver(&name) != entry;
+        self.places().set_driver(&name, entry);
+        if cures {
+            self.cured(&Cure::CsiNode(name));
+            self.cured(&Cure::AnyNode);
+        }
+    }
+
+    fn grant_changed(&self, event: Event<'_, Grant>) {
+        if let Event::Upserted { new, .. } = event {
+            self.cured(&Cure::Grant(new.namespace.clone()));
+        }
+    }
+
+    fn cured(&self, cure: &Cure) {
+        let keys = self.memory().cured(cure);
+        for key in keys {
+            self.wake(&key);
+        }
+    }
+}
+
+fn cache<R: Record>(
+    cluster: &Weak<Cluster>,
+    strings: &Interner,
+    handle: impl Fn(&Cluster, Event<'_, R>) + Send + Sync + 'static,
+) -> Cache<R> {
+    let cluster = cluster.clone();
+    Cache::new(strings.clone(), move |event| {
+        if let Some(cluster) = cluster.upgrade() {
+            handle(&cluster, event);
+        }
+    })
+}

@@ -1,0 +1,304 @@
+//! The single steps of an attempt for a claim, each one request or one call.
+
+use std::sync::Arc;
+
+use csi_proto::csi::controller_client::ControllerClient;
+use csi_proto::csi::{CreateVolumeRequest, DeleteVolumeRequest};
+use serde::Deserialize;
+use sidecar::csi::{Channel, Deadline, call};
+use sidecar::error::Chain;
+use sidecar::kube::api;
+use sidecar::kube::cache::Record;
+use sidecar::kube::events::Severity;
+use sidecar::kube::key::Key;
+use sidecar::kube::reflect::Resource;
+use sidecar::verbose;
+
+use super::api::{
+    ATTRIBUTES_CLASSES, CLAIMS, CONTENTS, SNAPSHOTS, VOLUMES, edit as edit_object, key,
+};
+use super::claim::{Over, Run};
+use super::provisioner::Provisioner;
+use super::record::{read_claim, read_volume};
+use crate::model::{Claim, SecretRef};
+use crate::plan::claim::{Announcement, Answer, Step};
+use crate::plan::doubt;
+use crate::plan::edit::{Applied, Edit, Kind};
+use crate::plan::memory::Unsaved;
+use crate::plan::outcome::{ApiError, RpcError};
+use crate::plan::request::Prepared;
+use crate::plan::settings::Protection;
+
+/// How often the deletion of a volume that nobody can use is tried.
+const DISCARD_TRIES: u32 = 5;
+
+impl Provisioner {
+    /// Carries out a step; the last one says how the attempt is over.
+    pub(super) async fn carry_out(&self, run: &Run, step: &Step) -> Result<Answer, Over> {
+        Ok(match step {
+            Step::Done(end) => return Err(Over::End(*end)),
+            Step::Fail(failure) => return Err(Over::Failed(failure.clone())),
+            Step::Announce(announcement) => {
+                self.announce(&run.claim, announcement);
+                Answer::Done
+            }
+            Step::ProtectSource(edit) | Step::ReleaseSource(edit) => {
+                let result = self.edit(edit).await;
+                if let Err(error) = &result {
+                    let (namespace, name) = (&*edit.namespace, &*edit.name);
+                    verbose!(2, namespace, name, err = %error, "Could not change the finalizers of a data source");
+                }
+                done(result)
+            }
+            Step::Guard(edit, _) => {
+                let result = self.edit(edit).await;
+                if let Err(error) = &result {
+                    let claim = &*run.key.name;
+                    tracing::warn!(claim, err = %error, "A call in doubt could not be recorded on the claim");
+                }
+                done(result)
+            }
+            Step::Settle(edit, _) => done(self.edit(edit).await),
+            Step::Create(prepared, request) => self.create(run, prepared, request).await,
+            Step::Discard(request) => self.discard(request).await,
+            Step::Save(unsaved) => done(self.save(unsaved).await),
+            Step::LoadSecret(reference) => self.load_secret(reference).await,
+            Step::LoadSnapshot(namespace, name) => loaded(self.snapshot(namespace, name).await),
+            Step::LoadContent(name) => loaded(self.content(name).await),
+            Step::LoadSourceClaim(namespace, name) => {
+                loaded(self.source_claim(namespace, name).await)
+            }
+            Step::LoadSourceVolume(name) => loaded(self.source_volume(name).await),
+            Step::LoadAttributesClass(name) => loaded(self.attributes_class(name).await),
+        })
+    }
+
+    fn announce(&self, claim: &Claim, announcement: &Announcement) {
+        let text = announcement.text(claim);
+        match announcement {
+            Announcement::Provisioning => {
+                self.news
+                    .claim(claim, Severity::Normal, "Provisioning", &text);
+            }
+            Announcement::Populator => self.news.left_to_populator(claim, &text),
+            Announcement::Succeeded(_) => {
+                self.news
+                    .claim(claim, Severity::Normal, "ProvisioningSucceeded", &text);
+            }
+        }
+    }
+
+    async fn snapshot(&self, namespace: &str, name: &str) -> Result<Answer, api::ApiError> {
+        let json = self.get(&SNAPSHOTS, Some(namespace), name).await?;
+        Ok(Answer::Snapshot(Box::new(self.record(&json)?)))
+    }
+
+    async fn content(&self, name: &str) -> Result<Answer, api::ApiError> {
+        let json = self.get(&CONTENTS, None, name).await?;
+        Ok(Answer::Content(Box::new(self.record(&json)?)))
+    }
+
+    async fn attributes_class(&self, name: &str) -> Result<Answer, api::ApiError> {
+        let json = self.get(&ATTRIBUTES_CLASSES, None, name).await?;
+        Ok(Answer::AttributesClass(Box::new(self.record(&json)?)))
+    }
+
+    async fn source_claim(&self, namespace: &str, name: &str) -> Result<Answer, api::ApiError> {
+        let json = self.get(&CLAIMS, Some(namespace), name).await?;
+        let claim = read_claim(wire(&json)?, &self.cluster.strings);
+        Ok(Answer::SourceClaim(Box::new(claim)))
+    }
+
+    async fn source_volume(&self, name: &str) -> Result<Answer, api::ApiError> {
+        let json = self.get(&VOLUMES, None, name).await?;
+        let volume = read_volume(wire(&json)?, &self.cluster.strings);
+        Ok(Answer::SourceVolume(Box::new(volume)))
+    }
+
+    fn record<R: Record>(&self, json: &str) -> Result<R, api::ApiError> {
+        let record = R::from_wire(wire(json)?, &self.cluster.strings);
+        record.ok_or_else(|| api::ApiError::unreadable(&"it is about something else"))
+    }
+
+    async fn get(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<String, api::ApiError> {
+        self.api.get(resource, &key(namespace, name)?).await
+    }
+
+    async fn load_secret(&self, reference: &SecretRef) -> Answer {
+        let values = self.api.secret(&reference.namespace, &reference.name).await;
+        let values = match values {
+            Ok(values) => values.into_iter(),
+            Err(error) => return Answer::Refused(error.into()),
+        };
+        let texts = values.map(|(key, bytes)| Ok((key, String::from_utf8(bytes)?)));
+        match texts.collect::<Result<_, std::string::FromUtf8Error>>() {
+            Ok(texts) => Answer::Secret(texts),
+            Err(_) => Answer::SecretNotText,
+        }
+    }
+
+    /// Changes an object as it is now.
+    async fn edit(&self, edit: &Edit) -> Result<(), ApiError> {
+        let resource = match edit.kind {
+            Kind::Claim => &CLAIMS,
+            Kind::Snapshot => &SNAPSHOTS,
+        };
+        let key = key(Some(&edit.namespace), &edit.name)?;
+        let own = (edit.kind == Kind::Claim).then(|| self.cluster.claims.begin_write(&key));
+        let mut applied = Applied::Another;
+        let written = edit_object(&self.api, resource, &key, |object| {
+            applied = edit.apply(object);
+            applied == Applied::Changed
+        });
+        let written = written.await?;
+        if applied == Applied::Another {
+            return Err(another(&key).into());
+        }
+        if let (Some(own), Some(json)) = (own, written)
+            && !is_gone(&json)
+        {
+            let taken = own.answered(&json);
+            taken.map_err(|error| api::ApiError::unreadable(&Chain(&error)))?;
+        }
+        Ok(())
+    }
+
+    async fn create(
+        &self,
+        run: &Run,
+        prepared: &Arc<Prepared>,
+        request: &CreateVolumeRequest,
+    ) -> Answer {
+        let send = async |channel: Channel| {
+            let mut client = ControllerClient::new(channel);
+            call(self.driver.timeout(), request.clone(), async |request| {
+                client.create_volume(request).await
+            })
+            .await
+        };
+        let channel = match self.driver.channel().await {
+            Ok(channel) => channel,
+            Err(error) => return Answer::Failed(error),
+        };
+        // From here on it may be running, whatever becomes of this process.
+        self.cluster.memory().calling(&run.claim, prepared);
+        match send(channel).await {
+            Ok(answer) => Answer::Created(Box::new(answer)),
+            Err(status) => Answer::Failed(RpcError::from(&status)),
+        }
+    }
+
+    async fn discard(&self, request: &DeleteVolumeRequest) -> Answer {
+        let deadline = Deadline::after(self.driver.timeout());
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.delete_within(deadline, request).await {
+                Ok(()) => return Answer::Done,
+                Err(error) if tries == DISCARD_TRIES => return Answer::Failed(error),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Creates the PersistentVolume.
+    async fn save(&self, unsaved: &Unsaved) -> Result<(), ApiError> {
+        let key = key(None, &unsaved.name)?;
+        let own = self.cluster.volumes.begin_write(&key);
+        let json = self.api.create(&VOLUMES, None, &unsaved.object).await?;
+        if let Err(error) = own.answered(&json) {
+            // It is there; the watch will say what it is.
+            verbose!(2, volume = %key, err = %Chain(&error), "The answer to a write cannot be read");
+        }
+        Ok(())
+    }
+
+    /// Records on claims what may still be running in the driver, for the process that comes next.
+    /// To be called when nothing is worked on any more.
+    pub async fn record_doubts(&self) {
+        if self.settings.protection == Protection::Off {
+            return;
+        }
+        let driver = self.driver.current();
+        let due: Vec<Edit> = {
+            let memory = self.cluster.memory();
+            let running = memory
+                .running()
+                .map(|(_, claim, prepared)| (claim, prepared));
+            let doubts = memory
+                .doubts()
+                .map(|(_, doubt)| (&doubt.claim, &doubt.prepared));
+            { running.chain(doubts) }
+                .filter(|(claim, _)| !claim.deleting)
+                .map(|(claim, prepared)| Edit::guard(claim, doubt::write(&driver.name, prepared)))
+                .collect()
+        };
+        for edit in due {
+            let (namespace, name) = (&*edit.namespace, &*edit.name);
+            match self.edit(&edit).await {
+                Ok(()) => {
+                    tracing::info!(
+                        namespace,
+                        name,
+                        "Recorded on the claim that a call may still run"
+                    );
+                }
+                Err(error) => {
+                    tracing::warn!(namespace, name, err = %error, "A call may still run, which could not be recorded on the claim");
+                }
+            }
+        }
+    }
+}
+
+fn done(result: Result<(), ApiError>) -> Answer {
+    match result {
+        Ok(()) => Answer::Done,
+        Err(error) => Answer::Refused(error),
+    }
+}
+
+fn loaded(result: Result<Answer, api::ApiError>) -> Answer {
+    result.unwrap_or_else(|error| Answer::Refused(error.into()))
+}
+
+fn wire<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, api::ApiError> {
+    serde_json::from_str(json).map_err(|error| api::ApiError::unreadable(&error))
+}
+
+/// The object that was meant is gone, and another one has its name.
+fn another(key: &Key) -> api::ApiError {
+    api::ApiError {
+        message: format!("{key} is another object by now"),
+        code: 404,
+        reason: "NotFound".to_owned(),
+    }
+}
+
+/// Whether a write was the last one: nothing keeps a deleted object any more. The cache must not
+/// take it back in.
+fn is_gone(json: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Object {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        deletion_timestamp: Option<serde::de::IgnoredAny>,
+        finalizers: Option<Vec<serde::de::IgnoredAny>>,
+    }
+    let object: Result<Object, _> = serde_json::from_str(json);
+    object.is_ok_and(|object| {
+        let Metadata {
+            deletion_timestamp,
+            finalizers,
+        } = object.metadata;
+        deletion_timestamp.is_some() && finalizers.is_none_or(|list| list.is_empty())
+    })
+}
