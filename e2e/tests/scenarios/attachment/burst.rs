@@ -43,9 +43,7 @@ pub(super) fn five_hundred(cluster: &Cluster) -> Result<Verdict> {
     let created = since.elapsed();
     attacher.until("all are attached", || Ok(left(&scene, false)? == 0))?;
     let attached = since.elapsed();
-    let requests = scene.phase()?;
-    let patches = requests.verb("patch");
-    exactly("PATCH requests to attach", patches, 3 * VOLUMES as u64)?;
+    scene.patches("to attach all", 3 * VOLUMES as u64)?;
     exactly("publish calls", scene.calls()?.of(PUBLISH).count(), VOLUMES)?;
 
     let since = Instant::now();
@@ -54,9 +52,7 @@ pub(super) fn five_hundred(cluster: &Cluster) -> Result<Verdict> {
     let deleted = since.elapsed();
     attacher.until("all are gone", || Ok(left(&scene, true)? == 0))?;
     let gone = since.elapsed();
-    let requests = scene.phase()?;
-    let patches = requests.verb("patch");
-    exactly("PATCH requests to detach", patches, 2 * VOLUMES as u64)?;
+    scene.patches("to detach all", 2 * VOLUMES as u64)?;
     exactly(
         "unpublish calls",
         scene.calls()?.of(UNPUBLISH).count(),

@@ -48,7 +48,6 @@ pub(super) fn killed(cluster: &Cluster) -> Result<Verdict> {
     let _driver = scene.start_driver()?;
     attacher.until_gone(&[before, after])?;
     exactly("calls for the one", scene.asked(before)?, (2, 2))?;
-    exactly("the attacher's restarts", attacher.restarts, 0)?;
     scene.nothing_attached()?;
     scene.finish(&Options::default())
 }
@@ -100,8 +99,7 @@ pub(super) fn lost_an_attachment(cluster: &Cluster) -> Result<Verdict> {
     );
     exactly("calls for what was lost", scene.asked(lost)?, (2, 0))?;
     exactly("calls for the other one", scene.asked(kept)?, (1, 0))?;
-    let mended = scene.phase()?;
-    exactly("PATCH requests to mend it", mended.verb("patch"), 1)?;
+    scene.patches("to mend it", 1)?;
 
     scene.detach(lost)?;
     scene.detach(kept)?;

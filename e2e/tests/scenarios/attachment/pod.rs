@@ -29,15 +29,6 @@ fn until_detached(scene: &Scene<'_>, volume: &Volume) -> Result<()> {
     .with_context(|| format!("{:?}", attachments(scene, volume)))
 }
 
-fn patches(scene: &Scene<'_>, what: &str, number: u64) -> Result<()> {
-    let requests = scene.phase()?;
-    // While a volume is deleted another controller takes its finalizer away too; the one of the two
-    // that comes second looked at an older list, is told so, and asks again.
-    let patches = requests.verb("patch") - requests.count(|it| it.code == 422);
-    exactly(&format!("PATCH requests, {what}"), patches, number)
-        .with_context(|| requests.to_string())
-}
-
 /// Runs a pod on the node of the driver's pod until its volume is mounted.
 fn run(scene: &Scene<'_>, node: &NodePod<'_>, name: &str, volume: &Volume) -> Result<Pod> {
     let mut pod = Pod::create(&scene.api, name, Some(&node.seat.node), &volume.name)?;
@@ -58,7 +49,7 @@ pub(super) fn with_a_claim(cluster: &Cluster) -> Result<Verdict> {
     let volumes = scene.volumes(1)?;
     let volume = volumes.first().context("a volume")?;
     api.create(CLAIMS, &object::claim_of(&volume.name, &volume.name))?;
-    patches(&scene, "before any attachment", 0)?;
+    scene.patches("before any attachment", 0)?;
 
     let writer = run(&scene, &node, "writer", volume)?;
     writer.write(&node.seat, &volume.name, "kept")?;
@@ -70,25 +61,25 @@ pub(super) fn with_a_claim(cluster: &Cluster) -> Result<Verdict> {
         context == Some(&json!({ "attachment": format!("{}@{}", volume.handle, node.seat.node) })),
         "publish context: {context:?}"
     );
-    patches(&scene, "first attach", 3)?;
+    scene.patches("first attach", 3)?;
     api.delete(&writer.path)?;
     until_detached(&scene, volume)?;
-    patches(&scene, "detach", 2)?;
+    scene.patches("detach", 2)?;
 
     let reader = run(&scene, &node, "reader", volume)?;
     let read = reader.read(&node.seat, &volume.name)?;
     ensure!(read == "kept", "what was written is there: {read:?}");
-    patches(&scene, "later attach", 2)?;
+    scene.patches("later attach", 2)?;
     api.delete(&reader.path)?;
     until_detached(&scene, volume)?;
-    patches(&scene, "later detach", 2)?;
+    scene.patches("later detach", 2)?;
 
     api.delete(&format!("{CLAIMS}/{}", volume.name))?;
     api.delete(&volume.path())?;
     attacher.until("the volume without attachments is gone", || {
         Ok(api.find(&volume.path())?.is_none())
     })?;
-    patches(&scene, "deletion of the volume", 1)?;
+    scene.patches("deletion of the volume", 1)?;
     exactly("publish and unpublish calls", scene.asked(volume)?, (2, 2))?;
     scene.nothing_attached()?;
     scene.permitted()?;
@@ -108,7 +99,7 @@ pub(super) fn node_deleted(cluster: &Cluster) -> Result<Verdict> {
     let volume = volumes.first().context("a volume")?;
     api.create(CLAIMS, &object::claim_of(&volume.name, &volume.name))?;
     let pod = run(&scene, &node, "orphan", volume)?;
-    patches(&scene, "first attach", 3)?;
+    scene.patches("first attach", 3)?;
 
     drop(node);
     cluster.remove_node("doomed")?;
@@ -124,7 +115,7 @@ pub(super) fn node_deleted(cluster: &Cluster) -> Result<Verdict> {
     attacher.until("the VolumeAttachment drains", || {
         Ok(attachments(&scene, volume)?.is_empty())
     })?;
-    patches(&scene, "detach from a node that is no more", 2)?;
+    scene.patches("detach from a node that is no more", 2)?;
     exactly("publish and unpublish calls", scene.asked(volume)?, (1, 1))?;
     scene.nothing_attached()?;
     api.delete(&format!("{CLAIMS}/{}", volume.name))?;

@@ -1,6 +1,6 @@
 //! What the scenarios share: a driver's controller, an attacher beside it, and the counting.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -56,6 +56,8 @@ pub(super) struct Scene<'a> {
     pub(super) deployment: Deployment<'a>,
     pub(super) attacher: Controller<'a>,
     audit: RefCell<AuditLog<'a>>,
+    /// How often an attacher had to be started again, which only happens to other projects'.
+    restarts: Cell<u32>,
     name: &'static str,
 }
 
@@ -74,6 +76,7 @@ impl<'a> Scene<'a> {
             deployment,
             attacher,
             audit: RefCell::new(audit),
+            restarts: Cell::new(0),
             name,
         })
     }
@@ -191,6 +194,24 @@ impl<'a> Scene<'a> {
         self.audit.borrow_mut().phase()
     }
 
+    /// Holds the attacher to a number of PATCH requests since the last phase. An object is gone
+    /// before the last request about it, so they are waited for; more than that would be found in
+    /// the next phase.
+    pub(super) fn patches(&self, what: &str, number: u64) -> Result<()> {
+        let what = format!("PATCH requests, {what}");
+        let mut sent = 0;
+        let mut last = Requests::default();
+        let enough = wait::until_true(SOON, &what, || {
+            last = self.phase()?;
+            // While a volume is deleted another controller takes its finalizer away too; the one of
+            // the two that comes second looked at an older list, is told so, and asks again.
+            sent += last.verb("patch") - last.count(|it| it.code == 422);
+            Ok(sent >= number)
+        });
+        enough.with_context(|| format!("{sent} instead of {number}"))?;
+        exactly(&what, sent, number).with_context(|| last.to_string())
+    }
+
     /// The end: the record must be clean, and the counts become a row of the table.
     pub(super) fn finish(&self, options: &Options) -> Result<Verdict> {
         self.phase()?;
@@ -217,6 +238,7 @@ impl<'a> Scene<'a> {
             ("lease", number(requests.leases())),
             ("publish", calls.of(PUBLISH).count().to_string()),
             ("unpublish", calls.of(UNPUBLISH).count().to_string()),
+            ("restarts", self.restarts.get().to_string()),
         ]))
     }
 
@@ -249,8 +271,6 @@ pub(super) struct Running<'s, 'a> {
     replica: &'static str,
     route: Route,
     flags: Vec<String>,
-    /// How often it had to be started again, which only happens to other projects' attachers.
-    pub(super) restarts: u32,
 }
 
 impl<'s, 'a> Running<'s, 'a> {
@@ -268,7 +288,6 @@ impl<'s, 'a> Running<'s, 'a> {
             replica,
             route,
             flags: all,
-            restarts: 0,
         })
     }
 
@@ -277,7 +296,7 @@ impl<'s, 'a> Running<'s, 'a> {
         let ended = self.process.must_run();
         if ended.is_err() && program::is_foreign(&program::attacher()?)? {
             self.process = launch(self.scene, self.replica, self.route, &self.flags)?;
-            self.restarts += 1;
+            self.scene.restarts.set(self.scene.restarts.get() + 1);
             return Ok(());
         }
         ended
