@@ -152,6 +152,11 @@ impl Progress {
                     return Duration::ZERO;
                 }
                 if streaming || refusal.needs_list() {
+                    if !streaming {
+                        // The server is back and says what to do: the pauses of the outage that
+                        // made the version expire would leave the cache blind for longer.
+                        self.failures = 0;
+                    }
                     self.position = Position::Nothing;
                 }
             }

@@ -129,6 +129,22 @@ fn an_expired_version_or_token_means_a_new_list() {
 }
 
 #[test]
+fn a_version_that_expired_in_an_outage_is_listed_anew_without_the_pauses_of_the_outage() {
+    let mut progress = watching();
+    for _ in 0..8 {
+        progress.end(&End::Broken, Duration::ZERO, 0.0);
+    }
+    assert!(progress.end(&End::Broken, Duration::ZERO, 0.0) > 10 * S);
+    assert!(progress.end(&refused(410), Duration::ZERO, 1.0) < 2 * S);
+    assert_eq!(progress.next(), Ask::Stream);
+    progress.end(&End::Broken, Duration::ZERO, 0.0);
+    assert!(
+        progress.end(&End::Broken, Duration::ZERO, 0.0) > S,
+        "a list that fails is another matter"
+    );
+}
+
+#[test]
 fn other_refusals_and_broken_connections_keep_the_place() {
     for end in [
         End::Broken,
