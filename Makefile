@@ -39,6 +39,8 @@ build: ## Every shipped program, released and static, into bin/ (needs Rust alon
 	@install -C $(RELEASED)/csi-node-driver-registrar bin/
 	@$(release) -p registrar --features plugin-manager --bin csi-plugin-manager
 	@install -C $(RELEASED)/csi-plugin-manager bin/
+	@$(release) -p livenessprobe
+	@install -C $(RELEASED)/livenessprobe bin/
 	@$(release) -p attacher --bin csi-attacher
 	@install -C $(RELEASED)/csi-attacher bin/
 	@ls -l bin | awk 'NR > 1 { printf "    %-28s %6.2f MB\n", $$NF, $$5 / 1e6 }'
@@ -99,9 +101,10 @@ e2e: ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path another
 	@$(if $(ATTACHER),ATTACHER='$(ATTACHER)') cargo test --locked -p e2e $(if $(ONLY),-- $(ONLY))
 
 .PHONY: bench
-bench: build ## Size, memory and start-up figures (REGISTRAR=path measures another binary beside ours)
+bench: build ## Size, memory and start-up figures (REGISTRAR=path, LIVENESSPROBE=path: another binary beside ours)
 	$(call say,bench)
 	@$(if $(REGISTRAR),REGISTRAR='$(REGISTRAR)') cargo bench -q --locked --profile tool -p registrar --bench startup
+	@$(if $(LIVENESSPROBE),LIVENESSPROBE='$(LIVENESSPROBE)') cargo bench -q --locked --profile tool -p livenessprobe --bench startup
 
 .PHONY: fuzz
 fuzz: ## Long fuzzing of the parsers that read untrusted bytes (FUZZ_SECONDS=60)

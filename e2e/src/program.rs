@@ -40,6 +40,11 @@ pub fn registrar() -> Result<PathBuf> {
     find("csi-node-driver-registrar", "REGISTRAR", "build")
 }
 
+/// The health check under test.
+pub fn livenessprobe() -> Result<PathBuf> {
+    find("livenessprobe", "LIVENESSPROBE", "build")
+}
+
 /// The registration loop for machines without kubelet.
 pub fn plugin_manager() -> Result<PathBuf> {
     find("csi-plugin-manager", "PLUGIN_MANAGER", "build")

@@ -3,6 +3,7 @@
 mod attachment;
 mod ephemeral;
 mod ground;
+mod liveness;
 mod plugin_manager;
 mod registration;
 
@@ -37,6 +38,7 @@ fn scenarios() -> Result<ExitCode> {
         ephemeral::SCENARIOS,
         plugin_manager::SCENARIOS,
         ground::SCENARIOS,
+        liveness::SCENARIOS,
         attachment::SCENARIOS,
     ];
     let code = suite::run(&groups, &cluster);

@@ -157,3 +157,12 @@ fn names_types_and_defaults_are_those_of_the_table_in_the_specification() {
     flags.sort_by_key(|(name, _, _)| *name);
     assert_eq!(flags, expected);
 }
+
+#[test]
+fn every_flag_is_compared_with_upstream() {
+    let document = include_str!("../../../docs/parity.md");
+    let section = document
+        .split("\n## ")
+        .find(|section| section.starts_with("livenessprobe\n"));
+    assert_eq!(SPEC.missing_from(section.unwrap()), [] as [&str; 0]);
+}
