@@ -301,7 +301,7 @@ impl Attempt {
 
     /// Everything up to the driver's answer.
     fn begin(&self, view: &View<'_>) -> Result<Step, Stop> {
-        if view.volume_exists && self.is_doubtful(view) {
+        if view.volume_exists && (self.is_doubtful(view) || self.concluded.settled) {
             return Ok(self.conclude(view, End::Exists));
         }
         if let Some(unsaved) = &self.unsaved {
@@ -545,3 +545,6 @@ fn not_loaded(step: &Step, error: ApiError) -> Failure {
         | Step::Fail(_) => read("an object".to_owned(), error),
     }
 }
+
+#[cfg(test)]
+mod tests;

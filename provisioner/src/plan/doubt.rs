@@ -121,3 +121,115 @@ pub fn difference(recorded: &Prepared, due: &Prepared) -> Option<&'static str> {
         (same != *due).then_some("the class")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::plan::pv::{Blueprint, ForClaim, SecretName, SecretRefs};
+    use crate::plan::request::ContentSource;
+
+    fn texts() -> impl Strategy<Value = BTreeMap<String, String>> {
+        proptest::collection::btree_map(".{0,8}", ".{0,8}", 0..4)
+    }
+
+    prop_compose! {
+        fn prepared()(
+            (name, uid, fs_type) in (".{0,20}", ".{0,20}", ".{0,8}"),
+            (parameters, mutable_parameters) in (texts(), texts()),
+            source in proptest::option::of(prop_oneof![
+                ".{0,8}".prop_map(ContentSource::Snapshot),
+                ".{0,8}".prop_map(ContentSource::Volume),
+            ]),
+            (modes, release) in (proptest::collection::vec("[A-Z_]{1,8}", 0..3), proptest::option::of(".{0,8}")),
+            secret in proptest::option::of((".{0,8}", ".{0,8}")),
+            (requested, sourced, topology) in any::<(i64, bool, bool)>(),
+        ) -> Prepared {
+            Prepared {
+                name,
+                modes,
+                parameters,
+                mutable_parameters,
+                source,
+                release,
+                blueprint: Blueprint {
+                    claim: ForClaim { uid, ..ForClaim::default() },
+                    fs_type,
+                    requested,
+                    sourced,
+                    topology,
+                    secrets: SecretRefs {
+                        provisioner: secret.map(|(name, namespace)| SecretName { name, namespace }),
+                        ..SecretRefs::default()
+                    },
+                    ..Blueprint::default()
+                },
+                ..Prepared::default()
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_comes_back_as_it_was(prepared in prepared()) {
+            let text = write("d", &prepared);
+            prop_assert_eq!(read(&text, "d"), Ok(prepared.clone()));
+            prop_assert_eq!(read(&text, "e"), Err(Unreadable::Driver("d".into())));
+            prop_assert_eq!(difference(&prepared, &prepared), None);
+            prop_assert_eq!(write("d", &read(&text, "d").unwrap()), text);
+        }
+
+        #[test]
+        fn nothing_that_is_read_panics(text in r#"[\[\]{}":,a-z0-9\\]{0,60}"#) {
+            prop_assert!(read(&text, "d").is_err());
+        }
+    }
+
+    /// What an earlier version wrote must stay readable: this is its text, byte for byte.
+    #[test]
+    fn the_format_is_a_contract() {
+        let text = concat!(
+            r#"{"version":1,"driver":"d","prepared":{"name":"pvc-u","modes":["SINGLE_NODE_WRITER"],"#,
+            r#""parameters":{"a":"b"},"source":{"snapshot":"sid"},"node":"n1","classUid":"cu","#,
+            r#""release":"s1","requirement":{"terms":[{"keys":["zone"],"values":[["z1"]]}],"first":0},"#,
+            r#""blueprint":{"claim":{"namespace":"ns1","name":"c1","uid":"u","resourceVersion":"7"},"#,
+            r#""class":"sc1","requested":5,"secrets":{"provisioner":{"name":"s","namespace":"n"}},"later":1}}}"#,
+        );
+        let prepared = read(text, "d").unwrap();
+        assert_eq!(
+            (&*prepared.name, &*prepared.node, &*prepared.class_uid),
+            ("pvc-u", "n1", "cu")
+        );
+        assert_eq!(prepared.source, Some(ContentSource::Snapshot("sid".into())));
+        assert_eq!(prepared.release.as_deref(), Some("s1"));
+        assert!(prepared.requirement.is_some());
+        assert_eq!(prepared.blueprint.claim.resource_version, "7");
+        assert_eq!(prepared.blueprint.requested, 5);
+        let again = write("d", &prepared);
+        assert_eq!(read(&again, "d"), Ok(prepared));
+    }
+
+    #[test]
+    fn too_much_and_too_deep_are_refused() {
+        let deep = format!(
+            r#"{{"version":1,"driver":"d","prepared":{}"#,
+            "[".repeat(10_000)
+        );
+        assert!(matches!(read(&deep, "d"), Err(Unreadable::Damaged(_))));
+        let much = " ".repeat(MOST_BYTES + 1);
+        assert!(matches!(read(&much, "d"), Err(Unreadable::Damaged(_))));
+    }
+
+    #[test]
+    fn the_claim_s_version_is_no_difference() {
+        let prepared = Prepared::default();
+        let mut later = prepared.clone();
+        later.blueprint.claim.resource_version = "9".into();
+        assert_eq!(difference(&prepared, &later), None);
+        later.blueprint.claim.uid = "x".into();
+        assert_eq!(difference(&prepared, &later), Some("the class"));
+    }
+}

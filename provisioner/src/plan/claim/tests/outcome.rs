@@ -1,0 +1,304 @@
+//! Rows 163, 173 and 181 to 200: what the driver answers, and what becomes of it.
+
+use super::*;
+use crate::keys::{ALPHA_SELECTED_NODE, DOUBT_FINALIZER, SELECTED_NODE};
+use crate::plan::topology::Entry;
+use sidecar::rpc_code;
+
+fn failing(code: Code) -> World {
+    World::new(|w| w.creates = vec![Err(rpc(code))])
+}
+
+/// Topology, a node `n1` in `zone=z1` that is selected.
+fn placed(w: &mut World) {
+    w.driver.abilities.topology = true;
+    let node = Text::from("n1");
+    w.places.set_labels(&node, Some(pairs(&[("zone", "z1")])));
+    w.places.set_driver(&node, Entry::Keys(list(&["zone"])));
+    w.annotate(&[(SELECTED_NODE, "n1")]);
+}
+
+const PLACED: &str =
+    "create pvc-U 1073741824 [mount( ) SINGLE_NODE_WRITER] requisite zone=z1 preferred zone=z1";
+
+#[test]
+fn rows_181_to_183_every_code() {
+    for code in rpc_code::ALL.into_iter().skip(1) {
+        let expected = match code {
+            Code::Cancelled | Code::DeadlineExceeded | Code::Unavailable | Code::Aborted => {
+                "InBackground"
+            }
+            Code::InvalidArgument => "Infeasible",
+            _ => "Finished",
+        };
+        let mut world = failing(code);
+        let trace = world.run();
+        let last = trace.last().unwrap();
+        assert!(
+            last.starts_with(&format!("fail {expected} rpc error: code = ")),
+            "{last}"
+        );
+        let doubtful = expected == "InBackground";
+        let known = world.memory.doubtful_claim(&world.key()).is_some();
+        assert_eq!(known, doubtful, "181, 182: {code:?}");
+        assert_eq!(
+            world.claim.has_finalizer(DOUBT_FINALIZER),
+            doubtful,
+            "{code:?}"
+        );
+    }
+}
+
+#[test]
+fn rows_184_185_the_node_is_full() {
+    let full = || {
+        World::new(|w| {
+            placed(w);
+            w.creates = vec![Err(rpc(Code::ResourceExhausted))];
+        })
+    };
+    let text = "rpc error: code = ResourceExhausted desc = boom";
+    let mut world = full();
+    let reschedule = format!("fail Reschedule {text}");
+    assert_eq!(
+        world.run(),
+        [ANNOUNCE, PLACED, "settle unselect", &reschedule],
+        "184"
+    );
+    assert_eq!(world.claim.selected_node(), "", "184");
+    let mut world = full();
+    world.refusals = vec![("settle", Refusal::Conflict)];
+    let finished = format!("fail Finished {text}");
+    assert_eq!(
+        world.run(),
+        [ANNOUNCE, PLACED, "settle unselect", &finished],
+        "185"
+    );
+    let mut world = full();
+    world.claim.annotations = pairs(&[
+        (crate::keys::STORAGE_PROVISIONER, "test-driver"),
+        (ALPHA_SELECTED_NODE, "n1"),
+    ]);
+    assert_eq!(
+        world.run().last(),
+        Some(&finished),
+        "3.4: the annotation is absent"
+    );
+    let mut world = full();
+    world.settings.gates.topology = false;
+    assert_eq!(world.run().last(), Some(&finished), "183, 176");
+    let mut world = full();
+    world.gone = true;
+    assert_eq!(world.run(), ["done NotOurs"]);
+}
+
+#[test]
+fn row_169_the_selected_node_is_gone() {
+    let mut world = World::new(|w| {
+        placed(w);
+        w.annotate(&[(SELECTED_NODE, "gone")]);
+    });
+    let trace = world.run();
+    assert_eq!(trace[..2], [ANNOUNCE, "settle unselect"]);
+    assert!(trace[2].starts_with("fail Reschedule "), "{trace:#?}");
+    assert_eq!(world.claim.selected_node(), "");
+}
+
+#[test]
+fn row_186_an_impossible_request() {
+    let mut world = failing(Code::InvalidArgument);
+    let failure = Failure::Call(rpc(Code::InvalidArgument));
+    assert!(
+        failure
+            .event("sc1")
+            .unwrap()
+            .contains("retries are delayed")
+    );
+    assert_eq!(failure.cure("sc1"), Some(Cure::Class("sc1".into())));
+    world.run();
+    let key = world.key();
+    let now = Instant::now();
+    assert!(world.memory.slow(&key, Some("class-uid"), now) > Duration::from_secs(200));
+    assert_eq!(
+        world.memory.slow(&key, Some("another"), now),
+        Duration::ZERO
+    );
+}
+
+#[test]
+fn rows_187_to_189_the_claim_is_deleted_meanwhile() {
+    let doubtful = || {
+        let mut world = World::new(|w| {
+            w.settings.protection = Protection::Off;
+            w.creates = vec![Err(rpc(Code::DeadlineExceeded)), Ok(answer())];
+        });
+        world.run();
+        world.gone = true;
+        world
+    };
+    let mut world = doubtful();
+    let name = format!("pvc-{U}");
+    assert_eq!(
+        world.run(),
+        [CREATE, &format!("save {name}"), "done Provisioned"],
+        "187: no event"
+    );
+    assert_eq!(world.saved["spec"]["claimRef"]["uid"], U, "187");
+    let mut world = doubtful();
+    world.creates = vec![Err(rpc(Code::Internal))];
+    assert!(
+        world.run().last().unwrap().starts_with("fail Finished "),
+        "188"
+    );
+    assert!(
+        world.memory.doubtful_claim(&world.key()).is_none(),
+        "188: retries stop"
+    );
+    assert_eq!(world.run(), ["done NotOurs"], "188");
+    let mut world = World::new(|w| {
+        w.parameters(&[
+            ("csi.storage.k8s.io/secret-name", "sec"),
+            ("csi.storage.k8s.io/secret-namespace", "ns"),
+        ]);
+        w.secrets.insert("ns/sec".into(), Some(Secrets::new()));
+        w.creates = vec![Err(rpc(Code::DeadlineExceeded)), Ok(answer())];
+    });
+    world.run();
+    let secrets = std::mem::take(&mut world.secrets);
+    world.gone = true;
+    assert!(
+        world.run().last().unwrap().starts_with("fail NoChange "),
+        "189"
+    );
+    assert!(world.memory.doubtful_claim(&world.key()).is_some(), "189");
+    world.secrets = secrets;
+    assert_eq!(
+        world.run().last().unwrap(),
+        "done Provisioned",
+        "189: still retried"
+    );
+}
+
+#[test]
+fn rows_190_to_192_capacities() {
+    let sized = |bytes| {
+        World::new(|w| {
+            let mut answer = answer();
+            answer.volume.as_mut().unwrap().capacity_bytes = bytes;
+            w.creates = vec![Ok(answer)];
+        })
+    };
+    let mut world = sized(0);
+    world.run();
+    assert_eq!(world.saved["spec"]["capacity"]["storage"], "1Gi", "190");
+    let mut world = sized((1 << 30) - 1);
+    let trace = world.run();
+    assert_eq!(
+        trace[1..4],
+        [CREATE, "discard vol-1", "guard ns1/c1"],
+        "191"
+    );
+    assert!(
+        trace[4].starts_with("fail InBackground created volume capacity"),
+        "191: {trace:#?}"
+    );
+    let mut world = sized((1 << 30) - 1);
+    world.discard = Err(rpc(Code::Internal));
+    let trace = world.run();
+    assert!(
+        trace[4].contains("Cleanup of volume vol-1 failed, volume is orphaned"),
+        "192: {trace:#?}"
+    );
+    let mut world = World::new(|w| w.creates = vec![Ok(CreateVolumeResponse { volume: None })]);
+    assert!(
+        world
+            .run()
+            .last()
+            .unwrap()
+            .starts_with("fail InBackground "),
+        "9.1: upstream crashes"
+    );
+}
+
+#[test]
+fn row_112_the_volume_is_discarded_with_the_secret() {
+    let mut world = World::new(|w| {
+        w.parameters(&[
+            ("csi.storage.k8s.io/secret-name", "sec"),
+            ("csi.storage.k8s.io/secret-namespace", "ns"),
+        ]);
+        let values = BTreeMap::from([("k".to_owned(), "v".to_owned())]);
+        w.secrets.insert("ns/sec".into(), Some(values));
+        w.claim.request = "2Gi".parse().ok();
+    });
+    assert!(
+        world
+            .run()
+            .contains(&"discard vol-1 secrets {\"k\": \"v\"}".to_owned())
+    );
+}
+
+#[test]
+fn rows_194_to_197_what_the_volume_says() {
+    let mut world = World::new(|w| {
+        let mut answer = answer();
+        let context = &mut answer.volume.as_mut().unwrap().volume_context;
+        context.insert("a".into(), "b".into());
+        w.creates = vec![Ok(answer)];
+    });
+    world.run();
+    let attributes =
+        serde_json::json!({"a": "b", "storage.kubernetes.io/csiProvisionerIdentity": "me"});
+    assert_eq!(
+        world.saved["spec"]["csi"]["volumeAttributes"], attributes,
+        "194"
+    );
+    let read_only = |modes: &[&str], flag| {
+        let mut world = World::new(|w| {
+            w.claim.access_modes = list(modes);
+            w.settings.publish_readonly = flag;
+        });
+        world.run();
+        world.saved["spec"]["csi"]["readOnly"] == true
+    };
+    assert!(read_only(&["ReadOnlyMany"], true), "196");
+    assert!(!read_only(&["ReadOnlyMany"], false), "196");
+    assert!(!read_only(&["ReadOnlyMany", "ReadWriteOnce"], true), "197");
+}
+
+#[test]
+fn rows_199_200_the_volume_cannot_be_saved() {
+    let mut world = World::new(|w| {
+        w.refusals = vec![("save", Refusal::Unknown)];
+        w.settings.protection = Protection::Off;
+    });
+    let save = format!("save pvc-{U}");
+    let failed = "fail InBackground error saving the PersistentVolume: no";
+    assert_eq!(world.run(), [ANNOUNCE, CREATE, &save, failed], "199");
+    assert_eq!(world.run(), [&save, failed], "199: no second call");
+    world.gone = true;
+    world.refusals.clear();
+    assert_eq!(world.run(), [&save, "done Provisioned"], "199");
+    assert!(world.memory.doubtful_claim(&world.key()).is_none());
+    assert!(
+        Failure::Save(refused(Refusal::Unknown))
+            .event("sc1")
+            .is_none(),
+        "199: no event"
+    );
+    let mut world = World::new(|w| w.refusals = vec![("save", Refusal::AlreadyExists)]);
+    assert_eq!(world.run(), provisioned(&[CREATE]), "200");
+}
+
+#[test]
+fn row_173_nodes_that_vanish_do_not_change_the_request() {
+    let mut world = World::new(|w| {
+        placed(w);
+        w.creates = vec![Err(rpc(Code::DeadlineExceeded)), Ok(answer())];
+    });
+    assert_eq!(world.run()[1], PLACED);
+    world.places = Places::default();
+    // Nor does anything else: the class is made anew, with other parameters.
+    world.parameters(&[("a", "b")]);
+    assert_eq!(world.run()[1], PLACED, "173");
+}
