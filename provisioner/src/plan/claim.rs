@@ -11,17 +11,19 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `prepare` | what the driver is to be asked |
+//! | `step` | the language of steps and answers |
+//! | `prepare`, `place` | what the driver is to be asked |
+//! | `fold` | what the answers mean |
 //! | `ending` | what is written when the driver has answered |
 //! | `failure` | what can go wrong, and what that means |
 
 use std::sync::Arc;
 
-use csi_proto::csi::{CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest, Volume};
+use csi_proto::csi::{DeleteVolumeRequest, Volume};
 
 use super::edit::Edit;
 use super::memory::{self, Unsaved};
-use super::outcome::{ApiError, Refusal, RpcError};
+use super::outcome::ApiError;
 use super::pv::{self, Unusable};
 use super::request::{self, NameError, Prepared, Secrets};
 use super::settings::Protection;
@@ -32,118 +34,13 @@ use crate::model::{AttributesClass, Claim, Content, SecretRef, Snapshot, Text, V
 
 mod ending;
 mod failure;
+mod fold;
+mod place;
 mod prepare;
+mod step;
 
 pub use failure::{Effect, Failure};
-
-/// The one next thing to do, complete in every detail.
-#[derive(Debug)]
-pub enum Step {
-    /// Event on the claim.
-    Announce(Announcement),
-    /// GET of a VolumeSnapshot: namespace and name.
-    LoadSnapshot(Text, Text),
-    /// GET of a VolumeSnapshotContent.
-    LoadContent(Text),
-    /// GET of the claim to be cloned: namespace and name.
-    LoadSourceClaim(Text, Text),
-    /// GET of the PersistentVolume to be cloned.
-    LoadSourceVolume(Text),
-    /// GET of a Secret.
-    LoadSecret(SecretRef),
-    /// GET of a VolumeAttributesClass.
-    LoadAttributesClass(Text),
-    /// GET and PUT of a data source: it gets a finalizer.
-    ProtectSource(Edit),
-    /// GET and PUT of the claim: it gets the record of this request.
-    Guard(Edit, Arc<Prepared>),
-    /// `CreateVolume`. From here on the request is repeated until there is an answer.
-    Create(Arc<Prepared>, Box<CreateVolumeRequest>),
-    /// `DeleteVolume` of a volume that nobody can use: up to five times at once, within the time
-    /// limit of one call.
-    Discard(Box<DeleteVolumeRequest>),
-    /// POST of the PersistentVolume.
-    Save(Unsaved),
-    /// GET and PUT of the snapshot: it loses its finalizer. Its failure is only logged.
-    ReleaseSource(Edit),
-    /// GET and PUT of the claim: the doubt is settled, or another node is to be selected, or both;
-    /// after a failure, after which.
-    Settle(Edit, Option<Failure>),
-    /// The attempt is over.
-    Done(End),
-    /// The attempt is over.
-    Fail(Failure),
-}
-
-/// An event of type Normal on the claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Announcement {
-    /// Reason `Provisioning`.
-    Provisioning,
-    /// Reason `Provisioning`, of the component `external-provisioner`: somebody else fills the volume.
-    Populator,
-    /// Reason `ProvisioningSucceeded`; the volume's name.
-    Succeeded(String),
-}
-
-impl Announcement {
-    /// Text of the event on `claim`.
-    #[must_use]
-    pub fn text(&self, claim: &Claim) -> String {
-        match self {
-            Self::Provisioning => format!(
-                "External provisioner is provisioning volume for claim \"{}\"",
-                claim.key()
-            ),
-            Self::Populator => {
-                "Assuming an external populator will provision the volume".to_owned()
-            }
-            Self::Succeeded(name) => format!("Successfully provisioned volume {name}"),
-        }
-    }
-}
-
-/// How an attempt ended that did not fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Not ours, or not now. Silent.
-    NotOurs,
-    /// Node deployment: no node is selected, the provisioners have to settle whose the claim is.
-    Contend,
-    /// Ours, and nothing to be done: the class is another provisioner's, or somebody else fills the
-    /// volume. Counts as failed in the metrics, as it always did.
-    Stopped,
-    /// There is a PersistentVolume already. Counts as failed in the metrics, as it always did.
-    Exists,
-    /// This attempt made the volume.
-    Provisioned,
-}
-
-/// What came of a step.
-pub enum Answer {
-    /// Done: the event is on its way, the object is written or needed no change.
-    Done,
-    /// The API server refused, or did not answer.
-    Refused(ApiError),
-    /// The snapshot.
-    Snapshot(Box<Snapshot>),
-    /// The snapshot's content.
-    Content(Box<Content>),
-    /// The claim to be cloned.
-    SourceClaim(Box<Claim>),
-    /// The volume to be cloned.
-    SourceVolume(Box<VolumeDetail>),
-    /// The attributes class.
-    AttributesClass(Box<AttributesClass>),
-    /// The Secret.
-    Secret(Secrets),
-    /// The Secret has a value that is not UTF-8.
-    SecretNotText,
-    /// The driver's answer.
-    Created(Box<CreateVolumeResponse>),
-    /// The call failed.
-    Failed(RpcError),
-}
+pub use step::{Announcement, Answer, End, Step};
 
 /// One attempt to give a claim its volume: what was learnt and done so far that the API objects do
 /// not show.
@@ -386,164 +283,12 @@ impl Attempt {
         let carries = || view.claim.has_finalizer(DOUBT_FINALIZER);
         !view.gone && self.guarded.unwrap_or_else(carries)
     }
-
-    /// Takes in what came of `step`.
-    ///
-    /// # Errors
-    /// The attempt ends: says why.
-    pub fn fold(&mut self, step: &Step, answer: Answer) -> Result<(), Failure> {
-        match (step, answer) {
-            (Step::Announce(Announcement::Provisioning), _) => self.announced = true,
-            (Step::Announce(_), _) => self.concluded.announced = true,
-            (Step::ProtectSource(_), Answer::Done) => self.source_protected = true,
-            (Step::ProtectSource(edit), Answer::Refused(error)) => {
-                return self.unprotected(edit, error);
-            }
-            (Step::Guard(_, prepared), Answer::Done) => {
-                self.guarded = Some(true);
-                self.frozen = Some(Arc::clone(prepared));
-            }
-            (Step::Guard(..), Answer::Refused(error)) if !self.called => {
-                return Err(Failure::Guard(error));
-            }
-            (Step::Guard(..), Answer::Refused(error)) => self.refused = Some(error),
-            (Step::Create(prepared, _), answer) => self.answered(prepared, answer),
-            (Step::Discard(_), answer) => self.discarded(answer),
-            (Step::Save(_), Answer::Done) => self.reached = Reached::Saved,
-            (Step::Save(_), Answer::Refused(error)) if error.refusal == Refusal::AlreadyExists => {
-                self.reached = Reached::Saved;
-            }
-            (Step::Save(unsaved), Answer::Refused(error)) => {
-                self.unsaved = Some(unsaved.clone());
-                self.called = true;
-                self.reached = Reached::Failed(Failure::Save(error));
-            }
-            (Step::ReleaseSource(_), _) => self.concluded.released = true,
-            (Step::Settle(edit, failure), answer) => self.settled(edit, failure.as_ref(), answer),
-            (step, answer) => return self.load(step, answer),
-        }
-        Ok(())
-    }
-
-    fn load(&mut self, step: &Step, answer: Answer) -> Result<(), Failure> {
-        let loaded = &mut self.loaded;
-        match (step, answer) {
-            (_, Answer::Snapshot(snapshot)) => loaded.snapshot = Some(snapshot),
-            (_, Answer::Content(content)) => loaded.content = Some(content),
-            (_, Answer::SourceClaim(claim)) => loaded.claim = Some(claim),
-            (_, Answer::SourceVolume(volume)) => loaded.volume = Some(volume),
-            (Step::LoadAttributesClass(name), Answer::AttributesClass(class)) => {
-                loaded.attributes = Some((name.clone(), class));
-            }
-            (Step::LoadSecret(reference), Answer::Secret(secrets)) => {
-                loaded.secrets = Some((reference.clone(), secrets));
-            }
-            (Step::LoadSecret(reference), Answer::SecretNotText) => {
-                return Err(Failure::SecretNotText(reference.clone()));
-            }
-            (step, Answer::Refused(error)) => return Err(not_loaded(step, error)),
-            // No step gets an answer of another kind; the shell's types see to it.
-            (
-                _,
-                Answer::Done
-                | Answer::AttributesClass(_)
-                | Answer::Secret(_)
-                | Answer::SecretNotText
-                | Answer::Created(_)
-                | Answer::Failed(_),
-            ) => {}
-        }
-        Ok(())
-    }
-
-    /// A snapshot may stay unprotected where the service account may not update it.
-    fn unprotected(&mut self, edit: &Edit, error: ApiError) -> Result<(), Failure> {
-        let (kind, tolerated) = match edit.kind {
-            super::edit::Kind::Snapshot => ("snapshot", error.refusal == Refusal::Forbidden),
-            super::edit::Kind::Claim => ("PVC", false),
-        };
-        if tolerated {
-            self.source_protected = true;
-            return Ok(());
-        }
-        let what = format!("{kind} {}/{}", edit.namespace, edit.name);
-        Err(Failure::Protect(what, error))
-    }
-
-    fn answered(&mut self, prepared: &Arc<Prepared>, answer: Answer) {
-        self.called = true;
-        self.frozen = Some(Arc::clone(prepared));
-        self.reached = match answer {
-            Answer::Created(response) => match pv::accept(&prepared.blueprint, *response) {
-                Ok(volume) => {
-                    self.made = Some(volume);
-                    Reached::Made
-                }
-                Err(unusable) if unusable.discard().is_some() => Reached::Bad(unusable),
-                Err(unusable) => Reached::Failed(Failure::Unusable(unusable)),
-            },
-            Answer::Failed(error) => Reached::Failed(Failure::of_call(error, &prepared.node)),
-            // No step gets an answer of another kind; the shell's types see to it.
-            Answer::Done
-            | Answer::Refused(_)
-            | Answer::Snapshot(_)
-            | Answer::Content(_)
-            | Answer::SourceClaim(_)
-            | Answer::SourceVolume(_)
-            | Answer::AttributesClass(_)
-            | Answer::Secret(_)
-            | Answer::SecretNotText => return,
-        };
-    }
-
-    fn discarded(&mut self, answer: Answer) {
-        let Reached::Bad(unusable) = &self.reached else {
-            return;
-        };
-        let unusable = unusable.clone();
-        self.reached = Reached::Failed(match answer {
-            Answer::Failed(error) => Failure::Orphan(unusable, error),
-            Answer::Done
-            | Answer::Refused(_)
-            | Answer::Snapshot(_)
-            | Answer::Content(_)
-            | Answer::SourceClaim(_)
-            | Answer::SourceVolume(_)
-            | Answer::AttributesClass(_)
-            | Answer::Secret(_)
-            | Answer::SecretNotText
-            | Answer::Created(_) => Failure::Unusable(unusable),
-        });
-    }
 }
 
 /// Whether no record can be put on the claim: it is gone, or is being deleted, and then the API
 /// server takes no new finalizers.
 fn unguardable(view: &View<'_>) -> bool {
     view.gone || view.claim.deleting
-}
-
-fn not_loaded(step: &Step, error: ApiError) -> Failure {
-    let read = |what: String, error| Failure::Read(what, error);
-    match step {
-        Step::LoadSnapshot(namespace, name) => read(format!("snapshot {namespace}/{name}"), error),
-        Step::LoadContent(name) => read(format!("snapshotcontent {name}"), error),
-        Step::LoadSourceClaim(namespace, name) => read(format!("PVC {namespace}/{name}"), error),
-        Step::LoadSourceVolume(name) => read(format!("PersistentVolume {name}"), error),
-        Step::LoadSecret(reference) => Failure::Secret(reference.clone(), error),
-        Step::LoadAttributesClass(name) => Failure::AttributesClass(name.clone(), error),
-        // These are not loads.
-        Step::Announce(_)
-        | Step::ProtectSource(_)
-        | Step::Guard(..)
-        | Step::Create(..)
-        | Step::Discard(_)
-        | Step::Save(_)
-        | Step::ReleaseSource(_)
-        | Step::Settle(..)
-        | Step::Done(_)
-        | Step::Fail(_) => read("an object".to_owned(), error),
-    }
 }
 
 #[cfg(test)]

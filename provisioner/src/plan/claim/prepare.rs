@@ -6,9 +6,10 @@
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
 
+use super::place::{place, resume_place};
 use super::{Announcement, Attempt, End, Failure, Step, Stop};
 use crate::keys::{DOUBT_ANNOTATION, DOUBT_FINALIZER};
-use crate::model::{Claim, Class, SecretRef, SelectorTerm, Text, VolumeMode};
+use crate::model::{Claim, Class, SecretRef, Text, VolumeMode};
 use crate::plan::doubt::{self, Unreadable};
 use crate::plan::edit::Edit;
 use crate::plan::parameters;
@@ -17,7 +18,6 @@ use crate::plan::request::{self, ContentSource, Prepared};
 use crate::plan::secret::{self, Purpose, Tokens};
 use crate::plan::select::{Selection, select};
 use crate::plan::source::{self, Origin, OriginKind};
-use crate::plan::topology::{Input, Requirement, requirement};
 use crate::plan::view::View;
 
 impl Attempt {
@@ -349,59 +349,4 @@ fn secret_name(reference: SecretRef) -> SecretName {
         name: reference.name.to_string(),
         namespace: reference.namespace.to_string(),
     }
-}
-
-/// Where the volume may be.
-fn place(prepared: &mut Prepared, view: &View<'_>, class: &Class) -> Result<(), Failure> {
-    if !view.topology_active() {
-        return Ok(());
-    }
-    let node = Text::from(view.claim.selected_node());
-    let input = Input {
-        claim: &view.claim.name,
-        node: Some(&node),
-        allowed: &class.allowed_topologies,
-        strict: view.settings.strict_topology,
-        immediate: view.settings.immediate_topology,
-        places: view.places,
-    };
-    // Nothing is remembered from attempt to attempt: what the driver was asked is kept as a whole.
-    let (requirement, _) = requirement(&input, None).map_err(Failure::Topology)?;
-    prepared.requirement = requirement;
-    prepared.node = node.to_string();
-    Ok(())
-}
-
-/// Where the volume may be according to the record: nodes may be gone by now. What the class does
-/// not allow, no record can.
-fn resume_place(
-    prepared: &mut Prepared,
-    recorded: &Prepared,
-    view: &View<'_>,
-    class: &Class,
-) -> Result<(), Failure> {
-    let allowed = match (&recorded.requirement, view.topology_active()) {
-        (Some(requirement), true) => is_allowed(requirement, &class.allowed_topologies),
-        (None, true) => class.allowed_topologies.iter().all(|term| term.is_empty()),
-        (requirement, false) => requirement.is_none() && recorded.node.is_empty(),
-    };
-    if !allowed {
-        return Err(Failure::RecordDiffers("the topology"));
-    }
-    prepared.requirement = recorded.requirement.clone();
-    prepared.node = recorded.node.clone();
-    Ok(())
-}
-
-fn is_allowed(requirement: &Requirement, allowed: &[SelectorTerm]) -> bool {
-    let mut terms = requirement.requisite().iter();
-    allowed.is_empty()
-        || terms.all(|place| {
-            let has = |(key, values): &(Text, crate::model::List)| {
-                place
-                    .iter()
-                    .any(|(held, value)| held == key && values.contains(value))
-            };
-            allowed.iter().any(|term| term.iter().all(has))
-        })
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::volume_content_source::Type;
-use csi_proto::csi::{self, CreateVolumeResponse};
+use csi_proto::csi::{self, CreateVolumeRequest, CreateVolumeResponse};
 use serde_json::Value;
 use tonic::Code;
 
@@ -21,7 +21,7 @@ use crate::model::{Class, Grant, List, Pairs};
 use crate::plan::Driver;
 use crate::plan::edit::{Applied, Kind};
 use crate::plan::memory::{ClaimKey, Memory};
-use crate::plan::outcome::Cure;
+use crate::plan::outcome::{Cure, Refusal, RpcError};
 use crate::plan::topology::Places;
 use crate::testing::{U, claim, class, driver};
 

@@ -1,0 +1,165 @@
+//! What the answer to a step means for the attempt.
+//!
+//! Separate from the choice of steps, so that each can be read by itself.
+
+use std::sync::Arc;
+
+use super::{Announcement, Answer, Attempt, Failure, Reached, Step};
+use crate::plan::edit::{Edit, Kind};
+use crate::plan::outcome::{ApiError, Refusal};
+use crate::plan::pv;
+use crate::plan::request::Prepared;
+
+impl Attempt {
+    /// Takes in what came of `step`.
+    ///
+    /// # Errors
+    /// The attempt ends: says why.
+    pub fn fold(&mut self, step: &Step, answer: Answer) -> Result<(), Failure> {
+        match (step, answer) {
+            (Step::Announce(Announcement::Provisioning), _) => self.announced = true,
+            (Step::Announce(_), _) => self.concluded.announced = true,
+            (Step::ProtectSource(_), Answer::Done) => self.source_protected = true,
+            (Step::ProtectSource(edit), Answer::Refused(error)) => {
+                return self.unprotected(edit, error);
+            }
+            (Step::Guard(_, prepared), Answer::Done) => {
+                self.guarded = Some(true);
+                self.frozen = Some(Arc::clone(prepared));
+            }
+            (Step::Guard(..), Answer::Refused(error)) if !self.called => {
+                return Err(Failure::Guard(error));
+            }
+            (Step::Guard(..), Answer::Refused(error)) => self.refused = Some(error),
+            (Step::Create(prepared, _), answer) => self.answered(prepared, answer),
+            (Step::Discard(_), answer) => self.discarded(answer),
+            (Step::Save(_), Answer::Done) => self.reached = Reached::Saved,
+            (Step::Save(_), Answer::Refused(error)) if error.refusal == Refusal::AlreadyExists => {
+                self.reached = Reached::Saved;
+            }
+            (Step::Save(unsaved), Answer::Refused(error)) => {
+                self.unsaved = Some(unsaved.clone());
+                self.called = true;
+                self.reached = Reached::Failed(Failure::Save(error));
+            }
+            (Step::ReleaseSource(_), _) => self.concluded.released = true,
+            (Step::Settle(edit, failure), answer) => self.settled(edit, failure.as_ref(), answer),
+            (step, answer) => return self.load(step, answer),
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, step: &Step, answer: Answer) -> Result<(), Failure> {
+        let loaded = &mut self.loaded;
+        match (step, answer) {
+            (_, Answer::Snapshot(snapshot)) => loaded.snapshot = Some(snapshot),
+            (_, Answer::Content(content)) => loaded.content = Some(content),
+            (_, Answer::SourceClaim(claim)) => loaded.claim = Some(claim),
+            (_, Answer::SourceVolume(volume)) => loaded.volume = Some(volume),
+            (Step::LoadAttributesClass(name), Answer::AttributesClass(class)) => {
+                loaded.attributes = Some((name.clone(), class));
+            }
+            (Step::LoadSecret(reference), Answer::Secret(secrets)) => {
+                loaded.secrets = Some((reference.clone(), secrets));
+            }
+            (Step::LoadSecret(reference), Answer::SecretNotText) => {
+                return Err(Failure::SecretNotText(reference.clone()));
+            }
+            (step, Answer::Refused(error)) => return Err(not_loaded(step, error)),
+            // No step gets an answer of another kind; the shell's types see to it.
+            (
+                _,
+                Answer::Done
+                | Answer::AttributesClass(_)
+                | Answer::Secret(_)
+                | Answer::SecretNotText
+                | Answer::Created(_)
+                | Answer::Failed(_),
+            ) => {}
+        }
+        Ok(())
+    }
+
+    /// A snapshot may stay unprotected where the service account may not update it.
+    fn unprotected(&mut self, edit: &Edit, error: ApiError) -> Result<(), Failure> {
+        let (kind, tolerated) = match edit.kind {
+            Kind::Snapshot => ("snapshot", error.refusal == Refusal::Forbidden),
+            Kind::Claim => ("PVC", false),
+        };
+        if tolerated {
+            self.source_protected = true;
+            return Ok(());
+        }
+        let what = format!("{kind} {}/{}", edit.namespace, edit.name);
+        Err(Failure::Protect(what, error))
+    }
+
+    fn answered(&mut self, prepared: &Arc<Prepared>, answer: Answer) {
+        self.called = true;
+        self.frozen = Some(Arc::clone(prepared));
+        self.reached = match answer {
+            Answer::Created(response) => match pv::accept(&prepared.blueprint, *response) {
+                Ok(volume) => {
+                    self.made = Some(volume);
+                    Reached::Made
+                }
+                Err(unusable) if unusable.discard().is_some() => Reached::Bad(unusable),
+                Err(unusable) => Reached::Failed(Failure::Unusable(unusable)),
+            },
+            Answer::Failed(error) => Reached::Failed(Failure::of_call(error, &prepared.node)),
+            // No step gets an answer of another kind; the shell's types see to it.
+            Answer::Done
+            | Answer::Refused(_)
+            | Answer::Snapshot(_)
+            | Answer::Content(_)
+            | Answer::SourceClaim(_)
+            | Answer::SourceVolume(_)
+            | Answer::AttributesClass(_)
+            | Answer::Secret(_)
+            | Answer::SecretNotText => return,
+        };
+    }
+
+    fn discarded(&mut self, answer: Answer) {
+        let Reached::Bad(unusable) = &self.reached else {
+            return;
+        };
+        let unusable = unusable.clone();
+        self.reached = Reached::Failed(match answer {
+            Answer::Failed(error) => Failure::Orphan(unusable, error),
+            Answer::Done
+            | Answer::Refused(_)
+            | Answer::Snapshot(_)
+            | Answer::Content(_)
+            | Answer::SourceClaim(_)
+            | Answer::SourceVolume(_)
+            | Answer::AttributesClass(_)
+            | Answer::Secret(_)
+            | Answer::SecretNotText
+            | Answer::Created(_) => Failure::Unusable(unusable),
+        });
+    }
+}
+
+fn not_loaded(step: &Step, error: ApiError) -> Failure {
+    let read = |what: String, error| Failure::Read(what, error);
+    match step {
+        Step::LoadSnapshot(namespace, name) => read(format!("snapshot {namespace}/{name}"), error),
+        Step::LoadContent(name) => read(format!("snapshotcontent {name}"), error),
+        Step::LoadSourceClaim(namespace, name) => read(format!("PVC {namespace}/{name}"), error),
+        Step::LoadSourceVolume(name) => read(format!("PersistentVolume {name}"), error),
+        Step::LoadSecret(reference) => Failure::Secret(reference.clone(), error),
+        Step::LoadAttributesClass(name) => Failure::AttributesClass(name.clone(), error),
+        // These are not loads.
+        Step::Announce(_)
+        | Step::ProtectSource(_)
+        | Step::Guard(..)
+        | Step::Create(..)
+        | Step::Discard(_)
+        | Step::Save(_)
+        | Step::ReleaseSource(_)
+        | Step::Settle(..)
+        | Step::Done(_)
+        | Step::Fail(_) => read("an object".to_owned(), error),
+    }
+}

@@ -1,0 +1,124 @@
+//! What an attempt asks for, and what it is told.
+//!
+//! Separate from the decisions, because the executor and the crash simulation speak this language
+//! and need nothing else.
+
+use std::sync::Arc;
+
+use csi_proto::csi::{CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest};
+
+use super::Failure;
+use crate::model::{AttributesClass, Claim, Content, SecretRef, Snapshot, Text, VolumeDetail};
+use crate::plan::edit::Edit;
+use crate::plan::memory::Unsaved;
+use crate::plan::outcome::{ApiError, RpcError};
+use crate::plan::request::{Prepared, Secrets};
+
+/// The one next thing to do, complete in every detail.
+#[derive(Debug)]
+pub enum Step {
+    /// Event on the claim.
+    Announce(Announcement),
+    /// GET of a VolumeSnapshot: namespace and name.
+    LoadSnapshot(Text, Text),
+    /// GET of a VolumeSnapshotContent.
+    LoadContent(Text),
+    /// GET of the claim to be cloned: namespace and name.
+    LoadSourceClaim(Text, Text),
+    /// GET of the PersistentVolume to be cloned.
+    LoadSourceVolume(Text),
+    /// GET of a Secret.
+    LoadSecret(SecretRef),
+    /// GET of a VolumeAttributesClass.
+    LoadAttributesClass(Text),
+    /// GET and PUT of a data source: it gets a finalizer.
+    ProtectSource(Edit),
+    /// GET and PUT of the claim: it gets the record of this request.
+    Guard(Edit, Arc<Prepared>),
+    /// `CreateVolume`. From here on the request is repeated until there is an answer.
+    Create(Arc<Prepared>, Box<CreateVolumeRequest>),
+    /// `DeleteVolume` of a volume that nobody can use: up to five times at once, within the time
+    /// limit of one call.
+    Discard(Box<DeleteVolumeRequest>),
+    /// POST of the PersistentVolume.
+    Save(Unsaved),
+    /// GET and PUT of the snapshot: it loses its finalizer. Its failure is only logged.
+    ReleaseSource(Edit),
+    /// GET and PUT of the claim: the doubt is settled, or another node is to be selected, or both;
+    /// after a failure, after which.
+    Settle(Edit, Option<Failure>),
+    /// The attempt is over.
+    Done(End),
+    /// The attempt is over.
+    Fail(Failure),
+}
+
+/// An event of type Normal on the claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Announcement {
+    /// Reason `Provisioning`.
+    Provisioning,
+    /// Reason `Provisioning`, of the component `external-provisioner`: somebody else fills the volume.
+    Populator,
+    /// Reason `ProvisioningSucceeded`; the volume's name.
+    Succeeded(String),
+}
+
+impl Announcement {
+    /// Text of the event on `claim`.
+    #[must_use]
+    pub fn text(&self, claim: &Claim) -> String {
+        match self {
+            Self::Provisioning => format!(
+                "External provisioner is provisioning volume for claim \"{}\"",
+                claim.key()
+            ),
+            Self::Populator => {
+                "Assuming an external populator will provision the volume".to_owned()
+            }
+            Self::Succeeded(name) => format!("Successfully provisioned volume {name}"),
+        }
+    }
+}
+
+/// How an attempt ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Not ours, or not now. Silent.
+    NotOurs,
+    /// Node deployment: no node is selected, the provisioners have to settle whose the claim is.
+    Contend,
+    /// Ours, and nothing to be done: the class is another provisioner's, or somebody else fills the
+    /// volume. Counts as failed in the metrics, as it always did.
+    Stopped,
+    /// There is a PersistentVolume already. Counts as failed in the metrics, as it always did.
+    Exists,
+    /// This attempt made the volume.
+    Provisioned,
+}
+
+/// What came of a step.
+pub enum Answer {
+    /// Done: the event is on its way, the object is written or needed no change.
+    Done,
+    /// The API server refused, or did not answer.
+    Refused(ApiError),
+    /// The snapshot.
+    Snapshot(Box<Snapshot>),
+    /// The snapshot's content.
+    Content(Box<Content>),
+    /// The claim to be cloned.
+    SourceClaim(Box<Claim>),
+    /// The volume to be cloned.
+    SourceVolume(Box<VolumeDetail>),
+    /// The attributes class.
+    AttributesClass(Box<AttributesClass>),
+    /// The Secret.
+    Secret(Secrets),
+    /// The Secret has a value that is not UTF-8.
+    SecretNotText,
+    /// The driver's answer.
+    Created(Box<CreateVolumeResponse>),
+    /// The call failed.
+    Failed(RpcError),
+}
