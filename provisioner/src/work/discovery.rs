@@ -1,7 +1,7 @@
 //! What the API server serves: kinds that older servers lack, or that come with another project.
 
 use serde::Deserialize;
-use sidecar::kube::api::Api;
+use sidecar::kube::api::{Api, ApiError};
 use sidecar::verbose;
 
 /// Whether the server is known to have no VolumeAttributesClass. A server that does not say is
@@ -24,6 +24,51 @@ pub async fn has_snapshots(api: &Api) -> bool {
             verbose!(2, err = %error, "The API server has no VolumeSnapshots");
             false
         }
+    }
+}
+
+/// In which version the server has CSIStorageCapacities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CapacityVersion {
+    /// Since Kubernetes 1.24.
+    V1,
+    /// Before.
+    V1Beta1,
+}
+
+impl CapacityVersion {
+    /// The version alone.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::V1Beta1 => "v1beta1",
+        }
+    }
+
+    /// `apiVersion` of the objects.
+    #[must_use]
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "storage.k8s.io/v1",
+            Self::V1Beta1 => "storage.k8s.io/v1beta1",
+        }
+    }
+}
+
+/// The version of CSIStorageCapacities to use.
+///
+/// # Errors
+/// The server does not say.
+pub async fn capacity_version(api: &Api) -> Result<CapacityVersion, ApiError> {
+    match api.read("/apis/storage.k8s.io/v1").await {
+        Ok(list) => match has(&list, "CSIStorageCapacity") {
+            Some(true) => Ok(CapacityVersion::V1),
+            Some(false) => Ok(CapacityVersion::V1Beta1),
+            None => Err(ApiError::unreadable(&"no list of resources")),
+        },
+        Err(error) if error.is_not_found() => Ok(CapacityVersion::V1Beta1),
+        Err(error) => Err(error),
     }
 }
 

@@ -11,6 +11,8 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Gauge, HistogramOpts, HistogramVec, IntCounterVec, Opts};
 use sidecar::metrics::{RegisterError, Registry};
 
+use crate::plan::capacity;
+
 const CLAIM: &[&str] = &["class", "source"];
 const VOLUME: &[&str] = &["class"];
 
@@ -172,6 +174,93 @@ impl Collector for InDoubt {
         let mut families = self.count.collect();
         families.extend(self.oldest.collect());
         families
+    }
+}
+
+/// Where the producer of CSIStorageCapacity objects says how things stand.
+type Figures = Box<dyn Fn() -> Option<capacity::Figures> + Send + Sync>;
+
+/// Gauges of CSIStorageCapacity objects, read off the books when they are scraped: zeros in a
+/// process that does not lead.
+#[derive(Clone)]
+pub struct Room {
+    goal: Gauge,
+    current: Gauge,
+    obsolete: Gauge,
+    source: Arc<Mutex<Option<Figures>>>,
+}
+
+impl std::fmt::Debug for Room {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Room").finish_non_exhaustive()
+    }
+}
+
+impl Room {
+    /// Adds the gauges to `registry`.
+    ///
+    /// # Errors
+    /// The registry has them already.
+    pub fn new(registry: &Registry) -> Result<Self, RegisterError> {
+        let this = Self {
+            goal: Gauge::new(
+                "csistoragecapacities_desired_goal",
+                "Number of CSIStorageCapacity objects that are supposed to be managed \
+                 automatically.",
+            )?,
+            current: Gauge::new(
+                "csistoragecapacities_desired_current",
+                "Number of CSIStorageCapacity objects that exist and are supposed to be managed \
+                 automatically.",
+            )?,
+            obsolete: Gauge::new(
+                "csistoragecapacities_obsolete",
+                "Number of CSIStorageCapacity objects that exist and will be deleted \
+                 automatically. Objects that exist and may need an update are not considered \
+                 obsolete and therefore not included in this value.",
+            )?,
+            source: Arc::default(),
+        };
+        registry.register(Box::new(this.clone()))?;
+        Ok(this)
+    }
+
+    /// From now on `source` is asked; it answers `None` once there is nothing left to ask.
+    pub fn read_from(
+        &self,
+        source: impl Fn() -> Option<capacity::Figures> + Send + Sync + 'static,
+    ) {
+        let source: Figures = Box::new(source);
+        *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Some(source);
+    }
+
+    fn gauges(&self) -> [&Gauge; 3] {
+        [&self.goal, &self.current, &self.obsolete]
+    }
+}
+
+impl Collector for Room {
+    fn desc(&self) -> Vec<&Desc> {
+        self.gauges()
+            .into_iter()
+            .flat_map(Collector::desc)
+            .collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let figures = source.as_ref().and_then(|source| source());
+        let capacity::Figures {
+            goal,
+            current,
+            obsolete,
+        } = figures.unwrap_or_default();
+        let number = |count: usize| u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
+        let gauges = self.gauges();
+        for (gauge, count) in gauges.iter().zip([goal, current, obsolete]) {
+            gauge.set(number(count));
+        }
+        gauges.into_iter().flat_map(Collector::collect).collect()
     }
 }
 

@@ -16,8 +16,10 @@
 //! | `protection` | finalizers of data sources |
 //! | `news` | events |
 //! | `metrics` | what is counted |
+//! | `capacity` | CSIStorageCapacity objects |
 
 pub mod api;
+pub mod capacity;
 pub mod claim;
 pub mod cluster;
 pub mod discovery;

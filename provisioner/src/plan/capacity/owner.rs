@@ -92,20 +92,19 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// The way from this pod, `--capacity-ownerref-level` steps up; none for a negative level.
+    /// The way from this pod, `--capacity-ownerref-level` steps up.
     #[must_use]
-    pub fn begin(level: i64, pod: &str) -> Option<Self> {
-        let level = u32::try_from(level.max(-1)).ok()?;
+    pub fn begin(level: u32, pod: &str) -> Self {
         let wanted = Wanted {
             api_version: "v1".into(),
             kind: "Pod".into(),
             name: pod.into(),
         };
-        Some(Self {
+        Self {
             level,
             left: level,
             wanted,
-        })
+        }
     }
 
     /// The object to read.
@@ -185,11 +184,9 @@ mod tests {
     }
 
     /// Walks through a Deployment's pod; what was read on the way, and the owner.
-    fn walk(level: i64) -> Result<(Vec<String>, Option<String>), NoController> {
+    fn walk(level: u32) -> Result<(Vec<String>, String), NoController> {
         let mut read = Vec::new();
-        let Some(mut walk) = Walk::begin(level, "pod") else {
-            return Ok((read, None));
-        };
+        let mut walk = Walk::begin(level, "pod");
         loop {
             let kind = walk.wanted().kind.to_string();
             let owners = match &*kind {
@@ -206,7 +203,7 @@ mod tests {
                 Next::Read(on) => walk = on,
                 Next::Found(owner) => {
                     let owner = format!("{} {} {}", owner.kind, owner.name, owner.uid);
-                    return Ok((read, Some(owner)));
+                    return Ok((read, owner));
                 }
             }
         }
@@ -215,21 +212,19 @@ mod tests {
     #[test]
     fn row_261_owners_of_a_deployment_s_pod() {
         for (level, read, owner) in [
-            (i64::MIN, &[][..], None),
-            (-1, &[], None),
-            (0, &["Pod"], Some("Pod pod uid-read")),
-            (1, &["Pod"], Some("ReplicaSet rs uid-rs")),
-            (2, &["Pod", "ReplicaSet"], Some("Deployment dep uid-dep")),
+            (0, &["Pod"][..], "Pod pod uid-read"),
+            (1, &["Pod"], "ReplicaSet rs uid-rs"),
+            (2, &["Pod", "ReplicaSet"], "Deployment dep uid-dep"),
         ] {
             let (was_read, found) = walk(level).unwrap();
             assert_eq!(was_read, read, "level {level}");
-            assert_eq!(found.as_deref(), owner, "level {level}");
+            assert_eq!(found, owner, "level {level}");
         }
     }
 
     #[test]
     fn row_262_nothing_controls() {
-        let walk_from_pod = |level| Walk::begin(level, "pod").unwrap().next(&Met::default());
+        let walk_from_pod = |level| Walk::begin(level, "pod").next(&Met::default());
         let error = walk_from_pod(1).unwrap_err().to_string();
         assert!(error.contains("level=1: Pod \"pod\" has no"), "{error}");
         let error = walk(3).unwrap_err().to_string();
@@ -238,6 +233,6 @@ mod tests {
             owners: vec![reference("Node", "n", false)],
             ..Met::default()
         };
-        assert!(Walk::begin(1, "pod").unwrap().next(&uncontrolled).is_err());
+        assert!(Walk::begin(1, "pod").next(&uncontrolled).is_err());
     }
 }

@@ -8,7 +8,7 @@ use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, Meta, Object, list, nullable, own, pairs, shared};
 
 use super::{interned, quantity};
-use crate::model::{NodeTopology, OwnerReference, StorageCapacity};
+use crate::model::{NodeTopology, OwnerReference, StorageCapacity, Text};
 
 /// A CSIStorageCapacity on the wire.
 #[derive(Debug, Default, Deserialize)]
@@ -79,7 +79,7 @@ impl<'a> From<MetaWire<'a>> for FullMeta<'a> {
 /// An entry of `metadata.ownerReferences` on the wire, in objects of any kind.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct OwnerWire<'a> {
+struct OwnerWire<'a> {
     #[serde(borrow)]
     api_version: Option<lean::Text<'a>>,
     #[serde(borrow)]
@@ -93,7 +93,7 @@ pub(super) struct OwnerWire<'a> {
 }
 
 impl OwnerWire<'_> {
-    pub(super) fn read(&self, strings: &Interner) -> OwnerReference {
+    fn read(&self, strings: &Interner) -> OwnerReference {
         OwnerReference {
             api_version: interned(&self.api_version, strings),
             kind: interned(&self.kind, strings),
@@ -103,6 +103,25 @@ impl OwnerWire<'_> {
             block_deletion: self.block_owner_deletion,
         }
     }
+}
+
+/// `metadata.uid` and `metadata.ownerReferences` of an object of any kind.
+///
+/// # Errors
+/// It is no object.
+pub fn read_owned(
+    json: &str,
+    strings: &Interner,
+) -> Result<(Text, Vec<OwnerReference>), serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Owned<'a> {
+        #[serde(borrow)]
+        metadata: FullMeta<'a>,
+    }
+    let Owned { metadata } = serde_json::from_str(json)?;
+    let owners = metadata.owners.iter();
+    let owners = owners.map(|owner| owner.read(strings)).collect();
+    Ok((own(&metadata.lean.uid), owners))
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -19,7 +19,7 @@ use sidecar::kube::lean;
 use crate::model::{Quantity, Text};
 
 pub use attachment::AttachmentWire;
-pub use capacity::StorageCapacityWire;
+pub use capacity::{StorageCapacityWire, read_owned};
 pub use claim::{ClaimWire, read_claim};
 pub use class::{AttributesClassWire, ClassWire};
 pub use grant::GrantWire;

@@ -1,0 +1,245 @@
+//! Keeps the CSIStorageCapacity objects of this process up to date.
+//!
+//! Which objects there should be and what they say is [`plan::capacity`](crate::plan::capacity)'s.
+//! What is left here is to hear of changes, to ask the driver, and to write.
+
+mod origin;
+mod task;
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use csi_proto::csi::Topology;
+use kube::Client;
+use sidecar::kube::api::Api;
+use sidecar::kube::cache::{Cache, Event};
+use sidecar::kube::interner::Interner;
+use sidecar::kube::reflect::{Resource, Scope, reflect};
+use sidecar::metrics::RegisterError;
+use sidecar::queue::{self, Place, Queue};
+use sidecar::retry::RetryPolicy;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::driver::DriverLink;
+use super::metrics::Room;
+use crate::model::{AffinityTerm, Class, StorageCapacity};
+use crate::plan::capacity::{Book, Producer, Task};
+use crate::plan::topology::Term;
+
+pub use origin::{Origin, origin};
+
+/// So long segments may go on changing before anything is done about it: nodes join in groups.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// The producer of CSIStorageCapacity objects.
+pub struct Capacity {
+    /// What there is to do.
+    pub queue: Queue<Task>,
+    producer: Producer,
+    resource: Resource,
+    poll: Duration,
+    driver: Arc<DriverLink>,
+    api: Api,
+    classes: Cache<Class>,
+    objects: Cache<StorageCapacity>,
+    strings: Interner,
+    book: Mutex<Book>,
+    segments_changed: Notify,
+}
+
+/// What it is made from.
+pub struct Parts<'a> {
+    /// Who writes the objects, and which kind they are.
+    pub origin: Origin,
+    /// The command line's part.
+    pub config: &'a crate::args::Capacity,
+    /// The back-off of items.
+    pub retry: RetryPolicy,
+    /// The driver.
+    pub driver: Arc<DriverLink>,
+    /// With a rate of its own.
+    pub client: &'a Client,
+    /// StorageClasses.
+    pub classes: Cache<Class>,
+    /// Texts that records share.
+    pub strings: Interner,
+    /// Where the queue counts.
+    pub queues: &'a queue::Metrics,
+    /// Where objects are counted.
+    pub metrics: &'a Room,
+}
+
+impl Capacity {
+    /// A producer that does nothing before [`serve`](Self::serve).
+    ///
+    /// # Errors
+    /// When the metrics refuse the queue's name, which they do for no text.
+    pub fn new(parts: Parts<'_>) -> Result<Arc<Self>, RegisterError> {
+        let Parts {
+            origin,
+            retry: policy,
+            ..
+        } = parts;
+        let threads = parts.config.threads;
+        let queue = Queue::new(queue::Config {
+            metrics: Some(parts.queues.clone()),
+            ..queue::Config::new(
+                "csistoragecapacity",
+                threads,
+                Box::new(move |failures| policy.delay(failures, 0.0)),
+            )
+        })?;
+        let name = origin.producer.driver.as_str().into();
+        let this = Arc::new_cyclic(|this: &Weak<Self>| {
+            let weak = this.clone();
+            let heard = move |event: Event<'_, StorageCapacity>| {
+                if let Some(this) = weak.upgrade() {
+                    this.object_changed(event);
+                }
+            };
+            Self {
+                queue,
+                producer: origin.producer,
+                resource: origin.resource,
+                poll: parts.config.poll,
+                driver: parts.driver,
+                api: Api::new(parts.client.clone()),
+                classes: parts.classes,
+                objects: Cache::new(parts.strings.clone(), heard),
+                strings: parts.strings,
+                book: Mutex::new(Book::new(name, parts.config.immediate)),
+                segments_changed: Notify::new(),
+            }
+        });
+        let weak = Arc::downgrade(&this);
+        let figures = move || Some(weak.upgrade()?.book().figures());
+        parts.metrics.read_from(figures);
+        Ok(this)
+    }
+
+    /// The books. Never held across an await, nor while the queue or a cache is used.
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, tasks: Vec<Task>) {
+        for task in tasks {
+            self.queue.add(&task, Place::default());
+        }
+    }
+
+    fn object_changed(&self, event: Event<'_, StorageCapacity>) {
+        let tasks = match event {
+            Event::Upserted { new, .. } => self.book().object_changed(Arc::clone(new)),
+            Event::Deleted { key, .. } => self.book().object_gone(key.name()),
+            Event::Resync { .. } => return,
+        };
+        self.add(tasks);
+    }
+
+    /// A class is new or changed.
+    pub fn class_changed(&self, class: &Class) {
+        let tasks = self.book().class_changed(class);
+        self.add(tasks);
+    }
+
+    /// A class is gone.
+    pub fn class_gone(&self, name: &str) {
+        let tasks = self.book().class_gone(name);
+        self.add(tasks);
+    }
+
+    /// Nodes have come or gone, or are labelled otherwise, so that segments are others.
+    pub fn segments_changed(&self) {
+        self.segments_changed.notify_one();
+    }
+
+    /// A volume was made for a claim of this class; `accessible` is where.
+    pub fn provisioned(&self, class: &str, accessible: &[Topology]) {
+        let tasks = self.book().after_success(class, accessible);
+        self.add(tasks);
+    }
+
+    /// No volume could be made for a claim of this class.
+    pub fn failed(&self, class: &str) {
+        let tasks = self.book().after_failure(class);
+        self.add(tasks);
+    }
+
+    /// A volume with this affinity was removed.
+    pub fn deleted(&self, affinity: Option<&[AffinityTerm]>) {
+        let tasks = self.book().after_delete(affinity);
+        self.add(tasks);
+    }
+
+    /// Keeps what is known of this process's objects in step with the API server.
+    pub async fn watch(&self, client: &Client) -> Infallible {
+        let scope = Scope {
+            resource: self.resource.clone(),
+            namespace: Some(self.producer.namespace.clone()),
+            labels: self.producer.selector(),
+        };
+        reflect(client.clone(), scope, self.objects.clone(), None).await
+    }
+
+    /// Works until the queue is shut down. Classes and nodes must be known by now; `segments` is
+    /// asked whenever they have changed.
+    pub async fn serve(self: &Arc<Self>, segments: impl Fn() -> Vec<Term>) {
+        self.objects.synced().await;
+        let mut classes = Vec::new();
+        self.classes
+            .for_each(|_, class| classes.push(Arc::clone(class)));
+        for class in &classes {
+            self.class_changed(class);
+        }
+        self.take_segments(&segments);
+        let workers = self.queue.serve(|work| {
+            let this = Arc::clone(self);
+            async move { this.work(work).await }
+        });
+        tokio::select! {
+            () = workers => {}
+            never = self.poll() => match never {},
+            never = self.follow(&segments) => match never {},
+        }
+    }
+
+    fn take_segments(&self, segments: impl Fn() -> Vec<Term>) {
+        let segments = segments();
+        let tasks = self.book().set_segments(segments);
+        self.add(tasks);
+    }
+
+    async fn follow(&self, segments: impl Fn() -> Vec<Term>) -> Infallible {
+        loop {
+            self.segments_changed.notified().await;
+            sleep(SETTLE).await;
+            self.take_segments(&segments);
+        }
+    }
+
+    /// Asks for everything again and again; what is waiting out a back-off goes on waiting.
+    async fn poll(&self) -> Infallible {
+        if self.poll.is_zero() {
+            return std::future::pending().await;
+        }
+        loop {
+            sleep(self.poll).await;
+            let tasks = self.book().all();
+            for task in tasks {
+                self.queue.resync(&task, Place::default());
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Capacity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Capacity").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;
