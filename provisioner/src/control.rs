@@ -12,16 +12,19 @@ use sidecar::kube::cache::{Cache, Record};
 use sidecar::kube::events::Worker;
 use sidecar::kube::reflect::{Resource, Scope, reflect};
 use sidecar::names;
+use sidecar::retry::RetryPolicy;
 use sidecar::slow_set::SWEEP_INTERVAL;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
 use crate::model::Pairs;
 use crate::permission::{self, Uses};
+use crate::plan::ownership::Pace;
 use crate::plan::topology::{Places, Term};
 use crate::run::Parts;
 use crate::work::Provisioner;
 use crate::work::api::{ATTACHMENTS, CLAIMS, CLASSES, CSI_NODES, GRANTS, NODES, VOLUMES};
+use crate::work::capacity::{self, Capacity};
 use crate::work::cluster::{Cluster, Pacing};
 use crate::work::driver::{DriverLink, OwnNode};
 use crate::work::news::News;
@@ -91,6 +94,21 @@ fn provisioner(
         (_, _) => Places::default(),
     };
     let cluster = Cluster::new(Arc::clone(driver), pacing, &parts.queues, places)?;
+    if let (Some(config), Some(producer)) = (&config.capacity, &parts.producer) {
+        let capacity = Capacity::new(capacity::Parts {
+            origin: producer.origin.clone(),
+            config,
+            retry: RetryPolicy::new(pacing.retry_start, pacing.retry_max),
+            driver: Arc::clone(driver),
+            client: &producer.client,
+            classes: cluster.classes.clone(),
+            strings: cluster.strings.clone(),
+            queues: &parts.queues,
+            metrics: &producer.room,
+        });
+        let capacity = capacity?;
+        cluster.capacity.get_or_init(|| capacity);
+    }
     let books = Arc::downgrade(&cluster);
     parts.metrics.in_doubt.read_from(move || {
         let cluster = books.upgrade()?;
@@ -112,6 +130,10 @@ fn provisioner(
         settings: config.settings.clone(),
         metrics: parts.metrics.clone(),
         news,
+        pace: Pace {
+            base: config.ownership.base,
+            max: config.ownership.max,
+        },
         node: { node.as_ref() }
             .map(|node| Term::from_csi(&node.topology))
             .filter(|segment| !segment.is_empty())
@@ -162,6 +184,9 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
     cluster.claim_queue.shut_down();
     cluster.volume_queue.shut_down();
     cluster.source_queue.shut_down();
+    if let Some(capacity) = cluster.capacity.get() {
+        capacity.queue.shut_down();
+    }
     let drained = async {
         cluster.claim_queue.drained().await;
         cluster.volume_queue.drained().await;
@@ -215,6 +240,12 @@ async fn watch(client: &Client, cluster: &Cluster, watched: Watched) -> Infallib
             false => std::future::pending().await,
         }
     };
+    let capacity = async {
+        match cluster.capacity.get() {
+            Some(capacity) => capacity.watch(client).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         never = keep(client, CLAIMS, &cluster.claims, resync) => never,
         never = keep(client, VOLUMES, &cluster.volumes, resync) => never,
@@ -222,6 +253,7 @@ async fn watch(client: &Client, cluster: &Cluster, watched: Watched) -> Infallib
         never = attachments => never,
         never = nodes => never,
         never = grants => never,
+        never = capacity => never,
     }
 }
 
@@ -257,6 +289,7 @@ async fn serve(provisioner: &Arc<Provisioner>, watched: Watched) {
             provisioner.serve_claims(),
             provisioner.serve_volumes(),
             provisioner.serve_sources(),
+            produce(cluster),
         );
     };
     let forgetting = async {
@@ -268,6 +301,14 @@ async fn serve(provisioner: &Arc<Provisioner>, watched: Watched) {
     tokio::select! {
         () = workers => {}
         never = forgetting => never,
+    }
+}
+
+/// Says how much room there is where, if that is wanted.
+async fn produce(cluster: &Cluster) {
+    if let Some(capacity) = cluster.capacity.get() {
+        let segments = || cluster.places().segments().cloned().collect();
+        capacity.serve(segments).await;
     }
 }
 

@@ -22,9 +22,10 @@ use sidecar::{log, queue};
 
 use crate::args::{self, Command, Config, Environment, FATAL};
 use crate::control;
+use crate::work::capacity::{self, Origin};
 use crate::work::discovery;
 use crate::work::driver::{self as our_driver, DriverLink};
-use crate::work::metrics::Metrics;
+use crate::work::metrics::{Metrics, Room};
 
 /// Set by the build.
 const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
@@ -41,9 +42,19 @@ pub(crate) struct Parts {
     pub(crate) metrics: Metrics,
     pub(crate) registry: Registry,
     pub(crate) options: connect::Options,
+    /// What CSIStorageCapacity objects are made with, if they are.
+    pub(crate) producer: Option<CapacityProducer>,
     operations: CsiOperations,
     election_metrics: ElectionMetrics,
     health: LeaderHealth,
+}
+
+/// What the producer of CSIStorageCapacity objects is made from.
+pub(crate) struct CapacityProducer {
+    pub(crate) origin: Origin,
+    /// With a rate of its own, which neither leases nor anything else draws on.
+    pub(crate) client: Client,
+    pub(crate) room: Room,
 }
 
 /// Runs csi-provisioner.
@@ -82,6 +93,7 @@ async fn start(values: &Values, config: Config) -> Result<(), Exit> {
         queues: queue::Metrics::new(&registry)?,
         metrics: Metrics::new(&registry)?,
         options,
+        producer: None,
         operations: CsiOperations::new(&registry, OperationsConfig::default())?,
         election_metrics: ElectionMetrics::new(&registry)?,
         registry,
@@ -140,6 +152,7 @@ impl Parts {
             Some(_) => Some(our_driver::node(&driver).await?),
             None => None,
         };
+        self.producer = self.producer(&driver.current().name).await?;
         let (http, health) = (self.config.http.as_ref(), &self.health);
         let serving = serve(http, &self.registry, health, FATAL).await?;
         let working = async {
@@ -153,6 +166,31 @@ impl Parts {
             result = working => result,
             () = serving => Err(Exit::failure(FATAL, "the HTTP server ended")),
         }
+    }
+
+    /// Prepares what is told about room, if that is wanted.
+    async fn producer(&self, driver: &str) -> Result<Option<CapacityProducer>, Exit> {
+        let Some(config) = &self.config.capacity else {
+            return Ok(None);
+        };
+        let options = connect::Options {
+            rate: config.rate,
+            ..self.options.clone()
+        };
+        let client = connect::connect(&options, None).await;
+        let api = Api::new(self.client.clone());
+        let node = self.config.settings.node.as_ref().map(|node| &*node.name);
+        let origin = tokio::select! {
+            biased;
+            origin = capacity::origin(&api, config, driver, node) => origin?,
+            // The end is noticed where the work would begin.
+            () = self.shutdown.requested() => return Ok(None),
+        };
+        Ok(Some(CapacityProducer {
+            origin,
+            client: client.map_err(|error| fatal(&error))?,
+            room: Room::new(&self.registry)?,
+        }))
     }
 
     /// Tells processes apart in the attributes of the volumes they create.

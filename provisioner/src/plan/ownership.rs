@@ -14,41 +14,7 @@ use super::memory::ClaimKey;
 use super::settings::{NodeDeployment, Settings};
 use super::topology::{Input, Places, requirement};
 use crate::keys::SELECTED_NODE;
-use crate::model::{BindingMode, Claim, Class};
-
-/// What a claim is to the provisioner of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Its volume is to be made here.
-    Ours,
-    /// It is another node's, or nobody's yet.
-    Theirs,
-    /// Whoever is first may make it.
-    Open,
-}
-
-/// What the claim is to the provisioner of node `own`. `fits` says whether the class allows the
-/// node; it is asked only if that matters.
-#[must_use]
-pub fn part(
-    claim: &Claim,
-    class: &Class,
-    own: &NodeDeployment,
-    fits: impl FnOnce() -> bool,
-) -> Part {
-    match claim.selected_node() {
-        "" => {}
-        node if *node == *own.name => return Part::Ours,
-        _ => return Part::Theirs,
-    }
-    match class.binding_mode {
-        BindingMode::Immediate if own.immediate_binding && fits() => Part::Open,
-        BindingMode::Immediate
-        | BindingMode::Unset
-        | BindingMode::WaitForFirstConsumer
-        | BindingMode::Other => Part::Theirs,
-    }
-}
+use crate::model::{Claim, Class};
 
 /// Whether the class allows this node. Without `topology` every node is as good as any other.
 #[must_use]

@@ -65,6 +65,9 @@ impl Provisioner {
             gone,
         };
         let over = Box::pin(self.provision(&mut run)).await;
+        if matches!(over, Over::End(End::Contend)) {
+            return Box::pin(self.contend(work, &run)).await;
+        }
         self.close_claim(work, &run, over, started.elapsed());
     }
 
@@ -117,7 +120,7 @@ impl Provisioner {
     }
 
     /// Looks and decides, in one go.
-    fn decide_claim(&self, run: &Run) -> Step {
+    pub(super) fn decide_claim(&self, run: &Run) -> Step {
         let driver = self.driver.current();
         let class = self.cluster.classes.get(run.claim.class_name());
         let name = run.attempt.volume_name(&run.claim, &self.settings);
@@ -143,12 +146,15 @@ impl Provisioner {
 
     fn close_claim(&self, work: Work<ClaimKey>, run: &Run, over: Over, took: Duration) {
         let (class, source) = labels(&run.claim);
+        // Whose it is, is settled.
+        self.cluster.contests().end(&run.key);
         match over {
             Over::End(end) => {
                 self.note(run, run.attempt.outcome(None));
                 match end {
                     End::Provisioned => {
                         self.metrics.provisioned(class, source, took);
+                        self.room_taken(run);
                         tracing::info!(claim = &*run.key.name, "Volume provisioned");
                     }
                     End::Stopped | End::Exists => self.metrics.not_provisioned(class, source),
@@ -179,12 +185,29 @@ impl Provisioner {
         }
         self.note(run, run.attempt.outcome(Some(failure)));
         let claim = &*run.key.name;
-        if run.attempt.effect(failure) == Effect::Reschedule {
+        let effect = run.attempt.effect(failure);
+        if effect != Effect::NoChange
+            && let Some(capacity) = self.cluster.capacity.get()
+        {
+            capacity.failed(class);
+        }
+        if effect == Effect::Reschedule {
             tracing::warn!(claim, err = %failure, "Another node is to be selected");
             return work.done();
         }
         let wait = work.retry();
         tracing::error!(claim, retry_after = ?wait, err = %failure, "Provisioning failed");
+    }
+
+    /// There is less room where the volume was made.
+    fn room_taken(&self, run: &Run) {
+        let Some(capacity) = self.cluster.capacity.get() else {
+            return;
+        };
+        let topology = self.settings.gates.topology && self.driver.current().abilities.topology;
+        let volume = run.attempt.volume().filter(|_| topology);
+        let accessible = volume.map_or(&[][..], |volume| &volume.accessible_topology);
+        capacity.provisioned(run.claim.class_name(), accessible);
     }
 
     fn note(&self, run: &Run, outcome: Outcome<Prepared>) {

@@ -4,7 +4,7 @@
 //! is a look at the books and an entry in a queue.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use sidecar::kube::cache::{Cache, Event, Record, Source};
@@ -14,11 +14,13 @@ use sidecar::metrics::RegisterError;
 use sidecar::queue::{Config, Delay, Group, Metrics, Place, Queue};
 use sidecar::retry::RetryPolicy;
 
+use super::capacity::Capacity;
 use super::driver::DriverLink;
 use super::record;
 use crate::model::{Attachment, Claim, Class, CsiNode, Grant, Node, Text, Volume, VolumeDetail};
 use crate::plan::memory::{ClaimKey, Memory};
 use crate::plan::outcome::Cure;
+use crate::plan::ownership::Contests;
 use crate::plan::request::Prepared;
 use crate::plan::topology::{Entry, Places};
 use crate::plan::{event, protection, turn};
@@ -45,11 +47,14 @@ pub struct Cluster {
     pub volume_queue: Queue<Text>,
     /// Claims that were cloned and are being deleted, by `namespace/name`.
     pub source_queue: Queue<Text>,
+    /// The producer of CSIStorageCapacity objects, with `--enable-capacity`.
+    pub capacity: OnceLock<Arc<Capacity>>,
     /// Texts that records share.
     pub strings: Interner,
     driver: Arc<DriverLink>,
     memory: Mutex<Memory<Prepared>>,
     places: Mutex<Places>,
+    contests: Mutex<Contests>,
     /// By volume: VolumeAttachments that name it, with their nodes.
     attached: Mutex<HashMap<Text, BTreeMap<Key, Text>>>,
 }
@@ -106,10 +111,12 @@ impl Cluster {
             claim_queue,
             volume_queue,
             source_queue,
+            capacity: OnceLock::new(),
             strings: strings.clone(),
             driver,
             memory: Mutex::new(Memory::new(pacing.retry_max)),
             places: Mutex::new(places),
+            contests: Mutex::default(),
             attached: Mutex::default(),
         }))
     }
@@ -122,6 +129,11 @@ impl Cluster {
     /// The places of the cluster. Never held across an await.
     pub fn places(&self) -> MutexGuard<'_, Places> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims that this process would take for its node. Never held across an await.
+    pub fn contests(&self) -> MutexGuard<'_, Contests> {
+        self.contests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Node of a VolumeAttachment that names the volume.
@@ -186,6 +198,7 @@ impl Cluster {
 
     fn claim_gone(&self, claim: &Claim) {
         let key = ClaimKey::of(claim);
+        self.contests().end(&key);
         let busy = self.memory().gone(&key);
         if busy {
             self.wake(&key);
@@ -233,8 +246,20 @@ impl Cluster {
     }
 
     fn class_changed(&self, event: Event<'_, Class>) {
-        if let Event::Upserted { new, .. } = event {
-            self.cured(&Cure::Class(new.name.clone()));
+        let capacity = self.capacity.get();
+        match event {
+            Event::Upserted { new, .. } => {
+                self.cured(&Cure::Class(new.name.clone()));
+                if let Some(capacity) = capacity {
+                    capacity.class_changed(new);
+                }
+            }
+            Event::Deleted { old, .. } => {
+                if let Some(capacity) = capacity {
+                    capacity.class_gone(&old.name);
+                }
+            }
+            Event::Resync { .. } => {}
         }
     }
 
@@ -286,7 +311,8 @@ impl Cluster {
         }
         let name = Text::from(key.as_str());
         let appeared = labels.is_some();
-        self.places().set_labels(&name, labels);
+        let moved = self.places().set_labels(&name, labels);
+        self.segments_moved(moved);
         if appeared {
             self.cured(&Cure::Node(name));
             self.cured(&Cure::AnyNode);
@@ -306,10 +332,17 @@ impl Cluster {
         };
         let name = Text::from(key.as_str());
         let cures = matches!(entry, Entry::Keys(_)) && *self.places().driver(&name) != entry;
-        self.places().set_driver(&name, entry);
+        let moved = self.places().set_driver(&name, entry);
+        self.segments_moved(moved);
         if cures {
             self.cured(&Cure::CsiNode(name));
             self.cured(&Cure::AnyNode);
+        }
+    }
+
+    fn segments_moved(&self, moved: bool) {
+        if moved && let Some(capacity) = self.capacity.get() {
+            capacity.segments_changed();
         }
     }
 

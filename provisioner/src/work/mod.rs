@@ -17,6 +17,7 @@
 //! | `news` | events |
 //! | `metrics` | what is counted |
 //! | `capacity` | CSIStorageCapacity objects |
+//! | `ownership` | node deployment: claims that nobody has taken yet |
 
 pub mod api;
 pub mod capacity;
@@ -26,6 +27,7 @@ pub mod discovery;
 pub mod driver;
 pub mod metrics;
 pub mod news;
+mod ownership;
 pub mod protection;
 pub mod provisioner;
 pub mod record;

@@ -12,6 +12,7 @@ use super::news::News;
 use crate::model::{Pairs, SecretRef};
 use crate::plan::Settings;
 use crate::plan::outcome::ApiError;
+use crate::plan::ownership::Pace;
 
 /// Works on claims, on volumes, and on what hangs on them.
 pub struct Provisioner {
@@ -27,6 +28,8 @@ pub struct Provisioner {
     pub metrics: Metrics,
     /// What users read.
     pub news: News,
+    /// Node deployment: how long to wait before a claim is taken.
+    pub pace: Pace,
     /// Node deployment: the topology of this process's node, if the driver told one.
     pub node: Option<Pairs>,
 }

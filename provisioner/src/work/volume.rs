@@ -85,6 +85,7 @@ impl Provisioner {
                     if let Some(uid) = uid(&run.current) {
                         self.cluster.memory().removed(&run.name, uid);
                     }
+                    self.room_freed(&run.current);
                 }
                 work.done();
             }
@@ -99,6 +100,15 @@ impl Provisioner {
                 let volume = &*run.name;
                 tracing::error!(volume, retry_after = ?wait, err = %failure, "Volume deletion failed");
             }
+        }
+    }
+
+    /// There is more room where the volume was.
+    fn room_freed(&self, volume: &Volume) {
+        if let Some(capacity) = self.cluster.capacity.get()
+            && let Volume::Ending(detail) = volume
+        {
+            capacity.deleted(detail.affinity.as_deref());
         }
     }
 

@@ -10,30 +10,28 @@ use crate::plan::topology::Term;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn own(immediate_binding: bool) -> NodeDeployment {
+fn own() -> NodeDeployment {
     NodeDeployment {
         name: "foo".into(),
-        immediate_binding,
+        immediate_binding: true,
     }
 }
 
-fn claim(node: Option<&str>) -> Claim {
+fn claim() -> Claim {
     Claim {
         namespace: "ns1".into(),
         name: "c1".into(),
         uid: "u".into(),
-        annotations: node.iter().map(|node| (SELECTED_NODE, *node)).collect(),
         ..Claim::default()
     }
 }
 
-fn class(binding_mode: BindingMode, allowed: &[(&str, &str)]) -> Class {
+fn class(allowed: &[(&str, &str)]) -> Class {
     let term = |(key, value): &(&str, &str)| -> SelectorTerm {
         let values: List = [Text::from(*value)].into();
         [(Text::from(*key), values)].into()
     };
     Class {
-        binding_mode,
         allowed_topologies: allowed.iter().map(term).collect(),
         ..Class::default()
     }
@@ -44,77 +42,29 @@ fn places() -> Places {
 }
 
 #[test]
-fn rows_267_to_274_whose_a_claim_is() {
-    use BindingMode::{Immediate, Other, Unset, WaitForFirstConsumer};
-    const ANY: &[(&str, &str)] = &[];
-    let rows = [
-        (
-            267,
-            Some("foo"),
-            WaitForFirstConsumer,
-            true,
-            ANY,
-            Part::Ours,
-        ),
-        (267, Some("foo"), Immediate, false, ANY, Part::Ours),
-        // Whether the place fits is then a matter of the request, with an event.
-        (
-            267,
-            Some("foo"),
-            Immediate,
-            true,
-            &[("key", "bar")],
-            Part::Ours,
-        ),
-        (
-            268,
-            Some("bar"),
-            WaitForFirstConsumer,
-            true,
-            ANY,
-            Part::Theirs,
-        ),
-        (268, Some("bar"), Immediate, true, ANY, Part::Theirs),
-        (269, None, WaitForFirstConsumer, true, ANY, Part::Theirs),
-        (269, Some(""), WaitForFirstConsumer, true, ANY, Part::Theirs),
-        (269, None, Unset, true, ANY, Part::Theirs),
-        (269, None, Other, true, ANY, Part::Theirs),
-        (270, None, Immediate, true, ANY, Part::Open),
-        (270, Some(""), Immediate, true, ANY, Part::Open),
-        (271, None, Immediate, false, ANY, Part::Theirs),
-        (274, None, Immediate, true, &[("key", "bar")], Part::Theirs),
-        (274, None, Immediate, true, &[("key", "foo")], Part::Open),
-        (
-            274,
-            None,
-            Immediate,
-            true,
-            &[("key", "bar"), ("key", "foo")],
-            Part::Open,
-        ),
-    ];
-    for (row, node, mode, flag, allowed, expected) in rows {
-        let (claim, class, own) = (claim(node), class(mode, allowed), own(flag));
-        let (settings, places) = (Settings::default(), places());
-        let fits = || fits(&claim, &class, &own, &settings, Some(&places));
-        assert_eq!(
-            part(&claim, &class, &own, fits),
-            expected,
-            "row {row} {node:?} {mode:?}"
-        );
+fn row_274_the_class_must_allow_the_node() {
+    for (allowed, expected) in [
+        (&[][..], true),
+        (&[("key", "bar")], false),
+        (&[("key", "foo")], true),
+        (&[("key", "bar"), ("key", "foo")], true),
+    ] {
+        for strict_topology in [false, true] {
+            let settings = Settings {
+                strict_topology,
+                ..Settings::default()
+            };
+            let class = class(allowed);
+            let fits = fits(&claim(), &class, &own(), &settings, Some(&places()));
+            assert_eq!(fits, expected, "{allowed:?} {strict_topology}");
+        }
     }
 }
 
 #[test]
 fn a_driver_without_topology_fits_everywhere() {
-    let class = class(BindingMode::Immediate, &[("key", "bar")]);
-    assert!(fits(
-        &claim(None),
-        &class,
-        &own(true),
-        &Settings::default(),
-        None
-    ));
+    let class = class(&[("key", "bar")]);
+    assert!(fits(&claim(), &class, &own(), &Settings::default(), None));
 }
 
 #[test]
@@ -188,7 +138,7 @@ proptest! {
 
 #[test]
 fn rows_270_to_277_a_contest() {
-    let key = ClaimKey::of(&claim(None));
+    let key = ClaimKey::of(&claim());
     let mut contests = Contests::default();
     let start = Instant::now();
     let look =
