@@ -15,15 +15,23 @@ use crate::plan::View;
 use crate::plan::drift::{Expected, Listing, expected};
 use crate::plan::outcome::RpcError;
 
+/// How often a driver that does not list published nodes is looked at again, at most.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
 impl Attacher {
     /// Compares at once, then `pause` after each end. A driver that does not list published nodes
     /// is left alone; it may learn to.
     pub async fn watch_drift(&self, pause: Duration, max_entries: i32) -> std::convert::Infallible {
         loop {
             let can = self.driver.current().abilities;
-            if can.publish && can.list_published {
-                self.compare(max_entries).await;
-            }
+            let pause = match can.publish && can.list_published {
+                true => {
+                    self.compare(max_entries).await;
+                    pause
+                }
+                // Without a call in between, `--reconcile-sync=0` would be a busy loop.
+                false => pause.max(LOOK_AGAIN),
+            };
             sleep(pause).await;
         }
     }

@@ -208,3 +208,14 @@ async fn an_attach_under_way_is_no_difference() {
     stage.until_calls("ListVolumes", 11).await;
     assert_eq!(stage.driver.calls_to(PUBLISH).len(), 5);
 }
+
+#[tokio::test]
+async fn without_a_list_no_pause_is_no_busy_loop() {
+    let stage = Stage::new().await;
+    let attacher = stage.start(&["--reconcile-sync=0"]);
+    attacher.logs("Starting CSI attacher").await;
+    let before = attacher.busy();
+    sleep(Duration::from_secs(3)).await;
+    let used = attacher.busy() - before;
+    assert!(used < Duration::from_millis(250), "{used:?}");
+}

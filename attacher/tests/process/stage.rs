@@ -91,6 +91,17 @@ impl Attacher {
         assert!(status.unwrap().success());
     }
 
+    /// Processor time it has used so far.
+    pub(crate) fn busy(&self) -> Duration {
+        let path = format!("/proc/{}/stat", self.child.id().expect("it runs"));
+        let stat = std::fs::read_to_string(path).unwrap();
+        // The name in parentheses may have spaces; user and system time are the 14th and 15th field,
+        // in hundredths of a second.
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        let ticks = |index: usize| fields[index].parse::<u64>().unwrap();
+        Duration::from_millis((ticks(11) + ticks(12)) * 10)
+    }
+
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
