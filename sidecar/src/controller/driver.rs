@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use csi_proto::sanitize::Method;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Code;
 
-use crate::csi::connection::{self, Address, Connection, OnLoss, Options};
+use crate::csi::connection::{self, Address, Connection, Losses, OnLoss, Options};
 use crate::csi::identity::{self, ControllerCapabilities, IdentityError, PluginCapabilities};
 use crate::csi::observe::Observer;
 use crate::csi::{Channel, Deadline, loss};
@@ -167,6 +167,7 @@ impl Met {
         let capabilities = { answer.await }.map_err(|error| self.settings.refused(&error))?;
         let driver = D::new(&self.name, &capabilities, &with);
         Ok(Arc::new(DriverLink {
+            recovered: Mutex::new(self.connection.losses()),
             connection: self.connection,
             settings: self.settings,
             with,
@@ -183,6 +184,9 @@ pub struct DriverLink<D: Driver> {
     with: D::Settings,
     current: Mutex<Arc<D>>,
     away: watch::Sender<bool>,
+    /// Behind the last loss after which the driver was found again. Who follows may be dropped at
+    /// any point, as at the end of a campaign, and the next one goes on from here.
+    recovered: Mutex<Losses>,
 }
 
 impl<D: Driver> fmt::Debug for DriverLink<D> {
@@ -228,7 +232,7 @@ impl<D: Driver> DriverLink<D> {
     }
 
     async fn follow_noting(&self, termination_log: &Path) -> Exit {
-        let mut losses = self.connection.losses();
+        let mut losses = self.recovered().clone();
         loop {
             losses.next().await;
             self.away.send_replace(true);
@@ -246,10 +250,17 @@ impl<D: Driver> DriverLink<D> {
                 return Exit::failure(1, unacceptable);
             }
             self.learn(now);
+            *self.recovered() = losses.clone();
             self.away.send_replace(false);
             let seconds = lost.elapsed().as_secs_f32();
             tracing::info!(driver = name, seconds, "The CSI driver is back");
         }
+    }
+
+    fn recovered(&self) -> MutexGuard<'_, Losses> {
+        self.recovered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn learn(&self, now: D) {
@@ -376,6 +387,37 @@ mod tests {
             exit = &mut followed => panic!("{exit:?}"),
             back = timeout(SOON, back) => back.unwrap(),
         }
+    }
+
+    #[tokio::test]
+    async fn who_follows_next_takes_over_where_the_last_one_was_dropped() {
+        let log = crate::log::capture();
+        let said = |text: &str| {
+            log.lines()
+                .iter()
+                .filter(|line| line.contains(text))
+                .count()
+        };
+        let driver = FakeDriver::new("test.csi.driver");
+        let link = link(&driver, None).await;
+        driver.stop();
+        let brief = Duration::from_millis(200);
+        assert!(timeout(brief, link.follow()).await.is_err());
+        assert_eq!(said("Lost the connection"), 1);
+        driver.start();
+        let back = async {
+            while said("The CSI driver is back") == 0 {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            exit = link.follow() => panic!("{exit:?}"),
+            back = timeout(SOON, back) => back.unwrap(),
+        }
+        assert_eq!(said("Lost the connection"), 2, "found again only then");
+        assert!(timeout(brief, link.follow()).await.is_err());
+        assert_eq!(said("Lost the connection"), 2, "that one is over");
+        assert!(link.channel().await.is_ok());
     }
 
     #[tokio::test]

@@ -68,6 +68,33 @@ async fn a_waiting_getter_is_woken_by_an_add_and_by_a_freed_slot() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_backlog_is_in_the_log_at_thirty_seconds_and_as_it_doubles() {
+    let log = crate::log::capture();
+    let queue = queue(1);
+    queue.add(&"hangs", nowhere());
+    let hangs = queue.get().await.unwrap();
+    queue.add(&"waits", nowhere());
+    for (seconds, lines) in [(29, 0), (2, 1), (28, 1), (2, 2), (58, 2), (2, 3)] {
+        let nobody = tokio::time::timeout(S * seconds, queue.get()).await;
+        assert!(nobody.is_err(), "the only worker is busy");
+        assert_eq!(log.lines().len(), lines, "{:?}", log.lines());
+    }
+    let first = &log.lines()[0];
+    assert!(first.starts_with('W'), "{first}");
+    for part in [
+        r#""Work is waiting for a free worker""#,
+        r#"queue="test""#,
+        "depth=1",
+        "running=1",
+        "oldest_wait_seconds=30",
+    ] {
+        assert!(first.contains(part), "{part}: {first}");
+    }
+    hangs.done();
+    assert_eq!(*queue.get().await.unwrap().key(), "waits");
+}
+
+#[tokio::test(start_paused = true)]
 async fn dropped_work_counts_as_failed() {
     let queue = queue(1);
     queue.add(&"a", nowhere());
