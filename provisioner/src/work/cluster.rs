@@ -147,6 +147,16 @@ impl Cluster {
         self.claim_queue.add(key, turn::of_claim(key));
     }
 
+    /// Looks at the volume at once if something may be due for it.
+    pub fn look_at_volume(&self, name: &Text) {
+        let driver = self.driver.current();
+        if let Some(volume) = self.volumes.get(name)
+            && event::is_work_for_volume(None, &volume, &driver)
+        {
+            self.volume_queue.add(name, turn::of_volume(&volume));
+        }
+    }
+
     /// The volume in full, out of an answer of the API server; `None` if that is about something
     /// else.
     ///
@@ -291,12 +301,7 @@ impl Cluster {
                 }
             }
         }
-        let driver = self.driver.current();
-        if let Some(record) = self.volumes.get(volume)
-            && event::is_work_for_volume(None, &record, &driver)
-        {
-            self.volume_queue.add(volume, turn::of_volume(&record));
-        }
+        self.look_at_volume(volume);
     }
 
     fn node_changed(&self, event: Event<'_, Node>) {

@@ -211,9 +211,14 @@ impl Provisioner {
         let key = key(None, &unsaved.name)?;
         let own = self.cluster.volumes.begin_write(&key);
         let json = self.api.create(&VOLUMES, None, &unsaved.object).await?;
-        if let Err(error) = own.answered(&json) {
-            // It is there; the watch will say what it is.
-            verbose!(2, volume = %key, err = %Chain(&error), "The answer to a write cannot be read");
+        match own.answered(&json) {
+            // Never to be deleted: its finalizer may go.
+            Ok(_) => self.cluster.look_at_volume(&unsaved.name),
+            Err(error) => {
+                // It is there; the watch will say what it is.
+                let err = Chain(&error);
+                verbose!(2, volume = %key, %err, "The answer to a write cannot be read");
+            }
         }
         Ok(())
     }

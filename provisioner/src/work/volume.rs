@@ -38,6 +38,8 @@ struct Run {
     name: Text,
     attempt: Attempt,
     current: Arc<Volume>,
+    /// The driver has deleted the volume during this attempt.
+    deleted: bool,
 }
 
 impl Provisioner {
@@ -64,6 +66,7 @@ impl Provisioner {
             name,
             attempt,
             current,
+            deleted: false,
         };
         let end = self.end_volume(&mut run).await;
         self.close_volume(work, &run, end, started.elapsed());
@@ -79,7 +82,7 @@ impl Provisioner {
         let class = class(&run.current);
         match end {
             End::Done => {
-                if run.attempt.has_deleted() {
+                if run.deleted {
                     self.metrics.deleted(class, took);
                     tracing::info!(volume = &*run.name, "Volume deleted");
                     if let Some(uid) = uid(&run.current) {
@@ -142,7 +145,10 @@ impl Provisioner {
                     }
                 },
                 Step::Delete(request) => match self.delete(request).await {
-                    Ok(()) => Answer::Deleted,
+                    Ok(()) => {
+                        run.deleted = true;
+                        Answer::Deleted
+                    }
                     Err(error) => Answer::Failed(error),
                 },
             };

@@ -1,0 +1,62 @@
+//! Row 17 as it is here: the driver's restart does not end the process.
+
+use sidecar_testkit::CallFault;
+use sidecar_testkit::driver::{ControllerRpc, Memory, Probe};
+
+use super::stage::{DOUBT, PV, READY, Stage, claim, finalizers};
+
+#[tokio::test]
+async fn row_17_an_idle_provisioner_survives_the_drivers_restart() {
+    let stage = Stage::new().await;
+    let mut program = stage.start(&[]);
+    program.logs(READY).await;
+    stage.driver.stop();
+    program.logs("Lost the connection to the CSI driver").await;
+    stage
+        .driver
+        .configure(|model| model.probes = [Probe::NotReady].into());
+    stage.api.insert(claim());
+    stage.driver.start();
+    stage.until_volume(PV).await;
+    assert!(program.is_running());
+    assert!(stage.events("ProvisioningFailed").is_empty(), "it waited");
+}
+
+#[tokio::test]
+async fn a_driver_killed_during_create_volume() {
+    let stage = Stage::new().await;
+    stage
+        .driver
+        .fault(CallFault::on("CreateVolume").lose_reply().times(1));
+    let _program = stage.start(&["--retry-interval-start=1s", "--timeout=30s"]);
+    stage.api.insert(claim());
+    stage.until_calls("CreateVolume", 1).await;
+    stage.driver.restart(Memory::Kept);
+    stage
+        .until("in doubt", |stage| {
+            finalizers(&stage.claim("ns1/c1"))
+                .to_string()
+                .contains(DOUBT)
+        })
+        .await;
+    stage.until_volume(PV).await;
+    stage
+        .driver
+        .configure(|model| assert_eq!(model.volumes.len(), 1));
+    let requests = stage.creations();
+    assert_eq!(requests[0], requests[1]);
+}
+
+#[tokio::test]
+async fn a_driver_that_came_back_as_another_ends_the_process() {
+    let stage = Stage::new().await;
+    let program = stage.start(&[]);
+    program.logs(READY).await;
+    stage
+        .driver
+        .configure(|model| model.controller.push(ControllerRpc::CloneVolume));
+    stage.driver.restart(Memory::Kept);
+    let ended = program.end().await;
+    assert_eq!(ended.code, Some(1), "{}", ended.log);
+    assert!(ended.log.contains("CLONE_VOLUME"), "{}", ended.log);
+}

@@ -1,0 +1,22 @@
+//! The built program as its surroundings see it: command line, API server, driver, signals.
+//!
+//! A test that covers a row of the specification's section 24 carries its number.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a panic is how a test fails"
+)]
+
+mod command_line;
+mod delete;
+mod driver;
+mod election;
+mod outcome;
+mod provision;
+mod shutdown;
+mod source;
+mod stage;
+mod start;

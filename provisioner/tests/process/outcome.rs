@@ -1,0 +1,394 @@
+//! Rows 181 to 189 and 199 to 202: what becomes of a claim when the driver, or the API server, fails.
+
+use std::time::Duration;
+
+use serde_json::json;
+use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::driver::PluginService;
+use sidecar_testkit::{CallFault, Fault};
+use tonic::Code;
+
+use super::stage::{
+    ANNOTATION, DOUBT, DRIVER, PV, READY, RECORD, Stage, U, claim, class, finalizers, settle,
+};
+
+const CREATE: &str = "CreateVolume";
+const QUICK: &str = "--retry-interval-start=300ms";
+
+#[tokio::test]
+async fn row_181_a_call_in_doubt_is_repeated_and_recorded_on_the_claim() {
+    for code in [
+        Code::DeadlineExceeded,
+        Code::Cancelled,
+        Code::Unavailable,
+        Code::Aborted,
+    ] {
+        let stage = Stage::new().await;
+        stage
+            .driver
+            .fault(CallFault::on(CREATE).fail(code, "later").times(2));
+        let program = stage.start(&["--retry-interval-start=1s"]);
+        stage
+            .api
+            .insert(claim().finalizer("kubernetes.io/pvc-protection"));
+        stage
+            .until("the record", |stage| {
+                finalizers(&stage.claim("ns1/c1"))
+                    .to_string()
+                    .contains(DOUBT)
+            })
+            .await;
+        let record = stage.claim("ns1/c1")["metadata"]["annotations"][RECORD].clone();
+        let record: serde_json::Value = serde_json::from_str(record.as_str().unwrap()).unwrap();
+        assert_eq!(
+            (&record["driver"], &record["prepared"]["name"]),
+            (&DRIVER.into(), &PV.into())
+        );
+        stage.until_volume(PV).await;
+        stage
+            .until("the record goes", |stage| {
+                finalizers(&stage.claim("ns1/c1")) == json!(["kubernetes.io/pvc-protection"])
+            })
+            .await;
+        let annotations = stage.claim("ns1/c1")["metadata"]["annotations"].clone();
+        assert_eq!(annotations, json!({ ANNOTATION: DRIVER }), "{code:?}");
+        let requests = stage.creations();
+        assert!(
+            requests.windows(2).all(|pair| pair[0] == pair[1]),
+            "word for word"
+        );
+        assert_eq!(requests.len(), 3, "{code:?}: {}", program.log());
+        assert_eq!(stage.events("ProvisioningSucceeded").len(), 1, "{code:?}");
+    }
+}
+
+#[tokio::test]
+async fn rows_181_and_187_the_claim_is_deleted_while_a_call_is_in_doubt() {
+    let stage = Stage::new().await;
+    let fault = stage
+        .driver
+        .fault(CallFault::on(CREATE).fail(Code::DeadlineExceeded, "later"));
+    let _program = stage.start(&[QUICK, "--provisioning-protection=off"]);
+    stage.api.insert(claim());
+    stage.until_calls(CREATE, 1).await;
+    stage.until_events("ProvisioningFailed", 1).await;
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    stage.until_calls(CREATE, 3).await;
+    fault.remove();
+    stage.until_volume(PV).await;
+    assert_eq!(stage.volume(PV)["spec"]["claimRef"]["uid"], U);
+    settle().await;
+    assert!(stage.events("ProvisioningSucceeded").is_empty(), "row 187");
+    stage.api.edit("persistentvolumes", PV, |object| {
+        object["status"]["phase"] = "Released".into();
+    });
+    stage.until_volume_gone(PV).await;
+    assert!(stage.driver.calls_to("DeleteVolume").len() == 1, "row 187");
+}
+
+#[tokio::test]
+async fn no_volume_is_lost_when_claim_and_process_go_while_a_call_is_in_doubt() {
+    let stage = Stage::new().await;
+    stage.driver.fault(
+        CallFault::on(CREATE)
+            .fail_after(Code::DeadlineExceeded, "late")
+            .times(1),
+    );
+    let program = stage.start(&["--retry-interval-start=60s"]);
+    stage.api.insert(claim());
+    stage
+        .until("the record", |stage| {
+            finalizers(&stage.claim("ns1/c1"))
+                .to_string()
+                .contains(DOUBT)
+        })
+        .await;
+    program.kill().await;
+    stage.api.delete("persistentvolumeclaims", "ns1/c1");
+    assert!(!stage.claim("ns1/c1").is_null(), "the finalizer keeps it");
+    let _successor = stage.start(&[]);
+    stage
+        .until("the claim may go", |stage| stage.claim("ns1/c1").is_null())
+        .await;
+    assert!(!stage.volume(PV).is_null(), "first the volume is known");
+    let requests = stage.creations();
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[0], requests[1]);
+    stage.api.edit("persistentvolumes", PV, |object| {
+        object["status"]["phase"] = "Released".into();
+    });
+    stage.until_volume_gone(PV).await;
+    stage
+        .driver
+        .configure(|model| assert!(model.volumes.is_empty(), "{model:?}"));
+}
+
+#[tokio::test]
+async fn rows_182_and_188_a_final_error_is_repeated_as_long_as_there_is_a_claim() {
+    let stage = Stage::new().await;
+    stage.driver.fault(
+        CallFault::on(CREATE)
+            .fail(Code::DeadlineExceeded, "late")
+            .times(1),
+    );
+    stage
+        .driver
+        .fault(CallFault::on(CREATE).fail(Code::Internal, "no"));
+    let _program = stage.start(&[QUICK]);
+    stage.api.insert(claim());
+    stage.until_calls(CREATE, 3).await;
+    stage
+        .until("the record goes", |stage| {
+            finalizers(&stage.claim("ns1/c1")) == json!([])
+        })
+        .await;
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    settle().await;
+    let calls = stage.calls(CREATE);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(stage.calls(CREATE), calls, "row 182");
+    assert!(stage.volume(PV).is_null(), "row 188");
+    let text = &stage.events("ProvisioningFailed")[0];
+    assert!(text.contains("rpc error: code = "), "section 18: {text}");
+}
+
+fn in_zones(stage: &Stage) {
+    stage.driver.configure(|model| {
+        model
+            .services
+            .push(PluginService::VolumeAccessibilityConstraints);
+    });
+    for (node, zone) in [("n1", "z1"), ("n2", "z2")] {
+        stage.api.insert(build::node(node).label("zone", zone));
+        let csinode = build::csinode(node).driver(DRIVER, node);
+        stage.api.insert(csinode.topology(&["zone"]));
+    }
+    stage.api.remove("storageclasses", "sc1");
+    stage.api.insert(class().waiting_for_consumer());
+}
+
+#[tokio::test]
+async fn rows_174_184_and_185_a_node_without_room_is_given_up() {
+    let node = "volume.kubernetes.io/selected-node";
+    let stage = Stage::new().await;
+    in_zones(&stage);
+    stage.driver.fault(
+        CallFault::on(CREATE)
+            .fail(Code::ResourceExhausted, "full")
+            .times(2),
+    );
+    stage.api.fault(
+        Fault::on("PUT", "*/persistentvolumeclaims/c1")
+            .answer(409)
+            .times(1),
+    );
+    let program = stage.start(&[QUICK]);
+    stage.api.insert(claim().annotation(node, "n1"));
+    stage
+        .until("unselected", |stage| {
+            stage.claim("ns1/c1")["metadata"]["annotations"][node].is_null()
+        })
+        .await;
+    assert_eq!(stage.calls(CREATE), 2, "row 185: {}", program.log());
+    assert_eq!(
+        stage
+            .api
+            .requests_to("PUT", "*/persistentvolumeclaims/c1")
+            .len(),
+        2,
+        "row 184"
+    );
+    settle().await;
+    assert_eq!(stage.calls(CREATE), 2, "row 184");
+    stage
+        .api
+        .edit("persistentvolumeclaims", "ns1/c1", |object| {
+            object["metadata"]["annotations"][node] = "n2".into();
+        });
+    stage.until_volume(PV).await;
+    let requests = stage.creations();
+    let preferred = |index: usize| {
+        let requirement = requests[index].accessibility_requirements.as_ref().unwrap();
+        requirement.preferred[0].segments["zone"].clone()
+    };
+    assert_eq!(
+        (preferred(0).as_str(), preferred(2).as_str()),
+        ("z1", "z2"),
+        "row 174"
+    );
+    let affinity = stage.volume(PV)["spec"]["nodeAffinity"].clone();
+    let expected = json!({"required": {"nodeSelectorTerms": [{"matchExpressions":
+        [{"key": "zone", "operator": "In", "values": ["z2"]}]}]}});
+    assert_eq!(affinity, expected, "row 178");
+}
+
+#[tokio::test]
+async fn row_183_no_room_without_a_node_is_final() {
+    let stage = Stage::new().await;
+    stage.driver.fault(
+        CallFault::on(CREATE)
+            .fail(Code::ResourceExhausted, "full")
+            .times(2),
+    );
+    let _program = stage.start(&[QUICK]);
+    stage.api.insert(claim());
+    stage.until_volume(PV).await;
+    assert_eq!(stage.calls(CREATE), 3);
+    assert!(
+        stage
+            .api
+            .requests_to("PUT", "*/persistentvolumeclaims/c1")
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn row_186_an_impossible_request_waits_for_another_class() {
+    let stage = Stage::new().await;
+    stage.driver.fault(
+        CallFault::on(CREATE)
+            .fail(Code::InvalidArgument, "never")
+            .times(1),
+    );
+    let _program = stage.start(&[QUICK]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(stage.calls(CREATE), 1, "not asked again");
+    assert_eq!(
+        stage.events("ProvisioningFailed").len(),
+        1,
+        "and not reported"
+    );
+    assert!(stage.events("ProvisioningFailed")[0].contains("delayed"));
+    stage.api.remove("storageclasses", "sc1");
+    stage.api.insert(class().uid("another"));
+    stage.until_volume(PV).await;
+}
+
+#[tokio::test]
+async fn row_189_a_secret_that_vanished_does_not_end_a_doubt() {
+    let stage = Stage::new().await;
+    stage.api.remove("storageclasses", "sc1");
+    let secret = class().parameter("csi.storage.k8s.io/provisioner-secret-name", "sec");
+    stage
+        .api
+        .insert(secret.parameter("csi.storage.k8s.io/provisioner-secret-namespace", "ns9"));
+    stage
+        .api
+        .insert(build::secret("ns9/sec").entry("k", "dg=="));
+    stage.driver.fault(
+        CallFault::on(CREATE)
+            .fail(Code::DeadlineExceeded, "late")
+            .times(1),
+    );
+    let _program = stage.start(&[QUICK, "--provisioning-protection=off"]);
+    stage.api.insert(claim());
+    stage.until_calls(CREATE, 1).await;
+    stage.api.remove("secrets", "ns9/sec");
+    stage.until_events("ProvisioningFailed", 2).await;
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    settle().await;
+    stage
+        .api
+        .insert(build::secret("ns9/sec").entry("k", "dg=="));
+    stage.until_volume(PV).await;
+}
+
+#[tokio::test]
+async fn rows_199_and_200_the_volume_cannot_be_saved_at_first() {
+    let stage = Stage::new().await;
+    let post = || Fault::on("POST", "*/persistentvolumes");
+    stage.api.fault(post().answer(500).times(2));
+    let program = stage.start(&[QUICK]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningSucceeded", 1).await;
+    settle().await;
+    assert_eq!(stage.calls(CREATE), 1, "row 199: {}", program.log());
+    assert_eq!(
+        stage.api.requests_to("POST", "*/persistentvolumes").len(),
+        3,
+        "row 199"
+    );
+    assert_eq!(stage.events("ProvisioningSucceeded").len(), 1, "row 199");
+    assert_eq!(stage.calls("DeleteVolume"), 0, "row 199");
+    drop(program);
+
+    let stage = Stage::new().await;
+    let exists = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 409,
+        "reason": "AlreadyExists", "message": "exists"});
+    stage.api.fault(post().answer_raw(409, &exists.to_string()));
+    let _program = stage.start(&[QUICK]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningSucceeded", 1).await;
+    settle().await;
+    assert_eq!(
+        stage.api.requests_to("POST", "*/persistentvolumes").len(),
+        1,
+        "row 200"
+    );
+}
+
+#[tokio::test]
+async fn row_201_a_change_of_the_claim_ends_its_back_off() {
+    let stage = Stage::new().await;
+    stage
+        .driver
+        .fault(CallFault::on(CREATE).fail(Code::Internal, "no").times(1));
+    let _program = stage.start(&["--retry-interval-start=5m"]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    settle().await;
+    assert_eq!(stage.calls(CREATE), 1);
+    stage
+        .api
+        .edit("persistentvolumeclaims", "ns1/c1", |object| {
+            object["metadata"]["annotations"]["look"] = "again".into();
+        });
+    stage.until_volume(PV).await;
+}
+
+#[tokio::test]
+async fn namespaces_take_turns_when_workers_are_scarce() {
+    let stage = Stage::new().await;
+    stage
+        .driver
+        .fault(CallFault::on(CREATE).delay(Duration::from_millis(300)));
+    let program = stage.start(&["--worker-threads=1"]);
+    program.logs(READY).await;
+    let of = |namespace: &str, number: usize| {
+        let claim = build::claim(&format!("{namespace}/c{number}"))
+            .class("sc1")
+            .mode("RWO");
+        let claim = claim.uid(&format!("{namespace}-{number}"));
+        claim.annotation(ANNOTATION, DRIVER)
+    };
+    for number in 0..12 {
+        stage.api.insert(of("busy", number));
+    }
+    stage.until_calls(CREATE, 1).await;
+    stage.api.insert(of("small", 0));
+    stage.until_volume("pvc-small-0").await;
+    assert!(stage.calls(CREATE) < 8, "{}", stage.calls(CREATE));
+}
+
+#[tokio::test]
+async fn always_protected_before_the_first_call() {
+    let stage = Stage::new().await;
+    let program = stage.start(&["--provisioning-protection=always"]);
+    program.logs(READY).await;
+    stage.driver.fault(CallFault::on(CREATE).hang());
+    stage.api.insert(claim());
+    stage.until_calls(CREATE, 1).await;
+    let guarded = finalizers(&stage.claim("ns1/c1"));
+    assert_eq!(guarded, json!([DOUBT]));
+    program.kill().await;
+    stage.driver.clear_faults();
+    let _successor = stage.start(&["--provisioning-protection=always"]);
+    stage.until_volume(PV).await;
+    stage
+        .until("the record goes", |stage| {
+            finalizers(&stage.claim("ns1/c1")) == json!([])
+        })
+        .await;
+}

@@ -1,0 +1,364 @@
+//! Rows 32 to 50, 145, 190 to 198 and 294: a claim gets its volume.
+
+use csi_proto::csi::volume_capability::AccessType;
+use csi_proto::csi::volume_capability::access_mode::Mode;
+use csi_proto::csi::{CreateVolumeResponse, Volume};
+use serde_json::json;
+use sidecar_testkit::CallFault;
+use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::driver::ControllerRpc;
+
+use super::stage::{
+    ANNOTATION, DRIVER, FINALIZER, GI, PV, READY, Stage, U, claim, class, finalizers, free_address,
+    get, settle,
+};
+
+#[tokio::test]
+async fn rows_32_50_and_294_a_plain_claim_and_what_it_costs() {
+    let stage = Stage::new().await;
+    let address = free_address();
+    let program = stage.start(&[&format!("--http-endpoint={address}")]);
+    program.logs(READY).await;
+    stage.api.clear_requests();
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningSucceeded", 1).await;
+    stage.bind("ns1/c1", PV);
+    settle().await;
+    assert_eq!(stage.calls("CreateVolume"), 1, "row 32");
+    let request = &stage.creations()[0];
+    assert_eq!(request.name, PV, "row 50");
+    let range = request.capacity_range.unwrap();
+    assert_eq!((range.required_bytes, range.limit_bytes), (GI, 0), "row 50");
+    let [capability] = &request.volume_capabilities[..] else {
+        panic!("row 50: {request:?}")
+    };
+    let mode = capability.access_mode.unwrap().mode;
+    assert_eq!(mode, i32::from(Mode::SingleNodeWriter), "row 50");
+    let Some(AccessType::Mount(mount)) = &capability.access_type else {
+        panic!("row 50: {request:?}")
+    };
+    assert_eq!(mount.fs_type, "", "row 50");
+    assert!(request.secrets.is_empty() && request.volume_content_source.is_none());
+    assert!(request.accessibility_requirements.is_none() && request.parameters.is_empty());
+    let volume = stage.volume(PV);
+    assert_eq!(volume["spec"]["claimRef"]["uid"], U);
+    assert_eq!(volume["spec"]["csi"]["driver"], DRIVER);
+    assert_eq!(volume["spec"]["storageClassName"], "sc1");
+    assert_eq!(finalizers(&volume), json!([FINALIZER]));
+    let annotations = &volume["metadata"]["annotations"];
+    assert_eq!(annotations["pv.kubernetes.io/provisioned-by"], DRIVER);
+    assert_eq!(
+        annotations["volume.kubernetes.io/provisioner-deletion-secret-name"],
+        ""
+    );
+    let (_, text) = get(&address, "/metrics").await;
+    let line = r#"controller_persistentvolumeclaim_provision_total{class="sc1",source=""} 1"#;
+    assert!(text.contains(line), "row 289: {text}");
+
+    stage.api.delete("persistentvolumeclaims", "ns1/c1");
+    stage.api.edit("persistentvolumes", PV, |object| {
+        object["status"]["phase"] = "Released".into();
+    });
+    stage.until_volume_gone(PV).await;
+    settle().await;
+    assert_eq!(stage.calls("DeleteVolume"), 1, "row 294");
+    let expected = [
+        "POST events Provisioning",
+        "POST events ProvisioningSucceeded",
+        "POST persistentvolumes",
+        "DELETE persistentvolumes",
+        "PATCH persistentvolumes",
+    ];
+    let mut writes = stage.writes();
+    writes.sort_unstable();
+    let mut sorted = expected;
+    sorted.sort_unstable();
+    assert_eq!(writes, sorted, "row 294");
+    let reads = stage.api.requests();
+    let reads = reads
+        .iter()
+        .filter(|request| request.method == "GET" && !request.is_watch());
+    assert_eq!(reads.count(), 0, "row 294: {:#?}", stage.trace());
+    let (_, text) = get(&address, "/metrics").await;
+    let line = r#"controller_persistentvolume_delete_total{class="sc1"} 1"#;
+    assert!(text.contains(line), "row 290: {text}");
+}
+
+#[tokio::test]
+async fn rows_33_to_42_which_claims_are_worked_on() {
+    let stage = Stage::new().await;
+    stage
+        .api
+        .insert(build::class("late").of(DRIVER).waiting_for_consumer());
+    stage.api.insert(build::class("other").of("other-driver"));
+    stage.api.insert(
+        build::class("unset")
+            .of(DRIVER)
+            .with("/volumeBindingMode", json!(null)),
+    );
+    let beta = "volume.beta.kubernetes.io/storage-provisioner";
+    let node = "volume.kubernetes.io/selected-node";
+    let plain = |name: &str| {
+        let claim = build::claim(&format!("ns1/{name}"))
+            .mode("RWO")
+            .class("sc1");
+        claim.uid(&format!("uid-{name}"))
+    };
+    let ours = |name: &str| plain(name).annotation(ANNOTATION, DRIVER);
+    let rows = [
+        ("r33", plain("r33").annotation(beta, DRIVER), true),
+        (
+            "r34",
+            plain("r34")
+                .annotation(ANNOTATION, "x")
+                .annotation(beta, DRIVER),
+            false,
+        ),
+        ("r35", plain("r35"), false),
+        ("r36", ours("r36").with("/spec/volumeName", "some"), false),
+        ("r38", ours("r38").class("other"), false),
+        ("r39", ours("r39").class("late"), false),
+        ("r40", ours("r40").class("late").annotation(node, ""), false),
+        (
+            "r41",
+            ours("r41").class("late").annotation(node, "n1"),
+            true,
+        ),
+        ("r42", ours("r42").class("unset"), true),
+    ];
+    let program = stage.start(&[]);
+    program.logs(READY).await;
+    for (_, claim, _) in &rows {
+        stage.api.insert(claim.clone());
+    }
+    for (name, _, provisioned) in &rows {
+        if *provisioned {
+            stage.until_volume(&format!("pvc-uid-{name}")).await;
+        }
+    }
+    settle().await;
+    for (name, _, provisioned) in &rows {
+        let volume = stage.volume(&format!("pvc-uid-{name}"));
+        assert_eq!(
+            !volume.is_null(),
+            *provisioned,
+            "row {name}: {}",
+            program.log()
+        );
+    }
+    assert!(
+        stage.events("ProvisioningFailed").is_empty(),
+        "rows 34 to 40: silent"
+    );
+    assert_eq!(stage.calls("CreateVolume"), 3);
+}
+
+#[tokio::test]
+async fn row_37_a_class_that_comes_later_is_used_at_once() {
+    let stage = Stage::new().await;
+    stage.api.remove("storageclasses", "sc1");
+    let program = stage.start(&["--retry-interval-start=30s"]);
+    program.logs(READY).await;
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    assert_eq!(stage.calls("CreateVolume"), 0);
+    assert!(stage.events("ProvisioningFailed")[0].contains("sc1"));
+    let made = tokio::time::Instant::now();
+    stage.api.insert(class());
+    stage.until_volume(PV).await;
+    assert!(made.elapsed().as_secs() < 5, "{:?}", made.elapsed());
+}
+
+#[tokio::test]
+async fn row_46_a_volume_that_is_there_is_not_made_again() {
+    let stage = Stage::new().await;
+    stage
+        .api
+        .insert(build::volume(PV).csi(DRIVER, "vol-1").phase("Available"));
+    let program = stage.start(&[]);
+    stage.api.insert(claim());
+    program.logs(READY).await;
+    settle().await;
+    assert_eq!(stage.calls("CreateVolume"), 0);
+    assert!(stage.events("Provisioning").is_empty());
+}
+
+#[tokio::test]
+async fn row_51_flags_that_name_volumes() {
+    let stage = Stage::new().await;
+    let _program = stage.start(&["--volume-name-prefix=p", "--volume-name-uuid-length=8"]);
+    stage.api.insert(claim());
+    stage.until_volume("p-11111111").await;
+    assert_eq!(stage.creations()[0].name, "p-11111111");
+}
+
+#[tokio::test]
+async fn rows_76_to_78_claims_that_cannot_be_served() {
+    let stage = Stage::new().await;
+    let _program = stage.start(&[]);
+    stage.api.insert(claim().with("/spec/selector", json!({})));
+    stage.until_events("ProvisioningFailed", 1).await;
+    assert!(
+        stage.events("ProvisioningFailed")[0].contains("elector"),
+        "row 76"
+    );
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    let populated = json!({"apiGroup": "example.com", "kind": "MyPopulator", "name": "x"});
+    let populated = claim().uid("other").with("/spec/dataSource", populated);
+    stage.api.insert(populated);
+    stage.until_events("Provisioning", 2).await;
+    settle().await;
+    assert_eq!(stage.calls("CreateVolume"), 0, "rows 76 and 78");
+    assert!(stage.events("ProvisioningFailed").len() < 3, "row 78");
+}
+
+#[tokio::test]
+async fn rows_79_88_and_293_secrets() {
+    let stage = Stage::new().await;
+    let with_secret = |name: &str, secret: &str| {
+        let class = build::class(name).of(DRIVER);
+        let class = class.parameter("csi.storage.k8s.io/provisioner-secret-name", secret);
+        class.parameter("csi.storage.k8s.io/provisioner-secret-namespace", "ns9")
+    };
+    stage.api.insert(with_secret("good", "sec"));
+    stage.api.insert(with_secret("bad", "missing"));
+    stage
+        .api
+        .insert(build::secret("ns9/sec").entry("k", "cGxhbnRlZA=="));
+    let program = stage.start(&["-v=5"]);
+    stage.api.insert(claim().class("good"));
+    stage.until_volume(PV).await;
+    let request = &stage.creations()[0];
+    assert_eq!(request.secrets["k"], "planted", "row 79");
+    let annotations = stage.volume(PV)["metadata"]["annotations"].clone();
+    let name = "volume.kubernetes.io/provisioner-deletion-secret-name";
+    assert_eq!(annotations[name], "sec", "row 79");
+    let log = program.log();
+    assert!(log.contains("***stripped***"), "row 293: {log}");
+    assert!(!log.contains("planted"), "row 293");
+    let other = build::claim("ns1/c2")
+        .class("bad")
+        .mode("RWO")
+        .annotation(ANNOTATION, DRIVER);
+    stage.api.insert(other);
+    stage.until_events("ProvisioningFailed", 1).await;
+    assert_eq!(stage.calls("CreateVolume"), 1, "row 88");
+}
+
+#[tokio::test]
+async fn row_145_an_attributes_class() {
+    let stage = Stage::new().await;
+    stage.can(ControllerRpc::ModifyVolume);
+    stage.api.remove("storageclasses", "sc1");
+    stage.api.insert(class().parameter("p", "from-sc"));
+    stage.api.insert(json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass",
+        "metadata": {"name": "gold"}, "driverName": DRIVER, "parameters": {"p": "from-vac"},
+    }));
+    let _program = stage.start(&[]);
+    stage
+        .api
+        .insert(claim().with("/spec/volumeAttributesClassName", "gold"));
+    stage.until_volume(PV).await;
+    let request = &stage.creations()[0];
+    assert_eq!(request.mutable_parameters["p"], "from-vac");
+    assert_eq!(request.parameters["p"], "from-sc");
+    assert_eq!(
+        stage.volume(PV)["spec"]["volumeAttributesClassName"],
+        "gold"
+    );
+}
+
+fn answer(capacity_bytes: i64) -> CreateVolumeResponse {
+    CreateVolumeResponse {
+        volume: Some(Volume {
+            capacity_bytes,
+            volume_id: "vol-x".into(),
+            volume_context: [("a".to_owned(), "b".to_owned())].into(),
+            ..Volume::default()
+        }),
+    }
+}
+
+#[tokio::test]
+async fn rows_190_193_and_194_what_the_answer_becomes() {
+    let rows = [
+        (0, "1Gi"),
+        (5_970_004_541, "5970004541"),
+        (5_905_580_032, "5632Mi"),
+    ];
+    for (bytes, text) in rows {
+        let stage = Stage::new().await;
+        stage
+            .driver
+            .fault(CallFault::on("CreateVolume").answer(answer(bytes)));
+        let _program = stage.start(&[]);
+        stage.api.insert(claim());
+        stage.until_volume(PV).await;
+        let volume = stage.volume(PV);
+        assert_eq!(
+            volume["spec"]["capacity"]["storage"], text,
+            "rows 190 and 193"
+        );
+        let attributes = &volume["spec"]["csi"]["volumeAttributes"];
+        assert_eq!(attributes["a"], "b", "row 194");
+        let identity = &attributes["storage.kubernetes.io/csiProvisionerIdentity"];
+        let identity = identity.as_str().unwrap();
+        assert!(identity.ends_with(DRIVER), "row 194: {identity}");
+        assert_eq!(
+            identity.splitn(3, '-').count(),
+            3,
+            "section 2.1: {identity}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn rows_191_and_192_a_volume_that_is_too_small_is_deleted_again() {
+    for (row, fails, deletions) in [("191", false, 1), ("192", true, 5)] {
+        let stage = Stage::new().await;
+        stage.driver.fault(
+            CallFault::on("CreateVolume")
+                .answer(answer(GI - 1))
+                .times(1),
+        );
+        if fails {
+            let fault = CallFault::on("DeleteVolume");
+            stage.driver.fault(fault.fail(tonic::Code::Internal, "no"));
+        }
+        let _program = stage.start(&["--retry-interval-start=30s"]);
+        stage.api.insert(claim());
+        stage.until_events("ProvisioningFailed", 1).await;
+        settle().await;
+        assert_eq!(stage.calls("DeleteVolume"), deletions, "row {row}");
+        let text = &stage.events("ProvisioningFailed")[0];
+        assert_eq!(text.contains("orphan"), fails, "row {row}: {text}");
+        let guarded = finalizers(&stage.claim("ns1/c1")).to_string();
+        assert!(
+            guarded.contains(super::stage::DOUBT),
+            "row {row}: {guarded}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn row_198_reclaim_policy_retain() {
+    let stage = Stage::new().await;
+    stage.api.remove("storageclasses", "sc1");
+    stage.api.insert(class().with("/reclaimPolicy", "Retain"));
+    let _program = stage.start(&[]);
+    stage.api.insert(claim());
+    stage
+        .until("finalizer removed", |stage| {
+            let volume = stage.volume(PV);
+            !volume.is_null() && finalizers(&volume) == json!([])
+        })
+        .await;
+    let created = stage.api.requests_to("POST", "*/persistentvolumes");
+    assert_eq!(
+        created[0].body["metadata"]["finalizers"],
+        json!([FINALIZER])
+    );
+    let spec = stage.volume(PV)["spec"].clone();
+    assert_eq!(spec["persistentVolumeReclaimPolicy"], "Retain");
+}

@@ -1,0 +1,228 @@
+//! Rows 97, 110, 117 to 119, 132 and 229 to 237: volumes made from snapshots and from other volumes.
+
+use csi_proto::csi;
+use csi_proto::csi::volume_content_source::Type;
+use serde_json::json;
+use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::driver::ControllerRpc;
+use sidecar_testkit::{CallFault, Fault};
+use tonic::Code;
+
+use super::stage::{ANNOTATION, DRIVER, GI, PV, Stage, claim, finalizers, settle};
+
+const RESTORED: &str = "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
+const CLONED: &str = "provisioner.storage.kubernetes.io/cloning-protection";
+
+fn snapshot(stage: &Stage) {
+    stage.can(ControllerRpc::CreateDeleteSnapshot);
+    stage.driver.configure(|model| {
+        let snapshot = csi::Snapshot {
+            snapshot_id: "sid".into(),
+            size_bytes: GI,
+            ready_to_use: true,
+            ..csi::Snapshot::default()
+        };
+        model.snapshots.insert("sid".into(), snapshot);
+    });
+    let group = "snapshot.storage.k8s.io/v1";
+    stage.api.insert(json!({
+        "apiVersion": group, "kind": "VolumeSnapshot",
+        "metadata": {"namespace": "ns1", "name": "s1", "uid": "uid-s1"},
+        "spec": {"source": {"volumeSnapshotContentName": "k1"}},
+        "status": {"boundVolumeSnapshotContentName": "k1", "readyToUse": true, "restoreSize": "1Gi"},
+    }));
+    stage.api.insert(json!({
+        "apiVersion": group, "kind": "VolumeSnapshotContent", "metadata": {"name": "k1"},
+        "spec": {"driver": DRIVER, "deletionPolicy": "Retain", "source": {"snapshotHandle": "sid"},
+            "volumeSnapshotRef": {"namespace": "ns1", "name": "s1", "uid": "uid-s1"}},
+        "status": {"snapshotHandle": "sid", "readyToUse": true},
+    }));
+}
+
+fn restoring() -> build::Claim {
+    let source =
+        json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s1"});
+    claim().with("/spec/dataSource", source)
+}
+
+fn snapshot_finalizers(stage: &Stage) -> serde_json::Value {
+    finalizers(
+        &stage
+            .api
+            .object("volumesnapshots", "ns1/s1")
+            .unwrap_or_default(),
+    )
+}
+
+#[tokio::test]
+async fn row_97_a_snapshot_is_restored_and_protected_meanwhile() {
+    let stage = Stage::new().await;
+    snapshot(&stage);
+    let gate = sidecar_testkit::Gate::new();
+    stage
+        .driver
+        .fault(CallFault::on("CreateVolume").hold(&gate));
+    let _program = stage.start(&["--snapshot-orphan-sweep-interval=0"]);
+    stage.api.insert(restoring());
+    stage.until_calls("CreateVolume", 1).await;
+    assert_eq!(
+        snapshot_finalizers(&stage),
+        json!([RESTORED]),
+        "before the call"
+    );
+    gate.open();
+    stage.until_events("ProvisioningSucceeded", 1).await;
+    stage
+        .until("and not after", |stage| {
+            snapshot_finalizers(stage) == json!([])
+        })
+        .await;
+    let request = &stage.creations()[0];
+    let source = request.volume_content_source.as_ref().unwrap();
+    let Some(Type::Snapshot(source)) = &source.r#type else {
+        panic!("{request:?}")
+    };
+    assert_eq!(source.snapshot_id, "sid");
+}
+
+#[tokio::test]
+async fn rows_110_and_111_the_snapshot_cannot_be_protected() {
+    let stage = Stage::new().await;
+    snapshot(&stage);
+    stage
+        .api
+        .fault(Fault::on("PUT", "*/volumesnapshots/s1").answer(403));
+    let _program = stage.start(&[]);
+    stage.api.insert(restoring());
+    stage.until_volume(PV).await;
+}
+
+#[tokio::test]
+async fn rows_117_and_234_the_sweep_takes_what_nobody_needs() {
+    let stage = Stage::new().await;
+    snapshot(&stage);
+    stage
+        .driver
+        .fault(CallFault::on("CreateVolume").fail(Code::Internal, "no"));
+    let _program = stage.start(&[
+        "--snapshot-orphan-sweep-interval=1s",
+        "--retry-interval-start=5m",
+    ]);
+    stage.api.insert(restoring());
+    stage.until_events("ProvisioningFailed", 1).await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert_eq!(
+        snapshot_finalizers(&stage),
+        json!([RESTORED]),
+        "rows 117 and 235"
+    );
+    stage.api.edit("volumesnapshots", "ns1/s1", |object| {
+        let list = object["metadata"]["finalizers"].as_array_mut().unwrap();
+        list.push("other.io/bound".into());
+    });
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    stage
+        .until("swept", |stage| {
+            snapshot_finalizers(stage) == json!(["other.io/bound"])
+        })
+        .await;
+}
+
+fn source(stage: &Stage) {
+    stage.can(ControllerRpc::CloneVolume);
+    stage.driver.volume("vol-src");
+    let source = build::claim("ns1/src")
+        .class("sc1")
+        .mode("RWO")
+        .uid("uid-src");
+    stage
+        .api
+        .insert(source.bound_to("pvs").annotation(ANNOTATION, DRIVER));
+    let volume = build::volume("pvs")
+        .csi(DRIVER, "vol-src")
+        .class("sc1")
+        .bound_to("ns1/src");
+    stage
+        .api
+        .insert(volume.with("/spec/claimRef/uid", "uid-src"));
+}
+
+fn cloning() -> build::Claim {
+    claim().with(
+        "/spec/dataSource",
+        json!({"kind": "PersistentVolumeClaim", "name": "src"}),
+    )
+}
+
+#[tokio::test]
+async fn rows_119_132_and_230_a_claim_is_cloned() {
+    let stage = Stage::new().await;
+    source(&stage);
+    let gate = sidecar_testkit::Gate::new();
+    stage
+        .driver
+        .fault(CallFault::on("CreateVolume").hold(&gate));
+    let program = stage.start(&["--retry-interval-start=300ms"]);
+    stage.api.insert(cloning());
+    stage.until_calls("CreateVolume", 1).await;
+    assert_eq!(
+        finalizers(&stage.claim("ns1/src")),
+        json!([CLONED]),
+        "row 119: before the call"
+    );
+    stage.api.delete("persistentvolumeclaims", "ns1/src");
+    settle().await;
+    assert_eq!(
+        finalizers(&stage.claim("ns1/src")),
+        json!([CLONED]),
+        "row 230"
+    );
+    gate.open();
+    stage.until_events("ProvisioningSucceeded", 1).await;
+    let request = &stage.creations()[0];
+    let source = request.volume_content_source.as_ref().unwrap();
+    let Some(Type::Volume(source)) = &source.r#type else {
+        panic!("{request:?}")
+    };
+    assert_eq!(source.volume_id, "vol-src", "row 119");
+    stage.bind("ns1/c1", PV);
+    stage
+        .until("row 229", |stage| stage.claim("ns1/src").is_null())
+        .await;
+    assert!(program.log().contains("Removed the finalizer"));
+}
+
+#[tokio::test]
+async fn row_229_a_clone_in_doubt_may_finish_although_its_source_is_deleted() {
+    let stage = Stage::new().await;
+    source(&stage);
+    stage.driver.fault(
+        CallFault::on("CreateVolume")
+            .fail(Code::DeadlineExceeded, "late")
+            .times(2),
+    );
+    let program = stage.start(&["--retry-interval-start=1s"]);
+    stage.api.insert(cloning());
+    stage.until_calls("CreateVolume", 1).await;
+    stage.api.delete("persistentvolumeclaims", "ns1/src");
+    stage.until_volume(PV).await;
+    assert_eq!(stage.calls("CreateVolume"), 3, "{}", program.log());
+}
+
+#[tokio::test]
+async fn row_237_without_permission_there_is_no_sweep() {
+    let stage = Stage::new().await;
+    snapshot(&stage);
+    use sidecar_testkit::api::access::Allow;
+    stage.api.allow_only([
+        Allow::new("", "persistentvolumes", "list,watch,create,patch,delete"),
+        Allow::new("", "persistentvolumeclaims", "list,watch,get,update"),
+        Allow::new("storage.k8s.io", "storageclasses", "list,watch"),
+        Allow::new("", "events", "create,patch"),
+    ]);
+    let mut program = stage.start(&["--snapshot-orphan-sweep-interval=1s"]);
+    program.logs("their finalizers are not swept").await;
+    stage.api.insert(claim());
+    stage.until_volume(PV).await;
+    assert!(program.is_running());
+}

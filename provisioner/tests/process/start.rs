@@ -1,0 +1,175 @@
+//! Rows 13 to 16, 21 to 29 and 291, 292: from the socket to the first work.
+
+use sidecar_testkit::build::Object;
+use sidecar_testkit::driver::{ControllerRpc, PluginService, Probe};
+use sidecar_testkit::{CallFault, Fault};
+use tonic::Code;
+
+use super::stage::{DRIVER, PV, READY, Stage, claim, free_address, get, settle};
+
+#[tokio::test]
+async fn rows_13_and_14_probes() {
+    let stage = Stage::new().await;
+    stage.driver.configure(|model| {
+        let late = || Probe::Fail(Code::DeadlineExceeded, "late".into());
+        model.probes = [late(), late(), late(), Probe::NotReady, Probe::Unset].into();
+    });
+    let program = stage.start(&[]);
+    program.logs(READY).await;
+    let probes = stage.driver.calls_to("Probe");
+    assert_eq!(probes.len(), 5, "row 13");
+    for pair in probes.windows(2) {
+        let apart = (pair[1].started - pair[0].started).as_secs_f64();
+        assert!((0.8..2.5).contains(&apart), "row 13: {apart}");
+    }
+    drop(program);
+    for code in [Code::Unavailable, Code::Internal] {
+        stage
+            .driver
+            .configure(|model| model.probes = [Probe::Fail(code, "no".into())].into());
+        let ended = stage.start(&[]).end().await;
+        assert_eq!(ended.code, Some(1), "row 14: {}", ended.log);
+    }
+}
+
+#[tokio::test]
+async fn rows_15_and_16_a_driver_that_does_not_say_who_it_is() {
+    let stage = Stage::new().await;
+    stage.driver.configure(|model| model.name = String::new());
+    let ended = stage.start(&[]).end().await;
+    assert_eq!(ended.code, Some(255), "row 15");
+    assert!(ended.log.contains("driver name is empty"), "{}", ended.log);
+    stage.driver.configure(|model| {
+        model.name = DRIVER.into();
+        model.services = Vec::new();
+    });
+    let ended = stage.start(&[]).end().await;
+    assert_eq!(ended.code, Some(255), "row 16: {}", ended.log);
+    assert!(ended.log.contains("Unimplemented"), "{}", ended.log);
+}
+
+#[tokio::test]
+async fn rows_23_and_25_paths_without_election() {
+    let stage = Stage::new().await;
+    let address = free_address();
+    let program = stage.start(&[&format!("--http-endpoint={address}"), "--enable-pprof"]);
+    program.logs(READY).await;
+    assert_eq!(
+        get(&address, "/healthz/leader-election").await.0,
+        404,
+        "row 23"
+    );
+    assert_eq!(get(&address, "/healthz").await.0, 404);
+    let (code, text) = get(&address, "/metrics").await;
+    assert_eq!(code, 200);
+    for line in [
+        r#"csi_sidecar_operations_seconds_count{driver_name="unknown-driver",grpc_status_code="OK",method_name="/csi.v1.Identity/Probe"} 1"#,
+        r#"workqueue_depth{name="claims"} 0"#,
+        r#"workqueue_depth{name="volumes"} 0"#,
+        "csi_sidecar_provisioning_in_doubt 0",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(!text.contains("migrated"), "{text}");
+    drop(program);
+    let program = stage.start(&["--enable-pprof"]);
+    program.logs(READY).await;
+}
+
+#[tokio::test]
+async fn a_port_in_use_ends_the_process() {
+    let stage = Stage::new().await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let flag = format!("--http-endpoint={}", taken.local_addr().unwrap());
+    let ended = stage.start(&[&flag]).end().await;
+    assert_eq!(ended.code, Some(255), "section 1.5");
+    assert!(ended.log.contains("--http-endpoint"), "{}", ended.log);
+}
+
+#[tokio::test]
+async fn rows_26_and_27_without_volume_attributes_classes() {
+    for (row, gate, provisions) in [("26", None, true), ("27", Some(true), false)] {
+        let stage = Stage::new().await;
+        stage.can(ControllerRpc::ModifyVolume);
+        stage.api.forget_kind("volumeattributesclasses");
+        let flag = gate.map(|on| format!("--feature-gates=VolumeAttributesClass={on}"));
+        let arguments: Vec<&str> = flag.iter().map(String::as_str).collect();
+        let program = stage.start(&arguments);
+        program.logs(READY).await;
+        stage
+            .api
+            .insert(claim().with("/spec/volumeAttributesClassName", "gold"));
+        if provisions {
+            stage.until_volume(PV).await;
+            let request = &stage.creations()[0];
+            assert!(request.mutable_parameters.is_empty(), "row {row}");
+            assert!(stage.volume(PV)["spec"]["volumeAttributesClassName"].is_null());
+        } else {
+            stage.until_events("ProvisioningFailed", 1).await;
+            assert_eq!(stage.calls("CreateVolume"), 0, "row {row}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn rows_28_and_29_nothing_is_listed_that_is_not_needed() {
+    let stage = Stage::new().await;
+    let program = stage.start(&[]);
+    program.logs(READY).await;
+    settle().await;
+    let listed = |path: &str| !stage.api.requests_to("GET", path).is_empty();
+    assert!(listed("*/persistentvolumeclaims"));
+    for (row, path) in [
+        ("28", "*/volumeattachments"),
+        ("29", "*/nodes"),
+        ("29", "*/csinodes"),
+        ("237", "*/volumesnapshots"),
+        ("2.3", "*/referencegrants"),
+    ] {
+        assert!(!listed(path), "row {row}");
+    }
+    drop(program);
+    stage.can(ControllerRpc::PublishUnpublishVolume);
+    stage.driver.configure(|model| {
+        model
+            .services
+            .push(PluginService::VolumeAccessibilityConstraints);
+    });
+    let program = stage.start(&[]);
+    program.logs(READY).await;
+    assert!(listed("*/volumeattachments") && listed("*/nodes") && listed("*/csinodes"));
+}
+
+#[tokio::test]
+async fn row_291_a_call_that_took_too_long_is_counted() {
+    let stage = Stage::new().await;
+    stage.driver.fault(CallFault::on("CreateVolume").hang());
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let _program = stage.start(&[&endpoint, "--timeout=1s", "--retry-interval-start=30s"]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    let (_, text) = get(&address, "/metrics").await;
+    for line in [
+        r#"csi_sidecar_operations_seconds_count{driver_name="test-driver",grpc_status_code="DeadlineExceeded",method_name="/csi.v1.Controller/CreateVolume"} 1"#,
+        r#"controller_persistentvolumeclaim_provision_failed_total{class="sc1",source=""} 1"#,
+        "csi_sidecar_provisioning_in_doubt 1",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}
+
+#[tokio::test]
+async fn without_permission_nothing_is_done_and_the_rule_is_named() {
+    let stage = Stage::new().await;
+    let fault = stage
+        .api
+        .fault(Fault::on("GET", "*/persistentvolumes*").answer(403));
+    let mut program = stage.start(&[]);
+    stage.api.insert(claim());
+    settle().await;
+    assert_eq!(stage.calls("CreateVolume"), 0);
+    assert!(program.is_running());
+    fault.remove();
+    stage.until_volume(PV).await;
+}
