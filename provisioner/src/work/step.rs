@@ -183,7 +183,7 @@ impl Provisioner {
         };
         let channel = match self.driver.channel().await {
             Ok(channel) => channel,
-            Err(error) => return Answer::Failed(error),
+            Err(error) => return Answer::Unsent(error),
         };
         // From here on it may be running, whatever becomes of this process.
         self.cluster.memory().calling(&run.claim, prepared);

@@ -90,7 +90,8 @@ impl Attempt {
             | Answer::Secret(_)
             | Answer::SecretNotText
             | Answer::Created(_)
-            | Answer::Failed(_) => {
+            | Answer::Failed(_)
+            | Answer::Unsent(_) => {
                 if edit.remove_finalizers.contains(&DOUBT_FINALIZER) {
                     self.guarded = Some(false);
                 }

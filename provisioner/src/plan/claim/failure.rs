@@ -103,6 +103,9 @@ pub enum Failure {
          remove the finalizer {DOUBT_FINALIZER}"
     )]
     RecordDiffers(&'static str),
+    /// The driver cannot be reached, and nothing was sent to it.
+    #[error("{0}")]
+    Unsent(RpcError),
     /// The driver refused, failed or did not answer in time.
     #[error("{0}")]
     Call(RpcError),
@@ -161,7 +164,8 @@ impl Failure {
             | Self::AttributesClass(..)
             | Self::Guard(_)
             | Self::Record(_)
-            | Self::RecordDiffers(_) => Effect::NoChange,
+            | Self::RecordDiffers(_)
+            | Self::Unsent(_) => Effect::NoChange,
             Self::Call(error) if error.code == Code::InvalidArgument => Effect::Infeasible,
             Self::Call(error) => match rpc_code::finality(error.code) {
                 Finality::Final => Effect::Finished,
@@ -220,6 +224,7 @@ impl Failure {
             | Self::Guard(_)
             | Self::Record(_)
             | Self::RecordDiffers(_)
+            | Self::Unsent(_)
             | Self::Call(_)
             | Self::Full(_)
             | Self::Unusable(_)

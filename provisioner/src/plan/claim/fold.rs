@@ -31,6 +31,7 @@ impl Attempt {
                 return Err(Failure::Guard(error));
             }
             (Step::Guard(..), Answer::Refused(error)) => self.refused = Some(error),
+            (Step::Create(..), Answer::Unsent(error)) => return Err(Failure::Unsent(error)),
             (Step::Create(prepared, _), answer) => self.answered(prepared, answer),
             (Step::Discard(_), answer) => self.discarded(answer),
             (Step::Save(_), Answer::Done) => self.reached = Reached::Saved,
@@ -74,7 +75,8 @@ impl Attempt {
                 | Answer::Secret(_)
                 | Answer::SecretNotText
                 | Answer::Created(_)
-                | Answer::Failed(_),
+                | Answer::Failed(_)
+                | Answer::Unsent(_),
             ) => {}
         }
         Ok(())
@@ -116,7 +118,8 @@ impl Attempt {
             | Answer::SourceVolume(_)
             | Answer::AttributesClass(_)
             | Answer::Secret(_)
-            | Answer::SecretNotText => return,
+            | Answer::SecretNotText
+            | Answer::Unsent(_) => return,
         };
     }
 
@@ -126,7 +129,7 @@ impl Attempt {
         };
         let unusable = unusable.clone();
         self.reached = Reached::Failed(match answer {
-            Answer::Failed(error) => Failure::Orphan(unusable, error),
+            Answer::Failed(error) | Answer::Unsent(error) => Failure::Orphan(unusable, error),
             Answer::Done
             | Answer::Refused(_)
             | Answer::Snapshot(_)

@@ -121,4 +121,6 @@ pub enum Answer {
     Created(Box<CreateVolumeResponse>),
     /// The call failed.
     Failed(RpcError),
+    /// The driver cannot be reached, and nothing was sent to it.
+    Unsent(RpcError),
 }

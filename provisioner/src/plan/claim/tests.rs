@@ -50,6 +50,8 @@ struct World {
     /// Answers to CreateVolume, the last one for ever.
     creates: Vec<Result<CreateVolumeResponse, RpcError>>,
     discard: Result<(), RpcError>,
+    /// The driver is away.
+    unreachable: bool,
     /// Refusals by the first word of the request.
     refusals: Vec<(&'static str, Refusal)>,
     /// The PersistentVolume saved last.
@@ -79,6 +81,7 @@ impl Default for World {
             attributes: Vec::new(),
             creates: vec![Ok(answer())],
             discard: Ok(()),
+            unreachable: false,
             refusals: Vec::new(),
             saved: Value::Null,
             memory: Memory::new(Duration::from_secs(300)),
@@ -210,6 +213,7 @@ impl World {
             | Step::Guard(edit, _)
             | Step::ReleaseSource(edit)
             | Step::Settle(edit, _) => self.edit(edit),
+            Step::Create(..) if self.unreachable => Answer::Unsent(rpc(Code::Unavailable)),
             Step::Create(..) => {
                 let next = match self.creates.len() {
                     0 | 1 => self.creates[0].clone(),

@@ -104,6 +104,32 @@ fn what_cannot_be_recorded_stays_in_memory() {
 }
 
 #[test]
+fn why_a_doubt_is_not_recorded_is_told() {
+    let world = slow();
+    let doubtful = Failure::Call(rpc(Code::DeadlineExceeded));
+    let told = |change: fn(&mut World)| {
+        let mut world = slow();
+        change(&mut world);
+        let attempt = Attempt::new(world.memory.begin(&world.key()));
+        attempt.unrecorded(&world.view(&attempt), &doubtful)
+    };
+    assert!(
+        told(|w| w.claim.deleting = true)
+            .unwrap()
+            .contains("being deleted")
+    );
+    assert!(told(|w| w.gone = true).unwrap().contains("gone"));
+    assert_eq!(
+        told(|w| w.claim.finalizers = list(&[DOUBT_FINALIZER])),
+        None
+    );
+    assert_eq!(told(|w| w.settings.protection = Protection::Off), None);
+    let attempt = Attempt::new(world.memory.begin(&world.key()));
+    let over = Failure::Call(rpc(Code::Internal));
+    assert_eq!(attempt.unrecorded(&world.view(&attempt), &over), None);
+}
+
+#[test]
 fn a_record_that_cannot_be_removed_is_tried_again() {
     let mut world = slow();
     world.run();
@@ -125,6 +151,27 @@ fn a_record_that_cannot_be_removed_is_tried_again() {
         "done Provisioned",
         "the claim is gone"
     );
+}
+
+/// A driver that restarts leaves no record on every claim that waits for it.
+#[test]
+fn what_was_never_sent_is_in_no_doubt() {
+    let mut world = slow();
+    world.unreachable = true;
+    let unsent = "fail NoChange rpc error: code = Unavailable desc = boom";
+    assert_eq!(world.run(), [ANNOUNCE, CREATE, unsent]);
+    assert!(world.memory.doubtful_claim(&world.key()).is_none());
+    world.unreachable = false;
+    world.run();
+    let record = world.record().map(str::to_owned);
+    world.unreachable = true;
+    assert_eq!(
+        world.run(),
+        [ANNOUNCE, CREATE, unsent],
+        "an earlier doubt stays"
+    );
+    assert!(world.memory.doubtful_claim(&world.key()).is_some());
+    assert_eq!(world.record(), record.as_deref());
 }
 
 /// A selected node that is full while a record is there: one update says both.

@@ -705,3 +705,41 @@ fn rows_143_144_answers_about_other_namespaces() {
     assert_eq!(world.run().last().unwrap(), "done Provisioned", "144");
     assert!(world.snapshots[0].is_protected(), "144: until the sweep");
 }
+
+/// Upstream never lets such a clone finish, and the source keeps its finalizer.
+#[test]
+fn row_229_a_source_that_is_deleted_while_the_call_is_in_doubt() {
+    for (row, base) in [("clone", clone as fn(&mut World)), ("restore", snapshot)] {
+        for restart in [false, true] {
+            let mut world = World::new(|w| {
+                base(w);
+                w.creates.insert(0, Err(rpc(Code::DeadlineExceeded)));
+            });
+            let creates = |trace: &[String]| -> Vec<String> {
+                let create = trace.iter().filter(|line| line.starts_with("create"));
+                create.cloned().collect()
+            };
+            let first = creates(&world.run());
+            if let Some(source) = world.claims.first_mut() {
+                source.deleting = true;
+            }
+            if let Some(source) = world.snapshots.first_mut() {
+                source.deleting = true;
+            }
+            if restart {
+                world.memory = Memory::new(Duration::from_secs(300));
+            }
+            let trace = world.run();
+            assert_eq!(
+                creates(&trace),
+                first,
+                "{row}, restart {restart}: {trace:#?}"
+            );
+            assert_eq!(
+                trace.last().unwrap(),
+                "done Provisioned",
+                "{row}, restart {restart}"
+            );
+        }
+    }
+}
