@@ -43,6 +43,8 @@ build: ## Every shipped program, released and static, into bin/ (needs Rust alon
 	@install -C $(RELEASED)/livenessprobe bin/
 	@$(release) -p attacher --bin csi-attacher
 	@install -C $(RELEASED)/csi-attacher bin/
+	@$(release) -p provisioner --bin csi-provisioner
+	@install -C $(RELEASED)/csi-provisioner bin/
 	@ls -l bin | awk 'NR > 1 { printf "    %-28s %6.2f MB\n", $$NF, $$5 / 1e6 }'
 
 .PHONY: cluster
@@ -96,9 +98,10 @@ sanity: driver ## csi-sanity against the test driver, mount and block
 	@e2e/sanity/run.sh bin/csi-test-driver
 
 .PHONY: e2e
-e2e: ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path another attacher)
+e2e: ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path or PROVISIONER=path another one)
 	$(call say,e2e: scenarios on a real control plane)
-	@$(if $(ATTACHER),ATTACHER='$(ATTACHER)') cargo test --locked -p e2e $(if $(ONLY),-- $(ONLY))
+	@$(if $(ATTACHER),ATTACHER='$(ATTACHER)') $(if $(PROVISIONER),PROVISIONER='$(PROVISIONER)') \
+	    cargo test --locked -p e2e $(if $(ONLY),-- $(ONLY))
 
 .PHONY: bench
 bench: build ## Size, memory and start-up figures (REGISTRAR=path, LIVENESSPROBE=path: another binary beside ours)

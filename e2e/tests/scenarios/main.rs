@@ -5,6 +5,7 @@ mod ephemeral;
 mod ground;
 mod liveness;
 mod plugin_manager;
+mod provisioning;
 mod registration;
 
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ fn scenarios() -> Result<ExitCode> {
         ground::SCENARIOS,
         liveness::SCENARIOS,
         attachment::SCENARIOS,
+        provisioning::SCENARIOS,
     ];
     let code = suite::run(&groups, &cluster);
     cluster.down().context("teardown")?;

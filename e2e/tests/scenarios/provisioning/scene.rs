@@ -1,0 +1,185 @@
+//! What the scenarios share: a driver without attach, a provisioner beside it, and the counting.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use csi_test_driver::invariants::Options;
+use e2e::api::{Api, text};
+use e2e::calls::Calls;
+use e2e::cluster::Cluster;
+use e2e::controller::{Controller, PROVISIONER, Route};
+use e2e::deployment::Deployment;
+use e2e::process::Process;
+use e2e::requests::{AuditLog, Request, Requests};
+use e2e::suite::Verdict;
+use e2e::{object, program, wait};
+use serde_json::{Value, json};
+
+/// Beyond this something hangs.
+pub(super) const SOON: Duration = Duration::from_secs(30);
+
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+
+/// One driver, one StorageClass of the driver's name, and a provisioner.
+pub(super) struct Scene<'a> {
+    pub(super) api: Api,
+    pub(super) deployment: Deployment<'a>,
+    provisioner: Controller<'a>,
+    audit: RefCell<AuditLog<'a>>,
+}
+
+impl<'a> Scene<'a> {
+    /// The driver is `<name>.provision.test`; neither it nor the provisioner runs yet.
+    pub(super) fn new(
+        cluster: &'a Cluster,
+        name: &'static str,
+        binding: object::Binding,
+        flags: &[&str],
+    ) -> Result<Self> {
+        let api = cluster.api()?;
+        let driver = format!("{name}.provision.test");
+        let deployment = Deployment::new(cluster, &api, &driver, flags)?;
+        let provisioner = Controller::install(cluster, PROVISIONER, &deployment.controller)?;
+        // Upstream's manifest leaves this to drivers that have such classes; without it no informer
+        // of upstream's provisioner is ever complete.
+        let classes = json!([{
+            "apiGroups": ["storage.k8s.io"], "resources": ["volumeattributesclasses"],
+            "verbs": ["get", "list", "watch"],
+        }]);
+        provisioner.allow(&api, &classes)?;
+        let audit = AuditLog::of(cluster, &provisioner.user())?;
+        let class = object::storage_class(&driver, &driver, binding);
+        api.create("/apis/storage.k8s.io/v1/storageclasses", &class)?;
+        provisioner.until_permitted(&api, "storage.k8s.io", "volumeattributesclasses", "list")?;
+        provisioner.until_permitted(&api, "coordination.k8s.io", "leases", "create")?;
+        Ok(Self {
+            api,
+            deployment,
+            provisioner,
+            audit: RefCell::new(audit),
+        })
+    }
+
+    pub(super) fn start_provisioner(&self, flags: &[&str]) -> Result<Process> {
+        let mut all = vec!["--leader-election", "-v=2"];
+        all.extend(flags);
+        self.provisioner.start("0", Route::Direct, &all)
+    }
+
+    /// Asks for a volume of the scene's class.
+    pub(super) fn claim(&self, name: &str) -> Result<()> {
+        let claim = object::claim(name, self.deployment.driver(), "1Mi");
+        self.api.create(CLAIMS, &claim).map(drop)
+    }
+
+    pub(super) fn release(&self, name: &str) -> Result<()> {
+        self.api.delete(&format!("{CLAIMS}/{name}"))
+    }
+
+    /// Waits until the claim is bound; its PersistentVolume.
+    pub(super) fn until_bound(&self, provisioner: &mut Process, name: &str) -> Result<Value> {
+        let path = format!("{CLAIMS}/{name}");
+        let volume = wait::until(SOON, &format!("claim {name} is bound"), || {
+            provisioner.must_run()?;
+            let claim = self.api.get(&path)?;
+            let bound = text(&claim, "/status/phase") == Some("Bound");
+            let volume = text(&claim, "/spec/volumeName").unwrap_or_default();
+            Ok(bound.then(|| volume.to_owned()))
+        });
+        let volume = volume
+            .with_context(|| self.api.events("default", name))
+            .with_context(|| provisioner.tail())?;
+        self.api.get(&format!("/api/v1/persistentvolumes/{volume}"))
+    }
+
+    /// Waits until no node has a volume any more.
+    pub(super) fn until_unstaged(&self) -> Result<()> {
+        wait::until_true(SOON, "no volume is staged", || {
+            let state = self.deployment.controller.control().state()?;
+            Ok(state.pointer("/left_over/staged") == Some(&json!(0)))
+        })
+    }
+
+    /// Waits until no volume is left, neither in Kubernetes nor in the storage.
+    pub(super) fn until_nothing_is_left(&self, provisioner: &mut Process) -> Result<()> {
+        let what = "no volume is left";
+        let gone = wait::until_true(SOON, what, || {
+            provisioner.must_run()?;
+            let list = self.api.get("/api/v1/persistentvolumes")?;
+            let items = list.pointer("/items").and_then(Value::as_array);
+            let mut items = items.into_iter().flatten();
+            let ours = |it: &Value| text(it, "/spec/csi/driver") == Some(self.deployment.driver());
+            Ok(!items.any(ours))
+        });
+        gone.with_context(|| provisioner.tail())?;
+        let state = self.deployment.controller.control().state()?;
+        let left = state.pointer("/left_over").context("left over")?;
+        for (kind, number) in left.as_object().into_iter().flatten() {
+            ensure!(number == &json!(0), "{kind} left over: {number}");
+        }
+        Ok(())
+    }
+
+    pub(super) fn calls(&self) -> Result<Calls> {
+        Calls::read(&self.deployment.controller.record())
+    }
+
+    pub(super) fn phase(&self) -> Result<Requests> {
+        self.audit.borrow_mut().phase()
+    }
+
+    /// The record must be clean, and the counts become a row of the table.
+    pub(super) fn finish(&self) -> Result<Verdict> {
+        self.phase()?;
+        let calls = self.calls()?;
+        calls.check(&Options::default())?;
+        let audit = self.audit.borrow();
+        let requests = audit.total();
+        let number = |number: u64| number.to_string();
+        let count = |method| calls.of(method).count().to_string();
+        Ok(Verdict::Counted(vec![
+            ("writes", number(writes(requests))),
+            (
+                "PV POST + PATCH + DELETE",
+                ["create", "patch", "delete"]
+                    .map(|verb| number(requests.on(verb, "persistentvolumes")))
+                    .join(" + "),
+            ),
+            (
+                "events",
+                number(requests.count(|it| it.resource == "events")),
+            ),
+            ("GET", number(requests.verb("get"))),
+            ("LIST", number(requests.verb("list"))),
+            ("WATCH", number(requests.verb("watch"))),
+            ("lease", number(requests.leases())),
+            ("create", count("CreateVolume")),
+            ("delete", count("DeleteVolume")),
+        ]))
+    }
+}
+
+/// Requests that change something for users: all but leases, events and questions about permissions.
+pub(super) fn writes(requests: &Requests) -> u64 {
+    let reads = ["get", "list", "watch"];
+    let aside = ["leases", "events", "selfsubjectaccessreviews"];
+    requests.count(|it: &Request| {
+        !reads.contains(&it.verb.as_str()) && !aside.contains(&it.resource.as_str())
+    })
+}
+
+/// Holds ours to a count; another provisioner's are only shown.
+pub(super) fn at_most(what: &str, is: u64, most: u64, requests: &Requests) -> Result<()> {
+    if program::is_foreign(&program::provisioner()?)? {
+        return Ok(());
+    }
+    ensure!(is <= most, "{what}: {is}, more than {most}: {requests}");
+    Ok(())
+}
+
+/// Skips where the embedded driver's record is needed but another driver runs.
+pub(super) fn skipped() -> Option<Verdict> {
+    program::driver_is_foreign()
+        .then(|| Verdict::Skipped("needs the record of the embedded driver".to_owned()))
+}
