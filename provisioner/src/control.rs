@@ -120,7 +120,7 @@ fn provisioner(
     });
     let name = driver.current().name.clone();
     let host = names::hostname().unwrap_or_default();
-    // The process, in the component of events; the time makes it as good as unique.
+    // In the component of events, as upstream's library has it.
     let process = Uuid::from_bytes(process_bytes()).to_string();
     let (news, workers) = News::new(&parts.client, &name, &host, &process);
     let provisioner = Provisioner {
@@ -172,15 +172,15 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
     let mut serving = Box::pin(serve(provisioner, watched));
     let following = provisioner.driver.follow();
     tokio::pin!(watching, advising, sweeping, following);
-    tokio::select! {
+    let mut end = tokio::select! {
         biased;
-        exit = &mut following => return Err(exit),
-        () = parts.shutdown.requested() => {}
-        () = &mut serving => {}
+        exit = &mut following => Some(Err(exit)),
+        () = parts.shutdown.requested() => None,
+        () = &mut serving => None,
         never = &mut watching => match never {},
         never = &mut sweeping => match never {},
         never = &mut advising => match never {},
-    }
+    };
     cluster.claim_queue.shut_down();
     cluster.volume_queue.shut_down();
     cluster.source_queue.shut_down();
@@ -194,9 +194,11 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
     };
     tokio::select! {
         biased;
+        // The driver is not the one that was asked: there is nothing to wait for.
+        () = std::future::ready(()), if end.is_some() => {}
         () = drained => tracing::info!("All running operations have ended"),
         () = &mut serving => {}
-        exit = &mut following => return Err(exit),
+        exit = &mut following => end = Some(Err(exit)),
         () = sleep(GRACE) => {
             let running: usize = cluster.claim_queue.lanes().iter().map(|lane| lane.running).sum();
             tracing::warn!(running, "Ending with operations still running");
@@ -211,7 +213,7 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
     {
         tracing::error!("Not all calls that may still run could be recorded");
     }
-    Ok(())
+    end.unwrap_or(Ok(()))
 }
 
 /// Keeps the caches in step with the API server.

@@ -169,3 +169,12 @@ fn capacity_needs_its_environment() {
     };
     assert_eq!(config.capacity.unwrap().owner_level, None);
 }
+
+#[test]
+fn every_flag_is_compared_with_upstreams() {
+    let document = include_str!("../../../docs/parity.md");
+    let section = document
+        .split("\n## ")
+        .find(|part| part.starts_with("csi-provisioner"));
+    assert_eq!(SPEC.missing_from(section.unwrap()), [] as [&str; 0]);
+}

@@ -119,8 +119,12 @@ impl Provisioner {
         }
     }
 
-    /// Looks and decides, in one go.
     pub(super) fn decide_claim(&self, run: &Run) -> Step {
+        self.look(run, |view| run.attempt.decide(view))
+    }
+
+    /// Shows what is known at the moment, all of it from one moment.
+    fn look<T>(&self, run: &Run, look: impl FnOnce(&View<'_>) -> T) -> T {
         let driver = self.driver.current();
         let class = self.cluster.classes.get(run.claim.class_name());
         let name = run.attempt.volume_name(&run.claim, &self.settings);
@@ -132,7 +136,7 @@ impl Provisioner {
                 .for_each(|_, grant| grants.push(Arc::clone(grant)));
         }
         let places = self.cluster.places();
-        run.attempt.decide(&View {
+        look(&View {
             driver: &driver,
             settings: &self.settings,
             claim: &run.claim,
@@ -185,6 +189,13 @@ impl Provisioner {
         }
         self.note(run, run.attempt.outcome(Some(failure)));
         let claim = &*run.key.name;
+        if let Some(reason) = self.look(run, |view| run.attempt.unrecorded(view, failure)) {
+            tracing::warn!(
+                claim,
+                reason,
+                "A call that may still run is known to this process alone"
+            );
+        }
         let effect = run.attempt.effect(failure);
         if effect != Effect::NoChange
             && let Some(capacity) = self.cluster.capacity.get()

@@ -189,7 +189,7 @@ async fn rows_119_132_and_230_a_claim_is_cloned() {
     stage
         .until("row 229", |stage| stage.claim("ns1/src").is_null())
         .await;
-    assert!(program.log().contains("Removed the finalizer"));
+    program.logs("Removed the finalizer").await;
 }
 
 #[tokio::test]

@@ -8,6 +8,19 @@ use tonic::Code;
 use super::stage::{DRIVER, PV, READY, Stage, claim, free_address, get, settle};
 
 #[tokio::test]
+async fn row_12_a_socket_that_never_appears() {
+    let stage = Stage::new().await;
+    stage.driver.stop();
+    let ended = stage.start(&[]).end().await;
+    assert_eq!(ended.code, Some(1), "{}", ended.log);
+    assert!(
+        (29.0..36.0).contains(&ended.took.as_secs_f64()),
+        "{:?}",
+        ended.took
+    );
+}
+
+#[tokio::test]
 async fn rows_13_and_14_probes() {
     let stage = Stage::new().await;
     stage.driver.configure(|model| {
