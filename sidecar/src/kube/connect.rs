@@ -17,7 +17,8 @@ use ::kube::config::{
     NamedCluster, NamedContext,
 };
 use ::kube::{Client, Config};
-use http::{HeaderValue, header};
+use http::{HeaderValue, Uri, header};
+use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tower::ServiceBuilder;
@@ -37,9 +38,17 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// A peer that vanished without a word is noticed after about twice this, also on a silent watch.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// As Go's transport. Connections above this number are closed once they are idle.
+/// As Go's transport.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-const IDLE_CONNECTIONS: usize = 16;
+
+/// Of a server that speaks HTTP/1.1 only, which needs a connection per running request: as many as
+/// run at once without a fixed rate. Connections above this number are closed once they are idle.
+const IDLE_CONNECTIONS: usize = 32;
+
+/// What the server may send ahead of a reader, in bytes; all of it may end up in our memory. A watch
+/// of a large cluster is the only thing that fills it.
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
 
 /// Where a pod finds its credentials.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -362,12 +371,23 @@ fn stack(config: &Config, limiter: &Limiter) -> Result<Client, ::kube::Error> {
     connector.set_keepalive(Some(KEEPALIVE));
     connector.set_keepalive_interval(Some(KEEPALIVE / 6));
     connector.set_keepalive_retries(Some(6));
-    let connector = config.rustls_https_connector_with_connector(connector)?;
+    let mut secured = HttpsConnectorBuilder::new()
+        .with_tls_config(config.rustls_client_config()?)
+        .https_or_http();
+    if let Some(name) = config.tls_server_name.clone() {
+        secured = secured.with_server_name_resolver(move |_: &Uri| name.clone().try_into());
+    }
+    let connector = secured.enable_all_versions().wrap_connector(connector);
     let client: hyper_util::client::legacy::Client<_, Body> =
         hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
+            .http2_initial_stream_window_size(STREAM_WINDOW)
+            .http2_initial_connection_window_size(CONNECTION_WINDOW)
+            .http2_keep_alive_interval(KEEPALIVE)
+            .http2_keep_alive_timeout(KEEPALIVE / 2)
             .build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Where the limit starts: client-go's default burst.
 const START: f64 = 10.0;
 
-/// Every running request holds a TCP and TLS connection, since the client speaks HTTP/1.1.
+/// To a server without HTTP/2 every running request holds a TCP and TLS connection.
 const MOST: f64 = 32.0;
 
 /// What the limit is multiplied by when the server refuses.
