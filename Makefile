@@ -103,11 +103,16 @@ e2e: ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path or PROV
 	@$(if $(ATTACHER),ATTACHER='$(ATTACHER)') $(if $(PROVISIONER),PROVISIONER='$(PROVISIONER)') \
 	    cargo test --locked -p e2e $(if $(ONLY),-- $(ONLY))
 
+# Variables that name another binary to measure beside ours.
+OTHERS := REGISTRAR LIVENESSPROBE ATTACHER PROVISIONER
+bench = $(foreach one,$(OTHERS),$(if $($(one)),$(one)='$($(one))')) cargo bench -q --locked --profile tool
+
 .PHONY: bench
-bench: build ## Size, memory and start-up figures (REGISTRAR=path, LIVENESSPROBE=path: another binary beside ours)
+bench: build cluster driver ## Figures of all programs (REGISTRAR=, ATTACHER=, ...: path of another binary; BENCH='csi-attacher cycle': only that)
 	$(call say,bench)
-	@$(if $(REGISTRAR),REGISTRAR='$(REGISTRAR)') cargo bench -q --locked --profile tool -p registrar --bench startup
-	@$(if $(LIVENESSPROBE),LIVENESSPROBE='$(LIVENESSPROBE)') cargo bench -q --locked --profile tool -p livenessprobe --bench startup
+	@$(if $(BENCH),,$(bench) -p registrar --bench startup)
+	@$(if $(BENCH),,$(bench) -p livenessprobe --bench startup)
+	@$(bench) -p e2e --bench controller -- $(or $(BENCH),csi-attacher)
 
 .PHONY: fuzz
 fuzz: ## Long fuzzing of the parsers that read untrusted bytes (FUZZ_SECONDS=60)

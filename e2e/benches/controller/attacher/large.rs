@@ -1,0 +1,74 @@
+//! A large cluster: 50,000 PersistentVolumes, 5,000 CSINodes, 2,000 VolumeAttachments that are
+//! attached.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use e2e::suite::say;
+use serde_json::json;
+
+use super::objects::{self, ATTACHMENTS, NODES, VOLUMES};
+use crate::contender::Contender;
+use crate::figure::Figure;
+use crate::memory::{self, Limits};
+use crate::world::{Controllers, World};
+
+const LIMITS: Limits = Limits {
+    resident_mb: 40.0,
+    cpu_seconds: 3.7,
+};
+
+pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
+    let scale = memory::scale()?;
+    let count = |full: f64| (full * scale) as usize;
+    let (volumes, nodes, attached) = (count(50_000.0), count(5_000.0), count(2_000.0));
+    let world = World::up(Controllers::Stopped)?;
+    fill(&world, volumes, nodes, attached)?;
+    let driver = world.driver()?;
+    let mut all = Vec::new();
+    for contender in contenders {
+        all.push(memory::measure(
+            &world,
+            &driver,
+            contender,
+            "/persistentvolumes",
+        )?);
+    }
+    drop(driver);
+    world.down()?;
+    memory::figures(&format!("{volumes} PVs and {nodes} CSINodes"), &all, LIMITS)
+}
+
+fn fill(world: &World, volumes: usize, nodes: usize, attached: usize) -> Result<()> {
+    let start = Instant::now();
+    let load = &world.load;
+    load.create(
+        VOLUMES,
+        (0..volumes).map(|index| objects::volume(&volume(index), &format!("vol-{index:08x}"))),
+    )?;
+    let nodes_at = start.elapsed();
+    load.create(NODES, (0..nodes).map(|index| objects::node(&node(index))))?;
+    let names = || (0..attached).map(|index| format!("csi-{index:064x}"));
+    let node_of = |index: usize| node(index % nodes.max(1));
+    let attachments = names()
+        .enumerate()
+        .map(|(index, name)| objects::attached(&name, &volume(index), &node_of(index)));
+    load.create(ATTACHMENTS, attachments)?;
+    let status = json!({"status": {"attached": true}});
+    let path = |name: String| format!("{ATTACHMENTS}/{name}/status");
+    load.merge(names().map(|name| (path(name), status.clone())))?;
+    say(&format!(
+        "{volumes} PVs written in {:.0} s, {nodes} CSINodes and {attached} VolumeAttachments in {:.0} s",
+        nodes_at.as_secs_f64(),
+        (start.elapsed() - nodes_at).as_secs_f64()
+    ));
+    Ok(())
+}
+
+fn volume(index: usize) -> String {
+    format!("pvc-{index:08x}-6f0e-4a63-9f9e-0d8a3c3c0001")
+}
+
+fn node(index: usize) -> String {
+    format!("ip-10-{}-{}-0.ec2.internal", index / 250, index % 250)
+}

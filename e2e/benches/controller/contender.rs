@@ -1,0 +1,39 @@
+//! The programs that are measured: ours, and the one beside it.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use e2e::program;
+
+/// A controller of this repository.
+#[derive(Debug)]
+pub(crate) struct Controller {
+    /// Name of the program.
+    pub(crate) program: &'static str,
+    /// Environment variable with the path of another one.
+    pub(crate) other_by: &'static str,
+}
+
+/// One program to measure.
+#[derive(Debug)]
+pub(crate) struct Contender {
+    /// `ours` or `other`; also the name of its service account.
+    pub(crate) name: &'static str,
+    pub(crate) path: PathBuf,
+}
+
+impl Controller {
+    /// Ours, and the other one if there is any.
+    pub(crate) fn contenders(&self) -> Result<Vec<Contender>> {
+        let path = program::find(self.program, "", "build")?;
+        let mut all = vec![Contender { name: "ours", path }];
+        if std::env::var_os(self.other_by).is_some_and(|path| !path.is_empty()) {
+            let path = program::find(self.program, self.other_by, "build")?;
+            all.push(Contender {
+                name: "other",
+                path,
+            });
+        }
+        Ok(all)
+    }
+}

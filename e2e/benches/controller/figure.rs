@@ -1,0 +1,141 @@
+//! Results: the table and the verdict.
+
+use std::process::ExitCode;
+
+use e2e::suite::say;
+
+/// What a figure must be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Target {
+    /// It is only told.
+    None,
+    /// Ours is at most this.
+    AtMost(f64),
+    /// Ours divided by the other's is at most this.
+    RatioAtMost(f64),
+}
+
+/// One result, of ours and of the other program.
+#[derive(Debug, Clone)]
+pub(crate) struct Figure {
+    pub(crate) what: String,
+    pub(crate) ours: f64,
+    pub(crate) other: Option<f64>,
+    pub(crate) target: Target,
+}
+
+impl Figure {
+    /// `values` are ours and, if there is another program, its.
+    pub(crate) fn new(what: impl Into<String>, values: &[f64], target: Target) -> Self {
+        Self {
+            what: what.into(),
+            ours: values.first().copied().unwrap_or(f64::NAN),
+            other: values.get(1).copied(),
+            target,
+        }
+    }
+
+    fn ratio(&self) -> Option<f64> {
+        self.other.map(|other| self.ours / other)
+    }
+
+    /// Whether the target is met; nothing if there is none, or nothing to compare with.
+    fn met(&self) -> Option<bool> {
+        match self.target {
+            Target::None => None,
+            // A value that is no number meets nothing.
+            Target::AtMost(most) => Some(self.ours <= most),
+            Target::RatioAtMost(most) => self.ratio().map(|ratio| ratio <= most),
+        }
+    }
+}
+
+/// All results of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Sheet {
+    rows: Vec<(&'static str, &'static str, Figure)>,
+}
+
+impl Sheet {
+    pub(crate) fn add(&mut self, program: &'static str, profile: &'static str, of: Vec<Figure>) {
+        self.rows
+            .extend(of.into_iter().map(|figure| (program, profile, figure)));
+    }
+
+    /// Prints everything and says whether all targets were met.
+    pub(crate) fn verdict(&self) -> ExitCode {
+        say("");
+        say("| program | profile | figure | ours | other | ratio | target | |");
+        say("|---|---|---|---|---|---|---|---|");
+        let (mut judged, mut missed) = (0, Vec::new());
+        for (program, profile, figure) in &self.rows {
+            let verdict = match figure.met() {
+                Some(true) => "ok",
+                Some(false) => "MISSED",
+                None => "",
+            };
+            let target = match figure.target {
+                Target::None => String::new(),
+                Target::AtMost(most) => format!("<= {}", short(most)),
+                Target::RatioAtMost(most) => format!("ratio <= {}", short(most)),
+            };
+            let optional = |value: Option<f64>| value.map(short).unwrap_or_default();
+            say(&format!(
+                "| {program} | {profile} | {} | {} | {} | {} | {target} | {verdict} |",
+                figure.what,
+                short(figure.ours),
+                optional(figure.other),
+                optional(figure.ratio()),
+            ));
+            judged += usize::from(figure.met().is_some());
+            if figure.met() == Some(false) {
+                missed.push(format!("{program} {profile}: {}", figure.what));
+            }
+        }
+        say("");
+        if missed.is_empty() {
+            say(&format!("bench: all {judged} targets met"));
+            return ExitCode::SUCCESS;
+        }
+        for what in &missed {
+            say(&format!("missed: {what}"));
+        }
+        say(&format!(
+            "bench: {} of {judged} targets MISSED",
+            missed.len()
+        ));
+        ExitCode::FAILURE
+    }
+}
+
+/// Three digits that count.
+fn short(value: f64) -> String {
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    let decimals = match value.abs() {
+        0.0 => 0,
+        size if size < 0.1 => 4,
+        size if size < 1.0 => 3,
+        size if size < 10.0 => 2,
+        size if size < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// The middle one of several measurements.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+/// The smallest value that at least that share of all values does not exceed.
+pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted
+        .get(rank.saturating_sub(1))
+        .copied()
+        .unwrap_or(f64::NAN)
+}

@@ -1,0 +1,95 @@
+//! The figures of the controllers: file size, memory, processor time, fairness, against a real API
+//! server and the test driver.
+//!
+//! `cargo bench --profile tool -p e2e --bench controller -- [PROGRAM] [PROFILE]...` measures what
+//! `make build` put into `bin/`, and beside it, in turn and in the same run, the program that
+//! `ATTACHER` or `PROVISIONER` names, if any. `make bench` runs everything. `SCALE=0.1` shrinks the large cluster
+//! (its targets are then not judged).
+//!
+//! Layout: `attacher` and `provisioner` say what is measured of those, one file per profile; `rest` and
+//! `memory` are profiles that all have; `world` is the cluster, `contender` a program that is
+//! measured, `usage` reads its memory and processor time, `load` writes objects, `watch` times what
+//! becomes of them, `figure` holds results and the verdict.
+//! Another controller is one more folder with profiles and one more line in [`CONTROLLERS`].
+
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures are printed with three digits"
+)]
+
+mod attacher;
+mod contender;
+mod figure;
+mod load;
+mod memory;
+mod provisioner;
+mod rest;
+mod usage;
+mod watch;
+mod world;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use e2e::suite::{reasons, say};
+
+use contender::{Contender, Controller};
+use figure::{Figure, Sheet};
+
+/// What is measured of one program, and how.
+pub(crate) struct Profile {
+    name: &'static str,
+    run: fn(&[Contender]) -> Result<Vec<Figure>>,
+}
+
+static CONTROLLERS: &[(Controller, &[Profile])] = &[
+    (attacher::ATTACHER, attacher::PROFILES),
+    (provisioner::PROVISIONER, provisioner::PROFILES),
+];
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
+    match measure(&words) {
+        Ok(sheet) => sheet.verdict(),
+        Err(error) => {
+            say(&format!("bench: FAILED\n{}", reasons(&error)));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(words: &[String]) -> Result<Sheet> {
+    let named = |name: &str| words.iter().any(|word| word == name);
+    let any_program = CONTROLLERS.iter().any(|(one, _)| named(one.program));
+    let profiles = || CONTROLLERS.iter().flat_map(|(_, profiles)| *profiles);
+    let any_profile = profiles().any(|profile| named(profile.name));
+    let mut sheet = Sheet::default();
+    for (controller, profiles) in CONTROLLERS {
+        if any_program && !named(controller.program) {
+            continue;
+        }
+        let contenders = controller.contenders()?;
+        for contender in &contenders {
+            say(&format!(
+                "{:>5}: {}",
+                contender.name,
+                contender.path.display()
+            ));
+        }
+        for profile in *profiles {
+            if any_profile && !named(profile.name) {
+                continue;
+            }
+            say(&format!("\n=== {} {}", controller.program, profile.name));
+            let figures = (profile.run)(&contenders)
+                .with_context(|| format!("{} {}", controller.program, profile.name))?;
+            sheet.add(controller.program, profile.name, figures);
+        }
+    }
+    Ok(sheet)
+}

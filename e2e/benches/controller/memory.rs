@@ -1,0 +1,213 @@
+//! Memory and processor time in a large cluster, and what ten relists do to them.
+//!
+//! The program runs as leader behind the fault proxy, which ends each of its watches with 410 after
+//! a while: everything is listed anew, ten times.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use e2e::process::Process;
+use e2e::proxy::FaultProxy;
+use e2e::suite::say;
+use serde_json::{Value, json};
+
+use crate::contender::Contender;
+use crate::figure::{Figure, Target};
+use crate::usage::{Usage, at_rest};
+use crate::world::{Driver, Route, World};
+
+const RELISTS: u64 = 10;
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// The first list must be over, and have been looked at, before the first relist.
+const FIRST_WATCH: Duration = Duration::from_secs(30);
+
+/// The part of the full size that is measured, from `SCALE`.
+pub(crate) fn scale() -> Result<f64> {
+    Ok(std::env::var("SCALE").map_or(Ok(1.0), |scale| scale.parse())?)
+}
+
+/// How much a program may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) resident_mb: f64,
+    pub(crate) cpu_seconds: f64,
+}
+
+/// What one program took.
+#[derive(Debug, Default)]
+pub(crate) struct Measured {
+    filled: f64,
+    anonymous: f64,
+    cpu: f64,
+    seconds: f64,
+    peak: f64,
+    relisted: Vec<f64>,
+    relists_peak: f64,
+    relists_cpu: f64,
+}
+
+/// The figures of all programs; `what` is what the cluster holds.
+pub(crate) fn figures(what: &str, all: &[Measured], limits: Limits) -> Result<Vec<Figure>> {
+    let of = |value: fn(&Measured) -> f64| all.iter().map(value).collect::<Vec<_>>();
+    let full_size = scale()? == 1.0;
+    let at_most = |most: f64| {
+        if full_size {
+            Target::AtMost(most)
+        } else {
+            Target::None
+        }
+    };
+    let last = |one: &Measured| one.relisted.last().copied().unwrap_or(f64::NAN);
+    let growth: Vec<f64> = all.iter().map(|one| last(one) / one.filled).collect();
+    let rss = of(|one| one.filled / 1e6);
+    let excess = of(|one| one.relists_peak / one.filled);
+    let per_relist = of(|one| one.relists_cpu / RELISTS as f64);
+    Ok(vec![
+        Figure::new(
+            format!("RSS with {what}, MB"),
+            &rss,
+            at_most(limits.resident_mb),
+        ),
+        Figure::new(
+            "of it anonymous, MB",
+            &of(|one| one.anonymous / 1e6),
+            Target::None,
+        ),
+        Figure::new(
+            "peak RSS until then, MB",
+            &of(|one| one.peak / 1e6),
+            Target::None,
+        ),
+        Figure::new(
+            "CPU-s until caches are full",
+            &of(|one| one.cpu),
+            at_most(limits.cpu_seconds),
+        ),
+        Figure::new(
+            "seconds until caches are full",
+            &of(|one| one.seconds),
+            Target::None,
+        ),
+        Figure::new(
+            "RSS after ten relists / before",
+            &growth,
+            Target::AtMost(1.05),
+        ),
+        Figure::new(
+            "peak RSS during ten relists / before",
+            &excess,
+            Target::AtMost(1.15),
+        ),
+        Figure::new("CPU-s per relist", &per_relist, Target::None),
+    ])
+}
+
+/// Ends watches with 410 after so long.
+fn gone_after(watched: &str, time: Duration) -> [Value; 2] {
+    let ms = time.as_millis() as u64;
+    // The kinds separately, so that relists of that one can be counted.
+    [
+        json!({"name": "counted", "uri": watched, "action": "gone", "afterMs": ms}),
+        json!({"action": "gone", "afterMs": ms}),
+    ]
+}
+
+/// Runs a program until its caches are full, and through ten relists. `watched` is what it watches
+/// most of, as in the path.
+pub(crate) fn measure(
+    world: &World,
+    driver: &Driver,
+    contender: &Contender,
+    watched: &str,
+) -> Result<Measured> {
+    let proxy = FaultProxy::of(&world.cluster)?;
+    proxy.replace(&gone_after(watched, FIRST_WATCH))?;
+    let start = Instant::now();
+    let flags = ["--leader-election=true", "--timeout=60s"];
+    let mut process = world.start(contender, driver, Route::Proxy, &flags)?;
+    let (full, busy) = at_rest(&mut process, LIMIT)?;
+    ensure!(
+        start.elapsed() < FIRST_WATCH,
+        "the machine is too busy: filling the caches took {:?}",
+        start.elapsed()
+    );
+    let mut measured = Measured {
+        filled: full.resident,
+        anonymous: full.anonymous,
+        cpu: full.cpu,
+        seconds: busy.as_secs_f64(),
+        peak: full.peak,
+        ..Measured::default()
+    };
+    say(&format!(
+        "{:>5}: full after {:.1} s with {:.2} CPU-s: {:.1} MB, anonymous {:.1} MB, peak {:.1} MB",
+        contender.name,
+        measured.seconds,
+        full.cpu,
+        full.resident / 1e6,
+        full.anonymous / 1e6,
+        full.peak / 1e6,
+    ));
+    relists(&proxy, watched, &mut process, &mut measured)?;
+    drop(process);
+    world.free_leases()?;
+    let each = measured.relisted.iter();
+    say(&format!(
+        "{:>5}: after relists {} MB; {:.2} CPU-s each, peak {:.1} MB",
+        contender.name,
+        each.map(|rss| format!("{:.1}", rss / 1e6))
+            .collect::<Vec<_>>()
+            .join(" "),
+        measured.relists_cpu / RELISTS as f64,
+        measured.relists_peak / 1e6,
+    ));
+    Ok(measured)
+}
+
+/// Waits for ten relists and notes the memory after each.
+fn relists(
+    proxy: &FaultProxy,
+    watched: &str,
+    process: &mut Process,
+    measured: &mut Measured,
+) -> Result<()> {
+    let before = Usage::of(process)?.cpu;
+    // From now on as often as a relist and a rest fit in.
+    let every = Duration::from_secs_f64(measured.seconds * 1.5 + 5.0);
+    proxy.replace(&gone_after(watched, every))?;
+    let start = Instant::now();
+    for relist in 0..RELISTS {
+        // The first watches were opened under the rules before; they end without being counted.
+        let cpu = Usage::of(process)?.cpu;
+        while Usage::of(process)?.cpu - cpu < measured.cpu / 10.0 {
+            process.must_run()?;
+            ensure!(start.elapsed() < LIMIT * 5, "relist {relist} did not begin");
+            sample(process, measured)?;
+        }
+        let mut last = Usage::of(process)?.cpu;
+        let mut since = Instant::now();
+        while since.elapsed() < Duration::from_millis(1500) {
+            let now = sample(process, measured)?;
+            if now.cpu - last > 0.02 {
+                (last, since) = (now.cpu, Instant::now());
+            }
+        }
+        measured.relisted.push(Usage::of(process)?.resident);
+    }
+    measured.relists_cpu = Usage::of(process)?.cpu - before;
+    let hits = proxy.hits("counted")?;
+    ensure!(
+        hits >= RELISTS - 1,
+        "{hits} watches of {watched} were ended"
+    );
+    Ok(())
+}
+
+fn sample(process: &Process, measured: &mut Measured) -> Result<Usage> {
+    sleep(Duration::from_millis(50));
+    let usage = Usage::of(process)?;
+    measured.relists_peak = measured.relists_peak.max(usage.resident);
+    Ok(usage)
+}

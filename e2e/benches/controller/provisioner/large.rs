@@ -1,0 +1,73 @@
+//! A large cluster: 50,000 PersistentVolumes with their claims, 5,000 nodes in three zones.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use e2e::suite::say;
+use serde_json::json;
+
+use super::objects::{self, CLAIMS, CLASSES, CSI_NODES, NODES, VOLUMES};
+use crate::contender::Contender;
+use crate::figure::Figure;
+use crate::memory::{self, Limits};
+use crate::world::{Controllers, World};
+
+const LIMITS: Limits = Limits {
+    resident_mb: 60.0,
+    cpu_seconds: 6.5,
+};
+
+pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
+    let scale = memory::scale()?;
+    let count = |full: f64| (full * scale) as usize;
+    let (volumes, nodes) = (count(50_000.0), count(5_000.0));
+    let world = World::up(Controllers::Stopped)?;
+    fill(&world, volumes, nodes)?;
+    let driver = world.driver()?;
+    let places = json!({"capabilities": {"plugin": ["CONTROLLER_SERVICE", "VOLUME_ACCESSIBILITY_CONSTRAINTS"]}});
+    driver.control.set(&places)?;
+    let mut all = Vec::new();
+    for contender in contenders {
+        all.push(memory::measure(
+            &world,
+            &driver,
+            contender,
+            "/persistentvolumes",
+        )?);
+    }
+    drop(driver);
+    world.down()?;
+    let what = format!("{volumes} PVs and claims, {nodes} nodes");
+    memory::figures(&what, &all, LIMITS)
+}
+
+fn fill(world: &World, volumes: usize, nodes: usize) -> Result<()> {
+    let start = Instant::now();
+    let load = &world.load;
+    load.create(CLASSES, std::iter::once(objects::class()))?;
+    let volume = |index: usize| format!("pvc-{index:08x}-6f0e-4a63-9f9e-0d8a3c3c0001");
+    let claim = |index: usize| format!("data-database-{index}");
+    let uid = "6d9b1f1c-6f0e-4a63-9f9e-0d8a3c3c0001";
+    load.create(
+        VOLUMES,
+        (0..volumes).map(|index| objects::volume(&volume(index), &claim(index), uid)),
+    )?;
+    load.create(
+        CLAIMS,
+        (0..volumes).map(|index| objects::bound_claim(&claim(index), &volume(index))),
+    )?;
+    let node = |index: usize| format!("ip-10-{}-{}-0.ec2.internal", index / 250, index % 250);
+    load.create(
+        NODES,
+        (0..nodes).map(|index| objects::node(&node(index), index)),
+    )?;
+    load.create(
+        CSI_NODES,
+        (0..nodes).map(|index| objects::csi_node(&node(index))),
+    )?;
+    say(&format!(
+        "{volumes} PVs and claims and {nodes} nodes written in {:.0} s",
+        start.elapsed().as_secs_f64()
+    ));
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! What is measured of csi-provisioner.
+//!
+//! Layout: `objects` makes the cluster's contents, `large` measures memory, `provision` work;
+//! `reference` is a client that writes what a provisioner has to write and does nothing else.
+
+mod large;
+mod objects;
+mod provision;
+mod reference;
+
+use anyhow::Result;
+
+use crate::contender::{Contender, Controller};
+use crate::figure::Figure;
+use crate::{Profile, rest};
+
+pub(crate) const PROVISIONER: Controller = Controller {
+    program: "csi-provisioner",
+    other_by: "PROVISIONER",
+};
+
+pub(crate) static PROFILES: &[Profile] = &[
+    Profile {
+        name: "size",
+        run: size,
+    },
+    Profile {
+        name: "idle",
+        run: idle,
+    },
+    Profile {
+        name: "provision",
+        run: provision::run,
+    },
+    Profile {
+        name: "large",
+        run: large::run,
+    },
+];
+
+fn size(contenders: &[Contender]) -> Result<Vec<Figure>> {
+    rest::size(contenders, 9.0)
+}
+
+fn idle(contenders: &[Contender]) -> Result<Vec<Figure>> {
+    rest::idle(contenders, 9.0)
+}

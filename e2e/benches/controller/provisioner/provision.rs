@@ -1,0 +1,207 @@
+//! What provisioning and deleting cost: 1,000 claims of a class that binds immediately, created,
+//! bound by kube-controller-manager, and deleted; a driver that answers at once, 100 workers, no
+//! limit of the rate. Ours, the other and the reference client take turns.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use e2e::suite::say;
+
+use super::objects::{self, CLAIMS, CLASSES, VOLUMES};
+use super::reference;
+use crate::contender::Contender;
+use crate::figure::{Figure, Target, median};
+use crate::load::Load;
+use crate::usage::{Usage, at_rest};
+use crate::watch::Watch;
+use crate::world::{Controllers, Driver, Route, World};
+
+const COUNT: usize = 1_000;
+const WARM_UP: usize = 50;
+const ROUNDS: usize = 3;
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// One round of one program.
+#[derive(Debug, Default)]
+struct Round {
+    provision_cpu: f64,
+    delete_cpu: f64,
+    provision: f64,
+    delete: f64,
+    writes: f64,
+}
+
+struct Stage<'a> {
+    world: &'a World,
+    claims: Watch,
+    volumes: Watch,
+}
+
+pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
+    let world = World::up(Controllers::Running)?;
+    let driver = world.driver()?;
+    world
+        .load
+        .create(CLASSES, std::iter::once(objects::class()))?;
+    let stage = Stage {
+        claims: Watch::open(&world.load, CLAIMS, objects::is_bound)?,
+        volumes: Watch::open(&world.load, VOLUMES, |_| true)?,
+        world: &world,
+    };
+    let mut rounds: Vec<Vec<Round>> = contenders.iter().map(|_| Vec::new()).collect();
+    let mut references = Vec::new();
+    for number in 0..ROUNDS {
+        for (contender, rounds) in contenders.iter().zip(&mut rounds) {
+            rounds.push(stage.round(&driver, contender, number)?);
+        }
+        references.push(stage.reference(number)?);
+    }
+    drop((stage, driver));
+    world.down()?;
+    let of = |value: fn(&Round) -> f64| -> Vec<f64> {
+        let each = rounds.iter();
+        each.map(|rounds| median(&rounds.iter().map(value).collect::<Vec<_>>()))
+            .collect()
+    };
+    let (provision, reference) = (of(|round| round.provision), median(&references));
+    let against: Vec<f64> = provision.iter().map(|took| took / reference).collect();
+    let rate: Vec<f64> = provision.iter().map(|took| COUNT as f64 / took).collect();
+    let whole = of(|round| round.provision_cpu + round.delete_cpu);
+    let third = Target::RatioAtMost(1.0 / 3.0);
+    Ok(vec![
+        Figure::new("claims provisioned per second", &rate, Target::None),
+        Figure::new(
+            "seconds to provision 1,000",
+            &provision,
+            Target::RatioAtMost(1.0),
+        ),
+        Figure::new(
+            "the same / reference client's",
+            &against,
+            Target::AtMost(1.25),
+        ),
+        Figure::new(
+            "seconds to delete 1,000",
+            &of(|round| round.delete),
+            Target::None,
+        ),
+        Figure::new(
+            "CPU-s to provision 1,000",
+            &of(|round| round.provision_cpu),
+            Target::None,
+        ),
+        Figure::new(
+            "CPU-s to delete 1,000",
+            &of(|round| round.delete_cpu),
+            Target::None,
+        ),
+        Figure::new("CPU-s for both", &whole, third),
+        Figure::new(
+            "writes per claim",
+            &of(|round| round.writes),
+            Target::AtMost(5.0),
+        ),
+    ])
+}
+
+impl Stage<'_> {
+    fn round(&self, driver: &Driver, contender: &Contender, number: usize) -> Result<Round> {
+        let mut flags = vec!["--worker-threads=100", "--timeout=60s"];
+        flags.extend(crate::world::UNLIMITED);
+        let world = self.world;
+        let mut process = world.start(contender, driver, Route::Direct, &flags)?;
+        at_rest(&mut process, LIMIT)?;
+        let warm = names(&format!("warm-{}-{number}", contender.name), WARM_UP);
+        self.create(&warm)?;
+        self.delete(&warm, |_| Ok(()))?;
+        at_rest(&mut process, LIMIT)?;
+        let mut audit = world.audit(contender)?;
+        let begun = Usage::of(&process)?.cpu;
+        let claims = names(&format!("{}-{number}", contender.name), COUNT);
+        let provision = self.create(&claims).with_context(|| process.tail())?;
+        let provisioned = at_rest(&mut process, LIMIT)?.0.cpu;
+        let delete = self
+            .delete(&claims, |_| Ok(()))
+            .with_context(|| process.tail())?;
+        let deleted = at_rest(&mut process, LIMIT)?.0;
+        let requests = audit.phase()?;
+        let write = |verb: &str| matches!(verb, "create" | "update" | "patch" | "delete");
+        let writes = requests.count(|kind| write(&kind.verb) && kind.resource != "leases");
+        let round = Round {
+            provision_cpu: provisioned - begun,
+            delete_cpu: deleted.cpu - provisioned,
+            provision,
+            delete,
+            writes: writes as f64 / COUNT as f64,
+        };
+        say(&format!(
+            "{:>5}: {provision:.2} s and {:.2} CPU-s to provision, {delete:.2} s and {:.2} CPU-s to delete, peak {:.1} MB; {requests}",
+            contender.name,
+            round.provision_cpu,
+            round.delete_cpu,
+            deleted.peak / 1e6,
+        ));
+        Ok(round)
+    }
+
+    /// Seconds that the reference client needs.
+    fn reference(&self, number: usize) -> Result<f64> {
+        let claims = names(&format!("reference-{number}"), COUNT);
+        self.clear();
+        let start = Instant::now();
+        reference::provision(&self.world.load, &claims)?;
+        let provision = self.bound(&claims, start)?;
+        let delete = self.delete(&claims, |load| reference::delete(load, &claims))?;
+        say(&format!(
+            "reference client: {provision:.2} s to provision, {delete:.2} s to delete"
+        ));
+        Ok(provision)
+    }
+
+    fn clear(&self) {
+        self.claims.clear();
+        self.volumes.clear();
+    }
+
+    /// Creates claims and waits until all are bound; seconds.
+    fn create(&self, claims: &[String]) -> Result<f64> {
+        self.clear();
+        let start = Instant::now();
+        let objects = claims.iter().map(|name| objects::claim(name));
+        self.world.load.create(CLAIMS, objects)?;
+        self.bound(claims, start)
+    }
+
+    fn bound(&self, claims: &[String], start: Instant) -> Result<f64> {
+        let done = |watch: &Watch| watch.done("").len();
+        let all = self.claims.wait(LIMIT, claims.len(), done)?;
+        ensure!(all, "{} claims bound within {LIMIT:?}", done(&self.claims));
+        last(self.claims.done(""), start)
+    }
+
+    /// Deletes claims, has `then` follow, and waits until their volumes are gone; seconds.
+    fn delete(&self, claims: &[String], then: impl FnOnce(&Load) -> Result<()>) -> Result<f64> {
+        let start = Instant::now();
+        let paths = claims.iter().map(|name| format!("{CLAIMS}/{name}"));
+        self.world.load.delete(paths)?;
+        let gone = |watch: &Watch| watch.gone("").len();
+        let all = self.claims.wait(LIMIT, claims.len(), gone)?;
+        ensure!(all, "{} claims gone within {LIMIT:?}", gone(&self.claims));
+        then(&self.world.load)?;
+        let all = self.volumes.wait(LIMIT, claims.len(), gone)?;
+        ensure!(all, "{} volumes gone within {LIMIT:?}", gone(&self.volumes));
+        last(self.volumes.gone(""), start)
+    }
+}
+
+fn names(prefix: &str, count: usize) -> Vec<String> {
+    (0..count)
+        .map(|index| format!("{prefix}-{index}"))
+        .collect()
+}
+
+fn last(times: HashMap<String, Instant>, start: Instant) -> Result<f64> {
+    let last = times.into_values().max().context("nothing happened")?;
+    Ok((last - start).as_secs_f64())
+}
