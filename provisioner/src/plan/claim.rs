@@ -62,7 +62,6 @@ pub struct Attempt {
     unselected: bool,
     /// The ending's parts that are over.
     concluded: Concluded,
-    contends: bool,
     made: Option<Volume>,
     reached: Reached,
 }
@@ -135,20 +134,8 @@ impl Attempt {
             refused: None,
             unselected: false,
             concluded: Concluded::default(),
-            contends: false,
             made: None,
             reached: Reached::Start,
-        }
-    }
-
-    /// An attempt of a provisioner that competes for the claim with those of other nodes: goes as
-    /// far as [`Step::Create`], which is not to be carried out but says what to ask the driver's
-    /// capacity for.
-    #[must_use]
-    pub fn contending(start: memory::Start<Prepared>) -> Self {
-        Self {
-            contends: true,
-            ..Self::new(start)
         }
     }
 
@@ -280,8 +267,12 @@ impl Attempt {
 
     /// Whether the claim carries a record of a call in doubt.
     fn is_guarded(&self, view: &View<'_>) -> bool {
-        let carries = || view.claim.has_finalizer(DOUBT_FINALIZER);
-        !view.gone && self.guarded.unwrap_or_else(carries)
+        !view.gone && self.carries_record(view.claim)
+    }
+
+    fn carries_record(&self, claim: &Claim) -> bool {
+        let carries = || claim.has_finalizer(DOUBT_FINALIZER);
+        self.guarded.unwrap_or_else(carries)
     }
 }
 

@@ -24,7 +24,7 @@ impl Attempt {
     /// What the driver is to be asked.
     pub(super) fn prepare(&self, view: &View<'_>) -> Result<Prepared, Stop> {
         let recorded = self.recorded(view)?;
-        let class = self.class(view, recorded.is_some())?;
+        let class = Self::class(view, recorded.is_some())?;
         self.announce(view)?;
         let origin = source::origin(view.claim, view.grants, view.settings);
         let origin = origin.map_err(Failure::Source)?;
@@ -77,7 +77,7 @@ impl Attempt {
     }
 
     /// The claim's class, if the claim is to be worked on.
-    fn class<'a>(&self, view: &View<'a>, resumed: bool) -> Result<&'a Class, Stop> {
+    fn class<'a>(view: &View<'a>, resumed: bool) -> Result<&'a Class, Stop> {
         let over = |end| Err(Stop::first(Step::Done(end)));
         let selection = match resumed {
             // It was selected already.
@@ -87,7 +87,7 @@ impl Attempt {
         match selection {
             Selection::No if resumed => {}
             Selection::No => return over(End::NotOurs),
-            Selection::Contend if self.contends || resumed => {}
+            Selection::Contend if resumed => {}
             Selection::Contend => return over(End::Contend),
             Selection::NoClass(name) => return Err(Failure::NoClass(name).into()),
             Selection::OtherProvisioner | Selection::InTree(_) | Selection::Provision

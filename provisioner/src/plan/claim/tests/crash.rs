@@ -111,7 +111,8 @@ fn why_a_doubt_is_not_recorded_is_told() {
         let mut world = slow();
         change(&mut world);
         let attempt = Attempt::new(world.memory.begin(&world.key()));
-        attempt.unrecorded(&world.view(&attempt), &doubtful)
+        let protection = world.settings.protection;
+        attempt.unrecorded(&world.claim, world.gone, protection, &doubtful)
     };
     assert!(
         told(|w| w.claim.deleting = true)
@@ -126,7 +127,11 @@ fn why_a_doubt_is_not_recorded_is_told() {
     assert_eq!(told(|w| w.settings.protection = Protection::Off), None);
     let attempt = Attempt::new(world.memory.begin(&world.key()));
     let over = Failure::Call(rpc(Code::Internal));
-    assert_eq!(attempt.unrecorded(&world.view(&attempt), &over), None);
+    let protection = world.settings.protection;
+    assert_eq!(
+        attempt.unrecorded(&world.claim, false, protection, &over),
+        None
+    );
 }
 
 #[test]
@@ -433,5 +438,60 @@ proptest! {
             create.is_none_or(|create| but_place(create) == but_place(&first)),
             "{trace:?}"
         );
+    }
+
+    /// Whatever happens in between: until the driver's last word, each call is the one before, and
+    /// the claim says so whenever the process may die.
+    #[test]
+    fn a_call_is_repeated_word_for_word_until_there_is_an_answer(events in proptest::collection::vec(0..7_u8, 1..14)) {
+        let mut world = slow();
+        zoned(&mut world);
+        let mut doubt: Option<String> = None;
+        for event in events {
+            let answer = match event {
+                0 | 1 => Err(rpc(Code::DeadlineExceeded)),
+                2 => Err(rpc(Code::Internal)),
+                3 => Ok(answer()),
+                4 => {
+                    prop_assert!(doubt.is_none() || world.record().is_some());
+                    world.restart();
+                    continue;
+                }
+                5 => {
+                    let zone = if world.places.terms(&list(&["zone"])).iter().any(|term| {
+                        term.iter().any(|(_, value)| &**value == "z1")
+                    }) { "z2" } else { "z1" };
+                    world.places.set_labels(&"n1".into(), Some(pairs(&[("zone", zone)])));
+                    continue;
+                }
+                _ => {
+                    // Once it is there, a record outlives the deletion of the claim.
+                    world.claim.deleting |= world.record().is_some();
+                    continue;
+                }
+            };
+            world.creates = vec![answer];
+            let trace = world.run();
+            let create = trace.iter().find(|line| line.starts_with("create ")).cloned();
+            if let Some(doubt) = &doubt {
+                prop_assert_eq!(create.as_ref(), Some(doubt), "{:?}", trace);
+            }
+            match event {
+                3 => {
+                    prop_assert_eq!(trace.last().unwrap(), "done Provisioned");
+                    prop_assert_eq!(world.record(), None);
+                    break;
+                }
+                2 => {
+                    prop_assert_eq!(world.record(), None);
+                    doubt = None;
+                    // A claim that is being deleted goes with its last finalizer.
+                    if world.claim.deleting {
+                        break;
+                    }
+                }
+                _ => doubt = create,
+            }
+        }
     }
 }
