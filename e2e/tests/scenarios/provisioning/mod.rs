@@ -2,6 +2,7 @@
 //! really mounts, under upstream's own RBAC objects. `PROVISIONER=path` runs them with another one.
 
 mod claim;
+mod fault;
 mod scene;
 
 use e2e::cluster::Cluster;
@@ -15,5 +16,21 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "provisioner_first_consumer_decides_the_zone",
         run: claim::first_consumer,
+    },
+    Scenario {
+        name: "provisioner_copies_a_claim",
+        run: fault::cloned,
+    },
+    Scenario {
+        name: "provisioner_class_comes_late",
+        run: fault::late_class,
+    },
+    Scenario {
+        name: "provisioner_storage_is_full_at_first",
+        run: fault::exhausted,
+    },
+    Scenario {
+        name: "provisioner_killed_in_a_call_and_the_claim_deleted",
+        run: fault::killed_and_unclaimed,
     },
 ];

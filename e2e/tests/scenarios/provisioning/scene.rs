@@ -69,8 +69,31 @@ impl<'a> Scene<'a> {
 
     /// Asks for a volume of the scene's class.
     pub(super) fn claim(&self, name: &str) -> Result<()> {
-        let claim = object::claim(name, self.deployment.driver(), "1Mi");
-        self.api.create(CLAIMS, &claim).map(drop)
+        self.create_claim(&object::claim(name, self.deployment.driver(), "1Mi"))
+    }
+
+    pub(super) fn create_claim(&self, claim: &Value) -> Result<()> {
+        self.api.create(CLAIMS, claim).map(drop)
+    }
+
+    /// Waits for an event about the claim.
+    pub(super) fn until_event(
+        &self,
+        provisioner: &mut Process,
+        claim: &str,
+        part: &str,
+    ) -> Result<()> {
+        let what = format!("an event of claim {claim} says {part:?}");
+        let said = wait::until_true(SOON, &what, || {
+            provisioner.must_run()?;
+            Ok(self.api.events("default", claim).contains(part))
+        });
+        said.with_context(|| provisioner.tail())
+    }
+
+    pub(super) fn until_claim_gone(&self, provisioner: &mut Process, name: &str) -> Result<()> {
+        let gone = self.api.until_gone(SOON, &format!("{CLAIMS}/{name}"));
+        gone.with_context(|| provisioner.tail())
     }
 
     pub(super) fn release(&self, name: &str) -> Result<()> {
