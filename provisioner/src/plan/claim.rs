@@ -267,12 +267,8 @@ impl Attempt {
 
     /// Whether the claim carries a record of a call in doubt.
     fn is_guarded(&self, view: &View<'_>) -> bool {
-        !view.gone && self.carries_record(view.claim)
-    }
-
-    fn carries_record(&self, claim: &Claim) -> bool {
-        let carries = || claim.has_finalizer(DOUBT_FINALIZER);
-        self.guarded.unwrap_or_else(carries)
+        let carries = || view.claim.has_finalizer(DOUBT_FINALIZER);
+        !view.gone && self.guarded.unwrap_or_else(carries)
     }
 }
 

@@ -202,17 +202,6 @@ impl Provisioner {
         {
             capacity.failed(class);
         }
-        let protection = self.settings.protection;
-        let unrecorded = run
-            .attempt
-            .unrecorded(&run.claim, run.gone, protection, failure);
-        if let Some(reason) = unrecorded {
-            tracing::warn!(
-                claim,
-                reason,
-                "A volume may be made although the call failed, and the claim does not say so"
-            );
-        }
         if effect == Effect::Reschedule {
             tracing::warn!(claim, err = %failure, "Another node is to be selected");
             return work.done();

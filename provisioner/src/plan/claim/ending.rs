@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use super::{Announcement, Answer, Attempt, Effect, End, Failure, Reached, Step};
 use crate::keys::{DOUBT_FINALIZER, SELECTED_NODE};
-use crate::model::Claim;
 use crate::plan::edit::Edit;
 use crate::plan::memory::Outcome;
 use crate::plan::request::Prepared;
@@ -144,24 +143,17 @@ impl Attempt {
         }
     }
 
-    /// Why a doubt with which this attempt on `claim` ended is in this process's memory only;
-    /// `None` if it is on the claim, or is to be nowhere else.
+    /// Why a doubt with which this attempt ended is in this process's memory only; `None` if it is
+    /// on the claim, or is to be nowhere else.
     #[must_use]
-    pub fn unrecorded(
-        &self,
-        claim: &Claim,
-        gone: bool,
-        protection: Protection,
-        failure: &Failure,
-    ) -> Option<String> {
+    pub fn unrecorded(&self, view: &View<'_>, failure: &Failure) -> Option<String> {
         let doubtful = self.effect(failure) == Effect::InBackground;
-        let recorded = !gone && self.carries_record(claim);
-        if !doubtful || recorded || protection == Protection::Off {
+        if !doubtful || view.settings.protection == Protection::Off || self.is_guarded(view) {
             return None;
         }
         Some(match &self.refused {
             Some(error) => error.to_string(),
-            None if gone => "the claim is gone".to_owned(),
+            None if view.gone => "the claim is gone".to_owned(),
             None => "the claim is being deleted, and takes no new finalizers".to_owned(),
         })
     }

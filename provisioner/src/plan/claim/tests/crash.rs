@@ -111,8 +111,7 @@ fn why_a_doubt_is_not_recorded_is_told() {
         let mut world = slow();
         change(&mut world);
         let attempt = Attempt::new(world.memory.begin(&world.key()));
-        let protection = world.settings.protection;
-        attempt.unrecorded(&world.claim, world.gone, protection, &doubtful)
+        attempt.unrecorded(&world.view(&attempt), &doubtful)
     };
     assert!(
         told(|w| w.claim.deleting = true)
