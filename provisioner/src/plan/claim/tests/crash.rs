@@ -126,11 +126,7 @@ fn why_a_doubt_is_not_recorded_is_told() {
     assert_eq!(told(|w| w.settings.protection = Protection::Off), None);
     let attempt = Attempt::new(world.memory.begin(&world.key()));
     let over = Failure::Call(rpc(Code::Internal));
-    let protection = world.settings.protection;
-    assert_eq!(
-        attempt.unrecorded(&world.claim, false, protection, &over),
-        None
-    );
+    assert_eq!(attempt.unrecorded(&world.view(&attempt), &over), None);
 }
 
 #[test]
