@@ -12,6 +12,7 @@ use sidecar::kube::cache::{Cache, Record};
 use sidecar::kube::events::{Recorder, Source};
 use sidecar::kube::reflect::{Resource, Scope, reflect};
 use sidecar::names;
+use tokio::sync::watch::Receiver;
 use tokio::time::{sleep, timeout};
 
 use crate::permission;
@@ -50,7 +51,12 @@ pub(crate) async fn work(parts: &Parts, driver: &Arc<DriverLink>) -> Result<(), 
         paces: std::sync::Mutex::default(),
     });
     let publish = driver.current().abilities.publish;
-    let watching = watch(parts, &cluster, publish);
+    let watching = async {
+        tokio::select! {
+            never = watch(parts, &cluster, publish) => never,
+            never = wake(&cluster, driver.away()) => never,
+        }
+    };
     let advising = advise(parts, &attacher, publish);
     let serving = serve(parts, &attacher, publish);
     let following = driver.follow();
@@ -82,6 +88,17 @@ pub(crate) async fn work(parts: &Parts, driver: &Arc<DriverLink>) -> Result<(), 
         never = &mut advising => match never {},
     }
     Ok(())
+}
+
+/// Wakes what failed while the driver was away.
+async fn wake(cluster: &Cluster, mut away: Receiver<bool>) -> Infallible {
+    while away.changed().await.is_ok() {
+        if !*away.borrow_and_update() {
+            cluster.driver_is_back();
+        }
+    }
+    // Cannot be: the driver outlives its controllers.
+    std::future::pending().await
 }
 
 /// Keeps the caches in step with the API server.

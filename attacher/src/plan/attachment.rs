@@ -102,6 +102,8 @@ pub enum Answer {
     Unpublished,
     /// The call failed.
     Failed(RpcError),
+    /// There was no call, because the driver is away.
+    Away(RpcError),
 }
 
 impl Attempt {
@@ -188,6 +190,9 @@ impl Attempt {
             (Step::Unpublish(_), Answer::Unpublished) => Reached::Unpublished,
             (Step::Publish(_) | Step::Unpublish(_), Answer::Failed(error)) => {
                 return Err(Failure::Call(error));
+            }
+            (Step::Publish(_) | Step::Unpublish(_), Answer::Away(error)) => {
+                return Err(Failure::Away(error));
             }
             (Step::MarkAttached(_), Answer::Refused(error)) => {
                 return Err(Failure::MarkAttached(error));

@@ -115,6 +115,8 @@ pub enum Failure {
     PrepareIgnored,
     /// The driver refused, failed or did not answer in time.
     Call(RpcError),
+    /// The driver is away, and was not asked.
+    Away(RpcError),
     /// The volume is attached, but that could not be recorded.
     MarkAttached(ApiError),
     /// The volume is detached, but that could not be recorded.
@@ -127,20 +129,22 @@ pub enum Failure {
     Reread(ApiError),
 }
 
-/// An object whose appearance would let a failed attempt succeed.
+/// What would, when it appears, let a failed attempt succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Cure {
     /// The driver's entry in the CSINode of this name.
     CsiNode(Text),
     /// The PersistentVolume of this name.
     Volume(Text),
+    /// The driver itself.
+    Driver,
 }
 
 impl Failure {
     /// gRPC code of the failure, if it is one of a call.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
-        if let Self::Call(error) = self {
+        if let Self::Call(error) | Self::Away(error) = self {
             return Some(error.code);
         }
         // As gRPC answers when asked to send such a string.
@@ -156,7 +160,7 @@ impl Failure {
         if let Self::NoCsiNode(node) | Self::NotRegistered { node, .. } = self {
             return Some(Cure::CsiNode(node.clone()));
         }
-        None
+        matches!(self, Self::Away(_)).then_some(Cure::Driver)
     }
 
     /// Whether the API server's view of the attachment must be read before the next attempt.
@@ -243,7 +247,7 @@ impl fmt::Display for Failure {
                 "could not save VolumeAttachment: the API server accepted the patch but finalizer \
                  or node id are not there; an admission webhook may remove them",
             ),
-            Self::Call(error) => write!(out, "{error}"),
+            Self::Call(error) | Self::Away(error) => write!(out, "{error}"),
             Self::MarkAttached(error) | Self::MarkTrivial(error) => {
                 write!(out, "failed to mark as attached: {error}")
             }
@@ -275,6 +279,10 @@ mod tests {
     #[test]
     fn what_would_cure_a_failure_is_known() {
         let node = Text::from("node1");
+        let lost = RpcError {
+            code: Code::Unavailable,
+            message: "lost".into(),
+        };
         let rows = [
             (
                 Failure::NoVolume("pv1".into()),
@@ -291,6 +299,8 @@ mod tests {
                 },
                 Some(Cure::CsiNode(node)),
             ),
+            (Failure::Away(lost.clone()), Some(Cure::Driver)),
+            (Failure::Call(lost), None),
             (Failure::NotCsi, None),
         ];
         for (failure, cure) in rows {

@@ -171,6 +171,11 @@ impl Cluster {
         }
     }
 
+    /// The driver can be asked again: what failed without it need not wait for its retry.
+    pub fn driver_is_back(&self) {
+        self.cured(&Cure::Driver);
+    }
+
     fn cured(&self, cure: &Cure) {
         let names = self.memory().cured(cure);
         for name in names {

@@ -160,7 +160,7 @@ impl Attacher {
             .await
         };
         match self.driver.channel().await {
-            Err(error) => Answer::Failed(error),
+            Err(error) => Answer::Away(error),
             Ok(channel) => match send(channel).await {
                 Ok(answer) => Answer::Published(answer.publish_context),
                 Err(status) => Answer::Failed(RpcError::from(&status)),
@@ -177,7 +177,7 @@ impl Attacher {
             .await
         };
         match self.driver.channel().await {
-            Err(error) => Answer::Failed(error),
+            Err(error) => Answer::Away(error),
             Ok(channel) => match send(channel).await {
                 Ok(_) => Answer::Unpublished,
                 Err(status) => Answer::Failed(RpcError::from(&status)),

@@ -60,15 +60,18 @@ async fn row_131_a_driver_killed_during_publish() {
 }
 
 #[tokio::test]
-async fn calls_do_not_wait_for_a_driver_longer_than_their_timeout() {
+async fn calls_wait_for_a_driver_no_longer_than_their_timeout_and_its_return_wakes_them() {
     let stage = Stage::new().await;
-    let attacher = stage.start(&["--timeout=1s"]);
+    stage.attached("gone", "pv1");
+    stage.volume("pv2", None);
+    let attacher = stage.start(&["--timeout=1s", "--retry-interval-start=5m"]);
     attacher.logs("Starting CSI attacher").await;
     stage.driver.stop();
     attacher.logs("Lost the connection to the CSI driver").await;
-    stage.attach("va1", "pv1");
-    stage.until_error("va1", "attachError").await;
-    let error = stage.attachment("va1")["status"]["attachError"].clone();
+    stage.attach("va1", "pv2");
+    stage.api.delete("volumeattachments", "gone");
+    stage.until_error("gone", "detachError").await;
+    let error = stage.error("va1", "attachError").await;
     assert_eq!(error["errorCode"], 14, "{error}");
     assert!(
         error["message"]
@@ -76,6 +79,10 @@ async fn calls_do_not_wait_for_a_driver_longer_than_their_timeout() {
             .unwrap()
             .starts_with("rpc error: code = Unavailable desc = ")
     );
+    assert!(stage.driver.calls_to(PUBLISH).is_empty());
+    stage.driver.start();
+    stage.until_attached("va1").await;
+    stage.until_gone("gone").await;
 }
 
 #[tokio::test]

@@ -209,6 +209,11 @@ impl<D: Driver> DriverLink<D> {
         self.settings.timeout
     }
 
+    /// Whether the driver is away, to be waited on.
+    pub fn away(&self) -> watch::Receiver<bool> {
+        self.away.subscribe()
+    }
+
     /// A channel for a call. While the driver restarts this waits, though not longer than the call
     /// itself could have taken.
     ///
