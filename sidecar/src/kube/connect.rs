@@ -1,27 +1,20 @@
 //! A client of the API server from flags.
 //!
-//! The HTTP stack is put together here instead of taking kube's default: that one retries silently
-//! (the work queue does that visibly), and logs every failed request as an error.
-//!
 //! Not supported: proxies. `HTTPS_PROXY` is ignored with a warning, `proxy-url` in a kubeconfig is an
 //! error. An API server behind a proxy is not a case for a sidecar, which talks to its own cluster.
 
 mod source;
+mod stack;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::kube::client::{Body, ClientBuilder, ConfigExt as _};
 use ::kube::config::{
     AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo,
     NamedCluster, NamedContext,
 };
 use ::kube::{Client, Config};
-use http::{HeaderValue, Uri, header};
-use hyper_rustls::HttpsConnectorBuilder;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tower::ServiceBuilder;
+use http::{HeaderValue, header};
 
 use super::rate::{Limiter, Rate, RateError, RateMetrics};
 use crate::error::Chain;
@@ -32,23 +25,6 @@ pub use source::{Given, NamedBy, NotInCluster, Source, resolve};
 /// For the answer to a request, from the moment it is sent. API servers themselves give up on a
 /// request after a minute, and say so.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// A peer that vanished without a word is noticed after about twice this, also on a silent watch.
-const KEEPALIVE: Duration = Duration::from_secs(30);
-
-/// As Go's transport.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-
-/// Of a server that speaks HTTP/1.1 only, which needs a connection per running request: as many as
-/// run at once without a fixed rate. Connections above this number are closed once they are idle.
-const IDLE_CONNECTIONS: usize = 32;
-
-/// What the server may send ahead of a reader, in bytes; all of it may end up in our memory. A watch
-/// of a large cluster is the only thing that fills it.
-const STREAM_WINDOW: u32 = 256 << 10;
-const CONNECTION_WINDOW: u32 = 1 << 20;
 
 /// Where a pod finds its credentials.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -216,7 +192,7 @@ pub async fn connect(
         .extend(agent.ok().map(|agent| (header::USER_AGENT, agent)));
     let limiter = Limiter::new(options.rate, options.timeout, metrics);
     let trusts_nobody = config.root_cert.is_none() && !config.accept_invalid_certs;
-    stack(&config, &limiter).map_err(|error| {
+    stack::build(&config, &limiter).map_err(|error| {
         let problem = Chain(&error).to_string();
         if matches!(error, ::kube::Error::RustlsTls(_)) && trusts_nobody {
             return options.error(format!(
@@ -361,42 +337,6 @@ fn explain(error: &KubeconfigError) -> String {
         return error.to_string();
     }
     Chain(error).to_string()
-}
-
-fn stack(config: &Config, limiter: &Limiter) -> Result<Client, ::kube::Error> {
-    let mut connector = HttpConnector::new();
-    connector.enforce_http(false);
-    connector.set_nodelay(true);
-    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    connector.set_keepalive(Some(KEEPALIVE));
-    connector.set_keepalive_interval(Some(KEEPALIVE / 6));
-    connector.set_keepalive_retries(Some(6));
-    let mut secured = HttpsConnectorBuilder::new()
-        .with_tls_config(config.rustls_client_config()?)
-        .https_or_http();
-    if let Some(name) = config.tls_server_name.clone() {
-        secured = secured.with_server_name_resolver(move |_: &Uri| name.clone().try_into());
-    }
-    let connector = secured.enable_all_versions().wrap_connector(connector);
-    let client: hyper_util::client::legacy::Client<_, Body> =
-        hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .http2_initial_stream_window_size(STREAM_WINDOW)
-            .http2_initial_connection_window_size(CONNECTION_WINDOW)
-            .http2_keep_alive_interval(KEEPALIVE)
-            .http2_keep_alive_timeout(KEEPALIVE / 2)
-            .build(connector);
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_err(tower::BoxError::from)
-        .service(client);
-    let service = limiter.limit(service);
-    Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
 }
 
 #[cfg(test)]
