@@ -31,7 +31,8 @@ pub enum Verb {
 const USAGE: &str = "usage:
   csi-test-driver ctl --control SOCKET REQUEST
       state | counters | rules | settings | clear
-      rule JSON | unrule ID | set JSON | volumes JSON | forget JSON | attachment JSON
+      rule JSON | unrule ID | set JSON | volumes JSON | snapshots JSON
+      forget JSON | attachment JSON
       socket stop|start|remove|disconnect
   csi-test-driver state --statedir DIR
   csi-test-driver cleanup --statedir DIR [--remove]
@@ -108,6 +109,7 @@ fn ctl(mut words: Vec<String>) -> Result<Exit> {
         ["unrule", id] => client.ask("DELETE", &format!("/rules/{id}"), None)?,
         ["set", text] => client.ask("POST", "/settings", Some(&json(text)?))?,
         ["volumes", text] => client.ask("POST", "/volumes", Some(&json(text)?))?,
+        ["snapshots", text] => client.ask("POST", "/snapshots", Some(&json(text)?))?,
         ["forget", text] => client.ask("POST", "/forget", Some(&json(text)?))?,
         ["attachment", text] => client.ask("POST", "/attachment", Some(&json(text)?))?,
         ["socket", action] => client.ask(

@@ -115,6 +115,15 @@ impl Client {
         serde_json::from_value(ids).map_err(|error| Error::Malformed(error.to_string()))
     }
 
+    /// Takes a snapshot without a call; its handle.
+    pub fn take_snapshot(&self, name: &str, volume: &str) -> Result<String, Error> {
+        let body = serde_json::json!({ "name": name, "volume": volume });
+        let answer = self.ask("POST", "/snapshots", Some(&body))?;
+        let id = answer.get("id").and_then(Value::as_str);
+        id.map(str::to_owned)
+            .ok_or_else(|| Error::Malformed(answer.to_string()))
+    }
+
     /// Changes settings, see [`crate::instrument::settings::Settings`].
     pub fn set(&self, patch: &Value) -> Result<(), Error> {
         self.ask("POST", "/settings", Some(patch)).map(drop)

@@ -83,6 +83,14 @@ struct Attach {
     readonly: bool,
 }
 
+/// A snapshot taken by the storage's own administrator, without a call.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Snap {
+    name: String,
+    volume: String,
+}
+
 /// Volumes made by the storage's own administrator, without a call.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -133,6 +141,7 @@ impl Control {
                 Ok(json!({}))
             }
             ("POST", ["volumes"]) => self.make(body),
+            ("POST", ["snapshots"]) => self.snap(body),
             ("POST", ["forget"]) => self.forget(body),
             ("POST", ["attachment"]) => self.attach(body),
             ("POST", ["socket"]) => self.socket(body),
@@ -228,6 +237,18 @@ impl Control {
             );
         }
         Ok(json!({ "ids": ids }))
+    }
+
+    fn snap(&self, body: &[u8]) -> Result<Value, Reply> {
+        let wanted: Snap = parse(body)?;
+        let request = csi::CreateSnapshotRequest {
+            name: wanted.name,
+            source_volume_id: wanted.volume,
+            ..Default::default()
+        };
+        let taken = self.driver.create_snapshot(&request);
+        let taken = taken.map_err(|error| internal(&error))?.snapshot;
+        Ok(json!({ "id": taken.map(|snapshot| snapshot.snapshot_id) }))
     }
 
     fn attach(&self, body: &[u8]) -> Result<Value, Reply> {

@@ -285,3 +285,16 @@ async fn volumes_can_be_made_without_a_call() {
     let mut controller = driver.controller().await;
     controller.controller_publish_volume(request).await.unwrap();
 }
+
+#[tokio::test]
+async fn snapshots_can_be_taken_without_a_call() {
+    let place = Place::new();
+    let driver = place.start("n1", &[]);
+    let ids = driver.control.make_volumes(&["one".to_owned()], 1 << 20);
+    let ids = ids.unwrap();
+    let snapshot = driver.control.take_snapshot("early", &ids[0]).unwrap();
+    let state = driver.control.state().unwrap();
+    assert!(state["snapshots"].get(&snapshot).is_some(), "{state}");
+    assert_eq!(driver.control.calls("CreateSnapshot").unwrap(), 0);
+    assert!(driver.control.take_snapshot("none", "no-such").is_err());
+}
