@@ -44,6 +44,12 @@ impl Calls {
         self.only(|call| call.code.as_deref() == Some("OK") && !call.caller_gone)
     }
 
+    /// The volumes they were about.
+    pub fn handles(&self) -> Vec<String> {
+        let handles = self.calls.iter().map(|call| call.volume.clone());
+        handles.collect()
+    }
+
     /// How many they are.
     pub fn count(&self) -> usize {
         self.calls.len()

@@ -16,8 +16,12 @@ const CRDS: [&str; 3] = [
 
 const GROUP: &str = "/apis/snapshot.storage.k8s.io/v1";
 
-/// Installs the CustomResourceDefinitions that come with the pinned Kubernetes; no controller.
+/// Installs the CustomResourceDefinitions that come with the pinned Kubernetes, unless they are
+/// there; no controller.
 pub fn install(cluster: &Cluster, api: &Api) -> Result<()> {
+    if api.find(&format!("{GROUP}/volumesnapshots"))?.is_some() {
+        return Ok(());
+    }
     for name in CRDS {
         let folder = "cluster/addons/volumesnapshots/crd/snapshot.storage.k8s.io";
         for object in manifest::read(cluster, &format!("{folder}_{name}.yaml"))? {
@@ -37,8 +41,17 @@ pub fn install(cluster: &Cluster, api: &Api) -> Result<()> {
 
 /// Stores a snapshot that exists in the storage, as if controllers had done so.
 pub fn store(api: &Api, snapshot: &object::Snapshot) -> Result<()> {
-    manifest::create(api, &snapshot.content)?;
-    manifest::create(api, &snapshot.object)?;
+    let stored = manifest::create(api, &snapshot.object)?;
+    let mut content = snapshot.content.clone();
+    if let Some(reference) = content.pointer_mut("/spec/volumeSnapshotRef") {
+        // Bound is what names the very object, not one of its name.
+        if let (Some(uid), Some(fields)) =
+            (stored.pointer("/metadata/uid"), reference.as_object_mut())
+        {
+            fields.insert("uid".to_owned(), uid.clone());
+        }
+    }
+    manifest::create(api, &content)?;
     let name = |object: &serde_json::Value| {
         let name = crate::api::text(object, "/metadata/name");
         name.unwrap_or_default().to_owned()

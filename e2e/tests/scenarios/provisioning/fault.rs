@@ -132,32 +132,3 @@ pub(super) fn exhausted(cluster: &Cluster) -> Result<Verdict> {
     scene.until_nothing_is_left(&mut provisioner)?;
     scene.finish()
 }
-
-pub(super) fn cloned(cluster: &Cluster) -> Result<Verdict> {
-    if let Some(skipped) = skipped() {
-        return Ok(skipped);
-    }
-    let scene = Scene::new(cluster, "clone", Binding::Immediate, &FLAGS)?;
-    let _driver = scene.deployment.start_controller(&[])?;
-    let mut provisioner = scene.start_provisioner(&[])?;
-    scene.claim("original")?;
-    let original = scene.until_bound(&mut provisioner, "original")?;
-    let class = scene.deployment.driver();
-    let kind = "PersistentVolumeClaim";
-    let copy = object::claim_from("copy", class, "1Mi", kind, "original");
-    scene.create_claim(&copy)?;
-    let volume = scene.until_bound(&mut provisioner, "copy")?;
-    let state = scene.deployment.controller.control().state()?;
-    let handle = |volume| text(volume, "/spec/csi/volumeHandle").unwrap_or_default();
-    let source = state.pointer(&format!("/volumes/{}/source", handle(&volume)));
-    let source = source.context("the copy's source in the storage")?;
-    ensure!(
-        source.to_string().contains(handle(&original)),
-        "source: {source}"
-    );
-    scene.release("original")?;
-    scene.release("copy")?;
-    scene.until_nothing_is_left(&mut provisioner)?;
-    scene.until_claim_gone(&mut provisioner, "original")?;
-    scene.finish()
-}

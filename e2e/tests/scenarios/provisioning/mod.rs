@@ -3,7 +3,9 @@
 
 mod claim;
 mod fault;
+mod outage;
 mod scene;
+mod source;
 
 use e2e::cluster::Cluster;
 use e2e::suite::Scenario;
@@ -19,7 +21,11 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
     },
     Scenario {
         name: "provisioner_copies_a_claim",
-        run: fault::cloned,
+        run: source::claim,
+    },
+    Scenario {
+        name: "provisioner_restores_a_snapshot",
+        run: source::snapshot,
     },
     Scenario {
         name: "provisioner_class_comes_late",
@@ -32,5 +38,17 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "provisioner_killed_in_a_call_and_the_claim_deleted",
         run: fault::killed_and_unclaimed,
+    },
+    Scenario {
+        name: "provisioner_leader_killed_among_many_claims",
+        run: outage::leader_killed,
+    },
+    Scenario {
+        name: "provisioner_api_server_killed_among_many_claims",
+        run: outage::api_server,
+    },
+    Scenario {
+        name: "provisioner_hundreds_of_claims_come_and_go",
+        run: outage::many,
     },
 ];

@@ -19,7 +19,10 @@ use serde_json::{Value, json};
 /// Beyond this something hangs.
 pub(super) const SOON: Duration = Duration::from_secs(30);
 
-const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+/// The same where there is a lot to do.
+pub(super) const LONG: Duration = Duration::from_secs(120);
+
+pub(super) const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
 /// One driver, one StorageClass of the driver's name, and a provisioner.
 pub(super) struct Scene<'a> {
@@ -62,9 +65,22 @@ impl<'a> Scene<'a> {
     }
 
     pub(super) fn start_provisioner(&self, flags: &[&str]) -> Result<Process> {
+        self.start_replica("0", flags)
+    }
+
+    pub(super) fn start_replica(&self, replica: &str, flags: &[&str]) -> Result<Process> {
         let mut all = vec!["--leader-election", "-v=2"];
         all.extend(flags);
-        self.provisioner.start("0", Route::Direct, &all)
+        self.provisioner.start(replica, Route::Direct, &all)
+    }
+
+    /// Waits until the replica of that host name leads.
+    pub(super) fn until_leader(&self, name: &str) -> Result<()> {
+        let lease = self.deployment.driver().replace('.', "-");
+        wait::until_true(SOON, &format!("{name} leads"), || {
+            let holder = self.provisioner.holder(&self.api, &lease)?;
+            Ok(holder.as_deref() == Some(name))
+        })
     }
 
     /// Asks for a volume of the scene's class.
@@ -127,7 +143,7 @@ impl<'a> Scene<'a> {
     /// Waits until no volume is left, neither in Kubernetes nor in the storage.
     pub(super) fn until_nothing_is_left(&self, provisioner: &mut Process) -> Result<()> {
         let what = "no volume is left";
-        let gone = wait::until_true(SOON, what, || {
+        let gone = wait::until_true(LONG, what, || {
             provisioner.must_run()?;
             let list = self.api.get("/api/v1/persistentvolumes")?;
             let items = list.pointer("/items").and_then(Value::as_array);
