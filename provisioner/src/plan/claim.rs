@@ -47,6 +47,8 @@ pub use step::{Announcement, Answer, End, Step};
 pub struct Attempt {
     /// What the driver was asked before, and must be asked again.
     frozen: Option<Arc<Prepared>>,
+    /// Whether this process asked it, so that it knows whether the claim carries the record.
+    remembered: bool,
     /// A volume of an earlier attempt that is to be saved.
     unsaved: Option<Unsaved>,
     loaded: Loaded,
@@ -124,6 +126,7 @@ impl Attempt {
     #[must_use]
     pub fn new(start: memory::Start<Prepared>) -> Self {
         Self {
+            remembered: start.doubt.is_some(),
             frozen: start.doubt.map(|doubt| doubt.prepared),
             unsaved: start.unsaved,
             loaded: Loaded::default(),
@@ -198,10 +201,14 @@ impl Attempt {
             }
             None => Arc::new(self.prepare(view)?),
         };
-        if view.settings.protection == Protection::Always
-            && let Some(step) = self.guard(view, &prepared)
-        {
-            return Ok(step);
+        if view.settings.protection == Protection::Always {
+            if let Some(step) = self.guard(view, &prepared) {
+                return Ok(step);
+            }
+            // Nobody waits for a volume for it, and what is made would be on no record.
+            if self.frozen.is_none() && !self.is_guarded(view) {
+                return Ok(Step::Done(End::NotOurs));
+            }
         }
         let secrets = self.secrets(prepared.secret().as_ref())?;
         let request = prepared.request(secrets.clone());
@@ -253,12 +260,16 @@ impl Attempt {
 
     /// The step that records the request on the claim, unless that is done or cannot be.
     fn guard(&self, view: &View<'_>, prepared: &Arc<Prepared>) -> Option<Step> {
-        if self.guarded == Some(true) || self.refused.is_some() || unguardable(view) {
+        // The API server takes no new finalizers on a claim that is being deleted.
+        let impossible = view.gone || (view.claim.deleting && !self.is_guarded(view));
+        if self.guarded == Some(true) || self.refused.is_some() || impossible {
             return None;
         }
         let record = doubt::write(&view.driver.name, prepared);
         let carried = view.claim.annotations.get(DOUBT_ANNOTATION);
-        if self.guarded.is_none() && self.is_guarded(view) && carried == Some(&*record) {
+        // One that only the cache knows of may have been removed by an update whose answer was lost.
+        let known = self.remembered && self.guarded.is_none() && self.is_guarded(view);
+        if known && carried == Some(&*record) {
             return None;
         }
         let edit = Edit::guard(view.claim, record);
@@ -270,12 +281,6 @@ impl Attempt {
         let carries = || view.claim.has_finalizer(DOUBT_FINALIZER);
         !view.gone && self.guarded.unwrap_or_else(carries)
     }
-}
-
-/// Whether no record can be put on the claim: it is gone, or is being deleted, and then the API
-/// server takes no new finalizers.
-fn unguardable(view: &View<'_>) -> bool {
-    view.gone || view.claim.deleting
 }
 
 #[cfg(test)]

@@ -284,12 +284,14 @@ fn is_due(volume: &VolumeDetail) -> bool {
 }
 
 /// Adds the finalizer to whatever others are there by then.
-fn adding() -> Value {
+#[must_use]
+pub fn adding() -> Value {
     json!({ "metadata": { "finalizers": [VOLUME_FINALIZER] } })
 }
 
 /// Removes the finalizer and no other.
-fn removing() -> Value {
+#[must_use]
+pub fn removing() -> Value {
     json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [VOLUME_FINALIZER] } })
 }
 

@@ -1,0 +1,173 @@
+//! The model driver: which volumes exist, and calls that outlive their caller.
+//!
+//! It keeps its word as CSI asks for it: one volume per name; a call while another one for the same
+//! volume runs is `ABORTED`; an error that is final means that nothing exists under the name and
+//! nothing is running.
+
+use std::collections::BTreeMap;
+
+use csi_proto::csi::CreateVolumeRequest;
+use tonic::Code;
+
+/// What a call is about.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// Name of the volume.
+    Create(String),
+    /// Id of the volume.
+    Delete(String),
+}
+
+/// A call the driver works on.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) id: u64,
+    pub(super) kind: Kind,
+    /// Whether the caller still waits.
+    pub(super) awaited: bool,
+}
+
+#[derive(Default)]
+pub(super) struct ModelDriver {
+    next: u64,
+    /// Ids of the volumes that exist, by name.
+    pub(super) volumes: BTreeMap<String, String>,
+    pub(super) running: Vec<Call>,
+    /// The request by name, until the driver has given a final answer.
+    pub(super) open: BTreeMap<String, CreateVolumeRequest>,
+    /// How many calls of each kind there were, by name of the volume.
+    pub(super) calls: BTreeMap<String, (u32, u32)>,
+}
+
+impl ModelDriver {
+    /// CreateVolume arrives.
+    ///
+    /// # Errors
+    /// `Err(Err(_))` is a request that differs from the one it repeats.
+    pub(super) fn create(&mut self, request: &CreateVolumeRequest) -> Result<u64, Refused> {
+        self.calls.entry(request.name.clone()).or_default().0 += 1;
+        let mut asked = request.clone();
+        asked.secrets.clear();
+        match self.open.get(&request.name) {
+            Some(before) if *before != asked => return Err(Refused::Different),
+            Some(_) => {}
+            None => {
+                self.open.insert(request.name.clone(), asked);
+            }
+        }
+        self.begin(Kind::Create(request.name.clone()))
+    }
+
+    /// DeleteVolume arrives.
+    pub(super) fn delete(&mut self, id: &str) -> Result<u64, Refused> {
+        if let Some(name) = self.name_of(id) {
+            self.calls.entry(name).or_default().1 += 1;
+        }
+        self.begin(Kind::Delete(id.to_owned()))
+    }
+
+    fn begin(&mut self, kind: Kind) -> Result<u64, Refused> {
+        if self.is_busy(&kind) {
+            return Err(Refused::Busy);
+        }
+        self.next += 1;
+        self.running.push(Call {
+            id: self.next,
+            kind,
+            awaited: true,
+        });
+        Ok(self.next)
+    }
+
+    fn is_busy(&self, kind: &Kind) -> bool {
+        let subject = self.subject(kind);
+        { self.running.iter() }.any(|call| self.subject(&call.kind) == subject)
+    }
+
+    /// The volume that a call is about, by name where there is one.
+    fn subject(&self, kind: &Kind) -> String {
+        match kind {
+            Kind::Create(name) => name.clone(),
+            Kind::Delete(id) => self.name_of(id).unwrap_or_else(|| id.clone()),
+        }
+    }
+
+    fn name_of(&self, id: &str) -> Option<String> {
+        let mut volumes = self.volumes.iter();
+        volumes
+            .find(|(_, held)| *held == id)
+            .map(|(name, _)| name.clone())
+    }
+
+    /// The call ends with effect. Returns the volume's id.
+    pub(super) fn succeed(&mut self, id: u64) -> Option<String> {
+        match self.take(id)?.kind {
+            Kind::Create(name) => {
+                self.next += 1;
+                let fresh = format!("vol-{}", self.next);
+                let id = self.volumes.entry(name).or_insert(fresh);
+                Some(id.clone())
+            }
+            Kind::Delete(id) => {
+                self.volumes.retain(|_, held| *held != id);
+                Some(id)
+            }
+        }
+    }
+
+    /// The call ends without effect. Whether it may end with a final error: not if the volume
+    /// exists, since then the answer would have to be success.
+    pub(super) fn fail(&mut self, id: u64) -> bool {
+        let Some(call) = self.take(id) else {
+            return true;
+        };
+        match call.kind {
+            Kind::Create(name) => {
+                let exists = self.volumes.contains_key(&name);
+                if !exists && call.awaited {
+                    self.open.remove(&name);
+                }
+                !exists
+            }
+            Kind::Delete(_) => true,
+        }
+    }
+
+    fn take(&mut self, id: u64) -> Option<Call> {
+        let place = self.running.iter().position(|call| call.id == id)?;
+        Some(self.running.remove(place))
+    }
+
+    /// The caller waits no longer; the call goes on.
+    pub(super) fn abandon(&mut self, id: u64) {
+        for call in self.running.iter_mut().filter(|call| call.id == id) {
+            call.awaited = false;
+        }
+    }
+
+    /// Whether the volume of this id exists or may come to exist.
+    pub(super) fn has(&self, id: &str) -> bool {
+        self.volumes.values().any(|held| held == id)
+    }
+
+    /// Whether there is a volume of this name, or a call for one is running.
+    pub(super) fn may_have(&self, name: &str) -> bool {
+        let creates = |call: &Call| matches!(&call.kind, Kind::Create(created) if created == name);
+        self.volumes.contains_key(name) || self.running.iter().any(creates)
+    }
+}
+
+/// Why a call does not begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// Another call for the volume is running.
+    Busy,
+    /// The request is not the one it repeats.
+    Different,
+}
+
+impl Refused {
+    pub(super) fn code(self) -> Code {
+        Code::Aborted
+    }
+}

@@ -1,0 +1,138 @@
+//! Crash simulation: the real decisions against a model API server and a model driver.
+//!
+//! One run is one interleaving, drawn from a seed: people create and delete claims, volumes and
+//! classes, Kubernetes binds, releases and attaches, watch events arrive late or again, attempts
+//! advance one step at a time, requests are refused or lose their answer, calls fail with or without
+//! effect or outlive their caller, and the process is killed or asked to stop at any point and starts
+//! anew with empty caches. Then the faults end and everything must come to rest.
+//!
+//! What is held, in every run:
+//!
+//! 1. no volume is left without a PersistentVolume or a claim that gets it. With
+//!    `--provisioning-protection=always` wherever the process is killed; with `in-doubt` wherever it
+//!    is killed except between the first CreateVolume and the record of its outcome, and wherever
+//!    it is asked to stop, as long as the claim was there to record it on;
+//! 2. no claim has two volumes;
+//! 3. no PersistentVolume goes, nor our finalizer on it, before its volume is deleted, and no volume
+//!    is deleted while a VolumeAttachment names it;
+//! 4. a CreateVolume that is repeated is the same request, until the driver gave a final answer;
+//! 5. no two calls of one process for one volume are in flight;
+//! 6. every deleted claim and volume goes, every claim gets its volume, no record stays behind;
+//! 7. without faults there is exactly one CreateVolume and one DeleteVolume for each volume, and no
+//!    DELETE of what is gone, however late watch events are.
+//!
+//! Assumptions: a request of a stopped process is applied before its successor lists, or never; when
+//! a change of a volume is seen, the attachments that were made before have been seen as well. For
+//! 7 the same of claims: a process that still sees a claim, but neither its volume nor any trace of
+//! it, would make another volume, and delete it when it sees more.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `server` | the model API server, with its event log |
+//! | `driver` | the model driver |
+//! | `cluster` | what people and Kubernetes' controllers do |
+//! | `watch` | a process's caches |
+//! | `process` | queues and attempts of one process |
+//! | `claim`, `volume` | attempts advance, invariants are held |
+//! | `run` | one run: what happens next |
+//! | `rest` | the end of a run |
+//! | `mutant` | faulty provisioners, each of which must be caught |
+
+mod claim;
+mod cluster;
+mod driver;
+mod mutant;
+mod process;
+mod rest;
+mod run;
+mod server;
+mod volume;
+mod watch;
+
+use mutant::Mutant;
+use run::{Faults, run};
+
+use crate::plan::settings::Protection;
+
+/// Seeded, and the same on every machine.
+#[derive(Clone)]
+struct Dice(u64);
+
+impl Dice {
+    /// SplitMix64.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `limit`.
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit as u64).unwrap()
+    }
+
+    /// True once in `times`.
+    fn one_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+}
+
+/// Runs seeds.
+fn hold(seeds: std::ops::Range<u64>, faults: Faults, protection: Protection) {
+    for seed in seeds {
+        if let Err(violation) = run(seed, faults, protection, Mutant::None) {
+            panic!("seed {seed}: {violation}");
+        }
+    }
+}
+
+/// Runs of each kind; `SIMULATION_RUNS` in the environment asks for more or fewer.
+fn runs() -> u64 {
+    let asked = std::env::var("SIMULATION_RUNS").ok();
+    asked.and_then(|asked| asked.parse().ok()).unwrap_or(4_000)
+}
+
+/// A mutant that goes unnoticed for so long is not caught.
+const MOST: u64 = 50_000;
+
+#[test]
+fn nothing_is_lost_wherever_a_protecting_process_is_killed() {
+    hold(0..runs(), Faults::Kills, Protection::Always);
+    hold(0..2 * runs(), Faults::All, Protection::Always);
+}
+
+#[test]
+fn nothing_is_lost_when_a_process_stops() {
+    hold(0..2 * runs(), Faults::Stops, Protection::InDoubt);
+}
+
+#[test]
+fn nothing_is_lost_but_what_a_killed_process_had_not_recorded() {
+    hold(0..runs(), Faults::Kills, Protection::InDoubt);
+    hold(0..2 * runs(), Faults::All, Protection::InDoubt);
+}
+
+#[test]
+fn everything_else_holds_without_protection() {
+    hold(0..runs(), Faults::All, Protection::Off);
+}
+
+#[test]
+fn one_call_each_without_faults() {
+    hold(0..runs(), Faults::None, Protection::InDoubt);
+    hold(0..runs(), Faults::None, Protection::Always);
+}
+
+/// The simulation is worth something only if it finds what is wrong.
+#[test]
+fn every_mutant_is_caught() {
+    for (mutant, faults, protection, expected) in Mutant::CAUGHT_BY {
+        let violation = |seed| run(seed, faults, protection, mutant).err();
+        let caught = (0..MOST).find_map(violation);
+        let violation = caught.unwrap_or_else(|| panic!("{mutant:?} was not caught"));
+        let found = expected.iter().any(|expected| violation.contains(expected));
+        assert!(found, "{mutant:?}: {violation}");
+    }
+}

@@ -1,0 +1,290 @@
+//! The model API server: objects, resource versions, finalizers, and the log that watches replay.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::keys::{
+    DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, DOUBT_ANNOTATION, PROVISIONED_BY,
+    VOLUME_FINALIZER,
+};
+use crate::model::{
+    Attachment, Claim, ClaimRef, Class, Csi, List, Owner, Reclaim, Source, Text, VolumeDetail,
+    VolumePhase,
+};
+use crate::plan::edit::Edit;
+use crate::plan::outcome::{ApiError, Refusal};
+
+/// An object and its resource version.
+pub(super) type Versioned<T> = (u64, T);
+
+/// A change; `None` is the object's end.
+#[derive(Clone)]
+pub(super) enum Event {
+    Claim(Text, Option<Claim>),
+    Volume(Text, Option<VolumeDetail>),
+    Attachment(Text, Option<Attachment>),
+    Class(Text, Option<Class>),
+}
+
+/// Kubernetes' own finalizer on volumes in use.
+pub(super) const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+
+#[derive(Default)]
+pub(super) struct Server {
+    pub(super) version: u64,
+    pub(super) claims: BTreeMap<Text, Versioned<Claim>>,
+    pub(super) volumes: BTreeMap<Text, Versioned<VolumeDetail>>,
+    pub(super) attachments: BTreeMap<Text, Versioned<Attachment>>,
+    pub(super) classes: BTreeMap<Text, Versioned<Class>>,
+    /// Every change with its resource version, oldest first.
+    pub(super) log: Vec<Versioned<Event>>,
+}
+
+pub(super) fn refusal(refusal: Refusal) -> ApiError {
+    ApiError {
+        message: "simulated".into(),
+        refusal,
+    }
+}
+
+fn publish(log: &mut Vec<Versioned<Event>>, version: &mut u64, event: Event) -> u64 {
+    *version += 1;
+    log.push((*version, event));
+    *version
+}
+
+impl Server {
+    /// Where the log ends, and as of which version.
+    pub(super) fn now(&self) -> (usize, u64) {
+        (self.log.len(), self.version)
+    }
+
+    fn publish(&mut self, event: Event) -> u64 {
+        publish(&mut self.log, &mut self.version, event)
+    }
+
+    /// Saves a claim; one that is being deleted and has no finalizer left is gone.
+    pub(super) fn put_claim(&mut self, mut object: Claim) -> Versioned<Claim> {
+        let name = object.key();
+        if object.deleting && object.finalizers.is_empty() {
+            self.publish(Event::Claim(name.clone(), None));
+            self.claims.remove(&name);
+            // The real server answers with the new content and the old version.
+            return (object.version, object);
+        }
+        object.version = self.version + 1;
+        let version = self.publish(Event::Claim(name.clone(), Some(object.clone())));
+        self.claims.insert(name, (version, object.clone()));
+        (version, object)
+    }
+
+    pub(super) fn put_volume(&mut self, mut object: VolumeDetail) -> Versioned<VolumeDetail> {
+        let name = object.name.clone();
+        if object.deleting && object.finalizers.is_empty() {
+            self.publish(Event::Volume(name.clone(), None));
+            self.volumes.remove(&name);
+            return (object.version, object);
+        }
+        object.version = self.version + 1;
+        let version = self.publish(Event::Volume(name.clone(), Some(object.clone())));
+        self.volumes.insert(name, (version, object.clone()));
+        (version, object)
+    }
+
+    pub(super) fn put_attachment(&mut self, name: &Text, object: Option<Attachment>) {
+        let version = self.publish(Event::Attachment(name.clone(), object.clone()));
+        match object {
+            Some(object) => self.attachments.insert(name.clone(), (version, object)),
+            None => self.attachments.remove(name),
+        };
+    }
+
+    pub(super) fn put_class(&mut self, name: &Text, object: Option<Class>) {
+        let version = self.publish(Event::Class(name.clone(), object.clone()));
+        match object {
+            Some(object) => self.classes.insert(name.clone(), (version, object)),
+            None => self.classes.remove(name),
+        };
+    }
+
+    pub(super) fn delete_claim(&mut self, name: &Text) {
+        if let Some((_, object)) = self.claims.get(name)
+            && !object.deleting
+        {
+            let object = Claim {
+                deleting: true,
+                ..object.clone()
+            };
+            self.put_claim(object);
+        }
+    }
+
+    /// DELETE of a volume; `uid` is its precondition.
+    pub(super) fn delete_volume(
+        &mut self,
+        name: &Text,
+        uid: Option<&Text>,
+    ) -> Result<Versioned<VolumeDetail>, ApiError> {
+        let (version, object) =
+            { self.volumes.get(name) }.ok_or_else(|| refusal(Refusal::NotFound))?;
+        if uid.is_some_and(|uid| *uid != object.uid) {
+            return Err(refusal(Refusal::Conflict));
+        }
+        if object.deleting {
+            return Ok((*version, object.clone()));
+        }
+        let object = VolumeDetail {
+            deleting: true,
+            ..object.clone()
+        };
+        Ok(self.put_volume(object))
+    }
+
+    /// GET, change and PUT of a claim.
+    pub(super) fn edit_claim(&mut self, edit: &Edit) -> Result<Versioned<Claim>, ApiError> {
+        let name: Text = format!("{}/{}", edit.namespace, edit.name).into();
+        let (version, before) =
+            { self.claims.get(&name) }.ok_or_else(|| refusal(Refusal::NotFound))?;
+        if !edit.uid.is_empty() && edit.uid != before.uid {
+            return Err(refusal(Refusal::NotFound));
+        }
+        let mut finalizers: Vec<Text> = { before.finalizers.iter() }
+            .filter(|held| !edit.remove_finalizers.contains(&&***held))
+            .cloned()
+            .collect();
+        for added in &edit.add_finalizers {
+            if !finalizers.iter().any(|held| &**held == *added) {
+                if before.deleting {
+                    return Err(refusal(Refusal::Other));
+                }
+                finalizers.push((*added).into());
+            }
+        }
+        let kept = { before.annotations.iter() }.filter(|(key, _)| {
+            let replaced = edit.annotate.iter().any(|(added, _)| added == key);
+            !replaced && !edit.unannotate.contains(key)
+        });
+        let added = edit
+            .annotate
+            .iter()
+            .map(|(key, value)| (*key, value.as_str()));
+        let object = Claim {
+            finalizers: finalizers.into(),
+            annotations: kept.chain(added).collect(),
+            ..before.clone()
+        };
+        if object == *before {
+            return Ok((*version, object));
+        }
+        Ok(self.put_claim(object))
+    }
+
+    /// Whether the claim of this UID is there and says that a volume may exist for it.
+    pub(super) fn is_recorded(&self, uid: &str) -> bool {
+        let recorded =
+            |claim: &Claim| *claim.uid == *uid && claim.annotations.get(DOUBT_ANNOTATION).is_some();
+        self.claims.values().any(|(_, claim)| recorded(claim))
+    }
+
+    /// POST of a volume.
+    pub(super) fn create_volume(
+        &mut self,
+        object: &Value,
+    ) -> Result<Versioned<VolumeDetail>, ApiError> {
+        let mut volume = read_volume(object);
+        if self.volumes.contains_key(&volume.name) {
+            return Err(refusal(Refusal::AlreadyExists));
+        }
+        let protected = volume
+            .finalizers
+            .iter()
+            .cloned()
+            .chain([PV_PROTECTION.into()]);
+        volume.finalizers = protected.collect();
+        volume.uid = format!("pv-{}", self.version).into();
+        Ok(self.put_volume(volume))
+    }
+
+    /// Strategic merge patch of a volume's finalizers.
+    pub(super) fn patch_volume(
+        &mut self,
+        name: &Text,
+        patch: &Value,
+    ) -> Result<Versioned<VolumeDetail>, ApiError> {
+        let (version, before) =
+            { self.volumes.get(name) }.ok_or_else(|| refusal(Refusal::NotFound))?;
+        let listed = |field: &str| texts(&patch["metadata"][field]);
+        let removed = listed("$deleteFromPrimitiveList/finalizers");
+        let kept = before
+            .finalizers
+            .iter()
+            .filter(|held| !removed.contains(held));
+        let mut finalizers: Vec<Text> = kept.cloned().collect();
+        for added in listed("finalizers").iter() {
+            if !finalizers.contains(added) {
+                if before.deleting {
+                    return Err(refusal(Refusal::Other));
+                }
+                finalizers.push(added.clone());
+            }
+        }
+        let object = VolumeDetail {
+            finalizers: finalizers.into(),
+            ..before.clone()
+        };
+        if object == *before {
+            return Ok((*version, object));
+        }
+        Ok(self.put_volume(object))
+    }
+}
+
+fn texts(list: &Value) -> List {
+    let items = list.as_array().into_iter().flatten();
+    items.filter_map(Value::as_str).map(Text::from).collect()
+}
+
+/// What a POST asks for.
+fn read_volume(object: &Value) -> VolumeDetail {
+    let text = |value: &Value| value.as_str().map(Text::from);
+    let (metadata, spec) = (&object["metadata"], &object["spec"]);
+    let claim = &spec["claimRef"];
+    let driver = text(&spec["csi"]["driver"]);
+    VolumeDetail {
+        name: text(&metadata["name"]).unwrap(),
+        finalizers: texts(&metadata["finalizers"]),
+        owner: Owner {
+            provisioned_by: text(&metadata["annotations"][PROVISIONED_BY]),
+            migrated_to: None,
+            csi_driver: driver.clone(),
+        },
+        phase: VolumePhase::Pending,
+        reclaim: Reclaim::parse(
+            spec["persistentVolumeReclaimPolicy"]
+                .as_str()
+                .unwrap_or_default(),
+        ),
+        class: text(&spec["storageClassName"]).unwrap_or_default(),
+        claim: Some(ClaimRef {
+            namespace: text(&claim["namespace"]).unwrap(),
+            name: text(&claim["name"]).unwrap(),
+            uid: text(&claim["uid"]).unwrap(),
+        }),
+        source: Source::Csi(Csi {
+            driver: driver.unwrap(),
+            handle: text(&spec["csi"]["volumeHandle"]).unwrap(),
+        }),
+        deletion_secret_name: text(&metadata["annotations"][DELETION_SECRET_NAME]),
+        deletion_secret_namespace: text(&metadata["annotations"][DELETION_SECRET_NAMESPACE]),
+        ..VolumeDetail::default()
+    }
+}
+
+/// Whether the volume carries the provisioner's finalizer.
+pub(super) fn is_protected(volume: &VolumeDetail) -> bool {
+    volume
+        .finalizers
+        .iter()
+        .any(|held| &**held == VOLUME_FINALIZER)
+}
