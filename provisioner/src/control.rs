@@ -14,6 +14,7 @@ use sidecar::kube::reflect::{Resource, Scope, reflect};
 use sidecar::names;
 use sidecar::retry::RetryPolicy;
 use sidecar::slow_set::SWEEP_INTERVAL;
+use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
@@ -166,7 +167,12 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
             && ((can.topology && settings.gates.topology) || parts.config.capacity.is_some()),
         grants: settings.gates.cross_namespace,
     };
-    let watching = watch(&parts.client, cluster, watched);
+    let watching = async {
+        tokio::select! {
+            never = watch(&parts.client, cluster, watched) => never,
+            never = wake(cluster, provisioner.driver.away()) => never,
+        }
+    };
     let advising = advise(parts, provisioner);
     let sweeping = provisioner.sweep_snapshots(&parts.client, parts.config.sweep);
     let mut serving = Box::pin(serve(provisioner, watched));
@@ -214,6 +220,17 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
         tracing::error!("Not all calls that may still run could be recorded");
     }
     end.unwrap_or(Ok(()))
+}
+
+/// Wakes what failed while the driver was away.
+async fn wake(cluster: &Cluster, mut away: Receiver<bool>) -> Infallible {
+    while away.changed().await.is_ok() {
+        if !*away.borrow_and_update() {
+            cluster.driver_is_back();
+        }
+    }
+    // Cannot be: the driver outlives its controllers.
+    std::future::pending().await
 }
 
 /// Keeps the caches in step with the API server.

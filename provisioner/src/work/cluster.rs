@@ -147,6 +147,33 @@ impl Cluster {
         self.claim_queue.add(key, turn::of_claim(key));
     }
 
+    /// The driver can be asked again, as if the process had just begun: what failed need not wait
+    /// for its retry.
+    pub fn driver_is_back(&self) {
+        let driver = self.driver.current();
+        let mut keys: Vec<ClaimKey> = {
+            let memory = self.memory();
+            memory.doubts().map(|(key, _)| key.clone()).collect()
+        };
+        self.claims.for_each(|_, claim| {
+            if event::is_work_for_claim(None, claim, &driver) {
+                keys.push(ClaimKey::of(claim));
+            }
+        });
+        for key in &keys {
+            self.wake(key);
+        }
+        let mut names: Vec<Text> = Vec::new();
+        self.volumes.for_each(|key, volume| {
+            if event::is_work_for_volume(None, volume, &driver) {
+                names.push(key.as_str().into());
+            }
+        });
+        for name in &names {
+            self.look_at_volume(name);
+        }
+    }
+
     /// Looks at the volume at once if something may be due for it.
     pub fn look_at_volume(&self, name: &Text) {
         let driver = self.driver.current();

@@ -1,9 +1,10 @@
 //! Row 17 as it is here: the driver's restart does not end the process.
 
+use serde_json::json;
 use sidecar_testkit::CallFault;
 use sidecar_testkit::driver::{ControllerRpc, Memory, Probe};
 
-use super::stage::{DOUBT, PV, READY, Stage, claim, finalizers};
+use super::stage::{DOUBT, PROTECTION, PV, READY, Stage, claim, finalizers, released};
 
 #[tokio::test]
 async fn row_17_an_idle_provisioner_survives_the_drivers_restart() {
@@ -20,6 +21,28 @@ async fn row_17_an_idle_provisioner_survives_the_drivers_restart() {
     stage.until_volume(PV).await;
     assert!(program.is_running());
     assert!(stage.events("ProvisioningFailed").is_empty(), "it waited");
+}
+
+#[tokio::test]
+async fn what_failed_without_the_driver_is_tried_when_it_is_back() {
+    let stage = Stage::new().await;
+    let program = stage.start(&["--timeout=1s", "--retry-interval-start=5m"]);
+    program.logs(READY).await;
+    stage.driver.stop();
+    program.logs("Lost the connection to the CSI driver").await;
+    stage.api.insert(claim());
+    stage.api.insert(released("pv1"));
+    stage.until_events("ProvisioningFailed", 1).await;
+    stage.until_events("VolumeFailedDelete", 1).await;
+    let puts = stage.api.requests_to("PUT", "*/persistentvolumeclaims/*");
+    assert!(puts.is_empty(), "nothing was asked, nothing is in doubt");
+    stage.driver.start();
+    stage.until_volume(PV).await;
+    stage
+        .until("deleted", |stage| {
+            finalizers(&stage.volume("pv1")) == json!([PROTECTION])
+        })
+        .await;
 }
 
 #[tokio::test]
