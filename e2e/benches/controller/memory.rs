@@ -21,7 +21,7 @@ const RELISTS: u64 = 10;
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// The first list must be over, and have been looked at, before the first relist.
-const FIRST_WATCH: Duration = Duration::from_secs(30);
+const FIRST_WATCH: Duration = Duration::from_secs(60);
 
 /// The part of the full size that is measured, from `SCALE`.
 pub(crate) fn scale() -> Result<f64> {
