@@ -3,7 +3,6 @@
 //! Separate from the workers: caches tell changes from their own tasks, and all that happens then
 //! is a look at the books and an entry in a queue.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use sidecar::metrics::RegisterError;
 use sidecar::queue::{Config, Delay, Group, Metrics, Place, Queue};
 use sidecar::retry::RetryPolicy;
 
+use super::attached::Attached;
 use super::capacity::Capacity;
 use super::driver::DriverLink;
 use super::record;
@@ -55,8 +55,7 @@ pub struct Cluster {
     memory: Mutex<Memory<Prepared>>,
     places: Mutex<Places>,
     contests: Mutex<Contests>,
-    /// By volume: VolumeAttachments that name it, with their nodes.
-    attached: Mutex<HashMap<Text, BTreeMap<Key, Text>>>,
+    attached: Attached,
 }
 
 /// How often and how much at a time is worked.
@@ -117,7 +116,7 @@ impl Cluster {
             memory: Mutex::new(Memory::new(pacing.retry_max)),
             places: Mutex::new(places),
             contests: Mutex::default(),
-            attached: Mutex::default(),
+            attached: Attached::default(),
         }))
     }
 
@@ -138,8 +137,7 @@ impl Cluster {
 
     /// Node of a VolumeAttachment that names the volume.
     pub fn attached_to(&self, volume: &Text) -> Option<Text> {
-        let attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
-        attached.get(volume)?.values().next().cloned()
+        self.attached.node_of(volume)
     }
 
     /// Looks at the claim at once.
@@ -308,9 +306,7 @@ impl Cluster {
                 {
                     self.detached(key, &old.volume);
                 }
-                let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
-                let nodes = attached.entry(new.volume.clone()).or_default();
-                nodes.insert(key.clone(), new.node.clone());
+                self.attached.add(key, new);
             }
             Event::Deleted { key, old } => self.detached(key, &old.volume),
             Event::Resync { .. } => {}
@@ -319,15 +315,7 @@ impl Cluster {
 
     /// An attachment no longer holds the volume: it may be deleted now.
     fn detached(&self, key: &Key, volume: &Text) {
-        {
-            let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(nodes) = attached.get_mut(volume) {
-                nodes.remove(key);
-                if nodes.is_empty() {
-                    attached.remove(volume);
-                }
-            }
-        }
+        self.attached.remove(key, volume);
         self.look_at_volume(volume);
     }
 

@@ -8,6 +8,7 @@
 //! | `api` | kinds of objects, and what failures of requests mean |
 //! | `discovery` | kinds that an API server may lack |
 //! | `driver` | the driver behind its socket, through its restarts |
+//! | `attached` | which volumes VolumeAttachments name |
 //! | `cluster` | caches, queues and books, and what events put into the queues |
 //! | `provisioner` | the parts that executors share |
 //! | `claim` | attempts for claims |
@@ -20,6 +21,7 @@
 //! | `ownership` | node deployment: claims that nobody has taken yet |
 
 pub mod api;
+mod attached;
 pub mod capacity;
 pub mod claim;
 pub mod cluster;
