@@ -204,6 +204,9 @@ impl Provisioner {
         }
         if effect == Effect::Reschedule {
             tracing::warn!(claim, err = %failure, "Another node is to be selected");
+            // Its own write wakes nobody, and a claim that is bound immediately may go on without a
+            // node, or be anybody's again.
+            self.cluster.wake(&run.key);
             return work.done();
         }
         let wait = work.retry();

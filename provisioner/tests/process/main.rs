@@ -10,13 +10,16 @@
     reason = "a panic is how a test fails"
 )]
 
+mod capacity;
 mod command_line;
 mod delete;
 mod driver;
 mod election;
+mod node;
 mod outcome;
 mod provision;
 mod shutdown;
 mod source;
 mod stage;
 mod start;
+mod topology;

@@ -182,6 +182,7 @@ async fn rows_174_184_and_185_a_node_without_room_is_given_up() {
             .answer(409)
             .times(1),
     );
+    stage.api.insert(class().waiting_for_consumer());
     let program = stage.start(&[QUICK]);
     stage.api.insert(claim().annotation(node, "n1"));
     stage

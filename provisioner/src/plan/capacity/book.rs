@@ -4,7 +4,7 @@
 //! object is whose. Level-triggered: every answer follows from what is known now, and a task that is
 //! carried out late looks here again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::model::{BindingMode, Class, NodeTopology, StorageCapacity, Text};
@@ -57,6 +57,8 @@ pub struct Book {
     objects: HashMap<Text, Known>,
     /// How many items have an object.
     current: usize,
+    /// Items for which this process is making an object.
+    creating: HashSet<Item>,
 }
 
 #[derive(Debug)]
@@ -79,6 +81,7 @@ impl Book {
             items: BTreeMap::new(),
             objects: HashMap::new(),
             current: 0,
+            creating: HashSet::new(),
         }
     }
 
@@ -179,11 +182,33 @@ impl Book {
         }
         let taken = item.clone().filter(|item| self.take(item, &name));
         let task = match taken {
-            Some(item) => Task::Refresh(item),
-            None => Task::Remove(name),
+            // Most likely it is our own: the watch may be faster than the answer.
+            Some(item) if self.creating.contains(&item) => None,
+            Some(item) => Some(Task::Refresh(item)),
+            None => Some(Task::Remove(name)),
         };
         let lost = lost.filter(|lost| Some(lost) != item.as_ref());
-        lost.map(Task::Refresh).into_iter().chain([task]).collect()
+        lost.map(Task::Refresh).into_iter().chain(task).collect()
+    }
+
+    /// This process is about to make an object for the item.
+    pub fn begin_create(&mut self, item: &Item) {
+        self.creating.insert(item.clone());
+    }
+
+    /// This process has made this object for the item, or failed to. If another one was there first,
+    /// that one stays, and what it says is not known to be right.
+    pub fn end_create(&mut self, item: &Item, created: Option<Arc<StorageCapacity>>) -> Vec<Task> {
+        let name = created.as_ref().map(|object| object.name.clone());
+        let tasks = created.map(|object| self.object_changed(object));
+        self.creating.remove(item);
+        let mut tasks = tasks.unwrap_or_default();
+        let refresh = Task::Refresh(item.clone());
+        let holder = self.items.get(item).and_then(Option::as_ref);
+        if holder.is_some() && holder != name.as_ref() && !tasks.contains(&refresh) {
+            tasks.push(refresh);
+        }
+        tasks
     }
 
     /// Takes in that an object is gone, or no longer labelled as one of this process.

@@ -178,10 +178,18 @@ fn around(
     if terms.is_empty() {
         return Ok(None);
     }
-    let mut fitting = terms.iter();
-    let first = fitting.position(|term| term.is_subset(&selected.term));
+    let first = first_within(&terms, &selected.term);
     let requirement = first.and_then(|first| Requirement::new(terms, first));
     requirement.map(Some).ok_or_else(|| selected.not_allowed())
+}
+
+/// Index of the first of these terms, which are in order, that is a subset of `place`. Shorter ones
+/// come first; of those that are as long as the place only the place itself is a subset.
+fn first_within(terms: &[Term], place: &Term) -> Option<usize> {
+    let shorter = terms.partition_point(|term| term.len() < place.len());
+    let (shorter, others) = terms.split_at_checked(shorter)?;
+    let found = shorter.iter().position(|term| term.is_subset(place));
+    found.or_else(|| Some(shorter.len() + others.binary_search(place).ok()?))
 }
 
 /// Everywhere it is allowed, beginning where the claim's name says.

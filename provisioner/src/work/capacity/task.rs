@@ -80,13 +80,13 @@ impl Capacity {
 
     async fn create(&self, item: &Item, body: &Value) -> Result<(), Failure> {
         let namespace = Some(self.producer.namespace.as_str());
-        let answer = self.api.create(&self.resource, namespace, body).await?;
-        let object = self.read(&answer)?;
-        verbose!(5, item = %Shown(&Task::Refresh(item.clone())), object = &*object.name, "Created CSIStorageCapacity");
-        let mut tasks = self.book().object_changed(object);
-        // It says what the driver said a moment ago.
-        tasks.retain(|task| !matches!(task, Task::Refresh(same) if same == item));
+        self.book().begin_create(item);
+        let answer = self.api.create(&self.resource, namespace, body).await;
+        let created = answer.and_then(|answer| self.read(&answer));
+        let tasks = { self.book() }.end_create(item, created.as_ref().ok().map(Arc::clone));
         self.add(tasks);
+        let object = created?;
+        verbose!(5, item = %Shown(&Task::Refresh(item.clone())), object = &*object.name, "Created CSIStorageCapacity");
         Ok(())
     }
 

@@ -236,6 +236,40 @@ fn row_252_one_of_two_objects_goes() {
 }
 
 #[test]
+fn an_object_of_our_own_is_not_asked_for_again() {
+    let zone_1 = item("a", "zone=1");
+    for watch_first in [false, true] {
+        let mut book = prepared(&["a"], &["zone=1"]);
+        let made = object("ours", "a", "zone=1");
+        book.begin_create(&zone_1);
+        if watch_first {
+            assert_eq!(book.object_changed(made.clone()), []);
+        }
+        assert_eq!(book.end_create(&zone_1, Some(made.clone())), []);
+        assert_eq!(book.object_changed(made), []);
+        assert_eq!(holder(&book, "a", "zone=1").as_deref(), Some("ours"));
+    }
+    // Somebody else's was there first: ours goes, theirs is put right.
+    let mut book = prepared(&["a"], &["zone=1"]);
+    book.begin_create(&zone_1);
+    assert_eq!(book.object_changed(object("theirs", "a", "zone=1")), []);
+    let tasks = book.end_create(&zone_1, Some(object("ours", "a", "zone=1")));
+    assert_eq!(tasks, [remove("ours"), refresh("a", "zone=1")]);
+    // The same if ours was refused, and nothing if there is none at all.
+    let mut book = prepared(&["a"], &["zone=1"]);
+    book.begin_create(&zone_1);
+    book.object_changed(object("theirs", "a", "zone=1"));
+    assert_eq!(book.end_create(&zone_1, None), [refresh("a", "zone=1")]);
+    let mut book = prepared(&["a"], &["zone=1"]);
+    book.begin_create(&zone_1);
+    assert_eq!(book.end_create(&zone_1, None), []);
+    assert_eq!(
+        book.object_changed(object("late", "a", "zone=1")),
+        [refresh("a", "zone=1")]
+    );
+}
+
+#[test]
 fn rows_253_254_segments_come_and_go() {
     let mut book = prepared(&["a"], &["zone=1"]);
     assert_eq!(
