@@ -34,12 +34,14 @@
 //! | `watch` | a process's caches |
 //! | `process` | queues and attempts of one process |
 //! | `claim`, `volume` | attempts advance, invariants are held |
+//! | `death` | how a process ends |
 //! | `run` | one run: what happens next |
 //! | `rest` | the end of a run |
 //! | `mutant` | faulty provisioners, each of which must be caught |
 
 mod claim;
 mod cluster;
+mod death;
 mod driver;
 mod mutant;
 mod process;
@@ -91,7 +93,7 @@ fn hold(seeds: std::ops::Range<u64>, faults: Faults, protection: Protection) {
 /// Runs of each kind; `SIMULATION_RUNS` in the environment asks for more or fewer.
 fn runs() -> u64 {
     let asked = std::env::var("SIMULATION_RUNS").ok();
-    asked.and_then(|asked| asked.parse().ok()).unwrap_or(4_000)
+    asked.and_then(|asked| asked.parse().ok()).unwrap_or(2_000)
 }
 
 /// A mutant that goes unnoticed for so long is not caught.
