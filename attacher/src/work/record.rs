@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, Meta, Object, list, nullable, own, pairs};
+use sidecar::kube::lean::{self, list, nullable, own, pairs};
 use uuid::Uuid;
 
 use crate::keys::{MIGRATED_TO_ANNOTATION, NODE_ID_ANNOTATION};
@@ -19,20 +19,12 @@ use crate::model::{
 };
 
 /// A VolumeAttachment on the wire.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct AttachmentWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    spec: AttachmentSpecWire<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    status: StatusWire<'a>,
-}
+pub type AttachmentWire<'a> = lean::Parts<'a, AttachmentSpecWire<'a>, StatusWire<'a>>;
 
+/// What is read of `spec`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct AttachmentSpecWire<'a> {
+pub struct AttachmentSpecWire<'a> {
     #[serde(borrow)]
     attacher: Option<lean::Text<'a>>,
     #[serde(borrow)]
@@ -50,9 +42,10 @@ struct SourceWire<'a> {
     inline_volume_spec: Option<VolumeSpecWire<'a>>,
 }
 
+/// What is read of `status`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct StatusWire<'a> {
+pub struct StatusWire<'a> {
     attached: Option<bool>,
     #[serde(borrow)]
     attachment_metadata: lean::Pairs<'a>,
@@ -69,18 +62,12 @@ struct ErrorWire {
 }
 
 /// A PersistentVolume on the wire.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct VolumeWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    spec: VolumeSpecWire<'a>,
-}
+pub type VolumeWire<'a> = lean::Parts<'a, VolumeSpecWire<'a>>;
 
+/// What is read of `spec`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct VolumeSpecWire<'a> {
+pub struct VolumeSpecWire<'a> {
     #[serde(borrow)]
     csi: Option<CsiWire<'a>>,
     aws_elastic_block_store: Option<IgnoredAny>,
@@ -122,18 +109,12 @@ struct SecretRefWire<'a> {
 }
 
 /// A CSINode on the wire.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct CsiNodeWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    spec: CsiNodeSpecWire<'a>,
-}
+pub type CsiNodeWire<'a> = lean::Parts<'a, CsiNodeSpecWire<'a>>;
 
+/// What is read of `spec`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct CsiNodeSpecWire<'a> {
+pub struct CsiNodeSpecWire<'a> {
     #[serde(borrow, deserialize_with = "nullable")]
     drivers: Vec<DriverWire<'a>>,
 }
@@ -145,12 +126,6 @@ struct DriverWire<'a> {
     name: Option<lean::Text<'a>>,
     #[serde(borrow, rename = "nodeID")]
     node_id: Option<lean::Text<'a>>,
-}
-
-impl Object for AttachmentWire<'_> {
-    fn meta(&self) -> &Meta<'_> {
-        &self.metadata
-    }
 }
 
 impl Record for Attachment {
@@ -184,17 +159,11 @@ impl Record for Attachment {
     }
 }
 
-impl Object for VolumeWire<'_> {
-    fn meta(&self) -> &Meta<'_> {
-        &self.metadata
-    }
-}
-
 impl Record for Volume {
     type Wire<'a> = VolumeWire<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
-        let VolumeWire { metadata, spec } = wire;
+        let VolumeWire { metadata, spec, .. } = wire;
         Some(Self {
             uid: { metadata.uid.as_deref() }.and_then(|text| Uuid::parse_str(text).ok()),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -205,12 +174,6 @@ impl Record for Volume {
                 .map(|text| strings.intern(text)),
             spec: volume_spec(&spec, strings),
         })
-    }
-}
-
-impl Object for CsiNodeWire<'_> {
-    fn meta(&self) -> &Meta<'_> {
-        &self.metadata
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::interner::Interner;
 use crate::text;
@@ -131,6 +131,31 @@ where
 pub trait Object {
     /// `metadata`
     fn meta(&self) -> &Meta<'_>;
+}
+
+/// Most kinds of objects: metadata, and as much of `spec` and `status` as the types read. What is
+/// ignored is skipped without being built.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(
+    default,
+    bound(deserialize = "S: Deserialize<'de> + Default, T: Deserialize<'de> + Default")
+)]
+pub struct Parts<'a, S, T = IgnoredAny> {
+    /// `metadata`
+    #[serde(borrow, deserialize_with = "nullable")]
+    pub metadata: Meta<'a>,
+    /// `spec`
+    #[serde(deserialize_with = "nullable")]
+    pub spec: S,
+    /// `status`
+    #[serde(deserialize_with = "nullable")]
+    pub status: T,
+}
+
+impl<S, T> Object for Parts<'_, S, T> {
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
+    }
 }
 
 /// An object's metadata without `managedFields` and what no sidecar reads.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::term::Term;
 use crate::model::{List, Text};
 
-/// What [`requirement`](super::requirement) found out. Without it a retry of a long CreateVolume
+/// What [`requirement`](super::requirement()) found out. Without it a retry of a long CreateVolume
 /// would ask for another place, or none, once a node has gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {

@@ -5,24 +5,18 @@
 use serde::Deserialize;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, Meta, Object, nullable, own};
+use sidecar::kube::lean::{self, nullable, own};
 
 use super::interned;
 use crate::model::Attachment;
 
 /// A VolumeAttachment on the wire.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct AttachmentWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    spec: SpecWire<'a>,
-}
+pub type AttachmentWire<'a> = lean::Parts<'a, SpecWire<'a>>;
 
+/// What is read of `spec`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct SpecWire<'a> {
+pub struct SpecWire<'a> {
     #[serde(borrow)]
     node_name: Option<lean::Text<'a>>,
     #[serde(borrow, deserialize_with = "nullable")]
@@ -34,12 +28,6 @@ struct SpecWire<'a> {
 struct SourceWire<'a> {
     #[serde(borrow)]
     persistent_volume_name: Option<lean::Text<'a>>,
-}
-
-impl Object for AttachmentWire<'_> {
-    fn meta(&self) -> &Meta<'_> {
-        &self.metadata
-    }
 }
 
 impl Record for Attachment {

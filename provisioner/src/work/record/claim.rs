@@ -5,27 +5,19 @@
 use serde::Deserialize;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, Meta, Object, list, nullable, own, pairs, shared};
+use sidecar::kube::lean::{self, list, nullable, own, pairs, shared};
 
 use super::{interned, quantity};
 use crate::keys::{CLONE_FINALIZER, DOUBT_FINALIZER};
 use crate::model::{Claim, ClaimPhase, DataSource, VolumeMode};
 
 /// A PersistentVolumeClaim on the wire.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ClaimWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    spec: SpecWire<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    status: StatusWire<'a>,
-}
+pub type ClaimWire<'a> = lean::Parts<'a, SpecWire<'a>, StatusWire<'a>>;
 
+/// What is read of `spec`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct SpecWire<'a> {
+pub struct SpecWire<'a> {
     #[serde(borrow)]
     storage_class_name: Option<lean::Text<'a>>,
     #[serde(borrow)]
@@ -65,42 +57,33 @@ struct DataSourceWire<'a> {
     namespace: Option<lean::Text<'a>>,
 }
 
+/// What is read of `status`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct StatusWire<'a> {
+pub struct StatusWire<'a> {
     #[serde(borrow)]
     phase: Option<lean::Text<'a>>,
-}
-
-impl Object for ClaimWire<'_> {
-    fn meta(&self) -> &Meta<'_> {
-        &self.metadata
-    }
 }
 
 impl Record for Claim {
     type Wire<'a> = ClaimWire<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
-        if wire.is_quiet() {
+        if is_quiet(&wire) {
             return None;
         }
         Some(read_claim(wire, strings)).filter(Self::is_actionable)
     }
 }
 
-impl ClaimWire<'_> {
-    /// Whether it is bound and without our finalizers, as most are; what is left is asked of the
-    /// record.
-    fn is_quiet(&self) -> bool {
-        let ours = |held: &lean::Text<'_>| **held == *CLONE_FINALIZER || **held == *DOUBT_FINALIZER;
-        self.spec
-            .volume_name
-            .as_deref()
-            .is_some_and(|name| !name.is_empty())
-            && self.status.phase.as_deref() == Some("Bound")
-            && !self.metadata.finalizers.iter().any(ours)
-    }
+/// Whether it is bound and without our finalizers, as most are; what is left is asked of the
+/// record.
+fn is_quiet(wire: &ClaimWire<'_>) -> bool {
+    let ours = |held: &lean::Text<'_>| **held == *CLONE_FINALIZER || **held == *DOUBT_FINALIZER;
+    let volume = wire.spec.volume_name.as_deref();
+    volume.is_some_and(|name| !name.is_empty())
+        && wire.status.phase.as_deref() == Some("Bound")
+        && !wire.metadata.finalizers.iter().any(ours)
 }
 
 /// The record, whether or not it calls for anything: for claims read one by one.

@@ -5,24 +5,18 @@
 use serde::Deserialize;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, Meta, Object, nullable, shared};
+use sidecar::kube::lean::{self, nullable, shared};
 
 use super::interned;
 use crate::model::{Grant, GrantFrom, GrantTo};
 
 /// A ReferenceGrant on the wire.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct GrantWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    spec: SpecWire<'a>,
-}
+pub type GrantWire<'a> = lean::Parts<'a, SpecWire<'a>>;
 
+/// What is read of `spec`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct SpecWire<'a> {
+pub struct SpecWire<'a> {
     #[serde(borrow, deserialize_with = "nullable")]
     from: Vec<PeerWire<'a>>,
     #[serde(borrow, deserialize_with = "nullable")]
@@ -40,12 +34,6 @@ struct PeerWire<'a> {
     namespace: Option<lean::Text<'a>>,
     #[serde(borrow)]
     name: Option<lean::Text<'a>>,
-}
-
-impl Object for GrantWire<'_> {
-    fn meta(&self) -> &Meta<'_> {
-        &self.metadata
-    }
 }
 
 impl Record for Grant {

@@ -3,34 +3,24 @@
 //! Separate, because a Node's status, which is most of it, must never be built.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, Meta, Object, list, nullable, pairs};
+use sidecar::kube::lean::{self, list, nullable, pairs};
 
 use super::interned;
 use crate::model::{CsiNode, DriverKeys, Node};
 
 /// A Node on the wire.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct NodeWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    metadata: Meta<'a>,
-}
+pub type NodeWire<'a> = lean::Parts<'a, IgnoredAny>;
 
 /// A CSINode on the wire.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct CsiNodeWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    spec: SpecWire<'a>,
-}
+pub type CsiNodeWire<'a> = lean::Parts<'a, SpecWire<'a>>;
 
+/// What is read of `spec`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct SpecWire<'a> {
+pub struct SpecWire<'a> {
     #[serde(borrow, deserialize_with = "nullable")]
     drivers: Vec<DriverWire<'a>>,
 }
@@ -44,24 +34,12 @@ struct DriverWire<'a> {
     topology_keys: Vec<lean::Text<'a>>,
 }
 
-impl Object for NodeWire<'_> {
-    fn meta(&self) -> &Meta<'_> {
-        &self.metadata
-    }
-}
-
 impl Record for Node {
     type Wire<'a> = NodeWire<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
         let labels = pairs(&wire.metadata.labels, strings);
         Some(Self { labels })
-    }
-}
-
-impl Object for CsiNodeWire<'_> {
-    fn meta(&self) -> &Meta<'_> {
-        &self.metadata
     }
 }
 

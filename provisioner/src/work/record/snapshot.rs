@@ -3,26 +3,21 @@
 //! Separate, because each kind of object reads differently.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, Meta, Object, list, nullable, own, pairs, shared};
+use sidecar::kube::lean::{self, list, nullable, own, pairs, shared};
 
 use super::{ReferenceWire, interned, quantity};
 use crate::model::{Content, Snapshot, SnapshotRef, VolumeMode};
 
 /// A VolumeSnapshot on the wire.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct SnapshotWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    status: SnapshotStatusWire<'a>,
-}
+pub type SnapshotWire<'a> = lean::Parts<'a, IgnoredAny, SnapshotStatusWire<'a>>;
 
+/// What is read of `status`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct SnapshotStatusWire<'a> {
+pub struct SnapshotStatusWire<'a> {
     #[serde(borrow)]
     bound_volume_snapshot_content_name: Option<lean::Text<'a>>,
     ready_to_use: Option<bool>,
@@ -31,20 +26,12 @@ struct SnapshotStatusWire<'a> {
 }
 
 /// A VolumeSnapshotContent on the wire.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct ContentWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    spec: ContentSpecWire<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    status: ContentStatusWire<'a>,
-}
+pub type ContentWire<'a> = lean::Parts<'a, ContentSpecWire<'a>, ContentStatusWire<'a>>;
 
+/// What is read of `spec`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct ContentSpecWire<'a> {
+pub struct ContentSpecWire<'a> {
     #[serde(borrow)]
     driver: Option<lean::Text<'a>>,
     #[serde(borrow, deserialize_with = "nullable")]
@@ -53,24 +40,21 @@ struct ContentSpecWire<'a> {
     source_volume_mode: Option<lean::Text<'a>>,
 }
 
+/// What is read of `status`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct ContentStatusWire<'a> {
+pub struct ContentStatusWire<'a> {
     #[serde(borrow)]
     snapshot_handle: Option<lean::Text<'a>>,
-}
-
-impl Object for SnapshotWire<'_> {
-    fn meta(&self) -> &Meta<'_> {
-        &self.metadata
-    }
 }
 
 impl Record for Snapshot {
     type Wire<'a> = SnapshotWire<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
-        let SnapshotWire { metadata, status } = wire;
+        let SnapshotWire {
+            metadata, status, ..
+        } = wire;
         Some(Self {
             namespace: interned(&metadata.namespace, strings),
             name: own(&metadata.name),
@@ -82,12 +66,6 @@ impl Record for Snapshot {
             ready: status.ready_to_use.unwrap_or_default(),
             restore_size: quantity(status.restore_size.as_ref()),
         })
-    }
-}
-
-impl Object for ContentWire<'_> {
-    fn meta(&self) -> &Meta<'_> {
-        &self.metadata
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, Meta, Object, list, nullable, own, shared};
+use sidecar::kube::lean::{self, list, nullable, own, shared};
 
 use super::{ReferenceWire, interned};
 use crate::keys::{
@@ -19,20 +19,12 @@ use crate::model::{
 };
 
 /// A PersistentVolume on the wire.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct VolumeWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    spec: SpecWire<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    status: StatusWire<'a>,
-}
+pub type VolumeWire<'a> = lean::Parts<'a, SpecWire<'a>, StatusWire<'a>>;
 
+/// What is read of `spec`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct SpecWire<'a> {
+pub struct SpecWire<'a> {
     #[serde(borrow)]
     csi: Option<CsiWire<'a>>,
     aws_elastic_block_store: Option<IgnoredAny>,
@@ -97,17 +89,12 @@ struct ExpressionWire<'a> {
     values: Vec<lean::Text<'a>>,
 }
 
+/// What is read of `status`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct StatusWire<'a> {
+pub struct StatusWire<'a> {
     #[serde(borrow)]
     phase: Option<lean::Text<'a>>,
-}
-
-impl Object for VolumeWire<'_> {
-    fn meta(&self) -> &Meta<'_> {
-        &self.metadata
-    }
 }
 
 impl Record for Volume {
