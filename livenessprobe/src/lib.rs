@@ -5,7 +5,7 @@
 //!
 //! # Layout
 //!
-//! [`args`] what the flags ask for, [`socket`] which file the driver listens on, [`line`] a connection
+//! [`args`] what the flags ask for, [`socket`] which file the driver listens on, [`mod@line`] a connection
 //! to it, [`driver`] its answers, [`health`] HTTP, [`run`] all of it together.
 
 pub mod args;
