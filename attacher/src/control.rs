@@ -4,13 +4,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Client;
 use sidecar::flags::Exit;
 use sidecar::kube::access;
 use sidecar::kube::api::Api;
-use sidecar::kube::cache::{Cache, Record};
 use sidecar::kube::events::{Recorder, Source};
-use sidecar::kube::reflect::{Resource, Scope, reflect};
+use sidecar::kube::reflect::reflect_all;
 use sidecar::names;
 use tokio::sync::watch::Receiver;
 use tokio::time::{sleep, timeout};
@@ -105,24 +103,15 @@ async fn wake(cluster: &Cluster, mut away: Receiver<bool>) -> Infallible {
 async fn watch(parts: &Parts, cluster: &Cluster, publish: bool) -> Infallible {
     let resync = Some(parts.config.resync);
     let client = &parts.client;
-    let attachments = keep(client, ATTACHMENTS, &cluster.attachments, resync);
+    let attachments = reflect_all(client, ATTACHMENTS, &cluster.attachments, resync);
     if !publish {
         return attachments.await;
     }
     tokio::select! {
         never = attachments => never,
-        never = keep(client, VOLUMES, &cluster.volumes, resync) => never,
-        never = keep(client, NODES, &cluster.nodes, None) => never,
+        never = reflect_all(client, VOLUMES, &cluster.volumes, resync) => never,
+        never = reflect_all(client, NODES, &cluster.nodes, None) => never,
     }
-}
-
-async fn keep<R: Record>(
-    client: &Client,
-    resource: Resource,
-    cache: &Cache<R>,
-    resync: Option<Duration>,
-) -> Infallible {
-    reflect(client.clone(), Scope::all(resource), cache.clone(), resync).await
 }
 
 /// Works on what the caches bring, once they are complete.

@@ -8,9 +8,8 @@ use kube::Client;
 use sidecar::flags::Exit;
 use sidecar::kube::access;
 use sidecar::kube::api::Api;
-use sidecar::kube::cache::{Cache, Record};
 use sidecar::kube::events::Worker;
-use sidecar::kube::reflect::{Resource, Scope, reflect};
+use sidecar::kube::reflect::reflect_all;
 use sidecar::names;
 use sidecar::retry::RetryPolicy;
 use sidecar::slow_set::SWEEP_INTERVAL;
@@ -238,7 +237,7 @@ async fn watch(client: &Client, cluster: &Cluster, watched: Watched) -> Infallib
     let resync = Some(RESYNC);
     let attachments = async {
         match watched.attachments {
-            true => keep(client, ATTACHMENTS, &cluster.attachments, None).await,
+            true => reflect_all(client, ATTACHMENTS, &cluster.attachments, None).await,
             false => std::future::pending().await,
         }
     };
@@ -246,8 +245,8 @@ async fn watch(client: &Client, cluster: &Cluster, watched: Watched) -> Infallib
         match watched.nodes {
             true => {
                 tokio::select! {
-                    never = keep(client, NODES, &cluster.nodes, None) => never,
-                    never = keep(client, CSI_NODES, &cluster.csi_nodes, None) => never,
+                    never = reflect_all(client, NODES, &cluster.nodes, None) => never,
+                    never = reflect_all(client, CSI_NODES, &cluster.csi_nodes, None) => never,
                 }
             }
             false => std::future::pending().await,
@@ -255,7 +254,7 @@ async fn watch(client: &Client, cluster: &Cluster, watched: Watched) -> Infallib
     };
     let grants = async {
         match watched.grants {
-            true => keep(client, GRANTS, &cluster.grants, None).await,
+            true => reflect_all(client, GRANTS, &cluster.grants, None).await,
             false => std::future::pending().await,
         }
     };
@@ -266,23 +265,14 @@ async fn watch(client: &Client, cluster: &Cluster, watched: Watched) -> Infallib
         }
     };
     tokio::select! {
-        never = keep(client, CLAIMS, &cluster.claims, resync) => never,
-        never = keep(client, VOLUMES, &cluster.volumes, resync) => never,
-        never = keep(client, CLASSES, &cluster.classes, None) => never,
+        never = reflect_all(client, CLAIMS, &cluster.claims, resync) => never,
+        never = reflect_all(client, VOLUMES, &cluster.volumes, resync) => never,
+        never = reflect_all(client, CLASSES, &cluster.classes, None) => never,
         never = attachments => never,
         never = nodes => never,
         never = grants => never,
         never = capacity => never,
     }
-}
-
-async fn keep<R: Record>(
-    client: &Client,
-    resource: Resource,
-    cache: &Cache<R>,
-    resync: Option<Duration>,
-) -> Infallible {
-    reflect(client.clone(), Scope::all(resource), cache.clone(), resync).await
 }
 
 /// Works on what the caches bring, once they are complete.

@@ -3,14 +3,13 @@
 //! Separate from the workers: caches tell changes from their own tasks, and all that happens then
 //! is a look at the books and an entry in a queue.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sidecar::kube::cache::{Cache, Event, Source};
 use sidecar::kube::interner::Interner;
 use sidecar::metrics::RegisterError;
-use sidecar::queue::{Config, Metrics, Place, Queue};
-use sidecar::retry::RetryPolicy;
+use sidecar::queue::{Config, Metrics, Place, Queue, exponential};
 
 use super::driver::DriverLink;
 use crate::model::{Attachment, CsiNode, Text, Volume};
@@ -47,13 +46,6 @@ pub struct Pacing {
     pub retry_max: Duration,
 }
 
-impl Pacing {
-    fn delay(self) -> sidecar::queue::Delay {
-        let policy = RetryPolicy::new(self.retry_start, self.retry_max);
-        Box::new(move |failures| policy.delay(failures, 0.0))
-    }
-}
-
 impl Cluster {
     /// An empty cluster.
     ///
@@ -64,23 +56,24 @@ impl Cluster {
         pacing: Pacing,
         metrics: &Metrics,
     ) -> Result<Arc<Self>, RegisterError> {
+        let delay = || exponential(pacing.retry_start, pacing.retry_max);
         let (lanes, shared) = lane::lanes(pacing.threads);
         let queue = Queue::new(Config {
             name: "csi-attacher-va",
             lanes,
             shared,
-            delay: pacing.delay(),
+            delay: delay(),
             metrics: Some(metrics.clone()),
         })?;
         let releases = Queue::new(Config {
             metrics: Some(metrics.clone()),
-            ..Config::new("csi-attacher-pv", pacing.threads, pacing.delay())
+            ..Config::new("csi-attacher-pv", pacing.threads, delay())
         })?;
         let strings = Interner::default();
         Ok(Arc::new_cyclic(|cluster| Self {
-            attachments: cache(cluster, &strings, Self::attachment_changed),
-            volumes: cache(cluster, &strings, Self::volume_changed),
-            nodes: cache(cluster, &strings, Self::node_changed),
+            attachments: Cache::owned(cluster, &strings, Self::attachment_changed),
+            volumes: Cache::owned(cluster, &strings, Self::volume_changed),
+            nodes: Cache::owned(cluster, &strings, Self::node_changed),
             queue,
             releases,
             strings: strings.clone(),
@@ -182,17 +175,4 @@ impl Cluster {
             self.wake(&name);
         }
     }
-}
-
-fn cache<R: Send + Sync + 'static>(
-    cluster: &Weak<Cluster>,
-    strings: &Interner,
-    handle: impl Fn(&Cluster, Event<'_, R>) + Send + Sync + 'static,
-) -> Cache<R> {
-    let cluster = cluster.clone();
-    Cache::new(strings.clone(), move |event| {
-        if let Some(cluster) = cluster.upgrade() {
-            handle(&cluster, event);
-        }
-    })
 }

@@ -12,7 +12,6 @@ use serde_json::Value;
 use sidecar::slow_set::{self, SlowSet};
 
 use super::outcome::Cure;
-use super::topology;
 use crate::model::{Claim, Text};
 
 /// A claim: which object, and which one of that name. A claim that is gone while a call for it is in
@@ -88,8 +87,6 @@ pub struct Start<P> {
     pub doubt: Option<Doubt<P>>,
     /// The object that is to be saved before anything else.
     pub unsaved: Option<Unsaved>,
-    /// What an earlier attempt found out about places.
-    pub places: Option<topology::Memory>,
 }
 
 /// The books of one process.
@@ -97,7 +94,6 @@ pub struct Start<P> {
 pub struct Memory<P> {
     doubts: HashMap<ClaimKey, Doubt<P>>,
     unsaved: HashMap<ClaimKey, Unsaved>,
-    places: HashMap<ClaimKey, topology::Memory>,
     slow: SlowSet<ClaimKey>,
     cures: HashMap<Cure, HashSet<ClaimKey>>,
     /// Calls that are running, with what they were made.
@@ -113,7 +109,6 @@ impl<P> Memory<P> {
         Self {
             doubts: HashMap::new(),
             unsaved: HashMap::new(),
-            places: HashMap::new(),
             slow: SlowSet::new(retention),
             cures: HashMap::new(),
             calls: HashMap::new(),
@@ -131,7 +126,6 @@ impl<P> Memory<P> {
                 since: doubt.since,
             }),
             unsaved: self.unsaved.get(key).cloned(),
-            places: self.places.get(key).cloned(),
         }
     }
 
@@ -155,14 +149,6 @@ impl<P> Memory<P> {
     /// Forgets waits that are over. To be called every [`slow_set::SWEEP_INTERVAL`].
     pub fn sweep(&mut self, now: Instant) {
         self.slow.sweep(now);
-    }
-
-    /// What an attempt found out about places; kept until the claim is settled.
-    pub fn places(&mut self, key: &ClaimKey, places: topology::Memory) {
-        match places.is_empty() {
-            true => self.places.remove(key),
-            false => self.places.insert(key.clone(), places),
-        };
     }
 
     /// CreateVolume is about to be called with `prepared`.
@@ -216,7 +202,6 @@ impl<P> Memory<P> {
     fn settle(&mut self, key: &ClaimKey) {
         self.doubts.remove(key);
         self.unsaved.remove(key);
-        self.places.remove(key);
     }
 
     /// Calls that are running, for a process that ends: what may not be lost with it.

@@ -3,15 +3,14 @@
 //! Separate from the workers: caches tell changes from their own tasks, and all that happens then
 //! is a look at the books and an entry in a queue.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use sidecar::kube::cache::{Cache, Event, Record, Source};
+use sidecar::kube::cache::{Cache, Event, Source};
 use sidecar::kube::interner::Interner;
 use sidecar::kube::key::Key;
 use sidecar::metrics::RegisterError;
-use sidecar::queue::{Config, Delay, Group, Metrics, Place, Queue};
-use sidecar::retry::RetryPolicy;
+use sidecar::queue::{Config, Group, Metrics, Place, Queue, exponential};
 
 use super::attached::Attached;
 use super::capacity::Capacity;
@@ -71,13 +70,6 @@ pub struct Pacing {
     pub retry_max: Duration,
 }
 
-impl Pacing {
-    fn delay(self) -> Delay {
-        let policy = RetryPolicy::new(self.retry_start, self.retry_max);
-        Box::new(move |failures| policy.delay(failures, 0.0))
-    }
-}
-
 impl Cluster {
     /// An empty cluster; `places` are those known from the start.
     ///
@@ -89,10 +81,11 @@ impl Cluster {
         metrics: &Metrics,
         places: Places,
     ) -> Result<Arc<Self>, RegisterError> {
+        let delay = || exponential(pacing.retry_start, pacing.retry_max);
         let queue = |name, threads| Config {
             lanes: turn::lanes(name, threads),
             metrics: Some(metrics.clone()),
-            ..Config::new(name, threads, pacing.delay())
+            ..Config::new(name, threads, delay())
         };
         let claim_queue = Queue::new(queue("claims", pacing.threads))?;
         let volume_queue = Queue::new(queue("volumes", pacing.threads))?;
@@ -100,13 +93,13 @@ impl Cluster {
         let source_queue = Queue::new(queue("cloned-claims", pacing.clone_threads))?;
         let strings = Interner::default();
         Ok(Arc::new_cyclic(|cluster| Self {
-            claims: cache(cluster, &strings, Self::claim_changed),
-            volumes: cache(cluster, &strings, Self::volume_changed),
-            classes: cache(cluster, &strings, Self::class_changed),
-            attachments: cache(cluster, &strings, Self::attachment_changed),
-            nodes: cache(cluster, &strings, Self::node_changed),
-            csi_nodes: cache(cluster, &strings, Self::csi_node_changed),
-            grants: cache(cluster, &strings, Self::grant_changed),
+            claims: Cache::owned(cluster, &strings, Self::claim_changed),
+            volumes: Cache::owned(cluster, &strings, Self::volume_changed),
+            classes: Cache::owned(cluster, &strings, Self::class_changed),
+            attachments: Cache::owned(cluster, &strings, Self::attachment_changed),
+            nodes: Cache::owned(cluster, &strings, Self::node_changed),
+            csi_nodes: Cache::owned(cluster, &strings, Self::csi_node_changed),
+            grants: Cache::owned(cluster, &strings, Self::grant_changed),
             claim_queue,
             volume_queue,
             source_queue,
@@ -378,17 +371,4 @@ impl Cluster {
             self.wake(&key);
         }
     }
-}
-
-fn cache<R: Record>(
-    cluster: &Weak<Cluster>,
-    strings: &Interner,
-    handle: impl Fn(&Cluster, Event<'_, R>) + Send + Sync + 'static,
-) -> Cache<R> {
-    let cluster = cluster.clone();
-    Cache::new(strings.clone(), move |event| {
-        if let Some(cluster) = cluster.upgrade() {
-            handle(&cluster, event);
-        }
-    })
 }

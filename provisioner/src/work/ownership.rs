@@ -146,7 +146,6 @@ impl Provisioner {
         let start = Start {
             doubt: None,
             unsaved: None,
-            places: None,
         };
         let mut rehearsal = Run {
             key: run.key.clone(),

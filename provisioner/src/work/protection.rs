@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sidecar::kube::cache::Cache;
-use sidecar::kube::reflect::{Scope, reflect};
+use sidecar::kube::reflect::reflect_all;
 use sidecar::kube::{access, api};
 use sidecar::queue::Work;
 use sidecar::verbose;
@@ -89,7 +89,7 @@ impl Provisioner {
             && self.may_list_snapshots(client).await
         {
             let cache: Cache<Snapshot> = Cache::new(self.cluster.strings.clone(), |_| {});
-            let watching = reflect(client.clone(), Scope::all(SNAPSHOTS), cache.clone(), None);
+            let watching = reflect_all(client, SNAPSHOTS, &cache, None);
             let sweeping = async {
                 cache.synced().await;
                 loop {

@@ -128,6 +128,17 @@ impl Spec {
         self.flags().find(|flag| flag.name == name)
     }
 
+    /// Name, kind and default of each flag, by name; a test of each program compares them with
+    /// upstream's.
+    pub fn table(&self) -> Vec<(&'static str, Kind, &'static str)> {
+        let flags = self.flags();
+        let mut table: Vec<_> = flags
+            .map(|flag| (flag.name, flag.kind, flag.default))
+            .collect();
+        table.sort_by_key(|(name, _, _)| *name);
+        table
+    }
+
     /// Flags that a document does not mention, as `--name` in backquotes; a test of each program
     /// keeps the comparison with upstream complete this way.
     pub fn missing_from(&self, document: &str) -> Vec<&'static str> {

@@ -9,7 +9,7 @@
 pub mod slots;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use serde::Deserialize;
 use tokio::sync::watch;
@@ -113,6 +113,23 @@ impl<R> fmt::Debug for Cache<R> {
         f.debug_struct("Cache")
             .field("len", &self.len())
             .finish_non_exhaustive()
+    }
+}
+
+impl<R: Send + Sync + 'static> Cache<R> {
+    /// An empty cache whose changes are told to a method of the one who owns it, as
+    /// [`new`](Self::new) tells them, for as long as there is the owner.
+    pub fn owned<O: Send + Sync + 'static>(
+        owner: &Weak<O>,
+        strings: &Interner,
+        handler: impl Fn(&O, Event<'_, R>) + Send + Sync + 'static,
+    ) -> Self {
+        let owner = owner.clone();
+        Self::new(strings.clone(), move |event| {
+            if let Some(owner) = owner.upgrade() {
+                handler(&owner, event);
+            }
+        })
     }
 }
 

@@ -43,6 +43,16 @@ const STATUS_BYTES: usize = 64 << 10;
 /// So many objects that cannot be read are named in the log, once each.
 const UNREADABLE_NAMED: usize = 100;
 
+/// [`reflect`]s the objects of a kind, whatever their namespace.
+pub async fn reflect_all<R: Record>(
+    client: &Client,
+    resource: Resource,
+    cache: &Cache<R>,
+    resync: Option<Duration>,
+) -> Infallible {
+    reflect(client.clone(), Scope::all(resource), cache.clone(), resync).await
+}
+
 /// Keeps the cache in step with the API server, for ever; with `resync`, also tells the cache's
 /// handler about every object once per so long.
 ///

@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::metrics::RegisterError;
+use crate::retry::RetryPolicy;
 use backlog::Backlog;
 use metrics::{Counters, Snapshot};
 
@@ -32,6 +33,14 @@ pub use work::{Work, WorkKey};
 
 /// From the number of failures in a row, at least 1, to the delay before the next attempt.
 pub type Delay = Box<dyn Fn(u32) -> Duration + Send + Sync>;
+
+/// `start` after the first failure, twice as long after each further one, `max` at most; without
+/// jitter, as upstream's queues.
+#[must_use]
+pub fn exponential(start: Duration, max: Duration) -> Delay {
+    let policy = RetryPolicy::new(start, max);
+    Box::new(move |failures| policy.delay(failures, 0.0))
+}
 
 /// What a queue is made from.
 pub struct Config {

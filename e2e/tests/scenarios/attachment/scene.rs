@@ -317,26 +317,23 @@ impl<'s, 'a> Running<'s, 'a> {
     }
 
     pub(super) fn until_attached(&mut self, volumes: &[&Volume]) -> Result<()> {
-        for volume in volumes {
-            let scene = self.scene;
-            self.until(&format!("{} is attached", volume.name), || {
-                scene.attached(volume)
-            })
-            .with_context(|| {
-                format!(
-                    "{:#}",
-                    scene.api.get(&volume.attachment()).unwrap_or_default()
-                )
-            })?;
-        }
-        Ok(())
+        self.until_each(volumes, "attached", Scene::attached)
     }
 
     pub(super) fn until_gone(&mut self, volumes: &[&Volume]) -> Result<()> {
+        self.until_each(volumes, "detached", Scene::gone)
+    }
+
+    fn until_each(
+        &mut self,
+        volumes: &[&Volume],
+        state: &str,
+        probe: fn(&Scene<'a>, &Volume) -> Result<bool>,
+    ) -> Result<()> {
         for volume in volumes {
             let scene = self.scene;
-            self.until(&format!("{} is detached", volume.name), || {
-                scene.gone(volume)
+            self.until(&format!("{} is {state}", volume.name), || {
+                probe(scene, volume)
             })
             .with_context(|| {
                 format!(
