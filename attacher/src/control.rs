@@ -10,7 +10,6 @@ use sidecar::kube::api::Api;
 use sidecar::kube::events::{Recorder, Source};
 use sidecar::kube::reflect::reflect_all;
 use sidecar::names;
-use tokio::sync::watch::Receiver;
 use tokio::time::{sleep, timeout};
 
 use crate::permission;
@@ -40,11 +39,11 @@ pub(crate) async fn work(parts: &Parts, driver: &Arc<DriverLink>) -> Result<(), 
         retry_start: config.retry_start,
         retry_max: config.retry_max,
     };
-    let cluster = Cluster::new(Arc::clone(driver), pacing, &parts.queues)?;
+    let cluster = Cluster::new(Arc::clone(driver), pacing, &parts.base.queues)?;
     let attacher = Arc::new(Attacher {
         cluster: Arc::clone(&cluster),
         driver: Arc::clone(driver),
-        api: Api::new(parts.client.clone()),
+        api: Api::new(parts.base.client.clone()),
         complaints: Complaints::default(),
         paces: std::sync::Mutex::default(),
     });
@@ -52,7 +51,7 @@ pub(crate) async fn work(parts: &Parts, driver: &Arc<DriverLink>) -> Result<(), 
     let watching = async {
         tokio::select! {
             never = watch(parts, &cluster, publish) => never,
-            never = wake(&cluster, driver.away()) => never,
+            never = driver.whenever_back(|| cluster.driver_is_back()) => never,
         }
     };
     let advising = advise(parts, &attacher, publish);
@@ -62,7 +61,7 @@ pub(crate) async fn work(parts: &Parts, driver: &Arc<DriverLink>) -> Result<(), 
     tokio::select! {
         biased;
         exit = &mut following => return Err(exit),
-        () = parts.shutdown.requested() => {}
+        () = parts.base.shutdown.requested() => {}
         () = &mut serving => {}
         never = &mut watching => match never {},
         never = &mut advising => match never {},
@@ -88,21 +87,10 @@ pub(crate) async fn work(parts: &Parts, driver: &Arc<DriverLink>) -> Result<(), 
     Ok(())
 }
 
-/// Wakes what failed while the driver was away.
-async fn wake(cluster: &Cluster, mut away: Receiver<bool>) -> Infallible {
-    while away.changed().await.is_ok() {
-        if !*away.borrow_and_update() {
-            cluster.driver_is_back();
-        }
-    }
-    // Cannot be: the driver outlives its controllers.
-    std::future::pending().await
-}
-
 /// Keeps the caches in step with the API server.
 async fn watch(parts: &Parts, cluster: &Cluster, publish: bool) -> Infallible {
     let resync = Some(parts.config.resync);
-    let client = &parts.client;
+    let client = &parts.base.client;
     let attachments = reflect_all(client, ATTACHMENTS, &cluster.attachments, resync);
     if !publish {
         return attachments.await;
@@ -140,13 +128,13 @@ async fn serve(parts: &Parts, attacher: &Arc<Attacher>, publish: bool) {
 
 /// Says which permissions are missing, and writes events if that is permitted.
 async fn advise(parts: &Parts, attacher: &Attacher, publish: bool) -> Infallible {
-    let report = access::check(&parts.client, &permission::rules(publish)).await;
+    let report = access::check(&parts.base.client, &permission::rules(publish)).await;
     if permission::log(report) && publish {
         let source = Source {
             component: format!("csi-attacher/{}", attacher.driver.current().name),
             host: names::hostname().unwrap_or_default(),
         };
-        let (recorder, worker) = Recorder::new(parts.client.clone(), source);
+        let (recorder, worker) = Recorder::new(parts.base.client.clone(), source);
         attacher.complaints.allow(recorder);
         worker.run().await;
     }

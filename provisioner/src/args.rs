@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sidecar::controller::{Election, Http};
 use sidecar::flags::{Exit, Values};
-use sidecar::gates::{Gate, Gates, Stage};
+use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
 use sidecar::kube::rate::Rate;
 
 use crate::plan::settings::{self, NodeDeployment, Protection, Settings};
@@ -138,9 +138,10 @@ pub struct Ownership {
 /// # Errors
 /// Exit code and a line that names the flag.
 pub fn decide(values: &Values, environment: &Environment) -> Result<(Command, Vec<String>), Exit> {
-    let mut gates = Gates::new(GATES);
+    let mut gates = Gates::new(GATES).ignoring(API_SERVER);
     let warnings = gates.set(&values.gates("feature-gates"));
-    let warnings = warnings.map_err(|error| Exit::failure(FATAL, error))?;
+    let refused = |error| Exit::failure(FATAL, format_args!("--feature-gates: {error}"));
+    let warnings = warnings.map_err(refused)?;
     let node = node(values, environment)?;
     if values.bool("version") {
         return Ok((Command::Version, warnings));

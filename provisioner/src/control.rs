@@ -13,7 +13,6 @@ use sidecar::kube::reflect::reflect_all;
 use sidecar::names;
 use sidecar::retry::RetryPolicy;
 use sidecar::slow_set::SWEEP_INTERVAL;
-use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
@@ -32,12 +31,12 @@ use crate::work::news::News;
 /// How often everything that may be due is looked at again.
 const RESYNC: Duration = Duration::from_secs(15 * 60);
 
-/// How long running attempts may go on after a signal: less than the thirty seconds that a pod has
-/// by default, with time left to record what is then still running.
-const GRACE: Duration = Duration::from_secs(20);
+/// How long running attempts may go on after a signal: longer than a call takes by default, and of
+/// the thirty seconds that a pod has by default as much left as a hundred records may take.
+const GRACE: Duration = Duration::from_secs(15);
 
-/// For these records.
-const LAST_WORDS: Duration = Duration::from_secs(7);
+/// For the records of what is then still running.
+const LAST_WORDS: Duration = Duration::from_secs(12);
 
 /// For events that are on their way when the process ends.
 const LAST_EVENTS: Duration = Duration::from_secs(1);
@@ -93,7 +92,7 @@ fn provisioner(
         }
         (_, _) => Places::default(),
     };
-    let cluster = Cluster::new(Arc::clone(driver), pacing, &parts.queues, places)?;
+    let cluster = Cluster::new(Arc::clone(driver), pacing, &parts.base.queues, places)?;
     if let (Some(config), Some(producer)) = (&config.capacity, &parts.producer) {
         let capacity = Capacity::new(capacity::Parts {
             origin: producer.origin.clone(),
@@ -103,7 +102,7 @@ fn provisioner(
             client: &producer.client,
             classes: cluster.classes.clone(),
             strings: cluster.strings.clone(),
-            queues: &parts.queues,
+            queues: &parts.base.queues,
             metrics: &producer.room,
         });
         let capacity = capacity?;
@@ -122,11 +121,11 @@ fn provisioner(
     let host = names::hostname().unwrap_or_default();
     // In the component of events, as upstream's library has it.
     let process = Uuid::from_bytes(process_bytes()).to_string();
-    let (news, workers) = News::new(&parts.client, &name, &host, &process);
+    let (news, workers) = News::new(&parts.base.client, &name, &host, &process);
     let provisioner = Provisioner {
         cluster,
         driver: Arc::clone(driver),
-        api: Api::new(parts.client.clone()),
+        api: Api::new(parts.base.client.clone()),
         settings: config.settings.clone(),
         metrics: parts.metrics.clone(),
         news,
@@ -158,7 +157,8 @@ fn process_bytes() -> [u8; 16] {
 
 async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit> {
     let cluster = &provisioner.cluster;
-    let can = provisioner.driver.current().abilities;
+    let driver = &provisioner.driver;
+    let can = driver.current().abilities;
     let settings = &provisioner.settings;
     let watched = Watched {
         attachments: can.publish,
@@ -168,19 +168,20 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
     };
     let watching = async {
         tokio::select! {
-            never = watch(&parts.client, cluster, watched) => never,
-            never = wake(cluster, provisioner.driver.away()) => never,
+            never = watch(&parts.base.client, cluster, watched) => never,
+            never = provisioner.look_for_attributes_classes() => never,
+            never = driver.whenever_back(|| cluster.driver_is_back()) => never,
         }
     };
     let advising = advise(parts, provisioner);
-    let sweeping = provisioner.sweep_snapshots(&parts.client, parts.config.sweep);
+    let sweeping = provisioner.sweep_snapshots(&parts.base.client, parts.config.sweep);
     let mut serving = Box::pin(serve(provisioner, watched));
-    let following = provisioner.driver.follow();
+    let following = driver.follow();
     tokio::pin!(watching, advising, sweeping, following);
     let mut end = tokio::select! {
         biased;
         exit = &mut following => Some(Err(exit)),
-        () = parts.shutdown.requested() => None,
+        () = parts.base.shutdown.requested() => None,
         () = &mut serving => None,
         never = &mut watching => match never {},
         never = &mut sweeping => match never {},
@@ -219,17 +220,6 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
         tracing::error!("Not all calls that may still run could be recorded");
     }
     end.unwrap_or(Ok(()))
-}
-
-/// Wakes what failed while the driver was away.
-async fn wake(cluster: &Cluster, mut away: Receiver<bool>) -> Infallible {
-    while away.changed().await.is_ok() {
-        if !*away.borrow_and_update() {
-            cluster.driver_is_back();
-        }
-    }
-    // Cannot be: the driver outlives its controllers.
-    std::future::pending().await
 }
 
 /// Keeps the caches in step with the API server.
@@ -329,7 +319,7 @@ async fn advise(parts: &Parts, provisioner: &Provisioner) -> Infallible {
         sweep: parts.config.sweep.is_some(),
     };
     let can = provisioner.driver.current().abilities;
-    let report = access::check(&parts.client, &permission::rules(can, &uses)).await;
+    let report = access::check(&parts.base.client, &permission::rules(can, &uses)).await;
     report.without_optional().log();
     std::future::pending().await
 }

@@ -3,7 +3,7 @@
 //! # Layout
 //!
 //! Pure modules, which know neither clock nor runtime:
-//! [`duration`], [`quantity`], [`flags`], [`gates`], [`names`], [`retry`], [`rpc_code`],
+//! [`duration`], [`quantity`], [`flags`], [`flight`], [`gates`], [`names`], [`retry`], [`rpc_code`],
 //! [`slow_set`], [`text`], [`error`].
 //!
 //! Shell modules, which act:
@@ -24,6 +24,7 @@ pub mod duration;
 pub mod election;
 pub mod error;
 pub mod flags;
+pub mod flight;
 pub mod gates;
 pub mod http;
 #[cfg(feature = "kube")]

@@ -1,8 +1,8 @@
 //! Kubernetes quantities: `10Gi`, `1500m`, `1e3`.
 //!
 //! Sizes of volumes are requested and reported in this notation, and a wrong reading is a wrong
-//! volume: the crates that exist round `1.5Gi` down to `1Gi` and refuse `1E`. Values are held as
-//! whole billionths, which is exactly the precision Kubernetes keeps.
+//! volume: the crates that exist round `1.5Gi` down to `1Gi` and refuse `1E`. Values are held to
+//! the billionth, which is exactly the precision Kubernetes keeps.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -20,9 +20,14 @@ pub enum Format {
 }
 
 /// A quantity, at most 2^63-1 either way and with nine decimals, as in Kubernetes.
+///
+/// Half as large as one number of billionths would be: caches hold one or more for each object.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
-    nanos: i128,
+    /// Rounded towards zero.
+    whole: i64,
+    /// What is left of it, with the same sign.
+    billionths: i32,
     format: Format,
 }
 
@@ -39,9 +44,23 @@ impl Quantity {
     /// A whole number.
     pub fn new(value: i64, format: Format) -> Self {
         Self {
-            nanos: i128::from(value) * NANOS,
+            whole: value,
+            billionths: 0,
             format,
         }
+    }
+
+    /// `None` beyond what a quantity may be.
+    fn from_nanos(nanos: i128, format: Format) -> Option<Self> {
+        Some(Self {
+            whole: i64::try_from(nanos / NANOS).ok()?,
+            billionths: i32::try_from(nanos % NANOS).ok()?,
+            format,
+        })
+    }
+
+    fn nanos(self) -> i128 {
+        i128::from(self.whole) * NANOS + i128::from(self.billionths)
     }
 
     /// A number of bytes, printed with binary suffixes.
@@ -51,8 +70,8 @@ impl Quantity {
 
     /// The value as a whole number, rounded away from zero.
     pub fn value(self) -> i64 {
-        let whole = divide_away_from_zero(self.nanos, NANOS);
-        i64::try_from(whole).unwrap_or(if whole < 0 { i64::MIN } else { i64::MAX })
+        let away = i64::from(self.billionths.signum());
+        self.whole.saturating_add(away)
     }
 
     /// How it was written.
@@ -62,14 +81,14 @@ impl Quantity {
 
     /// Exactly zero.
     pub fn is_zero(self) -> bool {
-        self.nanos == 0
+        self.nanos() == 0
     }
 }
 
 /// Quantities are equal if their values are, however they are written.
 impl PartialEq for Quantity {
     fn eq(&self, other: &Self) -> bool {
-        self.nanos == other.nanos
+        self.nanos() == other.nanos()
     }
 }
 
@@ -83,13 +102,8 @@ impl PartialOrd for Quantity {
 
 impl Ord for Quantity {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.nanos.cmp(&other.nanos)
+        self.nanos().cmp(&other.nanos())
     }
-}
-
-fn divide_away_from_zero(number: i128, divisor: i128) -> i128 {
-    let rest = number % divisor;
-    number / divisor + rest.signum()
 }
 
 impl FromStr for Quantity {
@@ -122,10 +136,7 @@ fn parse(text: &str) -> Option<Quantity> {
         },
     };
     let nanos = nanos.min(LARGEST);
-    Some(Quantity {
-        nanos: if negative { -nanos } else { nanos },
-        format,
-    })
+    Quantity::from_nanos(if negative { -nanos } else { nanos }, format)
 }
 
 fn split_digits(text: &str) -> (&str, &str) {
@@ -234,25 +245,26 @@ fn large(whole: &str, fraction: &str, power: i32) -> i128 {
 impl fmt::Display for Quantity {
     /// The canonical form: no fraction, the largest suffix that allows it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.nanos == 0 {
+        let nanos = self.nanos();
+        if nanos == 0 {
             return f.pad("0");
         }
         let text = match self.format {
             // Binary suffixes are for whole numbers from 1024 on.
-            Format::BinarySi if self.nanos.abs() >= 1024 * NANOS && self.nanos % NANOS == 0 => {
-                let (number, power) = reduce(self.nanos / NANOS, 1024, 6);
+            Format::BinarySi if nanos.abs() >= 1024 * NANOS && nanos % NANOS == 0 => {
+                let (number, power) = reduce(nanos / NANOS, 1024, 6);
                 format!(
                     "{number}{}",
                     suffix(&["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], power)
                 )
             }
             Format::BinarySi | Format::DecimalSi => {
-                let (number, power) = reduce(self.nanos, 1000, 9);
+                let (number, power) = reduce(nanos, 1000, 9);
                 let names = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
                 format!("{number}{}", suffix(&names, power))
             }
             Format::DecimalExponent => {
-                let (number, power) = reduce(self.nanos, 1000, 9);
+                let (number, power) = reduce(nanos, 1000, 9);
                 let names = [
                     "e-9", "e-6", "e-3", "", "e3", "e6", "e9", "e12", "e15", "e18",
                 ];

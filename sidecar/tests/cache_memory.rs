@@ -226,12 +226,7 @@ async fn measure(streams: bool) -> Measured {
         )
     };
     let cache = Cache::<Volume>::new(Interner::default(), |_event| {});
-    let scope = Scope::all(Resource {
-        group: "",
-        version: "v1",
-        plural: "persistentvolumes",
-        metadata_only: false,
-    });
+    let scope = Scope::all(Resource::new("", "v1", "persistentvolumes"));
     let task = tokio::spawn(reflect(client, scope, cache.clone(), None));
     cache.synced().await;
     let live = HEAP.current_usage() - before;

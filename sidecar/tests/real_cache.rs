@@ -124,12 +124,7 @@ async fn world() -> World {
             });
         }
     });
-    let scope = Scope::all(Resource {
-        group: "storage.k8s.io",
-        version: "v1",
-        plural: "storageclasses",
-        metadata_only: false,
-    });
+    let scope = Scope::all(Resource::new("storage.k8s.io", "v1", "storageclasses"));
     let client = client().await;
     tokio::spawn(reflect(client.clone(), scope, cache.clone(), None));
     timeout(30 * SECOND, cache.synced()).await.unwrap();

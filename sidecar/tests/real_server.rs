@@ -18,12 +18,7 @@ use sidecar::kube::patch::{self, Part, Patch};
 use sidecar::kube::rate::Rate;
 use sidecar::kube::reflect::Resource;
 
-const CLASSES: Resource = Resource {
-    group: "storage.k8s.io",
-    version: "v1",
-    plural: "storageclasses",
-    metadata_only: false,
-};
+const CLASSES: Resource = Resource::new("storage.k8s.io", "v1", "storageclasses");
 
 async fn client(variable: &str) -> kube::Client {
     let source = Source::File {

@@ -10,28 +10,13 @@ use crate::plan::attachment::Answer;
 use crate::plan::outcome::ApiError;
 
 /// VolumeAttachments.
-pub const ATTACHMENTS: Resource = Resource {
-    group: "storage.k8s.io",
-    version: "v1",
-    plural: "volumeattachments",
-    metadata_only: false,
-};
+pub const ATTACHMENTS: Resource = Resource::new("storage.k8s.io", "v1", "volumeattachments");
 
 /// PersistentVolumes.
-pub const VOLUMES: Resource = Resource {
-    group: "",
-    version: "v1",
-    plural: "persistentvolumes",
-    metadata_only: false,
-};
+pub const VOLUMES: Resource = Resource::new("", "v1", "persistentvolumes");
 
 /// CSINodes.
-pub const NODES: Resource = Resource {
-    group: "storage.k8s.io",
-    version: "v1",
-    plural: "csinodes",
-    metadata_only: false,
-};
+pub const NODES: Resource = Resource::new("storage.k8s.io", "v1", "csinodes");
 
 /// The values of a Secret.
 pub async fn secret(api: &Api, reference: &SecretRef) -> Answer {

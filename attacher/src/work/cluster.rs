@@ -59,7 +59,7 @@ impl Cluster {
         let delay = || exponential(pacing.retry_start, pacing.retry_max);
         let (lanes, shared) = lane::lanes(pacing.threads);
         let queue = Queue::new(Config {
-            name: "csi-attacher-va",
+            name: "csi-attacher-va".into(),
             lanes,
             shared,
             delay: delay(),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sidecar::controller::{self, Capabilities};
+use sidecar::flags::Exit;
 use sidecar::names;
 
 use crate::plan::Driver;
@@ -29,8 +30,8 @@ impl controller::Driver for Driver {
 
     const ASKS_ANY_CONTROLLER: bool = false;
 
-    fn new(name: &str, capabilities: &Capabilities, settings: &Settings) -> Self {
-        Self {
+    fn new(name: &str, capabilities: &Capabilities, settings: &Settings) -> Result<Self, Exit> {
+        Ok(Self {
             finalizer: names::finalizer(name),
             name: name.to_owned(),
             abilities: Abilities::new(
@@ -39,7 +40,7 @@ impl controller::Driver for Driver {
             ),
             default_fs_type: settings.default_fs_type.clone(),
             error_codes: settings.error_codes,
-        }
+        })
     }
 
     fn name(&self) -> &str {

@@ -66,8 +66,8 @@ async fn a_silent_leader_is_succeeded_and_the_lease_released_at_the_end() {
     let attacher = stage.start(&[
         ELECTION[0],
         ELECTION[1],
-        "--leader-election-lease-duration=8s",
-        "--leader-election-renew-deadline=6s",
+        "--leader-election-lease-duration=60s",
+        "--leader-election-renew-deadline=45s",
         "--leader-election-retry-period=1s",
         "--leader-election-labels=a:b",
     ]);

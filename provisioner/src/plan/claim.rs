@@ -189,7 +189,12 @@ impl Attempt {
     /// Everything up to the driver's answer.
     fn begin(&self, view: &View<'_>) -> Result<Step, Stop> {
         if view.volume_exists && (self.is_doubtful(view) || self.concluded.settled) {
-            return Ok(self.conclude(view, End::Exists));
+            let end = match &self.unsaved {
+                // This process asked for it, and the answer was lost.
+                Some(_) => End::Provisioned,
+                None => End::Exists,
+            };
+            return Ok(self.conclude(view, end));
         }
         if let Some(unsaved) = &self.unsaved {
             return Ok(Step::Save(unsaved.clone()));

@@ -72,6 +72,8 @@ pub enum Answer {
     Refused(ApiError),
     /// The Secret.
     Secret(BTreeMap<String, String>),
+    /// The Secret has a value that is not UTF-8.
+    SecretNotText,
     /// The volume is gone from the storage system.
     Deleted,
     /// The call failed.
@@ -93,6 +95,8 @@ pub enum Refresh {
 /// show. A crash loses it, and nothing with it: DeleteVolume of a volume that is gone succeeds.
 pub struct Attempt {
     uid: Option<Text>,
+    /// What was due for the finalizer of a volume that stays.
+    upkeep: Option<Upkeep>,
     secrets: Option<BTreeMap<String, String>>,
     reached: Reached,
 }
@@ -112,6 +116,7 @@ impl Attempt {
     pub fn new(volume: &Volume) -> Self {
         Self {
             uid: detail(volume).map(|detail| detail.uid.clone()),
+            upkeep: upkeep(volume),
             secrets: None,
             reached: Reached::Start,
         }
@@ -122,6 +127,18 @@ impl Attempt {
     #[must_use]
     pub fn has_deleted(&self) -> bool {
         matches!(self.reached, Reached::Deleted | Reached::Removed)
+    }
+
+    /// Whether the volume is to be looked at again when the attempt is over. An own write wakes
+    /// nobody, and one that found the volume changed, to be kept after all or released meanwhile,
+    /// may leave other work than it did. The same work again is somebody else's doing.
+    #[must_use]
+    pub fn is_to_follow(&self, current: &Volume) -> bool {
+        match current {
+            Volume::Quiet => false,
+            Volume::Finalizer(..) => self.upkeep.is_some() && upkeep(current) != self.upkeep,
+            Volume::Ending(_) => self.upkeep.is_some() && self.reached == Reached::Over,
+        }
     }
 
     /// Which reading to go on with: `current`, read or written last by this attempt, or `cached`.
@@ -231,6 +248,9 @@ impl Attempt {
             (Step::LoadSecret(_), Answer::Secret(secrets)) => self.secrets = Some(secrets),
             // The driver may do without; only it can tell.
             (Step::LoadSecret(_), Answer::Refused(_)) => self.secrets = Some(BTreeMap::new()),
+            (Step::LoadSecret(reference), Answer::SecretNotText) => {
+                return Err(Failure::SecretNotText(reference.clone()));
+            }
             (Step::Delete(_), Answer::Deleted) => self.reached = Reached::Deleted,
             (Step::Delete(_), Answer::Failed(error)) => return Err(Failure::Call(error)),
             (Step::Remove { .. }, Answer::Written) => self.reached = Reached::Removed,
@@ -262,6 +282,13 @@ fn detail(volume: &Volume) -> Option<&VolumeDetail> {
 #[must_use]
 pub fn is_ours(owner: &Owner, driver: &Driver) -> bool {
     owner.csi_driver.is_some() && concerns(owner, driver)
+}
+
+fn upkeep(volume: &Volume) -> Option<Upkeep> {
+    match volume {
+        Volume::Finalizer(upkeep, _) => Some(*upkeep),
+        Volume::Quiet | Volume::Ending(_) => None,
+    }
 }
 
 /// Whether the volume is this driver's, be it through migration of an in-tree plugin.

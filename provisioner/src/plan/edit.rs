@@ -128,6 +128,15 @@ impl Edit {
         }
     }
 
+    /// The claim is no longer being cloned.
+    #[must_use]
+    pub fn release_claim(claim: &Claim) -> Self {
+        Self {
+            remove_finalizers: vec![CLONE_FINALIZER],
+            ..Self::of_claim(claim)
+        }
+    }
+
     /// Whether there is anything to change.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -269,6 +278,22 @@ mod tests {
             let edit = Edit::guard(&claim(), String::new());
             assert_eq!(edit.apply(&mut object), Applied::Another, "{object}");
             assert_eq!(object, before);
+        }
+    }
+
+    #[test]
+    fn row_234_the_others_finalizers_stay() {
+        let rest = json!({"unknown": [1, 2]});
+        let object = |finalizers: &[&str]| json!({"metadata": {"uid": "u", "finalizers": finalizers}, "spec": rest});
+        for (release, ours) in [
+            (Edit::release_claim(&claim()), CLONE_FINALIZER),
+            (Edit::release_snapshot("ns1", "s1"), SNAPSHOT_FINALIZER),
+        ] {
+            let mut held = object(&["a/b", ours, "c/d"]);
+            assert_eq!(release.apply(&mut held), Applied::Changed);
+            assert_eq!(held, object(&["a/b", "c/d"]));
+            assert_eq!(release.apply(&mut held), Applied::Unchanged);
+            assert_eq!(release.apply(&mut json!([])), Applied::Another);
         }
     }
 

@@ -95,6 +95,8 @@ pub struct Memory<P> {
     doubts: HashMap<ClaimKey, Doubt<P>>,
     unsaved: HashMap<ClaimKey, Unsaved>,
     slow: SlowSet<ClaimKey>,
+    /// What would cure the last failure of a claim, and the claims by it.
+    waits: HashMap<ClaimKey, Cure>,
     cures: HashMap<Cure, HashSet<ClaimKey>>,
     /// Calls that are running, with what they were made.
     calls: HashMap<ClaimKey, (Arc<Claim>, Arc<P>)>,
@@ -110,6 +112,7 @@ impl<P> Memory<P> {
             doubts: HashMap::new(),
             unsaved: HashMap::new(),
             slow: SlowSet::new(retention),
+            waits: HashMap::new(),
             cures: HashMap::new(),
             calls: HashMap::new(),
             removed: HashMap::new(),
@@ -161,6 +164,7 @@ impl<P> Memory<P> {
     pub fn end(&mut self, claim: &Arc<Claim>, outcome: Outcome<P>, now: Instant) {
         let key = ClaimKey::of(claim);
         self.calls.remove(&key);
+        self.wait_no_more(&key);
         match outcome {
             Outcome::Unchanged => {}
             Outcome::Over => self.settle(&key),
@@ -226,10 +230,7 @@ impl<P> Memory<P> {
     /// running or in doubt. Whether that is so: work goes on then.
     pub fn gone(&mut self, key: &ClaimKey) -> bool {
         self.slow.remove(key);
-        self.cures.retain(|_, keys| {
-            keys.remove(key);
-            !keys.is_empty()
-        });
+        self.wait_no_more(key);
         let busy = self.doubts.contains_key(key) || self.calls.contains_key(key);
         if !busy {
             self.settle(key);
@@ -237,15 +238,46 @@ impl<P> Memory<P> {
         busy
     }
 
-    /// The claim is tried again as soon as `cure` is there.
+    /// The claim is tried again as soon as `cure` is there. To be called after [`end`](Self::end),
+    /// with which whatever it has waited for before is over.
     pub fn wait_for(&mut self, cure: Cure, key: &ClaimKey) {
+        self.wait_no_more(key);
+        self.waits.insert(key.clone(), cure.clone());
         self.cures.entry(cure).or_default().insert(key.clone());
+    }
+
+    fn wait_no_more(&mut self, key: &ClaimKey) {
+        if let Some(cure) = self.waits.remove(key)
+            && let Some(keys) = self.cures.get_mut(&cure)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.cures.remove(&cure);
+            }
+        }
+    }
+
+    /// Names of the VolumeAttributesClasses that claims wait for.
+    pub fn awaited_attributes_classes(&self) -> impl Iterator<Item = &Text> {
+        self.cures.keys().filter_map(|cure| match cure {
+            Cure::AttributesClass(name) => Some(name),
+            Cure::Class(_)
+            | Cure::SourceClaim(_)
+            | Cure::CsiNode(_)
+            | Cure::Node(_)
+            | Cure::AnyNode
+            | Cure::Grant(_) => None,
+        })
     }
 
     /// What was missing has appeared: these claims need not wait for their retry.
     #[must_use]
     pub fn cured(&mut self, cure: &Cure) -> HashSet<ClaimKey> {
-        self.cures.remove(cure).unwrap_or_default()
+        let keys = self.cures.remove(cure).unwrap_or_default();
+        for key in &keys {
+            self.waits.remove(key);
+        }
+        keys
     }
 
     /// This process has removed the PersistentVolume of this name and UID.

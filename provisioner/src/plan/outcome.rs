@@ -65,6 +65,7 @@ pub enum Cure {
     AnyNode,
     /// A ReferenceGrant in this namespace.
     Grant(Text),
-    /// The VolumeAttributesClass. They are not watched: it is found at the next retry.
+    /// The VolumeAttributesClass of this name. They are not watched, but looked for: see
+    /// [`lookout`](super::lookout).
     AttributesClass(Text),
 }

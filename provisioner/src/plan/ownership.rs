@@ -36,7 +36,7 @@ pub fn fits(
         immediate: settings.immediate_topology,
         places,
     };
-    class.allowed_topologies.is_empty() || requirement(&input, None).is_ok()
+    class.allowed_topologies.is_empty() || requirement(&input).is_ok()
 }
 
 /// How long to wait before a node is selected.

@@ -5,9 +5,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
-
-use crate::keys::{CLONE_FINALIZER, SNAPSHOT_FINALIZER, SNAPSHOT_GROUP};
+use crate::keys::{CLONE_FINALIZER, DOUBT_FINALIZER, SNAPSHOT_GROUP};
 use crate::model::{Claim, ClaimPhase, DataSource, Snapshot, Text};
 
 /// Namespace and name of an object.
@@ -41,7 +39,7 @@ pub fn release<'a>(source: &Claim, claims: impl IntoIterator<Item = &'a Claim>) 
         return Release::None;
     }
     let clones = |claim: &&Claim| {
-        claim.phase == ClaimPhase::Pending
+        (claim.phase == ClaimPhase::Pending || claim.has_finalizer(DOUBT_FINALIZER))
             && clone_source(claim).is_some_and(|(namespace, name)| {
                 namespace == source.namespace && name == source.name
             })
@@ -71,22 +69,42 @@ pub fn freed_source(before: &Claim, after: Option<&Claim>) -> Option<Place> {
 /// Snapshots that open claims are to be filled from.
 #[must_use]
 pub fn restored<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> HashSet<Place> {
-    let open = claims.into_iter().filter(|claim| claim.phase.is_open());
-    open.flat_map(|claim| {
-        let named = |source: &DataSource, namespace: Option<&Text>| {
-            let group = source.group.as_deref();
-            let snapshot = &*source.kind == "VolumeSnapshot"
-                && group.is_none_or(|group| group == SNAPSHOT_GROUP);
-            let namespace = namespace.filter(|namespace| !namespace.is_empty());
-            let namespace = namespace.unwrap_or(&claim.namespace).clone();
-            snapshot.then(|| (namespace, source.name.clone()))
-        };
-        let source = { claim.data_source.as_ref() }.and_then(|source| named(source, None));
-        let reference = { claim.data_source_ref.as_ref() }
-            .and_then(|source| named(source, source.namespace.as_ref()));
-        [source, reference].into_iter().flatten()
-    })
-    .collect()
+    let waiting = claims.into_iter().filter(|claim| waits(claim));
+    waiting.flat_map(snapshots_of).collect()
+}
+
+/// Whether another claim is being filled from the snapshot that `claim` has been filled from. If its
+/// call is in doubt, it can be repeated only while the snapshot is there.
+#[must_use]
+pub fn is_shared<'a>(
+    (namespace, name): (&str, &str),
+    claim: &Claim,
+    claims: impl IntoIterator<Item = &'a Claim>,
+) -> bool {
+    let is_it = |place: Place| *place.0 == *namespace && *place.1 == *name;
+    let mut others = claims.into_iter().filter(|other| other.uid != claim.uid);
+    others.any(|other| waits(other) && snapshots_of(other).any(is_it))
+}
+
+/// Whether the claim is to be filled, or a volume may be made for it that it does not need any more.
+fn waits(claim: &Claim) -> bool {
+    claim.phase.is_open() || claim.has_finalizer(DOUBT_FINALIZER)
+}
+
+/// The snapshots that the claim names.
+fn snapshots_of(claim: &Claim) -> impl Iterator<Item = Place> {
+    let named = |source: &DataSource, namespace: Option<&Text>| {
+        let group = source.group.as_deref();
+        let snapshot =
+            &*source.kind == "VolumeSnapshot" && group.is_none_or(|group| group == SNAPSHOT_GROUP);
+        let namespace = namespace.filter(|namespace| !namespace.is_empty());
+        let namespace = namespace.unwrap_or(&claim.namespace).clone();
+        snapshot.then(|| (namespace, source.name.clone()))
+    };
+    let source = { claim.data_source.as_ref() }.and_then(|source| named(source, None));
+    let reference = { claim.data_source_ref.as_ref() }
+        .and_then(|source| named(source, source.namespace.as_ref()));
+    [source, reference].into_iter().flatten()
 }
 
 /// Snapshots whose finalizer nobody needs any more, given those that are being restored.
@@ -100,35 +118,12 @@ pub fn orphans<'a>(
     })
 }
 
-/// Takes `finalizer` off an object as the API server sent it; everything else stays as it is.
-/// Whether it was there.
-pub fn take_off(object: &mut Value, finalizer: &str) -> bool {
-    let list = object.pointer_mut("/metadata/finalizers");
-    let Some(list) = list.and_then(Value::as_array_mut) else {
-        return false;
-    };
-    let before = list.len();
-    list.retain(|held| held.as_str() != Some(finalizer));
-    list.len() != before
-}
-
-/// Takes the clone finalizer off a claim.
-pub fn take_off_claim(object: &mut Value) -> bool {
-    take_off(object, CLONE_FINALIZER)
-}
-
-/// Takes the restore finalizer off a snapshot.
-pub fn take_off_snapshot(object: &mut Value) -> bool {
-    take_off(object, SNAPSHOT_FINALIZER)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use serde_json::json;
-
     use super::*;
+    use crate::keys::SNAPSHOT_FINALIZER;
 
     fn claim(namespace: &str, name: &str, phase: ClaimPhase) -> Claim {
         Claim {
@@ -316,21 +311,27 @@ mod tests {
     }
 
     #[test]
-    fn row_234_the_others_finalizers_stay() {
-        let mut object = json!({
-            "metadata": { "name": "s1", "finalizers": ["a/b", SNAPSHOT_FINALIZER, "c/d"] },
-            "spec": { "unknown": [1, 2] },
-        });
-        assert!(take_off_snapshot(&mut object));
-        assert_eq!(
-            object,
-            json!({
-                "metadata": { "name": "s1", "finalizers": ["a/b", "c/d"] },
-                "spec": { "unknown": [1, 2] },
-            })
-        );
-        assert!(!take_off_snapshot(&mut object));
-        assert!(!take_off_claim(&mut json!({ "metadata": {} })));
-        assert!(!take_off_claim(&mut json!([])));
+    fn a_snapshot_that_another_claim_is_made_from_is_not_released() {
+        let of = |uid: &str, phase| Claim {
+            uid: uid.into(),
+            data_source: Some(of(Some(SNAPSHOT_GROUP), "VolumeSnapshot", "s1", None)),
+            ..claim("ns1", "c1", phase)
+        };
+        let done = of("1", ClaimPhase::Pending);
+        let doubtful = Claim {
+            finalizers: Arc::from([Text::from(DOUBT_FINALIZER)]),
+            ..of("2", ClaimPhase::Bound)
+        };
+        let rows = [
+            ("itself", done.clone(), false),
+            ("another", of("2", ClaimPhase::Pending), true),
+            ("another, done", of("2", ClaimPhase::Bound), false),
+            ("another, bound elsewhere, in doubt", doubtful, true),
+        ];
+        for (row, other, shared) in rows {
+            let found = |name| is_shared(("ns1", name), &done, [&other]);
+            assert_eq!(found("s1"), shared, "{row}");
+            assert!(!found("s2"), "{row}");
+        }
     }
 }

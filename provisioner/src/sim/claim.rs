@@ -1,26 +1,17 @@
-//! Attempts on claims advance: calls reach the driver, requests reach the server, answers come back,
-//! and every change is held against the invariants.
-
-#![expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "a model that meets anything else has failed"
-)]
+//! Attempts on claims advance, from the queue, step by step, back to the queue.
 
 use std::sync::Arc;
 
-use csi_proto::csi::{CreateVolumeRequest, CreateVolumeResponse, Volume};
-use tonic::Code;
-
-use super::driver::{Kind, Refused};
 use super::mutant::Mutant;
-use super::process::{Process, Running, keep};
-use super::run::{Fate, World, lost, refused, rpc};
-use super::server::Versioned;
+use super::process::Running;
+use super::request::Written;
+use super::run::{Fate, World, lost, refused};
 use super::watch::key as key_of;
-use crate::model::{Claim, VolumeDetail};
-use crate::plan::claim::{Answer, Attempt, Failure, Step};
-use crate::plan::memory::{ClaimKey, Unsaved};
-use crate::plan::outcome::ApiError;
+use crate::model::Claim;
+use crate::plan::claim::{Answer, Attempt, Effect, End, Failure, Step};
+use crate::plan::edit::{Edit, Kind};
+use crate::plan::memory::ClaimKey;
+use crate::plan::protection::is_shared;
 use crate::plan::view::View;
 
 #[expect(clippy::large_enum_variant, reason = "a handful at a time, in a test")]
@@ -32,12 +23,8 @@ pub(super) enum State {
     Calling(Step, u64),
     /// The answer is on its way; with the object if a write was applied and heard of.
     Answered(Step, Answer, Option<Written>),
-}
-
-/// What a write returned.
-pub(super) enum Written {
-    Claim(Versioned<Claim>),
-    Volume(Versioned<VolumeDetail>),
+    /// Node deployment: the node is about to be written on the claim.
+    Taking,
 }
 
 impl World {
@@ -45,26 +32,16 @@ impl World {
     pub(super) fn begin_claim(&mut self, key: &ClaimKey) {
         let process = &mut self.process;
         process.ready.remove(key);
-        let cached = process
-            .claims
-            .get(&key.name)
-            .filter(|claim| claim.uid == key.uid);
+        let cached = { process.claims.get(&key.name) }.filter(|claim| claim.uid == key.uid);
         let doubtful = process.memory.doubtful_claim(key);
         let doubtful = doubtful.filter(|_| process.mutant != Mutant::ForgetsDeletedClaims);
         let gone = cached.is_none();
-        let known = cached.or(doubtful);
-        let Some(current) = known.cloned() else {
+        let Some(current) = cached.or(doubtful).cloned() else {
             return;
         };
-        let class = process
-            .classes
-            .get(current.class_name())
-            .map(|class| class.uid.clone());
-        if !process
-            .memory
-            .slow(key, class.as_deref(), self.clock)
-            .is_zero()
-        {
+        let class = { process.classes.get(current.class_name()) }.map(|class| class.uid.clone());
+        let wait = process.memory.slow(key, class.as_deref(), self.clock);
+        if !wait.is_zero() {
             process.later.insert(key.clone());
             return;
         }
@@ -83,6 +60,10 @@ impl World {
         let running = &mut self.process.running[index];
         match std::mem::replace(&mut running.state, State::Deciding) {
             State::Deciding => self.decide_claim(index),
+            State::Sent(Step::ReleaseSource(edit)) if self.is_shared(index, &edit) => {
+                let step = Step::ReleaseSource(edit);
+                self.process.running[index].state = State::Answered(step, Answer::Done, None);
+            }
             State::Sent(step) => {
                 let (answer, written) = match self.fate() {
                     Fate::Applied => self.apply_claim(&step),
@@ -93,59 +74,75 @@ impl World {
                     Fate::Lost => (Answer::Refused(lost()), None),
                     Fate::Refused => (Answer::Refused(refused()), None),
                 };
+                let answer = self.mutant.reads(&step, answer);
                 self.process.running[index].state = State::Answered(step, answer, written);
             }
             State::Calling(step, id) => self.end_create_call(index, step, id),
             State::Answered(step, answer, written) => {
                 self.fold_claim(index, &step, answer, written);
             }
+            State::Taking => self.take_claim(index),
         }
     }
 
+    /// Whether another claim is made from the snapshot.
+    fn is_shared(&self, index: usize, snapshot: &Edit) -> bool {
+        let known = self.known_claims();
+        let known = known.iter().map(|claim| &**claim);
+        let claim = &self.process.running[index].current;
+        let shared = is_shared((&snapshot.namespace, &snapshot.name), claim, known);
+        shared && self.mutant != Mutant::FreesShared
+    }
+
     fn decide_claim(&mut self, index: usize) {
-        let process = &mut self.process;
-        let running = &mut process.running[index];
-        let cached =
-            { process.claims.get(&running.key.name) }.filter(|claim| claim.uid == running.key.uid);
+        let running = &mut self.process.running[index];
+        let cached = { self.process.claims.get(&running.key.name) }
+            .filter(|claim| claim.uid == running.key.uid);
         if let Some(cached) = cached
             && cached.version > running.current.version
         {
             running.current = Arc::clone(cached);
         }
-        let name = running
-            .attempt
-            .volume_name(&running.current, &process.settings);
+        let running = &self.process.running[index];
+        let step = self.decide(&running.attempt, &running.current, running.gone);
+        self.take_step(index, step);
+    }
+
+    /// What is decided on what the process knows.
+    pub(super) fn decide(&self, attempt: &Attempt, claim: &Claim, gone: bool) -> Step {
+        let process = &self.process;
+        let claim = process.mutant.sees_claim(claim);
+        let name = attempt.volume_name(&claim, &process.settings);
+        let class = process.classes.get(claim.class_name());
         let view = View {
             driver: &process.driver,
             settings: &process.settings,
-            claim: &running.current,
-            gone: running.gone,
-            class: process
-                .classes
-                .get(running.current.class_name())
-                .map(|class| &**class),
+            claim: &claim,
+            gone,
+            class: class.map(|class| &**class),
             volume_exists: name.is_ok_and(|name| process.volumes.get(&name).is_some()),
             grants: &[],
             places: &process.places,
         };
-        let step = process.mutant.decides(running.attempt.decide(&view), &view);
-        self.take_step(index, step);
+        process.mutant.decides(attempt.decide(&view), &view)
     }
 
     fn take_step(&mut self, index: usize, step: Step) {
         let process = &mut self.process;
         let running = &mut process.running[index];
         match step {
+            Step::Done(End::Contend) => self.contend(index),
             Step::Done(_) => self.finish_claim(index, None),
             Step::Fail(failure) => self.finish_claim(index, Some(failure)),
             Step::Announce(_) => running.state = State::Answered(step, Answer::Done, None),
-            Step::LoadSecret(_) => {
-                let answer = Answer::Secret(Default::default());
-                running.state = State::Answered(step, answer, None);
-            }
-            Step::Guard(ref edit, _) | Step::Settle(ref edit, _) => {
-                let name = format!("{}/{}", edit.namespace, edit.name);
-                process.claims.slots.begin_write(&key_of(&name));
+            Step::Guard(ref edit, _)
+            | Step::Settle(ref edit, _)
+            | Step::ProtectSource(ref edit)
+            | Step::ReleaseSource(ref edit) => {
+                if edit.kind == Kind::Claim {
+                    let name = format!("{}/{}", edit.namespace, edit.name);
+                    process.claims.slots.begin_write(&key_of(&name));
+                }
                 running.state = State::Sent(step);
             }
             Step::Save(ref unsaved) => {
@@ -165,114 +162,9 @@ impl World {
             | Step::LoadContent(_)
             | Step::LoadSourceClaim(..)
             | Step::LoadSourceVolume(_)
-            | Step::LoadAttributesClass(_)
-            | Step::ProtectSource(_)
-            | Step::ReleaseSource(_) => unreachable!("no data source and no attributes class"),
+            | Step::LoadSecret(_) => running.state = State::Sent(step),
+            Step::LoadAttributesClass(_) => unreachable!("no attributes class"),
         }
-    }
-
-    fn begin_create_call(&mut self, index: usize, step: Step, request: &CreateVolumeRequest) {
-        let uid = self.process.running[index].key.uid.clone();
-        let same = Kind::Create(request.name.clone());
-        if { self.driver.running.iter() }.any(|call| call.awaited && call.kind == same) {
-            self.complain(format!(
-                "two CreateVolume calls at once for {}",
-                request.name
-            ));
-        }
-        self.names
-            .entry(uid.clone())
-            .or_default()
-            .insert(request.name.clone());
-        let state = match self.driver.create(request) {
-            Ok(id) => State::Calling(step, id),
-            Err(refused) => {
-                if refused == Refused::Different {
-                    self.complain(format!(
-                        "CreateVolume of {} repeated as another one",
-                        request.name
-                    ));
-                }
-                State::Answered(step, Answer::Failed(rpc(refused.code())), None)
-            }
-        };
-        self.process.running[index].state = state;
-    }
-
-    /// The driver answers, or the deadline expires.
-    fn end_create_call(&mut self, index: usize, step: Step, id: u64) {
-        let answer = match self.faulty() && self.dice.one_in(3) {
-            false => self.created(id, 1 << 30),
-            true => match self.dice.below(6) {
-                0 | 1 => {
-                    self.driver.abandon(id);
-                    Answer::Failed(rpc(Code::DeadlineExceeded))
-                }
-                2 => {
-                    self.driver.succeed(id);
-                    Answer::Failed(rpc(Code::Unavailable))
-                }
-                3 => self.created(id, 1),
-                _ => match self.driver.fail(id) {
-                    true => {
-                        let codes = [
-                            Code::Internal,
-                            Code::InvalidArgument,
-                            Code::ResourceExhausted,
-                        ];
-                        Answer::Failed(rpc(codes[self.dice.below(3)]))
-                    }
-                    false => Answer::Failed(rpc(Code::Aborted)),
-                },
-            },
-        };
-        self.process.running[index].state = State::Answered(step, answer, None);
-    }
-
-    /// The volume is there; the driver says that it has so many bytes.
-    fn created(&mut self, id: u64, bytes: i64) -> Answer {
-        let volume_id = self.driver.succeed(id).unwrap();
-        self.check_doubles();
-        Answer::Created(Box::new(CreateVolumeResponse {
-            volume: Some(Volume {
-                volume_id,
-                capacity_bytes: bytes,
-                ..Volume::default()
-            }),
-        }))
-    }
-
-    /// No claim has two volumes.
-    pub(super) fn check_doubles(&mut self) {
-        let doubled = self.names.iter().find(|(_, names)| {
-            let exists = |name: &&String| self.driver.volumes.contains_key(*name);
-            names.iter().filter(exists).count() > 1
-        });
-        if let Some((uid, _)) = doubled {
-            self.complain(format!("two volumes for the claim {uid}"));
-        }
-    }
-
-    /// DeleteVolume of a volume that nobody can use.
-    fn discard(&mut self, index: usize, step: Step, handle: &str) {
-        let answer = match self.driver.delete(handle) {
-            Err(refused) => Answer::Failed(rpc(refused.code())),
-            Ok(id) if self.faulty() && self.dice.one_in(3) => match self.dice.one_in(2) {
-                true => {
-                    self.driver.abandon(id);
-                    Answer::Failed(rpc(Code::DeadlineExceeded))
-                }
-                false => {
-                    self.driver.fail(id);
-                    Answer::Failed(rpc(Code::Internal))
-                }
-            },
-            Ok(id) => {
-                self.driver.succeed(id);
-                Answer::Done
-            }
-        };
-        self.process.running[index].state = State::Answered(step, answer, None);
     }
 
     fn fold_claim(&mut self, index: usize, step: &Step, answer: Answer, written: Option<Written>) {
@@ -291,80 +183,25 @@ impl World {
             ..
         } = self.process.running.remove(index);
         let process = &mut self.process;
+        if failure.is_none() {
+            process.contests.end(&key);
+        }
         let outcome = process.mutant.remembers(attempt.outcome(failure.as_ref()));
         process.memory.end(&current, outcome, self.clock);
-        let Some(failure) = failure else {
-            return;
-        };
-        if let Some(cure) = failure.cure(current.class_name()) {
+        if let Some(failure) = &failure
+            && let Some(cure) = failure.cure(current.class_name())
+        {
             process.memory.wait_for(cure, &key);
         }
-        if !process.mutant.forgets_retries() {
-            process.later.insert(key);
-        }
-    }
-
-    /// The server applies what `step` asks for.
-    pub(super) fn apply_claim(&mut self, step: &Step) -> (Answer, Option<Written>) {
-        let written = match step {
-            Step::Guard(edit, _) | Step::Settle(edit, _) => {
-                self.server.edit_claim(edit).map(Written::Claim)
+        match failure.map(|failure| attempt.effect(&failure)) {
+            None => {}
+            Some(Effect::Reschedule) => {
+                process.ready.insert(key);
             }
-            Step::Save(unsaved) => self.save(unsaved),
-            _ => unreachable!("no request"),
-        };
-        match written {
-            Ok(written) => (Answer::Done, Some(written)),
-            Err(error) => (Answer::Refused(error), None),
-        }
-    }
-}
-
-impl World {
-    fn save(&mut self, unsaved: &Unsaved) -> Result<Written, ApiError> {
-        let saved = self.server.create_volume(&unsaved.object)?;
-        self.excused.remove(&*unsaved.name);
-        Ok(Written::Volume(saved))
-    }
-}
-
-impl Process {
-    /// Takes the result of an own write into the caches; `None` is a failure.
-    fn absorb_claim(&mut self, index: usize, step: &Step, written: Option<Written>) {
-        let running = &mut self.running[index];
-        match step {
-            Step::Guard(..) | Step::Settle(..) => {
-                let name = &running.key.name;
-                let slots = &mut self.claims.slots;
-                let change = match written {
-                    Some(Written::Claim((version, object))) => {
-                        running.current = Arc::new(object.clone());
-                        match keep(&object).filter(|_| !self.mutant.forgets_own_writes()) {
-                            Some(kept) => slots.write_answered(&key_of(name), kept, version),
-                            None => slots.write_failed(&key_of(name)),
-                        }
-                    }
-                    Some(Written::Volume(_)) | None => slots.write_failed(&key_of(name)),
-                };
-                if let Some(change) = change {
-                    self.claim_changed(change);
-                }
+            Some(_) if process.mutant.forgets_retries() => {}
+            Some(_) => {
+                process.later.insert(key);
             }
-            Step::Save(unsaved) => {
-                let slots = &mut self.volumes.slots;
-                let change = match written {
-                    Some(Written::Volume((version, object)))
-                        if !self.mutant.forgets_own_writes() =>
-                    {
-                        slots.write_answered(&key_of(&unsaved.name), object.keep(), version)
-                    }
-                    Some(_) | None => slots.write_failed(&key_of(&unsaved.name)),
-                };
-                if let Some(change) = change {
-                    self.volume_changed(change);
-                }
-            }
-            _ => {}
         }
     }
 }

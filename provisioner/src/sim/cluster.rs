@@ -1,126 +1,13 @@
-//! What people do, and Kubernetes' own controllers: claims and classes come and go, claims are bound
-//! to volumes, volumes are attached and released.
+//! What Kubernetes' own controllers do: claims get nodes and are bound to volumes, volumes are
+//! released.
 
-use super::run::{Faults, World};
-use super::server::PV_PROTECTION;
-use crate::keys::STORAGE_PROVISIONER;
-use crate::model::{
-    Attachment, Claim, ClaimPhase, Class, List, Quantity, Text, VolumeDetail, VolumePhase,
-};
-
-const CLAIMS: [&str; 2] = ["c0", "c1"];
-const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+use super::people::PVC_PROTECTION;
+use super::run::World;
+use super::scene::{CLASS, Scene, node_in, zone};
+use super::server::{PV_PROTECTION, selected};
+use crate::model::{BindingMode, Claim, ClaimPhase, Reclaim, Text, VolumeDetail, VolumePhase};
 
 impl World {
-    /// Somebody creates or deletes something.
-    pub(super) fn user(&mut self) {
-        let name = CLAIMS[self.dice.below(8) / 5];
-        match self.dice.below(16) {
-            0..=6 => self.create_claim(name),
-            7..=10 => self.server.delete_claim(&format!("ns/{name}").into()),
-            11 => self.change_class(),
-            12 | 13 => self.attach(),
-            14 => self.detach(),
-            _ => {
-                let bound = |volume: &VolumeDetail| volume.phase != VolumePhase::Pending;
-                let volumes = self
-                    .server
-                    .volumes
-                    .values()
-                    .filter(|(_, volume)| bound(volume));
-                let volumes: Vec<Text> = volumes.map(|(_, volume)| volume.name.clone()).collect();
-                if !volumes.is_empty() {
-                    let name = &volumes[self.dice.below(volumes.len())];
-                    self.server.delete_volume(name, None).ok();
-                }
-            }
-        }
-    }
-
-    fn create_claim(&mut self, name: &str) {
-        if self.server.claims.contains_key(&*format!("ns/{name}")) {
-            return;
-        }
-        self.uids += 1;
-        let protection: &[&str] = match self.dice.one_in(3) {
-            true => &[],
-            false => &[PVC_PROTECTION],
-        };
-        self.server.put_claim(Claim {
-            namespace: "ns".into(),
-            name: name.into(),
-            uid: format!("u{}", self.uids).into(),
-            annotations: [(STORAGE_PROVISIONER, "test-driver")].into_iter().collect(),
-            finalizers: protection.iter().map(|held| Text::from(*held)).collect(),
-            class: Some("sc".into()),
-            access_modes: List::from([Text::from("ReadWriteOnce")]),
-            request: Some(Quantity::from_bytes(1 << 30)),
-            phase: ClaimPhase::Pending,
-            ..Claim::default()
-        });
-    }
-
-    /// The class goes, or comes back as another one: then new requests look different.
-    fn change_class(&mut self) {
-        if self.faults == Faults::None {
-            return;
-        }
-        match self.server.classes.contains_key("sc") {
-            true => self.server.put_class(&"sc".into(), None),
-            false => {
-                let number = self.dice.below(2);
-                self.put_class(number);
-            }
-        }
-    }
-
-    /// There is the class of this number, and no other.
-    pub(super) fn set_class(&mut self, number: usize) {
-        self.server.put_class(&"sc".into(), None);
-        self.put_class(number);
-    }
-
-    pub(super) fn put_class(&mut self, number: usize) {
-        let name = Text::from("sc");
-        let class = Class {
-            name: name.clone(),
-            uid: format!("class-{number}").into(),
-            provisioner: "test-driver".into(),
-            parameters: [("number", &*number.to_string())].into_iter().collect(),
-            reclaim_policy: Some("Delete".into()),
-            ..Class::default()
-        };
-        self.server.put_class(&name, Some(class));
-    }
-
-    fn attach(&mut self) {
-        let bound = |volume: &VolumeDetail| volume.phase == VolumePhase::Bound;
-        let volumes = self
-            .server
-            .volumes
-            .values()
-            .filter(|(_, volume)| bound(volume));
-        let names: Vec<Text> = volumes.map(|(_, volume)| volume.name.clone()).collect();
-        if names.is_empty() {
-            return;
-        }
-        let volume = names[self.dice.below(names.len())].clone();
-        let name = Text::from(format!("va-{volume}"));
-        if !self.server.attachments.contains_key(&name) {
-            let node = "n1".into();
-            self.server
-                .put_attachment(&name, Some(Attachment { volume, node }));
-        }
-    }
-
-    pub(super) fn detach(&mut self) {
-        let names: Vec<Text> = self.server.attachments.keys().cloned().collect();
-        if !names.is_empty() {
-            let name = names[self.dice.below(names.len())].clone();
-            self.server.put_attachment(&name, None);
-        }
-    }
-
     /// One of Kubernetes' controllers looks at one object. Whether it changed anything.
     pub(super) fn control(&mut self) -> bool {
         let (claims, volumes) = (self.server.claims.len(), self.server.volumes.len());
@@ -170,6 +57,9 @@ impl World {
             }
             return protected;
         }
+        if !claim.volume.is_empty() {
+            return false;
+        }
         let names = |volume: &VolumeDetail| {
             let owner = volume.claim.as_ref();
             !volume.deleting && owner.is_some_and(|owner| owner.uid == claim.uid)
@@ -178,37 +68,69 @@ impl World {
         let volume = volumes
             .find(|(_, volume)| names(volume))
             .map(|(_, volume)| volume);
-        match volume {
-            Some(volume) if claim.volume.is_empty() => {
-                let claim = Claim {
-                    volume: volume.name.clone(),
-                    phase: ClaimPhase::Bound,
-                    ..claim.clone()
-                };
-                self.server.put_claim(claim);
-                true
-            }
-            Some(_) | None => false,
+        if let Some(volume) = volume {
+            let claim = Claim {
+                volume: volume.name.clone(),
+                phase: ClaimPhase::Bound,
+                ..claim.clone()
+            };
+            self.server.put_claim(claim);
+            return true;
         }
+        self.schedule(index)
+    }
+
+    /// The scheduler selects a node for a claim that waits for one.
+    fn schedule(&mut self, index: usize) -> bool {
+        let Some((_, class)) = self.server.classes.get(CLASS) else {
+            return false;
+        };
+        let waits = class.binding_mode == BindingMode::WaitForFirstConsumer;
+        let Some((_, claim)) = self.server.claims.values().nth(index) else {
+            return false;
+        };
+        if !waits || !claim.selected_node().is_empty() {
+            return false;
+        }
+        let allowed = |zone: &str| {
+            let values = class.allowed_topologies.iter().flat_map(|term| term.iter());
+            let mut values = values.flat_map(|(_, values)| values.iter()).peekable();
+            values.peek().is_none() || values.any(|value| **value == *zone)
+        };
+        // While all settles it is known where there is room.
+        let full = |zone: &str| self.settling && self.is_full(zone);
+        let nodes = self.server.nodes.keys();
+        let fit = |node: &&Text| {
+            let zone = zone(node);
+            allowed(&zone) && !full(&zone)
+        };
+        let fit: Vec<Text> = nodes.filter(fit).cloned().collect();
+        if fit.is_empty() {
+            return false;
+        }
+        let node = &fit[self.dice.below(fit.len())];
+        if let Some((_, claim)) = self.server.claims.values().nth(index) {
+            let claim = selected(claim, node);
+            self.server.put_claim(claim);
+        }
+        true
+    }
+
+    /// Whether the driver of that place has no room.
+    fn is_full(&self, zone: &str) -> bool {
+        let nodes = self.case.scene.nodes();
+        let serves =
+            |site: usize| self.case.scene != Scene::Nodes || *nodes[site] == *node_in(zone);
+        self.drivers()
+            .any(|driver| serves(driver.site) && driver.full.contains(zone))
     }
 
     fn control_volume(&mut self, index: usize) -> bool {
         let Some((_, volume)) = self.server.volumes.values().nth(index) else {
             return false;
         };
-        let owner = volume.claim.as_ref().unwrap();
-        let name: Text = format!("{}/{}", owner.namespace, owner.name).into();
-        let claim = self.server.claims.get(&name).map(|(_, claim)| claim);
-        let claim = claim.filter(|claim| claim.uid == owner.uid);
-        let phase = match claim {
-            Some(claim) if claim.volume == volume.name => VolumePhase::Bound,
-            Some(_) => volume.phase,
-            None => VolumePhase::Released,
-        };
-        let protected = volume
-            .finalizers
-            .iter()
-            .any(|held| &**held == PV_PROTECTION);
+        let phase = self.phase_of(volume);
+        let protected = { volume.finalizers.iter() }.any(|held| &**held == PV_PROTECTION);
         if phase != volume.phase {
             let volume = VolumeDetail {
                 phase,
@@ -231,5 +153,22 @@ impl World {
             return true;
         }
         false
+    }
+
+    /// The phase that the volume should have.
+    fn phase_of(&self, volume: &VolumeDetail) -> VolumePhase {
+        let Some(owner) = &volume.claim else {
+            return volume.phase;
+        };
+        let name: Text = format!("{}/{}", owner.namespace, owner.name).into();
+        let claim = self.server.claims.get(&name).map(|(_, claim)| claim);
+        // One that was made for a claim that another volume was found for is not needed.
+        let spare = volume.owner.provisioned_by.is_some() && volume.reclaim == Reclaim::Delete;
+        match claim.filter(|claim| claim.uid == owner.uid) {
+            Some(claim) if claim.volume == volume.name => VolumePhase::Bound,
+            Some(claim) if spare && !claim.volume.is_empty() => VolumePhase::Released,
+            Some(_) => volume.phase,
+            None => VolumePhase::Released,
+        }
     }
 }

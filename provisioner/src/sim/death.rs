@@ -3,7 +3,8 @@
 //! Separate, because it also says which volumes the chosen protection allows to be lost.
 
 use super::process::{Deleting, Process, Running};
-use super::run::{Faults, World, able, settings};
+use super::run::{Faults, World};
+use super::source::Freeing;
 use super::{claim, volume};
 use crate::model::Text;
 use crate::plan::doubt;
@@ -12,7 +13,7 @@ use crate::plan::settings::Protection;
 
 impl World {
     pub(super) fn end_process(&mut self) {
-        let stops = match self.faults {
+        let stops = match self.case.faults {
             Faults::Stops => true,
             Faults::Kills | Faults::None => false,
             Faults::All => self.dice.one_in(2),
@@ -21,19 +22,30 @@ impl World {
             true => self.stop(),
             false => self.kill(),
         }
-        let settings = settings(self.mutant, self.protection);
-        self.process = Process::start(&self.server, able(), settings, self.mutant);
+        let (site, strict) = (self.process.site, self.strict);
+        self.process = Process::start(&self.server, self.case, self.mutant, site, strict);
     }
 
-    /// The process is killed; what it sent is applied now or never.
-    fn kill(&mut self) {
-        for Running { state, .. } in std::mem::take(&mut self.process.running) {
-            match state {
-                claim::State::Sent(step) if self.dice.one_in(2) => {
+    /// Everything that is under way is cut off: what was sent is applied now or never.
+    fn cut_off(&mut self) {
+        for running in std::mem::take(&mut self.process.running) {
+            let applied = self.dice.one_in(2);
+            match running.state {
+                claim::State::Sent(step) if applied => {
                     self.apply_claim(&step);
                 }
+                claim::State::Taking if applied => {
+                    let own = self.process.node.as_ref().map(|(own, _)| own.name.clone());
+                    let Running { key, current, .. } = &running;
+                    let force = self.mutant.takes_everything();
+                    let own = own.unwrap_or_default();
+                    self.server.select(&key.name, &current.uid, &own, force);
+                }
                 claim::State::Calling(_, id) => self.driver.abandon(id),
-                claim::State::Deciding | claim::State::Sent(_) | claim::State::Answered(..) => {}
+                claim::State::Deciding
+                | claim::State::Taking
+                | claim::State::Sent(_)
+                | claim::State::Answered(..) => {}
             }
         }
         for Deleting { name, state, .. } in std::mem::take(&mut self.process.deleting) {
@@ -45,8 +57,17 @@ impl World {
                 volume::State::Deciding | volume::State::Sent(_) | volume::State::Answered(..) => {}
             }
         }
+        for Freeing { edit, .. } in std::mem::take(&mut self.process.freeing) {
+            if self.dice.one_in(2) {
+                self.free(&edit);
+            }
+        }
+    }
+
+    fn kill(&mut self) {
+        self.cut_off();
         for (_, name) in self.unrecorded() {
-            if self.protection != Protection::Always {
+            if self.case.protection != Protection::Always {
                 self.excuse(name);
             }
         }
@@ -57,6 +78,7 @@ impl World {
     fn stop(&mut self) {
         self.process.ready.clear();
         self.process.ready_volumes.clear();
+        self.process.ready_sources.clear();
         for _ in 0..self.dice.below(8) {
             let attempts = self.process.running.len();
             if attempts > 0 {
@@ -64,6 +86,7 @@ impl World {
                 self.advance_claim(index);
             }
         }
+        self.cut_off();
         let doubts = self.unrecorded();
         let edits: Vec<(String, Edit)> = { self.process.memory.running() }
             .chain(
@@ -80,22 +103,12 @@ impl World {
         let records = settings.protection != Protection::Off && !self.mutant.drops_doubts();
         for (name, edit) in edits {
             // A claim that is gone or going takes no record.
-            let refused = self.protection == Protection::Off || self.cannot_record(&edit);
+            let refused = self.case.protection == Protection::Off || self.cannot_record(&edit);
             if records {
                 self.server.edit_claim(&edit).ok();
             }
             if refused {
                 self.excuse(name);
-            }
-        }
-        for Running { state, .. } in std::mem::take(&mut self.process.running) {
-            if let claim::State::Calling(_, id) = state {
-                self.driver.abandon(id);
-            }
-        }
-        for Deleting { state, .. } in std::mem::take(&mut self.process.deleting) {
-            if let volume::State::Calling(_, id) = state {
-                self.driver.abandon(id);
             }
         }
     }

@@ -4,10 +4,13 @@
 //! volume runs is `ABORTED`; an error that is final means that nothing exists under the name and
 //! nothing is running.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use csi_proto::csi::CreateVolumeRequest;
+use csi_proto::csi::volume_content_source::Type;
+use csi_proto::csi::{CreateVolumeRequest, Topology};
 use tonic::Code;
+
+use super::scene::ZONE;
 
 /// What a call is about.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,13 +28,23 @@ pub(super) struct Call {
     pub(super) kind: Kind,
     /// Whether the caller still waits.
     pub(super) awaited: bool,
+    /// Where the volume may be, the preferred place first; empty is anywhere.
+    zones: Vec<String>,
+    /// What it starts from.
+    pub(super) source: Option<Type>,
 }
 
 #[derive(Default)]
 pub(super) struct ModelDriver {
+    /// Which of several drivers.
+    pub(super) site: usize,
     next: u64,
     /// Ids of the volumes that exist, by name.
     pub(super) volumes: BTreeMap<String, String>,
+    /// Places of those that are not everywhere, by name.
+    pub(super) places: BTreeMap<String, String>,
+    /// Places without room.
+    pub(super) full: BTreeSet<String>,
     pub(super) running: Vec<Call>,
     /// The request by name, until the driver has given a final answer.
     pub(super) open: BTreeMap<String, CreateVolumeRequest>,
@@ -40,10 +53,14 @@ pub(super) struct ModelDriver {
 }
 
 impl ModelDriver {
+    pub(super) fn new(site: usize) -> Self {
+        Self {
+            site,
+            ..Self::default()
+        }
+    }
+
     /// CreateVolume arrives.
-    ///
-    /// # Errors
-    /// `Err(Err(_))` is a request that differs from the one it repeats.
     pub(super) fn create(&mut self, request: &CreateVolumeRequest) -> Result<u64, Refused> {
         self.calls.entry(request.name.clone()).or_default().0 += 1;
         let mut asked = request.clone();
@@ -55,7 +72,15 @@ impl ModelDriver {
                 self.open.insert(request.name.clone(), asked);
             }
         }
-        self.begin(Kind::Create(request.name.clone()))
+        let id = self.begin(Kind::Create(request.name.clone()))?;
+        if let Some(call) = self.running.last_mut() {
+            let requirement = request.accessibility_requirements.iter();
+            let preferred = requirement.flat_map(|requirement| &requirement.preferred);
+            call.zones = preferred.filter_map(zone_of).collect();
+            let source = request.volume_content_source.as_ref();
+            call.source = source.and_then(|source| source.r#type.clone());
+        }
+        Ok(id)
     }
 
     /// DeleteVolume arrives.
@@ -75,11 +100,16 @@ impl ModelDriver {
             id: self.next,
             kind,
             awaited: true,
+            zones: Vec::new(),
+            source: None,
         });
         Ok(self.next)
     }
 
     fn is_busy(&self, kind: &Kind) -> bool {
+        if self.running.is_empty() {
+            return false;
+        }
         let subject = self.subject(kind);
         { self.running.iter() }.any(|call| self.subject(&call.kind) == subject)
     }
@@ -99,14 +129,32 @@ impl ModelDriver {
             .map(|(name, _)| name.clone())
     }
 
+    /// Whether a volume of the call exists, or there is room for one.
+    pub(super) fn has_room(&self, call: &Call) -> bool {
+        let exists = matches!(&call.kind, Kind::Create(name) if self.volumes.contains_key(name));
+        exists || call.zones.is_empty() || self.free(call).is_some()
+    }
+
+    fn free<'a>(&self, call: &'a Call) -> Option<&'a String> {
+        call.zones.iter().find(|zone| !self.full.contains(*zone))
+    }
+
     /// The call ends with effect. Returns the volume's id.
     pub(super) fn succeed(&mut self, id: u64) -> Option<String> {
-        match self.take(id)?.kind {
+        let call = self.take(id)?;
+        let free = self.free(&call).cloned();
+        match call.kind {
             Kind::Create(name) => {
-                self.next += 1;
-                let fresh = format!("vol-{}", self.next);
-                let id = self.volumes.entry(name).or_insert(fresh);
-                Some(id.clone())
+                if !self.volumes.contains_key(&name) {
+                    self.next += 1;
+                    let fresh = format!("vol-{}-{}", self.site, self.next);
+                    self.volumes.insert(name.clone(), fresh);
+                    match free {
+                        Some(zone) => self.places.insert(name.clone(), zone),
+                        None => self.places.remove(&name),
+                    };
+                }
+                self.volumes.get(&name).cloned()
             }
             Kind::Delete(id) => {
                 self.volumes.retain(|_, held| *held != id);
@@ -133,6 +181,10 @@ impl ModelDriver {
         }
     }
 
+    pub(super) fn call(&self, id: u64) -> Option<&Call> {
+        self.running.iter().find(|call| call.id == id)
+    }
+
     fn take(&mut self, id: u64) -> Option<Call> {
         let place = self.running.iter().position(|call| call.id == id)?;
         Some(self.running.remove(place))
@@ -145,7 +197,7 @@ impl ModelDriver {
         }
     }
 
-    /// Whether the volume of this id exists or may come to exist.
+    /// Whether the volume of this id exists.
     pub(super) fn has(&self, id: &str) -> bool {
         self.volumes.values().any(|held| held == id)
     }
@@ -155,6 +207,10 @@ impl ModelDriver {
         let creates = |call: &Call| matches!(&call.kind, Kind::Create(created) if created == name);
         self.volumes.contains_key(name) || self.running.iter().any(creates)
     }
+}
+
+fn zone_of(place: &Topology) -> Option<String> {
+    place.segments.get(ZONE).cloned()
 }
 
 /// Why a call does not begin.

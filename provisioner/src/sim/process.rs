@@ -9,17 +9,21 @@ use sidecar::kube::cache::Source;
 use sidecar::kube::cache::slots::Change;
 
 use super::mutant::Mutant;
-use super::server::{Event, Server, Versioned};
+use super::run::Case;
+use super::scene::segment;
+use super::server::{Event, NodeInfo, Server, Versioned};
+use super::source::Freeing;
 use super::watch::Watch;
 use super::{claim, volume};
-use crate::model::{Attachment, Claim, Class, Text, Volume, VolumeDetail};
+use crate::model::{Attachment, Claim, Class, Pairs, Text, Volume};
 use crate::plan::claim::Attempt;
 use crate::plan::memory::{ClaimKey, Memory};
 use crate::plan::outcome::Cure;
+use crate::plan::ownership::Contests;
 use crate::plan::request::Prepared;
-use crate::plan::settings::Settings;
-use crate::plan::topology::Places;
-use crate::plan::{Driver, delete, event};
+use crate::plan::settings::{NodeDeployment, Settings};
+use crate::plan::topology::{Entry, Places};
+use crate::plan::{Driver, delete, event, protection};
 
 /// An attempt on a claim under way.
 pub(super) struct Running {
@@ -40,20 +44,29 @@ pub(super) struct Deleting {
 }
 
 pub(super) struct Process {
+    /// Which of several.
+    pub(super) site: usize,
     pub(super) driver: Driver,
     pub(super) settings: Settings,
     pub(super) mutant: Mutant,
     pub(super) places: Places,
+    /// Node deployment: this process's node, and its labels.
+    pub(super) node: Option<(NodeDeployment, Pairs)>,
+    pub(super) contests: Contests,
     pub(super) claims: Watch<Claim>,
     pub(super) volumes: Watch<Volume>,
     pub(super) attachments: Watch<Attachment>,
     pub(super) classes: Watch<Class>,
+    pub(super) nodes: Watch<NodeInfo>,
     pub(super) ready: BTreeSet<ClaimKey>,
     pub(super) later: BTreeSet<ClaimKey>,
     pub(super) ready_volumes: BTreeSet<Text>,
     pub(super) later_volumes: BTreeSet<Text>,
+    pub(super) ready_sources: BTreeSet<Text>,
+    pub(super) later_sources: BTreeSet<Text>,
     pub(super) running: Vec<Running>,
     pub(super) deleting: Vec<Deleting>,
+    pub(super) freeing: Vec<Freeing>,
     pub(super) memory: Memory<Prepared>,
 }
 
@@ -64,25 +77,47 @@ impl Process {
     /// A process that has just listed everything.
     pub(super) fn start(
         server: &Server,
-        driver: Driver,
-        settings: Settings,
+        case: Case,
         mutant: Mutant,
+        site: usize,
+        strict: bool,
     ) -> Self {
+        let Case {
+            scene, protection, ..
+        } = case;
+        let node = scene.node(site).map(|node| {
+            let labels = segment(&node.name);
+            let texts = labels.iter().flat_map(|(key, value)| [key, value]);
+            let labels = Pairs::new(texts.cloned().collect());
+            (node, labels)
+        });
+        let mut settings = scene.settings(protection, site, strict);
+        mutant.configures(&mut settings);
         let mut process = Self {
-            driver,
+            site,
+            driver: scene.driver(),
             settings,
             mutant,
-            places: Places::default(),
+            places: match &node {
+                Some((node, _)) => Places::of_node(&node.name, &segment(&node.name)),
+                None => Places::default(),
+            },
+            node,
+            contests: Contests::default(),
             claims: Watch::new(),
             volumes: Watch::new(),
             attachments: Watch::new(),
             classes: Watch::new(),
+            nodes: Watch::new(),
             ready: BTreeSet::new(),
             later: BTreeSet::new(),
             ready_volumes: BTreeSet::new(),
             later_volumes: BTreeSet::new(),
+            ready_sources: BTreeSet::new(),
+            later_sources: BTreeSet::new(),
             running: Vec::new(),
             deleting: Vec::new(),
+            freeing: Vec::new(),
             memory: Memory::new(RETENTION),
         };
         process.list(server);
@@ -92,11 +127,20 @@ impl Process {
     /// Lists everything anew, as at the start and after a watch broke.
     pub(super) fn list(&mut self, server: &Server) {
         let now = server.now();
+        let mutant = self.mutant;
         for change in self
             .classes
             .list(&server.classes, now, |class| Some(class.clone()))
         {
             self.class_changed(&change);
+        }
+        if self.node.is_none() {
+            for change in self
+                .nodes
+                .list(&server.nodes, now, |node| Some(node.clone()))
+            {
+                self.node_changed(&change);
+            }
         }
         for change in self
             .attachments
@@ -106,7 +150,7 @@ impl Process {
         }
         for change in self
             .volumes
-            .list(&server.volumes, now, |volume| Some(volume.clone().keep()))
+            .list(&server.volumes, now, |volume| Some(mutant.keeps(volume)))
         {
             self.volume_changed(change);
         }
@@ -126,7 +170,7 @@ impl Process {
                 }
             }
             Event::Volume(name, object) => {
-                let kept = object.map(VolumeDetail::keep);
+                let kept = object.as_ref().map(|volume| self.mutant.keeps(volume));
                 if let Some(change) = self.volumes.observe(&name, kept, version) {
                     self.volume_changed(change);
                 }
@@ -141,6 +185,11 @@ impl Process {
                     self.class_changed(&change);
                 }
             }
+            Event::Node(name, object) => {
+                if let Some(change) = self.nodes.observe(&name, object, version) {
+                    self.node_changed(&change);
+                }
+            }
         }
     }
 
@@ -149,24 +198,56 @@ impl Process {
             Change::Upserted { old, new, .. } => (old.as_deref(), Some(&**new)),
             Change::Deleted { old, .. } => (Some(&**old), None),
         };
-        if let Some(old) = old
-            && new.is_none_or(|new| new.uid != old.uid)
-        {
-            let key = ClaimKey::of(old);
-            if self.memory.gone(&key) {
-                self.ready.insert(key);
-            } else {
-                self.later.remove(&key);
+        if let Some(old) = old {
+            if new.is_none_or(|new| new.uid != old.uid) {
+                let key = ClaimKey::of(old);
+                self.contests.end(&key);
+                match self.memory.gone(&key) {
+                    true => self.ready.insert(key),
+                    false => self.later.remove(&key),
+                };
             }
+            self.look_at_freed(old, new);
         }
-        if let Change::Upserted {
-            old, new, source, ..
-        } = &change
-            && *source == Source::Watch
-            && event::is_work_for_claim(old.as_deref(), new, &self.driver)
+        match &change {
+            Change::Upserted {
+                old, new, source, ..
+            } => {
+                if *source == Source::Watch
+                    && event::is_work_for_claim(old.as_deref(), new, &self.driver)
+                {
+                    self.ready.insert(ClaimKey::of(new));
+                }
+                self.look_at_source(new);
+            }
+            Change::Deleted { old, .. } => self.cured(&Cure::SourceClaim(old.key())),
+        }
+    }
+
+    fn look_at_source(&mut self, claim: &Claim) {
+        if self.driver.abilities.clone && protection::is_ending_source(claim) {
+            self.ready_sources.insert(claim.key());
+        }
+    }
+
+    fn look_at_freed(&mut self, before: &Claim, after: Option<&Claim>) {
+        if let Some((namespace, name)) = protection::freed_source(before, after)
+            && let Some(source) = self.claims.get(&format!("{namespace}/{name}"))
         {
-            self.ready.insert(ClaimKey::of(new));
+            let source = Arc::clone(source);
+            self.look_at_source(&source);
         }
+    }
+
+    fn cured(&mut self, cure: &Cure) {
+        self.ready.extend(self.memory.cured(cure));
+    }
+
+    /// Looks at all claims again.
+    pub(super) fn resync(&mut self) {
+        let claims = self.claims.slots.iter().map(|(_, claim)| claim);
+        let due = claims.filter(|claim| event::is_work_for_claim(None, claim, &self.driver));
+        self.ready.extend(due.map(|claim| ClaimKey::of(claim)));
     }
 
     pub(super) fn volume_changed(&mut self, change: Change<Volume>) {
@@ -187,17 +268,42 @@ impl Process {
     }
 
     fn attachment_changed(&mut self, change: &Change<Attachment>) {
-        if let Change::Deleted { old, .. } = change
-            && self.later_volumes.contains(&old.volume)
-        {
-            self.ready_volumes.insert(old.volume.clone());
+        if let Change::Deleted { old, .. } = change {
+            self.look_at_volume(&old.volume);
+        }
+    }
+
+    /// Looks at the volume if something may be due for it.
+    pub(super) fn look_at_volume(&mut self, name: &Text) {
+        let volume = self.volumes.get(name);
+        if volume.is_some_and(|volume| event::is_work_for_volume(None, volume, &self.driver)) {
+            self.ready_volumes.insert(name.clone());
         }
     }
 
     fn class_changed(&mut self, change: &Change<Class>) {
         if let Change::Upserted { new, .. } = change {
-            self.ready
-                .extend(self.memory.cured(&Cure::Class(new.name.clone())));
+            self.cured(&Cure::Class(new.name.clone()));
+        }
+    }
+
+    fn node_changed(&mut self, change: &Change<NodeInfo>) {
+        let (key, node) = match change {
+            Change::Upserted { key, new, .. } => (key, Some(new)),
+            Change::Deleted { key, .. } => (key, None),
+        };
+        let name = Text::from(key.as_str());
+        let labels = node.and_then(|node| node.labels.clone());
+        let driver = node.map_or(Entry::NoCsiNode, |node| node.driver.clone());
+        let cures = [
+            labels.is_some().then(|| Cure::Node(name.clone())),
+            matches!(driver, Entry::Keys(_)).then(|| Cure::CsiNode(name.clone())),
+        ];
+        self.places.set_labels(&name, labels);
+        self.places.set_driver(&name, driver);
+        for cure in cures.into_iter().flatten() {
+            self.cured(&cure);
+            self.cured(&Cure::AnyNode);
         }
     }
 }

@@ -2,42 +2,137 @@
 
 use super::process::RETENTION;
 use super::run::{Faults, World};
+use super::scene::{CLASS, SOURCE, Scene};
 use crate::keys::DOUBT_FINALIZER;
-use crate::model::{Claim, Source, VolumeDetail, VolumePhase};
+use crate::model::{Claim, Reclaim, Snapshot, Source, Text, VolumeDetail, VolumePhase};
+use crate::plan::memory::ClaimKey;
+
+/// More rounds than anything needs.
+const ROUNDS: usize = 60;
 
 impl World {
     /// Faults stop. Everything that can move moves until nothing does.
     pub(super) fn settle(&mut self) {
         self.settling = true;
-        while let Some(id) = self.driver.running.iter().find(|call| !call.awaited) {
-            let id = id.id;
-            self.driver.succeed(id);
+        for _ in 0..self.sites() {
+            self.turn();
+            self.settle_driver();
         }
         self.check_doubles();
         while !self.server.attachments.is_empty() {
             self.detach();
         }
-        let (mut quiet, mut class) = (0, 1);
-        for round in 0..24 {
+        self.server.secret = true;
+        if self.case.scene == Scene::Places {
+            for node in self.case.scene.nodes() {
+                self.put_node(node, true);
+            }
+        }
+        if self.case.scene == Scene::Sources && self.dice.one_in(2) {
+            self.server.delete_claim(&format!("ns/{SOURCE}").into());
+            self.delete_snapshots();
+        }
+        self.come_to_rest();
+        if !self.has_complaint() && self.give_up_hopeless() {
+            self.come_to_rest();
+        }
+    }
+
+    /// Calls that nobody waits for end; at most one place stays without room.
+    fn settle_driver(&mut self) {
+        while let Some(id) = self.driver.running.iter().find(|call| !call.awaited) {
+            let id = id.id;
+            match self.obstacle(id) {
+                None => self.driver.succeed(id).is_some(),
+                Some(_) => self.driver.fail(id),
+            };
+        }
+        let spared = match self.case.scene {
+            // The first node's.
+            Scene::Nodes => self
+                .driver
+                .full
+                .pop_first()
+                .filter(|_| self.driver.site == 0),
+            Scene::Plain | Scene::Places | Scene::Sources => self.driver.full.pop_first(),
+        };
+        self.driver.full = spared.into_iter().collect();
+    }
+
+    /// Rounds in which everything is looked at, until nothing changes and nothing is open, or all
+    /// classes had their turn in vain.
+    fn come_to_rest(&mut self) {
+        let classes = self.case.scene.classes();
+        let (mut quiet, mut class) = (0, 0);
+        for _ in 0..ROUNDS {
             // A record is believed only while the class is the one it was made for.
-            if round == 0 || quiet > 0 {
-                class = 1 - class;
+            if quiet > 0 || !self.server.classes.contains_key(CLASS) {
+                class = (class + 1) % classes;
                 self.set_class(class);
             }
             let before = self.server.version;
-            self.process.list(&self.server);
-            self.clock += RETENTION;
-            self.retry();
-            self.drain();
+            for _ in 0..self.sites() {
+                self.turn();
+                self.process.list(&self.server);
+                self.clock += RETENTION;
+                self.retry();
+                if self.case.scene == Scene::Nodes {
+                    self.process.resync();
+                }
+                self.drain();
+            }
             self.control_all();
+            if self.case.scene == Scene::Sources {
+                self.sweep();
+            }
             quiet = if self.server.version == before {
                 quiet + 1
             } else {
                 0
             };
-            if quiet > 2 || self.has_complaint() {
-                break;
+            if quiet > 2 * classes || self.has_complaint() {
+                return;
             }
+            if quiet > 0 && self.check_rest().is_ok() {
+                return;
+            }
+        }
+        self.complain("it does not come to rest".into());
+    }
+
+    /// Whoever asked for a copy of what is gone or going, and got no answer yet, gives up. What a
+    /// call was made for must have come to an end without that.
+    fn give_up_hopeless(&mut self) -> bool {
+        let is_hopeless = |claim: &Claim| {
+            let key = ClaimKey::of(claim);
+            let mut processes = self.processes();
+            let asked = processes.any(|process| process.memory.doubtful_claim(&key).is_some());
+            let open = claim.phase.is_open() && claim.volume.is_empty();
+            open && !asked && !claim.has_finalizer(DOUBT_FINALIZER) && self.lacks_source(claim)
+        };
+        let claims = self.server.claims.values().map(|(_, claim)| claim);
+        let hopeless: Vec<Text> = { claims.filter(|claim| is_hopeless(claim)) }
+            .map(Claim::key)
+            .collect();
+        for name in &hopeless {
+            self.server.delete_claim(name);
+        }
+        !hopeless.is_empty()
+    }
+
+    /// Whether what the claim is to be filled from is gone or going.
+    fn lacks_source(&self, claim: &Claim) -> bool {
+        let Some(source) = &claim.data_source else {
+            return false;
+        };
+        let name = format!("{}/{}", claim.namespace, source.name);
+        let claim = self.server.claims.get(&*name);
+        match &*source.kind {
+            "VolumeSnapshot" => {
+                let snapshot = self.server.snapshots.get(&source.name);
+                snapshot.is_none_or(|snapshot| snapshot.deleting)
+            }
+            _ => claim.is_none_or(|(_, claim)| claim.deleting),
         }
     }
 
@@ -47,6 +142,8 @@ impl World {
             let process = &self.process;
             let idle = process.ready.is_empty()
                 && process.ready_volumes.is_empty()
+                && process.ready_sources.is_empty()
+                && process.freeing.is_empty()
                 && process.running.is_empty()
                 && process.deleting.is_empty();
             if idle {
@@ -69,31 +166,69 @@ impl World {
         if let Some(kept) = claims().find(|claim| claim.has_finalizer(DOUBT_FINALIZER)) {
             return Err(format!("the record stays behind on {}", kept.name));
         }
+        let ours = |volume: &&VolumeDetail| {
+            volume.owner.csi_driver.as_deref() == Some(&*self.process.driver.name)
+        };
         let due = |volume: &&VolumeDetail| {
-            volume.phase == VolumePhase::Released || volume.deleting && !is_bound(volume, claims())
+            let released = volume.phase == VolumePhase::Released;
+            ours(volume) && released && volume.reclaim == Reclaim::Delete
+                || volume.deleting && !is_bound(volume, claims())
         };
         if let Some(stuck) = volumes().find(due) {
             return Err(format!("{} does not go: {stuck:?}", stuck.name));
         }
-        for (name, id) in &self.driver.volumes {
+        let unkempt = |volume: &&VolumeDetail| {
+            let bound = volume.phase == VolumePhase::Bound && !volume.deleting;
+            let wanted = match volume.reclaim {
+                Reclaim::Delete => bound.then_some(true),
+                Reclaim::Retain | Reclaim::Recycle => Some(false),
+                Reclaim::Other => None,
+            };
+            let has = volume.is_protected();
+            ours(volume) && wanted.is_some_and(|wanted| wanted != has)
+        };
+        if let Some(unkempt) = volumes().find(unkempt) {
+            return Err(format!(
+                "the finalizer of {} is wrong: {unkempt:?}",
+                unkempt.name
+            ));
+        }
+        self.check_snapshots()?;
+        for (name, id) in self.drivers().flat_map(|driver| &driver.volumes) {
             let of = |volume: &VolumeDetail| matches!(&volume.source, Source::Csi(source) if *source.handle == **id);
             if !volumes().any(of) && !self.excused.contains(name) {
                 return Err(format!("the volume {name} is left over"));
             }
         }
-        let lost = |volume: &&VolumeDetail| !matches!(&volume.source, Source::Csi(source) if self.driver.has(&source.handle));
+        let lost = |volume: &&VolumeDetail| match &volume.source {
+            Source::Csi(source) => !self.drivers().any(|driver| driver.has(&source.handle)),
+            Source::InTree(_) | Source::Other => true,
+        };
         if let Some(lost) = volumes().find(lost) {
             return Err(format!("{} has no volume: {lost:?}", lost.name));
         }
         self.check_calls()
     }
 
-    /// Without faults one call each is enough.
+    /// Nobody restores a snapshot any more.
+    fn check_snapshots(&self) -> Result<(), String> {
+        let snapshots = || self.server.snapshots.values();
+        if let Some(kept) = snapshots().find(|snapshot| snapshot.is_protected()) {
+            return Err(format!("{} keeps the finalizer", kept.name));
+        }
+        let deleting = |snapshot: &&Snapshot| snapshot.deleting;
+        match snapshots().find(deleting) {
+            Some(stuck) => Err(format!("{} does not go", stuck.name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Without faults one call each is enough, whoever makes it.
     fn check_calls(&self) -> Result<(), String> {
-        if self.faults != Faults::None {
+        if self.case.faults != Faults::None {
             return Ok(());
         }
-        for (name, (creates, deletes)) in &self.driver.calls {
+        for (name, (creates, deletes)) in self.drivers().flat_map(|driver| &driver.calls) {
             if *creates > 1 || *deletes > 1 {
                 return Err(format!(
                     "{creates} CreateVolume and {deletes} DeleteVolume calls for {name}"

@@ -9,14 +9,12 @@ use super::Dice;
 use super::driver::ModelDriver;
 use super::mutant::Mutant;
 use super::process::Process;
+use super::scene::Scene;
 use super::server::{Event, Server, refusal};
 use crate::model::Text;
-use crate::plan::Driver;
-use crate::plan::driver::Abilities;
 use crate::plan::memory::ClaimKey;
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
-use crate::plan::settings::{Protection, Settings};
-use crate::testing::driver;
+use crate::plan::settings::Protection;
 
 /// Which faults a run has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +29,14 @@ pub(super) enum Faults {
     All,
 }
 
+/// What kind of run it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Case {
+    pub(super) faults: Faults,
+    pub(super) protection: Protection,
+    pub(super) scene: Scene,
+}
+
 const ACTIONS: usize = 140;
 
 /// What becomes of a request to the API server.
@@ -43,19 +49,28 @@ pub(super) enum Fate {
     Refused,
 }
 
+/// A provisioner and its driver.
+pub(super) struct Site {
+    process: Process,
+    driver: ModelDriver,
+}
+
 pub(super) struct World {
     pub(super) dice: Dice,
-    pub(super) faults: Faults,
-    pub(super) protection: Protection,
+    pub(super) case: Case,
     pub(super) mutant: Mutant,
+    /// `--strict-topology`
+    pub(super) strict: bool,
     pub(super) server: Server,
     pub(super) driver: ModelDriver,
     pub(super) process: Process,
+    /// Node deployment: the provisioner of the other node, which takes turns with this one.
+    pub(super) other: Option<Box<Site>>,
     pub(super) uids: u64,
     pub(super) clock: Instant,
     /// Names that the driver was asked for, by UID of the claim.
     pub(super) names: BTreeMap<Text, BTreeSet<String>>,
-    /// Volumes that the chosen protection allows to be lost.
+    /// Volumes that the chosen protection allows to be lost, or that people gave up.
     pub(super) excused: BTreeSet<String>,
     /// What went wrong first.
     violation: Option<String>,
@@ -64,22 +79,26 @@ pub(super) struct World {
 }
 
 /// Runs the interleaving of `seed`.
-pub(super) fn run(
-    seed: u64,
-    faults: Faults,
-    protection: Protection,
-    mutant: Mutant,
-) -> Result<(), String> {
+pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
+    let strict = seed.is_multiple_of(2);
     let server = Server::default();
-    let process = Process::start(&server, able(), settings(mutant, protection), mutant);
+    let process = |site| Process::start(&server, case, mutant, site, strict);
+    let driver = ModelDriver::new;
+    let site = |site| Site {
+        process: process(site),
+        driver: driver(site),
+    };
+    let other = (case.scene == Scene::Nodes).then(|| Box::new(site(1)));
+    let (process, driver) = (process(0), driver(0));
     let mut world = World {
         dice: Dice(seed),
-        faults,
-        protection,
+        case,
         mutant,
+        strict,
         server,
-        driver: ModelDriver::default(),
+        driver,
         process,
+        other,
         uids: 0,
         clock: Instant::now(),
         names: BTreeMap::new(),
@@ -87,7 +106,7 @@ pub(super) fn run(
         violation: None,
         settling: false,
     };
-    world.put_class(0);
+    world.furnish();
     for _ in 0..ACTIONS {
         world.act();
         if let Some(violation) = world.violation.take() {
@@ -101,35 +120,34 @@ pub(super) fn run(
     }
 }
 
-pub(super) fn able() -> Driver {
-    let fixture = driver();
-    Driver {
-        abilities: Abilities {
-            publish: true,
-            ..fixture.abilities
-        },
-        ..fixture
-    }
-}
-
-pub(super) fn settings(mutant: Mutant, protection: Protection) -> Settings {
-    Settings {
-        protection: mutant.protects(protection),
-        ..Settings::default()
-    }
-}
-
 impl World {
     pub(super) fn faulty(&self) -> bool {
-        matches!(self.faults, Faults::All | Faults::Stops) && !self.settling
+        matches!(self.case.faults, Faults::All | Faults::Stops) && !self.settling
+    }
+
+    /// What a run begins with.
+    fn furnish(&mut self) {
+        let number = self.dice.below(self.case.scene.classes());
+        self.put_class(number);
+        self.server.secret = true;
+        for node in self.case.scene.nodes() {
+            self.put_node(node, true);
+        }
+        if self.case.scene == Scene::Sources {
+            self.furnish_source();
+            self.process.list(&self.server);
+        }
     }
 
     fn act(&mut self) {
+        if self.dice.one_in(2) {
+            self.turn();
+        }
         match self.dice.below(28) {
             0..=2 => self.user(),
             3..=7 => self.deliver(),
             8 | 9 => self.retry(),
-            10 if self.faults != Faults::None && self.dice.one_in(3) => self.end_process(),
+            10 if self.case.faults != Faults::None && self.dice.one_in(3) => self.end_process(),
             11 => self.end_orphan(),
             12 | 13 => {
                 self.control();
@@ -138,15 +156,40 @@ impl World {
         }
     }
 
+    /// The other provisioner's turn, if there is one.
+    pub(super) fn turn(&mut self) {
+        if let Some(other) = &mut self.other {
+            std::mem::swap(&mut other.process, &mut self.process);
+            std::mem::swap(&mut other.driver, &mut self.driver);
+        }
+    }
+
+    pub(super) fn sites(&self) -> usize {
+        1 + usize::from(self.other.is_some())
+    }
+
+    pub(super) fn drivers(&self) -> impl Iterator<Item = &ModelDriver> {
+        let other = self.other.iter().map(|other| &other.driver);
+        std::iter::once(&self.driver).chain(other)
+    }
+
+    pub(super) fn processes(&self) -> impl Iterator<Item = &Process> {
+        let other = self.other.iter().map(|other| &other.process);
+        std::iter::once(&self.process).chain(other)
+    }
+
     /// Something in the process advances.
     pub(super) fn work(&mut self) {
         let claims = self.process.running.len();
         let volumes = self.process.deleting.len();
-        let choice = self.dice.below(claims + volumes + 2);
+        let sources = self.process.freeing.len();
+        let choice = self.dice.below(claims + volumes + sources + 2);
         if choice < claims {
             self.advance_claim(choice);
         } else if choice < claims + volumes {
             self.advance_volume(choice - claims);
+        } else if choice < claims + volumes + sources {
+            self.advance_source(choice - claims - volumes);
         } else {
             self.begin();
         }
@@ -164,13 +207,18 @@ impl World {
                 .all(|deleting| deleting.name != **name)
         };
         let volumes: Vec<Text> = process.ready_volumes.iter().filter(idle).cloned().collect();
-        if claims.len() + volumes.len() == 0 {
+        let sources: Vec<Text> = process.ready_sources.iter().cloned().collect();
+        let all = claims.len() + volumes.len() + sources.len();
+        if all == 0 {
             return;
         }
-        let choice = self.dice.below(claims.len() + volumes.len());
-        match claims.get(choice) {
-            Some(key) => self.begin_claim(key),
-            None => self.begin_volume(&volumes[choice - claims.len()]),
+        let choice = self.dice.below(all);
+        if let Some(key) = claims.get(choice) {
+            return self.begin_claim(key);
+        }
+        match volumes.get(choice - claims.len()) {
+            Some(name) => self.begin_volume(name),
+            None => self.begin_source(&sources[choice - claims.len() - volumes.len()]),
         }
     }
 
@@ -191,7 +239,11 @@ impl World {
         if faulty && self.dice.one_in(12) {
             return self.process.list(&self.server);
         }
-        let kind = self.dice.below(4);
+        let kind = self.dice.below(if self.case.scene == Scene::Places {
+            5
+        } else {
+            4
+        });
         let cursor = self.cursor(kind);
         if faulty && cursor > 0 && self.dice.one_in(4) {
             let at = self.dice.below(cursor);
@@ -207,7 +259,7 @@ impl World {
         };
         // What was known before a volume's change: see the assumptions.
         let mut first = vec![2];
-        first.extend((self.faults == Faults::None).then_some(0));
+        first.extend((self.case.faults == Faults::None).then_some(0));
         for other in first.into_iter().filter(|_| kind == 1) {
             while let Some(before) = self.next(other)
                 && before < at
@@ -216,6 +268,13 @@ impl World {
             }
         }
         self.observe(at, kind);
+    }
+
+    /// What is known of attachments is up to date: see the assumptions.
+    pub(super) fn observe_attachments(&mut self) {
+        while let Some(at) = self.next(2) {
+            self.observe(at, 2);
+        }
     }
 
     /// Where in the log the next event for this watch is.
@@ -231,7 +290,8 @@ impl World {
             0 => self.process.claims.cursor = at + 1,
             1 => self.process.volumes.cursor = at + 1,
             2 => self.process.attachments.cursor = at + 1,
-            _ => self.process.classes.cursor = at + 1,
+            3 => self.process.classes.cursor = at + 1,
+            _ => self.process.nodes.cursor = at + 1,
         }
         self.process.observe(&self.server.log[at]);
     }
@@ -241,16 +301,22 @@ impl World {
             0 => self.process.claims.cursor,
             1 => self.process.volumes.cursor,
             2 => self.process.attachments.cursor,
-            _ => self.process.classes.cursor,
+            3 => self.process.classes.cursor,
+            _ => self.process.nodes.cursor,
         }
     }
 
+    /// Time passes.
     pub(super) fn retry(&mut self) {
         self.clock += Duration::from_secs(100);
         let process = &mut self.process;
         process.memory.sweep(self.clock);
         process.ready.append(&mut process.later);
         process.ready_volumes.append(&mut process.later_volumes);
+        process.ready_sources.append(&mut process.later_sources);
+        if self.case.scene == Scene::Sources && self.dice.one_in(3) {
+            self.sweep();
+        }
     }
 
     pub(super) fn complain(&mut self, violation: String) {
@@ -265,7 +331,7 @@ impl World {
     fn end_orphan(&mut self) {
         let orphan = self.driver.running.iter().find(|call| !call.awaited);
         if let Some(id) = orphan.map(|call| call.id) {
-            match self.dice.one_in(2) {
+            match self.dice.one_in(2) && self.obstacle(id).is_none() {
                 true => {
                     self.driver.succeed(id);
                     self.check_doubles();
@@ -284,6 +350,7 @@ fn kind_of(event: &Event) -> usize {
         Event::Volume(..) => 1,
         Event::Attachment(..) => 2,
         Event::Class(..) => 3,
+        Event::Node(..) => 4,
     }
 }
 

@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::keys::{
-    DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, DOUBT_ANNOTATION, PROVISIONED_BY,
-    VOLUME_FINALIZER,
-};
-use crate::model::{
-    Attachment, Claim, ClaimRef, Class, Csi, List, Owner, Reclaim, Source, Text, VolumeDetail,
-    VolumePhase,
-};
-use crate::plan::edit::Edit;
+use super::wire::{read_volume, texts};
+use crate::keys::{DOUBT_ANNOTATION, SELECTED_NODE};
+use crate::model::{Attachment, Claim, Class, List, Pairs, Snapshot, Text, VolumeDetail};
+use crate::plan::edit::{Edit, Kind};
 use crate::plan::outcome::{ApiError, Refusal};
+use crate::plan::ownership::Selection;
+use crate::plan::topology::Entry;
 
 /// An object and its resource version.
 pub(super) type Versioned<T> = (u64, T);
@@ -25,6 +22,16 @@ pub(super) enum Event {
     Volume(Text, Option<VolumeDetail>),
     Attachment(Text, Option<Attachment>),
     Class(Text, Option<Class>),
+    Node(Text, Option<NodeInfo>),
+}
+
+/// A Node and its CSINode in one.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct NodeInfo {
+    /// Labels of the Node, if there is one.
+    pub(super) labels: Option<Pairs>,
+    /// What the CSINode says.
+    pub(super) driver: Entry,
 }
 
 /// Kubernetes' own finalizer on volumes in use.
@@ -37,6 +44,11 @@ pub(super) struct Server {
     pub(super) volumes: BTreeMap<Text, Versioned<VolumeDetail>>,
     pub(super) attachments: BTreeMap<Text, Versioned<Attachment>>,
     pub(super) classes: BTreeMap<Text, Versioned<Class>>,
+    pub(super) nodes: BTreeMap<Text, Versioned<NodeInfo>>,
+    /// Nobody watches these here.
+    pub(super) snapshots: BTreeMap<Text, Snapshot>,
+    /// Whether the Secret is there.
+    pub(super) secret: bool,
     /// Every change with its resource version, oldest first.
     pub(super) log: Vec<Versioned<Event>>,
 }
@@ -45,6 +57,30 @@ pub(super) fn refusal(refusal: Refusal) -> ApiError {
     ApiError {
         message: "simulated".into(),
         refusal,
+    }
+}
+
+/// The finalizers after an edit.
+fn changed(before: &List, deleting: bool, edit: &Edit) -> Result<List, ApiError> {
+    let kept = { before.iter() }.filter(|held| !edit.remove_finalizers.contains(&&***held));
+    let mut after: Vec<Text> = kept.cloned().collect();
+    for added in &edit.add_finalizers {
+        if !after.iter().any(|held| **held == **added) {
+            if deleting {
+                return Err(refusal(Refusal::Other));
+            }
+            after.push((*added).into());
+        }
+    }
+    Ok(after.into())
+}
+
+/// The claim with `node` selected.
+pub(super) fn selected(claim: &Claim, node: &str) -> Claim {
+    let others = { claim.annotations.iter() }.filter(|(key, _)| *key != SELECTED_NODE);
+    Claim {
+        annotations: others.chain([(SELECTED_NODE, node)]).collect(),
+        ..claim.clone()
     }
 }
 
@@ -108,6 +144,24 @@ impl Server {
         };
     }
 
+    pub(super) fn put_node(&mut self, name: &Text, object: Option<NodeInfo>) {
+        let version = self.publish(Event::Node(name.clone(), object.clone()));
+        match object {
+            Some(object) => self.nodes.insert(name.clone(), (version, object)),
+            None => self.nodes.remove(name),
+        };
+    }
+
+    /// Saves a snapshot; one that is being deleted and has no finalizer left is gone.
+    pub(super) fn put_snapshot(&mut self, object: Snapshot) {
+        let name = object.name.clone();
+        self.version += 1;
+        match object.deleting && object.finalizers.is_empty() {
+            true => self.snapshots.remove(&name),
+            false => self.snapshots.insert(name, object),
+        };
+    }
+
     pub(super) fn delete_claim(&mut self, name: &Text) {
         if let Some((_, object)) = self.claims.get(name)
             && !object.deleting
@@ -141,7 +195,14 @@ impl Server {
         Ok(self.put_volume(object))
     }
 
-    /// GET, change and PUT of a claim.
+    /// GET, change and PUT; of a claim with the result.
+    pub(super) fn edit(&mut self, edit: &Edit) -> Result<Option<Versioned<Claim>>, ApiError> {
+        match edit.kind {
+            Kind::Claim => self.edit_claim(edit).map(Some),
+            Kind::Snapshot => self.edit_snapshot(edit).map(|()| None),
+        }
+    }
+
     pub(super) fn edit_claim(&mut self, edit: &Edit) -> Result<Versioned<Claim>, ApiError> {
         let name: Text = format!("{}/{}", edit.namespace, edit.name).into();
         let (version, before) =
@@ -149,18 +210,7 @@ impl Server {
         if !edit.uid.is_empty() && edit.uid != before.uid {
             return Err(refusal(Refusal::NotFound));
         }
-        let mut finalizers: Vec<Text> = { before.finalizers.iter() }
-            .filter(|held| !edit.remove_finalizers.contains(&&***held))
-            .cloned()
-            .collect();
-        for added in &edit.add_finalizers {
-            if !finalizers.iter().any(|held| &**held == *added) {
-                if before.deleting {
-                    return Err(refusal(Refusal::Other));
-                }
-                finalizers.push((*added).into());
-            }
-        }
+        let finalizers = changed(&before.finalizers, before.deleting, edit)?;
         let kept = { before.annotations.iter() }.filter(|(key, _)| {
             let replaced = edit.annotate.iter().any(|(added, _)| added == key);
             !replaced && !edit.unannotate.contains(key)
@@ -170,7 +220,7 @@ impl Server {
             .iter()
             .map(|(key, value)| (*key, value.as_str()));
         let object = Claim {
-            finalizers: finalizers.into(),
+            finalizers,
             annotations: kept.chain(added).collect(),
             ..before.clone()
         };
@@ -178,6 +228,43 @@ impl Server {
             return Ok((*version, object));
         }
         Ok(self.put_claim(object))
+    }
+
+    fn edit_snapshot(&mut self, edit: &Edit) -> Result<(), ApiError> {
+        let before = { self.snapshots.get(&edit.name) }
+            .filter(|before| edit.uid.is_empty() || edit.uid == before.uid)
+            .ok_or_else(|| refusal(Refusal::NotFound))?;
+        let finalizers = changed(&before.finalizers, before.deleting, edit)?;
+        let before = before.clone();
+        if finalizers != before.finalizers {
+            self.put_snapshot(Snapshot {
+                finalizers,
+                ..before
+            });
+        }
+        Ok(())
+    }
+
+    /// GET and PUT of a claim: gets `node` unless another one is on it, or with `force` even then.
+    pub(super) fn select(
+        &mut self,
+        name: &Text,
+        uid: &Text,
+        node: &Text,
+        force: bool,
+    ) -> (Selection, Option<Versioned<Claim>>) {
+        let claim = self.claims.get(name).map(|(_, claim)| claim);
+        let Some(claim) = claim.filter(|claim| claim.uid == *uid) else {
+            return (Selection::Gone, None);
+        };
+        match claim.annotations.get(SELECTED_NODE).unwrap_or_default() {
+            selected if *selected == **node => return (Selection::Already, None),
+            "" => {}
+            _ if force => {}
+            _ => return (Selection::Lost, None),
+        }
+        let claim = selected(claim, node);
+        (Selection::Selected, Some(self.put_claim(claim)))
     }
 
     /// Whether the claim of this UID is there and says that a volume may exist for it.
@@ -238,53 +325,4 @@ impl Server {
         }
         Ok(self.put_volume(object))
     }
-}
-
-fn texts(list: &Value) -> List {
-    let items = list.as_array().into_iter().flatten();
-    items.filter_map(Value::as_str).map(Text::from).collect()
-}
-
-/// What a POST asks for.
-fn read_volume(object: &Value) -> VolumeDetail {
-    let text = |value: &Value| value.as_str().map(Text::from);
-    let (metadata, spec) = (&object["metadata"], &object["spec"]);
-    let claim = &spec["claimRef"];
-    let driver = text(&spec["csi"]["driver"]);
-    VolumeDetail {
-        name: text(&metadata["name"]).unwrap(),
-        finalizers: texts(&metadata["finalizers"]),
-        owner: Owner {
-            provisioned_by: text(&metadata["annotations"][PROVISIONED_BY]),
-            migrated_to: None,
-            csi_driver: driver.clone(),
-        },
-        phase: VolumePhase::Pending,
-        reclaim: Reclaim::parse(
-            spec["persistentVolumeReclaimPolicy"]
-                .as_str()
-                .unwrap_or_default(),
-        ),
-        class: text(&spec["storageClassName"]).unwrap_or_default(),
-        claim: Some(ClaimRef {
-            namespace: text(&claim["namespace"]).unwrap(),
-            name: text(&claim["name"]).unwrap(),
-            uid: text(&claim["uid"]).unwrap(),
-        }),
-        source: Source::Csi(Csi {
-            driver: driver.unwrap(),
-            handle: text(&spec["csi"]["volumeHandle"]).unwrap(),
-        }),
-        deletion_secret_name: text(&metadata["annotations"][DELETION_SECRET_NAME]),
-        deletion_secret_namespace: text(&metadata["annotations"][DELETION_SECRET_NAMESPACE]),
-        ..VolumeDetail::default()
-    }
-}
-
-/// Whether the volume carries the provisioner's finalizer.
-pub(super) fn is_protected(volume: &VolumeDetail) -> bool {
-    volume
-        .finalizers
-        .iter()
-        .any(|held| &**held == VOLUME_FINALIZER)
 }

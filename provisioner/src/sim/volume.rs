@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::driver::Kind;
+use super::driver::{Kind, ModelDriver};
 use super::process::Deleting;
 use super::run::{Fate, Faults, World, lost, refused, rpc};
-use super::server::{Versioned, is_protected};
+use super::server::Versioned;
 use super::watch::key;
 use crate::model::{Reclaim, Source, Text, Volume, VolumeDetail};
 use crate::plan::delete::{Answer, Attempt, Failure, Refresh, Step, View};
@@ -89,7 +89,9 @@ impl World {
             volume: &deleting.current,
             class: None,
             attached_to: process.mutant.sees_attachment(attached_to.as_ref()),
-            node: None,
+            node: process
+                .mutant
+                .lives_on(process.node.as_ref().map(|(_, labels)| labels)),
         };
         let step = process
             .mutant
@@ -113,13 +115,16 @@ impl World {
 
     fn begin_delete_call(&mut self, index: usize, step: Step, handle: &str) {
         let name = self.process.deleting[index].name.clone();
-        if let Some(node) = self
-            .server
-            .attachments
-            .values()
-            .find(|(_, held)| held.volume == name)
-        {
-            self.complain(format!("{name} deleted while attached to {}", node.1.node));
+        let mut attachments = self.server.attachments.values();
+        if let Some((_, held)) = attachments.find(|(_, held)| held.volume == name) {
+            self.complain(format!("{name} deleted while attached to {}", held.node));
+        }
+        if let Some((_, volume)) = self.server.volumes.get(&name) {
+            if volume.reclaim == Reclaim::Retain {
+                self.complain(format!("{name} deleted though it is to be kept"));
+            } else if volume.owner.csi_driver.as_deref() != Some(&*self.process.driver.name) {
+                self.complain(format!("{name} of another driver deleted"));
+            }
         }
         self.complain_about_second_call(handle);
         let state = match self.driver.delete(handle) {
@@ -186,7 +191,11 @@ impl World {
 
     fn finish_volume(&mut self, index: usize, failure: Option<Failure>) {
         let deleting = self.process.deleting.remove(index);
-        if failure.is_some() && !self.process.mutant.forgets_retries() {
+        let follows = failure.is_none() && deleting.attempt.is_to_follow(&deleting.current);
+        if follows {
+            self.observe_attachments();
+        }
+        if (follows || failure.is_some()) && !self.process.mutant.forgets_retries() {
             self.process.later_volumes.insert(deleting.name);
         }
     }
@@ -222,8 +231,8 @@ impl World {
             .map(|(_, volume)| volume.clone());
         let result = self.server.patch_volume(name, patch);
         if let (Some(before), Ok((_, after))) = (before, &result)
-            && is_protected(&before)
-            && !is_protected(after)
+            && before.is_protected()
+            && !after.is_protected()
             && self.may_exist(&before)
         {
             self.complain(format!("finalizer of {name} removed before its volume"));
@@ -245,7 +254,8 @@ impl World {
             Some(volume) if self.may_exist(&volume) => {
                 self.complain(format!("{name} deleted before its volume"));
             }
-            None if self.faults == Faults::None => {
+            // What nothing protected may go at any time.
+            None if self.case.faults == Faults::None && !self.excused.contains(&**name) => {
                 self.complain(format!("DELETE of {name}, which is gone"));
             }
             Some(_) | None => {}
@@ -258,8 +268,9 @@ impl World {
         let Source::Csi(source) = &volume.source else {
             return false;
         };
-        volume.reclaim == Reclaim::Delete
-            && (self.driver.has(&source.handle) || self.driver.may_have(&volume.name))
+        let may =
+            |driver: &ModelDriver| driver.has(&source.handle) || driver.may_have(&volume.name);
+        volume.reclaim == Reclaim::Delete && self.drivers().any(may)
     }
 }
 
@@ -270,16 +281,16 @@ impl super::process::Process {
         let name = deleting.name.clone();
         let change = match written {
             Some((version, object)) => {
-                let kept = Arc::new(object.clone().keep());
+                let kept = Arc::new(self.mutant.keeps(&object));
                 let gone = object.finalizers.is_empty();
-                if gone || !is_protected(&object) && object.deleting {
+                if gone || !object.is_protected() && object.deleting {
                     self.memory.removed(&name, &object.uid);
                 }
                 deleting.current = Arc::clone(&kept);
                 match self.mutant.forgets_own_writes() || gone {
                     true => self.volumes.slots.write_failed(&key(&name)),
                     false => {
-                        let kept = object.keep();
+                        let kept = self.mutant.keeps(&object);
                         self.volumes
                             .slots
                             .write_answered(&key(&name), kept, version)

@@ -7,41 +7,33 @@ use sidecar::kube::reflect::Resource;
 
 use crate::plan::outcome::{ApiError, Refusal};
 
-const fn resource(group: &'static str, version: &'static str, plural: &'static str) -> Resource {
-    Resource {
-        group,
-        version,
-        plural,
-        metadata_only: false,
-    }
-}
-
 const STORAGE: &str = "storage.k8s.io";
 const SNAPSHOT: &str = crate::keys::SNAPSHOT_GROUP;
 
 /// PersistentVolumeClaims.
-pub const CLAIMS: Resource = resource("", "v1", "persistentvolumeclaims");
+pub const CLAIMS: Resource = Resource::new("", "v1", "persistentvolumeclaims");
 /// PersistentVolumes.
-pub const VOLUMES: Resource = resource("", "v1", "persistentvolumes");
+pub const VOLUMES: Resource = Resource::new("", "v1", "persistentvolumes");
 /// Nodes; only their labels are read.
 pub const NODES: Resource = Resource {
     metadata_only: true,
-    ..resource("", "v1", "nodes")
+    ..Resource::new("", "v1", "nodes")
 };
 /// CSINodes.
-pub const CSI_NODES: Resource = resource(STORAGE, "v1", "csinodes");
+pub const CSI_NODES: Resource = Resource::new(STORAGE, "v1", "csinodes");
 /// StorageClasses.
-pub const CLASSES: Resource = resource(STORAGE, "v1", "storageclasses");
+pub const CLASSES: Resource = Resource::new(STORAGE, "v1", "storageclasses");
 /// VolumeAttributesClasses.
-pub const ATTRIBUTES_CLASSES: Resource = resource(STORAGE, "v1", "volumeattributesclasses");
+pub const ATTRIBUTES_CLASSES: Resource = Resource::new(STORAGE, "v1", "volumeattributesclasses");
 /// VolumeAttachments.
-pub const ATTACHMENTS: Resource = resource(STORAGE, "v1", "volumeattachments");
+pub const ATTACHMENTS: Resource = Resource::new(STORAGE, "v1", "volumeattachments");
 /// VolumeSnapshots.
-pub const SNAPSHOTS: Resource = resource(SNAPSHOT, "v1", "volumesnapshots");
+pub const SNAPSHOTS: Resource = Resource::new(SNAPSHOT, "v1", "volumesnapshots");
 /// VolumeSnapshotContents.
-pub const CONTENTS: Resource = resource(SNAPSHOT, "v1", "volumesnapshotcontents");
+pub const CONTENTS: Resource = Resource::new(SNAPSHOT, "v1", "volumesnapshotcontents");
 /// ReferenceGrants.
-pub const GRANTS: Resource = resource("gateway.networking.k8s.io", "v1beta1", "referencegrants");
+pub const GRANTS: Resource =
+    Resource::new("gateway.networking.k8s.io", "v1beta1", "referencegrants");
 
 impl From<api::ApiError> for ApiError {
     fn from(error: api::ApiError) -> Self {

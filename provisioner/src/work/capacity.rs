@@ -180,6 +180,7 @@ impl Capacity {
             resource: self.resource.clone(),
             namespace: Some(self.producer.namespace.clone()),
             labels: self.producer.selector(),
+            fields: String::new(),
         };
         reflect(client.clone(), scope, self.objects.clone(), None).await
     }

@@ -98,8 +98,8 @@ impl Provisioner {
     async fn provision(&self, run: &mut Run) -> Over {
         loop {
             self.refresh(run);
-            let step = self.decide_claim(run);
-            let answer = match self.carry_out(run, &step).await {
+            let mut step = self.decide_claim(run);
+            let answer = match self.carry_out(run, &mut step).await {
                 Ok(answer) => answer,
                 Err(over) => return over,
             };
@@ -183,11 +183,10 @@ impl Provisioner {
             self.news
                 .claim(&run.claim, Severity::Warning, reason, &text);
         }
-        // Before it is looked at again: what would cure it may be there by now.
-        if let Some(cure) = failure.cure(class) {
-            self.cluster.memory().wait_for(cure, &run.key);
-        }
         self.note(run, run.attempt.outcome(Some(failure)));
+        if let Some(cure) = failure.cure(class) {
+            self.cluster.wait_for(cure, &run.key);
+        }
         let claim = &*run.key.name;
         if let Some(reason) = self.look(run, |view| run.attempt.unrecorded(view, failure)) {
             tracing::warn!(

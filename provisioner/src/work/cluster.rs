@@ -11,6 +11,7 @@ use sidecar::kube::interner::Interner;
 use sidecar::kube::key::Key;
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{Config, Group, Metrics, Place, Queue, exponential};
+use tokio::sync::Notify;
 
 use super::attached::Attached;
 use super::capacity::Capacity;
@@ -48,6 +49,8 @@ pub struct Cluster {
     pub source_queue: Queue<Text>,
     /// The producer of CSIStorageCapacity objects, with `--enable-capacity`.
     pub capacity: OnceLock<Arc<Capacity>>,
+    /// Claims have begun to wait for something that is not watched.
+    pub looked_for: Notify,
     /// Texts that records share.
     pub strings: Interner,
     driver: Arc<DriverLink>,
@@ -104,6 +107,7 @@ impl Cluster {
             volume_queue,
             source_queue,
             capacity: OnceLock::new(),
+            looked_for: Notify::new(),
             strings: strings.clone(),
             driver,
             memory: Mutex::new(Memory::new(pacing.retry_max)),
@@ -365,7 +369,17 @@ impl Cluster {
         }
     }
 
-    fn cured(&self, cure: &Cure) {
+    /// The claim is tried again as soon as `cure` is there.
+    pub fn wait_for(&self, cure: Cure, key: &ClaimKey) {
+        let unwatched = matches!(cure, Cure::AttributesClass(_));
+        self.memory().wait_for(cure, key);
+        if unwatched {
+            self.looked_for.notify_one();
+        }
+    }
+
+    /// What was missing is there: the claims that wait for it are tried again.
+    pub fn cured(&self, cure: &Cure) {
         let keys = self.memory().cured(cure);
         for key in keys {
             self.wake(&key);

@@ -21,14 +21,14 @@ impl controller::Driver for Driver {
     // A driver without controller service usually ends the process here already, as upstream.
     const ASKS_ANY_CONTROLLER: bool = true;
 
-    fn new(name: &str, capabilities: &Capabilities, _: &()) -> Self {
-        Self {
+    fn new(name: &str, capabilities: &Capabilities, _: &()) -> Result<Self, Exit> {
+        Ok(Self {
             name: name.to_owned(),
             abilities: Abilities::new(
                 |kind| capabilities.plugin.has(kind),
                 |kind| capabilities.controller.has(kind),
             ),
-        }
+        })
     }
 
     fn name(&self) -> &str {

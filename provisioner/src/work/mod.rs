@@ -9,10 +9,12 @@
 //! | `discovery` | kinds that an API server may lack |
 //! | `driver` | the driver behind its socket, through its restarts |
 //! | `attached` | which volumes VolumeAttachments name |
+//! | `attributes` | VolumeAttributesClasses that claims wait for |
 //! | `cluster` | caches, queues and books, and what events put into the queues |
 //! | `provisioner` | the parts that executors share |
 //! | `claim` | attempts for claims |
 //! | `step` | the single step of such an attempt |
+//! | `doubt` | what the end of the process leaves in doubt |
 //! | `volume` | attempts on PersistentVolumes |
 //! | `protection` | finalizers of data sources |
 //! | `news` | events |
@@ -22,10 +24,12 @@
 
 pub mod api;
 mod attached;
+mod attributes;
 pub mod capacity;
 pub mod claim;
 pub mod cluster;
 pub mod discovery;
+mod doubt;
 pub mod driver;
 pub mod metrics;
 pub mod news;

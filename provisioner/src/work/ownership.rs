@@ -154,7 +154,7 @@ impl Provisioner {
             gone: false,
         };
         loop {
-            let step = self.decide_claim(&rehearsal);
+            let mut step = self.decide_claim(&rehearsal);
             let answer = match &step {
                 Step::Create(_, request) => return Rehearsed::Request(request.clone()),
                 Step::Done(_) => return Rehearsed::Nothing,
@@ -171,7 +171,8 @@ impl Provisioner {
                 | Step::LoadContent(_)
                 | Step::LoadSourceClaim(..)
                 | Step::LoadSourceVolume(_)
-                | Step::LoadAttributesClass(_) => match self.carry_out(&rehearsal, &step).await {
+                | Step::LoadAttributesClass(_) => match self.carry_out(&rehearsal, &mut step).await
+                {
                     Ok(answer) => answer,
                     Err(Over::End(_)) => return Rehearsed::Nothing,
                     Err(Over::Failed(_)) => return Rehearsed::Failed,

@@ -4,19 +4,20 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use sidecar::kube::access;
 use sidecar::kube::cache::Cache;
 use sidecar::kube::reflect::reflect_all;
-use sidecar::kube::{access, api};
 use sidecar::queue::Work;
 use sidecar::verbose;
 use tokio::time::sleep;
 
-use super::api::{CLAIMS, SNAPSHOTS, edit, key};
+use super::api::SNAPSHOTS;
 use super::discovery::has_snapshots;
 use super::provisioner::Provisioner;
 use crate::keys::{CLONE_FINALIZER, SNAPSHOT_GROUP};
 use crate::model::{Claim, Snapshot, Text};
+use crate::plan::edit::{Applied, Edit};
+use crate::plan::outcome::ApiError;
 use crate::plan::protection::{self, Release};
 
 impl Provisioner {
@@ -64,14 +65,10 @@ impl Provisioner {
         protection::release(source, clones.iter().map(|claim| &**claim).chain(&busy))
     }
 
-    async fn release_source(&self, source: &Claim) -> Result<(), api::ApiError> {
-        let key = key(Some(&source.namespace), &source.name)?;
-        let is_same = |object: &Value| {
-            object.pointer("/metadata/uid").and_then(Value::as_str) == Some(&*source.uid)
-        };
-        let change = |object: &mut Value| is_same(object) && protection::take_off_claim(object);
-        if edit(&self.api, &CLAIMS, &key, change).await?.is_some() {
-            tracing::info!(claim = %key, finalizer = CLONE_FINALIZER, "Removed the finalizer");
+    async fn release_source(&self, source: &Claim) -> Result<(), ApiError> {
+        if self.edit(&Edit::release_claim(source)).await? == Applied::Changed {
+            let claim = &*source.key();
+            tracing::info!(claim, finalizer = CLONE_FINALIZER, "Removed the finalizer");
         }
         Ok(())
     }
@@ -116,34 +113,33 @@ impl Provisioner {
         report.missing.is_empty()
     }
 
-    async fn sweep(&self, snapshots: &Cache<Snapshot>) {
+    /// Whether another claim is being filled from the snapshot that `claim` has been filled from.
+    pub(super) fn is_shared(&self, snapshot: &Edit, claim: &Claim) -> bool {
+        let (claims, busy) = self.known_claims();
+        let known = claims.iter().map(|claim| &**claim).chain(&busy);
+        protection::is_shared((&snapshot.namespace, &snapshot.name), claim, known)
+    }
+
+    /// Claims that are open, and those that may be gone while a volume is made for them.
+    fn known_claims(&self) -> (Vec<Arc<Claim>>, Vec<Claim>) {
         let mut claims: Vec<Arc<Claim>> = Vec::new();
         self.cluster
             .claims
             .for_each(|_, claim| claims.push(Arc::clone(claim)));
-        let busy: Vec<Claim> = self.cluster.memory().busy_claims().cloned().collect();
+        let busy = self.cluster.memory().busy_claims().cloned().collect();
+        (claims, busy)
+    }
+
+    async fn sweep(&self, snapshots: &Cache<Snapshot>) {
+        let (claims, busy) = self.known_claims();
         let restored = protection::restored(claims.iter().map(|claim| &**claim).chain(&busy));
         let mut all: Vec<Arc<Snapshot>> = Vec::new();
         snapshots.for_each(|_, snapshot| all.push(Arc::clone(snapshot)));
         for snapshot in protection::orphans(all.iter().map(|one| &**one), &restored) {
-            if let Err(error) = self
-                .release_snapshot(&snapshot.namespace, &snapshot.name)
-                .await
-            {
-                let (namespace, name) = (&*snapshot.namespace, &*snapshot.name);
+            let (namespace, name) = (&*snapshot.namespace, &*snapshot.name);
+            if let Err(error) = self.edit(&Edit::release_snapshot(namespace, name)).await {
                 verbose!(2, namespace, name, err = %error, "The finalizer of a snapshot stays");
             }
         }
-    }
-
-    /// Takes the restore finalizer off a snapshot.
-    pub(super) async fn release_snapshot(
-        &self,
-        namespace: &str,
-        name: &str,
-    ) -> Result<(), api::ApiError> {
-        let key = key(Some(namespace), name)?;
-        edit(&self.api, &SNAPSHOTS, &key, protection::take_off_snapshot).await?;
-        Ok(())
     }
 }

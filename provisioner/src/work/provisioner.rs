@@ -1,6 +1,6 @@
 //! The parts that all executors share.
 
-use std::collections::BTreeMap;
+use std::string::FromUtf8Error;
 use std::sync::Arc;
 
 use sidecar::kube::api::Api;
@@ -13,6 +13,7 @@ use crate::model::{Pairs, SecretRef};
 use crate::plan::Settings;
 use crate::plan::outcome::ApiError;
 use crate::plan::ownership::Pace;
+use crate::plan::request::Secrets;
 
 /// Works on claims, on volumes, and on what hangs on them.
 pub struct Provisioner {
@@ -34,20 +35,25 @@ pub struct Provisioner {
     pub node: Option<Pairs>,
 }
 
+/// Why the values of a Secret cannot be used.
+pub(super) enum SecretError {
+    /// It could not be read.
+    Unread(ApiError),
+    /// A value is not text, so that no request can carry it.
+    NotText,
+}
+
 impl Provisioner {
-    /// The values of a Secret, bytes that are no text replaced: what Go makes of them on the wire
-    /// would be refused by every driver.
+    /// The values of a Secret.
     ///
     /// # Errors
-    /// It is not there, or the server did not say.
-    pub(super) async fn secret(
-        &self,
-        reference: &SecretRef,
-    ) -> Result<BTreeMap<String, String>, ApiError> {
+    /// It is not there, the server did not say, or no request can carry it.
+    pub(super) async fn secret(&self, reference: &SecretRef) -> Result<Secrets, SecretError> {
         let values = self.api.secret(&reference.namespace, &reference.name).await;
-        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Ok({ values?.into_iter() }
-            .map(|(key, bytes)| (key, text(bytes)))
-            .collect())
+        let values = values.map_err(|error| SecretError::Unread(error.into()))?;
+        { values.into_iter() }
+            .map(|(key, bytes)| Ok((key, String::from_utf8(bytes)?)))
+            .collect::<Result<_, FromUtf8Error>>()
+            .map_err(|_| SecretError::NotText)
     }
 }

@@ -18,23 +18,24 @@ use super::api::{
     ATTRIBUTES_CLASSES, CLAIMS, CONTENTS, SNAPSHOTS, VOLUMES, edit as edit_object, key,
 };
 use super::claim::{Over, Run};
-use super::provisioner::Provisioner;
+use super::provisioner::{Provisioner, SecretError};
 use super::record::{read_claim, read_volume};
 use crate::model::{Claim, SecretRef};
 use crate::plan::claim::{Announcement, Answer, Step};
-use crate::plan::doubt;
 use crate::plan::edit::{Applied, Edit, Kind};
 use crate::plan::memory::Unsaved;
 use crate::plan::outcome::{ApiError, RpcError};
 use crate::plan::request::Prepared;
-use crate::plan::settings::Protection;
 
 /// How often the deletion of a volume that nobody can use is tried.
 const DISCARD_TRIES: u32 = 5;
 
 impl Provisioner {
     /// Carries out a step; the last one says how the attempt is over.
-    pub(super) async fn carry_out(&self, run: &Run, step: &Step) -> Result<Answer, Over> {
+    ///
+    /// A request is taken out of its step, which is asked for it only once: with thousands of places
+    /// in it, a copy would cost as much as making it.
+    pub(super) async fn carry_out(&self, run: &Run, step: &mut Step) -> Result<Answer, Over> {
         Ok(match step {
             Step::Done(end) => return Err(Over::End(*end)),
             Step::Fail(failure) => return Err(Over::Failed(failure.clone())),
@@ -42,6 +43,8 @@ impl Provisioner {
                 self.announce(&run.claim, announcement);
                 Answer::Done
             }
+            // Whoever is done last releases it, or a sweep does.
+            Step::ReleaseSource(edit) if self.is_shared(edit, &run.claim) => Answer::Done,
             Step::ProtectSource(edit) | Step::ReleaseSource(edit) => {
                 let result = self.edit(edit).await;
                 if let Err(error) = &result {
@@ -59,7 +62,9 @@ impl Provisioner {
                 done(result)
             }
             Step::Settle(edit, _) => done(self.edit(edit).await),
-            Step::Create(prepared, request) => self.create(run, prepared, request).await,
+            Step::Create(prepared, request) => {
+                self.create(run, prepared, std::mem::take(request)).await
+            }
             Step::Discard(request) => self.discard(request).await,
             Step::Save(unsaved) => done(self.save(unsaved).await),
             Step::LoadSecret(reference) => self.load_secret(reference).await,
@@ -98,7 +103,7 @@ impl Provisioner {
         Ok(Answer::Content(Box::new(self.record(&json)?)))
     }
 
-    async fn attributes_class(&self, name: &str) -> Result<Answer, api::ApiError> {
+    pub(super) async fn attributes_class(&self, name: &str) -> Result<Answer, api::ApiError> {
         let json = self.get(&ATTRIBUTES_CLASSES, None, name).await?;
         Ok(Answer::AttributesClass(Box::new(self.record(&json)?)))
     }
@@ -130,20 +135,15 @@ impl Provisioner {
     }
 
     async fn load_secret(&self, reference: &SecretRef) -> Answer {
-        let values = self.api.secret(&reference.namespace, &reference.name).await;
-        let values = match values {
-            Ok(values) => values.into_iter(),
-            Err(error) => return Answer::Refused(error.into()),
-        };
-        let texts = values.map(|(key, bytes)| Ok((key, String::from_utf8(bytes)?)));
-        match texts.collect::<Result<_, std::string::FromUtf8Error>>() {
-            Ok(texts) => Answer::Secret(texts),
-            Err(_) => Answer::SecretNotText,
+        match self.secret(reference).await {
+            Ok(values) => Answer::Secret(values),
+            Err(SecretError::Unread(error)) => Answer::Refused(error),
+            Err(SecretError::NotText) => Answer::SecretNotText,
         }
     }
 
     /// Changes an object as it is now.
-    async fn edit(&self, edit: &Edit) -> Result<(), ApiError> {
+    pub(super) async fn edit(&self, edit: &Edit) -> Result<Applied, ApiError> {
         let resource = match edit.kind {
             Kind::Claim => &CLAIMS,
             Kind::Snapshot => &SNAPSHOTS,
@@ -165,18 +165,18 @@ impl Provisioner {
             let taken = own.answered(&json);
             taken.map_err(|error| api::ApiError::unreadable(&Chain(&error)))?;
         }
-        Ok(())
+        Ok(applied)
     }
 
     async fn create(
         &self,
         run: &Run,
         prepared: &Arc<Prepared>,
-        request: &CreateVolumeRequest,
+        request: Box<CreateVolumeRequest>,
     ) -> Answer {
         let send = async |channel: Channel| {
             let mut client = ControllerClient::new(channel);
-            call(self.driver.timeout(), request.clone(), async |request| {
+            call(self.driver.timeout(), *request, async |request| {
                 client.create_volume(request).await
             })
             .await
@@ -222,48 +222,11 @@ impl Provisioner {
         }
         Ok(())
     }
-
-    /// Records on claims what may still be running in the driver, for the process that comes next.
-    /// To be called when nothing is worked on any more.
-    pub async fn record_doubts(&self) {
-        if self.settings.protection == Protection::Off {
-            return;
-        }
-        let driver = self.driver.current();
-        let due: Vec<Edit> = {
-            let memory = self.cluster.memory();
-            let running = memory
-                .running()
-                .map(|(_, claim, prepared)| (claim, prepared));
-            let doubts = memory
-                .doubts()
-                .map(|(_, doubt)| (&doubt.claim, &doubt.prepared));
-            { running.chain(doubts) }
-                .filter(|(claim, _)| !claim.deleting)
-                .map(|(claim, prepared)| Edit::guard(claim, doubt::write(&driver.name, prepared)))
-                .collect()
-        };
-        for edit in due {
-            let (namespace, name) = (&*edit.namespace, &*edit.name);
-            match self.edit(&edit).await {
-                Ok(()) => {
-                    tracing::info!(
-                        namespace,
-                        name,
-                        "Recorded on the claim that a call may still run"
-                    );
-                }
-                Err(error) => {
-                    tracing::warn!(namespace, name, err = %error, "A call may still run, which could not be recorded on the claim");
-                }
-            }
-        }
-    }
 }
 
-fn done(result: Result<(), ApiError>) -> Answer {
+fn done<T>(result: Result<T, ApiError>) -> Answer {
     match result {
-        Ok(()) => Answer::Done,
+        Ok(_) => Answer::Done,
         Err(error) => Answer::Refused(error),
     }
 }

@@ -10,7 +10,6 @@ use csi_proto::csi::DeleteVolumeRequest;
 use csi_proto::csi::controller_client::ControllerClient;
 use serde_json::Value;
 use sidecar::csi::{Deadline, call};
-use sidecar::error::Chain;
 use sidecar::kube::api;
 use sidecar::kube::cache::OwnWrite;
 use sidecar::kube::key::Key;
@@ -20,7 +19,7 @@ use sidecar::verbose;
 use tokio::time::Instant;
 
 use super::api::{VOLUMES, key};
-use super::provisioner::Provisioner;
+use super::provisioner::{Provisioner, SecretError};
 use crate::model::{Text, Volume};
 use crate::plan::delete::{Answer, Attempt, Failure, Refresh, Step, View};
 use crate::plan::outcome::{ApiError, RpcError};
@@ -90,7 +89,11 @@ impl Provisioner {
                     }
                     self.room_freed(&run.current);
                 }
-                work.done();
+                match run.attempt.is_to_follow(&run.current) {
+                    // Not at once: an answer may be ahead of what is known of attachments.
+                    true => _ = work.retry(),
+                    false => work.done(),
+                }
             }
             End::Failed(failure) => {
                 if failure.is_counted() {
@@ -138,7 +141,8 @@ impl Provisioner {
                 Step::Remove { uid } => written(self.remove_volume(run, uid).await),
                 Step::LoadSecret(reference) => match self.secret(reference).await {
                     Ok(values) => Answer::Secret(values),
-                    Err(error) => {
+                    Err(SecretError::NotText) => Answer::SecretNotText,
+                    Err(SecretError::Unread(error)) => {
                         let volume = &*run.name;
                         tracing::error!(volume, err = %error, "Failed to get the secret, deleting without");
                         Answer::Refused(error)
@@ -201,12 +205,12 @@ impl Provisioner {
             return Ok(());
         };
         let gone = answered.deleting && answered.finalizers.is_empty();
-        run.current = Arc::new(answered.keep());
-        if gone {
-            return Ok(());
+        let version = answered.version;
+        let record = answered.keep();
+        run.current = Arc::new(record.clone());
+        if !gone {
+            own.answered_with(Some(record), version);
         }
-        let taken = own.answered(json);
-        taken.map_err(|error| api::ApiError::unreadable(&Chain(&error)))?;
         Ok(())
     }
 

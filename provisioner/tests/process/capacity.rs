@@ -1,9 +1,13 @@
 //! Rows 238 to 266 as far as they take the whole program: what is told about room.
 
+use csi_proto::csi::GetCapacityRequest;
 use serde_json::{Value, json};
+use sidecar_testkit::CallFault;
+use sidecar_testkit::api::kind::Kind;
 use sidecar_testkit::build::{self, Object};
 use sidecar_testkit::driver::{ControllerRpc, PluginService};
 use sidecar_testkit::process::within;
+use tonic::Code;
 
 use super::stage::{DRIVER, PATIENCE, PV, Program, READY, Stage, claim, free_address, get, settle};
 
@@ -36,6 +40,9 @@ async fn stage() -> Stage {
     stage
         .api
         .insert(build::class("late").of(DRIVER).waiting_for_consumer());
+    stage
+        .api
+        .insert(build::class("sc1").of(DRIVER).parameter("of", "sc1"));
     stage.api.insert(pod(Some("set")));
     stage
 }
@@ -61,9 +68,27 @@ fn objects(stage: &Stage) -> Vec<String> {
     all
 }
 
+/// Rows 238 and 261: whose an object is.
+fn is_ours(object: &Value) {
+    let labels = &object["metadata"]["labels"];
+    assert_eq!(labels["csi.storage.k8s.io/drivername"], DRIVER);
+    assert_eq!(
+        labels["csi.storage.k8s.io/managed-by"],
+        "external-provisioner"
+    );
+    assert_eq!(object["metadata"]["namespace"], "ns");
+    assert_eq!(
+        object["metadata"]["ownerReferences"][0]["uid"], "set-uid",
+        "row 261"
+    );
+}
+
 #[tokio::test]
 async fn rows_238_248_258_259_and_266_room_is_told_and_kept_up_to_date() {
     let stage = stage().await;
+    // A node that is not there yet, and no place therefore.
+    let lonely = build::csinode("n9").driver(DRIVER, "n9");
+    stage.api.insert(lonely.topology(&["zone"]));
     let address = free_address();
     let http = format!("--http-endpoint={address}");
     let program = start(
@@ -78,18 +103,7 @@ async fn rows_238_248_258_259_and_266_room_is_told_and_kept_up_to_date() {
     program.logs(READY).await;
     let all = ["late 1 5Gi", "late 2 5Gi", "sc1 1 5Gi", "sc1 2 5Gi"];
     stage.until("objects", |stage| objects(stage) == all).await;
-    let object = &stage.api.objects(KIND)[0];
-    let labels = &object["metadata"]["labels"];
-    assert_eq!(labels["csi.storage.k8s.io/drivername"], DRIVER);
-    assert_eq!(
-        labels["csi.storage.k8s.io/managed-by"],
-        "external-provisioner"
-    );
-    assert_eq!(object["metadata"]["namespace"], "ns");
-    assert_eq!(
-        object["metadata"]["ownerReferences"][0]["uid"], "set-uid",
-        "row 261"
-    );
+    is_ours(&stage.api.objects(KIND)[0]);
     within(PATIENCE, "row 248", async || {
         let (_, text) = get(&address, "/metrics").await;
         let lines = [
@@ -117,22 +131,23 @@ async fn rows_238_248_258_259_and_266_room_is_told_and_kept_up_to_date() {
     // 259: a failure before the driver was asked says nothing about room.
     let elsewhere = claim().uid("u2").with("/metadata/name", "c2");
     let elsewhere = elsewhere.annotation("volume.kubernetes.io/selected-node", "n9");
-    let lonely = build::csinode("n9").driver(DRIVER, "n9");
-    stage.api.insert(lonely.topology(&["zone"]));
     stage.api.insert(elsewhere);
     stage.until_events("ProvisioningFailed", 1).await;
     settle().await;
     assert_eq!(stage.calls("GetCapacity"), asked + 2, "row 259");
-    // 266
+    labels_change(&stage, room("1")).await;
+}
+
+/// Row 266; `old` is what there is in the zone that stays.
+async fn labels_change(stage: &Stage, old: &str) {
     stage.api.edit("nodes", "n2", |node| {
         node["metadata"]["labels"]["zone"] = "3".into()
     });
-    let (new, old) = ("4Gi", room("1"));
     let moved = [
         format!("late 1 {old}"),
-        format!("late 3 {new}"),
+        "late 3 4Gi".to_owned(),
         format!("sc1 1 {old}"),
-        format!("sc1 3 {new}"),
+        "sc1 3 4Gi".to_owned(),
     ];
     stage
         .until("another segment", |stage| objects(stage) == moved)
@@ -172,4 +187,63 @@ async fn rows_241_and_245_fewer_objects_without_owner() {
         .await;
     let object = &stage.api.objects(KIND)[0];
     assert!(object["metadata"]["ownerReferences"].is_null());
+}
+
+#[tokio::test]
+async fn rows_247_and_259_what_is_not_ours_and_a_call_that_failed() {
+    let stage = stage().await;
+    let foreign = |name: &str, managed_by: Option<&str>| {
+        let mut object = json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "CSIStorageCapacity", "capacity": "1Gi",
+            "metadata": {"namespace": "ns", "name": name,
+                "labels": {"csi.storage.k8s.io/drivername": DRIVER}},
+            "storageClassName": "late", "nodeTopology": {"matchLabels": {"zone": "1"}},
+        });
+        if let Some(other) = managed_by {
+            object["metadata"]["labels"]["csi.storage.k8s.io/managed-by"] = other.into();
+        }
+        stage.api.insert(object)
+    };
+    let foreign = [foreign("other", Some("other")), foreign("none", None)];
+    let program = start(&stage, &["--capacity-for-immediate-binding"]);
+    program.logs(READY).await;
+    stage
+        .until("objects", |stage| objects(stage).len() == 6)
+        .await;
+    settle().await;
+    for before in &foreign {
+        let name = before["metadata"]["name"].as_str().unwrap();
+        let after = stage.api.object(KIND, &format!("ns/{name}")).unwrap();
+        assert_eq!(after, *before, "row 247");
+    }
+    let asked = stage.calls("GetCapacity");
+    let failed = CallFault::on("CreateVolume").fail(Code::Internal, "no");
+    stage.driver.fault(failed.times(1));
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    stage.until_calls("GetCapacity", asked + 2).await;
+    let calls = stage.driver.calls_to("GetCapacity");
+    let classes: Vec<String> = { calls.iter().skip(asked).take(2) }
+        .map(|call| {
+            let request: &GetCapacityRequest = call.request().unwrap();
+            format!("{:?}", request.parameters)
+        })
+        .collect();
+    assert_eq!(classes, [r#"{"of": "sc1"}"#; 2], "row 259");
+}
+
+#[tokio::test]
+async fn row_263_an_api_server_with_the_old_version_only() {
+    let stage = stage().await;
+    stage.api.forget_kind(KIND);
+    let old = Kind::new("storage.k8s.io", "v1beta1", KIND, "CSIStorageCapacity");
+    stage.api.serve_kind(old.namespaced().conditional());
+    let _program = start(&stage, &[]);
+    stage
+        .until("objects", |stage| {
+            objects(stage) == ["late 1 5Gi", "late 2 5Gi"]
+        })
+        .await;
+    let object = &stage.api.objects(KIND)[0];
+    assert_eq!(object["apiVersion"], "storage.k8s.io/v1beta1");
 }

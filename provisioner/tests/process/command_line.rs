@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::stage::{Program, Stage, program};
 
 /// Row, arguments, exit code, and what the log says.
-const ENDS: [(&str, &[&str], i32, &str); 15] = [
+const ENDS: [(&str, &[&str], i32, &str); 18] = [
     ("2", &["--node-deployment"], 255, "NODE_NAME"),
     (
         "2 version",
@@ -19,7 +19,12 @@ const ENDS: [(&str, &[&str], i32, &str); 15] = [
         1,
         "--http-endpoint",
     ),
-    ("4", &["--feature-gates=NoSuchGate=true"], 255, "NoSuchGate"),
+    (
+        "4",
+        &["--feature-gates=NoSuchGate=true"],
+        255,
+        "--feature-gates: unrecognized feature gate: NoSuchGate",
+    ),
     ("5", &["--feature-gates=Topology"], 2, "expect string=bool"),
     (
         "7",
@@ -40,6 +45,24 @@ const ENDS: [(&str, &[&str], i32, &str); 15] = [
         &["--leader-election", "--leader-election-renew-deadline=20s"],
         2,
         "lease-duration",
+    ),
+    (
+        "1.2 removed",
+        &["--enable-leader-election"],
+        2,
+        "use --leader-election",
+    ),
+    (
+        "1.2 removed",
+        &["--provisioner=test-driver"],
+        2,
+        "the driver says its name itself",
+    ),
+    (
+        "1.2 misspelt",
+        &["--volume_name_prefix=x"],
+        2,
+        "did you mean --volume-name-prefix?",
     ),
     ("1.1 help", &["--help"], 0, "worker-threads"),
     (

@@ -42,12 +42,12 @@ fn volume() -> Volume {
         .bound_to("ns1/c1")
 }
 
-#[tokio::test]
-async fn rows_204_to_214_which_volumes_are_deleted() {
+/// Rows, their volumes, and whether these are deleted.
+fn fates() -> Vec<(&'static str, Volume, bool)> {
     let aws = json!({"volumeID": "vol-1"});
     let deleting = |volume: Volume| volume.with("/metadata/deletionTimestamp", build::LONG_AGO);
     let bound = |name: &str| released(name).phase("Bound");
-    let rows: Vec<(&str, Volume, bool)> = vec![
+    vec![
         ("r204", released("r204").with(BY, "other"), false),
         (
             "r206",
@@ -87,7 +87,12 @@ async fn rows_204_to_214_which_volumes_are_deleted() {
             deleting(bound("r214").with("/metadata/finalizers", json!([PROTECTION]))),
             false,
         ),
-    ];
+    ]
+}
+
+#[tokio::test]
+async fn rows_204_to_214_which_volumes_are_deleted() {
+    let rows = fates();
     let stage = Stage::new().await;
     for (_, volume, _) in &rows {
         stage.api.insert(volume.clone());

@@ -72,8 +72,8 @@ async fn a_silent_leader_is_succeeded_and_the_lease_released_at_the_end() {
     let program = stage.start(&[
         ELECTION[0],
         ELECTION[1],
-        "--leader-election-lease-duration=4s",
-        "--leader-election-renew-deadline=3s",
+        "--leader-election-lease-duration=60s",
+        "--leader-election-renew-deadline=45s",
         "--leader-election-retry-period=1s",
     ]);
     stage.api.insert(claim());
@@ -92,8 +92,8 @@ async fn a_leader_that_cannot_renew_ends() {
     let program = stage.start(&[
         ELECTION[0],
         ELECTION[1],
-        "--leader-election-lease-duration=4s",
-        "--leader-election-renew-deadline=3s",
+        "--leader-election-lease-duration=8s",
+        "--leader-election-renew-deadline=6s",
         "--leader-election-retry-period=1s",
     ]);
     program.logs(READY).await;

@@ -7,7 +7,10 @@ use sidecar_testkit::{CallFault, Fault};
 use tokio::time::{Duration, sleep};
 use tonic::Code;
 
-use super::stage::{GI, PV, Program, READY, Stage, claim, class, settle};
+use super::stage::{
+    FINALIZER, GI, PROTECTION, PV, Program, READY, Stage, claim, class, finalizers, released,
+    settle,
+};
 
 const SELECTED: &str = "volume.kubernetes.io/selected-node";
 const QUICK: &[&str] = &[
@@ -174,6 +177,41 @@ async fn row_276_a_conflict_begins_the_wait_anew() {
     assert_eq!(conflict.hits(), 1);
     assert_eq!(stage.calls("GetCapacity"), 2);
     assert_eq!(stage.events("ProvisioningFailed").len(), 0);
+}
+
+#[tokio::test]
+async fn rows_278_and_279_whose_volumes_are_deleted() {
+    let stage = stage().await;
+    let at = |value: &str| {
+        let requirement = json!({"key": "key", "operator": "In", "values": [value]});
+        json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}})
+    };
+    for (name, affinity) in [
+        ("there", at("bar")),
+        ("here", at("foo")),
+        ("anywhere", Value::Null),
+    ] {
+        let volume = released(name);
+        stage
+            .api
+            .insert(volume.with("/spec/nodeAffinity", affinity));
+    }
+    let _program = start(&stage, QUICK).await;
+    for name in ["here", "anywhere"] {
+        stage
+            .until(name, |stage| {
+                finalizers(&stage.volume(name)) == json!([PROTECTION])
+            })
+            .await;
+    }
+    settle().await;
+    let called = stage.driver.calls_to("DeleteVolume");
+    let mut called: Vec<String> = called.iter().map(|call| call.volume().to_owned()).collect();
+    called.sort();
+    assert_eq!(called, ["vol-anywhere", "vol-here"], "row 278");
+    let kept = finalizers(&stage.volume("there"));
+    assert_eq!(kept, json!([PROTECTION, FINALIZER]), "row 278");
+    assert!(stage.events("VolumeFailedDelete").is_empty(), "row 278");
 }
 
 #[tokio::test]

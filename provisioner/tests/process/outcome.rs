@@ -9,7 +9,8 @@ use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
 use super::stage::{
-    ANNOTATION, DOUBT, DRIVER, PV, READY, RECORD, Stage, U, claim, class, finalizers, settle,
+    ANNOTATION, DOUBT, DRIVER, PV, READY, RECORD, Stage, U, claim, class, finalizers, free_address,
+    get, settle, together,
 };
 
 const CREATE: &str = "CreateVolume";
@@ -17,49 +18,55 @@ const QUICK: &str = "--retry-interval-start=300ms";
 
 #[tokio::test]
 async fn row_181_a_call_in_doubt_is_repeated_and_recorded_on_the_claim() {
-    for code in [
-        Code::DeadlineExceeded,
-        Code::Cancelled,
-        Code::Unavailable,
-        Code::Aborted,
-    ] {
-        let stage = Stage::new().await;
-        stage
-            .driver
-            .fault(CallFault::on(CREATE).fail(code, "later").times(2));
-        let program = stage.start(&["--retry-interval-start=1s"]);
-        stage
-            .api
-            .insert(claim().finalizer("kubernetes.io/pvc-protection"));
-        stage
-            .until("the record", |stage| {
-                finalizers(&stage.claim("ns1/c1"))
-                    .to_string()
-                    .contains(DOUBT)
-            })
-            .await;
-        let record = stage.claim("ns1/c1")["metadata"]["annotations"][RECORD].clone();
-        let record: serde_json::Value = serde_json::from_str(record.as_str().unwrap()).unwrap();
-        assert_eq!(
-            (&record["driver"], &record["prepared"]["name"]),
-            (&DRIVER.into(), &PV.into())
-        );
-        stage.until_volume(PV).await;
-        stage
-            .until("the record goes", |stage| {
-                finalizers(&stage.claim("ns1/c1")) == json!(["kubernetes.io/pvc-protection"])
-            })
-            .await;
-        let annotations = stage.claim("ns1/c1")["metadata"]["annotations"].clone();
-        assert_eq!(annotations, json!({ ANNOTATION: DRIVER }), "{code:?}");
-        let requests = stage.creations();
-        assert!(
-            requests.windows(2).all(|pair| pair[0] == pair[1]),
-            "word for word"
-        );
-        assert_eq!(requests.len(), 3, "{code:?}: {}", program.log());
-        assert_eq!(stage.events("ProvisioningSucceeded").len(), 1, "{code:?}");
-    }
+    together(
+        [
+            Code::DeadlineExceeded,
+            Code::Cancelled,
+            Code::Unavailable,
+            Code::Aborted,
+        ],
+        in_doubt,
+    )
+    .await;
+}
+
+async fn in_doubt(code: Code) {
+    let stage = Stage::new().await;
+    stage
+        .driver
+        .fault(CallFault::on(CREATE).fail(code, "later").times(2));
+    let program = stage.start(&["--retry-interval-start=1s"]);
+    stage
+        .api
+        .insert(claim().finalizer("kubernetes.io/pvc-protection"));
+    stage
+        .until("the record", |stage| {
+            finalizers(&stage.claim("ns1/c1"))
+                .to_string()
+                .contains(DOUBT)
+        })
+        .await;
+    let record = stage.claim("ns1/c1")["metadata"]["annotations"][RECORD].clone();
+    let record: serde_json::Value = serde_json::from_str(record.as_str().unwrap()).unwrap();
+    assert_eq!(
+        (&record["driver"], &record["prepared"]["name"]),
+        (&DRIVER.into(), &PV.into())
+    );
+    stage.until_volume(PV).await;
+    stage
+        .until("the record goes", |stage| {
+            finalizers(&stage.claim("ns1/c1")) == json!(["kubernetes.io/pvc-protection"])
+        })
+        .await;
+    let annotations = stage.claim("ns1/c1")["metadata"]["annotations"].clone();
+    assert_eq!(annotations, json!({ ANNOTATION: DRIVER }), "{code:?}");
+    let requests = stage.creations();
+    assert!(
+        requests.windows(2).all(|pair| pair[0] == pair[1]),
+        "word for word"
+    );
+    assert_eq!(requests.len(), 3, "{code:?}: {}", program.log());
+    assert_eq!(stage.events("ProvisioningSucceeded").len(), 1, "{code:?}");
 }
 
 #[tokio::test]
@@ -123,8 +130,7 @@ async fn no_volume_is_lost_when_claim_and_process_go_while_a_call_is_in_doubt() 
         .configure(|model| assert!(model.volumes.is_empty(), "{model:?}"));
 }
 
-#[tokio::test]
-async fn rows_182_and_188_a_final_error_is_repeated_as_long_as_there_is_a_claim() {
+pub(crate) async fn rows_182_and_188_a_final_error_is_repeated_as_long_as_there_is_a_claim() {
     let stage = Stage::new().await;
     stage.driver.fault(
         CallFault::on(CREATE)
@@ -243,8 +249,7 @@ async fn row_183_no_room_without_a_node_is_final() {
     );
 }
 
-#[tokio::test]
-async fn row_186_an_impossible_request_waits_for_another_class() {
+pub(crate) async fn row_186_an_impossible_request_waits_for_another_class() {
     let stage = Stage::new().await;
     stage.driver.fault(
         CallFault::on(CREATE)
@@ -328,6 +333,24 @@ async fn rows_199_and_200_the_volume_cannot_be_saved_at_first() {
         1,
         "row 200"
     );
+}
+
+#[tokio::test]
+async fn row_199_the_volume_is_saved_and_the_answer_is_lost() {
+    let stage = Stage::new().await;
+    let lost = Fault::on("POST", "*/persistentvolumes").times(1);
+    stage.api.fault(lost.lose_reply());
+    let address = free_address();
+    let _program = stage.start(&[&format!("--http-endpoint={address}")]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningSucceeded", 1).await;
+    settle().await;
+    assert_eq!(stage.events("ProvisioningSucceeded").len(), 1);
+    assert_eq!(stage.calls(CREATE), 1);
+    let (_, text) = get(&address, "/metrics").await;
+    let line = r#"controller_persistentvolumeclaim_provision_total{class="sc1",source=""} 1"#;
+    assert!(text.contains(line), "{text}");
+    assert!(!text.contains("provision_failed_total{"), "{text}");
 }
 
 #[tokio::test]

@@ -1,16 +1,19 @@
-//! Rows 32 to 50, 145, 190 to 198 and 294: a claim gets its volume.
+//! Rows 32, 50 to 89, 145 to 149, 190 to 198 and 294: a claim gets its volume.
+
+use std::time::Duration;
 
 use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::{CreateVolumeResponse, Volume};
-use serde_json::json;
+use serde_json::{Value, json};
 use sidecar_testkit::CallFault;
 use sidecar_testkit::build::{self, Object};
 use sidecar_testkit::driver::ControllerRpc;
+use tokio::time::sleep;
 
 use super::stage::{
     ANNOTATION, DRIVER, FINALIZER, GI, PV, READY, Stage, U, claim, class, finalizers, free_address,
-    get, settle,
+    get, settle, together,
 };
 
 #[tokio::test]
@@ -85,105 +88,6 @@ async fn rows_32_50_and_294_a_plain_claim_and_what_it_costs() {
 }
 
 #[tokio::test]
-async fn rows_33_to_42_which_claims_are_worked_on() {
-    let stage = Stage::new().await;
-    stage
-        .api
-        .insert(build::class("late").of(DRIVER).waiting_for_consumer());
-    stage.api.insert(build::class("other").of("other-driver"));
-    stage.api.insert(
-        build::class("unset")
-            .of(DRIVER)
-            .with("/volumeBindingMode", json!(null)),
-    );
-    let beta = "volume.beta.kubernetes.io/storage-provisioner";
-    let node = "volume.kubernetes.io/selected-node";
-    let plain = |name: &str| {
-        let claim = build::claim(&format!("ns1/{name}"))
-            .mode("RWO")
-            .class("sc1");
-        claim.uid(&format!("uid-{name}"))
-    };
-    let ours = |name: &str| plain(name).annotation(ANNOTATION, DRIVER);
-    let rows = [
-        ("r33", plain("r33").annotation(beta, DRIVER), true),
-        (
-            "r34",
-            plain("r34")
-                .annotation(ANNOTATION, "x")
-                .annotation(beta, DRIVER),
-            false,
-        ),
-        ("r35", plain("r35"), false),
-        ("r36", ours("r36").with("/spec/volumeName", "some"), false),
-        ("r38", ours("r38").class("other"), false),
-        ("r39", ours("r39").class("late"), false),
-        ("r40", ours("r40").class("late").annotation(node, ""), false),
-        (
-            "r41",
-            ours("r41").class("late").annotation(node, "n1"),
-            true,
-        ),
-        ("r42", ours("r42").class("unset"), true),
-    ];
-    let program = stage.start(&[]);
-    program.logs(READY).await;
-    for (_, claim, _) in &rows {
-        stage.api.insert(claim.clone());
-    }
-    for (name, _, provisioned) in &rows {
-        if *provisioned {
-            stage.until_volume(&format!("pvc-uid-{name}")).await;
-        }
-    }
-    settle().await;
-    for (name, _, provisioned) in &rows {
-        let volume = stage.volume(&format!("pvc-uid-{name}"));
-        assert_eq!(
-            !volume.is_null(),
-            *provisioned,
-            "row {name}: {}",
-            program.log()
-        );
-    }
-    assert!(
-        stage.events("ProvisioningFailed").is_empty(),
-        "rows 34 to 40: silent"
-    );
-    assert_eq!(stage.calls("CreateVolume"), 3);
-}
-
-#[tokio::test]
-async fn row_37_a_class_that_comes_later_is_used_at_once() {
-    let stage = Stage::new().await;
-    stage.api.remove("storageclasses", "sc1");
-    let program = stage.start(&["--retry-interval-start=30s"]);
-    program.logs(READY).await;
-    stage.api.insert(claim());
-    stage.until_events("ProvisioningFailed", 1).await;
-    assert_eq!(stage.calls("CreateVolume"), 0);
-    assert!(stage.events("ProvisioningFailed")[0].contains("sc1"));
-    let made = tokio::time::Instant::now();
-    stage.api.insert(class());
-    stage.until_volume(PV).await;
-    assert!(made.elapsed().as_secs() < 5, "{:?}", made.elapsed());
-}
-
-#[tokio::test]
-async fn row_46_a_volume_that_is_there_is_not_made_again() {
-    let stage = Stage::new().await;
-    stage
-        .api
-        .insert(build::volume(PV).csi(DRIVER, "vol-1").phase("Available"));
-    let program = stage.start(&[]);
-    stage.api.insert(claim());
-    program.logs(READY).await;
-    settle().await;
-    assert_eq!(stage.calls("CreateVolume"), 0);
-    assert!(stage.events("Provisioning").is_empty());
-}
-
-#[tokio::test]
 async fn row_51_flags_that_name_volumes() {
     let stage = Stage::new().await;
     let _program = stage.start(&["--volume-name-prefix=p", "--volume-name-uuid-length=8"]);
@@ -245,16 +149,20 @@ async fn rows_79_88_and_293_secrets() {
     assert_eq!(stage.calls("CreateVolume"), 1, "row 88");
 }
 
+fn attributes_class(driver: &str) -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass",
+        "metadata": {"name": "gold"}, "driverName": driver, "parameters": {"p": "from-vac"},
+    })
+}
+
 #[tokio::test]
 async fn row_145_an_attributes_class() {
     let stage = Stage::new().await;
     stage.can(ControllerRpc::ModifyVolume);
     stage.api.remove("storageclasses", "sc1");
     stage.api.insert(class().parameter("p", "from-sc"));
-    stage.api.insert(json!({
-        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass",
-        "metadata": {"name": "gold"}, "driverName": DRIVER, "parameters": {"p": "from-vac"},
-    }));
+    stage.api.insert(attributes_class(DRIVER));
     let _program = stage.start(&[]);
     stage
         .api
@@ -267,6 +175,49 @@ async fn row_145_an_attributes_class() {
         stage.volume(PV)["spec"]["volumeAttributesClassName"],
         "gold"
     );
+}
+
+#[tokio::test]
+async fn rows_148_and_149_an_attributes_class_that_comes_later_is_used_at_once() {
+    together(
+        [("148", None), ("149", Some("another-driver"))],
+        late_attributes_class,
+    )
+    .await;
+}
+
+async fn late_attributes_class((row, before): (&str, Option<&str>)) {
+    let stage = Stage::new().await;
+    stage.can(ControllerRpc::ModifyVolume);
+    if let Some(driver) = before {
+        stage.api.insert(attributes_class(driver));
+    }
+    let _program = stage.start(&["--retry-interval-start=5m"]);
+    stage
+        .api
+        .insert(claim().with("/spec/volumeAttributesClassName", "gold"));
+    stage.until_events("ProvisioningFailed", 1).await;
+    let text = &stage.events("ProvisioningFailed")[0];
+    assert!(
+        text.contains("VolumeAttributesClass gold"),
+        "row {row}: {text}"
+    );
+    let looks = |stage: &Stage| {
+        let path = "*/volumeattributesclasses/gold";
+        stage.api.requests_to("GET", path).len()
+    };
+    let looked = |stage: &Stage| looks(stage) >= 2;
+    stage.until("looked for", looked).await;
+    assert_eq!(stage.calls("CreateVolume"), 0, "row {row}");
+    if before.is_some() {
+        stage.api.remove("volumeattributesclasses", "gold");
+    }
+    stage.api.insert(attributes_class(DRIVER));
+    stage.until_volume(PV).await;
+    settle().await;
+    let seen = looks(&stage);
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(looks(&stage), seen, "row {row}: nobody waits any more");
 }
 
 fn answer(capacity_bytes: i64) -> CreateVolumeResponse {
@@ -287,58 +238,97 @@ async fn rows_190_193_and_194_what_the_answer_becomes() {
         (5_970_004_541, "5970004541"),
         (5_905_580_032, "5632Mi"),
     ];
-    for (bytes, text) in rows {
-        let stage = Stage::new().await;
-        stage
-            .driver
-            .fault(CallFault::on("CreateVolume").answer(answer(bytes)));
-        let _program = stage.start(&[]);
-        stage.api.insert(claim());
-        stage.until_volume(PV).await;
-        let volume = stage.volume(PV);
-        assert_eq!(
-            volume["spec"]["capacity"]["storage"], text,
-            "rows 190 and 193"
-        );
-        let attributes = &volume["spec"]["csi"]["volumeAttributes"];
-        assert_eq!(attributes["a"], "b", "row 194");
-        let identity = &attributes["storage.kubernetes.io/csiProvisionerIdentity"];
-        let identity = identity.as_str().unwrap();
-        assert!(identity.ends_with(DRIVER), "row 194: {identity}");
-        assert_eq!(
-            identity.splitn(3, '-').count(),
-            3,
-            "section 2.1: {identity}"
-        );
+    together(rows, answered).await;
+}
+
+async fn answered((bytes, text): (i64, &str)) {
+    let stage = Stage::new().await;
+    stage
+        .driver
+        .fault(CallFault::on("CreateVolume").answer(answer(bytes)));
+    let _program = stage.start(&[]);
+    stage.api.insert(claim());
+    stage.until_volume(PV).await;
+    let volume = stage.volume(PV);
+    assert_eq!(
+        volume["spec"]["capacity"]["storage"], text,
+        "rows 190 and 193"
+    );
+    let attributes = &volume["spec"]["csi"]["volumeAttributes"];
+    assert_eq!(attributes["a"], "b", "row 194");
+    let identity = &attributes["storage.kubernetes.io/csiProvisionerIdentity"];
+    let identity = identity.as_str().unwrap();
+    assert!(identity.ends_with(DRIVER), "row 194: {identity}");
+    assert_eq!(
+        identity.splitn(3, '-').count(),
+        3,
+        "section 2.1: {identity}"
+    );
+}
+
+#[tokio::test]
+async fn rows_195_to_197_attributes_and_read_only_volumes() {
+    let rows = [
+        ("196", &["ROX"][..], true, true),
+        ("196 off", &["ROX"], false, false),
+        ("197", &["ROX", "RWO"], true, false),
+    ];
+    together(rows, read_only).await;
+}
+
+const IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIdentity";
+
+async fn read_only((row, modes, flag, expected): (&str, &[&str], bool, bool)) {
+    let stage = Stage::new().await;
+    let mut answer = answer(GI);
+    if let Some(volume) = &mut answer.volume {
+        volume.volume_context = [(IDENTITY.to_owned(), "driver".to_owned())].into();
     }
+    stage
+        .driver
+        .fault(CallFault::on("CreateVolume").answer(answer));
+    let flag = format!("--controller-publish-readonly={flag}");
+    let _program = stage.start(&[&flag]);
+    let mut claim = build::claim("ns1/c1").class("sc1").uid(U);
+    for mode in modes {
+        claim = claim.mode(mode);
+    }
+    stage.api.insert(claim.annotation(ANNOTATION, DRIVER));
+    stage.until_volume(PV).await;
+    let csi = stage.volume(PV)["spec"]["csi"].clone();
+    let read_only = csi["readOnly"].as_bool().unwrap_or_default();
+    assert_eq!(read_only, expected, "row {row}: {csi}");
+    assert_eq!(csi["volumeAttributes"][IDENTITY], "driver", "row 195");
 }
 
 #[tokio::test]
 async fn rows_191_and_192_a_volume_that_is_too_small_is_deleted_again() {
-    for (row, fails, deletions) in [("191", false, 1), ("192", true, 5)] {
-        let stage = Stage::new().await;
-        stage.driver.fault(
-            CallFault::on("CreateVolume")
-                .answer(answer(GI - 1))
-                .times(1),
-        );
-        if fails {
-            let fault = CallFault::on("DeleteVolume");
-            stage.driver.fault(fault.fail(tonic::Code::Internal, "no"));
-        }
-        let _program = stage.start(&["--retry-interval-start=30s"]);
-        stage.api.insert(claim());
-        stage.until_events("ProvisioningFailed", 1).await;
-        settle().await;
-        assert_eq!(stage.calls("DeleteVolume"), deletions, "row {row}");
-        let text = &stage.events("ProvisioningFailed")[0];
-        assert_eq!(text.contains("orphan"), fails, "row {row}: {text}");
-        let guarded = finalizers(&stage.claim("ns1/c1")).to_string();
-        assert!(
-            guarded.contains(super::stage::DOUBT),
-            "row {row}: {guarded}"
-        );
+    together([("191", false, 1), ("192", true, 5)], too_small).await;
+}
+
+async fn too_small((row, fails, deletions): (&str, bool, usize)) {
+    let stage = Stage::new().await;
+    stage.driver.fault(
+        CallFault::on("CreateVolume")
+            .answer(answer(GI - 1))
+            .times(1),
+    );
+    if fails {
+        let fault = CallFault::on("DeleteVolume");
+        stage.driver.fault(fault.fail(tonic::Code::Internal, "no"));
     }
+    let _program = stage.start(&["--retry-interval-start=30s"]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    settle().await;
+    assert_eq!(stage.calls("DeleteVolume"), deletions, "row {row}");
+    let text = &stage.events("ProvisioningFailed")[0];
+    assert_eq!(text.contains("orphan"), fails, "row {row}: {text}");
+    let guarded = finalizers(&stage.claim("ns1/c1")).to_string();
+    assert!(
+        guarded.contains(super::stage::DOUBT),
+        "row {row}: {guarded}"
+    );
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
-use sidecar_testkit::CallFault;
 use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::{CallFault, Fault};
 use tokio::time::Instant;
 
 use super::stage::{ANNOTATION, DOUBT, DRIVER, PV, READY, Stage, claim, finalizers, settle};
@@ -40,15 +40,24 @@ async fn running_calls_finish_and_nothing_new_begins() {
     );
 }
 
-#[tokio::test]
-async fn a_call_that_does_not_end_is_recorded_and_resumed() {
+pub(crate) async fn calls_that_do_not_end_are_recorded_and_resumed() {
+    const CALLS: usize = 100;
     let stage = Stage::new().await;
     stage
         .driver
-        .fault(CallFault::on("CreateVolume").lose_reply().times(1));
+        .fault(CallFault::on("CreateVolume").lose_reply().times(CALLS));
     let program = stage.start(&["--timeout=10m"]);
     stage.api.insert(claim());
-    stage.until_calls("CreateVolume", 1).await;
+    for number in 1..CALLS {
+        let claim = build::claim(&format!("ns1/more{number}"));
+        let claim = claim.class("sc1").mode("RWO");
+        let claim = claim.uid(&format!("uid-{number}"));
+        stage.api.insert(claim.annotation(ANNOTATION, DRIVER));
+    }
+    stage.until_calls("CreateVolume", CALLS).await;
+    // One after the other, they would take longer than there is time.
+    let slow = Fault::on("*", "*/persistentvolumeclaims/*").delay(Duration::from_millis(65));
+    let slow = stage.api.fault(slow);
     let told = Instant::now();
     program.terminate();
     let ended = program.end().await;
@@ -58,23 +67,32 @@ async fn a_call_that_does_not_end_is_recorded_and_resumed() {
         "{:?}",
         told.elapsed()
     );
-    assert_eq!(
-        finalizers(&stage.claim("ns1/c1")),
-        json!([DOUBT]),
-        "{}",
-        ended.log
-    );
+    slow.remove();
+    let claims = stage.api.objects("persistentvolumeclaims");
+    assert_eq!(claims.len(), CALLS);
+    for claim in &claims {
+        assert_eq!(finalizers(claim), json!([DOUBT]), "{}", ended.log);
+    }
+    let asked = stage.creations();
     stage.api.delete("persistentvolumeclaims", "ns1/c1");
     let _successor = stage.start(&[]);
     stage
         .until("the claim may go", |stage| stage.claim("ns1/c1").is_null())
         .await;
     assert!(!stage.volume(PV).is_null());
-    let requests = stage.creations();
-    assert_eq!(requests[0], requests[1]);
+    stage
+        .until("all volumes are known", |stage| {
+            stage.api.objects("persistentvolumes").len() == CALLS
+        })
+        .await;
+    let all = stage.creations();
+    assert_eq!(all.len(), 2 * CALLS);
+    for request in &all[CALLS..] {
+        assert!(asked.contains(request), "word for word: {request:?}");
+    }
     stage
         .driver
-        .configure(|model| assert_eq!(model.volumes.len(), 1));
+        .configure(|model| assert_eq!(model.volumes.len(), CALLS));
 }
 
 #[tokio::test]

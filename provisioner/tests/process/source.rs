@@ -1,4 +1,4 @@
-//! Rows 97, 110, 117 to 119, 132 and 229 to 237: volumes made from snapshots and from other volumes.
+//! Rows 97, 110, 111, 117 to 119, 132 and 229 to 237: volumes made from snapshots and from other volumes.
 
 use csi_proto::csi;
 use csi_proto::csi::volume_content_source::Type;
@@ -8,7 +8,7 @@ use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
-use super::stage::{ANNOTATION, DRIVER, GI, PV, Stage, claim, finalizers, settle};
+use super::stage::{ANNOTATION, DRIVER, GI, PV, Stage, claim, finalizers, settle, together};
 
 const RESTORED: &str = "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
 const CLONED: &str = "provisioner.storage.kubernetes.io/cloning-protection";
@@ -87,14 +87,21 @@ async fn row_97_a_snapshot_is_restored_and_protected_meanwhile() {
 
 #[tokio::test]
 async fn rows_110_and_111_the_snapshot_cannot_be_protected() {
+    together([("110", 403, 0), ("111", 409, 1)], unprotected).await;
+}
+
+async fn unprotected((row, code, failures): (&str, u16, usize)) {
     let stage = Stage::new().await;
     snapshot(&stage);
-    stage
-        .api
-        .fault(Fault::on("PUT", "*/volumesnapshots/s1").answer(403));
-    let _program = stage.start(&[]);
+    let update = Fault::on("PUT", "*/volumesnapshots/s1").times(1);
+    stage.api.fault(update.answer(code));
+    let _program = stage.start(&["--retry-interval-start=300ms"]);
     stage.api.insert(restoring());
     stage.until_volume(PV).await;
+    settle().await;
+    let events = stage.events("ProvisioningFailed");
+    assert_eq!(events.len(), failures, "row {row}: {events:?}");
+    assert_eq!(stage.calls("CreateVolume"), 1, "row {row}");
 }
 
 #[tokio::test]
@@ -126,6 +133,73 @@ async fn rows_117_and_234_the_sweep_takes_what_nobody_needs() {
             snapshot_finalizers(stage) == json!(["other.io/bound"])
         })
         .await;
+}
+
+#[tokio::test]
+async fn rows_235_and_236_which_claims_count() {
+    let stage = Stage::new().await;
+    snapshot(&stage);
+    let group = "snapshot.storage.k8s.io";
+    for name in ["r235", "r236"] {
+        stage.api.insert(json!({
+            "apiVersion": format!("{group}/v1"), "kind": "VolumeSnapshot",
+            "metadata": {"namespace": "ns1", "name": name, "finalizers": [RESTORED]}, "spec": {},
+        }));
+    }
+    let source = |group: &str, name: &str| json!({"apiGroup": group, "kind": "VolumeSnapshot", "name": name});
+    let mut elsewhere = source(group, "r235");
+    elsewhere["namespace"] = "ns1".into();
+    stage
+        .api
+        .insert(build::claim("ns2/r235").with("/spec/dataSourceRef", elsewhere));
+    let other = build::claim("ns1/r236");
+    stage
+        .api
+        .insert(other.with("/spec/dataSource", source("example.com", "r236")));
+    let _program = stage.start(&["--snapshot-orphan-sweep-interval=1s"]);
+    let held = |stage: &Stage, name: &str| {
+        let snapshot = stage.api.object("volumesnapshots", name);
+        finalizers(&snapshot.unwrap_or_default())
+    };
+    stage
+        .until("row 236", |stage| held(stage, "ns1/r236") == json!([]))
+        .await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert_eq!(held(&stage, "ns1/r235"), json!([RESTORED]), "row 235");
+}
+
+#[tokio::test]
+async fn rows_231_to_233_sources_that_nobody_needs() {
+    together(
+        [("231 and 232", true, true), ("233", false, false)],
+        sources,
+    )
+    .await;
+}
+
+async fn sources((row, clones, freed): (&str, bool, bool)) {
+    let stage = Stage::new().await;
+    if clones {
+        stage.can(ControllerRpc::CloneVolume);
+    }
+    let source = |name: &str| build::claim(name).bound_to("pvs").finalizer(CLONED);
+    stage.api.insert(source("ns1/src").deleting());
+    stage.api.insert(source("ns1/kept"));
+    let of = json!({"kind": "PersistentVolumeClaim", "name": "src"});
+    stage
+        .api
+        .insert(build::claim("ns2/clone").with("/spec/dataSource", of));
+    let program = stage.start(&[]);
+    program.logs(super::stage::READY).await;
+    if freed {
+        stage
+            .until("row 231", |stage| stage.claim("ns1/src").is_null())
+            .await;
+    }
+    settle().await;
+    assert_eq!(stage.claim("ns1/src").is_null(), freed, "row {row}");
+    let kept = finalizers(&stage.claim("ns1/kept"));
+    assert_eq!(kept, json!([CLONED]), "row 232");
 }
 
 fn source(stage: &Stage) {

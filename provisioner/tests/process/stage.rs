@@ -13,6 +13,7 @@ use sidecar_testkit::build::{self, Object};
 use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::process::{Process, within};
 use sidecar_testkit::{FakeApi, FakeDriver};
+use tokio::task::{JoinSet, LocalSet};
 use tokio::time::{sleep, timeout};
 
 /// Longer than anything takes that works, also on a busy machine.
@@ -287,13 +288,28 @@ impl Stage {
 }
 
 pub(crate) fn finalizers(object: &Value) -> Value {
-    match &object["metadata"]["finalizers"] {
-        Value::Null => json!([]),
-        list => list.clone(),
+    let list = &object["metadata"]["finalizers"];
+    if list.is_null() {
+        json!([])
+    } else {
+        list.clone()
     }
 }
 
 /// Long enough for whatever should not happen.
 pub(crate) async fn settle() {
     sleep(Duration::from_millis(700)).await;
+}
+
+/// Runs all rows of a table at the same time: most of each is waiting.
+pub(crate) async fn together<R, F>(rows: impl IntoIterator<Item = R>, run: impl Fn(R) -> F)
+where
+    F: Future<Output = ()> + 'static,
+{
+    let all = LocalSet::new();
+    let mut running = JoinSet::new();
+    for row in rows {
+        running.spawn_local_on(run(row), &all);
+    }
+    all.run_until(running.join_all()).await;
 }

@@ -1,14 +1,14 @@
-//! Rows 13 to 16, 21 to 29 and 291, 292: from the socket to the first work.
+//! Rows 6, 12 to 16, 21 to 29 and 291, 292: from the socket to the first work.
 
+use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::build::Object;
 use sidecar_testkit::driver::{ControllerRpc, PluginService, Probe};
 use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
-use super::stage::{DRIVER, PV, READY, Stage, claim, free_address, get, settle};
+use super::stage::{DRIVER, PV, READY, Stage, claim, free_address, get, settle, together};
 
-#[tokio::test]
-async fn row_12_a_socket_that_never_appears() {
+pub(crate) async fn row_12_a_socket_that_never_appears() {
     let stage = Stage::new().await;
     stage.driver.stop();
     let ended = stage.start(&[]).end().await;
@@ -81,7 +81,7 @@ async fn rows_23_and_25_paths_without_election() {
         r#"workqueue_depth{name="volumes"} 0"#,
         "csi_sidecar_provisioning_in_doubt 0",
     ] {
-        assert!(text.contains(line), "{line}\n{text}");
+        assert!(text.contains(line), "row 292: {line}\n{text}");
     }
     assert!(!text.contains("migrated"), "{text}");
     drop(program);
@@ -101,27 +101,52 @@ async fn a_port_in_use_ends_the_process() {
 
 #[tokio::test]
 async fn rows_26_and_27_without_volume_attributes_classes() {
-    for (row, gate, provisions) in [("26", None, true), ("27", Some(true), false)] {
-        let stage = Stage::new().await;
-        stage.can(ControllerRpc::ModifyVolume);
-        stage.api.forget_kind("volumeattributesclasses");
-        let flag = gate.map(|on| format!("--feature-gates=VolumeAttributesClass={on}"));
-        let arguments: Vec<&str> = flag.iter().map(String::as_str).collect();
-        let program = stage.start(&arguments);
-        program.logs(READY).await;
-        stage
-            .api
-            .insert(claim().with("/spec/volumeAttributesClassName", "gold"));
-        if provisions {
-            stage.until_volume(PV).await;
-            let request = &stage.creations()[0];
-            assert!(request.mutable_parameters.is_empty(), "row {row}");
-            assert!(stage.volume(PV)["spec"]["volumeAttributesClassName"].is_null());
-        } else {
-            stage.until_events("ProvisioningFailed", 1).await;
-            assert_eq!(stage.calls("CreateVolume"), 0, "row {row}");
-        }
+    together(
+        [("26", None, true), ("27", Some(true), false)],
+        without_attributes_classes,
+    )
+    .await;
+}
+
+async fn without_attributes_classes((row, gate, provisions): (&str, Option<bool>, bool)) {
+    let stage = Stage::new().await;
+    stage.can(ControllerRpc::ModifyVolume);
+    stage.api.forget_kind("volumeattributesclasses");
+    let flag = gate.map(|on| format!("--feature-gates=VolumeAttributesClass={on}"));
+    let arguments: Vec<&str> = flag.iter().map(String::as_str).collect();
+    let program = stage.start(&arguments);
+    program.logs(READY).await;
+    stage
+        .api
+        .insert(claim().with("/spec/volumeAttributesClassName", "gold"));
+    if provisions {
+        stage.until_volume(PV).await;
+        let request = &stage.creations()[0];
+        assert!(request.mutable_parameters.is_empty(), "row {row}");
+        assert!(stage.volume(PV)["spec"]["volumeAttributesClassName"].is_null());
+    } else {
+        stage.until_events("ProvisioningFailed", 1).await;
+        assert_eq!(stage.calls("CreateVolume"), 0, "row {row}");
     }
+}
+
+#[tokio::test]
+async fn row_6_gates_add_up() {
+    let stage = Stage::new().await;
+    stage.can(ControllerRpc::ModifyVolume);
+    let service = PluginService::VolumeAccessibilityConstraints;
+    stage.driver.configure(|model| model.services.push(service));
+    let _program = stage.start(&[
+        "--feature-gates=Topology=false",
+        "--feature-gates=VolumeAttributesClass=false",
+    ]);
+    stage
+        .api
+        .insert(claim().with("/spec/volumeAttributesClassName", "missing"));
+    stage.until_volume(PV).await;
+    let request = &stage.creations()[0];
+    assert_eq!(request.accessibility_requirements, None);
+    assert!(request.mutable_parameters.is_empty());
 }
 
 #[tokio::test]
@@ -173,7 +198,36 @@ async fn row_291_a_call_that_took_too_long_is_counted() {
 }
 
 #[tokio::test]
-async fn without_permission_nothing_is_done_and_the_rule_is_named() {
+async fn what_is_not_permitted_is_named_as_it_goes_into_a_manifest() {
+    let stage = Stage::new().await;
+    let allow = |volumes: &str| {
+        stage.api.allow_only([
+            Allow::new("", "persistentvolumes", volumes),
+            Allow::new("", "persistentvolumeclaims", "get,list,watch,update"),
+            Allow::new("storage.k8s.io", "storageclasses", "list,watch"),
+            Allow::new("", "events", "create,patch"),
+            Allow::new("", "secrets", "get"),
+        ]);
+    };
+    allow("list,watch,delete");
+    let mut program = stage.start(&["--retry-interval-start=1s"]);
+    let rule = r#"{apiGroups: [""], resources: ["persistentvolumes"], verbs: ["create", "patch"]} in a ClusterRole"#;
+    let rule = rule.replace('"', r#"\""#);
+    program.logs(&rule).await;
+    stage.api.insert(claim());
+    stage.until_calls("CreateVolume", 1).await;
+    settle().await;
+    assert!(program.is_running() && stage.volume(PV).is_null());
+    let lines = program.log();
+    let complaints = lines.lines().filter(|line| line.contains("a permission"));
+    assert_eq!(complaints.count(), 1, "{lines}");
+    allow("list,watch,create,patch,delete");
+    stage.until_volume(PV).await;
+    assert_eq!(stage.calls("CreateVolume"), 1);
+}
+
+#[tokio::test]
+async fn watches_that_are_refused_are_tried_again() {
     let stage = Stage::new().await;
     let fault = stage
         .api

@@ -69,9 +69,7 @@ async fn rows_151_and_156_every_place_the_best_one_first() {
     stage.driver.fault(answer);
     let program = stage.start(&[]);
     program.logs(READY).await;
-    stage.api.insert(build::Claim::from(
-        claim().with("/metadata/name", "testpvc"),
-    ));
+    stage.api.insert(claim().with("/metadata/name", "testpvc"));
     stage.until_volume(PV).await;
     let all = ["rack=A zone=1", "rack=B zone=2", "rack=C zone=3"];
     let (requisite, preferred) = places(&stage.creations()[0]);

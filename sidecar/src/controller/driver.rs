@@ -3,6 +3,7 @@
 //! A restart of the driver's container does not end this process: calls wait, the driver is probed
 //! and asked anew, and work goes on. What it must not come back as ends the process with one line.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,9 @@ use tokio::time::{Instant, sleep, timeout};
 use tonic::Code;
 
 use crate::csi::connection::{self, Address, Connection, Losses, OnLoss, Options};
-use crate::csi::identity::{self, ControllerCapabilities, IdentityError, PluginCapabilities};
+use crate::csi::identity::{
+    self, ControllerCapabilities, IdentityError, NodeCapabilities, PluginCapabilities,
+};
 use crate::csi::observe::Observer;
 use crate::csi::{Channel, Deadline, loss};
 use crate::error::Chain;
@@ -32,6 +35,8 @@ pub struct Capabilities {
     pub plugin: PluginCapabilities,
     /// Calls of its controller.
     pub controller: ControllerCapabilities,
+    /// Calls of its node service; empty if it was not asked.
+    pub node: NodeCapabilities,
 }
 
 /// A driver as a program's decisions see it.
@@ -45,8 +50,23 @@ pub trait Driver: fmt::Debug + PartialEq + Send + Sync + 'static {
     /// which then usually fails.
     const ASKS_ANY_CONTROLLER: bool;
 
+    /// Whether the node service is asked for its calls too, in view of the other capabilities.
+    /// Where the socket has no such service, that usually ends the process.
+    fn asks_node(_known: &Capabilities) -> bool {
+        false
+    }
+
     /// The driver of this name.
-    fn new(name: &str, capabilities: &Capabilities, settings: &Self::Settings) -> Self;
+    ///
+    /// # Errors
+    /// How the process ends if there is nothing that it could do with such a driver.
+    fn new(
+        name: &str,
+        capabilities: &Capabilities,
+        settings: &Self::Settings,
+    ) -> Result<Self, Exit>
+    where
+        Self: Sized;
 
     /// Name from `GetPluginInfo`.
     fn name(&self) -> &str;
@@ -97,10 +117,9 @@ impl Settings {
         identity::driver_name(channel, limit).await
     }
 
-    async fn capabilities(
+    async fn capabilities<D: Driver>(
         &self,
         channel: Channel,
-        ask_any: bool,
     ) -> Result<Capabilities, IdentityError> {
         use csi_proto::csi::plugin_capability::service::Type;
         let (first, limit) = match self.identity {
@@ -109,12 +128,20 @@ impl Settings {
         };
         let deadline = || first.unwrap_or_else(|| Deadline::after(limit));
         let plugin = identity::plugin_capabilities(channel.clone(), deadline()).await?;
-        let controller = if ask_any || plugin.has(Type::ControllerService) {
-            identity::controller_capabilities(channel, deadline()).await?
+        let controller = if D::ASKS_ANY_CONTROLLER || plugin.has(Type::ControllerService) {
+            identity::controller_capabilities(channel.clone(), deadline()).await?
         } else {
             ControllerCapabilities::default()
         };
-        Ok(Capabilities { plugin, controller })
+        let mut known = Capabilities {
+            plugin,
+            controller,
+            node: NodeCapabilities::default(),
+        };
+        if D::asks_node(&known) {
+            known.node = identity::node_capabilities(channel, deadline()).await?;
+        }
+        Ok(known)
     }
 }
 
@@ -132,17 +159,7 @@ impl Met {
     /// # Errors
     /// How the process ends.
     pub async fn meet(settings: Settings, operations: &CsiOperations) -> Result<Self, Exit> {
-        let address = Address::parse(&settings.address, OnLoss::Stop)?;
-        let options = Options {
-            observer: Observer {
-                methods: settings.methods,
-                response_limit: settings.response_limit,
-                operations: Some(operations.clone()),
-            },
-            ..Options::new(OnLoss::Reconnect)
-        };
-        let connection = connection::connect(&address, options).await?;
-        identity::probe_until_ready(connection.channel(), settings.timeout).await?;
+        let connection = connect(&settings, operations).await?;
         let name = settings.name(connection.channel()).await;
         let name = name.map_err(|error| settings.refused(&error))?;
         Ok(Self {
@@ -157,15 +174,27 @@ impl Met {
         &self.name
     }
 
+    /// Connects and probes anew, with calls counted in `operations` from then on: for a driver
+    /// whose name calls for other labels than were known before.
+    ///
+    /// # Errors
+    /// How the process ends.
+    pub async fn counted_in(self, operations: &CsiOperations) -> Result<Self, Exit> {
+        Ok(Self {
+            connection: connect(&self.settings, operations).await?,
+            ..self
+        })
+    }
+
     /// Asks what the driver can do.
     ///
     /// # Errors
     /// How the process ends.
     pub async fn know<D: Driver>(self, with: D::Settings) -> Result<Arc<DriverLink<D>>, Exit> {
         let channel = self.connection.channel();
-        let answer = self.settings.capabilities(channel, D::ASKS_ANY_CONTROLLER);
+        let answer = self.settings.capabilities::<D>(channel);
         let capabilities = { answer.await }.map_err(|error| self.settings.refused(&error))?;
-        let driver = D::new(&self.name, &capabilities, &with);
+        let driver = D::new(&self.name, &capabilities, &with)?;
         Ok(Arc::new(DriverLink {
             recovered: Mutex::new(self.connection.losses()),
             connection: self.connection,
@@ -175,6 +204,22 @@ impl Met {
             away: watch::Sender::new(false),
         }))
     }
+}
+
+/// Connects and waits until the driver is ready.
+async fn connect(settings: &Settings, operations: &CsiOperations) -> Result<Connection, Exit> {
+    let address = Address::parse(&settings.address, OnLoss::Stop)?;
+    let options = Options {
+        observer: Observer {
+            methods: settings.methods,
+            response_limit: settings.response_limit,
+            operations: Some(operations.clone()),
+        },
+        ..Options::new(OnLoss::Reconnect)
+    };
+    let connection = connection::connect(&address, options).await?;
+    identity::probe_until_ready(connection.channel(), settings.timeout).await?;
+    Ok(connection)
 }
 
 /// The driver, as it is known now.
@@ -209,9 +254,16 @@ impl<D: Driver> DriverLink<D> {
         self.settings.timeout
     }
 
-    /// Whether the driver is away, to be waited on.
-    pub fn away(&self) -> watch::Receiver<bool> {
-        self.away.subscribe()
+    /// Calls `wake` each time the driver can be asked again.
+    pub async fn whenever_back(&self, wake: impl Fn()) -> Infallible {
+        let mut away = self.away.subscribe();
+        while away.changed().await.is_ok() {
+            if !*away.borrow_and_update() {
+                wake();
+            }
+        }
+        // Cannot be: `self` holds the sender.
+        std::future::pending().await
     }
 
     /// A channel for a call. While the driver restarts this waits, though not longer than the call
@@ -248,8 +300,10 @@ impl<D: Driver> DriverLink<D> {
             );
             let lost = Instant::now();
             let limit = self.settings.patience.unwrap_or(Duration::MAX);
-            let Ok(now) = timeout(limit, self.ask_again()).await else {
-                return loss::lost(&self.connection, termination_log).await;
+            let now = match timeout(limit, self.ask_again()).await {
+                Ok(Ok(now)) => now,
+                Ok(Err(exit)) => return exit,
+                Err(_elapsed) => return loss::lost(&self.connection, termination_log).await,
             };
             if let Err(unacceptable) = self.current().accept(&now) {
                 return Exit::failure(1, unacceptable);
@@ -277,7 +331,7 @@ impl<D: Driver> DriverLink<D> {
     }
 
     /// Asks until there is an answer. Each call connects anew if it has to.
-    async fn ask_again(&self) -> D {
+    async fn ask_again(&self) -> Result<D, Exit> {
         let mut last = String::new();
         loop {
             match self.ask().await {
@@ -292,7 +346,7 @@ impl<D: Driver> DriverLink<D> {
         }
     }
 
-    async fn ask(&self) -> Result<D, String> {
+    async fn ask(&self) -> Result<Result<D, Exit>, String> {
         let text = |error: IdentityError| Chain(&error).to_string();
         let channel = self.connection.channel();
         match identity::probe(channel.clone(), self.settings.timeout).await {
@@ -301,8 +355,7 @@ impl<D: Driver> DriverLink<D> {
             Err(status) => return Err(text(IdentityError::Probe(status))),
         }
         let name = self.settings.name(channel.clone()).await;
-        let asked = self.settings.capabilities(channel, D::ASKS_ANY_CONTROLLER);
-        let capabilities = asked.await;
+        let capabilities = self.settings.capabilities::<D>(channel).await;
         let name = name.map_err(text)?;
         Ok(D::new(&name, &capabilities.map_err(text)?, &self.with))
     }
@@ -326,8 +379,8 @@ mod tests {
 
         const ASKS_ANY_CONTROLLER: bool = false;
 
-        fn new(name: &str, _: &Capabilities, (): &()) -> Self {
-            Self(name.to_owned())
+        fn new(name: &str, _: &Capabilities, (): &()) -> Result<Self, Exit> {
+            Ok(Self(name.to_owned()))
         }
 
         fn name(&self) -> &str {

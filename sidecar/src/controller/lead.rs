@@ -90,10 +90,16 @@ impl Candidate<'_> {
             file.as_deref(),
         );
         let hostname = names::hostname()?;
-        let unsanitized = names::lease_unsanitized(self.owner, self.driver);
         let name = names::lease(self.owner, self.driver);
+        let component = match self.owner {
+            // Upstream's resizer alone sanitizes what it passes to the library.
+            LeaseOwner::Resizer => name.clone(),
+            LeaseOwner::Attacher | LeaseOwner::Provisioner | LeaseOwner::Snapshotter => {
+                names::lease_unsanitized(self.owner, self.driver)
+            }
+        };
         let source = Source {
-            component: format!("{unsanitized}/{hostname}"),
+            component: format!("{component}/{hostname}"),
             host: String::new(),
         };
         let (recorder, worker) = Recorder::new(client, source);

@@ -4,10 +4,12 @@
 //! Shell only: what is worked on, and whether a driver that came back is still the one to work
 //! with, is the program's.
 
+pub mod base;
 pub mod driver;
 pub mod flags;
 pub mod lead;
 pub mod serve;
 
+pub use base::{Base, Program};
 pub use driver::{Capabilities, Driver, DriverLink, Met};
 pub use flags::{Election, Http};

@@ -6,10 +6,12 @@ use std::time::Duration;
 use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::controller_service_capability::{self, rpc::Type as ControllerType};
 use csi_proto::csi::identity_client::IdentityClient;
+use csi_proto::csi::node_client::NodeClient;
+use csi_proto::csi::node_service_capability::{self, rpc::Type as NodeType};
 use csi_proto::csi::plugin_capability::{self, service::Type as ServiceType};
 use csi_proto::csi::{
     ControllerGetCapabilitiesRequest, GetPluginCapabilitiesRequest, GetPluginInfoRequest,
-    ProbeRequest,
+    NodeGetCapabilitiesRequest, ProbeRequest,
 };
 use tokio::time::MissedTickBehavior;
 use tonic::{Code, Status};
@@ -94,6 +96,23 @@ impl FromIterator<ControllerType> for ControllerCapabilities {
     }
 }
 
+/// Calls the driver's node service supports, by number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeCapabilities(BTreeSet<i32>);
+
+impl NodeCapabilities {
+    /// The driver supports `rpc`.
+    pub fn has(&self, rpc: NodeType) -> bool {
+        self.0.contains(&i32::from(rpc))
+    }
+}
+
+impl FromIterator<NodeType> for NodeCapabilities {
+    fn from_iter<I: IntoIterator<Item = NodeType>>(calls: I) -> Self {
+        Self(calls.into_iter().map(i32::from).collect())
+    }
+}
+
 /// Asks which services the driver offers. Entries of other kinds, or empty ones, are skipped.
 ///
 /// # Errors
@@ -140,6 +159,29 @@ pub async fn controller_capabilities(
         .filter_map(|entry| entry.r#type.as_ref());
     let calls = entries.map(|Type::Rpc(rpc)| rpc.r#type);
     Ok(ControllerCapabilities(calls.collect()))
+}
+
+/// Asks which calls the driver's node service supports. Empty entries are skipped.
+///
+/// # Errors
+/// The call failed, as it does where the socket has no node service.
+pub async fn node_capabilities(
+    channel: Channel,
+    deadline: impl Into<Deadline>,
+) -> Result<NodeCapabilities, IdentityError> {
+    use node_service_capability::Type;
+    let mut client = NodeClient::new(channel);
+    let request = NodeGetCapabilitiesRequest {};
+    let answer = call(deadline, request, async |request| {
+        client.node_get_capabilities(request).await
+    });
+    let answer = answer.await.map_err(failed("NodeGetCapabilities"))?;
+    let entries = answer
+        .capabilities
+        .iter()
+        .filter_map(|entry| entry.r#type.as_ref());
+    let calls = entries.map(|Type::Rpc(rpc)| rpc.r#type);
+    Ok(NodeCapabilities(calls.collect()))
 }
 
 /// Asks once whether the driver is ready; a missing answer means yes.

@@ -18,12 +18,7 @@ use super::patch::{self, Part, Patch};
 use super::reflect::Resource;
 use crate::error::Chain;
 
-const SECRETS: Resource = Resource {
-    group: "",
-    version: "v1",
-    plural: "secrets",
-    metadata_only: false,
-};
+const SECRETS: Resource = Resource::new("", "v1", "secrets");
 
 /// A failed request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]

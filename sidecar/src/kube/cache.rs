@@ -304,25 +304,32 @@ impl<R: Record> OwnWrite<R> {
     ///
     /// # Errors
     /// When the answer is not this object; the write then counts as failed.
-    pub fn answered(mut self, json: &str) -> Result<Option<Arc<R>>, ObjectError> {
+    pub fn answered(self, json: &str) -> Result<Option<Arc<R>>, ObjectError> {
         let wire: R::Wire<'_> = serde_json::from_str(json).map_err(ObjectError::Decode)?;
         let (key, version) = key_and_version(wire.meta())?;
         if key != self.key {
             return Err(ObjectError::Another(key));
         }
+        let record = R::from_wire(wire, &self.cache.inner.strings);
+        Ok(self.answered_with(record, version))
+    }
+
+    /// The same for a writer that has read the answer for purposes of its own: the record that
+    /// [`Record::from_wire`] would make of it, and its `metadata.resourceVersion`.
+    pub fn answered_with(mut self, record: Option<R>, version: u64) -> Option<Arc<R>> {
         self.ended = true;
         let change = {
             let mut slots = self.cache.lock();
-            match R::from_wire(wire, &self.cache.inner.strings) {
-                Some(record) => slots.write_answered(&key, record, version),
+            match record {
+                Some(record) => slots.write_answered(&self.key, record, version),
                 None => {
-                    let gone = slots.delete(key, version);
+                    let gone = slots.delete(self.key.clone(), version);
                     gone.or_else(|| slots.write_failed(&self.key))
                 }
             }
         };
         self.cache.tell(change);
-        Ok(self.cache.get(self.key.as_str()))
+        self.cache.get(self.key.as_str())
     }
 }
 

@@ -18,11 +18,17 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use crate::error::Chain;
+use crate::kube::rate::bucket::Bucket;
 use crate::retry::RetryPolicy;
 use correlate::{Correlator, Now, Write};
 
-/// Events that wait to be written.
-const QUEUE: usize = 256;
+/// Events that wait to be written, as many as client-go holds.
+const QUEUE: usize = 1000;
+
+/// The worker's pace: what many objects have to tell at once is written in the end, without taking
+/// the API server's time from what they wait for.
+const BURST: u32 = 50;
+const RATE: f64 = 20.0;
 
 /// After a refusal a namespace is left alone this long, in case the permission is granted later.
 const QUIET: Duration = Duration::from_secs(600);
@@ -86,7 +92,7 @@ struct Event {
 /// Takes events; clones share the queue.
 #[derive(Clone, Debug)]
 pub struct Recorder {
-    queue: Option<mpsc::Sender<Event>>,
+    queue: Option<mpsc::Sender<(Event, Now)>>,
 }
 
 impl Recorder {
@@ -97,6 +103,7 @@ impl Recorder {
             client,
             events,
             correlator: Correlator::new(source),
+            pace: Bucket::new(RATE, BURST),
             quiet: HashMap::new(),
             complained: false,
         };
@@ -124,7 +131,11 @@ impl Recorder {
             message: message.into(),
         };
         // Full, or the program is about to end.
-        if queue.try_send(event).is_err() {
+        let now = Now {
+            wall: jiff::Timestamp::now(),
+            instant: Instant::now().into_std(),
+        };
+        if queue.try_send((event, now)).is_err() {
             crate::verbose!(2, reason, object = about.name, "Dropped an event");
         }
     }
@@ -133,8 +144,9 @@ impl Recorder {
 /// Writes events, one after the other.
 pub struct Worker {
     client: Client,
-    events: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<(Event, Now)>,
     correlator: Correlator,
+    pace: Bucket,
     /// Namespaces in which events are refused, and until when they are left alone.
     quiet: HashMap<String, Instant>,
     complained: bool,
@@ -150,12 +162,11 @@ enum Sent {
 impl Worker {
     /// Runs until all recorders are gone and what they recorded is written.
     pub async fn run(mut self) {
-        while let Some(event) = self.events.recv().await {
-            let now = Now {
-                wall: jiff::Timestamp::now(),
-                instant: Instant::now().into_std(),
-            };
+        while let Some((event, now)) = self.events.recv().await {
             if let Some(write) = self.correlator.take(&event, now) {
+                while let Err(wait) = self.pace.take(Instant::now().into_std()) {
+                    sleep(wait).await;
+                }
                 self.write(&write).await;
             }
         }

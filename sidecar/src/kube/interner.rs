@@ -4,7 +4,10 @@
 //! twice the memory. Texts nobody holds any more are swept, because label values may be unique to
 //! objects that come and go.
 
-use std::collections::HashSet;
+use std::any::{Any, TypeId};
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Below this many texts a sweep is not worth it.
@@ -21,7 +24,42 @@ struct Texts {
     texts: HashSet<Arc<str>>,
     /// Lists of interned texts.
     lists: HashSet<Arc<[Arc<str>]>>,
+    /// Values of other types, each type's apart.
+    values: HashMap<TypeId, Box<dyn Values>>,
     after_last_sweep: usize,
+}
+
+/// The shared values of one type.
+trait Values: fmt::Debug + Send {
+    fn as_any(&mut self) -> &mut dyn Any;
+    fn sweep(&mut self);
+    fn len(&self) -> usize;
+}
+
+/// Has no `Debug` of its content: it may be anything.
+struct Shared<T>(HashSet<Arc<T>>);
+
+impl<T> fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Shared").field(&self.0.len()).finish()
+    }
+}
+
+impl<T: Hash + Eq + Send + Sync + 'static> Values for Shared<T> {
+    fn as_any(&mut self) -> &mut dyn Any {
+        &mut self.0
+    }
+
+    fn sweep(&mut self) {
+        self.0.retain(|value| Arc::strong_count(value) > 1);
+        if self.0.capacity() > 4 * self.0.len().max(SMALL) {
+            self.0.shrink_to(2 * self.0.len());
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 impl Interner {
@@ -50,6 +88,20 @@ impl Interner {
         new
     }
 
+    /// The shared copy of this value: what many records have in common beside single texts.
+    pub fn share<T: Hash + Eq + Send + Sync + 'static>(&self, value: T) -> Arc<T> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = inner.values_of::<T>().and_then(|values| values.get(&value)) {
+            return Arc::clone(known);
+        }
+        inner.make_room();
+        let new = Arc::new(value);
+        if let Some(values) = inner.values_of() {
+            values.insert(Arc::clone(&new));
+        }
+        new
+    }
+
     /// Forgets the texts that nobody holds.
     pub fn sweep(&self) {
         self.inner
@@ -74,17 +126,31 @@ impl Interner {
 }
 
 impl Texts {
+    /// The values of this type. There are always some, but for a type system that cannot know it.
+    fn values_of<T: Hash + Eq + Send + Sync + 'static>(&mut self) -> Option<&mut HashSet<Arc<T>>> {
+        let fresh = || Box::new(Shared::<T>(HashSet::new())) as Box<dyn Values>;
+        let values = self.values.entry(TypeId::of::<T>()).or_insert_with(fresh);
+        values.as_any().downcast_mut()
+    }
+
+    fn count(&self) -> usize {
+        let values: usize = self.values.values().map(|values| values.len()).sum();
+        self.texts.len() + self.lists.len() + values
+    }
+
     fn make_room(&mut self) {
-        let count = self.texts.len() + self.lists.len();
+        let count = self.count();
         if count >= SMALL.max(self.after_last_sweep.saturating_mul(2)) {
             self.sweep();
         }
     }
 
     fn sweep(&mut self) {
+        // From the outside in: values hold lists, and lists hold texts.
+        self.values.values_mut().for_each(|values| values.sweep());
         self.lists.retain(|list| Arc::strong_count(list) > 1);
         self.texts.retain(|text| Arc::strong_count(text) > 1);
-        self.after_last_sweep = self.texts.len() + self.lists.len();
+        self.after_last_sweep = self.count();
         if self.lists.capacity() > 4 * self.lists.len().max(SMALL) {
             self.lists.shrink_to(2 * self.lists.len());
         }
@@ -126,6 +192,19 @@ mod tests {
         drop(one);
         interner.sweep();
         assert_eq!(interner.len(), 0);
+    }
+
+    #[test]
+    fn equal_values_are_one_and_go_with_their_last_holder() {
+        let interner = Interner::default();
+        let value = |text: &str| interner.share((interner.intern(text), true));
+        let one = value("a");
+        assert!(Arc::ptr_eq(&one, &value("a")));
+        assert!(!Arc::ptr_eq(&one, &value("b")));
+        assert_eq!(*interner.share(7_u8), 7);
+        drop(one);
+        interner.sweep();
+        assert_eq!(interner.inner.lock().unwrap().count(), 0);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The Kubernetes side of a controller sidecar.
 //!
 //! The way to the API server: [`connect`] makes the client, [`rate`] keeps it from asking too much,
-//! [`access`] checks at the start what it may do, [`api`] reads and writes single objects,
-//! [`patch`] builds what is written, [`events`] tells users what happened.
+//! [`access`] checks at the start what it may do, [`discovery`] what there is, [`api`] reads and
+//! writes single objects, [`patch`] builds what is written, [`events`] tells users what happened.
 //!
 //! Watch caches: [`reflect`] feeds [`cache`] with records decoded through [`lean`] types, keyed by
 //! [`key`], with common texts shared through [`interner`].
@@ -11,6 +11,7 @@ pub mod access;
 pub mod api;
 pub mod cache;
 pub mod connect;
+pub mod discovery;
 pub mod events;
 pub mod interner;
 pub mod key;

@@ -67,6 +67,16 @@ impl CsiOperations {
     /// # Errors
     /// The registry has one already, or a label has no valid name.
     pub fn new(registry: &Registry, config: OperationsConfig) -> Result<Self, RegisterError> {
+        let this = Self::unregistered(config)?;
+        this.register(registry)?;
+        Ok(this)
+    }
+
+    /// The histogram alone, for samples that come before it is known which labels there will be.
+    ///
+    /// # Errors
+    /// A label has no valid name.
+    pub fn unregistered(config: OperationsConfig) -> Result<Self, RegisterError> {
         let side = match config.side {
             Side::Sidecar => "sidecar",
             Side::Plugin => "plugin",
@@ -86,12 +96,19 @@ impl CsiOperations {
         }
         names.extend(config.varying.iter().map(String::as_str));
         let histogram = HistogramVec::new(options, &names)?;
-        registry.register(Box::new(histogram.clone()))?;
         Ok(Self {
             histogram,
             driver: Arc::new(RwLock::new(UNKNOWN_DRIVER.to_owned())),
             config: Arc::new(config),
         })
+    }
+
+    /// Adds the histogram with what is in it to `registry`.
+    ///
+    /// # Errors
+    /// The registry has one already.
+    pub fn register(&self, registry: &Registry) -> Result<(), RegisterError> {
+        registry.register(Box::new(self.histogram.clone()))
     }
 
     /// Names the driver in samples taken from now on; earlier ones stay as they are.

@@ -10,6 +10,7 @@ mod metrics;
 mod state;
 mod work;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::hash::Hash;
@@ -45,7 +46,7 @@ pub fn exponential(start: Duration, max: Duration) -> Delay {
 /// What a queue is made from.
 pub struct Config {
     /// Label `name` of the metrics, unique in the process, for example `csi-attacher-va`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The lanes; [`Place::lane`] is an index into them. Empty means one lane with one slot.
     pub lanes: Vec<LaneConfig>,
     /// Slots beyond the reserved ones, for whichever lane has work.
@@ -58,14 +59,14 @@ pub struct Config {
 
 impl Config {
     /// A queue without lanes and groups, which runs `workers` keys at a time.
-    pub fn new(name: &'static str, workers: usize, delay: Delay) -> Self {
+    pub fn new(name: impl Into<Cow<'static, str>>, workers: usize, delay: Delay) -> Self {
         let lane = LaneConfig {
             name: "all",
             reserved: workers,
             group_limit: None,
         };
         Self {
-            name,
+            name: name.into(),
             lanes: vec![lane],
             shared: 0,
             delay,
@@ -83,7 +84,7 @@ impl fmt::Debug for Config {
 }
 
 struct Inner<K> {
-    name: &'static str,
+    name: Cow<'static, str>,
     locked: Mutex<Locked<K>>,
     delay: Delay,
     counters: Option<Counters>,
@@ -137,7 +138,7 @@ impl<K: WorkKey> Queue<K> {
                 let weak = weak.clone();
                 let source = Box::new(move || weak.upgrade().map(|inner| inner.snapshot()));
                 metrics
-                    .queue(config.name, source)
+                    .queue(&config.name, source)
                     .map_err(|error| failed = Some(error))
                     .ok()
             });
@@ -258,7 +259,7 @@ impl<K: WorkKey> Queue<K> {
 
     fn report(&self, ended: Result<(), tokio::task::JoinError>) {
         if let Err(error) = ended {
-            tracing::error!(queue = self.inner.name, %error, "A worker did not end as it should");
+            tracing::error!(queue = &*self.inner.name, %error, "A worker did not end as it should");
         }
     }
 
@@ -312,7 +313,7 @@ impl<K: Clone + Eq + Hash> Inner<K> {
             let wait = stats.oldest_wait;
             if backlog.observe(wait) {
                 tracing::warn!(
-                    queue = self.name,
+                    queue = &*self.name,
                     lane = stats.lane,
                     depth = stats.depth,
                     running = stats.running,

@@ -180,7 +180,7 @@ async fn metrics_follow_what_the_queue_does() {
     })
     .unwrap();
     let other: Queue<u8> = Queue::new(Config {
-        name: "other",
+        name: "other".into(),
         metrics: Some(metrics.clone()),
         ..config(1)
     })
@@ -237,7 +237,7 @@ async fn the_whole_text_is_client_gos() {
     let registry = Registry::new();
     let metrics = Metrics::new(&registry).unwrap();
     let queue = Queue::new(Config {
-        name: "csi-attacher-va",
+        name: "csi-attacher-va".into(),
         metrics: Some(metrics),
         ..config(2)
     })

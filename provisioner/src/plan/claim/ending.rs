@@ -77,9 +77,10 @@ impl Attempt {
         if let Some(failure) = failure {
             self.reached = Reached::Failed(failure.clone());
         }
+        let there = !matches!(answer, Answer::Refused(_));
         match answer {
             Answer::Refused(error) if !error.is_not_found() => self.refused = Some(error),
-            // A claim that is gone carries no record.
+            // A claim that is gone carries no record, and is not looked at again at once.
             Answer::Refused(_)
             | Answer::Done
             | Answer::Snapshot(_)
@@ -95,7 +96,7 @@ impl Attempt {
                 if edit.remove_finalizers.contains(&DOUBT_FINALIZER) {
                     self.guarded = Some(false);
                 }
-                self.unselected |= edit.unannotate.contains(&SELECTED_NODE);
+                self.unselected |= there && edit.unannotate.contains(&SELECTED_NODE);
             }
         }
     }

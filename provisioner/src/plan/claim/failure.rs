@@ -103,6 +103,12 @@ pub enum Failure {
          remove the finalizer {DOUBT_FINALIZER}"
     )]
     RecordDiffers(&'static str),
+    /// Node deployment: a call of the provisioner on this node is in doubt.
+    #[error(
+        "a volume may exist for this claim on node {0}, whose provisioner has to find out. If that \
+         node is gone for good, remove the finalizer {DOUBT_FINALIZER}"
+    )]
+    RecordElsewhere(String),
     /// The driver cannot be reached, and nothing was sent to it.
     #[error("{0}")]
     Unsent(RpcError),
@@ -165,6 +171,7 @@ impl Failure {
             | Self::Guard(_)
             | Self::Record(_)
             | Self::RecordDiffers(_)
+            | Self::RecordElsewhere(_)
             | Self::Unsent(_) => Effect::NoChange,
             Self::Call(error) if error.code == Code::InvalidArgument => Effect::Infeasible,
             Self::Call(error) => match rpc_code::finality(error.code) {
@@ -224,6 +231,7 @@ impl Failure {
             | Self::Guard(_)
             | Self::Record(_)
             | Self::RecordDiffers(_)
+            | Self::RecordElsewhere(_)
             | Self::Unsent(_)
             | Self::Call(_)
             | Self::Full(_)

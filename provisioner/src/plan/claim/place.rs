@@ -28,8 +28,7 @@ pub(super) fn place(
         places: view.places,
     };
     // Nothing is remembered from attempt to attempt: what the driver was asked is kept as a whole.
-    let (requirement, _) = requirement(&input, None).map_err(Failure::Topology)?;
-    prepared.requirement = requirement;
+    prepared.requirement = requirement(&input).map_err(Failure::Topology)?;
     prepared.node = node.to_string();
     Ok(())
 }

@@ -73,7 +73,15 @@ impl Attempt {
         let text = claim.annotations.get(DOUBT_ANNOTATION);
         let text = text.ok_or(Failure::Record(Unreadable::Missing))?;
         let recorded = doubt::read(text, driver).map_err(Failure::Record)?;
-        Ok((*recorded.blueprint.claim.uid == *claim.uid).then_some(recorded))
+        if *recorded.blueprint.claim.uid != *claim.uid {
+            return Ok(None);
+        }
+        match &view.settings.node {
+            Some(own) if !recorded.node.is_empty() && *recorded.node != *own.name => {
+                Err(elsewhere(claim, &own.name, recorded.node))
+            }
+            Some(_) | None => Ok(Some(recorded)),
+        }
     }
 
     /// The claim's class, if the claim is to be worked on.
@@ -223,6 +231,15 @@ impl Attempt {
             .collect();
         prepared.blueprint.attributes_class = Some(wanted.to_string());
         Ok(())
+    }
+}
+
+/// Node deployment: only the provisioner that made a call can find out what came of it. Whoever else
+/// made a volume for the claim would make a second one.
+fn elsewhere(claim: &Claim, own: &str, node: String) -> Stop {
+    match claim.selected_node() == own {
+        true => Failure::RecordElsewhere(node).into(),
+        false => Stop::first(Step::Done(End::NotOurs)),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::model::Text;
+use crate::model::{SecretRef, Text};
 use crate::plan::outcome::{ApiError, RpcError};
 use crate::plan::secret;
 
@@ -20,6 +20,8 @@ pub enum Failure {
     Incapable,
     /// The class does not say which Secret is needed.
     Secret(secret::Error),
+    /// A value of the Secret is not text, so that no request can carry it.
+    SecretNotText(SecretRef),
     /// A VolumeAttachment says that the volume may be in use on this node.
     Attached(Text),
     /// The driver refused, failed or did not answer in time.
@@ -41,6 +43,7 @@ impl Failure {
             | Self::NotCsi
             | Self::Incapable
             | Self::Secret(_)
+            | Self::SecretNotText(_)
             | Self::Attached(_)
             | Self::Call(_) => true,
             Self::Upkeep(_) | Self::Remove(_) | Self::Release(_) => false,
@@ -73,6 +76,11 @@ impl fmt::Display for Failure {
                     "failed to get the Secret reference from the StorageClass: {error}"
                 )
             }
+            Self::SecretNotText(SecretRef { namespace, name }) => write!(
+                out,
+                "secret {name} in namespace {namespace} has a value that is not UTF-8, which CSI \
+                 cannot carry"
+            ),
             Self::Attached(node) => {
                 write!(out, "persistentvolume is still attached to node {node}")
             }

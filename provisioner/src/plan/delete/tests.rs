@@ -411,6 +411,10 @@ fn rows_221_222_the_secret_s_values_are_sent_or_nothing() {
         attempt.fold(&step, answer).unwrap();
         assert_eq!(decide(&volume, &attempt), expected, "row {row}");
     }
+    let mut attempt = Attempt::new(&volume);
+    let step = decide(&volume, &attempt);
+    let failure = attempt.fold(&step, Answer::SecretNotText);
+    assert_eq!(failure, Err(Failure::SecretNotText(secret("y", "x"))));
 }
 
 /// Runs an attempt on `volume` to its end: the steps by name, and what it ended with. The DELETE is
@@ -581,4 +585,29 @@ fn an_attempt_goes_on_with_the_newest_reading_of_its_object() {
             "deleted, {row}"
         );
     }
+}
+
+#[test]
+fn an_upkeep_that_found_another_volume_is_followed_by_a_look() {
+    let bound = |reclaim, held: &[&str]| VolumeDetail {
+        phase: VolumePhase::Bound,
+        reclaim,
+        finalizers: finalizers(held),
+        ..released()
+    };
+    let before = bound(Reclaim::Delete, &[]).keep();
+    let mut attempt = Attempt::new(&before);
+    let step = decide(&before, &attempt);
+    attempt.fold(&step, Answer::Written).unwrap();
+    let rows = [
+        ("done", bound(Reclaim::Delete, &[F]), false),
+        ("undone by a webhook", bound(Reclaim::Delete, &[]), false),
+        ("to be kept after all", bound(Reclaim::Retain, &[F]), true),
+        ("released meanwhile", released(), true),
+    ];
+    for (row, after, expected) in rows {
+        assert_eq!(attempt.is_to_follow(&after.keep()), expected, "{row}");
+    }
+    let released = released().keep();
+    assert!(!Attempt::new(&released).is_to_follow(&released));
 }

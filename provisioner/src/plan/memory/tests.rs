@@ -184,6 +184,29 @@ fn cures_are_handed_out_once_and_go_with_the_claim() {
 }
 
 #[test]
+fn a_claim_waits_for_what_would_cure_its_last_failure() {
+    let mut books = books();
+    let class = |name: &str| Cure::AttributesClass(name.into());
+    let awaited = |books: &Memory<_>| {
+        let names = books.awaited_attributes_classes();
+        names.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    books.wait_for(class("gold"), &key());
+    assert_eq!(awaited(&books), ["gold"]);
+    books.end(&claim(), Outcome::Unchanged, Instant::now());
+    assert!(
+        awaited(&books).is_empty(),
+        "the next failure is another one"
+    );
+    books.wait_for(class("gold"), &key());
+    books.wait_for(class("silver"), &key());
+    assert_eq!(awaited(&books), ["silver"]);
+    assert!(books.cured(&class("gold")).is_empty());
+    assert_eq!(books.cured(&class("silver")), HashSet::from([key()]));
+    assert!(awaited(&books).is_empty());
+}
+
+#[test]
 fn row_294_a_volume_is_removed_once() {
     let mut books = books();
     let name = Text::from("pvc-u1");

@@ -80,7 +80,7 @@ fn row_267_the_place_is_the_own_node_s() {
             immediate: true,
             places: &places,
         };
-        let (requirement, _) = requirement(&input, None).unwrap();
+        let requirement = requirement(&input).unwrap();
         let requirement = requirement.unwrap().to_csi();
         assert_eq!(requirement.requisite.len(), 1);
         assert_eq!(requirement.requisite[0].segments["key"], "foo");

@@ -10,7 +10,6 @@
 //! | `allowed` | the places that a StorageClass allows |
 //! | `requirement` | the places for one claim |
 //! | `spread` | with which place a claim without a node begins |
-//! | `memory` | what a retry must not find out anew |
 //! | `durable` | a requirement as JSON |
 //! | `affinity` | what becomes of the driver's answer |
 //! | `error` | why there is no place |
@@ -19,7 +18,6 @@ mod affinity;
 mod allowed;
 mod durable;
 mod error;
-mod memory;
 mod places;
 mod requirement;
 mod spread;
@@ -27,7 +25,6 @@ mod term;
 
 pub use affinity::node_affinity;
 pub use error::Error;
-pub use memory::Memory;
 pub use places::{Entry, Places};
 pub use requirement::{Input, Requirement, requirement};
 pub use term::Term;

@@ -9,7 +9,6 @@ use csi_proto::csi;
 
 use super::allowed::flatten;
 use super::error::Error;
-use super::memory::Memory;
 use super::places::{Entry, Places};
 use super::spread;
 use super::term::Term;
@@ -82,37 +81,26 @@ impl Requirement {
 
 /// Decides where a claim's volume may be: `None` if that is nobody's concern.
 ///
-/// `memory` is what an earlier attempt for the same claim was told here. What it knows is not asked
-/// again, so that a retry says the same although nodes have come and gone; of another selected node
-/// it says nothing. The new memory replaces it.
+/// A retry of a call in doubt must say the same although nodes have come and gone: it does not ask
+/// here again.
 ///
 /// # Errors
 /// Why there is no place; [`Error::reschedules`] says what that means for the claim.
-pub fn requirement(
-    input: &Input<'_>,
-    memory: Option<&Memory>,
-) -> Result<(Option<Requirement>, Memory), Error> {
-    let node = input.node.filter(|node| !node.is_empty());
-    let mut known = memory
-        .filter(|memory| memory.node.as_ref() == node)
-        .cloned()
-        .unwrap_or_default();
-    known.node = node.cloned();
-    let selected = match node {
-        Some(node) => Some(selected(node, input.places, &mut known)?),
-        None => None,
+pub fn requirement(input: &Input<'_>) -> Result<Option<Requirement>, Error> {
+    let Some(node) = input.node.filter(|node| !node.is_empty()) else {
+        return spread_out(input);
     };
-    let requirement = match &selected {
-        Some(selected) if input.strict => Some(strictly(selected, input)?),
-        Some(selected) => around(selected, input, &mut known)?,
-        None => spread_out(input, &mut known)?,
-    };
-    Ok((requirement, known))
+    let selected = selected(node, input.places)?;
+    match input.strict {
+        true => strictly(&selected, input).map(Some),
+        false => around(&selected, input),
+    }
 }
 
 /// A node and its place.
 struct Selected<'a> {
     node: &'a Text,
+    keys: &'a List,
     term: Term,
 }
 
@@ -129,14 +117,7 @@ impl Selected<'_> {
     }
 }
 
-fn selected<'a>(
-    node: &'a Text,
-    places: &Places,
-    known: &mut Memory,
-) -> Result<Selected<'a>, Error> {
-    if let Some(term) = known.selected.clone() {
-        return Ok(Selected { node, term });
-    }
+fn selected<'a>(node: &'a Text, places: &'a Places) -> Result<Selected<'a>, Error> {
     let keys = match places.driver(node) {
         Entry::NoCsiNode => return Err(Error::NodeGone(node.clone())),
         Entry::Keys(keys) if !keys.is_empty() => keys,
@@ -148,9 +129,7 @@ fn selected<'a>(
         node: node.clone(),
         key: key.clone(),
     })?;
-    known.keys = Some(keys.clone());
-    known.selected = Some(term.clone());
-    Ok(Selected { node, term })
+    Ok(Selected { node, keys, term })
 }
 
 /// The selected node's place alone, with all its labels even if the class names fewer.
@@ -165,13 +144,9 @@ fn strictly(selected: &Selected<'_>, input: &Input<'_>) -> Result<Requirement, E
 }
 
 /// Everywhere it is allowed, the selected node's place first.
-fn around(
-    selected: &Selected<'_>,
-    input: &Input<'_>,
-    known: &mut Memory,
-) -> Result<Option<Requirement>, Error> {
+fn around(selected: &Selected<'_>, input: &Input<'_>) -> Result<Option<Requirement>, Error> {
     let terms = if input.allowed.is_empty() {
-        cluster(input.places, known)?
+        cluster(input.places, selected.keys)?
     } else {
         in_order(flatten(input.allowed)?)
     };
@@ -193,11 +168,12 @@ fn first_within(terms: &[Term], place: &Term) -> Option<usize> {
 }
 
 /// Everywhere it is allowed, beginning where the claim's name says.
-fn spread_out(input: &Input<'_>, known: &mut Memory) -> Result<Option<Requirement>, Error> {
+fn spread_out(input: &Input<'_>) -> Result<Option<Requirement>, Error> {
     let terms = if !input.allowed.is_empty() {
         in_order(flatten(input.allowed)?)
     } else if input.immediate {
-        cluster(input.places, known)?
+        let keys = input.places.usual_keys().ok_or(Error::NoKeysAnywhere)?;
+        cluster(input.places, keys)?
     } else {
         return Ok(None);
     };
@@ -206,22 +182,13 @@ fn spread_out(input: &Input<'_>, known: &mut Memory) -> Result<Option<Requiremen
     Ok(Requirement::new(terms, first))
 }
 
-/// All places of the cluster; at least one.
-fn cluster(places: &Places, known: &mut Memory) -> Result<Arc<[Term]>, Error> {
-    if let Some(terms) = known.terms.clone() {
-        return Ok(terms);
+/// All places of the cluster by these keys; at least one.
+fn cluster(places: &Places, keys: &List) -> Result<Arc<[Term]>, Error> {
+    let terms = places.terms(keys);
+    match terms.is_empty() {
+        true => Err(Error::NoNodeWithKeys(keys.join(", "))),
+        false => Ok(terms),
     }
-    let keys: List = { known.keys.as_ref() }
-        .or_else(|| places.usual_keys())
-        .cloned()
-        .ok_or(Error::NoKeysAnywhere)?;
-    let terms = places.terms(&keys);
-    if terms.is_empty() {
-        return Err(Error::NoNodeWithKeys(keys.join(", ")));
-    }
-    known.keys = Some(keys);
-    known.terms = Some(terms.clone());
-    Ok(terms)
 }
 
 fn in_order(mut terms: Vec<Term>) -> Arc<[Term]> {

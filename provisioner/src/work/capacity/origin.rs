@@ -35,12 +35,7 @@ pub async fn origin(
         None => None,
         Some(level) => Some(owner(api, config, level).await?),
     };
-    let resource = Resource {
-        group: "storage.k8s.io",
-        version: version.name(),
-        plural: "csistoragecapacities",
-        metadata_only: false,
-    };
+    let resource = Resource::new("storage.k8s.io", version.name(), "csistoragecapacities");
     let producer = Producer {
         driver: driver.to_owned(),
         managed_by: managed_by(node),

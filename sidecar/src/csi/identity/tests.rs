@@ -5,7 +5,8 @@ use crate::csi::fake::{Answer, Driver, message};
 use crate::csi::observe::Observer;
 use csi_proto::csi::{
     ControllerGetCapabilitiesResponse, ControllerServiceCapability, GetPluginCapabilitiesResponse,
-    GetPluginInfoResponse, PluginCapability, ProbeResponse,
+    GetPluginInfoResponse, NodeGetCapabilitiesResponse, NodeServiceCapability, PluginCapability,
+    ProbeResponse,
 };
 use tokio::time::Instant;
 
@@ -168,4 +169,17 @@ async fn rows_21_22_controller_capabilities() {
         assert_eq!(set.has(ControllerType::PublishUnpublishVolume), expected);
         assert!(!set.has(ControllerType::ListVolumes));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_capabilities_as_the_controllers() {
+    use node_service_capability::{Rpc, Type};
+    let entry = |r#type| NodeServiceCapability { r#type };
+    let number = i32::from(NodeType::ExpandVolume);
+    let capabilities = vec![entry(None), entry(Some(Type::Rpc(Rpc { r#type: number })))];
+    let answer = message(&NodeGetCapabilitiesResponse { capabilities });
+    let driver = Driver::new(move |_, _| answer.clone());
+    let channel = driver.channel(Observer::default()).await;
+    let set = node_capabilities(channel, TIMEOUT).await.unwrap();
+    assert!(set.has(NodeType::ExpandVolume) && !set.has(NodeType::StageUnstageVolume));
 }

@@ -21,10 +21,6 @@ const REMEMBERED: usize = 1024;
 const OBJECT_BURST: u32 = 25;
 const OBJECT_RATE: f64 = 1.0 / 300.0;
 
-/// All objects together.
-const TOTAL_BURST: u32 = 50;
-const TOTAL_RATE: f64 = 5.0;
-
 /// So many messages under one reason within this time are told apart.
 const SIMILAR: usize = 10;
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
@@ -75,7 +71,6 @@ pub(super) struct Correlator {
     budgets: Recent<Id, Bucket>,
     similar: Recent<Id, Similar>,
     written: Recent<Id, Written>,
-    total: Bucket,
     last_name: i128,
 }
 
@@ -99,7 +94,6 @@ impl Correlator {
             budgets: Recent::new(REMEMBERED),
             similar: Recent::new(REMEMBERED),
             written: Recent::new(REMEMBERED),
-            total: Bucket::new(TOTAL_RATE, TOTAL_BURST),
             last_name: 0,
         }
     }
@@ -139,8 +133,6 @@ impl Correlator {
         }
         written.count = written.count.saturating_add(1);
         let (count, name, first) = (written.count, written.name.clone(), written.first.clone());
-        // After the count, which must be right when there is room again.
-        self.total.take(now.instant).ok()?;
 
         let namespace = if about.namespace.is_empty() {
             "default"

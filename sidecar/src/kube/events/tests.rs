@@ -149,6 +149,20 @@ async fn a_server_that_stays_away_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_many_objects_tell_at_once_is_written_at_a_pace() {
+    let api = FakeApi::new();
+    let (recorder, worker) = started(&api);
+    let start = Instant::now();
+    for number in 0..500 {
+        warn(&recorder, &format!("pv{number}"), "boom");
+    }
+    drained(recorder, worker).await;
+    assert_eq!(counts(&api).len(), 500);
+    let paced = f64::from(500 - BURST) / RATE;
+    assert_eq!(start.elapsed().as_secs_f64().round(), paced.round());
+}
+
+#[tokio::test(start_paused = true)]
 async fn recording_never_waits() {
     let api = FakeApi::new();
     api.fault(Fault::on("POST", "*").hang());

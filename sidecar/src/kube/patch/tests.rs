@@ -6,19 +6,9 @@ use super::*;
 
 const F: &str = "external-attacher/test-csi-driver";
 
-const VOLUMES: Resource = Resource {
-    group: "",
-    version: "v1",
-    plural: "persistentvolumes",
-    metadata_only: false,
-};
+const VOLUMES: Resource = Resource::new("", "v1", "persistentvolumes");
 
-const ATTACHMENTS: Resource = Resource {
-    group: "storage.k8s.io",
-    version: "v1",
-    plural: "volumeattachments",
-    metadata_only: false,
-};
+const ATTACHMENTS: Resource = Resource::new("storage.k8s.io", "v1", "volumeattachments");
 
 fn key(name: &str) -> Key {
     Key::new(None, name).unwrap()

@@ -137,12 +137,7 @@ fn start_with(api: &FakeApi, resync: Option<Duration>) -> World {
             });
         }
     });
-    let scope = Scope::all(Resource {
-        group: "storage.k8s.io",
-        version: "v1",
-        plural: "csinodes",
-        metadata_only: false,
-    });
+    let scope = Scope::all(Resource::new("storage.k8s.io", "v1", "csinodes"));
     let task = tokio::spawn(reflect(api.client(), scope, cache.clone(), resync));
     World {
         api: api.clone(),

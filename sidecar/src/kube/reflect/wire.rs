@@ -26,6 +26,18 @@ pub struct Resource {
     pub metadata_only: bool,
 }
 
+impl Resource {
+    /// A kind whose objects are wanted whole.
+    pub const fn new(group: &'static str, version: &'static str, plural: &'static str) -> Self {
+        Self {
+            group,
+            version,
+            plural,
+            metadata_only: false,
+        }
+    }
+}
+
 /// Which objects to watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
@@ -35,6 +47,8 @@ pub struct Scope {
     pub namespace: Option<String>,
     /// Label selector, empty for none.
     pub labels: String,
+    /// Field selector, empty for none.
+    pub fields: String,
 }
 
 impl Scope {
@@ -44,6 +58,7 @@ impl Scope {
             resource,
             namespace: None,
             labels: String::new(),
+            fields: String::new(),
         }
     }
 
@@ -93,6 +108,9 @@ impl Scope {
         }
         if !self.labels.is_empty() {
             parameter(&mut uri, "labelSelector", &self.labels);
+        }
+        if !self.fields.is_empty() {
+            parameter(&mut uri, "fieldSelector", &self.fields);
         }
         uri
     }
@@ -189,6 +207,9 @@ pub(super) enum Line<'a> {
 
 impl<'a> Line<'a> {
     pub(super) fn read(line: &'a [u8]) -> Result<Self, serde_json::Error> {
+        if let Some(line) = Self::cut(line) {
+            return Ok(line);
+        }
         #[derive(Deserialize)]
         struct Wire<'a> {
             #[serde(borrow, rename = "type")]
@@ -216,6 +237,22 @@ impl<'a> Line<'a> {
             "ERROR" => Line::Refused(Refusal::read(object)),
             _ => Line::Unknown,
         })
+    }
+
+    /// An event of an object in the one form in which API servers write it, cut at its first and
+    /// last bytes: reading the line as JSON would go through the whole object once more, only to
+    /// find its end. Whether the object is one is seen when it is decoded.
+    fn cut(line: &'a [u8]) -> Option<Self> {
+        let rest = line.strip_prefix(br#"{"type":""#)?;
+        let (kind, rest) = rest.split_at(rest.iter().position(|byte| *byte == b'"')?);
+        let object = rest.strip_prefix(br#"","object":"#)?;
+        let object = object.strip_suffix(b"}\n")?;
+        let object = std::str::from_utf8(object).ok()?;
+        match kind {
+            b"ADDED" | b"MODIFIED" => Some(Line::Upserted(object)),
+            b"DELETED" => Some(Line::Deleted(object)),
+            _ => None,
+        }
     }
 }
 

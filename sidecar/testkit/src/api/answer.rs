@@ -30,7 +30,7 @@ impl FakeApi {
         };
         self.changes.send_modify(|count| *count += 1);
         let mut bend = Bend::default();
-        let mut lose = false;
+        let (mut lose, mut late) = (false, None);
         for action in actions {
             match action {
                 Action::Nothing => {}
@@ -39,6 +39,7 @@ impl FakeApi {
                 Action::Hang => std::future::pending().await,
                 Action::Drop => return Err(Broken),
                 Action::LoseReply => lose = true,
+                Action::LateReply(by) => late = Some(by),
                 Action::CutWatch(after) => bend.cut_after = Some(after),
                 Action::ExpireWatch => bend.expired = true,
                 Action::Answer(answer) => return Ok(self.finish(&request, canned(&answer))),
@@ -52,6 +53,10 @@ impl FakeApi {
             .unwrap_or_else(|refusal| refused(&refusal));
         if lose {
             return Err(Broken);
+        }
+        if let Some(by) = late {
+            self.changes.send_modify(|count| *count += 1);
+            tokio::time::sleep(by).await;
         }
         Ok(self.finish(&request, response))
     }

@@ -40,6 +40,7 @@ pub(super) enum Action {
     Delay(Duration),
     Drop,
     LoseReply,
+    LateReply(Duration),
     Hang,
     Hold(Gate),
     CutWatch(Duration),
@@ -160,6 +161,12 @@ impl Fault {
     #[must_use]
     pub fn lose_reply(self) -> Self {
         self.action(Action::LoseReply)
+    }
+
+    /// Handles the request at once, and answers so much later.
+    #[must_use]
+    pub fn late_reply(self, by: Duration) -> Self {
+        self.action(Action::LateReply(by))
     }
 
     /// Never handles the request, never answers.

@@ -73,7 +73,12 @@ impl FakeDriver {
             request: Arc::new(request.get_ref().clone()),
             text: format!("{:?}", request.get_ref()),
         });
-        let exclusive = ["ControllerPublishVolume", "ControllerUnpublishVolume"];
+        let exclusive = [
+            "ControllerPublishVolume",
+            "ControllerUnpublishVolume",
+            "ControllerExpandVolume",
+            "ControllerModifyVolume",
+        ];
         let others = exclusive
             .iter()
             .filter_map(|method| state.in_flight.get(&(*method, subject.clone())));

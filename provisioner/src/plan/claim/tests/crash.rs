@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::keys::{DOUBT_ANNOTATION, DOUBT_FINALIZER, SELECTED_NODE};
 use crate::model::{BindingMode, SelectorTerm};
-use crate::plan::topology::Entry;
+use crate::plan::settings::NodeDeployment;
+use crate::plan::topology::{Entry, Term};
 
 fn slow() -> World {
     World::new(|w| w.creates = vec![Err(rpc(Code::DeadlineExceeded)), Ok(answer())])
@@ -489,4 +490,37 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_record_of_another_node_is_left_to_that_node() {
+    let deployed = |name: &str| NodeDeployment {
+        name: name.into(),
+        immediate_binding: true,
+    };
+    let at = |world: &mut World, name: &str| {
+        let place = Term::new([(Text::from("zone"), Text::from(name))]);
+        world.settings.node = Some(deployed(name));
+        world.places = Places::of_node(&name.into(), &place);
+    };
+    let select = |world: &mut World, name: &str| {
+        let others = { world.claim.annotations.iter() }.filter(|(key, _)| *key != SELECTED_NODE);
+        world.claim.annotations = others.chain([(SELECTED_NODE, name)]).collect();
+    };
+    let mut world = slow();
+    world.driver.abilities.topology = true;
+    at(&mut world, "n1");
+    select(&mut world, "n1");
+    assert!(world.run().iter().any(|line| line.starts_with("create")));
+    assert!(world.record().is_some());
+    world.restart();
+    at(&mut world, "n2");
+    assert_eq!(world.run(), ["done NotOurs"]);
+    // Wherever the claim goes meanwhile: only one knows what came of the call.
+    select(&mut world, "n2");
+    let told = "fail NoChange a volume may exist for this claim on node n1";
+    assert!(world.run().pop().unwrap().starts_with(told));
+    at(&mut world, "n1");
+    assert_eq!(world.run().pop().unwrap(), "done Provisioned");
+    assert_eq!(world.record(), None);
 }

@@ -75,6 +75,13 @@ fn rows_184_185_the_node_is_full() {
         "185"
     );
     let mut world = full();
+    world.refusals = vec![("settle", Refusal::NotFound)];
+    assert_eq!(
+        world.run().last(),
+        Some(&finished),
+        "a claim that is gone is not looked at again at once"
+    );
+    let mut world = full();
     world.claim.annotations = pairs(&[
         (crate::keys::STORAGE_PROVISIONER, "test-driver"),
         (ALPHA_SELECTED_NODE, "n1"),
@@ -288,6 +295,19 @@ fn rows_199_200_the_volume_cannot_be_saved() {
     );
     let mut world = World::new(|w| w.refusals = vec![("save", Refusal::AlreadyExists)]);
     assert_eq!(world.run(), provisioned(&[CREATE]), "200");
+}
+
+#[test]
+fn row_199_a_volume_that_was_saved_although_the_answer_was_lost() {
+    let mut world = World::new(|w| {
+        w.refusals = vec![("save", Refusal::Unknown)];
+        w.settings.protection = Protection::Off;
+    });
+    world.run();
+    world.volumes.push(format!("pvc-{U}"));
+    let succeeded = provisioned(&[CREATE]);
+    let from = succeeded.len() - 2;
+    assert_eq!(world.run(), succeeded[from..], "no second POST");
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn equal_lists_are_one_until_a_place_comes_or_goes() {
     assert!(Arc::ptr_eq(&terms, &places.terms(&keys)));
     places.set_labels(&"n2".into(), pairs("zone=0"));
     assert_eq!(*places.terms(&keys), [term("zone=0"), term("zone=1")]);
-    // Keys that no CSINode names any more, from a memory.
+    // Keys that no CSINode names any more.
     assert_eq!(*places.terms(&["row".into()]), []);
 }
 

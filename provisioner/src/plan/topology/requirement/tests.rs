@@ -159,9 +159,9 @@ impl Row {
             immediate: self.immediate,
             places: &places,
         };
-        match (requirement(&input, None), &self.expected) {
-            (Ok((None, _)), Ok(None)) => {}
-            (Ok((Some(requirement), _)), Ok(Some((requisite, first)))) => {
+        match (requirement(&input), &self.expected) {
+            (Ok(None), Ok(None)) => {}
+            (Ok(Some(requirement)), Ok(Some((requisite, first)))) => {
                 assert_eq!(show(requirement.requisite()), *requisite, "row {row}");
                 let mut preferred = requisite.clone();
                 preferred.rotate_left(*first);
@@ -382,7 +382,7 @@ fn rows_169_to_172_what_the_selected_node_lacks() {
     let mut places = places(&three());
     places.set_driver(&"n1".into(), Entry::NotInstalled);
     let node = Text::from("n1");
-    let result = requirement(&input(&places, &node), None);
+    let result = requirement(&input(&places, &node));
     assert_eq!(
         result,
         Err(Error::NoKeys(node)),
@@ -407,49 +407,11 @@ fn row_172_a_failed_attempt_remembers_nothing() {
     nodes[1].labels = Some("zone=2");
     let node = Text::from("n1");
     let mut places = places(&nodes);
-    assert!(requirement(&input(&places, &node), None).is_err());
+    assert!(requirement(&input(&places, &node)).is_err());
     places.set_labels(&node, Some(pairs("zone=2 rack=late")));
-    let (requirement, _) = requirement(&input(&places, &node), None).unwrap();
+    let requirement = requirement(&input(&places, &node)).unwrap();
     let requirement = requirement.unwrap();
     assert_eq!(show(requirement.preferred())[0], "rack=late zone=2");
-}
-
-#[test]
-fn row_173_a_retry_asks_for_the_same_after_the_node_has_gone() {
-    let node = Text::from("n1");
-    let empty = Places::default();
-    let full = places(&three());
-    let (first, memory) = requirement(&input(&full, &node), None).unwrap();
-    let again = requirement(&input(&empty, &node), Some(&memory)).unwrap();
-    assert_eq!(again, (first, memory));
-    // The same without a node.
-    let none = Text::from("");
-    let (first, memory) = requirement(&input(&full, &none), None).unwrap();
-    let again = requirement(&input(&empty, &none), Some(&memory)).unwrap();
-    assert_eq!(again, (first, memory));
-}
-
-#[test]
-fn row_174_memory_of_another_node_does_not_count() {
-    let places = places(&three());
-    let (old, new) = (Text::from("n1"), Text::from("n2"));
-    let (_, memory) = requirement(&input(&places, &old), None).unwrap();
-    let (after, memory) = requirement(&input(&places, &new), Some(&memory)).unwrap();
-    assert_eq!(show(after.unwrap().preferred())[0], "rack=C zone=3");
-    assert_eq!(memory.node, Some(new));
-}
-
-#[test]
-fn nothing_is_remembered_of_what_the_class_says() {
-    let places = places(&three());
-    let none = Text::from("");
-    let allowed = allowed("zone=1");
-    let input = Input {
-        allowed: &allowed,
-        ..input(&places, &none)
-    };
-    let (_, memory) = requirement(&input, None).unwrap();
-    assert!(memory.is_empty());
 }
 
 #[test]
@@ -468,7 +430,7 @@ fn a_class_that_multiplies_out_to_too_much_is_refused() {
             allowed: &allowed,
             ..input(&places, &none)
         };
-        assert_eq!(requirement(&input, None), Err(Error::TooMany));
+        assert_eq!(requirement(&input), Err(Error::TooMany));
     }
 }
 
@@ -477,7 +439,7 @@ fn row_157_as_the_driver_gets_it() {
     let places = places(&three());
     let node = Text::from("n1");
     let input = input(&places, &node);
-    let (requirement, _) = requirement(&input, None).unwrap();
+    let requirement = requirement(&input).unwrap();
     let request = requirement.unwrap().to_csi();
     let shown = |topologies: &[csi::Topology]| {
         show(&topologies.iter().map(Term::from_csi).collect::<Vec<_>>())
@@ -601,21 +563,16 @@ proptest! {
     fn the_requirement_follows_from_the_cluster_alone(case in any_case()) {
         let direct = places(&case.nodes);
         let other = case.places_by_another_way();
-        let result = requirement(&case.input(&direct), None);
-        prop_assert_eq!(&requirement(&case.input(&other), None), &result);
+        let result = requirement(&case.input(&direct));
+        prop_assert_eq!(&requirement(&case.input(&other)), &result);
         let segments: Vec<_> = direct.segments().collect();
         prop_assert_eq!(other.segments().collect::<Vec<_>>(), segments);
-        // After a crash, too, and with what was remembered.
-        if let Ok((requirement_, memory)) = result {
-            let again = requirement(&case.input(&Places::default()), Some(&memory));
-            prop_assert_eq!(again, Ok((requirement_, memory)));
-        }
     }
 
     #[test]
     fn the_request_is_well_formed(case in any_case()) {
         let places = places(&case.nodes);
-        let Ok((Some(requirement), _)) = requirement(&case.input(&places), None) else {
+        let Ok(Some(requirement)) = requirement(&case.input(&places)) else {
             return Ok(());
         };
         let csi::TopologyRequirement { requisite, preferred } = requirement.to_csi();

@@ -164,30 +164,6 @@ fn ten_messages_under_one_reason_become_one_event() {
 }
 
 #[test]
-fn all_objects_share_a_budget_and_counts_stay_right_beyond_it() {
-    let (mut correlator, mut clock) = correlator();
-    let mut written = 0;
-    for number in 0..200 {
-        let name = format!("pv{number}");
-        written += usize::from(
-            correlator
-                .take(&event(&name, "boom"), clock.now())
-                .is_some(),
-        );
-    }
-    assert_eq!(written, 50);
-    clock.seconds = 10;
-    assert_eq!(
-        shape(
-            correlator
-                .take(&event("pv199", "boom"), clock.now())
-                .as_ref()
-        ),
-        "=2"
-    );
-}
-
-#[test]
 fn long_names_and_messages_are_cut_at_whole_characters() {
     let (mut correlator, clock) = correlator();
     let event = event(&"n".repeat(253), &"ü".repeat(1000));

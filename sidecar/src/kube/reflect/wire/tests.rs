@@ -8,12 +8,7 @@ const NODES: Resource = Resource {
     plural: "nodes",
     metadata_only: true,
 };
-const ATTACHMENTS: Resource = Resource {
-    group: "storage.k8s.io",
-    version: "v1",
-    plural: "volumeattachments",
-    metadata_only: false,
-};
+const ATTACHMENTS: Resource = Resource::new("storage.k8s.io", "v1", "volumeattachments");
 
 #[test]
 fn requests_as_the_api_server_reads_them() {
@@ -32,11 +27,12 @@ fn requests_as_the_api_server_reads_them() {
         resource: NODES,
         namespace: Some("a b".to_owned()),
         labels: "x in (y,z),!w".to_owned(),
+        fields: "spec.nodeName=n1".to_owned(),
     };
     assert_eq!(
         scope.uri(&Ask::Page(Some("to/ken=&".to_owned())), timeout),
         "/api/v1/namespaces/a%20b/nodes?limit=100&continue=to%2Fken%3D%26\
-         &labelSelector=x%20in%20%28y%2Cz%29%2C%21w"
+         &labelSelector=x%20in%20%28y%2Cz%29%2C%21w&fieldSelector=spec.nodeName%3Dn1"
     );
     assert_eq!(
         Scope::all(NODES).uri(&Ask::Watch("7".to_owned()), timeout),
@@ -202,6 +198,35 @@ fn pages_give_their_objects_unread() {
     for body in ["{}", r#"{"items":null,"metadata":{"continue":""}}"#] {
         let page = Page::read(body.as_bytes()).unwrap();
         assert_eq!((page.objects().count(), page.token()), (0, None), "{body}");
+    }
+}
+
+/// Lines as API servers write them, and others that mean the same: one reading for all.
+#[test]
+fn lines_are_cut_as_they_would_be_read() {
+    let rows: &[(&[u8], &str)] = &[
+        (
+            b"{\"type\":\"ADDED\",\"object\":{\"a\":\"}\"}}\n",
+            r#"upserted {"a":"}"}"#,
+        ),
+        (b"{\"type\":\"MODIFIED\",\"object\":{}}\n", "upserted {}"),
+        (b"{\"type\":\"DELETED\",\"object\":{}}\n", "deleted {}"),
+        (b"{ \"type\": \"ADDED\", \"object\": {} }\n", "upserted {}"),
+        (b"{\"object\":{},\"type\":\"DELETED\"}\n", "deleted {}"),
+        (
+            b"{\"type\":\"ADDED\",\"object\":{\"a\":\"\xff\"}}\n",
+            "unreadable",
+        ),
+        (b"{\"type\":\"ADDED\"}\n", "unreadable"),
+    ];
+    for (line, expected) in rows {
+        let found = match Line::read(line) {
+            Ok(Line::Upserted(object)) => format!("upserted {object}"),
+            Ok(Line::Deleted(object)) => format!("deleted {object}"),
+            Ok(other) => format!("{other:?}"),
+            Err(_) => "unreadable".to_owned(),
+        };
+        assert_eq!(found, *expected, "{}", String::from_utf8_lossy(line));
     }
 }
 

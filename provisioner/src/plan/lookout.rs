@@ -1,0 +1,120 @@
+//! When to look for objects that claims wait for and that are not watched.
+//!
+//! Separate, because it bounds what waiting claims cost the API server, however many they are and
+//! however long they wait. A claim whose VolumeAttributesClass is missing shall not wait for its
+//! back-off, and the permissions under which this program runs have `get` for these at best.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use crate::model::Text;
+
+/// How often [`Lookout::due`] is to be asked while anything is waited for.
+pub const PACE: Duration = Duration::from_secs(1);
+
+/// The longest time between two looks for the same object.
+const LONGEST: Duration = Duration::from_secs(15);
+
+/// What has been waited for so many seconds is looked for every second.
+const PATIENCE: u32 = 16;
+
+/// Objects that are looked for each time.
+const AT_ONCE: usize = 8;
+
+/// When what was looked for.
+#[derive(Debug, Default)]
+pub struct Lookout {
+    looks: HashMap<Text, Look>,
+}
+
+#[derive(Debug)]
+struct Look {
+    since: Instant,
+    next: Instant,
+}
+
+impl Lookout {
+    /// The names of those to look for now, which are a few, those first that are due for the
+    /// longest time. `awaited` are the names of all that are waited for.
+    #[must_use]
+    pub fn due(&mut self, awaited: impl IntoIterator<Item = Text>, now: Instant) -> Vec<Text> {
+        let awaited: HashSet<Text> = awaited.into_iter().collect();
+        self.looks.retain(|name, _| awaited.contains(name));
+        for name in awaited {
+            let next = now + PACE;
+            let look = Look { since: now, next };
+            self.looks.entry(name).or_insert(look);
+        }
+        let due = self.looks.iter_mut().filter(|(_, look)| look.next <= now);
+        let mut due: Vec<(&Text, &mut Look)> = due.collect();
+        due.sort_unstable_by_key(|(_, look)| look.next);
+        due.truncate(AT_ONCE);
+        { due.into_iter() }
+            .map(|(name, look)| {
+                look.next = now + pace(now.saturating_duration_since(look.since));
+                name.clone()
+            })
+            .collect()
+    }
+}
+
+/// How long to wait after a look for what has been waited for so long.
+fn pace(waited: Duration) -> Duration {
+    (waited / PATIENCE).clamp(PACE, LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds at which each name is looked for.
+    fn looks(awaited: impl Fn(u64) -> Vec<&'static str>, until: u64) -> Vec<(u64, String)> {
+        let began = Instant::now();
+        let mut lookout = Lookout::default();
+        let mut looks = Vec::new();
+        for second in 0..until {
+            let now = began + Duration::from_secs(second);
+            let names = awaited(second).into_iter().map(Text::from);
+            let due = lookout.due(names, now);
+            assert!(due.len() <= AT_ONCE);
+            looks.extend(due.iter().map(|name| (second, name.to_string())));
+        }
+        looks
+    }
+
+    fn seconds(looks: Vec<(u64, String)>) -> Vec<u64> {
+        looks.into_iter().map(|(second, _)| second).collect()
+    }
+
+    #[test]
+    fn looks_are_frequent_at_first_and_rare_later() {
+        let looks = seconds(looks(|_| vec!["gold"], 3600));
+        assert_eq!(looks[..16], (1..=16).collect::<Vec<_>>()[..]);
+        let apart: Vec<u64> = looks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(apart.is_sorted(), "{apart:?}");
+        assert_eq!(apart.last(), Some(&15));
+        assert!(looks.len() < 320, "{}", looks.len());
+    }
+
+    #[test]
+    fn nothing_is_looked_for_that_nobody_waits_for() {
+        let awaited = |second| match second {
+            0..5 | 10.. => vec!["gold"],
+            _ => vec![],
+        };
+        let looks = seconds(looks(awaited, 13));
+        assert_eq!(looks, [1, 2, 3, 4, 11, 12], "and it begins anew");
+    }
+
+    #[test]
+    fn many_names_take_turns() {
+        let names: Vec<&'static str> = (0..100_u32)
+            .map(|number| &*format!("class{number}").leak())
+            .collect();
+        let looks = looks(|_| names.clone(), 60);
+        for name in &names {
+            let count = looks.iter().filter(|(_, looked)| looked == name).count();
+            assert!((4..=5).contains(&count), "{name}: {count}");
+        }
+    }
+}

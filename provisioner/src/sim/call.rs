@@ -1,0 +1,167 @@
+//! CreateVolume calls begin and end, and are held against the invariants.
+
+use csi_proto::csi::volume_content_source::Type;
+use csi_proto::csi::{
+    CreateVolumeRequest, CreateVolumeResponse, Topology, Volume, VolumeContentSource,
+};
+use tonic::Code;
+
+use super::claim::State;
+use super::driver::{Kind, Refused};
+use super::run::{World, rpc};
+use super::scene::{ZONE, needs_secret};
+use crate::plan::claim::{Answer, Step};
+
+impl World {
+    pub(super) fn begin_create_call(
+        &mut self,
+        index: usize,
+        step: Step,
+        request: &CreateVolumeRequest,
+    ) {
+        let uid = self.process.running[index].key.uid.clone();
+        let name = &request.name;
+        let same = Kind::Create(name.clone());
+        if { self.driver.running.iter() }.any(|call| call.awaited && call.kind == same) {
+            self.complain(format!("two CreateVolume calls at once for {name}"));
+        }
+        if needs_secret(&request.parameters) && request.secrets.is_empty() {
+            self.complain(format!("CreateVolume of {name} without its Secret"));
+        }
+        let names = self.names.entry(uid).or_default();
+        if !names.contains(name) {
+            names.insert(name.clone());
+        }
+        let state = match self.driver.create(request) {
+            Ok(id) => State::Calling(step, id),
+            Err(refused) => {
+                if refused == Refused::Different {
+                    self.complain(format!("CreateVolume of {name} repeated as another one"));
+                }
+                let answer = Answer::Failed(rpc(refused.code()));
+                State::Answered(step, self.mutant.hears_create(answer), None)
+            }
+        };
+        self.process.running[index].state = state;
+    }
+
+    /// The driver answers, or the deadline expires.
+    pub(super) fn end_create_call(&mut self, index: usize, step: Step, id: u64) {
+        let answer = match self.faulty() && self.dice.one_in(3) {
+            false => self.created(id, 1 << 30),
+            true => match self.dice.below(6) {
+                0 | 1 => {
+                    self.driver.abandon(id);
+                    Answer::Failed(rpc(Code::DeadlineExceeded))
+                }
+                2 => {
+                    self.created(id, 1 << 30);
+                    Answer::Failed(rpc(Code::Unavailable))
+                }
+                3 => self.created(id, 1),
+                _ => match self.driver.fail(id) {
+                    true => {
+                        let codes = [
+                            Code::Internal,
+                            Code::InvalidArgument,
+                            Code::ResourceExhausted,
+                        ];
+                        Answer::Failed(rpc(codes[self.dice.below(3)]))
+                    }
+                    false => Answer::Failed(rpc(Code::Aborted)),
+                },
+            },
+        };
+        let answer = self.mutant.hears_create(answer);
+        self.process.running[index].state = State::Answered(step, answer, None);
+    }
+
+    /// The driver does what it can; it says that the volume has so many bytes.
+    fn created(&mut self, id: u64, bytes: i64) -> Answer {
+        if let Some(code) = self.obstacle(id) {
+            self.driver.fail(id);
+            return Answer::Failed(rpc(code));
+        }
+        let call = self.driver.call(id);
+        let sourced = call.is_some_and(|call| call.source.is_some());
+        let place = call.and_then(|call| match &call.kind {
+            Kind::Create(name) => Some(name.clone()),
+            Kind::Delete(_) => None,
+        });
+        let volume_id = self.driver.succeed(id).unwrap();
+        self.check_doubles();
+        let zone = place.and_then(|name| self.driver.places.get(&name));
+        let segments = |zone: &String| Topology {
+            segments: [(ZONE.to_owned(), zone.clone())].into_iter().collect(),
+        };
+        Answer::Created(Box::new(CreateVolumeResponse {
+            volume: Some(Volume {
+                volume_id,
+                capacity_bytes: bytes,
+                accessible_topology: zone.map(segments).into_iter().collect(),
+                content_source: sourced.then(VolumeContentSource::default),
+                ..Volume::default()
+            }),
+        }))
+    }
+
+    /// Why the driver cannot do what it is asked, if it cannot.
+    pub(super) fn obstacle(&self, id: u64) -> Option<Code> {
+        let call = self.driver.call(id)?;
+        let Kind::Create(name) = &call.kind else {
+            return None;
+        };
+        if self.driver.volumes.contains_key(name) {
+            return None;
+        }
+        let missing = match &call.source {
+            None => false,
+            Some(Type::Volume(source)) => !self.driver.has(&source.volume_id),
+            Some(Type::Snapshot(source)) => {
+                let mut snapshots = self.server.snapshots.values();
+                !snapshots.any(|snapshot| *snapshot.uid == *source.snapshot_id)
+            }
+        };
+        match missing {
+            true => Some(Code::NotFound),
+            false => (!self.driver.has_room(call)).then_some(Code::ResourceExhausted),
+        }
+    }
+
+    /// No claim has two volumes.
+    pub(super) fn check_doubles(&mut self) {
+        let doubled = self.names.iter().find(|(_, names)| {
+            let exist = |name| {
+                self.drivers()
+                    .filter(|driver| driver.volumes.contains_key(name))
+                    .count()
+            };
+            names.iter().map(exist).sum::<usize>() > 1
+        });
+        if let Some((uid, _)) = doubled {
+            self.complain(format!("two volumes for the claim {uid}"));
+        }
+    }
+
+    /// DeleteVolume of a volume that nobody can use.
+    pub(super) fn discard(&mut self, index: usize, step: Step, handle: &str) {
+        let answer = match self.driver.delete(handle) {
+            Err(refused) => Answer::Failed(rpc(refused.code())),
+            Ok(id) if self.faulty() && self.dice.one_in(3) => match self.dice.one_in(2) {
+                true => {
+                    self.driver.abandon(id);
+                    Answer::Failed(rpc(Code::DeadlineExceeded))
+                }
+                false => {
+                    self.driver.fail(id);
+                    Answer::Failed(rpc(Code::Internal))
+                }
+            },
+            Ok(id) => {
+                self.driver.succeed(id);
+                Answer::Done
+            }
+        };
+        self.process.running[index].state = State::Answered(step, answer, None);
+    }
+}

@@ -1,0 +1,348 @@
+//! What people do: claims, classes, nodes, snapshots and attachments come and go.
+
+use super::run::{Faults, World};
+use super::scene::{CLASS, SOURCE, Scene, ZONE, registered, zone};
+use super::server::{NodeInfo, PV_PROTECTION};
+use crate::keys::{SNAPSHOT_GROUP, STORAGE_PROVISIONER, VOLUME_FINALIZER};
+use crate::model::{
+    Attachment, Claim, ClaimPhase, ClaimRef, Csi, DataSource, List, Owner, Pairs, Quantity,
+    Reclaim, Snapshot, Source, Text, VolumeDetail, VolumePhase,
+};
+use crate::plan::topology::Entry;
+
+pub(super) const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// The only snapshot.
+const SNAPSHOT: &str = "snap";
+
+impl World {
+    /// Somebody creates or deletes something.
+    pub(super) fn user(&mut self) {
+        let claims = self.case.scene.claims();
+        let name = match self.dice.below(8) {
+            0..=4 => claims[0],
+            _ => claims[1 + self.dice.below(claims.len() - 1)],
+        };
+        match self.dice.below(20) {
+            0..=6 => self.create_claim(name),
+            7..=10 => self.server.delete_claim(&format!("ns/{name}").into()),
+            11 => self.change_class(),
+            12 | 13 => self.attach(),
+            14 => self.detach(),
+            15 => self.delete_volume(),
+            16 => self.server.secret = self.dice.one_in(2),
+            _ => match self.case.scene {
+                Scene::Plain => self.keep_books_by_hand(),
+                Scene::Places => self.move_house(),
+                Scene::Sources => self.take_snapshot(),
+                Scene::Nodes => self.fill(),
+            },
+        }
+    }
+
+    fn create_claim(&mut self, name: &str) {
+        if self.server.claims.contains_key(&*format!("ns/{name}")) {
+            return;
+        }
+        self.uids += 1;
+        let protection: &[&str] = match self.dice.one_in(3) {
+            true => &[],
+            false => &[PVC_PROTECTION],
+        };
+        let source = match self.case.scene == Scene::Sources && name != SOURCE {
+            true => self.data_source(),
+            false => None,
+        };
+        self.server.put_claim(Claim {
+            namespace: "ns".into(),
+            name: name.into(),
+            uid: format!("u{}", self.uids).into(),
+            annotations: [(STORAGE_PROVISIONER, "test-driver")].into_iter().collect(),
+            finalizers: protection.iter().map(|held| Text::from(*held)).collect(),
+            class: Some(CLASS.into()),
+            access_modes: List::from([Text::from("ReadWriteOnce")]),
+            request: Some(Quantity::from_bytes(1 << 30)),
+            phase: ClaimPhase::Pending,
+            data_source: source.clone(),
+            data_source_ref: source,
+            ..Claim::default()
+        });
+    }
+
+    /// There is a claim to be cloned, and a snapshot.
+    pub(super) fn furnish_source(&mut self) {
+        self.create_claim(SOURCE);
+        let claim = self.server.claims.values().next();
+        let Some((_, claim)) = claim.cloned() else {
+            return;
+        };
+        let name = Text::from(format!("pvc-{}", claim.uid));
+        let handle = "vol-0";
+        self.driver.volumes.insert(name.to_string(), handle.into());
+        self.server.put_volume(VolumeDetail {
+            name: name.clone(),
+            uid: "pv-0".into(),
+            owner: Owner {
+                provisioned_by: Some("test-driver".into()),
+                csi_driver: Some("test-driver".into()),
+                ..Owner::default()
+            },
+            finalizers: [VOLUME_FINALIZER, PV_PROTECTION].map(Text::from).into(),
+            phase: VolumePhase::Bound,
+            reclaim: Reclaim::Delete,
+            class: CLASS.into(),
+            claim: Some(ClaimRef {
+                namespace: claim.namespace.clone(),
+                name: claim.name.clone(),
+                uid: claim.uid.clone(),
+            }),
+            source: Source::Csi(Csi {
+                driver: "test-driver".into(),
+                handle: handle.into(),
+            }),
+            ..VolumeDetail::default()
+        });
+        self.server.put_claim(Claim {
+            volume: name,
+            phase: ClaimPhase::Bound,
+            ..claim
+        });
+        self.take_snapshot();
+    }
+
+    fn data_source(&mut self) -> Option<DataSource> {
+        match self.dice.below(5) {
+            0 => None,
+            1 | 2 => Some(DataSource {
+                group: Some(SNAPSHOT_GROUP.into()),
+                kind: "VolumeSnapshot".into(),
+                name: SNAPSHOT.into(),
+                namespace: None,
+            }),
+            _ => Some(DataSource {
+                group: None,
+                kind: "PersistentVolumeClaim".into(),
+                name: SOURCE.into(),
+                namespace: None,
+            }),
+        }
+    }
+
+    /// The class goes, or comes back as another one: then new requests look different.
+    fn change_class(&mut self) {
+        if self.case.faults == Faults::None {
+            return;
+        }
+        match self.server.classes.contains_key(CLASS) {
+            true => self.server.put_class(&CLASS.into(), None),
+            false => {
+                let number = self.dice.below(self.case.scene.classes());
+                self.put_class(number);
+            }
+        }
+    }
+
+    /// There is the class of this number, and no other.
+    pub(super) fn set_class(&mut self, number: usize) {
+        self.server.put_class(&CLASS.into(), None);
+        self.put_class(number);
+    }
+
+    pub(super) fn put_class(&mut self, number: usize) {
+        let class = self.case.scene.class(number);
+        self.server.put_class(&CLASS.into(), Some(class));
+    }
+
+    /// Names of the volumes of which `holds` is true.
+    fn volumes(&self, holds: impl Fn(&VolumeDetail) -> bool) -> Vec<Text> {
+        let volumes = self.server.volumes.values();
+        let found = volumes.filter(|(_, volume)| holds(volume));
+        found.map(|(_, volume)| volume.name.clone()).collect()
+    }
+
+    fn attach(&mut self) {
+        let names = self.volumes(|volume| volume.phase == VolumePhase::Bound);
+        if names.is_empty() {
+            return;
+        }
+        let volume = names[self.dice.below(names.len())].clone();
+        let name = Text::from(format!("va-{volume}"));
+        if !self.server.attachments.contains_key(&name) {
+            let node = "n1".into();
+            self.server
+                .put_attachment(&name, Some(Attachment { volume, node }));
+        }
+    }
+
+    pub(super) fn detach(&mut self) {
+        let names: Vec<Text> = self.server.attachments.keys().cloned().collect();
+        if !names.is_empty() {
+            let name = names[self.dice.below(names.len())].clone();
+            self.server.put_attachment(&name, None);
+        }
+    }
+
+    /// Somebody deletes a PersistentVolume. What is to be kept, or is not protected yet, stays in
+    /// the storage system with nobody to know of it.
+    fn delete_volume(&mut self) {
+        let names = self.volumes(|volume| volume.phase != VolumePhase::Pending);
+        if names.is_empty() {
+            return;
+        }
+        let name = &names[self.dice.below(names.len())];
+        if let Some((_, volume)) = self.server.volumes.get(name)
+            && (volume.reclaim != Reclaim::Delete || !volume.is_protected())
+        {
+            self.excused.insert(name.to_string());
+        }
+        self.server.delete_volume(name, None).ok();
+    }
+
+    /// A volume that was made by hand appears, or what is to become of one is decided anew.
+    fn keep_books_by_hand(&mut self) {
+        if self.dice.one_in(2) {
+            return self.change_policy();
+        }
+        if self.server.volumes.len() > 3 {
+            return;
+        }
+        self.uids += 1;
+        let name = format!("static-{}", self.uids);
+        let driver = Text::from(["test-driver", "other-driver"][self.dice.below(4) / 3]);
+        let claims = self.server.claims.values().map(|(_, claim)| claim);
+        let open = claims.filter(|claim| claim.volume.is_empty() && !claim.deleting);
+        let claim = { open }.next().map(|claim| ClaimRef {
+            namespace: claim.namespace.clone(),
+            name: claim.name.clone(),
+            uid: claim.uid.clone(),
+        });
+        let reclaim = [Reclaim::Delete, Reclaim::Retain][self.dice.below(3) / 2];
+        self.driver.volumes.insert(name.clone(), name.clone());
+        self.server.put_volume(VolumeDetail {
+            name: name.as_str().into(),
+            uid: format!("pv-{}", self.server.version).into(),
+            owner: Owner {
+                csi_driver: Some(driver.clone()),
+                ..Owner::default()
+            },
+            finalizers: List::from([Text::from(PV_PROTECTION)]),
+            phase: VolumePhase::Available,
+            reclaim,
+            class: CLASS.into(),
+            claim,
+            source: Source::Csi(Csi {
+                driver,
+                handle: name.into(),
+            }),
+            ..VolumeDetail::default()
+        });
+    }
+
+    /// A volume in use is to be kept after all, or one that was to be kept is not.
+    fn change_policy(&mut self) {
+        let busy = |name: &Text| {
+            let mut deleting = self.processes().flat_map(|process| &process.deleting);
+            deleting.any(|deleting| deleting.name == *name)
+        };
+        let names = self.volumes(|volume| {
+            let may = match volume.reclaim {
+                Reclaim::Delete => volume.phase == VolumePhase::Bound,
+                Reclaim::Retain | Reclaim::Recycle | Reclaim::Other => !volume.is_protected(),
+            };
+            may && !volume.deleting && !busy(&volume.name)
+        });
+        if names.is_empty() {
+            return;
+        }
+        let name = &names[self.dice.below(names.len())];
+        if let Some((_, volume)) = self.server.volumes.get(name) {
+            let reclaim = match volume.reclaim {
+                Reclaim::Delete => Reclaim::Retain,
+                Reclaim::Retain | Reclaim::Recycle | Reclaim::Other => Reclaim::Delete,
+            };
+            let volume = VolumeDetail {
+                reclaim,
+                ..volume.clone()
+            };
+            self.server.put_volume(volume);
+        }
+    }
+
+    /// A node goes, comes, or loses its labels or its driver; a place has no room any more.
+    fn move_house(&mut self) {
+        let nodes = self.case.scene.nodes();
+        let node = nodes[self.dice.below(nodes.len())];
+        match self.dice.below(6) {
+            0 => self.put_node(node, false),
+            1 => {
+                let info = NodeInfo {
+                    labels: Some(Pairs::default()),
+                    driver: registered(),
+                };
+                self.server.put_node(&node.into(), Some(info));
+            }
+            2 => {
+                let info = NodeInfo {
+                    labels: Some([(ZONE, &*zone(node))].into_iter().collect()),
+                    driver: Entry::NotInstalled,
+                };
+                self.server.put_node(&node.into(), Some(info));
+            }
+            3 => self.put_node(node, true),
+            _ => self.fill(),
+        }
+    }
+
+    pub(super) fn put_node(&mut self, name: &str, present: bool) {
+        let info = NodeInfo {
+            labels: Some([(ZONE, &*zone(name))].into_iter().collect()),
+            driver: registered(),
+        };
+        self.server.put_node(&name.into(), present.then_some(info));
+    }
+
+    /// A place has no room any more, or has room again.
+    fn fill(&mut self) {
+        if self.case.faults == Faults::None {
+            return;
+        }
+        let nodes = self.case.scene.nodes();
+        let node = match self.case.scene {
+            Scene::Nodes => nodes[self.driver.site],
+            Scene::Plain | Scene::Places | Scene::Sources => nodes[self.dice.below(nodes.len())],
+        };
+        let zone = zone(node);
+        if !self.driver.full.remove(&zone) {
+            self.driver.full.insert(zone);
+        }
+    }
+
+    /// A snapshot appears or is deleted.
+    fn take_snapshot(&mut self) {
+        match self.server.snapshots.get(SNAPSHOT) {
+            None => {
+                self.uids += 1;
+                self.server.put_snapshot(Snapshot {
+                    namespace: "ns".into(),
+                    name: SNAPSHOT.into(),
+                    uid: format!("u{}", self.uids).into(),
+                    content: Some(format!("content-u{}", self.uids).into()),
+                    ready: true,
+                    ..Snapshot::default()
+                });
+            }
+            Some(_) if self.dice.one_in(2) => self.delete_snapshots(),
+            Some(_) => {}
+        }
+    }
+
+    pub(super) fn delete_snapshots(&mut self) {
+        let all: Vec<Snapshot> = self.server.snapshots.values().cloned().collect();
+        for snapshot in all {
+            let deleting = true;
+            self.server.put_snapshot(Snapshot {
+                deleting,
+                ..snapshot
+            });
+        }
+    }
+}

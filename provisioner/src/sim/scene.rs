@@ -1,0 +1,153 @@
+//! What a run is about: driver, command line, classes and nodes.
+//!
+//! Separate, because each scene has what the others would only dilute: an interleaving that matters
+//! must not be rare.
+
+use std::collections::BTreeMap;
+
+use crate::model::{BindingMode, Class, List, SelectorTerm, Text};
+use crate::plan::Driver;
+use crate::plan::driver::Abilities;
+use crate::plan::settings::{NodeDeployment, Protection, Settings};
+use crate::plan::topology::{Entry, Term};
+use crate::testing::driver;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scene {
+    /// Attachments, a Secret, volumes that are kept, volumes that were made by hand.
+    Plain,
+    /// Volumes have places; nodes come and go and have no room.
+    Places,
+    /// Volumes start from other claims' volumes and from snapshots.
+    Sources,
+    /// A provisioner on each of two nodes.
+    Nodes,
+}
+
+/// The one key of places.
+pub(super) const ZONE: &str = "zone";
+/// Parameter that tells one class of the name from another.
+const NUMBER: &str = "number";
+/// Name of the only class.
+pub(super) const CLASS: &str = "sc";
+/// The claim that others are clones of.
+pub(super) const SOURCE: &str = "src";
+const CLAIMS: [&str; 2] = ["c0", "c1"];
+const CLAIMS_AND_SOURCE: [&str; 3] = ["c0", "c1", SOURCE];
+const NODES: [&str; 3] = ["n0", "n1", "n2"];
+
+/// The place of a node.
+pub(super) fn zone(node: &str) -> String {
+    node.replace('n', "z")
+}
+
+/// Of that place.
+pub(super) fn node_in(zone: &str) -> String {
+    zone.replace('z', "n")
+}
+
+/// What the driver says about a node it runs on.
+pub(super) fn registered() -> Entry {
+    Entry::Keys(List::from([Text::from(ZONE)]))
+}
+
+impl Scene {
+    pub(super) const ALL: [Self; 4] = [Self::Plain, Self::Places, Self::Sources, Self::Nodes];
+
+    pub(super) fn claims(self) -> &'static [&'static str] {
+        match self {
+            Self::Plain | Self::Places | Self::Nodes => &CLAIMS,
+            Self::Sources => &CLAIMS_AND_SOURCE,
+        }
+    }
+
+    pub(super) fn nodes(self) -> &'static [&'static str] {
+        match self {
+            Self::Plain | Self::Sources => &[],
+            Self::Places => &NODES,
+            Self::Nodes => &NODES[..2],
+        }
+    }
+
+    /// How many classes take turns under the one name.
+    pub(super) fn classes(self) -> usize {
+        match self {
+            Self::Plain | Self::Places => 3,
+            Self::Sources | Self::Nodes => 2,
+        }
+    }
+
+    pub(super) fn class(self, number: usize) -> Class {
+        let number_text = number.to_string();
+        let secret = [
+            ("csi.storage.k8s.io/provisioner-secret-name", "secret"),
+            ("csi.storage.k8s.io/provisioner-secret-namespace", "ns"),
+        ];
+        let secret = secret.into_iter().filter(|_| number == 1);
+        let parameters = [(NUMBER, &*number_text)].into_iter().chain(secret);
+        let waits = matches!((self, number), (Self::Places, 1 | 2) | (Self::Nodes, 1));
+        let kept = self == Self::Plain && number == 2;
+        let allowed: Vec<SelectorTerm> = match (self, number) {
+            (Self::Places, 2) => {
+                let zones = List::from(["z0", "z1"].map(Text::from));
+                vec![[(Text::from(ZONE), zones)].into()]
+            }
+            _ => Vec::new(),
+        };
+        Class {
+            name: CLASS.into(),
+            uid: format!("class-{number}").into(),
+            provisioner: "test-driver".into(),
+            parameters: parameters.collect(),
+            reclaim_policy: Some(if kept { "Retain" } else { "Delete" }.into()),
+            binding_mode: match waits {
+                true => BindingMode::WaitForFirstConsumer,
+                false => BindingMode::Immediate,
+            },
+            allowed_topologies: allowed.into(),
+            ..Class::default()
+        }
+    }
+
+    pub(super) fn driver(self) -> Driver {
+        let fixture = driver();
+        Driver {
+            abilities: Abilities {
+                publish: true,
+                topology: matches!(self, Self::Places | Self::Nodes),
+                snapshot: self == Self::Sources,
+                clone: self == Self::Sources,
+                ..fixture.abilities
+            },
+            ..fixture
+        }
+    }
+
+    /// The command line of the provisioner at `site`.
+    pub(super) fn settings(self, protection: Protection, site: usize, strict: bool) -> Settings {
+        Settings {
+            protection,
+            strict_topology: strict,
+            node: self.node(site),
+            ..Settings::default()
+        }
+    }
+
+    /// Node deployment: the node at `site`.
+    pub(super) fn node(self, site: usize) -> Option<NodeDeployment> {
+        (self == Self::Nodes).then(|| NodeDeployment {
+            name: NODES[site].into(),
+            immediate_binding: true,
+        })
+    }
+}
+
+/// The place of a node as the driver there reports it.
+pub(super) fn segment(node: &str) -> Term {
+    Term::new([(Text::from(ZONE), Text::from(zone(node)))])
+}
+
+/// Whether a volume with these parameters is of the class that names the Secret.
+pub(super) fn needs_secret(parameters: &BTreeMap<String, String>) -> bool {
+    parameters.get(NUMBER).is_some_and(|number| number == "1")
+}
