@@ -1,0 +1,199 @@
+//! The command line: the flags of csi-resizer and what a combination of them asks for.
+//!
+//! Pure, so that the order of the checks, which decides about message and exit code, is a table in a
+//! test.
+
+use std::time::Duration;
+
+use sidecar::controller::{Election, Http};
+use sidecar::flags::standard::{
+    AUTOMAXPROCS, CSI_ADDRESS, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING, MASTER, METRICS,
+    VERSION,
+};
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
+use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
+
+use crate::plan::Settings;
+use crate::plan::settings;
+
+static FLAGS: &[Flag] = &[
+    Flag::new(
+        "resync-period",
+        Kind::Duration,
+        "10m",
+        "How often every claim for which something is due is looked at again. 0 is never.",
+    ),
+    Flag::new(
+        "workers",
+        Kind::Int,
+        "10",
+        "How many claims are worked on at the same time.",
+    ),
+    Flag::new(
+        "timeout",
+        Kind::Duration,
+        "10s",
+        "Timeout of each call to the driver. Longer than its storage system takes to expand a \
+         volume, or expansions are called again and again.",
+    ),
+    Flag::new(
+        "retry-interval-start",
+        Kind::Duration,
+        "1s",
+        "Delay before the first retry of a failed expansion or modification. It doubles with each \
+         failure.",
+    ),
+    Flag::new(
+        "retry-interval-max",
+        Kind::Duration,
+        "5m",
+        "Longest delay before a retry, and the delay after the driver called a size or a class \
+         impossible.",
+    ),
+    Flag::new(
+        "handle-volume-inuse-error",
+        Kind::Bool,
+        "true",
+        "Watch pods, and after FailedPrecondition leave the driver alone for as long as a pod uses \
+         the claim.",
+    ),
+    Flag::new(
+        "extra-modify-metadata",
+        Kind::Bool,
+        "false",
+        "Tell the driver the names of claim, namespace and PersistentVolume when it modifies a \
+         volume.",
+    ),
+    Flag::new(
+        "feature-gates",
+        Kind::Gates,
+        "",
+        "Comma-separated Name=bool pairs that switch features: AnnotateFsResize=true|false (BETA - \
+         default=true), ReleaseLeaderElectionOnExit=true|false (ALPHA - default=false; the lease \
+         is always released here). RecoverVolumeExpansionFailure and VolumeAttributesClass, which \
+         are on, will go.",
+    ),
+];
+
+/// All flags, with the rules of Go's `flag` package.
+pub static SPEC: Spec = Spec {
+    dialect: Dialect::Go,
+    tables: &[
+        FLAGS,
+        CSI_ADDRESS,
+        MASTER,
+        KUBE_API,
+        LEADER_ELECTION,
+        HTTP_ENDPOINT,
+        METRICS,
+        VERSION,
+        AUTOMAXPROCS,
+        LOGGING,
+    ],
+};
+
+const ANNOTATE: &str = "AnnotateFsResize";
+const RECOVER: &str = "RecoverVolumeExpansionFailure";
+const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
+
+/// The gates that upstream knows by itself. The lease is always released here, whatever the last
+/// one says.
+static GATES: &[Gate] = &[
+    gate(ANNOTATE, true, Stage::Beta),
+    gate(RECOVER, true, Stage::Ga),
+    gate(ATTRIBUTES_CLASS, true, Stage::Ga),
+    gate("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
+];
+
+const fn gate(name: &'static str, default: bool, stage: Stage) -> Gate {
+    Gate {
+        name,
+        default,
+        stage,
+        locked: false,
+    }
+}
+
+/// What the program shall do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Print the version.
+    Version,
+    /// Expand and modify volumes.
+    Run(Box<Config>),
+}
+
+/// How to expand and modify volumes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `--resync-period`; zero is never.
+    pub resync: Duration,
+    /// `--workers`
+    pub workers: usize,
+    /// `--timeout`
+    pub timeout: Duration,
+    /// `--retry-interval-start`
+    pub retry_start: Duration,
+    /// `--retry-interval-max`
+    pub retry_max: Duration,
+    /// `--csi-address`
+    pub csi_address: String,
+    /// What decisions need.
+    pub settings: Settings,
+    /// Whether the gate `VolumeAttributesClass` was named: what the API server says of the kind is
+    /// then nothing to go by.
+    pub attributes_class_given: bool,
+    /// The HTTP server, if there is to be one.
+    pub http: Option<Http>,
+    /// Leader election, if there is to be one.
+    pub election: Option<Election>,
+}
+
+/// What the command line asks for, and what to warn about. The first check that fails counts.
+///
+/// # Errors
+/// Exit code and a line that names the flag.
+pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
+    if values.bool("version") {
+        return Ok((Command::Version, Vec::new()));
+    }
+    let http = Http::from_flags(values)?;
+    let mut gates = Gates::new(GATES).ignoring(API_SERVER);
+    let warnings = gates.set(&values.gates("feature-gates"))?;
+    let duration = |name| values.duration(name).to_timeout();
+    let retry_max = duration("retry-interval-max");
+    let config = Config {
+        resync: duration("resync-period"),
+        workers: workers(values)?,
+        timeout: duration("timeout"),
+        retry_start: duration("retry-interval-start"),
+        retry_max,
+        csi_address: values.string("csi-address").to_owned(),
+        settings: Settings {
+            handle_in_use: values.bool("handle-volume-inuse-error"),
+            extra_modify_metadata: values.bool("extra-modify-metadata"),
+            infeasible_wait: retry_max,
+            gates: settings::Gates {
+                annotate: gates.enabled(ANNOTATE),
+                recover: gates.enabled(RECOVER),
+                attributes_class: gates.enabled(ATTRIBUTES_CLASS),
+            },
+        },
+        attributes_class_given: gates.is_explicit(ATTRIBUTES_CLASS),
+        http,
+        election: Election::from_flags(values)?,
+    };
+    Ok((Command::Run(Box::new(config)), warnings))
+}
+
+fn workers(values: &Values) -> Result<usize, Exit> {
+    let number = values.int("workers");
+    let workers = usize::try_from(number).ok().filter(|workers| *workers > 0);
+    workers.ok_or_else(|| {
+        let line = format!("--workers={number}: must be greater than zero");
+        Exit::failure(1, line)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! PersistentVolumeClaim: how large a volume shall be, and with which attributes.
+//!
+//! Separate, because a claim is kept in full only while it calls for something: of the 50,000 bound
+//! claims of a cluster that have what they ask for, only capacity and UID are known.
+
+use std::sync::Arc;
+
+use super::{Condition, Modify, Quantity, ResizeStatus, Text, Uid};
+use crate::keys::{FILE_SYSTEM_RESIZE_PENDING, MODIFYING_VOLUME};
+
+/// What is kept of a `core/v1` PersistentVolumeClaim, under the key `namespace/name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Nothing is due for it.
+    Quiet(Quiet),
+    /// It is to grow or to be modified.
+    Open(Box<ClaimDetail>),
+}
+
+/// What is kept of a claim for which nothing is due.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quiet {
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `status.capacity.storage`.
+    pub capacity: Option<Quantity>,
+}
+
+/// What the resizer reads of a claim for which something is due.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimDetail {
+    /// `metadata.namespace`.
+    pub namespace: Text,
+    /// `metadata.name`.
+    pub name: Text,
+    /// `metadata.uid`.
+    pub uid: Uid,
+    /// `metadata.resourceVersion`, as written: patches carry it.
+    pub version: Text,
+    /// Annotation [`STORAGE_RESIZER`](crate::keys::STORAGE_RESIZER).
+    pub resizer: Option<Text>,
+    /// Annotation [`STORAGE_PROVISIONER`](crate::keys::STORAGE_PROVISIONER).
+    pub provisioner: Option<Text>,
+    /// Annotation [`NODE_EXPANSION_NOT_REQUIRED`](crate::keys::NODE_EXPANSION_NOT_REQUIRED).
+    pub node_expansion_not_required: Option<Text>,
+    /// `spec.volumeName`, empty where unset.
+    pub volume: Text,
+    /// `spec.resources.requests.storage`: S.
+    pub request: Option<Quantity>,
+    /// `spec.volumeAttributesClassName`, empty where unset.
+    pub class: Text,
+    /// `status.phase`.
+    pub phase: ClaimPhase,
+    /// `status.capacity.storage`: C.
+    pub capacity: Option<Quantity>,
+    /// `status.allocatedResources.storage`: A, what the driver was last asked for.
+    pub allocated: Option<Quantity>,
+    /// `status.allocatedResourceStatuses.storage`.
+    pub resize: Option<ResizeStatus>,
+    /// `status.conditions`, all of them, in order.
+    pub conditions: Arc<[Condition]>,
+    /// `status.currentVolumeAttributesClassName`, empty where unset.
+    pub current_class: Text,
+    /// `status.modifyVolumeStatus`.
+    pub modify: Option<Modify>,
+}
+
+/// `status.phase` of a claim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClaimPhase {
+    /// `Bound`
+    Bound,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
+impl ClaimPhase {
+    /// The phase that the API spells `text`.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text {
+            "Bound" => Self::Bound,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Claim {
+    /// What is to be kept of the claim.
+    #[must_use]
+    pub fn new(detail: ClaimDetail) -> Self {
+        match detail.wants_growth() || detail.wants_change() {
+            true => Self::Open(Box::new(detail)),
+            false => Self::Quiet(Quiet {
+                uid: detail.uid.clone(),
+                capacity: detail.capacity,
+            }),
+        }
+    }
+
+    /// The claim in full, if something is due for it.
+    #[must_use]
+    pub fn detail(&self) -> Option<&ClaimDetail> {
+        match self {
+            Self::Open(detail) => Some(detail),
+            Self::Quiet(_) => None,
+        }
+    }
+
+    /// `metadata.uid`.
+    #[must_use]
+    pub fn uid(&self) -> &Uid {
+        match self {
+            Self::Open(detail) => &detail.uid,
+            Self::Quiet(quiet) => &quiet.uid,
+        }
+    }
+
+    /// `status.capacity.storage`.
+    #[must_use]
+    pub fn capacity(&self) -> Option<Quantity> {
+        match self {
+            Self::Open(detail) => detail.capacity,
+            Self::Quiet(quiet) => quiet.capacity,
+        }
+    }
+}
+
+impl ClaimDetail {
+    /// `namespace/name`: the key under which the claim is cached and queued.
+    #[must_use]
+    pub fn key(&self) -> Text {
+        format!("{}/{}", self.namespace, self.name).into()
+    }
+
+    /// Whether it has its volume.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.phase == ClaimPhase::Bound && !self.volume.is_empty()
+    }
+
+    /// Whether more is asked for than there is. A missing capacity counts as none.
+    #[must_use]
+    pub fn wants_growth(&self) -> bool {
+        let request = self.request.filter(|_| self.is_bound());
+        request.is_some_and(|request| self.capacity.is_none_or(|capacity| request > capacity))
+    }
+
+    /// Whether attributes are to be changed, or a change is to be cleared away.
+    #[must_use]
+    pub fn wants_change(&self) -> bool {
+        let (asked, changing) = (!self.class.is_empty(), self.is_changing());
+        self.is_bound()
+            && match asked {
+                true => self.modify.is_some() || self.class != self.current_class,
+                false => changing || self.has_condition(MODIFYING_VOLUME),
+            }
+    }
+
+    /// Whether a modification is under way, as far as the status says.
+    #[must_use]
+    pub fn is_changing(&self) -> bool {
+        use super::ModifyPhase::InProgress;
+        self.modify
+            .as_ref()
+            .is_some_and(|modify| modify.phase == InProgress)
+    }
+
+    /// The condition of this type.
+    #[must_use]
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.conditions
+            .iter()
+            .find(|condition| *condition.kind == *kind)
+    }
+
+    /// Whether there is a condition of this type, whatever it says.
+    #[must_use]
+    pub fn has_condition(&self, kind: &str) -> bool {
+        self.condition(kind).is_some()
+    }
+
+    /// Whether kubelet is waited for, in the older way of saying it.
+    #[must_use]
+    pub fn is_file_system_pending(&self) -> bool {
+        self.condition(FILE_SYSTEM_RESIZE_PENDING)
+            .is_some_and(Condition::is_true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_that_calls_for_nothing_is_small() {
+        assert!(size_of::<Claim>() <= 40, "{}", size_of::<Claim>());
+    }
+}

@@ -1,0 +1,131 @@
+//! PersistentVolume: how large the volume is, and what a request to its driver needs.
+//!
+//! Separate, because PersistentVolumes are as numerous as claims: every field here costs memory
+//! times their number, and everything that repeats is shared.
+
+use std::sync::Arc;
+
+use super::{List, Quantity, Text, Uid};
+
+/// What the resizer reads of a PersistentVolume. The name is the key under which it is cached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Volume {
+    /// `spec.csi.volumeHandle`: the driver's id of the volume; empty where the source is not CSI.
+    pub handle: Text,
+    /// `spec.capacity.storage`.
+    pub capacity: Option<Quantity>,
+    /// `spec.claimRef`.
+    pub claim: Option<ClaimRef>,
+    /// Annotation [`PRE_RESIZE_CAPACITY`](crate::keys::PRE_RESIZE_CAPACITY).
+    pub pre_resize: Option<Box<PreResize>>,
+    /// What it has in common with other volumes of its class.
+    pub kind: Arc<VolumeKind>,
+}
+
+/// `spec.claimRef` of a PersistentVolume. Its `name` is kept in [`PreResize`] alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimRef {
+    /// `namespace`.
+    pub namespace: Text,
+    /// `uid`.
+    pub uid: Uid,
+}
+
+/// Of a volume with the annotation [`PRE_RESIZE_CAPACITY`](crate::keys::PRE_RESIZE_CAPACITY), which
+/// an expansion leaves for as long as the node has to do its part.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PreResize {
+    /// The annotation, as written.
+    pub capacity: Text,
+    /// `spec.claimRef.name`: the claim to look at until the annotation is gone.
+    pub claim: Text,
+}
+
+/// What volumes of one class have in common mostly: one copy serves them all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct VolumeKind {
+    /// The volume's source.
+    pub source: Source,
+    /// `spec.accessModes`, as written.
+    pub access_modes: List,
+    /// Whether `spec.volumeMode` is `Block`.
+    pub block: bool,
+    /// `spec.mountOptions`, in order.
+    pub mount_options: List,
+    /// `spec.volumeAttributesClassName`.
+    pub class: Option<Text>,
+    /// Annotations [`MODIFY_SECRET_NAME`](crate::keys::MODIFY_SECRET_NAME) and
+    /// [`MODIFY_SECRET_NAMESPACE`](crate::keys::MODIFY_SECRET_NAMESPACE), if neither is empty.
+    pub modify_secret: Option<SecretRef>,
+}
+
+/// Where a volume comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// `csi`.
+    Csi(CsiSource),
+    /// A source of an in-tree plugin that a CSI driver replaced: the plugin's name, such as
+    /// `kubernetes.io/gce-pd`.
+    InTree(&'static str),
+    /// Any other source, or none.
+    #[default]
+    Other,
+}
+
+/// `spec.csi` of a PersistentVolume, but for the handle. What no request carries is not kept:
+/// `volumeAttributes`, and whether it is read-only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CsiSource {
+    /// `driver`.
+    pub driver: Text,
+    /// `fsType`, empty where unset.
+    pub fs_type: Text,
+    /// `controllerExpandSecretRef`.
+    pub expand_secret: Option<SecretRef>,
+}
+
+/// Reference to a Secret.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct SecretRef {
+    /// Namespace of the Secret.
+    pub namespace: Text,
+    /// Name of the Secret.
+    pub name: Text,
+}
+
+impl Volume {
+    /// The CSI source, if it is one of `driver`.
+    #[must_use]
+    pub fn csi(&self, driver: &str) -> Option<&CsiSource> {
+        match &self.kind.source {
+            Source::Csi(source) if *source.driver == *driver => Some(source),
+            Source::Csi(_) | Source::InTree(_) | Source::Other => None,
+        }
+    }
+
+    /// Key of its claim, `namespace/name`, if it has the annotation
+    /// [`PRE_RESIZE_CAPACITY`](crate::keys::PRE_RESIZE_CAPACITY).
+    #[must_use]
+    pub fn annotated_claim(&self) -> Option<Text> {
+        let (claim, annotated) = self.claim.as_ref().zip(self.pre_resize.as_ref())?;
+        Some(format!("{}/{}", claim.namespace, annotated.claim).into())
+    }
+
+    /// Whether it is bound to the claim of this namespace and UID.
+    #[must_use]
+    pub fn belongs_to(&self, namespace: &str, uid: &Uid) -> bool {
+        let claim = self.claim.as_ref();
+        claim.is_some_and(|claim| *claim.namespace == *namespace && claim.uid == *uid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_is_small() {
+        // With a text for the handle and one for the name that is what each of 50,000 costs.
+        assert!(size_of::<Volume>() <= 88, "{}", size_of::<Volume>());
+    }
+}

@@ -1,0 +1,359 @@
+//! One attempt of either kind: what was learnt and done so far that the API objects do not show.
+//!
+//! Separate, because expansion and modification end, fail and stumble over conflicts in the same way:
+//! a failure is recorded on the claim, told in an event, then left to the back-off; an object that
+//! has changed, or of which nobody knows what the last write did, is read again without a word.
+
+use super::expand::Expansion;
+use super::memory::{Doubts, Start};
+use super::modify::Modification;
+use super::outcome::{ApiError, Cause, Failure, Refusal};
+use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
+use super::turn::{Kind, Task};
+use super::view::View;
+use super::{expand, modify};
+use crate::model::{Claim, Text, Uid};
+
+/// How often in one attempt a claim may have changed under its patch.
+const CONFLICTS: u8 = 8;
+
+/// An attempt on one task. A crash loses it, and nothing with it.
+pub struct Attempt {
+    task: Task,
+    uid: Uid,
+    /// The claim's volume when this began, if it had one.
+    bound: Option<Text>,
+    annotated: Option<Text>,
+    /// What must be read before anything else.
+    doubts: Doubts,
+    /// What must be read before the next attempt.
+    stale: Doubts,
+    /// Why the object in doubt could not be read.
+    unread: Option<ApiError>,
+    conflicts: u8,
+    /// The API server knows the claim no longer.
+    gone: bool,
+    failing: Option<Failing>,
+    /// The event that was sent last.
+    told: Option<Announcement>,
+    work: Work,
+}
+
+enum Work {
+    Expand(Expansion),
+    Modify(Modification),
+}
+
+/// The attempt is about to end with a failure.
+struct Failing {
+    problem: Problem,
+    recorded: bool,
+    /// Why it could not be recorded.
+    unrecorded: Option<ApiError>,
+}
+
+enum Problem {
+    /// Of an expansion, whose failures name volume and driver.
+    Cause(Cause),
+    Failure(Failure),
+}
+
+impl From<Problem> for Failing {
+    fn from(problem: Problem) -> Self {
+        Self {
+            problem,
+            recorded: false,
+            unrecorded: None,
+        }
+    }
+}
+
+impl Attempt {
+    /// A new attempt on the claim as the cache knows it, which goes on where an earlier one ended.
+    #[must_use]
+    pub fn new(task: &Task, claim: &Claim, start: Start) -> Self {
+        Self {
+            task: task.clone(),
+            uid: claim.uid().clone(),
+            bound: { claim.detail().map(|claim| claim.volume.clone()) }
+                .filter(|name| !name.is_empty()),
+            doubts: start.doubts,
+            stale: Doubts::default(),
+            unread: None,
+            conflicts: 0,
+            gone: false,
+            failing: None,
+            told: None,
+            work: match task.kind {
+                Kind::Expand => Work::Expand(Expansion::new(&start)),
+                Kind::Modify => Work::Modify(Modification::new(&start)),
+            },
+            annotated: start.annotated,
+        }
+    }
+
+    /// The task.
+    #[must_use]
+    pub fn task(&self) -> &Task {
+        &self.task
+    }
+
+    /// UID of the claim it is about.
+    #[must_use]
+    pub fn uid(&self) -> &Uid {
+        &self.uid
+    }
+
+    /// Name of the PersistentVolume that [`View::volume`] is to show.
+    #[must_use]
+    pub fn volume(&self, claim: Option<&Claim>) -> Option<Text> {
+        let bound = match claim.filter(|claim| self.is_about(claim)) {
+            Some(claim) => claim.detail().map(|claim| &claim.volume),
+            None => self.bound.as_ref(),
+        };
+        let bound = bound.filter(|name| !name.is_empty());
+        bound.or(self.annotated.as_ref()).cloned()
+    }
+
+    /// Name of the VolumeAttributesClass that [`View::class`] is to show.
+    #[must_use]
+    pub fn class(&self, claim: Option<&Claim>) -> Option<Text> {
+        match &self.work {
+            Work::Expand(_) => None,
+            Work::Modify(work) => claim
+                .and_then(Claim::detail)
+                .and_then(|claim| work.class(claim)),
+        }
+    }
+
+    /// The next step under `view`.
+    #[must_use]
+    pub fn decide(&self, view: &View<'_>) -> Step {
+        let Some(claim) = view.claim.filter(|claim| self.is_about(claim)) else {
+            let volume = self.orphan(view).filter(|_| self.failing.is_none());
+            // Another claim that has taken the name was put into the queue when it came.
+            let another = view.claim.is_some() && !self.gone;
+            return volume.unwrap_or(Step::End(match another {
+                true => End::Again,
+                false => End::Done,
+            }));
+        };
+        if let Some(error) = &self.unread {
+            return Step::End(End::Failed(Failure::Read(error.clone())));
+        }
+        if self.doubts.claim {
+            return Step::ReadClaim;
+        }
+        if self.doubts.volume
+            && let Some(volume) = self.volume(Some(claim))
+        {
+            return Step::ReadVolume(volume);
+        }
+        if let Some(failing) = &self.failing {
+            return self.fail(view, claim, failing);
+        }
+        let step = match &self.work {
+            Work::Expand(work) => work.decide(view, Some(claim)),
+            Work::Modify(work) => work.decide(view, Some(claim)),
+        };
+        // What is wrong with the objects themselves is told, too.
+        if let Step::End(End::Failed(failure)) = step {
+            return self.tell(failure);
+        }
+        step
+    }
+
+    /// Whether this is the claim that the attempt began on.
+    fn is_about(&self, claim: &Claim) -> bool {
+        !self.gone && *claim.uid() == self.uid
+    }
+
+    /// The claim went while the driver worked. Its volume may stay, and be used again: it says what
+    /// the driver made of it.
+    fn orphan(&self, view: &View<'_>) -> Option<Step> {
+        let (name, volume) = self.bound.as_ref().zip(view.volume)?;
+        let (namespace, _) = self.task.claim.split_once('/')?;
+        volume.csi(&view.driver.name)?;
+        if !volume.belongs_to(namespace, &self.uid) {
+            return None;
+        }
+        let (write, patch) = match &self.work {
+            Work::Expand(work) => (VolumeWrite::Grow, work.for_orphan(volume)),
+            Work::Modify(work) => (VolumeWrite::SetClass, work.for_orphan(volume)),
+        };
+        Some(Step::PatchVolume(name.clone(), write, patch?))
+    }
+
+    /// The failure is recorded, then told.
+    fn fail(&self, view: &View<'_>, claim: &Claim, failing: &Failing) -> Step {
+        let cause = failing.problem.cause();
+        if !failing.recorded
+            && let (Some(claim), Some(cause)) = (claim.detail(), cause)
+        {
+            let (write, patch) = match self.task.kind {
+                Kind::Expand => (
+                    ClaimWrite::RecordResizeError,
+                    Expansion::record_error(view, claim, cause),
+                ),
+                Kind::Modify => (
+                    ClaimWrite::RecordModifyError,
+                    Modification::record_error(view, claim, cause),
+                ),
+            };
+            if let Some(patch) = patch {
+                return Step::PatchClaim(write, patch);
+            }
+        }
+        let mut failure = match &failing.problem {
+            Problem::Failure(failure) => failure.clone(),
+            Problem::Cause(cause) => {
+                let volume = self.volume(Some(claim)).unwrap_or_default();
+                Failure::Expand(volume, view.driver.name.clone(), cause.clone())
+            }
+        };
+        if let (Some(error), Kind::Expand) = (&failing.unrecorded, self.task.kind) {
+            let claim = self.task.claim.clone();
+            failure = Failure::Unrecorded(claim, Box::new(failure), error.clone());
+        }
+        self.tell(failure)
+    }
+
+    fn tell(&self, failure: Failure) -> Step {
+        match failure.announcement(self.task.kind) {
+            Some(announcement) if self.told.as_ref() != Some(&announcement) => {
+                Step::Announce(announcement)
+            }
+            Some(_) | None => Step::End(End::Failed(failure)),
+        }
+    }
+
+    /// Takes in what came of `step`.
+    pub fn fold(&mut self, step: &Step, answer: Answer) {
+        let failed = match (step, answer) {
+            (Step::ReadClaim, answer) => self.read(answer, |doubts| doubts.claim = false),
+            (Step::ReadVolume(_), answer) => self.read(answer, |doubts| doubts.volume = false),
+            (Step::PatchClaim(write, _), Answer::Refused(error)) => {
+                self.claim_refused(*write, error)
+            }
+            (Step::PatchVolume(name, write, patch), Answer::Refused(error)) => {
+                self.stale.volume |= error.refusal == Refusal::Unknown;
+                let capacity = patch.pointer("/spec/capacity/storage");
+                let capacity = capacity
+                    .and_then(serde_json::Value::as_str)
+                    .unwrap_or_default();
+                let failure = Failure::Volume(*write, name.clone(), capacity.to_owned(), error);
+                Err(Problem::Failure(failure))
+            }
+            (Step::PatchClaim(write, _), answer) => match &mut self.failing {
+                Some(failing) if write.is_record() => {
+                    failing.recorded = true;
+                    Ok(())
+                }
+                Some(_) | None => self.work_on(step, answer),
+            },
+            (Step::Announce(announcement), answer) => {
+                self.told = Some(announcement.clone());
+                self.work_on(step, answer)
+            }
+            (step, answer) => self.work_on(step, answer),
+        };
+        if let Err(problem) = failed {
+            self.failing = Some(problem.into());
+        }
+    }
+
+    fn work_on(&mut self, step: &Step, answer: Answer) -> Result<(), Problem> {
+        match &mut self.work {
+            Work::Expand(work) => work.fold(step, answer).map_err(Problem::Cause),
+            Work::Modify(work) => {
+                let folded = work.fold(step, answer, self.task.name());
+                folded.map_err(Problem::Failure)
+            }
+        }
+    }
+
+    /// What came of reading an object again.
+    fn read(&mut self, answer: Answer, settle: fn(&mut Doubts)) -> Result<(), Problem> {
+        let Answer::Refused(error) = answer else {
+            settle(&mut self.doubts);
+            return Ok(());
+        };
+        match error.refusal {
+            Refusal::NotFound => {
+                // Its end is on the way as an event.
+                self.gone = true;
+                settle(&mut self.doubts);
+                Ok(())
+            }
+            Refusal::Conflict | Refusal::Unknown | Refusal::Refused => {
+                self.unread = Some(error);
+                Ok(())
+            }
+        }
+    }
+
+    fn claim_refused(&mut self, write: ClaimWrite, error: ApiError) -> Result<(), Problem> {
+        match error.refusal {
+            Refusal::NotFound => {
+                self.gone = true;
+                return Ok(());
+            }
+            Refusal::Conflict if self.conflicts < CONFLICTS => {
+                self.conflicts += 1;
+                self.doubts.claim = true;
+                return Ok(());
+            }
+            Refusal::Conflict | Refusal::Unknown => self.stale.claim = true,
+            Refusal::Refused => {}
+        }
+        if let Some(failing) = self.failing.as_mut().filter(|_| write.is_record()) {
+            failing.recorded = true;
+            failing.unrecorded = Some(error);
+            return Ok(());
+        }
+        let failure = Failure::Claim(write, self.task.claim.clone(), error);
+        Err(Problem::Failure(failure))
+    }
+
+    /// What the next attempt must read first.
+    pub(super) fn doubts(&self) -> Doubts {
+        Doubts {
+            claim: self.doubts.claim || self.stale.claim,
+            volume: self.doubts.volume || self.stale.volume,
+        }
+    }
+
+    /// What this attempt learnt, for the books.
+    pub(super) fn leave(&self, expand: &mut expand::Marks, modify: &mut modify::Marks) {
+        match &self.work {
+            Work::Expand(work) => expand.clone_from(&work.marks),
+            Work::Modify(work) => modify.clone_from(&work.marks),
+        }
+    }
+
+    /// What the driver called impossible in this attempt; `Some(None)` if it was asked and did not,
+    /// `None` if it was not asked.
+    pub(super) fn called(&self) -> Option<Option<&str>> {
+        let called = match &self.work {
+            Work::Expand(work) => &work.called,
+            Work::Modify(work) => &work.called,
+        };
+        called.as_ref().map(Option::as_deref)
+    }
+}
+
+impl Problem {
+    fn cause(&self) -> Option<&Cause> {
+        match self {
+            Self::Cause(cause) => Some(cause),
+            Self::Failure(failure) => failure.cause(),
+        }
+    }
+}
+
+impl ClaimWrite {
+    /// Whether it records a failure.
+    fn is_record(self) -> bool {
+        matches!(self, Self::RecordResizeError | Self::RecordModifyError)
+    }
+}

@@ -1,0 +1,260 @@
+//! What decisions need to know of the driver, whether it is one to work with at all, and which
+//! changes of a driver end the process.
+//!
+//! Separate, because it is read again whenever the driver restarts while everything else goes on.
+
+use std::fmt;
+
+use csi_proto::csi::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::csi::node_service_capability::rpc::Type as NodeCapability;
+use csi_proto::csi::plugin_capability::service::Type as PluginCapability;
+
+use super::turn::Kind;
+
+/// The driver as decisions see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Driver {
+    /// Name from `GetPluginInfo`.
+    pub name: String,
+    /// What the driver's capabilities allow.
+    pub abilities: Abilities,
+    /// Whether volumes of an in-tree plugin were moved to this driver.
+    pub migrated: bool,
+}
+
+/// CSI drivers to which the volumes of an in-tree plugin were moved. Origin: csi-translation-lib.
+const MIGRATED: [&str; 7] = [
+    "cinder.csi.openstack.org",
+    "csi.vsphere.vmware.com",
+    "disk.csi.azure.com",
+    "ebs.csi.aws.com",
+    "file.csi.azure.com",
+    "pd.csi.storage.gke.io",
+    "pxd.portworx.com",
+];
+
+/// Whether volumes of an in-tree plugin were moved to the driver of this name.
+#[must_use]
+pub fn is_migrated(name: &str) -> bool {
+    MIGRATED.contains(&name)
+}
+
+/// Who makes volumes larger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expansion {
+    /// Controller capability `EXPAND_VOLUME`: ControllerExpandVolume is called.
+    Controller,
+    /// Node capability `EXPAND_VOLUME` alone: kubelet does it all, nothing is called here.
+    NodeOnly,
+    /// Nobody.
+    #[default]
+    None,
+}
+
+/// The capabilities that change what the resizer does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// Who makes volumes larger.
+    pub expansion: Expansion,
+    /// Controller capability `MODIFY_VOLUME`.
+    pub modify: bool,
+    /// Controller capability `SINGLE_NODE_MULTI_WRITER`: the newer access modes may be used.
+    pub single_node_multi_writer: bool,
+}
+
+impl Abilities {
+    /// Abilities out of the capability sets. `node` is asked only where it matters; a driver without
+    /// node service at the controller's socket answers `false`.
+    ///
+    /// # Errors
+    /// There is nothing that the resizer could do with such a driver.
+    pub fn new(
+        plugin: impl Fn(PluginCapability) -> bool,
+        controller: impl Fn(ControllerCapability) -> bool,
+        node: impl Fn(NodeCapability) -> bool,
+    ) -> Result<Self, Unsuitable> {
+        use ControllerCapability as Rpc;
+        if !plugin(PluginCapability::ControllerService) {
+            return Err(Unsuitable::NoControllerService);
+        }
+        let abilities = Self {
+            expansion: match controller(Rpc::ExpandVolume) {
+                true => Expansion::Controller,
+                false if node(NodeCapability::ExpandVolume) => Expansion::NodeOnly,
+                false => Expansion::None,
+            },
+            modify: controller(Rpc::ModifyVolume),
+            single_node_multi_writer: controller(Rpc::SingleNodeMultiWriter),
+        };
+        match abilities.has(Kind::Expand) || abilities.modify {
+            true => Ok(abilities),
+            false => Err(Unsuitable::Neither),
+        }
+    }
+
+    /// Whether there is any work of this kind.
+    #[must_use]
+    pub fn has(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Expand => self.expansion != Expansion::None,
+            Kind::Modify => self.modify,
+        }
+    }
+}
+
+/// A driver that the resizer can do nothing with: the process ends with this text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsuitable {
+    /// No plugin capability `CONTROLLER_SERVICE`.
+    NoControllerService,
+    /// Neither expansion nor modification.
+    Neither,
+}
+
+impl fmt::Display for Unsuitable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::NoControllerService => "CSI driver does not support controller service",
+            Self::Neither => {
+                "CSI driver does not support resize nor modify; remove the resizer from the \
+                 driver's pod, or let the driver announce EXPAND_VOLUME or MODIFY_VOLUME"
+            }
+        })
+    }
+}
+
+impl std::error::Error for Unsuitable {}
+
+/// A driver came back as something this process cannot go on with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unacceptable {
+    /// Another driver answers on the socket.
+    Renamed {
+        /// Name at start-up.
+        before: String,
+        /// Name now.
+        now: String,
+    },
+    /// A capability came or went on which it depends what is watched and how volumes grow.
+    Changed {
+        /// The capability.
+        capability: &'static str,
+    },
+}
+
+impl fmt::Display for Unacceptable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Renamed { before, now } => write!(
+                out,
+                "the driver on the CSI socket changed its name from {before} to {now}; restart the \
+                 resizer together with the driver"
+            ),
+            Self::Changed { capability } => write!(
+                out,
+                "the driver came back with another answer about the capability {capability}; the \
+                 resizer must start anew to go by it"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Unacceptable {}
+
+/// Whether the process may go on with the driver that came back as `name` with `now`.
+///
+/// # Errors
+/// Says why it may not; the process ends with that text.
+pub fn accept(before: &Driver, name: &str, now: Abilities) -> Result<(), Unacceptable> {
+    if before.name != name {
+        return Err(Unacceptable::Renamed {
+            before: before.name.clone(),
+            now: name.to_owned(),
+        });
+    }
+    let then = before.abilities;
+    let changed = |capability| Err(Unacceptable::Changed { capability });
+    if then.expansion != now.expansion {
+        return changed("EXPAND_VOLUME");
+    }
+    match then.modify == now.modify {
+        true => Ok(()),
+        false => changed("MODIFY_VOLUME"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::driver;
+
+    #[test]
+    fn z_19_to_27_what_the_capabilities_allow() {
+        use Expansion::{Controller, NodeOnly};
+        // Controller service; expand and modify of the controller; expand of the node.
+        let rows = [
+            (
+                "z_21",
+                [false, true, true, true],
+                Err(Unsuitable::NoControllerService),
+            ),
+            ("z_19", [true, true, false, false], Ok((Controller, false))),
+            ("z_22", [true, false, false, true], Ok((NodeOnly, false))),
+            (
+                "z_23",
+                [true, false, false, false],
+                Err(Unsuitable::Neither),
+            ),
+            (
+                "z_24",
+                [true, false, true, false],
+                Ok((Expansion::None, true)),
+            ),
+            ("z_25", [true, true, true, false], Ok((Controller, true))),
+            ("both", [true, false, true, true], Ok((NodeOnly, true))),
+        ];
+        for (row, [service, expand, modify, node], expected) in rows {
+            let plugin = |asked| asked == PluginCapability::ControllerService && service;
+            let controller = |asked| {
+                (asked == ControllerCapability::ExpandVolume && expand)
+                    || (asked == ControllerCapability::ModifyVolume && modify)
+            };
+            let asked = |kind| {
+                assert!(!expand, "{row}: the node is not to be asked");
+                kind == NodeCapability::ExpandVolume && node
+            };
+            let found = Abilities::new(plugin, controller, asked);
+            let found = found.map(|abilities| (abilities.expansion, abilities.modify));
+            assert_eq!(found, expected, "{row}");
+        }
+        let z_23 = Unsuitable::Neither.to_string();
+        assert!(z_23.contains("CSI driver does not support resize nor modify"));
+        let modern = Abilities::new(|_| true, |_| true, |_| false).unwrap();
+        assert!(modern.single_node_multi_writer);
+    }
+
+    #[test]
+    fn a_driver_that_came_back_is_accepted_or_named() {
+        let before = driver();
+        let with = |change: fn(&mut Abilities)| {
+            let mut abilities = before.abilities;
+            change(&mut abilities);
+            accept(&before, &before.name, abilities)
+        };
+        let changed = |capability| Err(Unacceptable::Changed { capability });
+        assert_eq!(with(|_| {}), Ok(()));
+        assert_eq!(with(|now| now.single_node_multi_writer = true), Ok(()));
+        assert_eq!(with(|now| now.modify = false), changed("MODIFY_VOLUME"));
+        assert_eq!(
+            with(|now| now.expansion = Expansion::NodeOnly),
+            changed("EXPAND_VOLUME")
+        );
+        let renamed = accept(&before, "other", before.abilities)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            renamed.contains("test.csi.driver") && renamed.contains("other"),
+            "{renamed}"
+        );
+    }
+}

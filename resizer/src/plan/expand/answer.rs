@@ -1,0 +1,109 @@
+//! What the driver's answer to an expansion means.
+//!
+//! Separate, because drivers answer with less than they were asked for, or with nothing at all.
+
+use csi_proto::csi::ControllerExpandVolumeResponse;
+
+use crate::model::Quantity;
+use crate::plan::outcome::Cause;
+use crate::plan::step::Announcement;
+
+/// What there is now.
+#[derive(Debug)]
+pub(super) struct Grown {
+    /// The volume's size.
+    pub(super) capacity: Quantity,
+    /// Whether the node has to do its part.
+    pub(super) on_node: bool,
+    told: Told,
+}
+
+/// What the driver said about the size.
+#[derive(Debug)]
+enum Told {
+    Enough,
+    Nothing,
+    /// With the bytes asked for.
+    Less(i64),
+}
+
+impl Grown {
+    /// The driver's answer to a request for `asked` bytes. A driver that names no size has done what
+    /// it was asked.
+    pub(super) fn answered(answer: &ControllerExpandVolumeResponse, asked: i64) -> Self {
+        let (bytes, told) = match answer.capacity_bytes {
+            ..=0 => (asked, Told::Nothing),
+            bytes if bytes < asked => (bytes, Told::Less(asked)),
+            bytes => (bytes, Told::Enough),
+        };
+        Self {
+            capacity: Quantity::from_bytes(bytes),
+            on_node: answer.node_expansion_required,
+            told,
+        }
+    }
+
+    /// Nobody was asked: the node does it all.
+    pub(super) fn by_node(target: Quantity) -> Self {
+        Self {
+            capacity: target,
+            on_node: true,
+            told: Told::Enough,
+        }
+    }
+
+    /// The volume is smaller than was asked for.
+    pub(super) fn shortfall(&self) -> Option<Cause> {
+        match self.told {
+            Told::Less(asked) => Some(Cause::TooSmall(asked, self.capacity.value())),
+            Told::Enough | Told::Nothing => None,
+        }
+    }
+
+    /// What there is to tell once the claim is written, last first.
+    pub(super) fn announcements(&self) -> Vec<Announcement> {
+        let mut left = Vec::new();
+        match (&self.told, self.on_node) {
+            (Told::Less(_), false) => return left,
+            (Told::Less(asked), true) => left.push(Announcement {
+                warning: true,
+                reason: "VolumeResizeFailed",
+                message: Cause::TooSmall(*asked, self.capacity.value()).to_string(),
+            }),
+            (Told::Nothing, _) => left.push(warning(format!(
+                "the driver did not say how large the volume is now; {} is taken for granted",
+                self.capacity
+            ))),
+            (Told::Enough, _) => {}
+        }
+        left.push(match self.on_node {
+            true => required_on_node(),
+            false => normal("VolumeResizeSuccessful", "Resize volume succeeded"),
+        });
+        left
+    }
+}
+
+pub(super) fn required_on_node() -> Announcement {
+    normal(
+        "FileSystemResizeRequired",
+        "Require file system resize of volume on node",
+    )
+}
+
+fn normal(reason: &'static str, message: &str) -> Announcement {
+    Announcement {
+        warning: false,
+        reason,
+        message: message.to_owned(),
+    }
+}
+
+/// The expansion did not fail, but the driver's answer was not what CSI asks for.
+fn warning(message: String) -> Announcement {
+    Announcement {
+        warning: true,
+        reason: "VolumeResizeCapacityUnknown",
+        message,
+    }
+}

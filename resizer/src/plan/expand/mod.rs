@@ -1,0 +1,374 @@
+//! The next step for a claim that is to grow.
+//!
+//! Separate from what executes the steps: the order of writes and calls is what makes a crash at any
+//! point harmless, and the crash simulation runs exactly this function.
+//!
+//! The size that the driver is about to be asked for is on the claim before it is asked; the
+//! PersistentVolume is larger before the claim says so. Whoever comes after a crash therefore knows
+//! what may have been reached, and repeats it.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `target` | how large the volume is to be made |
+//! | `answer` | what the driver's answer means |
+
+use super::driver::Expansion as Who;
+use super::memory::Start;
+use super::outcome::{ApiError, Cause, Class, Failure, Refusal, classify};
+use super::owner::{in_tree, owned};
+use super::patch::Annotation;
+use super::secret::Loaded;
+use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
+use super::turn::Kind;
+use super::view::View;
+use super::{patch, request};
+use crate::model::{Claim, ClaimDetail, CsiSource, Quantity, Text, Volume};
+
+mod answer;
+mod target;
+
+use answer::Grown;
+pub use target::{Facts, target};
+
+/// What is remembered of a claim's expansion from attempt to attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// The driver's last word was a final error: nothing is in doubt. Lost with the process, so that
+    /// after a restart what was asked last is in doubt.
+    pub settled: bool,
+    /// The driver's last word was that the volume must not be in use.
+    pub in_use: bool,
+}
+
+/// How often a claim that does not keep what is written is marked in one attempt.
+const MARKS: u8 = 4;
+
+/// One attempt.
+pub(super) struct Expansion {
+    pub(super) marks: Marks,
+    /// What the driver was asked in this attempt and called impossible; `Some(None)` if it was asked
+    /// and did not.
+    pub(super) called: Option<Option<String>>,
+    /// The size that was called impossible lately, in bytes.
+    slow: Option<String>,
+    /// The volume that carries the annotation of an earlier expansion.
+    annotated: Option<Text>,
+    tidied: bool,
+    /// How often the claim was marked.
+    marked: u8,
+    announced: bool,
+    secrets: Loaded,
+    grown: Option<Grown>,
+    /// Whether the volume's new size is on the PersistentVolume.
+    written: bool,
+    finished: Option<Finished>,
+}
+
+/// The claim is written.
+struct Finished {
+    /// What is left to be told, last first.
+    left: Vec<Announcement>,
+    /// Whether more may be due at once; otherwise the node is next.
+    again: bool,
+    /// The driver gave less than it was asked for.
+    short: Option<Cause>,
+}
+
+impl Expansion {
+    pub(super) fn new(start: &Start) -> Self {
+        Self {
+            marks: start.expand.clone(),
+            called: None,
+            slow: start.slow.clone(),
+            annotated: start.annotated.clone(),
+            tidied: false,
+            marked: 0,
+            announced: false,
+            secrets: Loaded::default(),
+            grown: None,
+            written: false,
+            finished: None,
+        }
+    }
+
+    /// The next step. `claim` is what the view shows, if it is the claim that this is about.
+    pub(super) fn decide(&self, view: &View<'_>, claim: Option<&Claim>) -> Step {
+        let step = match (&self.finished, &self.grown) {
+            (Some(finished), _) => Ok(finished.next(view, claim)),
+            (None, Some(grown)) => self.record(view, claim, grown),
+            (None, None) => self.begin(view, claim),
+        };
+        step.unwrap_or_else(Step::End)
+    }
+
+    /// Everything up to the driver's answer.
+    fn begin(&self, view: &View<'_>, claim: Option<&Claim>) -> Result<Step, End> {
+        let claim = claim.ok_or(End::Done)?;
+        if let Some(step) = self.tidy(view, claim) {
+            return Ok(step);
+        }
+        let claim = claim.detail().filter(|claim| claim.wants_growth());
+        let claim = claim.ok_or(End::Done)?;
+        if view.driver.abilities.expansion == Who::None {
+            return Err(End::Done);
+        }
+        if let Some(failure) = in_tree(view, claim) {
+            return Err(End::Failed(failure));
+        }
+        let (volume, source) = owned(view, claim)?;
+        let recover = view.settings.gates.recover;
+        let target = target(&Facts {
+            claim,
+            volume: volume.capacity,
+            settled: self.marks.settled,
+            controller: view.driver.abilities.expansion == Who::Controller,
+            recover,
+        });
+        let target = target.ok_or(End::Done)?;
+        let same = recover && claim.allocated == Some(target);
+        if same && self.slow.as_deref() == Some(&*target.value().to_string()) {
+            return Err(End::Later);
+        }
+        if let Some(patch) = patch::mark_resizing(claim, target, recover, view.now) {
+            if self.marked < MARKS {
+                return Ok(Step::PatchClaim(ClaimWrite::MarkResizing, patch));
+            }
+            return Err(End::Failed(ignored(claim)));
+        }
+        self.ask(view, claim, (volume, source), target)
+    }
+
+    /// The call and what comes right before it.
+    fn ask(
+        &self,
+        view: &View<'_>,
+        claim: &ClaimDetail,
+        (volume, source): (&Volume, &CsiSource),
+        target: Quantity,
+    ) -> Result<Step, End> {
+        let driver = &view.driver.name;
+        if self.marks.in_use && view.in_use && view.settings.handle_in_use {
+            let failure = Failure::InUse(claim.key(), driver.clone());
+            return Err(End::Failed(failure));
+        }
+        if !self.announced {
+            return Ok(Step::Announce(resizing(&claim.volume)));
+        }
+        if view.driver.abilities.expansion == Who::NodeOnly {
+            return self.record_for(view, claim, volume, &Grown::by_node(target));
+        }
+        let fails = |cause| {
+            let failure = Failure::Expand(claim.volume.clone(), driver.clone(), cause);
+            End::Failed(failure)
+        };
+        if volume.handle.is_empty() {
+            return Err(fails(Cause::EmptyHandle));
+        }
+        let secrets = match self.secrets.values(source.expand_secret.as_ref()) {
+            Ok(secrets) => secrets,
+            Err(step) => return Ok(step),
+        };
+        let request = request::expand((volume, source), view.driver, target.value(), secrets);
+        let request =
+            request.map_err(|error| fails(Cause::AccessModes(claim.volume.clone(), error)))?;
+        Ok(Step::Expand(Box::new(request)))
+    }
+
+    /// What the driver answered goes onto the volume, then onto the claim.
+    fn record(&self, view: &View<'_>, claim: Option<&Claim>, grown: &Grown) -> Result<Step, End> {
+        let claim = claim.and_then(Claim::detail).ok_or(End::Done)?;
+        let (volume, _) = owned(view, claim)?;
+        self.record_for(view, claim, volume, grown)
+    }
+
+    fn record_for(
+        &self,
+        view: &View<'_>,
+        claim: &ClaimDetail,
+        volume: &Volume,
+        grown: &Grown,
+    ) -> Result<Step, End> {
+        let gates = view.settings.gates;
+        // With nothing gained there is nothing for the node to do, and nobody to wait for.
+        if let Some(cause) = grown.shortfall().filter(|_| grown.on_node)
+            && claim.capacity.is_some_and(|held| held >= grown.capacity)
+        {
+            let driver = view.driver.name.clone();
+            let failure = Failure::Expand(claim.volume.clone(), driver, cause);
+            return Err(End::Failed(failure));
+        }
+        if !self.written {
+            let annotation = match (gates.annotate, grown.on_node, claim.capacity) {
+                (true, true, Some(before)) => Annotation::Add(before),
+                (true, false, _) => Annotation::Remove,
+                (true, true, None) | (false, _, _) => Annotation::Keep,
+            };
+            if let Some(patch) = patch::grow(volume, grown.capacity, annotation) {
+                let name = claim.volume.clone();
+                return Ok(Step::PatchVolume(name, VolumeWrite::Grow, patch));
+            }
+        }
+        let (write, patch) = match grown.on_node {
+            true => {
+                let patch = patch::pending_on_node(claim, gates.recover, view.now);
+                (ClaimWrite::MarkPendingOnNode, patch)
+            }
+            false => {
+                let patch = patch::finish_resize(claim, grown.capacity, gates.recover);
+                (ClaimWrite::FinishResize, patch)
+            }
+        };
+        // There is nothing to be written only if the node was waited for already.
+        patch.map_or(Err(End::Done), |patch| Ok(Step::PatchClaim(write, patch)))
+    }
+
+    /// The patch of a volume whose claim has gone since the driver was asked. There is nobody left
+    /// for whom the node, or the annotation, would matter.
+    pub(super) fn for_orphan(&self, volume: &Volume) -> Option<serde_json::Value> {
+        let grown = self.grown.as_ref().filter(|_| !self.written)?;
+        patch::grow(volume, grown.capacity, Annotation::Keep)
+    }
+
+    /// The step that takes the annotation of an earlier expansion away, once that is over: before a
+    /// new one begins, which has to write it anew.
+    fn tidy(&self, view: &View<'_>, claim: &Claim) -> Option<Step> {
+        let volume = view
+            .volume
+            .filter(|_| view.settings.gates.annotate && !self.tidied)?;
+        volume.pre_resize.as_ref()?;
+        volume.csi(&view.driver.name)?;
+        let held = claim.capacity();
+        let over = volume
+            .capacity
+            .is_some_and(|size| held.is_some_and(|held| held >= size));
+        let of = volume.claim.as_ref().map(|claim| &claim.uid);
+        if !over || of != Some(claim.uid()) {
+            return None;
+        }
+        let name = match claim {
+            Claim::Open(claim) => Some(&claim.volume),
+            Claim::Quiet(_) => self.annotated.as_ref(),
+        };
+        let patch = patch::remove_annotation();
+        let name = name?.clone();
+        Some(Step::PatchVolume(
+            name,
+            VolumeWrite::RemoveAnnotation,
+            patch,
+        ))
+    }
+
+    /// Takes in what came of `step`, which is none that failed at the API server.
+    pub(super) fn fold(&mut self, step: &Step, answer: Answer) -> Result<(), Cause> {
+        match step {
+            Step::PatchVolume(_, VolumeWrite::RemoveAnnotation, _) => self.tidied = true,
+            Step::PatchVolume(..) => self.written = true,
+            Step::PatchClaim(ClaimWrite::MarkResizing, _) => self.marked += 1,
+            Step::PatchClaim(write, _) => self.finish(*write),
+            Step::Announce(_) => match &mut self.finished {
+                Some(finished) => drop(finished.left.pop()),
+                None => self.announced = true,
+            },
+            Step::LoadSecret(reference) => return self.secrets.fold(reference, answer),
+            Step::Expand(request) => {
+                let range = request.capacity_range.as_ref();
+                let asked = range.map_or(0, |range| range.required_bytes);
+                return self.answered(asked, answer);
+            }
+            Step::ReadClaim | Step::ReadVolume(_) | Step::Modify(..) | Step::End(_) => {}
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, asked: i64, answer: Answer) -> Result<(), Cause> {
+        match answer {
+            Answer::Expanded(answer) => {
+                self.marks = Marks::default();
+                self.called = Some(None);
+                self.grown = Some(Grown::answered(&answer, asked));
+                Ok(())
+            }
+            Answer::Failed(error) => {
+                let class = classify(Kind::Expand, error.code);
+                self.marks.settled = class != Class::InDoubt;
+                self.marks.in_use = error.code == tonic::Code::FailedPrecondition;
+                let infeasible = class == Class::Infeasible;
+                self.called = Some(infeasible.then(|| asked.to_string()));
+                Err(Cause::Call(error))
+            }
+            Answer::Unsent(error) => Err(Cause::Away(error)),
+            Answer::Done
+            | Answer::Refused(_)
+            | Answer::Secret(_)
+            | Answer::SecretNotText
+            | Answer::Modified => Ok(()),
+        }
+    }
+
+    /// The claim is written.
+    fn finish(&mut self, write: ClaimWrite) {
+        let grown = self.grown.as_ref();
+        let on_node = write == ClaimWrite::MarkPendingOnNode;
+        self.finished = Some(Finished {
+            left: grown.map_or_else(|| vec![answer::required_on_node()], Grown::announcements),
+            again: !on_node,
+            short: grown.and_then(Grown::shortfall).filter(|_| !on_node),
+        });
+    }
+
+    /// The patch that records why it failed.
+    pub(super) fn record_error(
+        view: &View<'_>,
+        claim: &ClaimDetail,
+        cause: &Cause,
+    ) -> Option<serde_json::Value> {
+        let Cause::Call(error) = cause else {
+            return None;
+        };
+        let class = classify(Kind::Expand, error.code);
+        if class == Class::InDoubt || !view.settings.gates.recover {
+            return None;
+        }
+        let message = format!("failed to expand pvc with {error}");
+        patch::resize_error(claim, &message, class == Class::Infeasible, view.now)
+    }
+}
+
+impl Finished {
+    fn next(&self, view: &View<'_>, claim: Option<&Claim>) -> Step {
+        if let Some(announcement) = self.left.last() {
+            return Step::Announce(announcement.clone());
+        }
+        let claim = claim.and_then(Claim::detail);
+        let more = claim.filter(|claim| claim.wants_growth());
+        Step::End(match (more, &self.short) {
+            (Some(claim), Some(cause)) => {
+                let driver = view.driver.name.clone();
+                End::Failed(Failure::Expand(claim.volume.clone(), driver, cause.clone()))
+            }
+            (Some(_), None) if self.again => End::Again,
+            (Some(_), None) | (None, _) => End::Done,
+        })
+    }
+}
+
+fn resizing(volume: &Text) -> Announcement {
+    Announcement {
+        warning: false,
+        reason: "Resizing",
+        message: format!("External resizer is resizing volume {volume}"),
+    }
+}
+
+fn ignored(claim: &ClaimDetail) -> Failure {
+    let message = "the API server accepts the patch, but status or condition are not there \
+                   afterwards; an admission webhook may remove them";
+    let error = ApiError {
+        message: message.to_owned(),
+        refusal: Refusal::Refused,
+    };
+    Failure::Claim(ClaimWrite::MarkResizing, claim.key(), error)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,374 @@
+//! What the process remembers beyond its caches. A crash loses it, and nothing with it.
+//!
+//! Separate and free of locks and clocks, so that the crash simulation keeps exactly these books:
+//! which attempts run, what the driver said last, what must be read again, who waits for whom.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use sidecar::flight::Flights;
+
+use super::attempt::Attempt;
+use super::event::{self, Origin};
+use super::outcome::Cure;
+use super::step::End;
+use super::turn::{Kind, Task};
+use super::usage::Usage;
+use super::{Driver, Settings, expand, modify};
+use crate::model::{AttributesClass, Claim, Pod, Text, Uid, Volume};
+
+/// Which objects must be read from the API server before anything is done with them, because nobody
+/// knows whether the last write was applied, or because they had changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Doubts {
+    /// The claim.
+    pub claim: bool,
+    /// The PersistentVolume.
+    pub volume: bool,
+}
+
+/// What the driver called impossible.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Infeasible {
+    /// What was asked: the size, or the class with its UID.
+    pub what: String,
+    /// When it said so.
+    pub since: Instant,
+}
+
+/// What an attempt begins with.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// What an expansion begins with.
+    pub expand: expand::Marks,
+    /// What a modification begins with.
+    pub modify: modify::Marks,
+    /// What must be read first.
+    pub doubts: Doubts,
+    /// What was called impossible so short a time ago that it is not tried again.
+    pub slow: Option<String>,
+    /// The PersistentVolume that carries the annotation of an expansion of this claim.
+    pub annotated: Option<Text>,
+}
+
+/// What becomes of the queue's key, and who is to be woken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// What becomes of the key.
+    pub next: Next,
+    /// These are to be looked at now.
+    pub woken: Vec<Task>,
+}
+
+/// What becomes of the queue's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing; its failures are forgotten.
+    Forget,
+    /// It is looked at again at once; its failures are forgotten.
+    Again,
+    /// It is looked at again after its back-off, which grows.
+    Backoff,
+    /// It is looked at again after this time; its failures are neither counted nor forgotten.
+    After(Duration),
+}
+
+/// What is remembered of one claim.
+#[derive(Debug, Default)]
+struct Entry {
+    uid: Uid,
+    expand: expand::Marks,
+    modify: modify::Marks,
+    doubts: Doubts,
+    slow: HashMap<Kind, Infeasible>,
+}
+
+impl Entry {
+    fn is_empty(&self) -> bool {
+        self.expand == expand::Marks::default()
+            && self.modify == modify::Marks::default()
+            && self.doubts == Doubts::default()
+            && self.slow.is_empty()
+    }
+}
+
+/// An attempt under way.
+#[derive(Debug)]
+struct Running {
+    kind: Kind,
+    /// Whether the claim has left the cache meanwhile.
+    gone: bool,
+}
+
+/// The books of one process.
+#[derive(Debug)]
+pub struct Memory {
+    /// How long what was called impossible waits.
+    retention: Duration,
+    /// Whether expansions have that wait, too.
+    recover: bool,
+    claims: HashMap<Text, Entry>,
+    /// Which task of a claim runs, and whether the other one waits for it.
+    turns: Flights<Text, Task>,
+    running: HashMap<Text, Running>,
+    cures: HashMap<Cure, HashSet<Task>>,
+    /// The same the other way round.
+    waiting: HashMap<Task, Vec<Cure>>,
+    /// Volumes that carry the annotation of an expansion, by their claim.
+    annotated: HashMap<Text, Text>,
+    usage: Usage,
+    /// Calls in flight, by volume handle, with the tasks that wait for their end.
+    pub calls: Flights<Text, Task>,
+}
+
+impl Memory {
+    /// Empty books.
+    #[must_use]
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            retention: settings.infeasible_wait,
+            recover: settings.gates.recover,
+            claims: HashMap::new(),
+            turns: Flights::default(),
+            running: HashMap::new(),
+            cures: HashMap::new(),
+            waiting: HashMap::new(),
+            annotated: HashMap::new(),
+            usage: Usage::default(),
+            calls: Flights::default(),
+        }
+    }
+
+    /// Whether a pod uses the claim.
+    #[must_use]
+    pub fn in_use(&self, claim: &str) -> bool {
+        self.usage.is_used(claim)
+    }
+
+    /// An attempt is to begin on the claim as the cache knows it. `None` if the other task of the
+    /// claim runs, whose end brings this one back.
+    #[must_use]
+    pub fn begin(&mut self, task: &Task, claim: &Claim, now: Instant) -> Option<Start> {
+        if !self.turns.begin(&task.claim, task.clone()) {
+            return None;
+        }
+        let running = Running {
+            kind: task.kind,
+            gone: false,
+        };
+        self.running.insert(task.claim.clone(), running);
+        let annotated = self.annotated.get(&task.claim).cloned();
+        // What appears while the attempt runs may be just what it does not see.
+        self.wait_for(Cure::Driver, task);
+        if let Some(claim) = claim.detail() {
+            self.wait_for(Cure::Volume(claim.volume.clone()), task);
+            for class in modify::targets(claim).filter(|_| task.kind == Kind::Modify) {
+                self.wait_for(Cure::Class(class.clone()), task);
+            }
+        }
+        let mut start = Start {
+            annotated,
+            ..Start::default()
+        };
+        let retention = self.retention;
+        if let Some(entry) = self.entry_of(&task.claim, claim.uid()) {
+            start.expand = entry.expand.clone();
+            start.modify = entry.modify.clone();
+            start.doubts = entry.doubts;
+            let waits = |infeasible: &&Infeasible| remaining(infeasible, retention, now).is_some();
+            let slow = entry.slow.get(&task.kind).filter(waits);
+            start.slow = slow.map(|infeasible| infeasible.what.clone());
+        }
+        Some(start)
+    }
+
+    /// The attempt ended like this.
+    #[must_use]
+    pub fn end(&mut self, task: &Task, attempt: &Attempt, end: &End, now: Instant) -> Ended {
+        let running = self.running.remove(&task.claim);
+        let woken = self.turns.end(&task.claim);
+        self.stop_waiting(task);
+        if running.is_none_or(|running| running.gone) {
+            let next = Next::Forget;
+            return Ended { next, woken };
+        }
+        let cure = match end {
+            End::Waits(cure) => Some(cure.clone()),
+            End::Failed(failure) => failure.cure(),
+            End::Done | End::Again | End::Later | End::Parked => None,
+        };
+        if let Some(cure) = cure {
+            self.wait_for(cure, task);
+        }
+        let (retention, kind) = (self.retention, task.kind);
+        let entry = self.claims.entry(task.claim.clone()).or_default();
+        if entry.uid != *attempt.uid() {
+            *entry = Entry {
+                uid: attempt.uid().clone(),
+                ..Entry::default()
+            };
+        }
+        entry.doubts = attempt.doubts();
+        attempt.leave(&mut entry.expand, &mut entry.modify);
+        match attempt.called() {
+            Some(Some(what)) => {
+                let what = what.to_owned();
+                entry.slow.insert(kind, Infeasible { what, since: now });
+            }
+            Some(None) => {
+                entry.slow.remove(&kind);
+            }
+            None => {}
+        }
+        let waits =
+            { entry.slow.get(&kind) }.and_then(|infeasible| remaining(infeasible, retention, now));
+        if entry.is_empty() {
+            self.claims.remove(&task.claim);
+        }
+        let slows = self.recover || kind == Kind::Modify;
+        let next = match end {
+            End::Done | End::Waits(_) | End::Parked => Next::Forget,
+            End::Again => Next::Again,
+            End::Later => waits.map_or(Next::Again, Next::After),
+            End::Failed(failure) if slows && failure.is_slow(kind) => Next::After(retention),
+            End::Failed(_) => Next::Backoff,
+        };
+        Ended { next, woken }
+    }
+
+    /// The cache has `after` now, in place of `before`. Returns what is to be looked at.
+    pub fn claim_changed(
+        &mut self,
+        key: &Text,
+        before: Option<&Claim>,
+        after: &Claim,
+        origin: Origin,
+    ) -> Vec<Task> {
+        let writer = match origin {
+            Origin::Watch => None,
+            Origin::Own => self.running.get(key).map(|running| running.kind),
+        };
+        let mut tasks = Vec::new();
+        for kind in Kind::ALL {
+            if event::is_work(kind, before, after, writer == Some(kind)) {
+                tasks.push(Task::new(kind, key));
+            }
+        }
+        let capacity = |claim: &Claim| claim.capacity();
+        let grew = before.is_none_or(|before| capacity(before) != capacity(after));
+        let expand = Task::new(Kind::Expand, key);
+        if grew && self.annotated.contains_key(key) && !tasks.contains(&expand) {
+            tasks.push(expand);
+        }
+        tasks
+    }
+
+    /// The cache has the claim no longer.
+    pub fn claim_gone(&mut self, key: &Text) {
+        self.claims.remove(key);
+        if let Some(running) = self.running.get_mut(key) {
+            running.gone = true;
+        }
+        for kind in Kind::ALL {
+            self.stop_waiting(&Task::new(kind, key));
+        }
+    }
+
+    /// The cache has `after` now, in place of `before`; `None` stands for no such volume. Returns
+    /// what is to be looked at.
+    pub fn volume_changed(
+        &mut self,
+        name: &Text,
+        before: Option<&Volume>,
+        after: Option<&Volume>,
+        driver: &Driver,
+    ) -> Vec<Task> {
+        let claim_of = |volume: &Volume| {
+            let ours = volume.csi(&driver.name).is_some();
+            volume.annotated_claim().filter(|_| ours)
+        };
+        let (old, new) = (before.and_then(claim_of), after.and_then(claim_of));
+        let mut tasks = Vec::new();
+        if old != new {
+            if let Some(claim) = old {
+                self.annotated.remove(&claim);
+            }
+            if let Some(claim) = new {
+                tasks.push(Task::new(Kind::Expand, &claim));
+                self.annotated.insert(claim, name.clone());
+            }
+        }
+        if after.is_some_and(|after| event::is_cure(before, after)) {
+            tasks.extend(self.cured(&Cure::Volume(name.clone())));
+        }
+        tasks
+    }
+
+    /// The cache has `after` now, in place of `before`. Returns what is to be looked at.
+    pub fn class_changed(
+        &mut self,
+        name: &Text,
+        before: Option<&AttributesClass>,
+        after: &AttributesClass,
+    ) -> Vec<Task> {
+        match before == Some(after) {
+            true => Vec::new(),
+            false => self.cured(&Cure::Class(name.clone())),
+        }
+    }
+
+    /// The cache has `after` now, in place of `before`; `None` stands for no pod that uses claims.
+    /// Returns what is to be looked at: claims that waited for being unused.
+    pub fn pod_changed(&mut self, before: Option<&Pod>, after: Option<&Pod>) -> Vec<Task> {
+        let freed = self.usage.changed(before, after);
+        let waits = |claim: &Text| {
+            self.claims
+                .get(claim)
+                .is_some_and(|entry| entry.expand.in_use)
+        };
+        let freed = freed.into_iter().filter(waits);
+        freed.map(|claim| Task::new(Kind::Expand, &claim)).collect()
+    }
+
+    /// The driver can be asked again: what failed without it need not wait for its retry.
+    pub fn driver_is_back(&mut self) -> Vec<Task> {
+        self.cured(&Cure::Driver)
+    }
+
+    fn cured(&mut self, cure: &Cure) -> Vec<Task> {
+        let tasks = self.cures.get(cure);
+        tasks.into_iter().flatten().cloned().collect()
+    }
+
+    fn wait_for(&mut self, cure: Cure, task: &Task) {
+        self.waiting
+            .entry(task.clone())
+            .or_default()
+            .push(cure.clone());
+        self.cures.entry(cure).or_default().insert(task.clone());
+    }
+
+    fn stop_waiting(&mut self, task: &Task) {
+        for cure in self.waiting.remove(task).unwrap_or_default() {
+            if let Some(tasks) = self.cures.get_mut(&cure) {
+                tasks.remove(task);
+                if tasks.is_empty() {
+                    self.cures.remove(&cure);
+                }
+            }
+        }
+    }
+
+    /// What is remembered of the claim of this name, if it is of that one.
+    fn entry_of(&mut self, key: &Text, uid: &Uid) -> Option<&Entry> {
+        if self.claims.get(key).is_some_and(|entry| entry.uid != *uid) {
+            self.claims.remove(key);
+        }
+        self.claims.get(key)
+    }
+}
+
+fn remaining(infeasible: &Infeasible, retention: Duration, now: Instant) -> Option<Duration> {
+    let rest = retention.saturating_sub(now.saturating_duration_since(infeasible.since));
+    (!rest.is_zero()).then_some(rest)
+}

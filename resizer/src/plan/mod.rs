@@ -1,0 +1,56 @@
+//! Decisions: pure functions from what was observed to the one next step.
+//!
+//! Separate from everything that acts, so that every acceptance row and every crash point can be
+//! run in microseconds. Nothing in here awaits, reads a clock, draws a random number or knows a
+//! client; such values come in as arguments.
+//!
+//! How an executor uses it, for one key of the one queue, a [`Task`]:
+//!
+//! 1. [`Memory::begin`](memory::Memory::begin); `None` means that the other task of the claim runs,
+//!    whose end brings this one back.
+//! 2. [`Attempt::new`](attempt::Attempt::new), then in turn: look at the caches ([`View`]),
+//!    [`decide`](attempt::Attempt::decide), carry out the [`Step`](step::Step),
+//!    [`fold`](attempt::Attempt::fold) its [`Answer`](step::Answer), until the step is an
+//!    [`End`](step::End).
+//! 3. [`Memory::end`](memory::Memory::end) says what becomes of the key and who is to be woken.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `attempt` | one attempt of either kind |
+//! | `driver` | what the driver can do, and which changes of it end the process |
+//! | `event` | which changes of objects are work |
+//! | `expand` | the next step for a claim that is to grow |
+//! | `memory` | what the process remembers beyond its caches |
+//! | `modify` | the next step for a claim whose volume is to be modified |
+//! | `outcome` | how requests and calls fail |
+//! | `owner` | whose volume it is |
+//! | `patch` | bodies of patches |
+//! | `request` | what the driver is asked |
+//! | `secret` | the Secret of a call |
+//! | `settings` | what the command line says about decisions |
+//! | `step` | what an attempt asks for, and what it is told |
+//! | `turn` | tasks, and which of a claim's two runs |
+//! | `usage` | which claims are in use by pods |
+//! | `view` | what a decision looks at |
+
+pub mod attempt;
+pub mod driver;
+pub mod event;
+pub mod expand;
+pub mod memory;
+pub mod modify;
+pub mod outcome;
+mod owner;
+pub mod patch;
+pub mod request;
+mod secret;
+pub mod settings;
+pub mod step;
+pub mod turn;
+pub mod usage;
+pub mod view;
+
+pub use driver::Driver;
+pub use settings::Settings;
+pub use turn::{Kind, Task};
+pub use view::View;

@@ -1,0 +1,351 @@
+//! How requests and calls fail: their class, their text, and what would cure them.
+//!
+//! Separate, because the texts end up in events and conditions, where people and scripts read them.
+//! No text is ever parsed again in here.
+
+use std::fmt;
+
+use sidecar::csi::access_mode::BadAccessModes;
+use tonic::Code;
+
+use super::step::{Announcement, ClaimWrite, VolumeWrite};
+use super::turn::Kind;
+use crate::model::{SecretRef, Text};
+
+pub use sidecar::rpc_code::RpcError;
+
+/// A failed request to the API server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    /// The server's words, or the transport's.
+    pub message: String,
+    /// What is known of it.
+    pub refusal: Refusal,
+}
+
+/// What is known of a request that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The object does not exist.
+    NotFound,
+    /// The object has changed since it was read.
+    Conflict,
+    /// No answer came, or one that leaves open whether the request was applied. The object is then
+    /// read again before anything is done with it.
+    Unknown,
+    /// Not applied, for any other reason.
+    Refused,
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+/// What a failed call says about the operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// The operation may still be running or may have had effect.
+    InDoubt,
+    /// The operation is over and had no effect.
+    Final,
+    /// As `Final`, and the same request is not worth repeating soon.
+    Infeasible,
+}
+
+/// What a call of this kind that failed with `code` says about its operation.
+#[must_use]
+pub fn classify(kind: Kind, code: Code) -> Class {
+    match code {
+        Code::Cancelled
+        | Code::DeadlineExceeded
+        | Code::Unavailable
+        | Code::ResourceExhausted
+        | Code::Aborted => Class::InDoubt,
+        Code::InvalidArgument => Class::Infeasible,
+        Code::OutOfRange | Code::NotFound if kind == Kind::Expand => Class::Infeasible,
+        Code::Ok
+        | Code::Unknown
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::PermissionDenied
+        | Code::FailedPrecondition
+        | Code::OutOfRange
+        | Code::Unimplemented
+        | Code::Internal
+        | Code::DataLoss
+        | Code::Unauthenticated => Class::Final,
+    }
+}
+
+/// What would, when it appears or changes, let a failed attempt succeed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Cure {
+    /// The PersistentVolume of this name.
+    Volume(Text),
+    /// The VolumeAttributesClass of this name.
+    Class(Text),
+    /// The driver itself.
+    Driver,
+}
+
+/// Why the driver could not be asked, or what it answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The Secret could not be read.
+    Secret(SecretRef, ApiError),
+    /// A value of the Secret is not text, so that no request can carry it.
+    SecretNotText(SecretRef),
+    /// Access modes without a counterpart; the volume's name.
+    AccessModes(Text, BadAccessModes),
+    /// The volume has no handle.
+    EmptyHandle,
+    /// The volume is one of this in-tree plugin.
+    InTree(&'static str),
+    /// The driver answered with less than it was asked for: bytes asked and answered.
+    TooSmall(i64, i64),
+    /// The driver refused, failed or did not answer in time.
+    Call(RpcError),
+    /// The driver is away, and was not asked.
+    Away(RpcError),
+}
+
+/// Why an attempt ended without reaching its goal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The PersistentVolume is not there: claim and volume.
+    NoVolume(Text, Text),
+    /// In doubt about an object, and it could not be read.
+    Read(ApiError),
+    /// The claim could not be written.
+    Claim(ClaimWrite, Text, ApiError),
+    /// The PersistentVolume could not be written: its name, and for
+    /// [`VolumeWrite::Grow`] its new capacity.
+    Volume(VolumeWrite, Text, String, ApiError),
+    /// The driver expands unused volumes only, and pods use this one: claim and driver.
+    InUse(Text, String),
+    /// Expansion: volume, driver and why.
+    Expand(Text, String, Cause),
+    /// The failure of an expansion could not be recorded on the claim.
+    Unrecorded(Text, Box<Failure>, ApiError),
+    /// A modification that has begun needs a class that is gone.
+    NoClass(Text),
+    /// Modification: the target if the call is in doubt, and why.
+    Modify(Option<Text>, Cause),
+}
+
+impl Failure {
+    /// What would cure it, so that the task need not wait for its next retry.
+    #[must_use]
+    pub fn cure(&self) -> Option<Cure> {
+        if let Self::NoVolume(_, volume) = self {
+            return Some(Cure::Volume(volume.clone()));
+        }
+        if let Self::NoClass(class) = self {
+            return Some(Cure::Class(class.clone()));
+        }
+        matches!(self.cause(), Some(Cause::Away(_))).then_some(Cure::Driver)
+    }
+
+    /// What the driver or the way to it has to do with it.
+    #[must_use]
+    pub fn cause(&self) -> Option<&Cause> {
+        if let Self::Unrecorded(_, failure, _) = self {
+            return failure.cause();
+        }
+        match self {
+            Self::Expand(_, _, cause) | Self::Modify(_, cause) => Some(cause),
+            Self::NoVolume(..)
+            | Self::Read(_)
+            | Self::Claim(..)
+            | Self::Volume(..)
+            | Self::InUse(..)
+            | Self::Unrecorded(..)
+            | Self::NoClass(_) => None,
+        }
+    }
+
+    /// What kind of task fails like this.
+    #[must_use]
+    pub fn is_slow(&self, kind: Kind) -> bool {
+        match self.cause() {
+            Some(Cause::Call(error)) => classify(kind, error.code) == Class::Infeasible,
+            Some(Cause::InTree(_)) => true,
+            Some(
+                Cause::Secret(..)
+                | Cause::SecretNotText(_)
+                | Cause::AccessModes(..)
+                | Cause::EmptyHandle
+                | Cause::TooSmall(..)
+                | Cause::Away(_),
+            )
+            | None => false,
+        }
+    }
+
+    /// Whether it concerns nobody but this process: nothing to tell the claim's owner.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        match self {
+            Self::NoVolume(..) | Self::Read(_) | Self::Claim(ClaimWrite::MarkResizing, ..) => true,
+            Self::Claim(_, _, error) | Self::Volume(_, _, _, error) => {
+                error.refusal == Refusal::Conflict
+            }
+            Self::InUse(..)
+            | Self::Expand(..)
+            | Self::Unrecorded(..)
+            | Self::NoClass(_)
+            | Self::Modify(..) => false,
+        }
+    }
+
+    fn for_owner(&self) -> String {
+        if let Self::NoClass(class) = self {
+            return format!("VAC {class:?} does not exist.");
+        }
+        self.to_string()
+    }
+
+    /// The event that tells the claim's owner, if there is anything to tell.
+    #[must_use]
+    pub fn announcement(&self, kind: Kind) -> Option<Announcement> {
+        (!self.is_quiet()).then(|| Announcement {
+            warning: true,
+            reason: match kind {
+                Kind::Expand => "VolumeResizeFailed",
+                Kind::Modify => "VolumeModifyFailed",
+            },
+            message: self.for_owner(),
+        })
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Secret(SecretRef { namespace, name }, error) => {
+                write!(
+                    out,
+                    "error getting secret {name} in namespace {namespace}: {error}"
+                )
+            }
+            Self::SecretNotText(SecretRef { namespace, name }) => write!(
+                out,
+                "error getting secret {name} in namespace {namespace}: it has a value that is not \
+                 UTF-8, which no CSI request can carry"
+            ),
+            Self::AccessModes(volume, error) => {
+                write!(
+                    out,
+                    "failed to get capabilities of volume {volume} with {error}"
+                )
+            }
+            Self::EmptyHandle => out.write_str("empty volume handle"),
+            Self::InTree(plugin) => write!(
+                out,
+                "volumes of the in-tree plugin {plugin} are not supported; use a PersistentVolume \
+                 with spec.csi"
+            ),
+            Self::TooSmall(asked, answered) => write!(
+                out,
+                "the driver made the volume {answered} bytes large, {asked} were asked for"
+            ),
+            Self::Call(error) | Self::Away(error) => write!(out, "{error}"),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoVolume(claim, volume) => {
+                write!(out, "PV {volume:?} bound to pvc {claim:?} not found")
+            }
+            Self::Read(error) => write!(out, "could not read the object again: {error}"),
+            Self::Claim(write, claim, error) => write_claim(out, *write, claim, error),
+            Self::Volume(write, volume, capacity, error) => match write {
+                VolumeWrite::RemoveAnnotation => write!(
+                    out,
+                    "failed removing annotation {} from pv {volume:?}: {error}",
+                    crate::keys::PRE_RESIZE_CAPACITY
+                ),
+                VolumeWrite::Grow => write!(
+                    out,
+                    "error updating pv {volume:?} by resizer: updating capacity of PV {volume:?} \
+                     to {capacity} failed: update capacity of PV {volume} failed: {error}"
+                ),
+                VolumeWrite::SetClass => write!(
+                    out,
+                    "setting the volume attributes class of PV {volume:?} failed: {error}"
+                ),
+            },
+            Self::InUse(claim, driver) => write!(
+                out,
+                "Unable to expand {claim} because CSI driver {driver} only supports offline \
+                 expansion and volume is currently in-use"
+            ),
+            Self::Expand(volume, driver, cause) => {
+                write!(
+                    out,
+                    "resize volume {volume:?} by resizer {driver:?} failed: {cause}"
+                )
+            }
+            Self::Unrecorded(claim, failure, error) => write!(
+                out,
+                "resizing failed in controller with {failure} but failed to update PVC {claim} \
+                 with: mark PVC {claim:?} as controller expansion failed, errored with: {error}"
+            ),
+            Self::NoClass(class) => write!(
+                out,
+                "get VAC with vac name {class} in VACInformer cache failed: \
+                 volumeattributesclass.storage.k8s.io {class:?} not found"
+            ),
+            Self::Modify(None, cause) => write!(out, "{cause}"),
+            Self::Modify(Some(target), cause) => {
+                write!(out, "{cause}. Still modifying to VAC {target}")
+            }
+        }
+    }
+}
+
+fn write_claim(
+    out: &mut fmt::Formatter<'_>,
+    write: ClaimWrite,
+    claim: &Text,
+    error: &ApiError,
+) -> fmt::Result {
+    match write {
+        ClaimWrite::MarkResizing => write!(out, "marking pvc {claim:?} as resizing failed: "),
+        ClaimWrite::MarkPendingOnNode => {
+            write!(
+                out,
+                "mark PVC {claim:?} as file system resize required failed: "
+            )
+        }
+        ClaimWrite::FinishResize => write!(out, "mark PVC {claim:?} as resize finished failed: "),
+        ClaimWrite::RecordResizeError => {
+            write!(
+                out,
+                "mark PVC {claim:?} as controller expansion failed, errored with: "
+            )
+        }
+        ClaimWrite::MarkModifying => write!(out, "mark PVC {claim:?} as modifying failed: "),
+        ClaimWrite::MarkPendingClass => {
+            write!(out, "mark PVC {claim:?} as waiting for its class failed: ")
+        }
+        ClaimWrite::RecordModifyError => {
+            write!(out, "mark PVC {claim:?} as modify failed, errored with: ")
+        }
+        ClaimWrite::FinishModify => write!(out, "mark PVC {claim:?} as modified failed: "),
+        ClaimWrite::CancelModify => {
+            write!(
+                out,
+                "mark PVC {claim:?} as no longer being modified failed: "
+            )
+        }
+    }?;
+    write!(out, "can't patch status of  PVC {claim} with {error}")
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,132 @@
+//! What all patches of a claim's status have in common.
+//!
+//! Separate, because the list of conditions has many writers: entries are added, changed and deleted
+//! one by one, by their type, and those of others are not even mentioned.
+
+use serde_json::{Map, Value, json};
+
+use crate::model::{ClaimDetail, Condition};
+
+/// A patch in the making.
+pub(super) struct Draft<'a> {
+    claim: &'a ClaimDetail,
+    /// `status`, but for the conditions.
+    pub(super) status: Map<String, Value>,
+    /// `metadata.annotations`
+    pub(super) annotations: Map<String, Value>,
+    conditions: Vec<Condition>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(claim: &'a ClaimDetail) -> Self {
+        Self {
+            claim,
+            status: Map::new(),
+            annotations: Map::new(),
+            conditions: claim.conditions.to_vec(),
+        }
+    }
+
+    /// Puts this condition in the place of the one of its type.
+    pub(super) fn set(&mut self, condition: Condition) {
+        let held = self.conditions.iter_mut();
+        match { held }.find(|held| held.kind == condition.kind) {
+            Some(held) => *held = condition,
+            None => self.conditions.push(condition),
+        }
+    }
+
+    /// Takes the conditions of these types away.
+    pub(super) fn drop(&mut self, kinds: &[&str]) {
+        self.conditions.retain(|held| !kinds.contains(&&*held.kind));
+    }
+
+    pub(super) fn field(&mut self, name: &str, value: Value) {
+        self.status.insert(name.to_owned(), value);
+    }
+
+    /// The patch; `None` if it would change nothing.
+    pub(super) fn finish(mut self) -> Option<Value> {
+        self.diff_conditions();
+        if self.status.is_empty() && self.annotations.is_empty() {
+            return None;
+        }
+        let mut metadata = Map::new();
+        metadata.insert("resourceVersion".to_owned(), json!(&*self.claim.version));
+        if !self.annotations.is_empty() {
+            metadata.insert("annotations".to_owned(), self.annotations.into());
+        }
+        let mut patch = Map::new();
+        patch.insert("metadata".to_owned(), metadata.into());
+        if !self.status.is_empty() {
+            patch.insert("status".to_owned(), self.status.into());
+        }
+        Some(patch.into())
+    }
+
+    fn diff_conditions(&mut self) {
+        let (before, after) = (&self.claim.conditions, &self.conditions);
+        if **before == **after {
+            return;
+        }
+        if after.is_empty() {
+            return self.field("conditions", Value::Null);
+        }
+        if before.is_empty() {
+            let list = after.iter().map(whole).collect();
+            return self.field("conditions", list);
+        }
+        let kinds = after.iter().map(|held| json!({ "type": &*held.kind }));
+        let kinds: Value = kinds.collect();
+        let mut list: Vec<Value> = after.iter().filter_map(|held| self.changed(held)).collect();
+        let gone = |held: &&Condition| !after.iter().any(|kept| kept.kind == held.kind);
+        for held in before.iter().filter(gone) {
+            list.push(json!({ "$patch": "delete", "type": &*held.kind }));
+        }
+        self.field("conditions", list.into());
+        self.field("$setElementOrder/conditions", kinds);
+    }
+
+    /// What is different about the condition, if anything is.
+    fn changed(&self, after: &Condition) -> Option<Value> {
+        let Some(before) = self.claim.condition(&after.kind) else {
+            return Some(whole(after));
+        };
+        if before == after {
+            return None;
+        }
+        let (Value::Object(mut new), Value::Object(old)) = (whole(after), whole(before)) else {
+            return None;
+        };
+        for (name, value) in &old {
+            match new.get(name) {
+                Some(same) if same == value && name != "type" => {
+                    new.remove(name);
+                }
+                Some(_) => {}
+                None => {
+                    new.insert(name.clone(), Value::Null);
+                }
+            }
+        }
+        Some(new.into())
+    }
+}
+
+fn whole(condition: &Condition) -> Value {
+    let mut object = Map::new();
+    let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
+    put("type", json!(&*condition.kind));
+    put("status", json!(&*condition.status));
+    put("lastProbeTime", json!(condition.probed.as_deref()));
+    put("lastTransitionTime", json!(condition.changed.as_deref()));
+    for (name, text) in [
+        ("reason", &condition.reason),
+        ("message", &condition.message),
+    ] {
+        if !text.is_empty() {
+            put(name, json!(&**text));
+        }
+    }
+    object.into()
+}

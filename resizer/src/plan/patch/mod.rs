@@ -1,0 +1,24 @@
+//! Bodies of patches: strategic merge patches, as small as they can be.
+//!
+//! Separate, because they are what other programs see of all this, byte for byte. A patch of a claim
+//! carries the version that it was made for: it replaces what it decided on and nothing else. A
+//! patch of a PersistentVolume carries none. What would change nothing is `None` and is not sent.
+//!
+//! | file | patches |
+//! |---|---|
+//! | `claim` | what all patches of a claim have in common |
+//! | `resize` | a claim on its way through an expansion |
+//! | `modify` | a claim on its way through a modification |
+//! | `volume` | a PersistentVolume |
+
+mod claim;
+mod modify;
+mod resize;
+mod volume;
+
+pub use modify::{cancel_modify, finish_modify, mark_modifying, modify_error, pending_class};
+pub use resize::{finish_resize, mark_resizing, pending_on_node, resize_error};
+pub use volume::{Annotation, grow, remove_annotation, set_class};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! Patches of a PersistentVolume.
+//!
+//! Separate, because the volume has writers of its own.
+
+use serde_json::{Map, Value, json};
+
+use crate::keys::PRE_RESIZE_CAPACITY;
+use crate::model::{Quantity, Text, Volume};
+
+/// What becomes of the annotation [`PRE_RESIZE_CAPACITY`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Annotation {
+    /// Nothing.
+    Keep,
+    /// It is written, with what the claim had, unless there is one.
+    Add(Quantity),
+    /// The node has nothing to do: it has done its duty.
+    Remove,
+}
+
+/// The driver made the volume `capacity` large. The capacity is never lowered: kubelet and whoever
+/// restores the claim rely on what was once said.
+#[must_use]
+pub fn grow(volume: &Volume, capacity: Quantity, annotation: Annotation) -> Option<Value> {
+    let value = match (annotation, &volume.pre_resize) {
+        (Annotation::Add(before), None) => Some(json!(before.to_string())),
+        (Annotation::Remove, Some(_)) => Some(Value::Null),
+        (Annotation::Keep, _) | (Annotation::Add(_), Some(_)) | (Annotation::Remove, None) => None,
+    };
+    let mut patch = Map::new();
+    if let Some(value) = value {
+        let annotations = json!({ "annotations": { PRE_RESIZE_CAPACITY: value } });
+        patch.insert("metadata".to_owned(), annotations);
+    }
+    if volume.capacity.is_none_or(|held| held < capacity) {
+        let capacity = json!({ "capacity": { "storage": capacity.to_string() } });
+        patch.insert("spec".to_owned(), capacity);
+    }
+    (!patch.is_empty()).then(|| patch.into())
+}
+
+/// The claim has what the volume has: the annotation has done its duty.
+#[must_use]
+pub fn remove_annotation() -> Value {
+    json!({ "metadata": { "annotations": { PRE_RESIZE_CAPACITY: null } } })
+}
+
+/// The driver modified the volume to `class`.
+#[must_use]
+pub fn set_class(volume: &Volume, class: &Text) -> Option<Value> {
+    let same = volume.kind.class.as_ref() == Some(class);
+    (!same).then(|| json!({ "spec": { "volumeAttributesClassName": &**class } }))
+}

@@ -1,0 +1,52 @@
+//! What the command line says about decisions.
+//!
+//! Separate from the command line itself, because decisions are made from values, not from flags.
+
+use std::time::Duration;
+
+/// Settings that decisions depend on; they never change while the process runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `--handle-volume-inuse-error`
+    pub handle_in_use: bool,
+    /// `--extra-modify-metadata`
+    pub extra_modify_metadata: bool,
+    /// `--retry-interval-max`: also how long an expansion or modification that the driver called
+    /// impossible waits before it is tried again.
+    pub infeasible_wait: Duration,
+    /// Feature gates.
+    pub gates: Gates,
+}
+
+impl Default for Settings {
+    /// The flags' defaults.
+    fn default() -> Self {
+        Self {
+            handle_in_use: true,
+            extra_modify_metadata: false,
+            infeasible_wait: Duration::from_secs(300),
+            gates: Gates::default(),
+        }
+    }
+}
+
+/// Feature gates that decisions depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gates {
+    /// `AnnotateFsResize`
+    pub annotate: bool,
+    /// `RecoverVolumeExpansionFailure`
+    pub recover: bool,
+    /// `VolumeAttributesClass`, after discovery had its say.
+    pub attributes_class: bool,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self {
+            annotate: true,
+            recover: true,
+            attributes_class: true,
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What a decision looks at.
+//!
+//! Separate from the decisions, because the executor and the crash simulation fill it in.
+
+use super::{Driver, Settings};
+use crate::model::{AttributesClass, Claim, Volume};
+
+/// Everything a decision looks at, read from the caches in one go. The caches must show what this
+/// process wrote itself from the moment the answer came.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The driver.
+    pub driver: &'a Driver,
+    /// The settings.
+    pub settings: &'a Settings,
+    /// The claim by the task's name, if there is one.
+    pub claim: Option<&'a Claim>,
+    /// The PersistentVolume [`Attempt::volume`](super::attempt::Attempt::volume), if there is one.
+    pub volume: Option<&'a Volume>,
+    /// The VolumeAttributesClass [`Attempt::class`](super::attempt::Attempt::class), if there is
+    /// one.
+    pub class: Option<&'a AttributesClass>,
+    /// Whether a pod uses the claim; see [`usage`](super::usage).
+    pub in_use: bool,
+    /// The time, RFC 3339 in whole seconds (`2026-01-02T03:04:05Z`), for conditions.
+    pub now: &'a str,
+}

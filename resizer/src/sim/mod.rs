@@ -1,0 +1,128 @@
+//! Crash simulation: the real decisions against a model API server, driver, kubelet and users.
+//!
+//! One run is one interleaving, drawn from a seed: users grow and shrink claims, change their class,
+//! delete them, with and without their volumes, and make new ones; pods and classes come and go, and
+//! classes become another driver's; kubelet finishes or fails; watch
+//! events arrive late or again; attempts on several claims advance one step at a time; requests are
+//! refused, conflict or lose their answer; calls fail with or without effect, outlive their caller
+//! or are answered with other sizes than asked for; and the process stops at any point and starts
+//! anew with empty caches. Then the faults end and everything must come to rest.
+//!
+//! What is held, in every run:
+//!
+//! 1. a claim's capacity is never above what the driver has confirmed;
+//! 2. no two controller calls of one process are in flight for one volume;
+//! 3. `allocatedResources` says at least what a call in doubt may have reached, from before the call
+//!    until the driver's last word;
+//! 4. a class is reported only while it is the last one that the driver accepted, and the target of a
+//!    modification in doubt is not changed;
+//! 5. a volume's capacity is never lowered;
+//! 6. every claim gets what it asks for once its cause is gone, and nothing is left behind of it;
+//! 7. without faults there is at most one call for each wish, however late watch events are;
+//! 8. nothing is begun with a class of another driver;
+//! 9. a volume that outlives its claim says what the driver made of it, unless a process ended.
+//!
+//! One assumption: a request of a stopped process is applied before its successor lists, or never.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `server` | the model API server, with its event log |
+//! | `driver` | the model driver |
+//! | `people` | what users, administrators, pods and kubelet do |
+//! | `process` | queue and attempts of one resizer process |
+//! | `watch` | its caches |
+//! | `run` | one run: what happens next |
+//! | `step` | attempts advance, invariants are held |
+//! | `rest` | the end of a run |
+//! | `mutant` | faulty resizers, each of which must be caught |
+
+mod driver;
+mod mutant;
+mod people;
+mod process;
+mod rest;
+mod run;
+mod server;
+mod step;
+mod watch;
+
+use mutant::Mutant;
+use run::{Faults, run};
+
+/// Seeded, and the same on every machine.
+#[derive(Clone)]
+struct Dice(u64);
+
+impl Dice {
+    /// SplitMix64.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `limit`.
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit as u64).unwrap()
+    }
+
+    /// True once in `times`.
+    fn one_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+}
+
+/// Runs seeds.
+fn hold(runs: u64, faults: Faults) {
+    for seed in 0..runs {
+        if let Err(violation) = run(seed, faults, Mutant::None) {
+            panic!("seed {seed}: {violation}");
+        }
+    }
+}
+
+/// Runs of each kind; `SIMULATION_RUNS` in the environment asks for more or fewer.
+fn runs() -> u64 {
+    let asked = std::env::var("SIMULATION_RUNS").ok();
+    asked.and_then(|asked| asked.parse().ok()).unwrap_or(4_000)
+}
+
+/// A mutant that goes unnoticed for so long is not caught.
+const MOST: u64 = 100_000;
+
+#[test]
+fn invariants_hold_under_every_fault() {
+    hold(2 * runs(), Faults::All);
+}
+
+#[test]
+fn invariants_hold_under_crashes_alone() {
+    hold(runs(), Faults::Crashes);
+}
+
+#[test]
+fn two_volumes_of_one_handle_are_not_called_for_at_once() {
+    hold(runs(), Faults::Aliases);
+}
+
+#[test]
+fn one_call_for_each_wish_without_faults() {
+    hold(runs(), Faults::None);
+}
+
+/// The simulation is worth something only if it finds what is wrong.
+#[test]
+fn every_mutant_is_caught() {
+    let missed = Mutant::CAUGHT_BY
+        .iter()
+        .filter(|(mutant, faults, expected)| {
+            let violation = |seed| run(seed, *faults, *mutant).err();
+            let caught =
+                |seed| violation(seed).is_some_and(|violation| violation.contains(expected));
+            !(0..MOST).any(caught)
+        });
+    let missed: Vec<_> = missed.collect();
+    assert!(missed.is_empty(), "not caught: {missed:?}");
+}

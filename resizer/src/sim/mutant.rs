@@ -1,0 +1,220 @@
+//! Faulty resizers. Each breaks one rule; a simulation that does not notice proves nothing.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a model that meets anything else has failed, and mutants differ in one point"
+)]
+
+use std::borrow::Cow;
+
+use csi_proto::csi::ControllerExpandVolumeResponse;
+use tonic::Code;
+
+use super::run::Faults;
+use crate::keys::RESIZING;
+use crate::model::{
+    AttributesClass, Claim, ClaimDetail, Modify, ModifyPhase, Quantity, ResizeStatus, Text, Volume,
+};
+use crate::plan::memory::{Doubts, Start};
+use crate::plan::patch;
+use crate::plan::step::{Answer, ClaimWrite, End, Step, VolumeWrite};
+use crate::plan::{Kind, Task};
+use crate::testing::{condition, driver};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutant {
+    /// The real thing.
+    None,
+    /// Asks the driver to expand before that is on the claim.
+    ExpandsFirst,
+    /// Asks the driver to modify before that is on the claim.
+    ModifiesFirst,
+    /// Reports the new size before the driver is asked.
+    ReportsSizeFirst,
+    /// Reports the new class before the driver is asked.
+    ReportsClassFirst,
+    /// Takes an expired deadline of an expansion for success.
+    BelievesTimeout,
+    /// Takes an expired deadline for a final answer.
+    TakesTimeoutForFinal,
+    /// Takes nothing for being in doubt after a restart, when it expands.
+    ForgetsSize,
+    /// Takes nothing for being in doubt after a restart, when it modifies.
+    ForgetsTarget,
+    /// Repeats what was infeasible without saying that it may be under way again.
+    LeavesInfeasible,
+    /// Writes what the driver answers on the volume, whatever is there.
+    LowersVolumes,
+    /// Lets two attempts call for the same volume.
+    CallsAtOnce,
+    /// Does not retry.
+    ForgetsRetries,
+    /// Does not look again when a class appears.
+    ForgetsClasses,
+    /// Does not look again when a volume appears or is bound.
+    ForgetsVolumes,
+    /// Does not notice what others changed just before its own write.
+    OverhearsNews,
+    /// Decides by the watch alone.
+    ForgetsOwnWrites,
+    /// Does not read again what it is in doubt about.
+    NeverReads,
+    /// Leaves annotations on volumes.
+    LeavesAnnotations,
+    /// Takes a class of another driver for one of its own.
+    TakesForeignClasses,
+    /// Does not care for volumes whose claims have gone.
+    ForgetsOrphans,
+}
+
+impl Mutant {
+    /// Under which faults each must be caught, and by what.
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 20] = [
+        (Self::ExpandsFirst, Faults::None, "not recorded"),
+        (Self::ModifiesFirst, Faults::None, "not recorded"),
+        (Self::ReportsSizeFirst, Faults::None, "above the confirmed"),
+        (Self::ReportsClassFirst, Faults::None, "not the driver's"),
+        (Self::BelievesTimeout, Faults::All, "above the confirmed"),
+        (Self::TakesTimeoutForFinal, Faults::All, "in doubt"),
+        (Self::ForgetsSize, Faults::Crashes, "is in doubt"),
+        (Self::ForgetsTarget, Faults::Crashes, "given up"),
+        (Self::LeavesInfeasible, Faults::All, "is in doubt"),
+        (Self::LowersVolumes, Faults::All, "volume lowered"),
+        (Self::CallsAtOnce, Faults::Aliases, "two calls at once"),
+        (Self::ForgetsRetries, Faults::All, "ns/c"),
+        (Self::ForgetsClasses, Faults::None, "is not modified"),
+        (Self::ForgetsVolumes, Faults::None, "ns/c"),
+        (Self::OverhearsNews, Faults::None, "ns/c"),
+        (Self::ForgetsOwnWrites, Faults::None, "not recorded"),
+        (Self::NeverReads, Faults::All, "not recorded"),
+        (
+            Self::LeavesAnnotations,
+            Faults::None,
+            "keeps the annotation",
+        ),
+        (
+            Self::TakesForeignClasses,
+            Faults::None,
+            "a class of another driver",
+        ),
+        (
+            Self::ForgetsOrphans,
+            Faults::None,
+            "does not say what it is",
+        ),
+    ];
+
+    /// What a mutant begins an attempt with.
+    pub(super) fn begins(self, start: &mut Start) {
+        match self {
+            Self::ForgetsSize => start.expand.settled = true,
+            Self::ForgetsTarget => start.modify.settled = true,
+            Self::NeverReads => start.doubts = Doubts::default(),
+            _ => {}
+        }
+    }
+
+    /// What a mutant takes the claim for.
+    pub(super) fn sees(self, claim: &Claim) -> Cow<'_, Claim> {
+        let Some(detail) = claim.detail().filter(|_| self != Self::None) else {
+            return Cow::Borrowed(claim);
+        };
+        let mut seen = detail.clone();
+        match self {
+            Self::ExpandsFirst if seen.resize.is_none() => {
+                seen.allocated = seen.request;
+                seen.resize = Some(ResizeStatus::ControllerInProgress);
+                seen.conditions = [condition(RESIZING, "")].into();
+            }
+            Self::LeavesInfeasible
+                if seen.resize == Some(ResizeStatus::ControllerInfeasible)
+                    && seen.allocated == seen.request =>
+            {
+                seen.resize = Some(ResizeStatus::ControllerInProgress);
+            }
+            Self::ModifiesFirst if seen.modify.is_none() && !seen.class.is_empty() => {
+                seen.modify = Some(Modify {
+                    phase: ModifyPhase::InProgress,
+                    target: seen.class.clone(),
+                });
+            }
+            _ => return Cow::Borrowed(claim),
+        }
+        Cow::Owned(Claim::Open(seen.into()))
+    }
+
+    /// What a mutant takes the volume for.
+    pub(super) fn sees_volume(self, volume: &Volume) -> Cow<'_, Volume> {
+        if self == Self::None {
+            return Cow::Borrowed(volume);
+        }
+        let mut seen = volume.clone();
+        match self {
+            Self::LowersVolumes => seen.capacity = None,
+            Self::LeavesAnnotations => seen.pre_resize = None,
+            _ => return Cow::Borrowed(volume),
+        }
+        Cow::Owned(seen)
+    }
+
+    /// What a mutant takes the class for.
+    pub(super) fn sees_class(self, class: &AttributesClass) -> Cow<'_, AttributesClass> {
+        match self {
+            Self::TakesForeignClasses => Cow::Owned(AttributesClass {
+                driver: driver().name.into(),
+                ..class.clone()
+            }),
+            _ => Cow::Borrowed(class),
+        }
+    }
+
+    /// What a mutant makes of the decision.
+    pub(super) fn decides(self, step: Step, claim: Option<&ClaimDetail>) -> Step {
+        let instead = match (self, &step, claim) {
+            (Self::ReportsSizeFirst, Step::Expand(request), Some(claim)) => {
+                let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
+                let patch = patch::finish_resize(claim, Quantity::from_bytes(bytes), true);
+                patch.map(|patch| Step::PatchClaim(ClaimWrite::FinishResize, patch))
+            }
+            (Self::ReportsClassFirst, Step::Modify(target, _), Some(claim)) => {
+                let patch = patch::finish_modify(claim, target);
+                patch.map(|patch| Step::PatchClaim(ClaimWrite::FinishModify, patch))
+            }
+            (
+                Self::ForgetsOrphans,
+                Step::PatchVolume(_, VolumeWrite::Grow | VolumeWrite::SetClass, _),
+                None,
+            ) => Some(Step::End(End::Done)),
+            _ => None,
+        };
+        instead.unwrap_or(step)
+    }
+
+    /// What a mutant makes of an answer.
+    pub(super) fn hears(self, step: &Step, answer: Answer) -> Answer {
+        let Answer::Failed(mut error) = answer else {
+            return answer;
+        };
+        if error.code == Code::DeadlineExceeded {
+            if let (Self::BelievesTimeout, Step::Expand(request)) = (self, step) {
+                let range = request.capacity_range.as_ref().unwrap();
+                return Answer::Expanded(ControllerExpandVolumeResponse {
+                    capacity_bytes: range.required_bytes,
+                    node_expansion_required: false,
+                });
+            }
+            if self == Self::TakesTimeoutForFinal {
+                error.code = Code::Internal;
+            }
+        }
+        Answer::Failed(error)
+    }
+
+    /// The key under which a mutant keeps calls apart.
+    pub(super) fn flight(self, task: &Task, handle: &str) -> Text {
+        match (self, task.kind) {
+            (Self::CallsAtOnce, Kind::Expand | Kind::Modify) => task.claim.clone(),
+            _ => handle.into(),
+        }
+    }
+}

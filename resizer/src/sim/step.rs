@@ -1,0 +1,400 @@
+//! Attempts advance: requests reach the server, calls reach the driver, answers come back, and
+//! every change is held against the invariants.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a model that meets anything else has failed, and mutants differ in one point"
+)]
+
+use csi_proto::csi::ControllerExpandVolumeResponse;
+use serde_json::Value;
+use tonic::Code;
+
+use super::driver::Wish;
+use super::mutant::Mutant;
+use super::people::UNIT;
+use super::process::{Object, State};
+use super::run::{Faults, World};
+use super::server::{Versioned, error};
+use crate::model::{ClaimDetail, ModifyPhase, Text, Volume};
+use crate::plan::Task;
+use crate::plan::outcome::{ApiError, Refusal, RpcError};
+use crate::plan::step::{Answer, ClaimWrite, End, Step};
+
+/// What becomes of a request to the API server.
+enum Fate {
+    Applied,
+    /// Applied, and the answer is lost.
+    Unheard,
+    /// Not applied, and nobody knows.
+    Lost,
+    Refused,
+}
+
+impl World {
+    fn faulty(&self) -> bool {
+        self.has_all_faults() && !self.settling
+    }
+
+    /// Something in the process advances.
+    pub(super) fn work(&mut self) {
+        let attempts = self.process.running.len();
+        let choice = self.dice.below(attempts + 2);
+        if choice < attempts {
+            return self.advance(choice);
+        }
+        let process = &mut self.process;
+        let busy = |task: &&Task| process.running.iter().any(|running| running.task == **task);
+        let ready = process.ready.iter().filter(|task| !busy(task));
+        let ready: Vec<Task> = ready.cloned().collect();
+        if !ready.is_empty() && attempts < 3 {
+            let task = &ready[self.dice.below(ready.len())];
+            process.begin(task);
+        }
+    }
+
+    fn fate(&mut self) -> Fate {
+        match self.faulty() && self.dice.one_in(6) {
+            true => match self.dice.below(3) {
+                0 => Fate::Unheard,
+                1 => Fate::Lost,
+                _ => Fate::Refused,
+            },
+            false => Fate::Applied,
+        }
+    }
+
+    fn advance(&mut self, index: usize) {
+        let running = &mut self.process.running[index];
+        let claim = running.task.claim.clone();
+        match std::mem::replace(&mut running.state, State::Deciding) {
+            State::Deciding => self.decide(index),
+            State::Sent(step) => {
+                let result = match self.fate() {
+                    Fate::Applied => self.apply(&claim, &step),
+                    Fate::Unheard => {
+                        drop(self.apply(&claim, &step));
+                        Err(error(Refusal::Unknown))
+                    }
+                    Fate::Lost => Err(error(Refusal::Unknown)),
+                    Fate::Refused => Err(error(Refusal::Refused)),
+                };
+                let (answer, object) = match result {
+                    Ok(object) => (Answer::Done, Some(object)),
+                    Err(error) => (Answer::Refused(error), None),
+                };
+                self.process.running[index].state = State::Answered(step, answer, object);
+            }
+            State::Calling(step, id) => self.call(index, step, id),
+            State::Answered(step, answer, object) => {
+                if matches!(step, Step::Expand(_) | Step::Modify(..)) {
+                    self.land(index);
+                } else {
+                    self.process.absorb(&claim, &step, object);
+                }
+                let answer = self.process.mutant.hears(&step, answer);
+                self.process.running[index].attempt.fold(&step, answer);
+            }
+        }
+    }
+
+    fn decide(&mut self, index: usize) {
+        let step = self.process.decide(index);
+        if let Step::PatchClaim(ClaimWrite::MarkModifying, patch) = &step {
+            self.check_own_class(patch);
+        }
+        match &step {
+            Step::End(end) => self.process.finish(index, end),
+            Step::Announce(_) | Step::LoadSecret(_) => {
+                self.process.running[index]
+                    .attempt
+                    .fold(&step, Answer::Done);
+            }
+            Step::ReadClaim
+            | Step::ReadVolume(_)
+            | Step::PatchClaim(..)
+            | Step::PatchVolume(..) => {
+                let claim = self.process.running[index].task.claim.clone();
+                self.process.announce(&claim, &step);
+                self.process.running[index].state = State::Sent(step);
+            }
+            Step::Expand(request) => {
+                let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
+                let handle = request.volume_id.clone();
+                self.take_off(index, step, &handle, Wish::Size(bytes));
+            }
+            Step::Modify(target, request) => {
+                let wish = Wish::Class(target.to_string());
+                let handle = request.volume_id.clone();
+                self.take_off(index, step, &handle, wish);
+            }
+        }
+    }
+
+    fn take_off(&mut self, index: usize, step: Step, handle: &str, wish: Wish) {
+        let task = self.process.running[index].task.clone();
+        let guard = self.process.mutant.flight(&task, handle);
+        if !self.process.memory.calls.begin(&guard, task.clone()) {
+            return self.process.finish(index, &End::Parked);
+        }
+        let calls = self.driver.running.iter();
+        if { calls }.any(|call| call.handle == handle && call.awaited) {
+            self.complain(format!("two calls at once for {handle}"));
+        }
+        self.check_recorded(index, &wish);
+        let used = self.server.is_used(&task.claim);
+        self.process.running[index].flight = Some(guard);
+        let state = match self.driver.begin(handle, wish, used) {
+            Ok(id) => State::Calling(step, id),
+            Err(code) => {
+                self.heard(index, &step, Some(code));
+                State::Answered(step, Answer::Failed(rpc(code)), None)
+            }
+        };
+        self.process.running[index].state = state;
+    }
+
+    /// Nothing is begun with a class that the process knows to be another driver's.
+    fn check_own_class(&mut self, patch: &Value) {
+        let target = patch.pointer("/status/modifyVolumeStatus/targetVolumeAttributesClassName");
+        let class = target
+            .and_then(Value::as_str)
+            .and_then(|name| self.process.classes.get(&name.into()));
+        if class.is_some_and(|class| *class.driver != *self.process.driver.name) {
+            self.complain(format!("a class of another driver: {patch}"));
+        }
+    }
+
+    /// What the driver is asked must be on the claim, and is in doubt from now on.
+    fn check_recorded(&mut self, index: usize, wish: &Wish) {
+        let running = &self.process.running[index];
+        let uid = running.attempt.uid().clone();
+        let claim = self.server.claims.get(&running.task.claim);
+        let claim = claim
+            .map(|(_, claim)| claim)
+            .filter(|claim| claim.uid == uid);
+        let recorded = claim.is_none_or(|claim| match wish {
+            Wish::Size(bytes) => {
+                claim.resize.is_some() && claim.allocated.is_some_and(|size| size.value() >= *bytes)
+            }
+            Wish::Class(class) => claim.is_changing() && targets(claim, class),
+        });
+        if !recorded {
+            self.complain(format!("not recorded before the call: {wish:?}, {claim:?}"));
+        }
+        let truth = self.truth(&uid);
+        match wish {
+            Wish::Size(bytes) => {
+                truth.calls.0 += 1;
+                truth.size = truth.size.max(Some(*bytes));
+            }
+            Wish::Class(class) => {
+                truth.calls.1 += 1;
+                truth.class = Some(class.clone());
+            }
+        }
+    }
+
+    /// The driver's answer has arrived; a final one ends all doubt.
+    fn heard(&mut self, index: usize, step: &Step, code: Option<Code>) {
+        use crate::plan::outcome::{Class, classify};
+        let running = &self.process.running[index];
+        let kind = running.task.kind;
+        if code.is_some_and(|code| classify(kind, code) == Class::InDoubt) {
+            return;
+        }
+        let uid = running.attempt.uid().clone();
+        let truth = self.truth(&uid);
+        match step {
+            Step::Expand(_) => truth.size = None,
+            _ => truth.class = None,
+        }
+    }
+
+    fn land(&mut self, index: usize) {
+        if let Some(guard) = self.process.running[index].flight.take() {
+            let waiting = self.process.memory.calls.end(&guard);
+            self.process.ready.extend(waiting);
+        }
+    }
+
+    /// The driver answers, or the deadline expires.
+    fn call(&mut self, index: usize, step: Step, id: u64) {
+        let call = self.driver.running.iter().find(|call| call.id == id);
+        let call = call.unwrap().clone();
+        let (answer, code) = match self.faulty() && self.dice.one_in(4) {
+            false => (self.succeed(id), None),
+            true => self.fail(id, &call.handle, &call.wish),
+        };
+        self.heard(index, &step, code);
+        self.process.running[index].state = State::Answered(step, answer, None);
+    }
+
+    fn succeed(&mut self, id: u64) -> Answer {
+        let other = self.faulty() && self.dice.one_in(4);
+        let more = match other {
+            true => [UNIT, -UNIT][self.dice.below(2)],
+            false => 0,
+        };
+        let call = self.driver.end(id, true, more).unwrap();
+        let Wish::Size(asked) = call.wish else {
+            return Answer::Modified;
+        };
+        let as_asked = self.dice.one_in(2);
+        let silent = self.faulty() && self.dice.one_in(6);
+        let disk = self.driver.disks.get_mut(&call.handle).unwrap();
+        let bytes = match as_asked && disk.size >= asked {
+            true => asked,
+            false => disk.size,
+        };
+        let silent = silent && disk.size >= asked;
+        disk.confirmed = disk.confirmed.max(if silent { asked } else { bytes });
+        Answer::Expanded(ControllerExpandVolumeResponse {
+            capacity_bytes: if silent { 0 } else { bytes },
+            node_expansion_required: self.dice.one_in(2),
+        })
+    }
+
+    fn fail(&mut self, id: u64, handle: &str, wish: &Wish) -> (Answer, Option<Code>) {
+        // A driver that has done it before says so.
+        let done = match wish {
+            Wish::Size(bytes) => self.driver.disks[handle].size >= *bytes,
+            Wish::Class(class) => self.driver.disks[handle].class == *class,
+        };
+        let code = match self.dice.below(4) {
+            0 => {
+                self.driver.abandon(id);
+                Code::DeadlineExceeded
+            }
+            1 => {
+                self.driver.end(id, true, 0);
+                Code::Unavailable
+            }
+            _ if done => {
+                self.driver.end(id, false, 0);
+                Code::ResourceExhausted
+            }
+            _ => {
+                self.driver.end(id, false, 0);
+                [Code::Internal, Code::NotFound, Code::InvalidArgument][self.dice.below(3)]
+            }
+        };
+        (Answer::Failed(rpc(code)), Some(code))
+    }
+
+    /// The server does what `step` asks for.
+    pub(super) fn apply(&mut self, claim: &Text, step: &Step) -> Result<Object, ApiError> {
+        let gone = || error(Refusal::NotFound);
+        match step {
+            Step::ReadClaim => {
+                let found = self.server.claims.get(claim);
+                { found.cloned() }.map(claim_object).ok_or_else(gone)
+            }
+            Step::ReadVolume(name) => {
+                let found = self.server.volumes.get(name);
+                { found.cloned() }.map(volume_object).ok_or_else(gone)
+            }
+            Step::PatchClaim(_, patch) => self.patch_claim(claim, patch).map(claim_object),
+            Step::PatchVolume(name, _, patch) => self.patch_volume(name, patch).map(volume_object),
+            _ => unreachable!("no request to the API server"),
+        }
+    }
+
+    fn patch_claim(
+        &mut self,
+        name: &Text,
+        patch: &Value,
+    ) -> Result<Versioned<ClaimDetail>, ApiError> {
+        let before = self.server.claims.get(name).map(|(_, claim)| claim.clone());
+        let (version, after) = self.server.patch_claim(name, patch)?;
+        let before = before.unwrap();
+        let same = ClaimDetail {
+            version: after.version.clone(),
+            ..before.clone()
+        };
+        if same == after && self.process.mutant != Mutant::LeavesInfeasible {
+            self.complain(format!("a patch that changes nothing: {patch}"));
+        }
+        self.check_capacity(&after);
+        let truth = self.truth(&after.uid);
+        let size = truth.size;
+        let doubt = truth.class.clone();
+        let allocated = after.allocated.map(|size| size.value());
+        if allocated < size {
+            self.complain(format!(
+                "{allocated:?} allocated while {size:?} is in doubt: {patch}"
+            ));
+        }
+        if let Some(class) = doubt
+            && !(after.is_changing() && targets(&after, &class))
+        {
+            self.complain(format!("{class} given up while it is in doubt: {patch}"));
+        }
+        if before.current_class != after.current_class {
+            self.check_class(&after, &after.current_class);
+        }
+        Ok((version, after))
+    }
+
+    /// No more is reported than the driver has confirmed.
+    pub(super) fn check_capacity(&mut self, claim: &ClaimDetail) {
+        let Some(disk) = self.disk(&claim.volume) else {
+            return;
+        };
+        let (capacity, confirmed) = (claim.capacity.unwrap().value(), disk.confirmed);
+        if capacity > confirmed {
+            self.complain(format!(
+                "capacity {capacity} above the confirmed {confirmed}"
+            ));
+        }
+    }
+
+    fn check_class(&mut self, claim: &ClaimDetail, class: &Text) {
+        let applied = self.disk(&claim.volume).map(|disk| disk.class.clone());
+        if self.faults != Faults::Aliases && applied.is_some_and(|applied| applied != **class) {
+            self.complain(format!("class {class} reported, but not the driver's"));
+        }
+    }
+
+    fn disk(&self, volume: &Text) -> Option<&super::driver::Disk> {
+        let (_, volume) = self.server.volumes.get(volume)?;
+        volume.csi("test.csi.driver")?;
+        let handle = &volume.handle;
+        self.driver.disks.get(&**handle)
+    }
+
+    fn patch_volume(&mut self, name: &Text, patch: &Value) -> Result<Versioned<Volume>, ApiError> {
+        let before = self
+            .server
+            .volumes
+            .get(name)
+            .and_then(|(_, volume)| volume.capacity);
+        let (version, after) = self.server.patch_volume(name, patch)?;
+        if after.capacity < before {
+            self.complain(format!("volume lowered from {before:?}: {patch}"));
+        }
+        let confirmed = self.disk(name).map(|disk| disk.confirmed);
+        if after.capacity.map(|size| size.value()) > confirmed {
+            self.complain(format!("volume above the confirmed {confirmed:?}: {patch}"));
+        }
+        Ok((version, after))
+    }
+}
+
+fn claim_object(found: Versioned<ClaimDetail>) -> Object {
+    Object::Claim(Box::new(found))
+}
+
+fn volume_object(found: Versioned<Volume>) -> Object {
+    Object::Volume(Box::new(found))
+}
+
+fn targets(claim: &ClaimDetail, class: &str) -> bool {
+    let modify = claim.modify.as_ref();
+    modify.is_some_and(|modify| modify.phase == ModifyPhase::InProgress && *modify.target == *class)
+}
+
+fn rpc(code: Code) -> RpcError {
+    let message = "simulated".into();
+    RpcError { code, message }
+}

@@ -1,0 +1,297 @@
+//! A claim, a volume and a driver that answers as told: attempts run to their end, and what they did
+//! is written down line by line.
+//!
+//! Separate, because the tables of both kinds of work use it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use csi_proto::csi::ControllerExpandVolumeResponse;
+use tonic::Code;
+
+use super::{NOW, class, driver, patch_claim, patch_volume, pv};
+use crate::model::{AttributesClass, Claim, ClaimDetail, Volume};
+use crate::plan::attempt::Attempt;
+use crate::plan::memory::{Memory, Next};
+use crate::plan::outcome::{ApiError, Refusal, RpcError};
+use crate::plan::step::{Answer, End, Step};
+use crate::plan::{Driver, Kind, Settings, Task, View};
+
+/// What the driver answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reply {
+    /// Expanded to what was asked, or modified; whether the node must do its part.
+    Done(bool),
+    /// Expanded to this many bytes.
+    Bytes(i64, bool),
+    Error(Code, &'static str),
+    Away,
+}
+
+/// What the API server answers instead of applying a patch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Trouble {
+    /// Another writer changes the claim first.
+    Conflict,
+    Refused(&'static str),
+    Lost,
+}
+
+pub(crate) struct Bench {
+    pub(crate) driver: Driver,
+    pub(crate) settings: Settings,
+    pub(crate) claim: ClaimDetail,
+    /// What the cache shows of the claim, if that is not what there is.
+    pub(crate) stale: Option<ClaimDetail>,
+    pub(crate) volume: Option<Volume>,
+    pub(crate) classes: BTreeMap<&'static str, AttributesClass>,
+    pub(crate) secrets: BTreeMap<&'static str, &'static str>,
+    pub(crate) in_use: bool,
+    pub(crate) replies: VecDeque<Reply>,
+    /// By how many patches they are preceded.
+    pub(crate) troubles: BTreeMap<usize, Trouble>,
+    /// What another writer does to the claim while the driver works.
+    pub(crate) meanwhile: Option<fn(&mut ClaimDetail)>,
+    /// The same of the volume.
+    pub(crate) volume_meanwhile: Option<fn(&mut Volume)>,
+    pub(crate) memory: Memory,
+    pub(crate) now: Instant,
+    patches: usize,
+    versions: u64,
+    pub(crate) lines: Vec<String>,
+}
+
+impl Bench {
+    pub(crate) fn new(claim: ClaimDetail) -> Self {
+        let settings = Settings::default();
+        Self {
+            driver: driver(),
+            memory: Memory::new(&settings),
+            settings,
+            claim,
+            stale: None,
+            volume: Some(pv()),
+            classes: [("a", class("5")), ("b", class("9")), ("c", class("11"))].into(),
+            secrets: BTreeMap::new(),
+            in_use: false,
+            replies: VecDeque::new(),
+            troubles: BTreeMap::new(),
+            meanwhile: None,
+            volume_meanwhile: None,
+            now: Instant::now(),
+            patches: 0,
+            versions: 1,
+            lines: Vec::new(),
+        }
+    }
+
+    pub(crate) fn replies(mut self, replies: &[Reply]) -> Self {
+        self.replies = replies.iter().copied().collect();
+        self
+    }
+
+    /// Restarts the process.
+    pub(crate) fn restart(&mut self) {
+        self.memory = Memory::new(&self.settings);
+    }
+
+    pub(crate) fn wait(&mut self, seconds: u64) {
+        self.now += Duration::from_secs(seconds);
+    }
+
+    /// Another writer has changed the claim.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut ClaimDetail)) {
+        change(&mut self.claim);
+        self.bump();
+    }
+
+    fn bump(&mut self) {
+        self.versions += 1;
+        self.claim.version = self.versions.to_string().into();
+    }
+
+    /// One attempt: what it did, and what becomes of the queue's key.
+    pub(crate) fn run(&mut self, kind: Kind) -> (Vec<String>, Next) {
+        self.lines.clear();
+        let task = Task::new(kind, &self.claim.key());
+        let claim = self.shown();
+        let start = self.memory.begin(&task, &claim, self.now).unwrap();
+        let mut attempt = Attempt::new(&task, &claim, start);
+        for _ in 0..60 {
+            let claim = self.shown();
+            let class = attempt.class(Some(&claim));
+            let step = attempt.decide(&View {
+                driver: &self.driver,
+                settings: &self.settings,
+                claim: Some(&claim),
+                volume: attempt.volume(Some(&claim)).and(self.volume.as_ref()),
+                class: class.and_then(|name| self.classes.get(&*name)),
+                in_use: self.in_use,
+                now: NOW,
+            });
+            if let Step::End(end) = step {
+                let ended = self.memory.end(&task, &attempt, &end, self.now);
+                if let End::Failed(failure) = end {
+                    self.lines.push(format!("failed {failure}"));
+                }
+                return (std::mem::take(&mut self.lines), ended.next);
+            }
+            let answer = self.carry_out(&step);
+            attempt.fold(&step, answer);
+        }
+        unreachable!("the attempt does not end: {:#?}", self.lines)
+    }
+
+    /// As [`run`](Self::run), for as long as there is more to do at once.
+    pub(crate) fn run_all(&mut self, kind: Kind) -> (Vec<String>, Next) {
+        let mut lines = Vec::new();
+        loop {
+            let (more, next) = self.run(kind);
+            lines.extend(more);
+            if next != Next::Again {
+                return (lines, next);
+            }
+        }
+    }
+
+    fn shown(&self) -> Claim {
+        Claim::new(self.stale.as_ref().unwrap_or(&self.claim).clone())
+    }
+
+    fn carry_out(&mut self, step: &Step) -> Answer {
+        match step {
+            Step::ReadClaim => {
+                self.lines.push("get claim".into());
+                self.stale = None;
+                Answer::Done
+            }
+            Step::ReadVolume(name) => {
+                self.lines.push(format!("get {name}"));
+                Answer::Done
+            }
+            Step::PatchClaim(_, patch) => {
+                self.lines.push(format!("cs {patch}"));
+                self.patch(|bench| {
+                    let applied = patch_claim(&mut bench.claim, patch);
+                    bench.bump();
+                    applied
+                })
+            }
+            Step::PatchVolume(_, _, patch) => {
+                self.lines.push(format!("pp {patch}"));
+                self.patch(|bench| {
+                    patch_volume(bench.volume.as_mut().unwrap(), patch);
+                    true
+                })
+            }
+            Step::Announce(event) => {
+                let kind = if event.warning { 'W' } else { 'N' };
+                let line = format!("{kind} {} {}", event.reason, event.message);
+                self.lines.push(line);
+                Answer::Done
+            }
+            Step::LoadSecret(reference) => {
+                let name = &*reference.name;
+                self.lines
+                    .push(format!("secret {}/{name}", reference.namespace));
+                match self.secrets.get(name) {
+                    Some(user) => Answer::Secret([("user".into(), (*user).into())].into()),
+                    None => Answer::Refused(error(
+                        Refusal::NotFound,
+                        format!("secrets {name:?} not found"),
+                    )),
+                }
+            }
+            Step::Expand(request) => {
+                let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
+                let secrets = secrets(&request.secrets);
+                self.lines
+                    .push(format!("Exp {} {bytes}{secrets}", request.volume_id));
+                self.reply(bytes)
+            }
+            Step::Modify(_, request) => {
+                let parameters = &request.mutable_parameters;
+                let secrets = secrets(&request.secrets);
+                self.lines
+                    .push(format!("Mod {} {parameters:?}{secrets}", request.volume_id));
+                let answer = self.reply(1);
+                match matches!(answer, Answer::Expanded(_)) {
+                    true => Answer::Modified,
+                    false => answer,
+                }
+            }
+            Step::End(_) => unreachable!("handled"),
+        }
+    }
+
+    fn patch(&mut self, apply: impl Fn(&mut Self) -> bool) -> Answer {
+        self.patches += 1;
+        match self.troubles.get(&(self.patches - 1)).copied() {
+            None if apply(self) => Answer::Done,
+            None => Answer::Refused(error(
+                Refusal::Conflict,
+                "Operation cannot be fulfilled".into(),
+            )),
+            Some(Trouble::Conflict) => {
+                self.bump();
+                Answer::Refused(error(
+                    Refusal::Conflict,
+                    "Operation cannot be fulfilled".into(),
+                ))
+            }
+            Some(Trouble::Refused(text)) => Answer::Refused(error(Refusal::Refused, text.into())),
+            Some(Trouble::Lost) => {
+                apply(self);
+                Answer::Refused(error(Refusal::Unknown, "connection reset".into()))
+            }
+        }
+    }
+
+    fn reply(&mut self, asked: i64) -> Answer {
+        if let Some(meanwhile) = self.meanwhile.take() {
+            self.change(meanwhile);
+        }
+        if let Some(meanwhile) = self.volume_meanwhile.take() {
+            meanwhile(self.volume.as_mut().unwrap());
+        }
+        let reply = self
+            .replies
+            .pop_front()
+            .expect("the driver is asked more often than expected");
+        let answer = |capacity_bytes, node_expansion_required| {
+            Answer::Expanded(ControllerExpandVolumeResponse {
+                capacity_bytes,
+                node_expansion_required,
+            })
+        };
+        match reply {
+            Reply::Done(on_node) => answer(asked, on_node),
+            Reply::Bytes(bytes, on_node) => answer(bytes, on_node),
+            Reply::Error(code, message) => Answer::Failed(RpcError {
+                code,
+                message: message.into(),
+            }),
+            Reply::Away => Answer::Unsent(RpcError {
+                code: Code::Unavailable,
+                message: "no driver".into(),
+            }),
+        }
+    }
+}
+
+fn error(refusal: Refusal, message: String) -> ApiError {
+    ApiError { message, refusal }
+}
+
+fn secrets(secrets: &BTreeMap<String, String>) -> String {
+    match secrets.is_empty() {
+        true => String::new(),
+        false => format!(" with {secrets:?}"),
+    }
+}
+
+/// The lines that begin with one of these words.
+pub(crate) fn only<'a>(lines: &'a [String], words: &[&str]) -> Vec<&'a str> {
+    let wanted = |line: &&String| words.iter().any(|word| line.starts_with(word));
+    lines.iter().filter(wanted).map(String::as_str).collect()
+}

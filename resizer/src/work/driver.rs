@@ -1,0 +1,54 @@
+//! The driver behind its socket, as the resizer's decisions see it.
+
+use csi_proto::csi::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::csi::plugin_capability::service::Type as PluginCapability;
+use sidecar::controller::{self, Capabilities};
+use sidecar::flags::Exit;
+
+use crate::plan::Driver;
+use crate::plan::driver::{Abilities, Unacceptable, Unsuitable, accept, is_migrated};
+
+/// The resizer's driver.
+pub type DriverLink = controller::DriverLink<Driver>;
+
+impl controller::Driver for Driver {
+    type Settings = ();
+    type Unacceptable = Unacceptable;
+
+    const ASKS_ANY_CONTROLLER: bool = false;
+
+    fn asks_node(known: &Capabilities) -> bool {
+        known.plugin.has(PluginCapability::ControllerService)
+            && !known.controller.has(ControllerCapability::ExpandVolume)
+    }
+
+    fn new(name: &str, capabilities: &Capabilities, _: &()) -> Result<Self, Exit> {
+        let abilities = Abilities::new(
+            |kind| capabilities.plugin.has(kind),
+            |kind| capabilities.controller.has(kind),
+            |kind| capabilities.node.has(kind),
+        );
+        Ok(Self {
+            name: name.to_owned(),
+            abilities: abilities.map_err(|unsuitable| ends(&unsuitable))?,
+            migrated: is_migrated(name),
+        })
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn accept(&self, now: &Self) -> Result<(), Unacceptable> {
+        accept(self, &now.name, now.abilities)
+    }
+}
+
+/// With the exit codes of upstream, one of which is that of its fatal log line.
+fn ends(unsuitable: &Unsuitable) -> Exit {
+    let code = match unsuitable {
+        Unsuitable::NoControllerService => 1,
+        Unsuitable::Neither => 255,
+    };
+    Exit::failure(code, unsuitable)
+}

@@ -1,0 +1,128 @@
+//! PersistentVolumeClaims on the wire.
+
+use serde::Deserialize;
+use sidecar::kube::cache::Record;
+use sidecar::kube::interner::Interner;
+use sidecar::kube::lean::{self, nullable, own};
+
+use super::{interned, quantity};
+use crate::keys::{NODE_EXPANSION_NOT_REQUIRED, STORAGE_PROVISIONER, STORAGE_RESIZER};
+use crate::model::{
+    Claim, ClaimDetail, ClaimPhase, Condition, Modify, ModifyPhase, ResizeStatus, Uid,
+};
+
+/// A PersistentVolumeClaim on the wire.
+type ClaimWire<'a> = lean::Parts<'a, SpecWire<'a>, StatusWire<'a>>;
+
+/// What is read of `spec`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SpecWire<'a> {
+    #[serde(borrow)]
+    volume_name: Option<lean::Text<'a>>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    resources: ResourcesWire<'a>,
+    #[serde(borrow)]
+    volume_attributes_class_name: Option<lean::Text<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ResourcesWire<'a> {
+    #[serde(borrow)]
+    requests: lean::Pairs<'a>,
+}
+
+/// What is read of `status`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StatusWire<'a> {
+    #[serde(borrow)]
+    phase: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    capacity: lean::Pairs<'a>,
+    #[serde(borrow)]
+    allocated_resources: lean::Pairs<'a>,
+    #[serde(borrow)]
+    allocated_resource_statuses: lean::Pairs<'a>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    conditions: Vec<ConditionWire<'a>>,
+    #[serde(borrow)]
+    current_volume_attributes_class_name: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    modify_volume_status: Option<ModifyWire<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ConditionWire<'a> {
+    #[serde(borrow)]
+    r#type: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    status: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    reason: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    message: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    last_transition_time: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    last_probe_time: Option<lean::Text<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ModifyWire<'a> {
+    #[serde(borrow)]
+    status: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    target_volume_attributes_class_name: Option<lean::Text<'a>>,
+}
+
+impl Record for Claim {
+    type Wire<'a> = ClaimWire<'a>;
+
+    fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
+        let ClaimWire {
+            metadata,
+            spec,
+            status,
+        } = wire;
+        let annotation = |key| { metadata.annotations.get(key) }.map(|text| strings.intern(text));
+        let resize = status.allocated_resource_statuses.get("storage");
+        let conditions = status.conditions.iter();
+        Some(Self::new(ClaimDetail {
+            namespace: interned(&metadata.namespace, strings),
+            name: own(&metadata.name),
+            uid: Uid::new(metadata.uid.as_deref().unwrap_or_default()),
+            version: own(&metadata.resource_version),
+            resizer: annotation(STORAGE_RESIZER),
+            provisioner: annotation(STORAGE_PROVISIONER),
+            node_expansion_not_required: annotation(NODE_EXPANSION_NOT_REQUIRED),
+            volume: own(&spec.volume_name),
+            request: quantity(spec.resources.requests.get("storage")),
+            class: interned(&spec.volume_attributes_class_name, strings),
+            phase: ClaimPhase::parse(status.phase.as_deref().unwrap_or_default()),
+            capacity: quantity(status.capacity.get("storage")),
+            allocated: quantity(status.allocated_resources.get("storage")),
+            resize: resize.map(|text| ResizeStatus::parse(text)),
+            conditions: conditions.map(|wire| condition(wire, strings)).collect(),
+            current_class: interned(&status.current_volume_attributes_class_name, strings),
+            modify: { status.modify_volume_status.as_ref() }.map(|wire| Modify {
+                phase: ModifyPhase::parse(wire.status.as_deref().unwrap_or_default()),
+                target: interned(&wire.target_volume_attributes_class_name, strings),
+            }),
+        }))
+    }
+}
+
+fn condition(wire: &ConditionWire<'_>, strings: &Interner) -> Condition {
+    Condition {
+        kind: interned(&wire.r#type, strings),
+        status: interned(&wire.status, strings),
+        reason: interned(&wire.reason, strings),
+        message: own(&wire.message),
+        changed: { wire.last_transition_time.as_deref() }.map(Into::into),
+        probed: { wire.last_probe_time.as_deref() }.map(Into::into),
+    }
+}

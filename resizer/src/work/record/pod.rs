@@ -1,0 +1,58 @@
+//! Pods on the wire.
+//!
+//! A pod is mostly containers, which are skipped without being built.
+
+use serde::Deserialize;
+use sidecar::kube::cache::Record;
+use sidecar::kube::interner::Interner;
+use sidecar::kube::lean::{self, nullable};
+
+use super::interned;
+use crate::model::Pod;
+
+/// A Pod on the wire.
+type PodWire<'a> = lean::Parts<'a, SpecWire<'a>, StatusWire<'a>>;
+
+/// What is read of `spec`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SpecWire<'a> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    volumes: Vec<VolumeWire<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct VolumeWire<'a> {
+    #[serde(borrow)]
+    persistent_volume_claim: Option<UseWire<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct UseWire<'a> {
+    #[serde(borrow)]
+    claim_name: Option<lean::Text<'a>>,
+}
+
+/// What is read of `status`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct StatusWire<'a> {
+    #[serde(borrow)]
+    phase: Option<lean::Text<'a>>,
+}
+
+impl Record for Pod {
+    type Wire<'a> = PodWire<'a>;
+
+    fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
+        let volumes = wire.spec.volumes.iter();
+        let uses = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
+        let names = uses.filter_map(|claim| claim.claim_name.as_deref());
+        // A claim belongs to one pod mostly: its name is not worth sharing.
+        let claims = names.map(Into::into).collect();
+        let phase = wire.status.phase.as_deref().unwrap_or_default();
+        Self::new(interned(&wire.metadata.namespace, strings), phase, claims)
+    }
+}

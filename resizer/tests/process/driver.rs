@@ -1,0 +1,115 @@
+//! Z-31 as it is here: the driver's restart does not end the process.
+
+use sidecar_testkit::CallFault;
+use sidecar_testkit::driver::{ControllerRpc, Memory, Probe};
+
+use super::stage::{EXPAND, GI, NEVER_AGAIN, QUICK, Stage, settle};
+
+#[tokio::test]
+async fn z_31_an_idle_resizer_survives_the_drivers_restart() {
+    let stage = Stage::new().await;
+    let mut program = stage.started(&[]).await;
+    for round in 1..=3 {
+        stage.driver.stop();
+        program
+            .logs_times("Lost the connection to the CSI driver", round)
+            .await;
+        stage
+            .driver
+            .configure(|model| model.probes = [Probe::NotReady].into());
+        stage.driver.start();
+        let size = format!("{}Gi", round + 1);
+        stage.grow(&size);
+        stage.until_capacity(&size).await;
+    }
+    assert!(program.is_running());
+    assert_eq!(
+        (stage.calls(EXPAND), stage.events_of("VolumeResizeFailed")),
+        (3, 0),
+        "it waited"
+    );
+}
+
+#[tokio::test]
+async fn a_driver_killed_during_an_expansion() {
+    let stage = Stage::new().await;
+    let hang = stage.driver.fault(CallFault::on(EXPAND).hang());
+    let mut program = stage.started(&[QUICK]).await;
+    stage.grow("4Gi");
+    stage.until_calls(EXPAND, 1).await;
+    stage.driver.stop();
+    stage.until_events("VolumeResizeFailed", 1).await;
+    assert_eq!(
+        (stage.state(), stage.conditions()),
+        ("CRIP", vec!["Resizing".to_owned()])
+    );
+    stage.grow("2Gi");
+    hang.remove();
+    stage.driver.start();
+    stage.until_capacity("4Gi").await;
+    assert!(
+        stage.asked().iter().all(|bytes| *bytes == 4 * GI),
+        "in doubt: {:?}",
+        stage.asked()
+    );
+    assert!(program.is_running());
+}
+
+#[tokio::test]
+async fn calls_wait_no_longer_than_their_timeout_and_the_drivers_return_wakes_them() {
+    let stage = Stage::new().await;
+    let program = stage.started(&["--timeout=1s", NEVER_AGAIN]).await;
+    stage.driver.stop();
+    program.logs("Lost the connection to the CSI driver").await;
+    stage.grow("2Gi");
+    stage.until_events("VolumeResizeFailed", 1).await;
+    let message = &stage.messages("VolumeResizeFailed")[0];
+    assert!(
+        message.contains("rpc error: code = Unavailable desc = "),
+        "{message}"
+    );
+    stage.driver.start();
+    stage.until_capacity("2Gi").await;
+}
+
+#[tokio::test]
+async fn a_driver_that_came_back_as_another_ends_the_process() {
+    type Change = fn(&mut sidecar_testkit::driver::Model);
+    let rows: [(&str, Change); 4] = [
+        ("another.driver", |model| {
+            model.name = "another.driver".into()
+        }),
+        ("EXPAND_VOLUME", |model| {
+            model.controller = vec![ControllerRpc::ModifyVolume]
+        }),
+        ("MODIFY_VOLUME", |model| {
+            model.controller.push(ControllerRpc::ModifyVolume)
+        }),
+        ("CSI driver does not support resize nor modify", |model| {
+            model.controller = Vec::new()
+        }),
+    ];
+    for (text, change) in rows {
+        let stage = Stage::new().await;
+        let election = ["--leader-election", "--leader-election-namespace=ns"];
+        let program = stage.started(&election).await;
+        stage.driver.configure(change);
+        stage.driver.restart(Memory::Kept);
+        let ended = program.end().await;
+        assert_ne!(ended.code, Some(0), "{}", ended.log);
+        assert!(
+            ended.log.lines().last().unwrap().contains(text),
+            "{}",
+            ended.log
+        );
+        settle().await;
+        let lease = stage
+            .api
+            .object("leases", "ns/external-resizer-test-csi-driver");
+        assert_eq!(
+            lease.unwrap()["spec"]["holderIdentity"],
+            "",
+            "others may go on"
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! Z-24, Z-32 and section 14: one leader among replicas.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::sleep;
+
+use super::stage::{Stage, free_address, get};
+
+const NAME: &str = "external-resizer-test-csi-driver";
+const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
+
+#[tokio::test]
+async fn z_32_a_standby_asks_for_the_lease_and_nothing_else() {
+    let stage = Stage::new().await;
+    stage.api.insert(json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"namespace": "ns", "name": NAME},
+        "spec": {
+            "holderIdentity": "another", "leaseDurationSeconds": 3600, "leaseTransitions": 3,
+            "acquireTime": "2020-01-01T00:00:00.000000Z",
+            "renewTime": "2020-01-01T00:00:00.000000Z",
+        },
+    }));
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let program = stage.start(&[ELECTION[0], ELECTION[1], &endpoint]);
+    program.logs("Attempting to acquire leader lease").await;
+    stage.grow("2Gi");
+    sleep(Duration::from_secs(2)).await;
+    let requests = stage.api.requests();
+    let foreign: Vec<_> = { requests.iter() }
+        .filter(|request| !request.path.contains("/leases/"))
+        .filter(|request| request.path != "/apis/storage.k8s.io/v1")
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(foreign, [""; 0]);
+    assert_eq!(
+        get(&address, "/healthz/leader-election").await,
+        (200, "ok".into())
+    );
+    let (_, text) = get(&address, "/metrics").await;
+    assert!(
+        text.contains(r#"leader_election_master_status{name=""} 0"#),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_leader_says_so_and_works() {
+    let stage = Stage::new().await;
+    let program = stage.started(&ELECTION).await;
+    stage.grow("2Gi");
+    stage.until_capacity("2Gi").await;
+    let lease = stage.api.object("leases", &format!("ns/{NAME}")).unwrap();
+    assert_ne!(lease["spec"]["holderIdentity"], "");
+    stage.until_events("LeaderElection", 1).await;
+    let events = stage.api.objects("events");
+    let event = events
+        .iter()
+        .find(|event| event["reason"] == "LeaderElection")
+        .unwrap();
+    let component = event["source"]["component"].as_str().unwrap();
+    assert!(
+        component.starts_with(&format!("{NAME}/")),
+        "section 14: {component}"
+    );
+    drop(program);
+}
+
+#[tokio::test]
+async fn a_leader_that_cannot_renew_ends() {
+    let stage = Stage::new().await;
+    let program = stage
+        .started(&[
+            ELECTION[0],
+            ELECTION[1],
+            "--leader-election-lease-duration=8s",
+            "--leader-election-renew-deadline=6s",
+            "--leader-election-retry-period=1s",
+        ])
+        .await;
+    stage.api.set_down(true);
+    let ended = program.end().await;
+    assert_eq!(ended.code, Some(1), "{}", ended.log);
+    assert!(ended.log.contains("Stopped leading"), "{}", ended.log);
+}

@@ -1,0 +1,538 @@
+//! The built program between a model API server and a model driver, with the fixture of the
+//! acceptance table: claim `ns/c1` of 1Gi, bound to `pv1`, which is `h1` to the driver.
+
+use std::process::Command;
+use std::time::Duration;
+
+use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerModifyVolumeRequest};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use sidecar_testkit::api::Served;
+use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::driver::{ControllerRpc, NodeRpc};
+use sidecar_testkit::process::{Process, within};
+use sidecar_testkit::{FakeApi, FakeDriver};
+use tokio::time::{sleep, timeout};
+
+/// Longer than anything takes that works, also on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
+pub(crate) const DRIVER: &str = "test.csi.driver";
+pub(crate) const GI: i64 = 1 << 30;
+pub(crate) const READY: &str = "Starting external resizer";
+pub(crate) const EXPAND: &str = "ControllerExpandVolume";
+pub(crate) const MODIFY: &str = "ControllerModifyVolume";
+pub(crate) const CLAIM: &str = "ns/c1";
+pub(crate) const PRE_RESIZE: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
+pub(crate) const NOT_REQUIRED: &str = "volume.kubernetes.io/node-expansion-not-required";
+/// The first retry comes soon, the next ones do too.
+pub(crate) const QUICK: &str = "--retry-interval-start=100ms";
+/// No retry comes within a test.
+pub(crate) const NEVER_AGAIN: &str = "--retry-interval-start=5m";
+
+pub(crate) fn program() -> String {
+    std::env::var("CSI_RESIZER_BINARY")
+        .unwrap_or_else(|_| env!("CARGO_BIN_EXE_csi-resizer").to_owned())
+}
+
+/// The program while it runs; killed when dropped.
+pub(crate) struct Program(Process);
+
+/// How it ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) log: String,
+}
+
+impl Program {
+    /// Starts it in an environment of nothing else.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(program());
+        command.args(arguments).env_clear();
+        Self(Process::start(command))
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.0.log()
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.0.is_running()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.0.signal(signal);
+    }
+
+    /// Kills it, so that nothing is done any more.
+    pub(crate) async fn kill(mut self) {
+        self.0.signal(Signal::KILL);
+        self.0.ended_within(PATIENCE).await;
+    }
+
+    pub(crate) async fn logs(&self, text: &str) {
+        self.logs_times(text, 1).await;
+    }
+
+    pub(crate) async fn logs_times(&self, text: &str, times: usize) {
+        let what = format!("{times} times {text:?} in the log");
+        let has = async || self.log().matches(text).count() >= times;
+        if timeout(PATIENCE, within(PATIENCE * 2, &what, has))
+            .await
+            .is_err()
+        {
+            panic!("no {what}:\n{}", self.log());
+        }
+    }
+
+    pub(crate) async fn end(mut self) -> Ended {
+        let end = self.0.ended_within(PATIENCE).await;
+        Ended {
+            code: end.status.code(),
+            stdout: end.stdout,
+            log: end.stderr,
+        }
+    }
+}
+
+/// An address of this machine where nobody listens at the moment.
+pub(crate) fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+/// Status and body of a GET.
+pub(crate) async fn get(address: &str, path: &str) -> (u16, String) {
+    let answer = sidecar_testkit::http::get(address, path).await;
+    (answer.status, answer.body)
+}
+
+/// A bound claim of 1Gi; its UID is made of its name.
+pub(crate) fn claim(name: &str, volume: &str) -> build::Claim {
+    build::claim(name)
+        .mode("RWO")
+        .bound_to(volume)
+        .uid(&uid(name))
+        .with("/status/capacity/storage", "1Gi")
+}
+
+/// The volume of that claim.
+pub(crate) fn volume(name: &str, handle: &str, claim: &str) -> build::Volume {
+    build::volume(name)
+        .csi(DRIVER, handle)
+        .mode("RWO")
+        .bound_to(claim)
+        .with("/spec/claimRef/uid", uid(claim))
+}
+
+fn uid(claim: &str) -> String {
+    format!("uid-{}", claim.replace('/', "-"))
+}
+
+pub(crate) fn condition(kind: &str, message: &str) -> Value {
+    json!({"type": kind, "status": "True", "lastProbeTime": null,
+        "lastTransitionTime": build::LONG_AGO, "message": message})
+}
+
+/// A cluster and a driver.
+pub(crate) struct Stage {
+    pub(crate) api: FakeApi,
+    pub(crate) driver: FakeDriver,
+    served: Served,
+}
+
+impl Stage {
+    /// With the fixture; the driver expands volumes without the node.
+    pub(crate) async fn new() -> Self {
+        let api = FakeApi::new();
+        let served = api.serve_plain().await;
+        let driver = FakeDriver::new(DRIVER);
+        driver.configure(|model| model.controller = vec![ControllerRpc::ExpandVolume]);
+        driver.volume("h1");
+        driver.start();
+        api.insert(volume("pv1", "h1", CLAIM));
+        api.insert(claim(CLAIM, "pv1"));
+        let stage = Self {
+            api,
+            driver,
+            served,
+        };
+        for (name, iops) in [("a", "5"), ("b", "9"), ("c", "11")] {
+            stage.class(name, DRIVER, iops);
+        }
+        stage
+    }
+
+    /// The driver modifies volumes too; the claim has class `a`.
+    pub(crate) async fn modifying() -> Self {
+        let stage = Self::new().await;
+        stage.can(ControllerRpc::ModifyVolume);
+        stage.edit_claim(|claim| {
+            claim["spec"]["volumeAttributesClassName"] = "a".into();
+            claim["status"]["currentVolumeAttributesClassName"] = "a".into();
+        });
+        stage.api.edit("persistentvolumes", "pv1", |volume| {
+            volume["spec"]["volumeAttributesClassName"] = "a".into();
+        });
+        stage
+    }
+
+    pub(crate) fn class(&self, name: &str, driver: &str, iops: &str) {
+        self.api.insert(json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass",
+            "metadata": {"name": name}, "driverName": driver, "parameters": {"iops": iops},
+        }));
+    }
+
+    pub(crate) fn can(&self, rpc: ControllerRpc) {
+        self.driver.configure(|model| model.controller.push(rpc));
+    }
+
+    /// The node has to expand too.
+    pub(crate) fn node(&self) {
+        self.driver
+            .configure(|model| model.node = vec![NodeRpc::ExpandVolume]);
+    }
+
+    pub(crate) fn kubeconfig(&self) -> String {
+        format!("--kubeconfig={}", self.served.kubeconfig().display())
+    }
+
+    pub(crate) fn csi_address(&self) -> String {
+        format!("--csi-address={}", self.driver.socket().display())
+    }
+
+    /// Starts the program on this stage, with more arguments.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Program {
+        let (kubeconfig, address) = (self.kubeconfig(), self.csi_address());
+        let mut all = vec![kubeconfig.as_str(), address.as_str()];
+        all.extend(arguments);
+        Program::start(&all)
+    }
+
+    /// Starts it and waits until it works.
+    pub(crate) async fn started(&self, arguments: &[&str]) -> Program {
+        let program = self.start(arguments);
+        program.logs(READY).await;
+        program
+    }
+
+    pub(crate) fn edit_claim(&self, change: impl FnOnce(&mut Value)) {
+        self.api.edit("persistentvolumeclaims", CLAIM, change);
+    }
+
+    pub(crate) fn edit_volume(&self, change: impl FnOnce(&mut Value)) {
+        self.api.edit("persistentvolumes", "pv1", change);
+    }
+
+    /// The user asks for this size.
+    pub(crate) fn grow(&self, size: &str) {
+        self.edit_claim(|claim| claim["spec"]["resources"]["requests"]["storage"] = size.into());
+    }
+
+    /// The user asks for this class, or for none.
+    pub(crate) fn reclass(&self, class: Option<&str>) {
+        let class = class.map_or(Value::Null, Value::from);
+        self.edit_claim(|claim| claim["spec"]["volumeAttributesClassName"] = class);
+    }
+
+    /// The state of an expansion: `status.allocatedResourceStatuses` and `allocatedResources`.
+    pub(crate) fn expanding(&self, status: &str, allocated: &str) {
+        self.edit_claim(|claim| {
+            claim["status"]["allocatedResourceStatuses"]["storage"] = status.into();
+            claim["status"]["allocatedResources"]["storage"] = allocated.into();
+        });
+    }
+
+    /// kubelet has expanded the file system to this size.
+    pub(crate) fn node_expanded(&self, size: &str) {
+        self.edit_claim(|claim| {
+            claim["status"]["capacity"]["storage"] = size.into();
+            claim["status"]["allocatedResourceStatuses"] = Value::Null;
+            claim["status"]["conditions"] = Value::Null;
+        });
+    }
+
+    pub(crate) fn claim(&self) -> Value {
+        self.claim_named(CLAIM)
+    }
+
+    pub(crate) fn claim_named(&self, name: &str) -> Value {
+        { self.api.object("persistentvolumeclaims", name) }.unwrap_or_default()
+    }
+
+    pub(crate) fn volume(&self) -> Value {
+        { self.api.object("persistentvolumes", "pv1") }.unwrap_or_default()
+    }
+
+    /// `spec.capacity.storage` of the volume.
+    pub(crate) fn size(&self) -> Value {
+        self.volume()["spec"]["capacity"]["storage"].clone()
+    }
+
+    pub(crate) fn pre_resize(&self) -> Value {
+        self.volume()["metadata"]["annotations"][PRE_RESIZE].clone()
+    }
+
+    /// `status.capacity.storage` of the claim.
+    pub(crate) fn capacity(&self) -> Value {
+        self.claim()["status"]["capacity"]["storage"].clone()
+    }
+
+    pub(crate) fn allocated(&self) -> Value {
+        self.claim()["status"]["allocatedResources"]["storage"].clone()
+    }
+
+    /// `status.allocatedResourceStatuses.storage`, short as in the table.
+    pub(crate) fn state(&self) -> &'static str {
+        let state = &self.claim()["status"]["allocatedResourceStatuses"]["storage"];
+        match state.as_str() {
+            Some("ControllerResizeInProgress") => "CRIP",
+            Some("ControllerResizeInfeasible") => "CRI",
+            Some("NodeResizePending") => "NRP",
+            Some("NodeResizeInProgress") => "NRIP",
+            Some("NodeResizeInfeasible") => "NRI",
+            Some(_) => "?",
+            None => "",
+        }
+    }
+
+    /// Types of the claim's conditions, sorted.
+    pub(crate) fn conditions(&self) -> Vec<String> {
+        let claim = self.claim();
+        let list = claim["status"]["conditions"].as_array().cloned();
+        let list = list.unwrap_or_default();
+        let mut kinds: Vec<String> = { list.iter() }
+            .map(|condition| condition["type"].as_str().unwrap().to_owned())
+            .collect();
+        kinds.sort();
+        kinds
+    }
+
+    /// A condition of the claim; `Null` if there is none.
+    pub(crate) fn condition(&self, kind: &str) -> Value {
+        let claim = self.claim();
+        let list = claim["status"]["conditions"].as_array().cloned();
+        let mut found = list.unwrap_or_default().into_iter();
+        { found.find(|condition| condition["type"] == kind) }.unwrap_or_default()
+    }
+
+    /// Status and target of the modification, such as `InProgress/b`.
+    pub(crate) fn modification(&self) -> String {
+        let status = &self.claim()["status"]["modifyVolumeStatus"];
+        let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
+        match status.is_null() {
+            true => String::new(),
+            false => format!(
+                "{}/{}",
+                text("status"),
+                text("targetVolumeAttributesClassName")
+            ),
+        }
+    }
+
+    pub(crate) fn current_class(&self) -> Value {
+        self.claim()["status"]["currentVolumeAttributesClassName"].clone()
+    }
+
+    /// Waits until the stage is as `condition` says.
+    pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let until = async {
+            tokio::select! {
+                () = self.api.until(|_| condition(self)) => {}
+                () = self.driver.until(|_| condition(self)) => {}
+            }
+        };
+        if timeout(PATIENCE, until).await.is_err() {
+            let claim = self.claim();
+            panic!("{what}:\n{}\n{claim:#}", self.trace().join("\n"));
+        }
+    }
+
+    pub(crate) async fn until_capacity(&self, size: &str) {
+        self.until(size, |stage| stage.capacity() == size).await;
+    }
+
+    pub(crate) async fn until_state(&self, state: &str) {
+        self.until(state, |stage| stage.state() == state).await;
+    }
+
+    pub(crate) async fn until_class(&self, class: &str) {
+        let done = |stage: &Self| stage.current_class() == class && stage.modification().is_empty();
+        self.until(class, done).await;
+    }
+
+    /// Waits for so many events of a reason.
+    pub(crate) async fn until_events(&self, reason: &str, count: usize) {
+        self.until(reason, |stage| stage.events_of(reason) >= count)
+            .await;
+    }
+
+    /// Waits for so many calls of a method.
+    pub(crate) async fn until_calls(&self, method: &str, count: usize) {
+        self.until(method, |stage| stage.calls(method) >= count)
+            .await;
+    }
+
+    pub(crate) fn calls(&self, method: &str) -> usize {
+        self.driver.calls_to(method).len()
+    }
+
+    /// How often something with this reason was told, repetitions included.
+    pub(crate) fn events_of(&self, reason: &str) -> usize {
+        let all = self.api.objects("events");
+        let fitting = all.iter().filter(|event| event["reason"] == reason);
+        let counts = fitting.map(|event| event["count"].as_u64().unwrap_or(1));
+        usize::try_from(counts.sum::<u64>()).unwrap()
+    }
+
+    /// Messages of the events with this reason.
+    pub(crate) fn messages(&self, reason: &str) -> Vec<String> {
+        let all = self.api.objects("events");
+        let fitting = all.iter().filter(|event| event["reason"] == reason);
+        fitting
+            .map(|event| event["message"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    /// Events as they were posted, `N Reason message`.
+    pub(crate) fn events(&self) -> Vec<String> {
+        let posts = self.api.requests_to("POST", "*/events");
+        let text = |event: &Value| {
+            let field = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+            let kind = &field("type")[..1];
+            format!("{kind} {} {}", field("reason"), field("message"))
+        };
+        posts.iter().map(|request| text(&request.body)).collect()
+    }
+
+    /// The sizes that the driver was asked for.
+    pub(crate) fn asked(&self) -> Vec<i64> {
+        let calls = self.driver.calls_to(EXPAND);
+        { calls.iter() }
+            .map(|call| call.request::<ControllerExpandVolumeRequest>().unwrap())
+            .map(|request| request.capacity_range.unwrap().required_bytes)
+            .collect()
+    }
+
+    /// The first request to expand.
+    pub(crate) fn request(&self) -> ControllerExpandVolumeRequest {
+        let calls = self.driver.calls_to(EXPAND);
+        calls[0]
+            .request::<ControllerExpandVolumeRequest>()
+            .unwrap()
+            .clone()
+    }
+
+    /// The requests to modify.
+    pub(crate) fn modifications(&self) -> Vec<ControllerModifyVolumeRequest> {
+        let calls = self.driver.calls_to(MODIFY);
+        { calls.iter() }
+            .map(|call| {
+                call.request::<ControllerModifyVolumeRequest>()
+                    .unwrap()
+                    .clone()
+            })
+            .collect()
+    }
+
+    /// `iops` of the requests to modify.
+    pub(crate) fn iops(&self) -> Vec<String> {
+        let all = self.modifications();
+        all.iter()
+            .map(|request| request.mutable_parameters["iops"].clone())
+            .collect()
+    }
+
+    /// Everything that was asked about claims and volumes, in order, without what only says when:
+    /// `cs(rv)` and `pp` with their bodies, `secret`, `Exp`, `Mod`.
+    pub(crate) fn trace(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for request in self.api.requests() {
+            let last = request.path.rsplit('/').next().unwrap_or_default();
+            let about = |kind: &str| request.path.contains(&format!("/{kind}/"));
+            let text = match request.method.as_str() {
+                "PATCH" if last == "status" && about("persistentvolumeclaims") => {
+                    let rv = !request.body["metadata"]["resourceVersion"].is_null();
+                    let body = timeless(&request.body);
+                    format!("cs{} {body}", if rv { "(rv)" } else { "" })
+                }
+                "PATCH" if about("persistentvolumes") => format!("pp {}", timeless(&request.body)),
+                "GET" if about("secrets") => format!("secret {last}"),
+                "GET" if about("persistentvolumeclaims") || about("persistentvolumes") => {
+                    format!("GET {last}")
+                }
+                "PUT" | "DELETE" if !about("leases") => format!("{} {last}", request.method),
+                _ => continue,
+            };
+            all.push((request.at, text));
+        }
+        for call in self.driver.calls() {
+            if let Some(request) = call.request::<ControllerExpandVolumeRequest>() {
+                let bytes = request.capacity_range.unwrap().required_bytes;
+                all.push((call.started, format!("Exp {} {bytes}", request.volume_id)));
+            }
+            if let Some(request) = call.request::<ControllerModifyVolumeRequest>() {
+                let iops = &request.mutable_parameters["iops"];
+                all.push((call.started, format!("Mod {} {iops}", request.volume_id)));
+            }
+        }
+        all.sort_by_key(|(at, _)| *at);
+        all.into_iter().map(|(_, text)| text).collect()
+    }
+
+    /// Compares the trace, without spaces that only make a test readable.
+    #[track_caller]
+    pub(crate) fn traced(&self, row: &str, expected: &[&str]) {
+        let trace = self.trace();
+        assert_eq!(trace, expected, "{row}");
+    }
+
+    /// Forgets what was asked so far.
+    pub(crate) fn clear(&self) {
+        self.api.clear_requests();
+        self.driver.clear_calls();
+    }
+}
+
+/// The body without version and times, and without the order of lists.
+fn timeless(body: &Value) -> Value {
+    let mut body = body.clone();
+    if let Some(metadata) = body["metadata"].as_object_mut() {
+        metadata.remove("resourceVersion");
+        if metadata.is_empty() {
+            body.as_object_mut().unwrap().remove("metadata");
+        }
+    }
+    if let Some(fields) = body.as_object_mut() {
+        fields.retain(|_, value| !value.is_null() || value.is_object());
+    }
+    if let Some(status) = body["status"].as_object_mut() {
+        status.remove("$setElementOrder/conditions");
+        for condition in status
+            .get_mut("conditions")
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            let condition = condition.as_object_mut().unwrap();
+            condition.remove("lastTransitionTime");
+            condition.remove("lastProbeTime");
+        }
+    }
+    if let Some(fields) = body.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    body
+}
+
+/// Long enough for whatever should not happen.
+pub(crate) async fn settle() {
+    sleep(Duration::from_millis(700)).await;
+}
