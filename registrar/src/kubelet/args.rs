@@ -9,7 +9,7 @@ use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
 
 use super::run::Config;
 
-static FLAGS: &[Flag] = &[
+pub(crate) static FLAGS: &[Flag] = &[
     Flag::new(
         "node-name",
         Kind::String,
@@ -51,15 +51,15 @@ pub static SPEC: Spec = Spec {
     ],
 };
 
-/// What the program shall do.
+/// What a program that stands in for a kubelet shall do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
+pub enum Command<C = Config> {
     /// Print the version.
     Version,
-    /// Register drivers.
+    /// Be the kubelet, as far as the program is one.
     Run {
         /// How.
-        config: Config,
+        config: C,
         /// `--http-endpoint`, if there is to be a server.
         http: Option<String>,
     },
@@ -107,19 +107,22 @@ pub fn decide(values: &Values, node_name: Option<&str>) -> Result<Command, Exit>
 }
 
 fn registry(values: &Values) -> Result<PathBuf, Exit> {
-    let directory = values.string("plugin-registration-dir");
-    let (flag, path) = if directory.is_empty() {
-        let root = values.string("kubelet-root-dir");
-        (
-            "kubelet-root-dir",
-            PathBuf::from(root).join("plugins_registry"),
-        )
-    } else {
-        ("plugin-registration-dir", PathBuf::from(directory))
-    };
     // Sockets are named to drivers and in metrics by their path.
+    if values.string("plugin-registration-dir").is_empty() {
+        Ok(absolute(values, "kubelet-root-dir")?.join("plugins_registry"))
+    } else {
+        absolute(values, "plugin-registration-dir")
+    }
+}
+
+/// The directory that a flag names.
+///
+/// # Errors
+/// It depends on where the process was started.
+pub(crate) fn absolute(values: &Values, flag: &str) -> Result<PathBuf, Exit> {
+    let given = values.string(flag);
+    let path = PathBuf::from(given);
     if !path.is_absolute() {
-        let given = values.string(flag);
         return Err(Exit::failure(
             1,
             format_args!("--{flag}={given:?}: must be an absolute path, it starts with a slash"),

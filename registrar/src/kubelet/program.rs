@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::StatusCode;
 use kube::Client;
 use sidecar::error::Chain;
-use sidecar::flags::{self, Exit};
+use sidecar::flags::{self, Exit, Values};
 use sidecar::http::{Reply, RouteError, Routes, Server};
 use sidecar::kube::access::{self, Need, Report, Rule};
 use sidecar::kube::connect::{Options, Variable, connect};
@@ -23,7 +23,7 @@ use super::args::{self, Command};
 use super::run::{Config, Kubelet};
 
 /// Set by the build.
-const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
+pub(crate) const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
     Some(version) => version,
     None => "unknown",
 };
@@ -45,13 +45,37 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     };
     log::init(&log, &["registrar", "csi_plugin_manager"]);
     info!(version = VERSION, node = config.node, "Starting");
-    let options = Options::from_flags(&values, Variable::Ignored, "csi-plugin-manager", VERSION)?;
+    let rules = rules(&config);
+    stand_in(
+        &values,
+        "csi-plugin-manager",
+        http,
+        &rules,
+        |client, registry| {
+            let kubelet = Kubelet::new(config, client, registry, unit_random)?;
+            let initialized = kubelet.initialized();
+            Ok((initialized, async { Ok(kubelet.run().await?) }))
+        },
+    )
+    .await
+}
+
+/// Stands in for a kubelet until the process shall end: everything stays registered and mounted
+/// then, as when a kubelet ends. `make` gives the work, and what tells when the CSINode is
+/// initialized.
+pub(crate) async fn stand_in<W: Future<Output = Result<(), Exit>>>(
+    values: &Values,
+    name: &str,
+    http: Option<String>,
+    rules: &[Rule],
+    make: impl FnOnce(Client, &Registry) -> Result<(watch::Receiver<bool>, W), Exit>,
+) -> Result<(), Exit> {
+    let options = Options::from_flags(values, Variable::Ignored, name, VERSION)?;
     let client = connect(&options, None).await?;
     let shutdown = Shutdown::listen(&[Signal::Terminate, Signal::Interrupt])?;
     let registry = Registry::new();
-    let rules = rules(&config);
-    let kubelet = Kubelet::new(config, client.clone(), &registry, unit_random)?;
-    let routes = routes(kubelet.initialized(), &registry)?;
+    let (initialized, working) = make(client.clone(), &registry)?;
+    let routes = routes(initialized, &registry)?;
     let server = async {
         match &http {
             Some(address) => serve(address, routes).await,
@@ -60,17 +84,20 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     };
     tokio::select! {
         biased;
-        // Everything stays registered, as when a kubelet ends.
         () = shutdown.requested() => Ok(()),
         exit = server => Err(exit),
-        ended = work(kubelet, &client, &rules) => ended,
+        ended = permitted(working, &client, rules) => ended,
     }
 }
 
-/// Runs the loop unless the API server says that something is not allowed without which nothing
+/// Does the work unless the API server says that something is not allowed without which nothing
 /// works. That is asked first, so that nothing is begun that cannot be finished; an API server that
-/// does not answer is asked again while the loop waits for it.
-async fn work(kubelet: Kubelet, client: &Client, rules: &[Rule]) -> Result<(), Exit> {
+/// does not answer is asked again while the work waits for it.
+async fn permitted(
+    working: impl Future<Output = Result<(), Exit>>,
+    client: &Client,
+    rules: &[Rule],
+) -> Result<(), Exit> {
     let report = access::check(client, rules).await;
     report.log();
     if let Some(exit) = refusal(&report) {
@@ -78,13 +105,13 @@ async fn work(kubelet: Kubelet, client: &Client, rules: &[Rule]) -> Result<(), E
     }
     let is_known = report.unknown.is_none();
     tokio::select! {
-        ended = kubelet.run() => Ok(ended?),
+        ended = working => ended,
         exit = ask_again(client, rules), if !is_known => Err(exit),
     }
 }
 
 /// What the loop does on the API server.
-fn rules(config: &Config) -> Vec<Rule> {
+pub(crate) fn rules(config: &Config) -> Vec<Rule> {
     let mut rules = vec![
         Rule::required("", "nodes", &["get"]),
         Rule::required("", "nodes/status", &["patch"]),

@@ -51,6 +51,7 @@ pub struct Kubelet {
     world: Arc<World>,
     writer: Arc<NodeWriter>,
     plugin: Arc<CsiPlugin>,
+    operations: CsiOperations,
     known: Known,
     sender: mpsc::UnboundedSender<Event>,
     events: mpsc::UnboundedReceiver<Event>,
@@ -75,7 +76,7 @@ impl Kubelet {
         let api = Api::new(client.clone());
         let writer = Arc::new(NodeWriter::new(api, config.node.clone(), random));
         let (sender, events) = mpsc::unbounded_channel();
-        let plugin = CsiPlugin::new(Arc::clone(&writer), operations, sender.clone());
+        let plugin = CsiPlugin::new(Arc::clone(&writer), operations.clone(), sender.clone());
         let plugin = Arc::new(plugin);
         let csi: Arc<CsiPlugin> = Arc::clone(&plugin);
         let mut handlers = Handlers::new();
@@ -89,6 +90,7 @@ impl Kubelet {
             world,
             writer,
             plugin,
+            operations,
             known,
             sender,
             events,
@@ -111,6 +113,12 @@ impl Kubelet {
     #[must_use]
     pub fn plugin(&self) -> Arc<CsiPlugin> {
         Arc::clone(&self.plugin)
+    }
+
+    /// The durations of calls to drivers.
+    #[must_use]
+    pub fn operations(&self) -> CsiOperations {
+        self.operations.clone()
     }
 
     /// What is known of the CSIDriver objects.

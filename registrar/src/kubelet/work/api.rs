@@ -187,6 +187,32 @@ impl Api {
             .await
     }
 
+    /// POST of a token request for a service account.
+    ///
+    /// # Errors
+    /// [`ApiError`]
+    pub async fn create_token(
+        &self,
+        namespace: &str,
+        account: &str,
+        request: &Value,
+    ) -> Result<Value, ApiError> {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+        self.request("POST", &path, JSON, Some(request)).await
+    }
+
+    /// DELETE of a pod, at once, if it is still the one with this uid.
+    ///
+    /// # Errors
+    /// [`ApiError`]
+    pub async fn delete_pod(&self, namespace: &str, name: &str, uid: &str) -> Result<(), ApiError> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        let body = json!({ "gracePeriodSeconds": 0, "preconditions": { "uid": uid } });
+        self.request("DELETE", &path, JSON, Some(&body))
+            .await
+            .map(drop)
+    }
+
     /// A request whose answer must be the object called `name`: what is written back, or deleted,
     /// after a decision about it must not be somebody else's.
     async fn object(

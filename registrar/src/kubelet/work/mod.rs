@@ -11,5 +11,5 @@ pub mod reconciler;
 pub mod refresher;
 pub mod register;
 pub mod registration;
-mod socket;
+pub(crate) mod socket;
 pub mod watcher;

@@ -182,11 +182,6 @@ pub async fn watch(client: Client, events: UnboundedSender<Event>) -> Infallible
             cache::Event::Resync { .. } => {}
         },
     );
-    let resource = Resource {
-        group: "storage.k8s.io",
-        version: "v1",
-        plural: "csidrivers",
-        metadata_only: false,
-    };
+    let resource = Resource::new("storage.k8s.io", "v1", "csidrivers");
     reflect(client, Scope::all(resource), cache, None).await
 }

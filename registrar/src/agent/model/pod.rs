@@ -1,0 +1,252 @@
+//! A pod: which volumes its containers use, and how.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use super::volume::{PodRef, SecretRef};
+
+/// What a volume in a pod's spec refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// A claim of the pod's namespace.
+    Claim {
+        /// Its name.
+        name: String,
+        /// `readOnly` of the reference.
+        read_only: bool,
+        /// It was made for this pod, by a template in it.
+        generic: bool,
+    },
+    /// A CSI volume written into the pod.
+    Inline {
+        /// The driver.
+        driver: String,
+        /// `readOnly`
+        read_only: bool,
+        /// `fsType`
+        fs_type: String,
+        /// `volumeAttributes`
+        attributes: BTreeMap<String, String>,
+        /// `nodePublishSecretRef`, in the pod's namespace.
+        secret: Option<SecretRef>,
+    },
+}
+
+/// A volume of a pod that some container uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodVolume {
+    /// Its name in the pod.
+    pub name: String,
+    /// What it refers to.
+    pub reference: Reference,
+    /// Some container mounts it.
+    pub mounted: bool,
+    /// Some container has it as a device.
+    pub device: bool,
+    /// SELinux label of the containers, if they agree.
+    pub se_linux: Option<String>,
+}
+
+/// What is kept of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Its names.
+    pub names: PodRef,
+    /// Nothing of it runs or will run: it has ended, or it is being deleted.
+    pub ended: bool,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `status.phase`
+    pub phase: String,
+    /// `securityContext.fsGroup`
+    pub fs_group: Option<i64>,
+    /// `securityContext.fsGroupChangePolicy: OnRootMismatch`
+    pub on_root_mismatch: bool,
+    /// CSI volumes and claims that containers use, in the order of the spec.
+    pub volumes: Vec<PodVolume>,
+}
+
+/// The JSON of a pod, as far as it is read.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Spec {
+    volumes: Option<Vec<SpecVolume>>,
+    containers: Option<Vec<Container>>,
+    init_containers: Option<Vec<Container>>,
+    service_account_name: Option<String>,
+    security_context: Option<SecurityContext>,
+}
+
+/// `status`
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    phase: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SpecVolume {
+    #[serde(default)]
+    name: String,
+    persistent_volume_claim: Option<ClaimSource>,
+    ephemeral: Option<serde::de::IgnoredAny>,
+    csi: Option<InlineSource>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClaimSource {
+    #[serde(default)]
+    claim_name: String,
+    read_only: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct InlineSource {
+    #[serde(default)]
+    driver: String,
+    read_only: Option<bool>,
+    fs_type: Option<String>,
+    volume_attributes: Option<BTreeMap<String, String>>,
+    node_publish_secret_ref: Option<SecretRef>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Container {
+    volume_mounts: Option<Vec<Named>>,
+    volume_devices: Option<Vec<Named>>,
+    security_context: Option<SecurityContext>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SecurityContext {
+    fs_group: Option<i64>,
+    fs_group_change_policy: Option<String>,
+    #[serde(rename = "seLinuxOptions")]
+    se_linux_options: Option<SeLinux>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SeLinux {
+    user: Option<String>,
+    role: Option<String>,
+    r#type: Option<String>,
+    level: Option<String>,
+}
+
+impl SeLinux {
+    /// The label of files that such a container may touch, with the usual targeted policy's names
+    /// where the pod is silent.
+    fn label(&self) -> Option<String> {
+        let level = self.level.as_deref().filter(|level| !level.is_empty())?;
+        let part = |part: &Option<String>, usual: &str| part.as_deref().unwrap_or(usual).to_owned();
+        let label = format!(
+            "{}:{}:{}:{level}",
+            part(&self.user, "system_u"),
+            part(&self.role, "object_r"),
+            part(&self.r#type, "container_file_t"),
+        );
+        // It becomes part of a mount option in quotes.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_:.,-".contains(c);
+        label.chars().all(plain).then_some(label)
+    }
+}
+
+impl Pod {
+    /// A pod from the parts of its JSON. `deleting` is whether it has a deletion timestamp.
+    #[must_use]
+    pub fn new(mut names: PodRef, deleting: bool, mut spec: Spec, status: Status) -> Self {
+        names.service_account = spec.service_account_name.take().unwrap_or_default();
+        let phase = status.phase.unwrap_or_default();
+        let context = spec.security_context.take().unwrap_or_default();
+        let containers: Vec<Container> = { spec.init_containers.take().into_iter() }
+            .chain(spec.containers.take())
+            .flatten()
+            .collect();
+        let volumes = spec.volumes.unwrap_or_default();
+        let volumes = { volumes.into_iter() }
+            .filter_map(|volume| used(&names, volume, &containers, &context))
+            .collect();
+        Self {
+            ended: deleting || phase == "Succeeded" || phase == "Failed",
+            deleting,
+            phase,
+            fs_group: context.fs_group,
+            on_root_mismatch: context.fs_group_change_policy.as_deref() == Some("OnRootMismatch"),
+            volumes,
+            names,
+        }
+    }
+}
+
+fn used(
+    pod: &PodRef,
+    volume: SpecVolume,
+    containers: &[Container],
+    context: &SecurityContext,
+) -> Option<PodVolume> {
+    let has = |list: &Option<Vec<Named>>| {
+        let list = list.as_deref().unwrap_or_default();
+        list.iter().any(|it| it.name == volume.name)
+    };
+    let mut labels = BTreeSet::new();
+    for container in containers.iter().filter(|it| has(&it.volume_mounts)) {
+        let own = container.security_context.as_ref();
+        let options = own.and_then(|own| own.se_linux_options.as_ref());
+        let options = options.or(context.se_linux_options.as_ref());
+        labels.insert(options.and_then(SeLinux::label));
+    }
+    let mounted = containers.iter().any(|it| has(&it.volume_mounts));
+    let device = containers.iter().any(|it| has(&it.volume_devices));
+    if !mounted && !device {
+        return None;
+    }
+    let se_linux = if labels.len() == 1 {
+        labels.pop_first().flatten()
+    } else {
+        None
+    };
+    let name = volume.name;
+    let reference = match (volume.persistent_volume_claim, volume.ephemeral, volume.csi) {
+        (Some(claim), _, _) => Reference::Claim {
+            name: claim.claim_name,
+            read_only: claim.read_only.unwrap_or(false),
+            generic: false,
+        },
+        (None, Some(_), _) => Reference::Claim {
+            name: format!("{}-{name}", pod.name),
+            read_only: false,
+            generic: true,
+        },
+        (None, None, Some(csi)) => Reference::Inline {
+            driver: csi.driver,
+            read_only: csi.read_only.unwrap_or(false),
+            fs_type: csi.fs_type.unwrap_or_default(),
+            attributes: csi.volume_attributes.unwrap_or_default(),
+            secret: csi.node_publish_secret_ref.map(|secret| SecretRef {
+                namespace: pod.namespace.clone(),
+                ..secret
+            }),
+        },
+        (None, None, None) => return None,
+    };
+    Some(PodVolume {
+        name,
+        reference,
+        mounted,
+        device,
+        se_linux,
+    })
+}

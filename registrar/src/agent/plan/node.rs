@@ -1,0 +1,97 @@
+//! The Node: what the agent reports in its status, and whether a volume may be used on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+/// Says that the attach/detach controller, not kubelet, attaches volumes to this Node. Without it
+/// the controller leaves the Node alone.
+pub const CONTROLLER_ATTACHES: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
+
+/// What is kept of the Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeView {
+    /// `status.volumesInUse`
+    pub in_use: BTreeSet<String>,
+    /// Names of `status.volumesAttached`
+    pub attached: BTreeSet<String>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// [`CONTROLLER_ATTACHES`] is `true`.
+    pub controller_attaches: bool,
+}
+
+/// What the agent wants to see on the Node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// `status.volumesInUse`
+    pub in_use: BTreeSet<String>,
+    /// `status.volumesAttached`, if nobody else writes it.
+    pub attached: Option<BTreeSet<String>>,
+}
+
+/// Strategic merge patch for the Node's `status` subresource, `None` if nothing is to be changed.
+#[must_use]
+pub fn patch(node: &NodeView, report: &Report) -> Option<Value> {
+    let mut status = serde_json::Map::new();
+    if node.in_use != report.in_use {
+        status.insert("volumesInUse".to_owned(), json!(report.in_use));
+    }
+    if let Some(attached) = report.attached.as_ref().filter(|it| **it != node.attached) {
+        let entry = |name: &String| json!({ "name": name, "devicePath": "" });
+        let entries: Vec<Value> = attached.iter().map(entry).collect();
+        status.insert("volumesAttached".to_owned(), entries.into());
+    }
+    let mut patch = serde_json::Map::new();
+    if !status.is_empty() {
+        patch.insert("status".to_owned(), status.into());
+    }
+    if !node.controller_attaches {
+        let annotations = json!({ "annotations": { CONTROLLER_ATTACHES: "true" } });
+        patch.insert("metadata".to_owned(), annotations);
+    }
+    (!patch.is_empty()).then(|| patch.into())
+}
+
+/// Whether a volume with this `nodeAffinity.required` may be used on the node. Terms are
+/// alternatives; a term without expressions fits nowhere, as the API has it.
+#[must_use]
+pub fn matches(affinity: &Value, node: &str, labels: &BTreeMap<String, String>) -> bool {
+    let list = |value: &Value, name: &str| {
+        let list = value.get(name).and_then(Value::as_array);
+        list.cloned().unwrap_or_default()
+    };
+    let terms = list(affinity, "nodeSelectorTerms");
+    terms.iter().any(|term| {
+        let expressions = list(term, "matchExpressions");
+        let fields = list(term, "matchFields");
+        let by_label = |it: &Value| {
+            let key = it.get("key").and_then(Value::as_str).unwrap_or_default();
+            fits(it, labels.get(key).map(String::as_str))
+        };
+        let is_name = |it: &Value| it.get("key").and_then(Value::as_str) == Some("metadata.name");
+        !(expressions.is_empty() && fields.is_empty())
+            && expressions.iter().all(by_label)
+            && fields.iter().all(|it| is_name(it) && fits(it, Some(node)))
+    })
+}
+
+fn fits(expression: &Value, value: Option<&str>) -> bool {
+    let values = expression.get("values").and_then(Value::as_array);
+    let values = values.map_or(&[][..], Vec::as_slice);
+    let listed = || value.is_some_and(|value| values.iter().any(|it| it == value));
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<i64>().ok());
+    let compare = |fits: fn(i64, i64) -> bool| {
+        let bound = number(values.first().and_then(Value::as_str));
+        number(value).zip(bound).is_some_and(|(a, b)| fits(a, b))
+    };
+    match expression.get("operator").and_then(Value::as_str) {
+        Some("In") => listed(),
+        Some("NotIn") => !listed(),
+        Some("Exists") => value.is_some(),
+        Some("DoesNotExist") => value.is_none(),
+        Some("Gt") => compare(|a, b| a > b),
+        Some("Lt") => compare(|a, b| a < b),
+        Some(_) | None => false,
+    }
+}

@@ -1,0 +1,135 @@
+//! What is known after a start: the directories that an earlier process, or a kubelet, left.
+//!
+//! Whatever is found counts as uncertain: it is mounted again if a pod wants it and taken down if
+//! none does. Unlike kubelet this also finds volumes that are staged but not published, which a
+//! crash between the two would otherwise leave staged for ever.
+
+use std::path::PathBuf;
+
+use super::layout::{Layout, VolumeName, ephemeral_key, parent, unique_name};
+use super::metadata::Metadata;
+use super::script::Mount;
+use super::state::Published;
+use super::world::World;
+
+/// A directory, or a link to a block device, in the directory of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodFound {
+    /// Name of the pod's directory.
+    pub pod: String,
+    /// Name of the directory.
+    pub name: String,
+    /// A block device.
+    pub block: bool,
+    /// The file beside it, if it is there and can be used.
+    pub metadata: Option<Metadata>,
+}
+
+/// A directory with a staged volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageFound {
+    /// Path of the metadata, whether it is there or not.
+    pub file: PathBuf,
+    /// A block device.
+    pub block: bool,
+    /// The file, if it is there and can be used.
+    pub metadata: Option<Metadata>,
+}
+
+/// Enters what was found. Returns directories of which nobody knows what they are for, to be removed
+/// as far as they are empty.
+pub fn enter(
+    world: &mut World,
+    layout: &Layout,
+    pods: Vec<PodFound>,
+    stages: Vec<StageFound>,
+) -> Vec<PathBuf> {
+    let mut strange = Vec::new();
+    for found in pods {
+        if enter_pod(world, layout, &found).is_none() && !found.block {
+            let volumes = layout.pods().join(&found.pod).join("volumes");
+            let folder = volumes
+                .join(super::layout::ESCAPED_PLUGIN)
+                .join(&found.name);
+            strange.extend([folder.join("mount"), folder]);
+        }
+    }
+    for found in stages {
+        if enter_stage(world, layout, &found).is_none() {
+            let folder = parent(&found.file).to_path_buf();
+            let above = parent(&folder).to_path_buf();
+            if !found.block {
+                strange.push(folder.join("globalmount"));
+            }
+            strange.extend([folder, above]);
+        }
+    }
+    strange
+}
+
+fn enter_pod(world: &mut World, layout: &Layout, found: &PodFound) -> Option<()> {
+    let metadata = found.metadata.as_ref()?;
+    let name = VolumeName {
+        driver: &metadata.driver,
+        handle: &metadata.handle,
+        // The directory's own name: what the file says might lead elsewhere.
+        spec_name: &found.name,
+        block: found.block,
+    };
+    let places = layout.places(&name, &found.pod).ok()?;
+    let ephemeral = metadata.lifecycle.as_deref() == Some("Ephemeral");
+    let key = if ephemeral {
+        ephemeral_key(&found.pod, &found.name)
+    } else {
+        unique_name(&metadata.driver, &metadata.handle)
+    };
+    let state = world.enter(key);
+    state.name.clone_from(&found.name);
+    state.driver.clone_from(&metadata.driver);
+    state.block = found.block;
+    state.from_disk = true;
+    state.attach = ephemeral.then_some(false);
+    state.staged.get_or_insert(places.clone());
+    if !ephemeral {
+        // Without metadata beside it, taking it down is nothing.
+        state.device = Mount::Uncertain;
+    }
+    state.have.insert(
+        found.pod.clone(),
+        Published {
+            mount: Mount::Uncertain,
+            from_disk: true,
+            held: true,
+            again: false,
+            places,
+        },
+    );
+    Some(())
+}
+
+fn enter_stage(world: &mut World, layout: &Layout, found: &StageFound) -> Option<()> {
+    let metadata = found.metadata.as_ref()?;
+    let spec = metadata.spec_name.as_deref();
+    let name = VolumeName {
+        driver: &metadata.driver,
+        handle: &metadata.handle,
+        spec_name: spec.unwrap_or("unknown"),
+        block: found.block,
+    };
+    // Of a device, and with any uid: the places of staging do not depend on it.
+    let places = layout.places(&name, "unknown").ok()?;
+    if places.stage_metadata != found.file {
+        // It was copied here, or somebody wants something else to be unmounted.
+        return None;
+    }
+    let state = world.enter(unique_name(&metadata.driver, &metadata.handle));
+    if state.name.is_empty() {
+        state.name = spec.unwrap_or(&metadata.handle).to_owned();
+        state.driver.clone_from(&metadata.driver);
+        state.block = found.block;
+    }
+    state.from_disk = true;
+    state.device = Mount::Uncertain;
+    state.staged.get_or_insert(places);
+    Some(())
+}

@@ -1,0 +1,197 @@
+//! All volumes of the node, and how their operations begin.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::expand;
+use super::layout::{Layout, Places, Unsafe, VolumeName, key};
+use super::mount;
+use super::script::{Mount, Next, Reply};
+use super::state::{Operation, State, Wanted};
+use super::unmount::{Unpublish, Unstage};
+
+/// What operations need to know of the machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Host {
+    /// Where kubelet's directory is.
+    pub layout: Layout,
+    /// SELinux is on.
+    pub se_linux: bool,
+    /// Labels of the Node, for the affinity of volumes.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// An operation with everything that it needs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Task {
+    /// [`Operation::Mount`]
+    Mount(Box<mount::Mount>),
+    /// [`Operation::Expand`]
+    Expand(Box<mount::Mount>),
+    /// [`Operation::Unpublish`]
+    Unpublish(Unpublish),
+    /// [`Operation::Unstage`]
+    Unstage(Unstage),
+}
+
+impl Task {
+    /// Where the volume is.
+    #[must_use]
+    pub fn places(&self) -> &Places {
+        match self {
+            Self::Mount(task) | Self::Expand(task) => &task.places,
+            Self::Unpublish(task) => &task.places,
+            Self::Unstage(task) => &task.places,
+        }
+    }
+
+    /// What comes next after these answers.
+    #[must_use]
+    pub fn next(&self, replies: &[Reply]) -> Next {
+        match self {
+            Self::Mount(task) => task.next(replies),
+            Self::Expand(task) => expand::in_use(task, replies),
+            Self::Unpublish(task) => task.next(replies),
+            Self::Unstage(task) => task.next(replies),
+        }
+    }
+}
+
+/// All volumes by key.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct World {
+    volumes: BTreeMap<String, State>,
+}
+
+impl World {
+    /// All volumes.
+    pub fn volumes(&self) -> impl Iterator<Item = (&str, &State)> {
+        let volumes = self.volumes.iter();
+        volumes.map(|(key, state)| (key.as_str(), state))
+    }
+
+    /// One volume.
+    #[must_use]
+    pub fn volume(&self, key: &str) -> Option<&State> {
+        self.volumes.get(key)
+    }
+
+    /// One volume, to change it.
+    pub fn volume_mut(&mut self, key: &str) -> Option<&mut State> {
+        self.volumes.get_mut(key)
+    }
+
+    /// The volume with this key, made if need be.
+    pub fn enter(&mut self, key: String) -> &mut State {
+        self.volumes.entry(key).or_default()
+    }
+
+    /// Nothing is left of the volume.
+    pub fn forget(&mut self, key: &str) {
+        self.volumes.remove(key);
+    }
+
+    /// Takes over what the pod wants. `all` is whether this is everything: then what else it wanted
+    /// is not wanted any more. Volumes whose drivers like
+    /// that are published again.
+    ///
+    /// # Errors
+    /// The names of a volume cannot be a part of a path. The others are taken over.
+    pub fn want(
+        &mut self,
+        layout: &Layout,
+        pod: &str,
+        wanted: Vec<Wanted>,
+        all: bool,
+    ) -> Result<(), Unsafe> {
+        let mut result = Ok(());
+        let mut keys = BTreeSet::new();
+        for wanted in wanted {
+            let key = key(&wanted.volume, pod);
+            match layout.places(&VolumeName::from(&wanted.volume), pod) {
+                Ok(places) => {
+                    keys.insert(key.clone());
+                    self.enter(key).want(pod, places, wanted);
+                }
+                Err(error) => result = Err(error),
+            }
+        }
+        if all && result.is_ok() {
+            self.unwant_but(pod, &keys);
+        }
+        result
+    }
+
+    /// The pod wants nothing any more.
+    pub fn unwant(&mut self, pod: &str) {
+        self.unwant_but(pod, &BTreeSet::new());
+    }
+
+    fn unwant_but(&mut self, pod: &str, keys: &BTreeSet<String>) {
+        for (key, state) in &mut self.volumes {
+            if !keys.contains(key) {
+                state.wanted.remove(pod);
+            }
+            if let Some(published) = state.have.get_mut(pod) {
+                published.held = false;
+            }
+        }
+    }
+
+    /// Uids of all pods that want or have something.
+    #[must_use]
+    pub fn pods(&self) -> BTreeSet<&str> {
+        let states = self.volumes.values();
+        let pods = states.flat_map(|state| state.wanted.keys().chain(state.have.keys()));
+        pods.map(String::as_str).collect()
+    }
+
+    /// Whether something is mounted, or may be, for the pod.
+    #[must_use]
+    pub fn has_any(&self, pod: &str) -> bool {
+        let mut states = self.volumes.values();
+        states.any(|state| state.have.contains_key(pod) || state.mounting.as_deref() == Some(pod))
+    }
+
+    /// Whether everything that the pod wants is mounted.
+    #[must_use]
+    pub fn has_all(&self, pod: &str) -> bool {
+        let mut states = self.volumes.values();
+        states.all(|state| {
+            !state.wanted.contains_key(pod) || { state.have.get(pod) }
+                .is_some_and(|it| it.mount == Mount::Mounted)
+        })
+    }
+
+    /// What the Node's status is to say: the persistent volumes that must not be detached.
+    #[must_use]
+    pub fn in_use(&self, reported: &BTreeSet<String>) -> BTreeSet<String> {
+        let used = |(key, state): &(&String, &State)| state.is_in_use(reported.contains(*key));
+        let volumes = self.volumes.iter().filter(used);
+        volumes.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The operation with everything it needs. `None` if there is nothing to do after all.
+    #[must_use]
+    pub fn begin(&mut self, key: &str, operation: &Operation, on: &Host) -> Option<Task> {
+        let state = self.volumes.get_mut(key)?;
+        match operation {
+            Operation::Forget => None,
+            Operation::Unstage => Some(Task::Unstage(Unstage {
+                places: state.staged.clone()?,
+                block: state.block,
+                name: state.name.clone(),
+            })),
+            Operation::Unpublish(pod) => Some(Task::Unpublish(Unpublish {
+                places: state.have.get(pod)?.places.clone(),
+                block: state.block,
+                name: state.name.clone(),
+            })),
+            Operation::Mount(pod) => {
+                let task = state.mount(pod, on)?;
+                state.mounting = Some(pod.clone());
+                Some(Task::Mount(Box::new(task)))
+            }
+            Operation::Expand(pod) => state.mount(pod, on).map(|it| Task::Expand(Box::new(it))),
+        }
+    }
+}

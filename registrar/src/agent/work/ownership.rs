@@ -1,0 +1,111 @@
+//! Gives a tree of files to a group.
+//!
+//! The files belong to a pod, which may change them meanwhile: nothing is followed that is a link,
+//! every file is opened relative to its directory, and what is changed is what was opened.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, chownat, fchmod, fchown, fstat, openat,
+    statat,
+};
+
+/// Files get these bits, directories these and set-group-id.
+const FILE: u32 = 0o660;
+const DIRECTORY: u32 = 0o2770;
+
+/// Directories in directories; far beyond what file systems are used for, and each costs a file
+/// descriptor.
+const DEEPEST: usize = 200;
+
+/// Changes group and mode of the tree at `path`; not at all if `on_root_mismatch` and the root is as
+/// it should be.
+pub(super) fn own(path: &Path, group: u32, on_root_mismatch: bool) -> io::Result<()> {
+    let gid = Gid::from_raw(group);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let root = openat(CWD, path, flags, Mode::empty())?;
+    let stat = fstat(&root)?;
+    if on_root_mismatch && stat.st_gid == group && stat.st_mode & DIRECTORY == DIRECTORY {
+        return Ok(());
+    }
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+        tree(&root, gid, 0)?;
+    }
+    // Last: a tree that was not finished is seen by its root.
+    change(root.as_fd(), &stat, gid)
+}
+
+fn tree(directory: &OwnedFd, gid: Gid, depth: usize) -> io::Result<()> {
+    if depth > DEEPEST {
+        return Err(io::Error::other("directories are nested too deeply"));
+    }
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let stat = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(rustix::io::Errno::NOENT) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if !matches!(kind, FileType::Directory | FileType::RegularFile) {
+            // Links, sockets and the like: opening could do something, and their mode is no matter.
+            chownat(directory, name, None, Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+            continue;
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let opened = match openat(directory, name, flags, Mode::empty()) {
+            Ok(opened) => opened,
+            Err(rustix::io::Errno::NOENT) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let stat = fstat(&opened)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+            tree(&opened, gid, depth + 1)?;
+        }
+        change(opened.as_fd(), &stat, gid)?;
+    }
+    Ok(())
+}
+
+fn change(file: BorrowedFd<'_>, stat: &Stat, gid: Gid) -> io::Result<()> {
+    let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    let bits = if is_directory { DIRECTORY } else { FILE };
+    fchown(file, None, Some(gid))?;
+    // After the group: changing that may clear bits.
+    fchmod(file, Mode::from_raw_mode((stat.st_mode & 0o7777) | bits))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
+
+    #[test]
+    fn a_tree_is_given_away_and_links_are_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (root, outside) = (directory.path().join("root"), directory.path().join("out"));
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        for file in [root.join("a/f"), outside.clone()] {
+            std::fs::write(&file, "x").unwrap();
+            std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+        }
+        symlink(&outside, root.join("link")).unwrap();
+        // The own group: everybody may run this test.
+        let group = std::fs::metadata(&root).unwrap().gid();
+        own(&root, group, false).unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!(mode(&root.join("a/f")), 0o660);
+        assert_eq!(mode(&root.join("a/b")) & 0o2770, 0o2770);
+        assert_eq!(mode(&outside), 0o600, "outside of the tree");
+        std::fs::set_permissions(root.join("a/f"), PermissionsExt::from_mode(0o600)).unwrap();
+        own(&root, group, true).unwrap();
+        assert_eq!(mode(&root.join("a/f")), 0o600, "the root was right");
+    }
+}
