@@ -1,0 +1,90 @@
+//! The images that this project ships.
+
+/// One image.
+pub struct Entry {
+    /// Of the image, of the program in `bin/`, and of the program in the image's root directory.
+    /// Upstream's entry points are `/name` as well: a pod's `command` keeps working.
+    pub name: &'static str,
+    /// Package that the program is built from.
+    pub package: &'static str,
+    /// Cargo features that it is built with.
+    pub features: &'static str,
+    /// Names in the root directory under which the program is another one.
+    pub links: &'static [&'static str],
+    /// For people who look at a registry.
+    pub title: &'static str,
+}
+
+/// Programs of the multi-call image, sorted; held against what the program itself lists by a test.
+pub const PROGRAMS: &[&str] = &[
+    "csi-attacher",
+    "csi-node-agent",
+    "csi-node-driver-registrar",
+    "csi-plugin-manager",
+    "csi-provisioner",
+    "csi-resizer",
+    "livenessprobe",
+];
+
+const fn one(name: &'static str, package: &'static str, title: &'static str) -> Entry {
+    Entry {
+        name,
+        package,
+        features: "",
+        links: &[],
+        title,
+    }
+}
+
+/// All images, in the order in which they are made.
+pub const IMAGES: &[Entry] = &[
+    one(
+        "csi-attacher",
+        "attacher",
+        "Attaches and detaches CSI volumes",
+    ),
+    Entry {
+        features: "node-agent",
+        ..one(
+            "csi-node-agent",
+            "registrar",
+            "Stages and publishes CSI volumes as kubelet does, without a kubelet",
+        )
+    },
+    one(
+        "csi-node-driver-registrar",
+        "registrar",
+        "Introduces a CSI driver to kubelet",
+    ),
+    Entry {
+        features: "plugin-manager",
+        ..one(
+            "csi-plugin-manager",
+            "registrar",
+            "Registers CSI drivers as kubelet does, without a kubelet",
+        )
+    },
+    one(
+        "csi-provisioner",
+        "provisioner",
+        "Creates and deletes CSI volumes for claims",
+    ),
+    one(
+        "csi-resizer",
+        "resizer",
+        "Expands and modifies CSI volumes for claims",
+    ),
+    one(
+        "livenessprobe",
+        "livenessprobe",
+        "Turns a health request into a Probe of the CSI driver",
+    ),
+    Entry {
+        links: PROGRAMS,
+        ..one(
+            "csi-sidecars",
+            "multicall",
+            "All CSI sidecars in one program: /csi-attacher, /csi-provisioner, ...",
+        )
+    },
+];

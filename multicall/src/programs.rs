@@ -1,0 +1,58 @@
+//! The programs by name.
+
+use std::ffi::{OsStr, OsString};
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+
+use sidecar::rt::Exit;
+
+/// A program's asynchronous main function at work.
+pub(crate) type Main = Pin<Box<dyn Future<Output = Result<(), Exit>>>>;
+
+/// A program.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// Name of its file when it stands alone.
+    pub(crate) name: &'static str,
+    /// What its own `main` would run.
+    pub(crate) main: fn(Vec<OsString>) -> Main,
+}
+
+/// All programs, sorted.
+pub(crate) const ALL: &[Program] = &[
+    Program {
+        name: "csi-attacher",
+        main: |argv| Box::pin(attacher::run::run(argv)),
+    },
+    Program {
+        name: "csi-node-agent",
+        main: |argv| Box::pin(registrar::agent::program::run(argv)),
+    },
+    Program {
+        name: "csi-node-driver-registrar",
+        main: |argv| Box::pin(registrar::run::run(argv)),
+    },
+    Program {
+        name: "csi-plugin-manager",
+        main: |argv| Box::pin(registrar::kubelet::program::run(argv)),
+    },
+    Program {
+        name: "csi-provisioner",
+        main: |argv| Box::pin(provisioner::run::run(argv)),
+    },
+    Program {
+        name: "csi-resizer",
+        main: |argv| Box::pin(resizer::run::run(argv)),
+    },
+    Program {
+        name: "livenessprobe",
+        main: |argv| Box::pin(livenessprobe::run::run(argv)),
+    },
+];
+
+/// The program that the last part of a path names.
+pub(crate) fn named(path: &OsStr) -> Option<&'static Program> {
+    let name = Path::new(path).file_name()?;
+    ALL.iter().find(|program| name == program.name)
+}
