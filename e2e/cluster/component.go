@@ -16,6 +16,8 @@ type component struct {
 	name string
 	node string // the node it belongs to, or ""
 	args []string
+	// program is what to run instead of ourselves; path comes first in its PATH.
+	program, path string
 	// spawn decides the mount namespace; unshare asks for a new one instead.
 	spawn   *spawner
 	unshare bool
@@ -45,6 +47,10 @@ func (c *component) start(l layout, report func(string)) error {
 	cmd, err := componentCommand(l, c.name, c.node, c.args)
 	if err != nil {
 		return err
+	}
+	if c.program != "" {
+		cmd.Path, cmd.Args = c.program, append([]string{c.program}, c.args...)
+		cmd.Env = append(cmd.Env, "PATH="+c.path+":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	}
 	if log, ok := cmd.Stdout.(*os.File); ok {
 		defer log.Close()

@@ -71,10 +71,14 @@ func kubectlMain(args []string) error {
 	return nil
 }
 
-// ports are all TCP ports of a cluster's control plane, on 127.0.0.1.
+// ports are all TCP ports of a cluster's control plane, on 127.0.0.1 if nothing else is said.
 type ports struct {
 	etcdClient, etcdPeer, apiserver, controllerManager, scheduler, proxy, proxyControl int
+	// apiHost is where the API server listens, for pods' sake on the first service address if there are real ones.
+	apiHost string
 }
+
+func (p ports) apiserverURL() string { return fmt.Sprintf("https://%s:%d", p.apiHost, p.apiserver) }
 
 func loopback(scheme string, port int) string { return fmt.Sprintf("%s://127.0.0.1:%d", scheme, port) }
 
@@ -89,9 +93,10 @@ func etcdArgs(l layout, p ports) []string {
 func apiserverArgs(l layout, p ports, o options) []string {
 	args := []string{
 		"--etcd-servers=" + loopback("http", p.etcdClient),
-		"--bind-address=127.0.0.1",
-		"--advertise-address=127.0.0.1",
+		"--bind-address=" + p.apiHost,
+		"--advertise-address=" + p.apiHost,
 		fmt.Sprintf("--secure-port=%d", p.apiserver),
+		"--kubelet-preferred-address-types=InternalIP",
 		"--tls-cert-file=" + l.pki("serving.crt"),
 		"--tls-private-key-file=" + l.pki("serving.key"),
 		"--client-ca-file=" + l.caFile(),
@@ -175,7 +180,7 @@ func faultProxyArgs(l layout, p ports) []string {
 	return []string{
 		fmt.Sprintf("--listen=127.0.0.1:%d", p.proxy),
 		fmt.Sprintf("--control=127.0.0.1:%d", p.proxyControl),
-		"--target=" + loopback("https", p.apiserver),
+		"--target=" + p.apiserverURL(),
 		"--ca-file=" + l.caFile(),
 		"--cert-file=" + l.pki("serving.crt"),
 		"--key-file=" + l.pki("serving.key"),

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sort"
 )
 
@@ -46,6 +47,11 @@ func verbs() map[string]verb {
 		"kube-scheduler":          {"component", schedulerMain},
 		"fault-proxy":             {"component: a proxy before the API server that injects faults", faultProxyMain},
 		"mock-driver":             {"the CSI driver of Kubernetes' own tests", mockDriverMain},
+		"kubelet":                 {"component: the kubelet of a real node", kubeletMain},
+		"enclosed":                {"run a program in namespaces of its own, where a real node can live", enclosedMain},
+		"enclosure-init":          {"internal: process 1 of an enclosure", enclosureInitMain},
+		"enclosure-sweeper":       {"internal: cleans up behind an enclosure", enclosureSweeperMain},
+		"import-images":           {"load OCI archives into a real node's container runtime", importImagesMain},
 		"exec-in-node":            {"run a process inside a node's mount namespace", execInNodeMain},
 	}
 }
@@ -64,6 +70,10 @@ func usage(w io.Writer) {
 }
 
 func main() {
+	// Tests of others want a program of that name.
+	if filepath.Base(os.Args[0]) == "kubectl" {
+		os.Args = append([]string{"csi-cluster", "kubectl"}, os.Args[1:]...)
+	}
 	if len(os.Args) < 2 {
 		usage(os.Stderr)
 		os.Exit(2)

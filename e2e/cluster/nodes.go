@@ -27,11 +27,11 @@ func (s *supervisor) launchNode(ctx context.Context, name string) error {
 	if err := s.ca.issue(cred.certFile, cred.keyFile, subject); err != nil {
 		return err
 	}
-	server := loopback("https", s.ports.apiserver)
+	server := s.ports.apiserverURL()
 	if err := writeKubeconfig(l.kubeconfig(name), server, l.caFile(), name, cred); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(l.kubeletDir(name), 0o755); err != nil {
+	if err := os.MkdirAll(s.kubeletDir(name), 0o755); err != nil {
 		return err
 	}
 	common := []string{"--dir=" + l.dir, "--name=" + name, fmt.Sprintf("--real-mounts=%t", isRoot())}
@@ -45,6 +45,11 @@ func (s *supervisor) launchNode(ctx context.Context, name string) error {
 		name: name, node: name,
 		args:  append(append([]string{"node"}, common...), "--status-period="+s.options.StatusPeriod.String(), "--feature-gates="+s.options.FeatureGates),
 		ready: nodeReady(s.admin, name),
+	}
+	if s.options.RealNode {
+		if err := s.makeReal(n); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
 	s.nodes = append(s.nodes, n)
@@ -63,7 +68,7 @@ func (s *supervisor) startNode(ctx context.Context, n *node) error {
 		return err
 	}
 	n.kubelet.spawn = s.spawn
-	if isRoot() {
+	if isRoot() && !s.options.RealNode {
 		pid, _ := n.host.snapshot()
 		inside, err := newSpawner(fmt.Sprintf("/proc/%d/ns/mnt", pid))
 		if err != nil {
@@ -84,6 +89,9 @@ func (s *supervisor) haltNode(n *node) error {
 	ended := killProcesses(s.layout, func(p process) bool { return p.node == n.name && p.pid != host })
 	for _, p := range ended {
 		s.say("ended %s, which still ran on %s", p.name, p.node)
+	}
+	if s.options.RealNode {
+		killContainers()
 	}
 	// While the namespace exists, backing files of loop devices in it still have their full paths.
 	detachLoops(s.layout.kubeletDir(n.name))

@@ -20,6 +20,8 @@ type options struct {
 	StatusPeriod time.Duration `json:"statusPeriod"`
 	FeatureGates string        `json:"featureGates,omitempty"`
 	Timeout      time.Duration `json:"timeout"`
+	RealNode     bool          `json:"realNode,omitempty"`
+	Runtime      string        `json:"runtime,omitempty"`
 
 	APIServerArgs         []string `json:"apiserverArgs,omitempty"`
 	ControllerManagerArgs []string `json:"controllerManagerArgs,omitempty"`
@@ -72,6 +74,8 @@ func (o *options) register(fs *flag.FlagSet) {
 	fs.Var(onOff{&o.Audit}, "audit", "write the audit log: on or off (default on)")
 	fs.StringVar(&o.AuditMode, "audit-mode", "blocking", "blocking (exact counts) or batch (cheaper)")
 	fs.Var(onOff{&o.Proxy}, "proxy", "run the fault proxy: on or off (default off)")
+	fs.BoolVar(&o.RealNode, "real-node", false, "one node that runs containers, instead of hollow ones (in an enclosure)")
+	fs.StringVar(&o.Runtime, "runtime", "", "folder with the programs of a real node: bin/ (containerd, runc, ...) and cni/")
 	fs.DurationVar(&o.StatusPeriod, "status-period", 500*time.Millisecond, "kubelet's node status period")
 	fs.StringVar(&o.FeatureGates, "feature-gates", "", "feature gates for every Kubernetes component")
 	fs.DurationVar(&o.Timeout, "timeout", 60*time.Second, "give up when the cluster is not ready by then")
@@ -82,6 +86,8 @@ func (o *options) register(fs *flag.FlagSet) {
 
 func (o *options) validate() error {
 	switch {
+	case o.RealNode:
+		return o.validateReal()
 	case o.Nodes < 0 || o.Nodes > 200:
 		return fmt.Errorf("--nodes %d: want 0 to 200", o.Nodes)
 	case o.Controllers != "all" && o.Controllers != "storage":

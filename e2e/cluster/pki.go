@@ -105,6 +105,8 @@ const (
 	firstServiceIP = "10.0.0.1"
 )
 
+var serviceAddress = [4]byte{10, 0, 0, 1}
+
 // writePKI creates the authority, the serving certificate and the ServiceAccount signing key.
 func writePKI(l layout) (*authority, error) {
 	ca, err := newAuthority()

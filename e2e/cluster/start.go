@@ -48,7 +48,10 @@ func (s *supervisor) writeFiles() error {
 	if err != nil {
 		return err
 	}
-	s.ports = ports{free[0], free[1], free[2], free[3], free[4], free[5], free[6]}
+	s.ports = ports{free[0], free[1], free[2], free[3], free[4], free[5], free[6], "127.0.0.1"}
+	if s.options.RealNode {
+		s.ports.apiHost, s.ports.apiserver = firstServiceIP, 443
+	}
 	if s.ca, err = writePKI(s.layout); err != nil {
 		return err
 	}
@@ -59,7 +62,7 @@ func (s *supervisor) writeFiles() error {
 	if err := os.WriteFile(s.layout.auditPolicy(), []byte(audit.Policy), 0o644); err != nil {
 		return err
 	}
-	server := loopback("https", s.ports.apiserver)
+	server := s.ports.apiserverURL()
 	for user, token := range tokens {
 		if err := writeKubeconfig(s.layout.kubeconfig(user), server, s.layout.caFile(), user, credential{token: token}); err != nil {
 			return err
@@ -85,7 +88,7 @@ func (s *supervisor) writeFiles() error {
 func (s *supervisor) startControlPlane(ctx context.Context) error {
 	l, p, o := s.layout, s.ports, s.options
 	etcd := s.add("etcd", etcdArgs(l, p), loopback("http", p.etcdClient)+"/health")
-	apiserver := s.add("kube-apiserver", apiserverArgs(l, p, o), loopback("https", p.apiserver)+"/readyz")
+	apiserver := s.add("kube-apiserver", apiserverArgs(l, p, o), p.apiserverURL()+"/readyz")
 	controllers := s.add("kube-controller-manager", controllerManagerArgs(l, p, o), loopback("https", p.controllerManager)+"/healthz")
 	scheduler := s.add("kube-scheduler", schedulerArgs(l, p, o), loopback("https", p.scheduler)+"/readyz")
 	steps := [][]*component{{etcd}, {apiserver}, {controllers, scheduler}}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	componentversion "k8s.io/component-base/version"
@@ -41,6 +42,8 @@ type nodeState struct {
 	Kubeconfig        string `json:"kubeconfig"`
 	RealMounts        bool   `json:"realMounts"`
 	MountNamespacePID int    `json:"mountNamespacePid"`
+	Containerd        string `json:"containerd,omitempty"`
+	Runtime           string `json:"runtime,omitempty"`
 }
 
 func readState(l layout) (*clusterState, error) {
@@ -82,7 +85,7 @@ func (s *supervisor) state() *clusterState {
 	l := s.layout
 	out := &clusterState{
 		Dir: l.dir, Version: componentversion.Get().GitVersion,
-		APIServer: loopback("https", s.ports.apiserver), Etcd: loopback("http", s.ports.etcdClient),
+		APIServer: s.ports.apiserverURL(), Etcd: loopback("http", s.ports.etcdClient),
 		CAFile: l.caFile(), ServingCert: l.pki("serving.crt"), Kubeconfig: l.kubeconfig(adminUser),
 		TokenFiles: map[string]string{}, LogDir: l.at("log"), ControlSocket: l.controlSocket(),
 		SupervisorPID: os.Getpid(), GuardPID: os.Getppid(),
@@ -110,8 +113,9 @@ func (s *supervisor) state() *clusterState {
 	for _, n := range s.nodes {
 		pid, _ := n.host.snapshot()
 		out.Nodes = append(out.Nodes, nodeState{
-			Name: n.name, KubeletDir: l.kubeletDir(n.name), PluginsRegistry: l.at(n.name, "plugins_registry"),
+			Name: n.name, KubeletDir: s.kubeletDir(n.name), PluginsRegistry: filepath.Join(s.kubeletDir(n.name), "plugins_registry"),
 			Kubeconfig: l.kubeconfig(n.name), RealMounts: isRoot(), MountNamespacePID: pid,
+			Containerd: s.containerdSocket(), Runtime: s.options.Runtime,
 		})
 	}
 	return out

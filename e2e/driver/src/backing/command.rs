@@ -1,4 +1,5 @@
-//! Runs the few programs for which there is no safe library: `losetup`, `mkfs.*`, `cp`, `resize2fs`.
+//! Runs the few programs for which there is no safe library: `losetup`, `mkfs.*`, `cp`, `resize2fs`,
+//! `xfs_growfs`.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};

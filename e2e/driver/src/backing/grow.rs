@@ -36,6 +36,18 @@ pub fn ext(device: &Path) -> Result<(), Error> {
     grown
 }
 
+/// Grows the XFS file system on `device` to the size of the device. It can grow only while it is
+/// mounted, for which the kernel wants no more than mounting does; one that is not mounted is left
+/// for when it is.
+pub fn xfs(device: &Path) -> Result<(), Error> {
+    let source = device.to_string_lossy();
+    let table = mount::table()?;
+    match table.iter().find(|mount| mount.source == *source) {
+        Some(mounted) => run("xfs_growfs", &["-d".as_ref(), mounted.point.as_os_str()]).map(drop),
+        None => Ok(()),
+    }
+}
+
 fn may_grow_mounted() -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_RESOURCE))
 }

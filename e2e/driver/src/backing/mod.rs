@@ -4,6 +4,7 @@
 //! driver that died in the middle is asked again by the caller.
 
 pub mod command;
+pub mod file_system;
 pub mod grow;
 pub mod loop_device;
 pub mod mount;

@@ -1,11 +1,12 @@
 //! The data of volumes and snapshots below the state folder.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::command::run;
+use super::file_system::FileSystem;
 use super::{Error, grow, loop_device, wrap};
 use crate::model::snapshot::Snapshot;
 use crate::model::volume::{Backing, Kind, Source, Volume};
@@ -123,8 +124,13 @@ impl Storage {
         set_size(&path, volume.capacity)?;
         let _held = self.loop_lock()?;
         for device in loop_device::grow(&path)? {
-            if volume.kind == Kind::Mount && is_ext(&path)? {
-                grow::ext(&device)?;
+            if volume.kind != Kind::Mount {
+                continue;
+            }
+            match FileSystem::of(&path)? {
+                Some(FileSystem::Ext) => grow::ext(&device)?,
+                Some(FileSystem::Xfs) => grow::xfs(&device)?,
+                None => {}
             }
         }
         Ok(())
@@ -163,7 +169,7 @@ impl Storage {
         } else {
             volume.fs_type.as_str()
         };
-        if fs_type.starts_with("ext") && is_ext(&path)? {
+        if FileSystem::of(&path)?.is_some_and(|present| present.is_made_by(fs_type)) {
             return Ok(fs_type.to_owned());
         }
         let program = format!("mkfs.{fs_type}");
@@ -225,19 +231,6 @@ fn set_size(path: &Path, bytes: i64) -> Result<(), Error> {
     match u64::try_from(bytes) {
         Ok(wanted) if wanted > present => file.set_len(wanted).map_err(wrap("set size of", path)),
         _ => Ok(()),
-    }
-}
-
-/// Is there an ext2, ext3 or ext4 file system? Its magic number stands at byte 1080.
-fn is_ext(path: &Path) -> Result<bool, Error> {
-    let mut file = File::open(path).map_err(wrap("open", path))?;
-    let mut magic = [0; 2];
-    file.seek(SeekFrom::Start(1080))
-        .map_err(wrap("read", path))?;
-    match file.read_exact(&mut magic) {
-        Ok(()) => Ok(magic == [0x53, 0xef]),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(wrap("read", path)(error)),
     }
 }
 

@@ -129,7 +129,8 @@ pub fn answer(
     };
     Ok(csi::GetCapacityResponse {
         available_capacity: available,
-        maximum_volume_size: Some(policy.max_volume_size),
+        // The scheduler goes by this alone if it is given.
+        maximum_volume_size: Some(policy.max_volume_size.min(available)),
         minimum_volume_size: None,
     })
 }
@@ -223,5 +224,14 @@ mod tests {
         assert_eq!(ask("zone=b", "fast"), 0);
         assert_eq!(ask("zone=a", "tape"), 0);
         assert_eq!(ask("", "fast"), 100);
+        let anywhere = csi::GetCapacityRequest {
+            parameters: kind("fast"),
+            ..Default::default()
+        };
+        for (most, expected) in [(1 << 40, 100), (7, 7)] {
+            policy.max_volume_size = most;
+            let answer = answer(&state, &policy, &anywhere).unwrap();
+            assert_eq!(answer.maximum_volume_size, Some(expected), "largest volume");
+        }
     }
 }
