@@ -1,6 +1,6 @@
 # Two commands do everything on a fresh machine with Rust, Go and make:
 #
-#   make demo   a real driver, registered with real kubelet code through our registrar
+#   make demo   the whole life of volumes beside a real driver, told step by step
 #   make test   every check and test
 #
 # `make help` lists the rest.
@@ -14,42 +14,113 @@ MAKEFLAGS += --no-print-directory
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 CARGO_TARGET_DIR ?= target
 export CARGO_TARGET_DIR
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# As long in every clone: how short git makes a commit depends on what else there is.
+VERSION ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo unknown)
 export CSI_SIDECARS_VERSION := $(VERSION)
 
 # A static program: runs in an empty root directory. getrandom would look for the device files
 # there unless told to use the system call.
 STATIC := -C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"
+# Messages of panics name files of crates: where cargo keeps them here must not be in a program, or
+# no two machines would build the same.
+CARGO_HOME ?= $(HOME)/.cargo
+STATIC += --remap-path-prefix=$(CARGO_HOME)=/cargo
 release = RUSTFLAGS='$(STATIC)' cargo build --release --locked --target $(HOST)
 RELEASED := $(CARGO_TARGET_DIR)/$(HOST)/release
+# What is not shipped is built from one selection of packages and features, so that no dependency
+# is compiled twice. That goes for programs too: they are built with a test of their package, since
+# without any test dependencies would lack features, and be compiled once more.
+ALL := --locked --workspace --all-features
+with-test = cargo test $(ALL) --no-run --test
+
+# One way to compile Go for all that is made of Kubernetes' packages, helm too, whose module pins the
+# same ones: three thousand packages are then compiled once. Nobody runs a debugger on them.
+GO := CGO_ENABLED=0 GOFLAGS='-mod=readonly -trimpath -gcflags=all=-dwarf=false'
 
 say = @printf '==> %s\n' '$(1)'
 
+# A missing tool is named with the way to it, before a shell says no more than "not found".
+need = @command -v $(1) >/dev/null || { echo 'make $@ needs $(2)' >&2; exit 1; }
+need-rust = $(call need,cargo,Rust: https://rustup.rs)
+need-go = $(call need,go,Go 1.26 or newer: https://go.dev/dl)
+
 .PHONY: help
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- Programs ---------------------------------------------------------------------------------
 
+# What cargo is told for each.
+csi-node-driver-registrar := -p registrar
+csi-plugin-manager := -p registrar --features plugin-manager
+livenessprobe := -p livenessprobe
+csi-attacher := -p attacher
+csi-provisioner := -p provisioner
+csi-resizer := -p resizer
+csi-node-agent := -p registrar --features node-agent
+csi-sidecars := -p multicall
+PROGRAMS ?= csi-node-driver-registrar csi-plugin-manager csi-node-agent livenessprobe csi-attacher csi-provisioner csi-resizer
+
+# Linking takes most of the time and one processor: what has the same dependencies is linked side by side.
+ALIKE := csi-attacher csi-provisioner csi-resizer
+KUBELETS := csi-plugin-manager csi-node-agent
+
+define released
+@$(release) $(foreach one,$(1),$($(one)) --bin $(one))
+@install -C $(1:%=$(RELEASED)/%) bin/
+
+endef
+
 .PHONY: build
-build: ## Every shipped program, released and static, into bin/ (needs Rust alone)
+build: ## Every shipped program, released and static, into bin/ (needs Rust alone; PROGRAMS='csi-attacher ...': only these)
+	$(need-rust)
 	$(call say,build: released static programs (a few minutes the first time))
 	@mkdir -p bin
-	@$(release) -p registrar --bin csi-node-driver-registrar
-	@install -C $(RELEASED)/csi-node-driver-registrar bin/
-	@$(release) -p registrar --features plugin-manager --bin csi-plugin-manager
-	@install -C $(RELEASED)/csi-plugin-manager bin/
-	@$(release) -p livenessprobe
-	@install -C $(RELEASED)/livenessprobe bin/
-	@$(release) -p attacher --bin csi-attacher
-	@install -C $(RELEASED)/csi-attacher bin/
-	@$(release) -p provisioner --bin csi-provisioner
-	@install -C $(RELEASED)/csi-provisioner bin/
-	@ls -l bin | awk 'NR > 1 { printf "    %-28s %6.2f MB\n", $$NF, $$5 / 1e6 }'
+	$(foreach one,$(filter-out $(ALIKE) $(KUBELETS),$(PROGRAMS)),$(call released,$(one)))
+	$(foreach some,KUBELETS ALIKE,$(if $(filter $($(some)),$(PROGRAMS)),$(call released,$(filter $($(some)),$(PROGRAMS)))))
+	@ls -l $(PROGRAMS:%=bin/%) | awk '{ sub("bin/", "", $$NF); printf "    %-28s %6.2f MB\n", $$NF, $$5 / 1e6 }'
+
+# A tag v1.2.3 is version 1.2.3 of images and charts. Images carry the time of their source.
+IMAGE_TAG ?= $(patsubst v%,%,$(VERSION))
+IMAGE_REGISTRY ?= ghcr.io/csi-sidecars
+IMAGE_SOURCE ?= https://github.com/csi-sidecars/csi-sidecars
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
+# Not for compilers: what is compiled from C would be compiled anew for each commit, and everything above it.
+unexport SOURCE_DATE_EPOCH
+
+# Archives of programs in bin/, by name.
+archives = $(with-test) images && \
+    SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' $(CARGO_TARGET_DIR)/debug/images --tag '$(IMAGE_TAG)' --target '$(HOST)' --registry '$(IMAGE_REGISTRY)' \
+        --source '$(IMAGE_SOURCE)' --revision "$$(git rev-parse HEAD 2>/dev/null || true)" $(1)
+IMAGES ?= $(PROGRAMS) csi-sidecars
+
+.PHONY: images
+images: ## OCI archive and SBOM of every program and of one with all, into build/images (IMAGES='csi-attacher ...', IMAGE_TAG=, IMAGE_REGISTRY=)
+	@$(MAKE) build PROGRAMS='$(IMAGES)'
+	$(call say,images: archives and SBOMs)
+	@$(call archives,$(IMAGES))
+
+# Real nodes load what is shipped; to link the program that holds all takes too long for every test.
+.PHONY: archives
+archives: build
+	@$(call archives,$(filter-out csi-sidecars,$(IMAGES)) $(notdir $(wildcard bin/csi-sidecars)))
+
+.PHONY: reproduce
+reproduce: images ## Builds the images again, elsewhere, and fails unless every byte is the same
+	@SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' images/reproduce.sh $(IMAGES)
+
+.PHONY: e2e-kind
+e2e-kind: images ## csi-driver-host-path with our sidecars on kind (needs docker, kind, kubectl and the internet)
+	@e2e/kind/run.sh build/images '$(IMAGE_REGISTRY)' '$(IMAGE_TAG)'
+
+.PHONY: chart-package
+chart-package: helm ## The chart as a file that names the images of IMAGE_TAG, into build/chart
+	@bin/helm package charts/csi-sidecars --version '$(IMAGE_TAG)' --app-version '$(IMAGE_TAG)' --destination build/chart
 
 .PHONY: cluster
 cluster: ## The test cluster's program (needs Go), into bin/
-	$(call say,cluster: etcd, kube-apiserver, controllers, scheduler and kubelet in one program (minutes the first time))
+	$(need-go)
+	$(call say,cluster: etcd and Kubernetes from API server to kubelet in one program (minutes the first time))
 	@mkdir -p bin
 	@$(MAKE) -C e2e/cluster build
 
@@ -58,12 +129,29 @@ smoke: cluster ## The test cluster's own tests: it starts, runs a pod and leaves
 	$(call say,smoke: the test cluster proves itself)
 	@$(MAKE) -C e2e/cluster test smoke
 
+# What is measured beside the driver must not wait for it, as tests may.
+driver-build := $(with-test) component
+driver-folder := debug
+bench: driver-build := cargo build --locked -p csi-test-driver --profile tool
+bench: driver-folder := tool
+
 .PHONY: driver
 driver: ## The CSI driver of the tests, into bin/
+	$(need-rust)
 	$(call say,driver: the CSI driver of the tests)
 	@mkdir -p bin
-	@cargo build --profile tool --locked -p csi-test-driver
-	@install -C $(CARGO_TARGET_DIR)/tool/csi-test-driver bin/
+	@$(driver-build)
+	@install -C $(CARGO_TARGET_DIR)/$(driver-folder)/csi-test-driver bin/
+
+.PHONY: helm
+helm: bin/helm ## helm, for the charts (needs Go), into bin/
+bin/helm: e2e/helm/go.mod e2e/helm/go.sum
+	$(need-go)
+	$(call say,helm: compiling it takes minutes the first time)
+	@mkdir -p bin
+	@cd e2e/helm && $(GO) nice -n 15 ../go-build -ldflags '-s -w' \
+	    -o ../../bin/helm helm.sh/helm/v4/cmd/helm
+	@touch bin/helm
 
 # --- The main job -----------------------------------------------------------------------------
 
@@ -71,48 +159,98 @@ driver: ## The CSI driver of the tests, into bin/
 # stands in the environment must not make a demo write into somebody's cluster.
 DEMO_KUBECONFIG := $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG))
 
+DEMO := $(if $(DEMO_KUBECONFIG),guest,whole)
+
+.PHONY: demo-needs
+demo-needs:
+	@e2e/needs.sh $(DEMO)
+
 .PHONY: demo
-demo: build cluster driver ## Registers a real driver with a real kubelet and mounts a volume (KUBECONFIG=file: use that cluster)
+demo: demo-needs build driver $(if $(DEMO_KUBECONFIG),,cluster helm) ## The whole life of volumes, step by step (KUBECONFIG=file: a driver's registration on that cluster)
+	$(call say,demo: the program that tells it)
+	@$(with-test) scenarios
 	$(call say,demo)
-	@cargo build -q --profile tool --locked -p e2e --bin demo
-	@$(CARGO_TARGET_DIR)/tool/demo $(if $(DEMO_KUBECONFIG),--kubeconfig '$(DEMO_KUBECONFIG)')
+	@$(CARGO_TARGET_DIR)/debug/demo $(if $(DEMO_KUBECONFIG),--kubeconfig '$(DEMO_KUBECONFIG)')
 
 # --- Checks -----------------------------------------------------------------------------------
 
 .PHONY: test
 test: ## Every check and test
-	@.ci/stages lint unit build cluster smoke driver sanity e2e
+	@.ci/stages 'go-programs &' lint unit build driver wait cluster smoke sanity 'chart &' e2e wait real-node conformance-quick
+
+.PHONY: go-programs
+go-programs: cluster helm storage-suite
 
 .PHONY: lint
 lint: ## Format, clippy, rustdoc, dependency guards
+	$(need-rust)
 	@.ci/lint
 
 .PHONY: unit
 unit: ## Unit, property, crash-simulation, component and process tests
+	$(need-rust)
 	$(call say,unit: cargo test)
-	@cargo test --locked --workspace --exclude e2e --all-features
+	@# Most of these tests wait for time to pass, not for a processor.
+	@RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))} cargo test $(ALL) --exclude e2e
 
 .PHONY: sanity
 sanity: driver ## csi-sanity against the test driver, mount and block
 	$(call say,sanity: csi-sanity against the test driver)
 	@e2e/sanity/run.sh bin/csi-test-driver
 
+.PHONY: chart
+chart: helm ## The charts: lint, rendering, wrong values, dry run, permissions (ONLY=name; UPDATE=1 rewrites docs/rbac-mutations.md)
+	$(call say,chart: rendered by helm and held to what they promise)
+	@cargo test -q $(ALL) --test chart $(if $(ONLY),-- $(ONLY))
+
 .PHONY: e2e
-e2e: ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path or PROVISIONER=path another one)
+e2e: helm ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path or PROVISIONER=path another one)
 	$(call say,e2e: scenarios on a real control plane)
 	@$(if $(ATTACHER),ATTACHER='$(ATTACHER)') $(if $(PROVISIONER),PROVISIONER='$(PROVISIONER)') \
-	    cargo test --locked -p e2e $(if $(ONLY),-- $(ONLY))
+	    cargo test $(ALL) --test scenarios $(if $(ONLY),-- $(ONLY))
+
+.PHONY: real-node
+real-node: archives cluster driver helm ## Scenarios on a node that runs containers (ONLY=name): manifests of upstream, the chart
+	$(call say,real-node: scenarios on a node that runs containers)
+	@$(with-test) scenarios
+	@$(others) e2e/runtime/enclosed.sh $(CARGO_TARGET_DIR)/debug/real-node $(ONLY)
+
+# Kubernetes' own storage suite and what its specs run, from the pinned Kubernetes.
+SUITE := $(GO) go build -C e2e/cluster -ldflags '-s -w' -o ../../build/
+.PHONY: storage-suite
+storage-suite:
+	$(need-go)
+	@mkdir -p build
+	@$(SUITE)ginkgo github.com/onsi/ginkgo/v2/ginkgo
+	@$(SUITE)agnhost k8s.io/kubernetes/test/images/agnhost
+	@$(GO) go test -C e2e/cluster -vet=off -tags storagesuite -ldflags '-s -w' \
+	    -c -o ../../build/storage.test ./storagesuite
+
+CONFORMANCE = build cluster driver helm storage-suite
+conformance = $(with-test) scenarios && \
+    $(others) e2e/runtime/enclosed.sh $(CARGO_TARGET_DIR)/debug/conformance
+
+.PHONY: conformance
+conformance: $(CONFORMANCE) ## Kubernetes' own storage suite on a real node (FOCUS=regex, PROVISIONER=path, DRIVER=folder, ...)
+	$(call say,conformance: the storage suite of Kubernetes on a real node)
+	@$(conformance) $(if $(FOCUS),--focus '$(FOCUS)')
+
+.PHONY: conformance-quick
+conformance-quick: $(CONFORMANCE)
+	$(call say,conformance: what says most about sidecars in the storage suite of Kubernetes)
+	@$(conformance) --quick
 
 # Variables that name another binary to measure beside ours.
-OTHERS := REGISTRAR LIVENESSPROBE ATTACHER PROVISIONER
-bench = $(foreach one,$(OTHERS),$(if $($(one)),$(one)='$($(one))')) cargo bench -q --locked --profile tool
+OTHERS := REGISTRAR LIVENESSPROBE ATTACHER PROVISIONER RESIZER
+others = $(foreach one,$(OTHERS),$(if $($(one)),$(one)='$($(one))'))
+bench = $(others) cargo bench -q --locked --profile tool
 
 .PHONY: bench
-bench: build cluster driver ## Figures of all programs (REGISTRAR=, ATTACHER=, ...: path of another binary; BENCH='csi-attacher cycle': only that)
+bench: build cluster driver helm ## Figures of all programs (REGISTRAR=, ATTACHER=, ...: path of another binary; BENCH='csi-attacher cycle': only that)
 	$(call say,bench)
 	@$(if $(BENCH),,$(bench) -p registrar --bench startup)
 	@$(if $(BENCH),,$(bench) -p livenessprobe --bench startup)
-	@$(bench) -p e2e --bench controller -- $(or $(BENCH),csi-attacher)
+	@$(bench) -p e2e --bench controller -- $(BENCH)
 
 .PHONY: fuzz
 fuzz: ## Long fuzzing of the parsers that read untrusted bytes (FUZZ_SECONDS=60)

@@ -5,8 +5,11 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, TryRecvError};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -50,7 +53,9 @@ impl Cluster {
     pub fn up(options: &Options) -> Result<Self> {
         let program = program::cluster()?;
         // Socket paths are limited to 107 bytes and the kubelet's lie deep below this directory.
-        let dir = tempfile::Builder::new().prefix("csi").tempdir_in("/tmp")?;
+        // In an enclosure it goes with everything else.
+        let parent = env::var_os("CSI_CLUSTER_ENCLOSURE").unwrap_or_else(|| "/tmp".into());
+        let dir = tempfile::Builder::new().prefix("csi").tempdir_in(parent)?;
         let mut supervisor = Command::new(&program)
             .arg("up")
             .arg("--dir")
@@ -69,8 +74,6 @@ impl Cluster {
             .stdout
             .take()
             .context("csi-cluster has no standard output")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
         let mut cluster = Self {
             program,
             dir,
@@ -78,9 +81,36 @@ impl Cluster {
             leash,
             state: Value::Null,
         };
-        cluster.state = serde_json::from_str(&line)
-            .with_context(|| format!("the test cluster did not start\n{}", cluster.up_log()))?;
-        Ok(cluster)
+        match cluster.until_ready(stdout) {
+            Ok(state) => {
+                cluster.state = state;
+                Ok(cluster)
+            }
+            Err(error) => {
+                let log = cluster.up_log();
+                let _ = fs::remove_file(cluster.dir.path().with_extension("up.log"));
+                Err(error.context(format!("the test cluster did not start\n{log}")))
+            }
+        }
+    }
+
+    /// The line that `csi-cluster up` prints when everything is ready, or nothing if it failed.
+    fn until_ready(&self, stdout: ChildStdout) -> Result<Value> {
+        let (sender, printed) = mpsc::channel();
+        thread::spawn(move || {
+            let mut line = String::new();
+            let read = BufReader::new(stdout).read_line(&mut line);
+            // Nobody listens any more if the user has stopped us.
+            let _ = sender.send(read.map(|_| line));
+        });
+        // It has a limit of its own, and says what did not get ready.
+        let limit = Duration::from_secs(600);
+        let line = wait::until(limit, "csi-cluster up ends", || match printed.try_recv() {
+            Ok(line) => Ok(Some(line)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => bail!("the reader of its output has ended"),
+        })?;
+        Ok(serde_json::from_str(&line?)?)
     }
 
     fn up_log(&self) -> String {
@@ -119,6 +149,19 @@ impl Cluster {
         Ok(dir.into())
     }
 
+    /// As [`Cluster::add_node`], several at once.
+    pub fn add_nodes(&self, names: &[&str]) -> Result<Vec<PathBuf>> {
+        thread::scope(|scope| {
+            let add = |name| scope.spawn(move || self.add_node(name));
+            let running: Vec<_> = names.iter().copied().map(add).collect();
+            let dirs = running.into_iter().map(|one| match one.join() {
+                Ok(dir) => dir,
+                Err(panic) => resume_unwind(panic),
+            });
+            dirs.collect()
+        })
+    }
+
     /// Ends everything on a node and deletes its Node object.
     pub fn remove_node(&self, name: &str) -> Result<()> {
         self.run(&["ctl", "remove-node", name]).map(drop)
@@ -150,6 +193,12 @@ impl Cluster {
         let mut command = self.command(&["exec-in-node", node, "--"]);
         command.arg(program);
         command
+    }
+
+    /// Loads an archive of images into the container runtime of a real node.
+    pub fn import(&self, archive: &Path) -> Result<()> {
+        let path = archive.to_string_lossy();
+        self.run(&["import-images", &path]).map(drop)
     }
 
     /// Kills a component at once and starts it again: `kube-apiserver`, `etcd`, a node's name, …

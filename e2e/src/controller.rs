@@ -1,19 +1,21 @@
 //! A controller sidecar beside its driver, as a Deployment would run it.
 //!
-//! It runs as its own service account under the RBAC manifest that upstream ships, which Kubernetes'
-//! own storage tests carry along: nothing here grants it more.
+//! It runs as its own service account and with no more permissions than it would have there: ours
+//! under the RBAC objects of our chart, another project's under the manifest that upstream ships,
+//! which Kubernetes' own storage tests carry along. `RBAC=upstream` puts ours under that one too.
 
+use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::api::{Api, text};
 use crate::cluster::Cluster;
 use crate::node::Seat;
 use crate::process::Process;
-use crate::{manifest, program, wait};
+use crate::{chart, manifest, program, wait};
 
 /// A sidecar that talks to the API server.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +42,22 @@ pub const PROVISIONER: Sidecar = Sidecar {
     program: program::provisioner,
 };
 
+/// csi-resizer, or what `RESIZER` names.
+pub const RESIZER: Sidecar = Sidecar {
+    name: "csi-resizer",
+    manifest: "storage-csi/external-resizer/rbac.yaml",
+    program: program::resizer,
+};
+
+/// The chart's values with which a sidecar may do all that the scenarios ask of it.
+const EVERYTHING: &[&str] = &[
+    "features.cloning=true",
+    "features.snapshots=true",
+    "features.capacity=true",
+    "features.volumeAttributesClass=true",
+    "secrets.access=all",
+];
+
 /// How a replica reaches the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
@@ -58,6 +76,7 @@ pub struct Controller<'a> {
     node: String,
     socket: PathBuf,
     dir: PathBuf,
+    driver: String,
 }
 
 impl<'a> Controller<'a> {
@@ -80,10 +99,44 @@ impl<'a> Controller<'a> {
             node: cluster.node(0)?.0,
             socket: driver.socket(),
             dir: driver.dir.clone(),
+            driver: driver.driver.clone(),
         };
         // Makes namespace and service account as well.
         controller.kubeconfig(Route::Direct)?;
         Ok(controller)
+    }
+
+    /// The same account beside another process of the driver.
+    #[must_use]
+    pub fn beside(&self, driver: &Seat<'_>) -> Self {
+        Self {
+            cluster: self.cluster,
+            sidecar: self.sidecar,
+            namespace: self.namespace.clone(),
+            node: driver.node.clone(),
+            socket: driver.socket(),
+            dir: driver.dir.clone(),
+            driver: driver.driver.clone(),
+        }
+    }
+
+    /// Creates the pod that a replica says it is: no node runs it, but objects can belong to it.
+    /// Its path.
+    pub fn create_pod(&self, api: &Api, replica: &str) -> Result<String> {
+        let pods = format!("/api/v1/namespaces/{}/pods", self.namespace);
+        let name = format!("{}-{replica}", self.sidecar.name);
+        let pod = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": { "name": name },
+            "spec": {
+                "serviceAccountName": self.sidecar.name,
+                "schedulingGates": [{ "name": "e2e.test/runs-elsewhere" }],
+                "containers": [{ "name": "main", "image": "registry.k8s.io/pause:3.10" }],
+            },
+        });
+        api.create(&pods, &pod)?;
+        Ok(format!("{pods}/{name}"))
     }
 
     /// The user that the API server sees.
@@ -119,8 +172,32 @@ impl<'a> Controller<'a> {
         Ok(file)
     }
 
-    /// Upstream's RBAC objects, moved into our namespace; cluster-wide ones get a name of their own.
+    /// Whether it runs under upstream's RBAC objects instead of our chart's.
+    pub fn is_under_upstreams_rules(&self) -> Result<bool> {
+        match env::var("RBAC").as_deref() {
+            Err(_) | Ok("" | "chart") => program::is_foreign(&(self.sidecar.program)()?),
+            Ok("upstream") => Ok(true),
+            Ok(other) => bail!("RBAC={other}: must be chart or upstream"),
+        }
+    }
+
     fn permissions(&self) -> Result<Vec<Value>> {
+        if self.is_under_upstreams_rules()? {
+            return self.upstreams_permissions();
+        }
+        let permissions = self.charts_permissions(EVERYTHING);
+        permissions.context("the chart's RBAC objects (RBAC=upstream does without)")
+    }
+
+    /// The RBAC objects of our chart with these values.
+    pub fn charts_permissions(&self, values: &[&str]) -> Result<Vec<Value>> {
+        let account = self.sidecar.name;
+        let program = account.trim_start_matches("csi-");
+        chart::permissions(program, &self.namespace, account, &self.driver, values)
+    }
+
+    /// Upstream's RBAC objects, moved into our namespace; cluster-wide ones get a name of their own.
+    fn upstreams_permissions(&self) -> Result<Vec<Value>> {
         let mut objects = manifest::read(self.cluster, self.sidecar.manifest)?;
         objects.retain(|object| text(object, "/kind") != Some("ServiceAccount"));
         for object in &mut objects {
@@ -141,15 +218,16 @@ impl<'a> Controller<'a> {
     /// Grants more than the manifest does, cluster-wide: rules that upstream asks drivers to add.
     pub fn allow(&self, api: &Api, rules: &Value) -> Result<()> {
         let (namespace, account) = (&self.namespace, self.sidecar.name);
-        let name = format!("{namespace}:{account}:more");
         let version = "rbac.authorization.k8s.io/v1";
-        manifest::create(
+        let role = manifest::create(
             api,
             &json!({
                 "apiVersion": version, "kind": "ClusterRole",
-                "metadata": { "name": name }, "rules": rules,
+                "metadata": { "generateName": format!("{namespace}:{account}:more-") },
+                "rules": rules,
             }),
         )?;
+        let name = text(&role, "/metadata/name");
         manifest::create(
             api,
             &json!({
@@ -196,13 +274,25 @@ impl<'a> Controller<'a> {
     /// Starts a replica in a pod's place: on a node, with a host name of its own, which is what
     /// replicas that elect a leader are told apart by.
     pub fn start(&self, replica: &str, route: Route, flags: &[&str]) -> Result<Process> {
+        self.start_in(replica, route, flags, &[])
+    }
+
+    /// The same with variables that the downward API would set.
+    pub fn start_in(
+        &self,
+        replica: &str,
+        route: Route,
+        flags: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Process> {
         let program = (self.sidecar.program)()?;
+        let name = format!("{}-{replica}", self.sidecar.name);
         let mut command = match rustix::process::geteuid().is_root() {
             true => {
                 let mut command = self.cluster.on_node(&self.node, "/usr/bin/env");
                 let script = "echo \"$0\" > /proc/sys/kernel/hostname; exec \"$@\"";
                 command.args(["unshare", "--uts", "/bin/sh", "-c", script]);
-                command.arg(format!("{}-{replica}", self.sidecar.name));
+                command.arg(&name);
                 command.arg(program);
                 command
             }
@@ -217,8 +307,12 @@ impl<'a> Controller<'a> {
             .args(flags)
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .env("POD_NAMESPACE", &self.namespace);
-        let name = format!("{}-{replica}", self.sidecar.name);
+            .env("POD_NAMESPACE", &self.namespace)
+            // Where csi-provisioner keeps what it says about capacity, and for whom it speaks.
+            .env("NAMESPACE", &self.namespace)
+            .env("POD_NAME", &name)
+            .env("NODE_NAME", &self.node)
+            .envs(environment.iter().copied());
         Process::start(&name, command, &self.dir)
     }
 

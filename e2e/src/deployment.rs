@@ -9,6 +9,8 @@ use crate::node::Seat;
 use crate::process::Process;
 use crate::{object, wait};
 
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
 /// Where the pods of one driver run. They share one storage and one record.
 #[derive(Debug)]
 pub struct Deployment<'a> {
@@ -50,7 +52,8 @@ impl<'a> Deployment<'a> {
     }
 
     /// Starts the pod on a node of the cluster: node service and registrar; waits until the kubelet
-    /// has registered it. `--topology=KEY=VALUE` among the flags puts the node into a zone.
+    /// has registered it. `--topology=KEY=VALUE` among the flags puts the node into a zone,
+    /// `--role=all` offers the controller service there too.
     pub fn start_node(&self, index: usize, more: &[&str]) -> Result<NodePod<'a>> {
         let seat = Seat::new(self.cluster, index, self.driver())?;
         self.start_on(seat, more)
@@ -63,16 +66,44 @@ impl<'a> Deployment<'a> {
         self.start_on(seat, more)
     }
 
+    /// The pods on the first node and on nodes that are added for the others, all at once; each
+    /// node with flags of its own.
+    pub fn start_nodes(&self, nodes: &[(&str, Vec<&str>)]) -> Result<Vec<NodePod<'a>>> {
+        let Some(((_, first), new)) = nodes.split_first() else {
+            return Ok(Vec::new());
+        };
+        let names: Vec<_> = new.iter().map(|(name, _)| *name).collect();
+        let dirs = self.cluster.add_nodes(&names)?;
+        let seat = Seat::new(self.cluster, 0, self.driver())?;
+        let mut pods = vec![self.launch(seat, first)?];
+        for ((name, flags), dir) in new.iter().zip(dirs) {
+            let seat = Seat::on(self.cluster, name, dir, self.driver())?;
+            pods.push(self.launch(seat, flags)?);
+        }
+        let api = self.cluster.api()?;
+        for pod in &mut pods {
+            pod.until_registered(&api)?;
+        }
+        Ok(pods)
+    }
+
     fn start_on(&self, seat: Seat<'a>, more: &[&str]) -> Result<NodePod<'a>> {
+        let mut pod = self.launch(seat, more)?;
+        pod.until_registered(&self.cluster.api()?)?;
+        Ok(pod)
+    }
+
+    fn launch(&self, seat: Seat<'a>, more: &[&str]) -> Result<NodePod<'a>> {
         let seat = seat.sharing(&self.controller);
         let mut flags = self.flags(more);
-        flags.push("--role=node");
+        if !more.iter().any(|flag| flag.starts_with("--role=")) {
+            flags.push("--role=node");
+        }
         let driver = seat.start_driver(&flags)?;
-        let mut registrar = seat.start_registrar(&[])?;
-        let entry = seat.until_registered(&self.cluster.api()?, &mut registrar)?;
+        let registrar = seat.start_registrar(&[])?;
         Ok(NodePod {
             seat,
-            entry,
+            entry: Value::Null,
             driver,
             registrar,
         })
@@ -92,6 +123,13 @@ pub struct NodePod<'a> {
     pub registrar: Process,
 }
 
+impl NodePod<'_> {
+    fn until_registered(&mut self, api: &Api) -> Result<()> {
+        self.entry = self.seat.until_registered(api, &mut self.registrar)?;
+        Ok(())
+    }
+}
+
 /// A workload whose volume is mounted.
 #[derive(Debug)]
 pub struct Pod {
@@ -105,22 +143,48 @@ pub struct Pod {
 impl Pod {
     /// Creates a pod with the claim's volume, on `node` or wherever the scheduler likes.
     pub fn create(api: &Api, name: &str, node: Option<&str>, claim: &str) -> Result<Self> {
-        let pods = "/api/v1/namespaces/default/pods";
-        let mut pod = object::pod(
-            name,
-            node.unwrap_or_default(),
-            &object::claimed_volume(claim),
-        );
-        if let (None, Some(spec)) = (node, pod.get_mut("spec").and_then(Value::as_object_mut)) {
-            spec.remove("nodeSelector");
-        }
-        let pod = api.create(pods, &pod)?;
-        let uid = text(&pod, "/metadata/uid").context("uid of the pod")?;
+        let volume = object::claimed_volume(claim);
+        Self::send(
+            api,
+            &match node {
+                Some(node) => object::pod(name, node, &volume),
+                None => object::free_pod(name, &volume),
+            },
+        )
+    }
+
+    /// As [`Pod::create`], wherever there is a way, but on `node` rather than elsewhere.
+    pub fn create_near(api: &Api, name: &str, node: &str, claim: &str) -> Result<Self> {
+        let pod = object::free_pod(name, &object::claimed_volume(claim));
+        Self::send(api, &object::with(pod, &object::preferring(node)))
+    }
+
+    fn send(api: &Api, pod: &Value) -> Result<Self> {
+        Self::of(&api.create(PODS, pod)?)
+    }
+
+    /// A pod that somebody else created; waits until it is there.
+    pub fn find(api: &Api, name: &str) -> Result<Self> {
+        let limit = std::time::Duration::from_secs(30);
+        let pod = wait::until(limit, &format!("pod {name} is created"), || {
+            api.find(&format!("{PODS}/{name}"))
+        });
+        Self::of(&pod?)
+    }
+
+    fn of(pod: &Value) -> Result<Self> {
+        let name = text(pod, "/metadata/name").context("name of the pod")?;
+        let uid = text(pod, "/metadata/uid").context("uid of the pod")?;
         Ok(Self {
-            path: format!("{pods}/{name}"),
+            path: format!("{PODS}/{name}"),
             node: String::new(),
             uid: uid.to_owned(),
         })
+    }
+
+    /// Is it the very same pod, not another one of its name?
+    pub fn is(&self, other: &Self) -> bool {
+        self.uid == other.uid
     }
 
     /// Waits until it runs; its containers start only when its volumes are mounted.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -36,6 +37,18 @@ pub fn read(cluster: &Cluster, name: &str) -> Result<Vec<Value>> {
 
 /// Creates an object where its kind and namespace say.
 pub fn create(api: &Api, object: &Value) -> Result<Value> {
+    api.create(&collection(object)?, object)
+}
+
+/// Deletes an object that was created so, and waits until it is gone.
+pub fn delete(api: &Api, object: &Value) -> Result<()> {
+    let name = text(object, "/metadata/name").context("an object without name")?;
+    let path = format!("{}/{name}", collection(object)?);
+    api.delete(&path)?;
+    api.until_gone(Duration::from_secs(60), &path)
+}
+
+fn collection(object: &Value) -> Result<String> {
     let version = text(object, "/apiVersion").context("an object without apiVersion")?;
     let kind = text(object, "/kind").context("an object without kind")?;
     let base = match version {
@@ -43,11 +56,10 @@ pub fn create(api: &Api, object: &Value) -> Result<Value> {
         version => format!("/apis/{version}"),
     };
     let plural = plural(kind);
-    let collection = match text(object, "/metadata/namespace") {
+    Ok(match text(object, "/metadata/namespace") {
         Some(namespace) => format!("{base}/namespaces/{namespace}/{plural}"),
         None => format!("{base}/{plural}"),
-    };
-    api.create(&collection, object)
+    })
 }
 
 fn plural(kind: &str) -> String {

@@ -22,6 +22,8 @@ use crate::{program, wait};
 pub struct Seat<'a> {
     /// The cluster whose mount namespaces the nodes live in; none for a node without kubelet.
     cluster: Option<&'a Cluster>,
+    /// The node among them; another one than `node` for a node without kubelet.
+    place: String,
     /// CSI driver name.
     pub driver: String,
     /// Kubernetes node name; also the node id that the driver reports.
@@ -50,6 +52,7 @@ impl<'a> Seat<'a> {
         let dir = cluster.dir().join("run").join(format!("{driver}-{node}"));
         Self {
             cluster: Some(cluster),
+            place: node.to_owned(),
             driver: driver.to_owned(),
             node: node.to_owned(),
             kubelet_dir,
@@ -65,6 +68,7 @@ impl<'a> Seat<'a> {
         let dir = cluster.dir().join("run").join(driver);
         Self {
             cluster: Some(cluster),
+            place: cluster.node(0)?.0,
             driver: driver.to_owned(),
             node: cluster.node(0)?.0,
             kubelet_dir: dir.clone(),
@@ -91,6 +95,7 @@ impl<'a> Seat<'a> {
         let (driver, node) = (driver.to_owned(), node.to_owned());
         let seat = Self {
             cluster: None,
+            place: String::new(),
             driver,
             node,
             kubelet_dir,
@@ -99,6 +104,18 @@ impl<'a> Seat<'a> {
         };
         fs::create_dir_all(seat.registry())?;
         seat.prepare()
+    }
+
+    /// As [`Seat::without_kubelet`], where mounts end with the cluster: in the namespace of its first
+    /// node.
+    pub fn with_mounts(cluster: &'a Cluster, node: &str, driver: &str) -> Result<Self> {
+        let seat = Self::without_kubelet(&cluster.dir().join("run"), node, driver)?;
+        let place = cluster.node(0)?.0;
+        Ok(Self {
+            cluster: Some(cluster),
+            place,
+            ..seat
+        })
     }
 
     fn prepare(self) -> Result<Self> {
@@ -110,7 +127,7 @@ impl<'a> Seat<'a> {
     /// A command line that runs where the kubelet of this node sees its mounts.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         match self.cluster {
-            Some(cluster) => cluster.on_node(&self.node, program),
+            Some(cluster) => cluster.on_node(&self.place, program),
             None => Command::new(program),
         }
     }
@@ -173,7 +190,12 @@ impl<'a> Seat<'a> {
 
     /// Starts the driver and waits for its socket.
     pub fn start_driver(&self, flags: &[&str]) -> Result<Process> {
-        let driver = Process::start("driver", self.driver_command(flags)?, &self.dir)?;
+        self.start_as_driver(self.driver_command(flags)?)
+    }
+
+    /// Starts a command as the driver and waits for its socket.
+    pub fn start_as_driver(&self, command: Command) -> Result<Process> {
+        let driver = Process::start("driver", command, &self.dir)?;
         self.await_driver(&driver)?;
         Ok(driver)
     }

@@ -41,6 +41,41 @@ pub fn pod(name: &str, node: &str, volume: &Value) -> Value {
     })
 }
 
+/// As [`pod`], on whatever node the scheduler likes.
+pub fn free_pod(name: &str, volume: &Value) -> Value {
+    with(
+        pod(name, "", volume),
+        &json!({ "spec": { "nodeSelector": null } }),
+    )
+}
+
+/// What makes the scheduler put a pod on `node` unless it cannot be there; see [`with`].
+pub fn preferring(node: &str) -> Value {
+    json!({ "spec": { "affinity": { "nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{
+            "weight": 100,
+            "preference": { "matchExpressions": [
+                { "key": "kubernetes.io/hostname", "operator": "In", "values": [node] },
+            ]},
+        }],
+    }}}})
+}
+
+/// An object with some of its fields changed, as a merge patch would.
+pub fn with(object: Value, patch: &Value) -> Value {
+    let (Value::Object(mut fields), Value::Object(changes)) = (object, patch) else {
+        return patch.clone();
+    };
+    for (key, change) in changes {
+        let old = fields.remove(key);
+        if !change.is_null() {
+            let new = with(old.unwrap_or_else(|| json!({})), change);
+            fields.insert(key.clone(), new);
+        }
+    }
+    Value::Object(fields)
+}
+
 /// The source of an inline ephemeral volume.
 pub fn inline_volume(driver: &str) -> Value {
     json!({ "csi": { "driver": driver, "volumeAttributes": { "purpose": "scratch" } } })
@@ -130,6 +165,27 @@ pub fn storage_class(name: &str, driver: &str, binding: Binding) -> Value {
             Binding::Immediate => "Immediate",
             Binding::WaitForFirstConsumer => "WaitForFirstConsumer",
         },
+    })
+}
+
+/// A class of volume attributes.
+pub fn attributes_class(name: &str, driver: &str, parameters: &Value) -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "VolumeAttributesClass",
+        "metadata": { "name": name },
+        "driverName": driver,
+        "parameters": parameters,
+    })
+}
+
+/// A Secret with one entry, `password`.
+pub fn secret(name: &str, password: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": { "name": name },
+        "stringData": { "password": password },
     })
 }
 

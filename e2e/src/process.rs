@@ -4,12 +4,29 @@ use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::wait;
+
+/// The process groups of everything that runs.
+static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+fn running(change: impl FnOnce(&mut Vec<Pid>)) {
+    change(&mut RUNNING.lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+/// Ends everything that was started here, for an end of this program that drops nothing.
+pub(crate) fn kill_all() {
+    running(|groups| {
+        for group in groups.drain(..) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    });
+}
 
 /// A running program; killed with its process group when dropped.
 #[derive(Debug)]
@@ -32,11 +49,14 @@ impl Process {
             .process_group(0)
             .spawn()
             .with_context(|| format!("cannot start {name}: {command:?}"))?;
-        Ok(Self {
+        let process = Self {
             name: name.to_owned(),
             child,
             log,
-        })
+        };
+        let group = process.pid()?;
+        running(|groups| groups.push(group));
+        Ok(process)
     }
 
     fn pid(&self) -> Result<Pid> {
@@ -110,6 +130,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Ok(pid) = self.pid() {
+            running(|groups| groups.retain(|group| *group != pid));
             // Both may have ended already; then there is nothing to do.
             let _ = kill_process_group(pid, Signal::KILL);
             let _ = self.child.wait();

@@ -35,6 +35,11 @@ pub fn cluster() -> Result<PathBuf> {
     find("csi-cluster", "CSI_CLUSTER", "cluster")
 }
 
+/// helm, which renders the charts.
+pub fn helm() -> Result<PathBuf> {
+    find("helm", "HELM", "helm")
+}
+
 /// The registrar under test.
 pub fn registrar() -> Result<PathBuf> {
     find("csi-node-driver-registrar", "REGISTRAR", "build")
@@ -50,6 +55,11 @@ pub fn plugin_manager() -> Result<PathBuf> {
     find("csi-plugin-manager", "PLUGIN_MANAGER", "build")
 }
 
+/// The node agent for machines without kubelet.
+pub fn node_agent() -> Result<PathBuf> {
+    find("csi-node-agent", "NODE_AGENT", "build")
+}
+
 /// The attacher under test.
 pub fn attacher() -> Result<PathBuf> {
     find("csi-attacher", "ATTACHER", "build")
@@ -58,6 +68,28 @@ pub fn attacher() -> Result<PathBuf> {
 /// The provisioner under test.
 pub fn provisioner() -> Result<PathBuf> {
     find("csi-provisioner", "PROVISIONER", "build")
+}
+
+/// The resizer under test.
+pub fn resizer() -> Result<PathBuf> {
+    find("csi-resizer", "RESIZER", "build")
+}
+
+/// All sidecars in one program: the released one or, since that takes minutes to link, the one that
+/// its own tests built.
+pub fn all_in_one() -> Result<PathBuf> {
+    let released = find("csi-sidecars", "CSI_SIDECARS", "images");
+    let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let tested = root().join(target).join("debug").join("csi-sidecars");
+    match released {
+        Err(_) if tested.is_file() => Ok(tested),
+        released => released,
+    }
+}
+
+/// Is it one of the static programs that `make build` and `make images` built?
+pub fn is_released(program: &Path) -> bool {
+    program.parent() == Some(&root().join("bin"))
 }
 
 /// Is the sidecar under test another project's? A program outside of this repository is: scenarios

@@ -1,9 +1,11 @@
 //! A demonstration as a list of steps, each printed with the time it took.
 
+use std::io::{IsTerminal, Write, stdout};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use crate::interrupt;
 use crate::suite::say;
 
 /// The steps told so far.
@@ -25,11 +27,13 @@ impl Default for Story {
 impl Story {
     /// Does one step and prints its line; a failure names the step.
     pub fn step<T>(&mut self, what: &str, act: impl FnOnce() -> Result<T>) -> Result<T> {
+        interrupt::check()?;
+        announce(what);
         let start = Instant::now();
         let done = act().with_context(|| format!("step failed: {what}"))?;
         let took = start.elapsed();
         self.steps.push((what.to_owned(), took));
-        say(&format!("  {:6.2} s  {what}", took.as_secs_f64()));
+        say(&format!("{}  {:6.2} s  {what}", anew(), took.as_secs_f64()));
         Ok(done)
     }
 
@@ -41,5 +45,22 @@ impl Story {
     /// Number of steps and time since the beginning.
     pub fn total(&self) -> (usize, Duration) {
         (self.steps.len(), self.began.elapsed())
+    }
+}
+
+/// What a person at a terminal waits for; the step's line takes its place.
+fn announce(what: &str) {
+    let mut out = stdout().lock();
+    if out.is_terminal() {
+        let _ = write!(out, "    ...     {what}");
+        let _ = out.flush();
+    }
+}
+
+/// Back to the beginning of an announced line.
+fn anew() -> &'static str {
+    match stdout().is_terminal() {
+        true => "\r\x1b[K",
+        false => "",
     }
 }

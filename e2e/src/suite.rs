@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 
+use crate::interrupt;
+
 /// One scenario: a name that says what must happen, and the story.
 pub struct Scenario<C> {
     /// Sentence in snake case.
@@ -86,9 +88,24 @@ pub fn wanted() -> Option<String> {
         .find(|argument| !argument.starts_with('-'))
 }
 
-/// Runs what is wanted and prints `N passed, N failed, N skipped` at the end.
+/// The whole of a program that runs scenarios: gives what `scenarios` does, or says why it could not
+/// begin or end.
+pub fn main(scenarios: fn() -> Result<ExitCode>) -> ExitCode {
+    match interrupt::listen().and_then(|()| scenarios()) {
+        Ok(code) => code,
+        Err(error) => {
+            say(&format!("{}\n0 passed, 1 failed", reasons(&error)));
+            let stopped = interrupt::behind(&error);
+            stopped.map_or(ExitCode::FAILURE, |signal| signal.exit_code().into())
+        }
+    }
+}
+
+/// Runs what is wanted and prints `N passed, N failed, N skipped` at the end. A signal ends the
+/// scenario that runs, so that it takes down what it started, and the run.
 pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> ExitCode {
     let wanted = wanted();
+    let mut stopped = None;
     let mut failures = Vec::new();
     let (mut passed, mut skipped) = (0, 0);
     let mut table = Table::default();
@@ -98,6 +115,10 @@ pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> ExitCode {
             .is_some_and(|part| !scenario.name.contains(part.as_str()))
         {
             continue;
+        }
+        stopped = stopped.or_else(interrupt::take);
+        if stopped.is_some() {
+            break;
         }
         let start = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| (scenario.run)(context)))
@@ -123,6 +144,7 @@ pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> ExitCode {
                     scenario.name,
                     reasons(&error)
                 ));
+                stopped = interrupt::behind(&error);
                 failures.push(scenario.name);
             }
         }
@@ -135,7 +157,17 @@ pub fn run<C>(groups: &[&[Scenario<C>]], context: &C) -> ExitCode {
         "{passed} passed, {} failed, {skipped} skipped",
         failures.len()
     ));
+    if let Some(signal) = stopped {
+        say(&format!("stopped: {signal}; the rest was not run"));
+        return ExitCode::from(signal.exit_code());
+    }
     let nothing_ran = passed == 0 && skipped == 0;
+    if let Some(part) = wanted.filter(|_| nothing_ran && failures.is_empty()) {
+        say(&format!("no scenario has {part:?} in its name; there are:"));
+        for scenario in groups.iter().copied().flatten() {
+            say(&format!("  {}", scenario.name));
+        }
+    }
     if failures.is_empty() && !nothing_ran {
         ExitCode::SUCCESS
     } else {

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use crate::interrupt;
+
 const PERIOD: Duration = Duration::from_millis(40);
 
 /// Polls `probe` until it gives a value. `Err` of the probe counts as "not yet" and is part of the
-/// message when time runs out.
+/// message when time runs out. A signal that the program listens to ends the waiting.
 pub fn until<T>(
     limit: Duration,
     what: &str,
@@ -16,6 +18,7 @@ pub fn until<T>(
 ) -> Result<T> {
     let deadline = Instant::now() + limit;
     loop {
+        interrupt::check()?;
         let last = match probe() {
             Ok(Some(value)) => return Ok(value),
             Ok(None) => None,
@@ -44,6 +47,7 @@ pub fn until_true(
 pub fn stays(period: Duration, what: &str, mut probe: impl FnMut() -> Result<bool>) -> Result<()> {
     let end = Instant::now() + period;
     while Instant::now() < end {
+        interrupt::check()?;
         if !probe()? {
             bail!("{what}: did not last {period:?}");
         }

@@ -3,13 +3,14 @@
 //!
 //! `cargo bench --profile tool -p e2e --bench controller -- [PROGRAM] [PROFILE]...` measures what
 //! `make build` put into `bin/`, and beside it, in turn and in the same run, the program that
-//! `ATTACHER` or `PROVISIONER` names, if any. `make bench` runs everything. `SCALE=0.1` shrinks the large cluster
-//! (its targets are then not judged).
+//! `ATTACHER`, `PROVISIONER` or `RESIZER` names, if any. `make bench` runs everything. `SCALE=0.1`
+//! shrinks the large cluster (its targets are then not judged).
 //!
-//! Layout: `attacher` and `provisioner` say what is measured of those, one file per profile; `rest` and
-//! `memory` are profiles that all have; `world` is the cluster, `contender` a program that is
-//! measured, `usage` reads its memory and processor time, `load` writes objects, `watch` times what
-//! becomes of them, `figure` holds results and the verdict.
+//! Layout: `attacher`, `provisioner` and `resizer` say what is measured of those, one file per
+//! profile; `rest` and `memory` are profiles that all have; `world` is the cluster, `bound` what two
+//! of them fill it with, `contender` a program that is measured, `usage` reads its memory and
+//! processor time, `load` writes objects, `watch` times what becomes of them, `figure` holds results
+//! and the verdict.
 //! Another controller is one more folder with profiles and one more line in [`CONTROLLERS`].
 
 #![allow(
@@ -20,11 +21,13 @@
 )]
 
 mod attacher;
+mod bound;
 mod contender;
 mod figure;
 mod load;
 mod memory;
 mod provisioner;
+mod resizer;
 mod rest;
 mod usage;
 mod watch;
@@ -33,6 +36,7 @@ mod world;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use e2e::interrupt;
 use e2e::suite::{reasons, say};
 
 use contender::{Contender, Controller};
@@ -47,6 +51,7 @@ pub(crate) struct Profile {
 static CONTROLLERS: &[(Controller, &[Profile])] = &[
     (attacher::ATTACHER, attacher::PROFILES),
     (provisioner::PROVISIONER, provisioner::PROFILES),
+    (resizer::RESIZER, resizer::PROFILES),
 ];
 
 fn main() -> ExitCode {
@@ -58,12 +63,14 @@ fn main() -> ExitCode {
         Ok(sheet) => sheet.verdict(),
         Err(error) => {
             say(&format!("bench: FAILED\n{}", reasons(&error)));
-            ExitCode::FAILURE
+            let stopped = interrupt::behind(&error);
+            stopped.map_or(ExitCode::FAILURE, |signal| signal.exit_code().into())
         }
     }
 }
 
 fn measure(words: &[String]) -> Result<Sheet> {
+    interrupt::listen()?;
     let named = |name: &str| words.iter().any(|word| word == name);
     let any_program = CONTROLLERS.iter().any(|(one, _)| named(one.program));
     let profiles = || CONTROLLERS.iter().flat_map(|(_, profiles)| *profiles);

@@ -7,6 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use e2e::interrupt;
 use e2e::process::Process;
 use e2e::proxy::FaultProxy;
 use e2e::suite::say;
@@ -18,6 +19,10 @@ use crate::usage::{Usage, at_rest};
 use crate::world::{Driver, Route, World};
 
 const RELISTS: u64 = 10;
+
+/// What there is most of in each of the large clusters, as in the path.
+const WATCHED: &str = "/persistentvolumes";
+
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// The first list must be over, and have been looked at, before the first relist.
@@ -105,25 +110,29 @@ pub(crate) fn figures(what: &str, all: &[Measured], limits: Limits) -> Result<Ve
 }
 
 /// Ends watches with 410 after so long.
-fn gone_after(watched: &str, time: Duration) -> [Value; 2] {
+fn gone_after(time: Duration) -> [Value; 2] {
     let ms = time.as_millis() as u64;
     // The kinds separately, so that relists of that one can be counted.
     [
-        json!({"name": "counted", "uri": watched, "action": "gone", "afterMs": ms}),
+        json!({"name": "counted", "uri": WATCHED, "action": "gone", "afterMs": ms}),
         json!({"action": "gone", "afterMs": ms}),
     ]
 }
 
-/// Runs a program until its caches are full, and through ten relists. `watched` is what it watches
-/// most of, as in the path.
+/// Runs one program after the other until its caches are full, and through ten relists.
 pub(crate) fn measure(
     world: &World,
     driver: &Driver,
-    contender: &Contender,
-    watched: &str,
-) -> Result<Measured> {
+    contenders: &[Contender],
+) -> Result<Vec<Measured>> {
+    let each = contenders.iter();
+    each.map(|contender| measure_one(world, driver, contender))
+        .collect()
+}
+
+fn measure_one(world: &World, driver: &Driver, contender: &Contender) -> Result<Measured> {
     let proxy = FaultProxy::of(&world.cluster)?;
-    proxy.replace(&gone_after(watched, FIRST_WATCH))?;
+    proxy.replace(&gone_after(FIRST_WATCH))?;
     let start = Instant::now();
     let flags = ["--leader-election=true", "--timeout=60s"];
     let mut process = world.start(contender, driver, Route::Proxy, &flags)?;
@@ -150,7 +159,7 @@ pub(crate) fn measure(
         full.anonymous / 1e6,
         full.peak / 1e6,
     ));
-    relists(&proxy, watched, &mut process, &mut measured)?;
+    relists(&proxy, &mut process, &mut measured)?;
     drop(process);
     world.free_leases()?;
     let each = measured.relisted.iter();
@@ -167,16 +176,11 @@ pub(crate) fn measure(
 }
 
 /// Waits for ten relists and notes the memory after each.
-fn relists(
-    proxy: &FaultProxy,
-    watched: &str,
-    process: &mut Process,
-    measured: &mut Measured,
-) -> Result<()> {
+fn relists(proxy: &FaultProxy, process: &mut Process, measured: &mut Measured) -> Result<()> {
     let before = Usage::of(process)?.cpu;
     // From now on as often as a relist and a rest fit in.
     let every = Duration::from_secs_f64(measured.seconds * 1.5 + 5.0);
-    proxy.replace(&gone_after(watched, every))?;
+    proxy.replace(&gone_after(every))?;
     let start = Instant::now();
     for relist in 0..RELISTS {
         // The first watches were opened under the rules before; they end without being counted.
@@ -200,12 +204,13 @@ fn relists(
     let hits = proxy.hits("counted")?;
     ensure!(
         hits >= RELISTS - 1,
-        "{hits} watches of {watched} were ended"
+        "{hits} watches of {WATCHED} were ended"
     );
     Ok(())
 }
 
 fn sample(process: &Process, measured: &mut Measured) -> Result<Usage> {
+    interrupt::check()?;
     sleep(Duration::from_millis(50));
     let usage = Usage::of(process)?;
     measured.relists_peak = measured.relists_peak.max(usage.resident);

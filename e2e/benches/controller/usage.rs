@@ -5,6 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use e2e::interrupt;
 use e2e::process::Process;
 
 /// What a process used so far, and holds now.
@@ -61,6 +62,7 @@ pub(crate) fn at_rest(process: &mut Process, limit: Duration) -> Result<(Usage, 
     let (mut since, mut spent) = (start, Usage::of(process)?.cpu);
     loop {
         sleep(Duration::from_millis(100));
+        interrupt::check()?;
         process.must_run()?;
         let usage = Usage::of(process)?;
         if usage.cpu - spent > NEXT_TO_NOTHING {

@@ -7,6 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use e2e::interrupt;
 use e2e::suite::{reasons, say};
 use http::Request;
 use http_body_util::BodyExt as _;
@@ -100,6 +101,7 @@ impl Watch {
     ) -> Result<bool> {
         let start = Instant::now();
         while count(self) < wanted {
+            interrupt::check()?;
             anyhow::ensure!(!self.task.is_finished(), "the bench's own watch ended");
             if start.elapsed() > limit {
                 return Ok(false);

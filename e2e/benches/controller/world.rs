@@ -78,9 +78,10 @@ impl World {
             "--sync=false",
             "--mounts=fake",
             "--enable-topology=false",
+            "--disable-node-expansion=true",
         ])?;
         let control = Control::new(seat.dir.join("control.sock"));
-        let plain = json!({"capabilities": {"controller": ["CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME"]}});
+        let plain = json!({"capabilities": {"controller": ["CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME", "EXPAND_VOLUME"]}});
         control.set(&plain)?;
         Ok(Driver {
             control,

@@ -2,8 +2,10 @@
 
 mod attachment;
 mod ephemeral;
+mod expansion;
 mod ground;
 mod liveness;
+mod node_agent;
 mod plugin_manager;
 mod provisioning;
 mod registration;
@@ -15,13 +17,7 @@ use e2e::cluster::{Cluster, Options};
 use e2e::suite;
 
 fn main() -> ExitCode {
-    match scenarios() {
-        Ok(code) => code,
-        Err(error) => {
-            suite::say(&format!("{}\n0 passed, 1 failed", suite::reasons(&error)));
-            ExitCode::FAILURE
-        }
-    }
+    suite::main(scenarios)
 }
 
 fn scenarios() -> Result<ExitCode> {
@@ -38,10 +34,12 @@ fn scenarios() -> Result<ExitCode> {
         registration::SCENARIOS,
         ephemeral::SCENARIOS,
         plugin_manager::SCENARIOS,
+        node_agent::SCENARIOS,
         ground::SCENARIOS,
         liveness::SCENARIOS,
         attachment::SCENARIOS,
         provisioning::SCENARIOS,
+        expansion::SCENARIOS,
     ];
     let code = suite::run(&groups, &cluster);
     cluster.down().context("teardown")?;

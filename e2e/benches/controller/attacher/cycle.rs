@@ -10,7 +10,8 @@ use anyhow::{Context, Result, ensure};
 use e2e::process::Process;
 use e2e::suite::say;
 
-use super::objects::{self, ATTACHMENTS, NODES, VOLUMES};
+use super::objects::{self, ATTACHMENTS, NODES};
+use crate::bound::VOLUMES;
 use crate::contender::Contender;
 use crate::figure::{Figure, Target, median};
 use crate::usage::{Usage, at_rest};

@@ -10,7 +10,8 @@ use e2e::process::Process;
 use e2e::suite::say;
 use serde_json::{Value, json};
 
-use super::objects::{self, ATTACHMENTS, NODES, VOLUMES};
+use super::objects::{self, ATTACHMENTS, NODES};
+use crate::bound::VOLUMES;
 use crate::contender::Contender;
 use crate::figure::{Figure, Target, quantile};
 use crate::usage::at_rest;

@@ -7,7 +7,8 @@ use anyhow::Result;
 use e2e::suite::say;
 use serde_json::json;
 
-use super::objects::{self, ATTACHMENTS, NODES, VOLUMES};
+use super::objects::{self, ATTACHMENTS, NODES};
+use crate::bound::VOLUMES;
 use crate::contender::Contender;
 use crate::figure::Figure;
 use crate::memory::{self, Limits};
@@ -25,15 +26,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let world = World::up(Controllers::Stopped)?;
     fill(&world, volumes, nodes, attached)?;
     let driver = world.driver()?;
-    let mut all = Vec::new();
-    for contender in contenders {
-        all.push(memory::measure(
-            &world,
-            &driver,
-            contender,
-            "/persistentvolumes",
-        )?);
-    }
+    let all = memory::measure(&world, &driver, contenders)?;
     drop(driver);
     world.down()?;
     memory::figures(&format!("{volumes} PVs and {nodes} CSINodes"), &all, LIMITS)

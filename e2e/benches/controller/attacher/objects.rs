@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::bound;
 use crate::world::DRIVER;
 
-pub(super) const VOLUMES: &str = "/api/v1/persistentvolumes";
 pub(super) const NODES: &str = "/apis/storage.k8s.io/v1/csinodes";
 pub(super) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 
@@ -27,7 +27,7 @@ pub(super) fn volume(name: &str, handle: &str) -> Value {
                 "volume.kubernetes.io/provisioner-deletion-secret-name": "",
                 "volume.kubernetes.io/provisioner-deletion-secret-namespace": "",
             },
-            "finalizers": ["external-provisioner.volume.kubernetes.io/finalizer", "kubernetes.io/pv-protection", FINALIZER],
+            "finalizers": [bound::FINALIZER, "kubernetes.io/pv-protection", FINALIZER],
         },
         "spec": {
             "capacity": { "storage": "10Gi" },

@@ -6,7 +6,8 @@ use anyhow::Result;
 use e2e::suite::say;
 use serde_json::json;
 
-use super::objects::{self, CLAIMS, CLASSES, CSI_NODES, NODES, VOLUMES};
+use super::objects::{self, CLASSES, CSI_NODES, NODES};
+use crate::bound::{self, CLAIMS, VOLUMES};
 use crate::contender::Contender;
 use crate::figure::Figure;
 use crate::memory::{self, Limits};
@@ -26,15 +27,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let driver = world.driver()?;
     let places = json!({"capabilities": {"plugin": ["CONTROLLER_SERVICE", "VOLUME_ACCESSIBILITY_CONSTRAINTS"]}});
     driver.control.set(&places)?;
-    let mut all = Vec::new();
-    for contender in contenders {
-        all.push(memory::measure(
-            &world,
-            &driver,
-            contender,
-            "/persistentvolumes",
-        )?);
-    }
+    let all = memory::measure(&world, &driver, contenders)?;
     drop(driver);
     world.down()?;
     let what = format!("{volumes} PVs and claims, {nodes} nodes");
@@ -50,11 +43,14 @@ fn fill(world: &World, volumes: usize, nodes: usize) -> Result<()> {
     let uid = "6d9b1f1c-6f0e-4a63-9f9e-0d8a3c3c0001";
     load.create(
         VOLUMES,
-        (0..volumes).map(|index| objects::volume(&volume(index), &claim(index), uid)),
+        (0..volumes).map(|index| {
+            let name = volume(index);
+            bound::volume(&name, &format!("vol-{name}"), &claim(index), uid)
+        }),
     )?;
     load.create(
         CLAIMS,
-        (0..volumes).map(|index| objects::bound_claim(&claim(index), &volume(index))),
+        (0..volumes).map(|index| bound::bound_claim(&claim(index), &volume(index))),
     )?;
     let node = |index: usize| format!("ip-10-{}-{}-0.ec2.internal", index / 250, index % 250);
     load.create(

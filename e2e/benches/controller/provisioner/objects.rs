@@ -1,21 +1,14 @@
-//! Classes, claims, volumes and nodes, as they look in a cluster that is used.
+//! The class, events and nodes, as they look in a cluster that is used.
 
 use serde_json::{Value, json};
 
+use crate::bound::CLASS;
 use crate::world::DRIVER;
 
 pub(super) const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
-pub(super) const VOLUMES: &str = "/api/v1/persistentvolumes";
-pub(super) const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 pub(super) const EVENTS: &str = "/api/v1/namespaces/default/events";
 pub(super) const NODES: &str = "/api/v1/nodes";
 pub(super) const CSI_NODES: &str = "/apis/storage.k8s.io/v1/csinodes";
-
-/// Name of the StorageClass.
-pub(super) const CLASS: &str = "fast";
-
-/// What provisioners put on their volumes.
-pub(super) const FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 
 /// Volumes as soon as they are asked for, deleted with their claims.
 pub(super) fn class() -> Value {
@@ -24,71 +17,6 @@ pub(super) fn class() -> Value {
         "metadata": { "name": CLASS },
         "provisioner": DRIVER,
         "volumeBindingMode": "Immediate", "reclaimPolicy": "Delete",
-    })
-}
-
-/// A claim as a user writes it.
-pub(super) fn claim(name: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-        "metadata": { "name": name },
-        "spec": {
-            "accessModes": ["ReadWriteOnce"], "storageClassName": CLASS,
-            "resources": { "requests": { "storage": "1Mi" } },
-        },
-    })
-}
-
-/// A claim that has its volume.
-pub(super) fn bound_claim(name: &str, volume: &str) -> Value {
-    let mut claim = claim(name);
-    if let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) {
-        spec.insert("volumeName".to_owned(), json!(volume));
-    }
-    if let Some(metadata) = claim.get_mut("metadata") {
-        *metadata = json!({
-            "name": name,
-            "labels": { "app.kubernetes.io/name": "database", "app.kubernetes.io/instance": name },
-            "annotations": {
-                "pv.kubernetes.io/bind-completed": "yes",
-                "pv.kubernetes.io/bound-by-controller": "yes",
-                "volume.beta.kubernetes.io/storage-provisioner": DRIVER,
-                "volume.kubernetes.io/storage-provisioner": DRIVER,
-            },
-            "finalizers": ["kubernetes.io/pvc-protection"],
-        });
-    }
-    claim
-}
-
-/// A volume as a provisioner creates it for a claim.
-pub(super) fn volume(name: &str, claim: &str, uid: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "PersistentVolume",
-        "metadata": {
-            "name": name,
-            "annotations": {
-                "pv.kubernetes.io/provisioned-by": DRIVER,
-                "volume.kubernetes.io/provisioner-deletion-secret-name": "",
-                "volume.kubernetes.io/provisioner-deletion-secret-namespace": "",
-            },
-            "finalizers": [FINALIZER],
-        },
-        "spec": {
-            "capacity": { "storage": "1Mi" }, "accessModes": ["ReadWriteOnce"],
-            "persistentVolumeReclaimPolicy": "Delete", "storageClassName": CLASS,
-            "volumeMode": "Filesystem",
-            "claimRef": {
-                "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "default",
-                "name": claim, "uid": uid,
-            },
-            "csi": {
-                "driver": DRIVER, "volumeHandle": format!("vol-{name}"), "fsType": "ext4",
-                "volumeAttributes": {
-                    "storage.kubernetes.io/csiProvisionerIdentity": "1700000000000-8081-bench.csi.example.com",
-                },
-            },
-        },
     })
 }
 

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use e2e::suite::say;
 
-use super::objects::{self, CLAIMS, CLASSES, VOLUMES};
+use super::objects::{self, CLASSES};
 use super::reference;
+use crate::bound::{self, CLAIMS, VOLUMES};
 use crate::contender::Contender;
 use crate::figure::{Figure, Target, median};
 use crate::load::Load;
@@ -166,7 +167,7 @@ impl Stage<'_> {
     fn create(&self, claims: &[String]) -> Result<f64> {
         self.clear();
         let start = Instant::now();
-        let objects = claims.iter().map(|name| objects::claim(name));
+        let objects = claims.iter().map(|name| bound::claim(name));
         self.world.load.create(CLAIMS, objects)?;
         self.bound(claims, start)
     }

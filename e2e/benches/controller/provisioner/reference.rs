@@ -7,7 +7,8 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::objects::{self, CLAIMS, EVENTS, VOLUMES};
+use super::objects::{self, EVENTS};
+use crate::bound::{self, CLAIMS, VOLUMES};
 use crate::load::Load;
 
 /// As many as there are worker threads.
@@ -25,12 +26,13 @@ pub(super) fn provision(load: &Load, claims: &[String]) -> Result<()> {
 async fn provision_one(load: &Load, name: &str) -> Result<()> {
     let post =
         |path: &str, object: Value| load.one(Method::POST, path.to_owned(), object.to_string());
-    let claim = post(CLAIMS, objects::claim(name)).await?;
+    let claim = post(CLAIMS, bound::claim(name)).await?;
     let claim: Value = serde_json::from_slice(&claim)?;
     let uid = claim.pointer("/metadata/uid").and_then(Value::as_str);
     let uid = uid.context("a claim without uid")?;
+    let handle = format!("vol-{name}");
     post(EVENTS, objects::event(name, uid, "Provisioning")).await?;
-    post(VOLUMES, objects::volume(&volume(name), name, uid)).await?;
+    post(VOLUMES, bound::volume(&volume(name), &handle, name, uid)).await?;
     post(EVENTS, objects::event(name, uid, "ProvisioningSucceeded")).await?;
     Ok(())
 }

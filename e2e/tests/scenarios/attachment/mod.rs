@@ -1,5 +1,5 @@
 //! The attacher against a real API server, real controllers, a real kubelet and a driver that really
-//! mounts, under upstream's own RBAC objects.
+//! mounts, under our chart's RBAC objects.
 //!
 //! `ATTACHER=path` runs them with another attacher. Each scenario counts what was asked of the API
 //! server and of the driver; where only ours is better than what it replaces, the other one's

@@ -12,8 +12,8 @@ use rustix::process::Signal;
 use super::scene::{PUBLISH, Running, SOON, Scene, exactly, skipped};
 
 const TIMING: [&str; 3] = [
-    "--leader-election-lease-duration=3s",
-    "--leader-election-renew-deadline=2s",
+    "--leader-election-lease-duration=8s",
+    "--leader-election-renew-deadline=6s",
     "--leader-election-retry-period=500ms",
 ];
 

@@ -8,55 +8,12 @@ use e2e::cluster::Cluster;
 use e2e::deployment::Pod;
 use e2e::object::{self, Binding};
 use e2e::suite::{Verdict, say};
-use e2e::{program, wait};
+use e2e::wait;
 use serde_json::json;
 
-use super::scene::{SOON, Scene, at_most, skipped};
+use super::scene::{CLASSES, Scene, at_most, skipped};
 
 const FLAGS: [&str; 2] = ["--enable-topology=false", "--sync=false"];
-
-/// Makes the driver do the work of a CreateVolume call and keep its answer.
-fn hold(scene: &Scene<'_>) -> Result<()> {
-    let rule = json!({
-        "id": "slow", "match": { "method": "CreateVolume" },
-        "action": { "hold": true, "at": "after" },
-    });
-    let control = scene.deployment.controller.control();
-    control.add_rule(&serde_json::from_value(rule)?)?;
-    Ok(())
-}
-
-fn until_held(scene: &Scene<'_>) -> Result<()> {
-    let control = scene.deployment.controller.control();
-    wait::until_true(SOON, "the driver holds a CreateVolume call", || {
-        Ok(control.rules()?.iter().any(|it| it.applied > 0))
-    })
-}
-
-pub(super) fn killed_and_unclaimed(cluster: &Cluster) -> Result<Verdict> {
-    if let Some(skipped) = skipped() {
-        return Ok(skipped);
-    }
-    if program::is_foreign(&program::provisioner()?)? {
-        return Ok(Verdict::Skipped("only ours can be told to".to_owned()));
-    }
-    let scene = Scene::new(cluster, "unclaimed", Binding::Immediate, &FLAGS)?;
-    let _driver = scene.deployment.start_controller(&[])?;
-    let protected = ["--provisioning-protection=always"];
-    let mut first = scene.start_provisioner(&protected)?;
-    hold(&scene)?;
-    scene.claim("unclaimed")?;
-    until_held(&scene).with_context(|| first.tail())?;
-    first.must_run()?;
-    drop(first);
-    // Nobody is left who knows in memory that the driver works on it.
-    scene.release("unclaimed")?;
-    scene.deployment.controller.control().clear_rules()?;
-    let mut second = scene.start_provisioner(&protected)?;
-    scene.until_claim_gone(&mut second, "unclaimed")?;
-    scene.until_nothing_is_left(&mut second)?;
-    scene.finish()
-}
 
 pub(super) fn late_class(cluster: &Cluster) -> Result<Verdict> {
     if let Some(skipped) = skipped() {
@@ -67,23 +24,21 @@ pub(super) fn late_class(cluster: &Cluster) -> Result<Verdict> {
     let mut provisioner = scene.start_provisioner(&[])?;
     // A claim is a provisioner's business once kube-controller-manager has seen its class, so the
     // class is there at first.
-    let classes = "/apis/storage.k8s.io/v1/storageclasses";
-    let control = scene.deployment.controller.control();
     let rule = json!({
         "id": "broken", "match": { "method": "CreateVolume" },
         "action": { "outcome": { "fail": { "code": "INTERNAL", "message": "not today" } } },
     });
-    control.add_rule(&serde_json::from_value(rule)?)?;
+    scene.rule(&rule)?;
     scene.claim("late")?;
     scene.until_event(&mut provisioner, "late", "not today")?;
     let name = scene.deployment.driver();
-    scene.api.delete(&format!("{classes}/{name}"))?;
-    control.clear_rules()?;
+    scene.api.delete(&format!("{CLASSES}/{name}"))?;
+    scene.deployment.controller.control().clear_rules()?;
     wait::stays(Duration::from_secs(1), "the provisioner runs", || {
         provisioner.must_run().map(|()| true)
     })?;
     scene.api.create(
-        classes,
+        CLASSES,
         &object::storage_class(name, name, Binding::Immediate),
     )?;
     let since = Instant::now();
@@ -112,8 +67,7 @@ pub(super) fn exhausted(cluster: &Cluster) -> Result<Verdict> {
         "id": "full", "match": { "method": "CreateVolume", "times": 1 },
         "action": { "outcome": { "fail": { "code": "RESOURCE_EXHAUSTED", "message": "full" } } },
     });
-    let control = scene.deployment.controller.control();
-    control.add_rule(&serde_json::from_value(rule)?)?;
+    scene.rule(&rule)?;
     scene.claim("full")?;
     let mut pod = Pod::create(&scene.api, "full", None, "full")?;
     // The scheduler is asked once more, and says the same node again: there is no other.

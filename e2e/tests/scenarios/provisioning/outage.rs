@@ -22,8 +22,8 @@ const FAST: [&str; 3] = [
 ];
 
 const ELECTION: [&str; 3] = [
-    "--leader-election-lease-duration=3s",
-    "--leader-election-renew-deadline=2s",
+    "--leader-election-lease-duration=8s",
+    "--leader-election-renew-deadline=6s",
     "--leader-election-retry-period=500ms",
 ];
 
@@ -92,7 +92,7 @@ pub(super) fn many(cluster: &Cluster) -> Result<Verdict> {
         gone.as_secs_f64()
     ));
     let requests = scene.phase()?;
-    at_most("writes", writes(&requests), 5 * number as u64, &requests)?;
+    at_most("writes", writes(&requests), 3 * number as u64, &requests)?;
     for method in ["CreateVolume", "DeleteVolume"] {
         let calls = scene.calls()?.of(method).count();
         at_most(method, calls as u64, number as u64, &requests)?;

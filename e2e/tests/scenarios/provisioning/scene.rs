@@ -24,11 +24,15 @@ pub(super) const LONG: Duration = Duration::from_secs(120);
 
 pub(super) const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
+pub(super) const VOLUMES: &str = "/api/v1/persistentvolumes";
+
+pub(super) const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
+
 /// One driver, one StorageClass of the driver's name, and a provisioner.
 pub(super) struct Scene<'a> {
     pub(super) api: Api,
     pub(super) deployment: Deployment<'a>,
-    provisioner: Controller<'a>,
+    pub(super) provisioner: Controller<'a>,
     audit: RefCell<AuditLog<'a>>,
 }
 
@@ -40,21 +44,34 @@ impl<'a> Scene<'a> {
         binding: object::Binding,
         flags: &[&str],
     ) -> Result<Self> {
+        Self::with_class(cluster, name, binding, flags, &json!({}))
+    }
+
+    /// As [`Scene::new`], with changes to the class.
+    pub(super) fn with_class(
+        cluster: &'a Cluster,
+        name: &'static str,
+        binding: object::Binding,
+        flags: &[&str],
+        changes: &Value,
+    ) -> Result<Self> {
         let api = cluster.api()?;
         let driver = format!("{name}.provision.test");
         let deployment = Deployment::new(cluster, &api, &driver, flags)?;
         let provisioner = Controller::install(cluster, PROVISIONER, &deployment.controller)?;
-        // Upstream's manifest leaves this to drivers that have such classes; without it no informer
-        // of upstream's provisioner is ever complete.
-        let classes = json!([{
-            "apiGroups": ["storage.k8s.io"], "resources": ["volumeattributesclasses"],
-            "verbs": ["get", "list", "watch"],
-        }]);
-        provisioner.allow(&api, &classes)?;
+        if provisioner.is_under_upstreams_rules()? {
+            // Upstream's manifest leaves this to drivers that have such classes; without it no
+            // informer of upstream's provisioner is ever complete.
+            let classes = json!([{
+                "apiGroups": ["storage.k8s.io"], "resources": ["volumeattributesclasses"],
+                "verbs": ["get", "list", "watch"],
+            }]);
+            provisioner.allow(&api, &classes)?;
+        }
         let audit = AuditLog::of(cluster, &provisioner.user())?;
         let class = object::storage_class(&driver, &driver, binding);
-        api.create("/apis/storage.k8s.io/v1/storageclasses", &class)?;
-        provisioner.until_permitted(&api, "storage.k8s.io", "volumeattributesclasses", "list")?;
+        api.create(CLASSES, &object::with(class, changes))?;
+        provisioner.until_permitted(&api, "storage.k8s.io", "volumeattributesclasses", "get")?;
         provisioner.until_permitted(&api, "coordination.k8s.io", "leases", "create")?;
         Ok(Self {
             api,
@@ -129,14 +146,36 @@ impl<'a> Scene<'a> {
         let volume = volume
             .with_context(|| self.api.events("default", name))
             .with_context(|| provisioner.tail())?;
-        self.api.get(&format!("/api/v1/persistentvolumes/{volume}"))
+        self.api.get(&format!("{VOLUMES}/{volume}"))
+    }
+
+    /// Fails unless no volume was made for the claim.
+    pub(super) fn must_be_open(&self, name: &str) -> Result<()> {
+        let claim = self.api.get(&format!("{CLAIMS}/{name}"))?;
+        let phase = text(&claim, "/status/phase");
+        ensure!(phase == Some("Pending"), "claim {name} is {phase:?}");
+        Ok(())
+    }
+
+    /// Makes the driver do something else with some calls.
+    pub(super) fn rule(&self, rule: &Value) -> Result<()> {
+        let control = self.deployment.controller.control();
+        control.add_rule(&serde_json::from_value(rule.clone())?)?;
+        Ok(())
+    }
+
+    /// What the storage has; `pointer` into the state of the driver.
+    pub(super) fn stored(&self, pointer: &str) -> Result<Value> {
+        let state = self.deployment.controller.control().state()?;
+        let part = state.pointer(pointer);
+        part.cloned()
+            .with_context(|| format!("the driver's state has no {pointer}"))
     }
 
     /// Waits until no node has a volume any more.
     pub(super) fn until_unstaged(&self) -> Result<()> {
         wait::until_true(SOON, "no volume is staged", || {
-            let state = self.deployment.controller.control().state()?;
-            Ok(state.pointer("/left_over/staged") == Some(&json!(0)))
+            Ok(self.stored("/left_over/staged")? == json!(0))
         })
     }
 
@@ -145,15 +184,14 @@ impl<'a> Scene<'a> {
         let what = "no volume is left";
         let gone = wait::until_true(LONG, what, || {
             provisioner.must_run()?;
-            let list = self.api.get("/api/v1/persistentvolumes")?;
+            let list = self.api.get(VOLUMES)?;
             let items = list.pointer("/items").and_then(Value::as_array);
             let mut items = items.into_iter().flatten();
             let ours = |it: &Value| text(it, "/spec/csi/driver") == Some(self.deployment.driver());
             Ok(!items.any(ours))
         });
         gone.with_context(|| provisioner.tail())?;
-        let state = self.deployment.controller.control().state()?;
-        let left = state.pointer("/left_over").context("left over")?;
+        let left = self.stored("/left_over")?;
         for (kind, number) in left.as_object().into_iter().flatten() {
             ensure!(number == &json!(0), "{kind} left over: {number}");
         }

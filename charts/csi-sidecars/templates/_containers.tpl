@@ -1,0 +1,162 @@
+{{/* Containers of the sidecars. Public: controller.containers, node.containers, and one template per
+     program; each takes the scope of this chart, see the README. */}}
+
+{{/* Whether the sidecars of a place run as root: on nodes always, since the registration socket
+     lies in a directory of root's, and so does the driver's. */}}
+{{- define "csi-sidecars.securityContext" -}}
+{{- $root := or (eq .place "node") .root.Values.controller.runAsRoot .root.Values.controller.hostPath -}}
+{{- $user := ternary (dict "runAsUser" 0 "runAsGroup" 0 "runAsNonRoot" false) (dict "runAsUser" 65532 "runAsGroup" 65532 "runAsNonRoot" true) (not (empty $root)) -}}
+{{- toYaml (mergeOverwrite $user (deepCopy .root.Values.securityContext) (deepCopy .sidecar.securityContext)) -}}
+{{- end -}}
+
+{{/* dict root, sidecar (values), program, flags (template), place, probe, ready, env, mounts */}}
+{{- define "csi-sidecars.container" -}}
+- name: {{ .program }}
+  image: {{ include "csi-sidecars.image" (dict "root" .root "program" .program "override" .sidecar.image) | quote }}
+  imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+  {{- if and .root.Values.image.multiCall (not .sidecar.image) }}
+  command: [{{ printf "/%s" .program | quote }}]
+  {{- end }}
+  args:
+    {{- include .flags .root | trim | nindent 4 }}
+    {{- with .sidecar.extraArgs }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with concat (default list .env) .sidecar.env }}
+  env:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .sidecar.port }}
+  ports:
+    - name: {{ $.portName }}
+      containerPort: {{ int . }}
+      protocol: TCP
+  {{- end }}
+  {{- if .probe }}
+  livenessProbe:
+    {{- toYaml (mergeOverwrite (dict "httpGet" (dict "path" .probe "port" .portName) "initialDelaySeconds" 10 "timeoutSeconds" 10 "periodSeconds" 20 "failureThreshold" 3) (deepCopy .sidecar.livenessProbe)) | nindent 4 }}
+  {{- end }}
+  {{- if .ready }}
+  readinessProbe:
+    httpGet: {path: {{ .ready }}, port: {{ .portName }}}
+    periodSeconds: 5
+  {{- end }}
+  {{- with .sidecar.resources }}
+  resources:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  securityContext:
+    {{- include "csi-sidecars.securityContext" . | nindent 4 }}
+  terminationMessagePolicy: FallbackToLogsOnError
+  volumeMounts:
+    - name: socket-dir
+      mountPath: {{ .root.Values.socket.directory }}
+    {{- with .mounts }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end -}}
+
+{{- define "csi-sidecars.leaderProbe" -}}
+{{- if and .root.Values.controller.leaderElection.enabled .sidecar.port -}}
+/healthz/leader-election
+{{- end -}}
+{{- end -}}
+
+{{- define "csi-sidecars.attacher.container" -}}
+{{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.attacher "program" "csi-attacher" "flags" "csi-sidecars.flags.attacher" "portName" "attacher" "place" "controller"
+  "probe" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.attacher))) -}}
+{{- end -}}
+
+{{- define "csi-sidecars.resizer.container" -}}
+{{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.resizer "program" "csi-resizer" "flags" "csi-sidecars.flags.resizer" "portName" "resizer" "place" "controller"
+  "probe" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.resizer))) -}}
+{{- end -}}
+
+{{- define "csi-sidecars.fieldEnv" -}}
+{{- $env := list -}}
+{{- range $name, $path := . -}}
+{{- $env = append $env (dict "name" $name "valueFrom" (dict "fieldRef" (dict "fieldPath" $path))) -}}
+{{- end -}}
+{{- toYaml $env -}}
+{{- end -}}
+
+{{- define "csi-sidecars.provisioner.container" -}}
+{{- $features := .Values.features -}}
+{{- $fields := dict -}}
+{{- if $features.capacity }}{{ $_ := set $fields "NAMESPACE" "metadata.namespace" }}{{ $_ := set $fields "POD_NAME" "metadata.name" }}{{ end -}}
+{{- if $features.nodeDeployment }}{{ $_ := set $fields "NODE_NAME" "spec.nodeName" }}{{ end -}}
+{{- $probe := ternary "" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.provisioner)) $features.nodeDeployment -}}
+{{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.provisioner "program" "csi-provisioner" "flags" "csi-sidecars.flags.provisioner" "portName" "provisioner"
+  "place" (ternary "node" "controller" $features.nodeDeployment) "probe" $probe
+  "env" (include "csi-sidecars.fieldEnv" $fields | fromYamlArray)) -}}
+{{- end -}}
+
+{{- define "csi-sidecars.registrar.container" -}}
+{{- $it := .Values.registrar -}}
+{{- include "csi-sidecars.container" (dict "root" . "sidecar" $it "program" "csi-node-driver-registrar" "flags" "csi-sidecars.flags.registrar" "portName" "registrar" "place" "node"
+  "probe" (ternary "/healthz" "" (not (empty $it.port))) "ready" (ternary "/registration" "" (and $it.readiness (not (empty $it.port))))
+  "mounts" (list (dict "name" "registration-dir" "mountPath" "/registration"))) -}}
+{{- end -}}
+
+{{/* dict root, place: a pod of the controller has the controller's user. */}}
+{{- define "csi-sidecars.livenessprobe.container" -}}
+{{- include "csi-sidecars.container" (dict "root" .root "sidecar" .root.Values.livenessprobe "program" "livenessprobe" "flags" "csi-sidecars.flags.livenessprobe" "portName" "healthz" "place" .place) -}}
+{{- end -}}
+
+{{/* What belongs into the driver's container: the livenessprobe sidecar answers for the driver. By
+     number, since kubelet looks a port's name up in the probed container alone. */}}
+{{- define "csi-sidecars.driver.livenessProbe" -}}
+httpGet:
+  path: /healthz
+  port: {{ int .Values.livenessprobe.port }}
+initialDelaySeconds: 10
+timeoutSeconds: 5
+periodSeconds: 10
+failureThreshold: 5
+{{- end -}}
+
+{{/* All enabled sidecars of a controller's pod. */}}
+{{- define "csi-sidecars.controller.containers" -}}
+{{- include "csi-sidecars.check" . -}}
+{{- if and .Values.provisioner.enabled (not .Values.features.nodeDeployment) }}
+{{ include "csi-sidecars.provisioner.container" . }}
+{{- end }}
+{{- if .Values.attacher.enabled }}
+{{ include "csi-sidecars.attacher.container" . }}
+{{- end }}
+{{- if .Values.resizer.enabled }}
+{{ include "csi-sidecars.resizer.container" . }}
+{{- end }}
+{{- if .Values.livenessprobe.enabled }}
+{{ include "csi-sidecars.livenessprobe.container" (dict "root" . "place" "controller") }}
+{{- end }}
+{{- end -}}
+
+{{/* All enabled sidecars of a pod on each node. */}}
+{{- define "csi-sidecars.node.containers" -}}
+{{- include "csi-sidecars.check" . -}}
+{{- if .Values.registrar.enabled }}
+{{ include "csi-sidecars.registrar.container" . }}
+{{- end }}
+{{- if and .Values.provisioner.enabled .Values.features.nodeDeployment }}
+{{ include "csi-sidecars.provisioner.container" . }}
+{{- end }}
+{{- if .Values.livenessprobe.enabled }}
+{{ include "csi-sidecars.livenessprobe.container" (dict "root" . "place" "node") }}
+{{- end }}
+{{- end -}}
+
+{{/* For drivers that have controller and node in one pod: everything, with one livenessprobe. */}}
+{{- define "csi-sidecars.all.containers" -}}
+{{- include "csi-sidecars.check" . -}}
+{{ include "csi-sidecars.node.containers" . }}
+{{- if and .Values.provisioner.enabled (not .Values.features.nodeDeployment) }}
+{{ include "csi-sidecars.provisioner.container" . }}
+{{- end }}
+{{- if .Values.attacher.enabled }}
+{{ include "csi-sidecars.attacher.container" . }}
+{{- end }}
+{{- if .Values.resizer.enabled }}
+{{ include "csi-sidecars.resizer.container" . }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,149 @@
+{{/* The command line of each program. Values that are empty are left to the program. */}}
+
+{{/* One line for each value that is given: list of pairs. */}}
+{{- define "csi-sidecars.flags" -}}
+{{- range . -}}
+{{- $value := index . 1 -}}
+{{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}
+{{- if kindIs "float64" $value -}}
+{{- $value = ternary (int64 $value) $value (eq (float64 (int64 $value)) $value) -}}
+{{- end }}
+- {{ printf "--%s=%v" (index . 0) $value | quote }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "csi-sidecars.flags.common" -}}
+{{- $format := ternary "" .Values.log.format (eq .Values.log.format "text") -}}
+{{- include "csi-sidecars.flags" (list
+  (list "csi-address" (include "csi-sidecars.socket" .))
+  (list "v" .Values.log.level)
+  (list "logging-format" $format)
+) }}
+{{- end -}}
+
+{{/* What all controllers have: dict root, sidecar, elects, gates (Name: bool). */}}
+{{- define "csi-sidecars.flags.controller" -}}
+{{- $sidecar := .sidecar -}}
+{{- $election := .root.Values.controller.leaderElection -}}
+{{- $gates := list -}}
+{{- range $name, $on := merge (deepCopy $sidecar.featureGates) .gates -}}
+{{- $gates = append $gates (printf "%s=%t" $name $on) -}}
+{{- end -}}
+{{- include "csi-sidecars.flags.common" .root }}
+{{- include "csi-sidecars.flags" (list
+  (list "http-endpoint" (ternary (printf ":%v" $sidecar.port) "" (not (empty $sidecar.port))))
+  (list "kube-api-qps" .root.Values.kubeApi.qps)
+  (list "kube-api-burst" .root.Values.kubeApi.burst)
+  (list "timeout" $sidecar.timeout)
+  (list "retry-interval-start" $sidecar.retryIntervalStart)
+  (list "retry-interval-max" $sidecar.retryIntervalMax)
+  (list "feature-gates" (join "," $gates))
+) }}
+{{- if .elects }}
+{{- include "csi-sidecars.flags" (list
+  (list "leader-election" true)
+  (list "leader-election-lease-duration" $election.leaseDuration)
+  (list "leader-election-renew-deadline" $election.renewDeadline)
+  (list "leader-election-retry-period" $election.retryPeriod)
+) }}
+{{- end }}
+{{- end -}}
+
+{{- define "csi-sidecars.flags.attacher" -}}
+{{- $it := .Values.attacher -}}
+{{- include "csi-sidecars.flags.controller" (dict "root" . "sidecar" $it "gates" dict "elects" .Values.controller.leaderElection.enabled) }}
+{{- include "csi-sidecars.flags" (list
+  (list "worker-threads" $it.workerThreads)
+  (list "resync" $it.resync)
+  (list "reconcile-sync" $it.reconcileSync)
+  (list "max-entries" $it.maxEntries)
+  (list "default-fstype" $it.defaultFsType)
+) }}
+{{- end -}}
+
+{{/* In a pod of a Deployment the way to it leads over a ReplicaSet. */}}
+{{- define "csi-sidecars.capacityOwnerLevel" -}}
+{{- $given := .Values.provisioner.capacity.ownerRefLevel -}}
+{{- if not (kindIs "invalid" $given) -}}
+{{- int $given -}}
+{{- else if or .Values.features.nodeDeployment (eq .Values.controller.kind "StatefulSet") -}}
+1
+{{- else -}}
+2
+{{- end -}}
+{{- end -}}
+
+{{- define "csi-sidecars.flags.provisioner" -}}
+{{- $it := .Values.provisioner -}}
+{{- $features := .Values.features -}}
+{{- $gates := dict -}}
+{{- if not $features.topology }}{{ $_ := set $gates "Topology" false }}{{ end -}}
+{{- if not $features.volumeAttributesClass }}{{ $_ := set $gates "VolumeAttributesClass" false }}{{ end -}}
+{{- if $features.crossNamespaceDataSource }}{{ $_ := set $gates "CrossNamespaceVolumeDataSource" true }}{{ end -}}
+{{- $elects := and .Values.controller.leaderElection.enabled (not $features.nodeDeployment) -}}
+{{- include "csi-sidecars.flags.controller" (dict "root" . "sidecar" $it "gates" $gates "elects" $elects) }}
+{{- include "csi-sidecars.flags" (list
+  (list "worker-threads" $it.workerThreads)
+  (list "volume-name-prefix" $it.volumeNamePrefix)
+  (list "volume-name-uuid-length" $it.volumeNameUuidLength)
+  (list "strict-topology" $it.strictTopology)
+  (list "immediate-topology" $it.immediateTopology)
+  (list "extra-create-metadata" (ternary true "" $it.extraCreateMetadata))
+  (list "default-fstype" $it.defaultFsType)
+  (list "controller-publish-readonly" $it.publishReadonly)
+  (list "prevent-volume-mode-conversion" $it.preventVolumeModeConversion)
+  (list "cloning-protection-threads" $it.cloningProtectionThreads)
+  (list "provisioning-protection" $it.protection)
+  (list "snapshot-orphan-sweep-interval" $it.snapshotOrphanSweepInterval)
+) }}
+{{- if $features.capacity }}
+{{- include "csi-sidecars.flags" (list
+  (list "enable-capacity" true)
+  (list "capacity-ownerref-level" (include "csi-sidecars.capacityOwnerLevel" .))
+  (list "capacity-poll-interval" $it.capacity.pollInterval)
+  (list "capacity-for-immediate-binding" $it.capacity.forImmediateBinding)
+  (list "capacity-threads" $it.capacity.threads)
+) }}
+{{- end }}
+{{- if $features.nodeDeployment }}
+{{- include "csi-sidecars.flags" (list
+  (list "node-deployment" true)
+  (list "node-deployment-immediate-binding" $it.nodeDeployment.immediateBinding)
+  (list "node-deployment-base-delay" $it.nodeDeployment.baseDelay)
+  (list "node-deployment-max-delay" $it.nodeDeployment.maxDelay)
+) }}
+{{- end }}
+{{- end -}}
+
+{{- define "csi-sidecars.flags.resizer" -}}
+{{- $it := .Values.resizer -}}
+{{- $gates := dict -}}
+{{- if not .Values.features.volumeAttributesClass }}{{ $_ := set $gates "VolumeAttributesClass" false }}{{ end -}}
+{{- include "csi-sidecars.flags.controller" (dict "root" . "sidecar" $it "gates" $gates "elects" .Values.controller.leaderElection.enabled) }}
+{{- include "csi-sidecars.flags" (list
+  (list "workers" $it.workers)
+  (list "resync-period" $it.resyncPeriod)
+  (list "handle-volume-inuse-error" (ternary "" false $it.handleVolumeInUseError))
+  (list "extra-modify-metadata" (ternary true "" $it.extraModifyMetadata))
+) }}
+{{- end -}}
+
+{{- define "csi-sidecars.flags.registrar" -}}
+{{- $it := .Values.registrar -}}
+{{- include "csi-sidecars.flags.common" . }}
+{{- include "csi-sidecars.flags" (list
+  (list "kubelet-registration-path" (printf "%s/%s" (include "csi-sidecars.node.socketDirectory" .) .Values.socket.file))
+  (list "http-endpoint" (ternary (printf ":%v" $it.port) "" (not (empty $it.port))))
+  (list "timeout" $it.timeout)
+) }}
+{{- end -}}
+
+{{- define "csi-sidecars.flags.livenessprobe" -}}
+{{- $it := .Values.livenessprobe -}}
+{{- include "csi-sidecars.flags.common" . }}
+{{- include "csi-sidecars.flags" (list
+  (list "http-endpoint" (printf ":%v" $it.port))
+  (list "probe-timeout" $it.probeTimeout)
+) }}
+{{- end -}}

@@ -1,0 +1,153 @@
+{{/* What each program may do: exactly the requests it makes with the features that are enabled.
+     Each template gives the rules of a ClusterRole; *.namespaced those of a Role in the release's
+     namespace. A test takes them away one by one, see docs/rbac-mutations.md. */}}
+
+{{/* A leader's lease: dict root, prefix of its name. Creating cannot be limited to a name. */}}
+{{- define "csi-sidecars.rules.lease" -}}
+{{- if .root.Values.controller.leaderElection.enabled }}
+- apiGroups: ["coordination.k8s.io"]
+  resources: ["leases"]
+  verbs: ["create"]
+- apiGroups: ["coordination.k8s.io"]
+  resources: ["leases"]
+  resourceNames: [{{ printf "%s%s" .prefix (regexReplaceAll "[^A-Za-z0-9-]" .root.Values.driver.name "-") | quote }}]
+  verbs: ["get", "update"]
+{{- end }}
+{{- end -}}
+
+{{- define "csi-sidecars.rules.secrets" -}}
+{{- if eq .Values.secrets.access "all" }}
+- apiGroups: [""]
+  resources: ["secrets"]
+  verbs: ["get"]
+{{- end }}
+{{- end -}}
+
+{{- define "csi-sidecars.rules.attacher" -}}
+- apiGroups: ["storage.k8s.io"]
+  resources: ["volumeattachments"]
+  verbs: ["get", "list", "watch", "patch"]
+- apiGroups: ["storage.k8s.io"]
+  resources: ["volumeattachments/status"]
+  verbs: ["patch"]
+{{- if .Values.driver.attachRequired }}
+- apiGroups: [""]
+  resources: ["persistentvolumes"]
+  verbs: ["list", "watch", "patch"]
+- apiGroups: ["storage.k8s.io"]
+  resources: ["csinodes"]
+  verbs: ["list", "watch"]
+{{- include "csi-sidecars.rules.secrets" . }}
+{{- end }}
+{{- end -}}
+
+{{- define "csi-sidecars.rules.attacher.namespaced" -}}
+{{- include "csi-sidecars.rules.lease" (dict "root" . "prefix" "external-attacher-leader-") }}
+{{- /* Its event; the others may write events everywhere. */}}
+{{- if .Values.controller.leaderElection.enabled }}
+- apiGroups: [""]
+  resources: ["events"]
+  verbs: ["create"]
+{{- end }}
+{{- end -}}
+
+{{- define "csi-sidecars.rules.provisioner" -}}
+{{- $it := .Values.provisioner -}}
+{{- $features := .Values.features -}}
+- apiGroups: [""]
+  resources: ["persistentvolumes"]
+  verbs: [{{ if $features.cloning }}"get", {{ end }}"list", "watch", "create", "patch", "delete"]
+- apiGroups: [""]
+  resources: ["persistentvolumeclaims"]
+  verbs: [{{ if or $features.topology $features.cloning (ne $it.protection "off") }}"get", "update", {{ end }}"list", "watch"]
+- apiGroups: ["storage.k8s.io"]
+  resources: ["storageclasses"]
+  verbs: ["list", "watch"]
+- apiGroups: [""]
+  resources: ["events"]
+  verbs: ["create", "patch"]
+{{- include "csi-sidecars.rules.secrets" . }}
+{{- if and (not $features.nodeDeployment) (or $features.topology $features.capacity) }}
+- apiGroups: ["storage.k8s.io"]
+  resources: ["csinodes"]
+  verbs: ["list", "watch"]
+- apiGroups: [""]
+  resources: ["nodes"]
+  verbs: ["list", "watch"]
+{{- end }}
+{{- if .Values.driver.attachRequired }}
+- apiGroups: ["storage.k8s.io"]
+  resources: ["volumeattachments"]
+  verbs: ["list", "watch"]
+{{- end }}
+{{- if $features.volumeAttributesClass }}
+- apiGroups: ["storage.k8s.io"]
+  resources: ["volumeattributesclasses"]
+  verbs: ["get"]
+{{- end }}
+{{- if $features.snapshots }}
+- apiGroups: ["snapshot.storage.k8s.io"]
+  resources: ["volumesnapshotcontents"]
+  verbs: ["get"]
+- apiGroups: ["snapshot.storage.k8s.io"]
+  resources: ["volumesnapshots"]
+  verbs: ["get", "update"{{ if not (regexMatch "^0[a-zµ]*$" $it.snapshotOrphanSweepInterval) }}, "list", "watch"{{ end }}]
+{{- end }}
+{{- if $features.crossNamespaceDataSource }}
+- apiGroups: ["gateway.networking.k8s.io"]
+  resources: ["referencegrants"]
+  verbs: ["list", "watch"]
+{{- end }}
+{{- end -}}
+
+{{- define "csi-sidecars.rules.provisioner.namespaced" -}}
+{{- if not .Values.features.nodeDeployment }}
+{{- include "csi-sidecars.rules.lease" (dict "root" . "prefix" "") }}
+{{- end }}
+{{- if .Values.features.capacity }}
+{{- $level := int (include "csi-sidecars.capacityOwnerLevel" .) }}
+- apiGroups: ["storage.k8s.io"]
+  resources: ["csistoragecapacities"]
+  verbs: ["list", "watch", "create", "update", "delete"]
+{{- if ge $level 0 }}
+- apiGroups: [""]
+  resources: ["pods"]
+  verbs: ["get"]
+{{- end }}
+{{- if ge $level 2 }}
+- apiGroups: ["apps"]
+  resources: ["replicasets"]
+  verbs: ["get"]
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "csi-sidecars.rules.resizer" -}}
+- apiGroups: [""]
+  resources: ["persistentvolumes"]
+  verbs: ["get", "list", "watch", "patch"]
+- apiGroups: [""]
+  resources: ["persistentvolumeclaims"]
+  verbs: ["get", "list", "watch"]
+- apiGroups: [""]
+  resources: ["persistentvolumeclaims/status"]
+  verbs: ["patch"]
+- apiGroups: [""]
+  resources: ["events"]
+  verbs: ["create", "patch"]
+{{- if .Values.resizer.handleVolumeInUseError }}
+- apiGroups: [""]
+  resources: ["pods"]
+  verbs: ["list", "watch"]
+{{- end }}
+{{- if .Values.features.volumeAttributesClass }}
+- apiGroups: ["storage.k8s.io"]
+  resources: ["volumeattributesclasses"]
+  verbs: ["list", "watch"]
+{{- end }}
+{{- include "csi-sidecars.rules.secrets" . }}
+{{- end -}}
+
+{{- define "csi-sidecars.rules.resizer.namespaced" -}}
+{{- include "csi-sidecars.rules.lease" (dict "root" . "prefix" "external-resizer-") }}
+{{- end -}}

@@ -1,0 +1,108 @@
+//! What Kubernetes' storage suite is told about the driver.
+
+use serde_json::{Value, json};
+
+/// CSI driver name.
+pub(crate) const DRIVER: &str = "conformance.csi.example.com";
+
+/// A class that exists before the suite begins.
+pub(crate) const ATTRIBUTES_CLASS: &str = "conformance";
+
+/// Key of the driver's topology, which is csi-driver-host-path's.
+const TOPOLOGY_KEY: &str = "topology.hostpath.csi/node";
+
+/// The driver's flags, which csi-driver-host-path understands, too. The limit of volumes is what one
+/// spec uses up, and more than all others need at a time: at most 12 run, with at most 5 volumes each.
+pub(crate) const DRIVER_FLAGS: [&str; 7] = [
+    "--enable-attach=true",
+    "--enable-topology=true",
+    "--enable-volume-expansion=true",
+    "--enable-controller-modify-volume=true",
+    "--accepted-mutable-parameter-names=color",
+    "--capacity=disk=100Gi",
+    "--maxvolumespernode=60",
+];
+
+/// The driver takes as long as storage does. The performance specs note that a claim exists only
+/// after its creation is answered, and end the suite's process if they see the claim bound before.
+pub(crate) fn driver_setup() -> Value {
+    json!({ "rules": [{
+        "match": { "method": "CreateVolume" },
+        "action": { "delay": { "ms": 50 } },
+    }] })
+}
+
+/// The provisioner's flags.
+pub(crate) const PROVISIONER_FLAGS: [&str; 5] = [
+    "-v=4",
+    "--enable-capacity",
+    "--capacity-ownerref-level=-1",
+    "--capacity-poll-interval=10s",
+    "--capacity-for-immediate-binding=true",
+];
+
+/// The file that `--storage.testdriver` names. What is false or absent is skipped by the suite.
+pub(crate) fn definition(expansion: bool) -> Value {
+    json!({
+        "DriverInfo": {
+            "Name": DRIVER,
+            "SupportedSizeRange": { "Min": "1Mi" },
+            "TopologyKeys": [TOPOLOGY_KEY],
+            "Capabilities": {
+                "persistence": true,
+                "block": true,
+                "exec": true,
+                "fsGroup": true,
+                "multipods": true,
+                "RWX": true,
+                "capReadOnlyMany": true,
+                "controllerExpansion": expansion,
+                "offlineExpansion": expansion,
+                "onlineExpansion": expansion,
+                "nodeExpansion": expansion,
+                "pvcDataSource": true,
+                "topology": true,
+                "singleNodeVolume": true,
+                "volumeLimits": true,
+                "capacity": true,
+                "readWriteOncePod": true,
+                "multiplePVsSameID": true,
+                "FSResizeFromSourceNotSupported": true,
+            },
+            "StressTestOptions": { "NumPods": 5, "NumRestarts": 3 },
+            "VolumeModifyStressTestOptions": { "NumPods": 5 },
+            "PerformanceTestOptions": { "ProvisioningOptions": {
+                "VolumeSize": "1Mi",
+                "Count": 50,
+                "ExpectedMetrics": { "AvgLatency": 120_000_000_000_i64, "Throughput": 0.5 },
+            } },
+        },
+        "StorageClass": { "FromName": true },
+        "VolumeAttributesClass": { "FromExistingClassName": ATTRIBUTES_CLASS },
+        "InlineVolumes": [{}],
+        // The defaults are for clouds: five minutes for each pod of a spec that fails.
+        "Timeouts": {
+            "PodStart": "90s", "PodDelete": "90s", "PVDelete": "90s",
+            "ClaimProvision": "60s", "ClaimProvisionShort": "60s", "ClaimBound": "60s",
+            "PVReclaim": "60s", "PVBound": "60s", "PVCreate": "60s",
+        },
+    })
+}
+
+pub(crate) fn attributes_class() -> Value {
+    json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "VolumeAttributesClass",
+        "metadata": { "name": ATTRIBUTES_CLASS },
+        "driverName": DRIVER,
+        "parameters": { "color": "blue" },
+    })
+}
+
+pub(crate) fn csi_driver() -> Value {
+    let mut object = e2e::object::csi_driver(DRIVER, true);
+    if let Some(spec) = object.pointer_mut("/spec").and_then(Value::as_object_mut) {
+        spec.insert("storageCapacity".to_owned(), json!(true));
+    }
+    object
+}

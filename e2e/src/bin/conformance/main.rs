@@ -1,0 +1,98 @@
+//! `make conformance`: Kubernetes' own storage suite against our sidecars and driver on a real node.
+//!
+//! `REGISTRAR`, `ATTACHER`, `PROVISIONER` and `RESIZER` name other sidecars, `HOSTPATHPLUGIN` the program of
+//! csi-driver-host-path, `DRIVER` the folder of any other driver.
+
+mod definition;
+mod ginkgo;
+mod report;
+mod selection;
+mod subject;
+mod system;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Result, bail, ensure};
+use e2e::suite::{reasons, say};
+use e2e::{image, program, real};
+
+use crate::ginkgo::Suite;
+use crate::selection::Selection;
+use crate::subject::Subject;
+use crate::system::System;
+
+fn main() -> ExitCode {
+    match conformance() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            say(&format!("{}\nconformance: FAILED", reasons(&error)));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn selection(expansion: bool) -> Result<Selection> {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        [] => Ok(Selection::all(expansion)),
+        ["--quick"] => Ok(Selection::quick(expansion)),
+        ["--focus", focus] => Ok(Selection::focused(expansion, focus)),
+        other => bail!("usage: conformance [--quick | --focus REGEX], not {other:?}"),
+    }
+}
+
+fn conformance() -> Result<bool> {
+    let begun = Instant::now();
+    let expansion = program::resizer().is_ok();
+    let selection = selection(expansion)?;
+    if !expansion {
+        say("  no csi-resizer here: specs that expand or modify volumes are left out");
+    }
+    let subject = Subject::selected(expansion)?;
+    let cluster = real::up(&["--audit=off"])?;
+    let api = cluster.api()?;
+    let mut images = real::basic_images()?;
+    image::agnhost(&mut images, &real::busybox(), &tool("agnhost")?)?;
+    image::gnu(&mut images, &real::busybox())?;
+    real::load(&cluster, &images)?;
+    let mut system = System::start(&cluster, &api, &subject, expansion)?;
+    say(&format!(
+        "  a node, a driver and its sidecars after {:.1} s",
+        begun.elapsed().as_secs_f64()
+    ));
+    let begun = Instant::now();
+    let suite = Suite::new(&cluster, &api, &selection, &subject.definition)?;
+    let report = suite.run()?;
+    let minutes = begun.elapsed().as_secs_f64() / 60.0;
+    if !report.failures.is_empty() {
+        say(&report.lines());
+    }
+    say(&format!(
+        "conformance: {}, {minutes:.1} minutes",
+        report.counts()
+    ));
+    // A program that has ended explains what failed, so it comes last.
+    system.must_run()?;
+    drop(system);
+    cluster.down()?;
+    ensure!(
+        report.passed + report.failures.len() > 0,
+        "no spec was selected"
+    );
+    Ok(report.failures.is_empty())
+}
+
+/// A program that `make conformance` builds from the pinned Kubernetes.
+fn tool(name: &str) -> Result<PathBuf> {
+    let path = program::root().join("build").join(name);
+    ensure!(
+        path.is_file(),
+        "{} is missing: start this with `make conformance`",
+        path.display()
+    );
+    Ok(path)
+}

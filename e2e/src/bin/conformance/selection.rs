@@ -1,0 +1,80 @@
+//! Which specs run.
+
+/// The specs that the driver's definition makes; the packages that they share code with have others.
+const SUITE: &str = "External Storage";
+
+/// Never: a second node, Windows, snapshots (no sidecar of ours), file systems that the driver does
+/// not make, and a populator whose images cannot be had.
+const NEVER: &str = r"\[Disruptive\]|Feature:Windows|VolumeSnapshotDataSource|volumegroupsnapshot|SELinux|snapshotmetadata|VolumeSourceXFS|any volume data source";
+
+/// What a run of all tests leaves out besides serial specs: those that prove a kubelet more than
+/// sidecars.
+const LONG: &str = r"subPath|fsgroupchangepolicy|volumeIO";
+
+/// Specs that share one process of the suite, or one group of processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Side by side; they mostly wait.
+    Parallel,
+    /// One after the other: they need the node for themselves.
+    Serial,
+}
+
+impl Part {
+    /// Its name in files and messages.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Parallel => "parallel",
+            Self::Serial => "serial",
+        }
+    }
+
+    /// What ginkgo is told.
+    pub(crate) const fn flags(self) -> [&'static str; 2] {
+        match self {
+            Self::Parallel => ["--procs=12", "--label-filter=!Serial"],
+            Self::Serial => ["--procs=1", "--label-filter=Serial"],
+        }
+    }
+}
+
+/// Which specs run, and how.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    pub(crate) focus: String,
+    pub(crate) skip: String,
+    pub(crate) parts: &'static [Part],
+}
+
+impl Selection {
+    /// All specs, without those that need a sidecar that is not here.
+    pub(crate) fn all(expansion: bool) -> Self {
+        let skip = match expansion {
+            true => NEVER.to_owned(),
+            false => format!("{NEVER}|volume-expand|volume-modify"),
+        };
+        Self {
+            focus: SUITE.to_owned(),
+            skip,
+            parts: &[Part::Parallel, Part::Serial],
+        }
+    }
+
+    /// What fits into a run of all tests.
+    pub(crate) fn quick(expansion: bool) -> Self {
+        let all = Self::all(expansion);
+        Self {
+            skip: format!("{}|{LONG}", all.skip),
+            parts: &[Part::Parallel],
+            ..all
+        }
+    }
+
+    /// Only specs whose name matches.
+    pub(crate) fn focused(expansion: bool, focus: &str) -> Self {
+        Self {
+            focus: format!("{SUITE}.*({focus})"),
+            ..Self::all(expansion)
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The driver under test and the sidecars beside it.
+
+use anyhow::Result;
+use e2e::api::Api;
+use e2e::cluster::Cluster;
+use e2e::controller::{ATTACHER, Controller, PROVISIONER, RESIZER, Route, Sidecar};
+use e2e::node::Seat;
+use e2e::process::Process;
+use serde_json::json;
+
+use crate::definition::PROVISIONER_FLAGS;
+use crate::subject::Subject;
+
+/// The driver and its sidecars.
+pub(crate) struct System {
+    processes: Vec<Process>,
+}
+
+impl System {
+    pub(crate) fn start(
+        cluster: &Cluster,
+        api: &Api,
+        subject: &Subject,
+        resizer: bool,
+    ) -> Result<Self> {
+        subject.introduce(cluster, api)?;
+        let seat = Seat::new(cluster, 0, &subject.name)?;
+        let driver = subject.start(&seat)?;
+        let mut registrar = seat.start_registrar(&[])?;
+        seat.until_registered(api, &mut registrar)?;
+        let mut processes = vec![driver, registrar];
+        let controller = Starter {
+            cluster,
+            api,
+            seat: &seat,
+        };
+        processes.push(controller.start(ATTACHER, &["-v=4"])?);
+        let flags = match subject.has_capacity() {
+            true => &PROVISIONER_FLAGS[..],
+            false => &["-v=4"],
+        };
+        processes.push(controller.start(PROVISIONER, flags)?);
+        if resizer && subject.needs_resizer() {
+            processes.push(controller.start(RESIZER, &["-v=4"])?);
+        }
+        Ok(Self { processes })
+    }
+
+    /// Fails if one of them has ended.
+    pub(crate) fn must_run(&mut self) -> Result<()> {
+        self.processes.iter_mut().try_for_each(Process::must_run)
+    }
+}
+
+struct Starter<'a> {
+    cluster: &'a Cluster,
+    api: &'a Api,
+    seat: &'a Seat<'a>,
+}
+
+impl Starter<'_> {
+    fn start(&self, sidecar: Sidecar, flags: &[&str]) -> Result<Process> {
+        let controller = Controller::install(self.cluster, sidecar, self.seat)?;
+        if controller.is_under_upstreams_rules()? {
+            // Upstream's manifests leave this to drivers that have such classes.
+            let (group, resource) = ("storage.k8s.io", "volumeattributesclasses");
+            let classes = json!([{
+                "apiGroups": [group], "resources": [resource], "verbs": ["get", "list", "watch"],
+            }]);
+            controller.allow(self.api, &classes)?;
+            controller.until_permitted(self.api, group, resource, "list")?;
+        }
+        controller.until_permitted(self.api, "", "persistentvolumes", "list")?;
+        controller.start("0", Route::Direct, flags)
+    }
+}

@@ -1,0 +1,134 @@
+//! The closing table: what each program took and asked for.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use e2e::calls::Calls;
+use e2e::requests::{Request, Requests};
+use e2e::suite::say;
+
+/// The sidecars in the order of their work, and the calls that only they make.
+const SIDECARS: [(&str, &[&str]); 5] = [
+    ("csi-node-driver-registrar", &[]),
+    ("livenessprobe", &[]),
+    ("csi-provisioner", &["CreateVolume", "DeleteVolume"]),
+    (
+        "csi-attacher",
+        &["ControllerPublishVolume", "ControllerUnpublishVolume"],
+    ),
+    ("csi-resizer", &["ControllerExpandVolume"]),
+];
+
+const IDENTITY: [&str; 4] = [
+    "Probe",
+    "GetPluginInfo",
+    "GetPluginCapabilities",
+    "ControllerGetCapabilities",
+];
+
+/// Mebibytes, for people.
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+pub(crate) fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Lines for people.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    lines: Vec<String>,
+}
+
+impl Tally {
+    /// Takes stock: resident memory by program, what the controllers asked of the API server, and
+    /// the driver's record.
+    pub(crate) fn new(
+        memory: &BTreeMap<String, Vec<u64>>,
+        requests: &Requests,
+        calls: &Calls,
+    ) -> Self {
+        let mut lines = vec![
+            line(
+                "",
+                "memory",
+                ["API requests:", "", "", ""],
+                "calls to the driver",
+            ),
+            line("", "", ["reads", "writes", "leases", "permissions"], ""),
+        ];
+        for (name, methods) in SIDECARS {
+            let memory = memory.get(name).map_or(&[][..], Vec::as_slice);
+            let asked = asked(name, requests);
+            let columns = asked.each_ref().map(String::as_str);
+            let calls = counted(calls, methods);
+            lines.push(line(name, &resident(memory), columns, &calls));
+        }
+        lines.push(String::new());
+        lines.push(format!(
+            "all programs, on starting and probing: {}",
+            counted(calls, &IDENTITY)
+        ));
+        lines.push(format!("kubelets: {}", of_kubelets(calls)));
+        Self { lines }
+    }
+
+    /// Prints it.
+    pub(crate) fn print(&self) {
+        say("");
+        for line in &self.lines {
+            say(format!("  {line}").trim_end());
+        }
+    }
+}
+
+/// The most that one of the processes takes, and how many there are.
+fn resident(memory: &[u64]) -> String {
+    let most = memory.iter().copied().max().map_or(0.0, mebibytes);
+    match memory.len() {
+        1 => format!("{most:.1} MiB"),
+        number => format!("{most:.1} MiB × {number}"),
+    }
+}
+
+fn line(program: &str, memory: &str, requests: [&str; 4], calls: &str) -> String {
+    let [reads, writes, leases, permissions] = requests;
+    format!("{program:<27}{memory:>13}{reads:>15}{writes:>8}{leases:>8}{permissions:>13}   {calls}")
+}
+
+/// Reads, writes, requests on leases, and questions about its permissions, which every controller
+/// asks on starting. Our programs share an account, as containers of a pod do, and say who they are.
+fn asked(program: &str, requests: &Requests) -> [String; 4] {
+    let agent = format!("{program}/");
+    let count = |chosen: &dyn Fn(&Request) -> bool| {
+        requests.count(|it| it.user_agent.starts_with(&agent) && chosen(it))
+    };
+    let all = count(&|_| true);
+    let leases = count(&|it| it.resource == "leases");
+    let permissions = count(&|it| it.resource == "selfsubjectaccessreviews");
+    let reads = count(&|it| {
+        it.resource != "leases" && ["get", "list", "watch"].contains(&it.verb.as_str())
+    });
+    let writes = all - leases - permissions - reads;
+    [reads, writes, leases, permissions].map(|number| number.to_string())
+}
+
+fn counted(calls: &Calls, methods: &[&str]) -> String {
+    let mut text = String::new();
+    for method in methods {
+        let number = calls.of(method).count();
+        if number > 0 {
+            let separator = if text.is_empty() { "" } else { ", " };
+            // Writing to a text cannot fail.
+            let _ = write!(text, "{separator}{number} {method}");
+        }
+    }
+    text
+}
+
+/// Calls of the node service.
+fn of_kubelets(calls: &Calls) -> String {
+    let methods: std::collections::BTreeSet<_> = { calls.iter() }
+        .map(|call| call.method.as_str())
+        .filter(|method| method.starts_with("Node"))
+        .collect();
+    counted(calls, &methods.into_iter().collect::<Vec<_>>())
+}

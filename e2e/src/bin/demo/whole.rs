@@ -1,0 +1,327 @@
+//! The whole life of volumes on a test cluster of our own.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use csi_test_driver::control::client::Client;
+use csi_test_driver::invariants::Options as Rules;
+use e2e::api::Api;
+use e2e::calls::Calls;
+use e2e::cluster::{Cluster, Options};
+use e2e::deployment::Pod;
+use e2e::node::{Seat, http_get};
+use e2e::requests::AuditLog;
+use e2e::story::Story;
+use e2e::suite::{reasons, say};
+use e2e::{program, wait};
+use serde_json::json;
+
+use crate::SOON;
+use crate::container::Node;
+use crate::pods::{self, Programs};
+use crate::release::{self, CONTROLLERS, NAMESPACE, Release};
+use crate::tally::{self, Tally};
+use crate::workload::{self, LARGE, Member, SET, SMALL};
+
+/// Tells it, and takes everything down whatever happens.
+pub(crate) fn tell() -> Result<()> {
+    if program::driver_is_foreign() {
+        bail!("HOSTPATHPLUGIN is set, but the nodes of this story share their storage: unset it");
+    }
+    let mut story = Story::default();
+    let what = format!(
+        "etcd, kube-apiserver, controllers, scheduler and {} kubelets are up",
+        pods::NODES
+    );
+    let cluster = story.step(&what, || {
+        Cluster::up(&Options {
+            nodes: pods::NODES,
+            ..Options::default()
+        })
+    })?;
+    let told = on(&mut story, &cluster);
+    // The programs have ended with the story. What is left now is the cluster.
+    let is_down = match &told {
+        Ok(_) => story.step(
+            "the cluster is down; no process, mount or loop device is left",
+            || cluster.down(),
+        ),
+        Err(_) => cluster.down(),
+    };
+    match (told, is_down) {
+        (Ok(tally), Ok(())) => {
+            tally.print();
+            let (steps, took) = story.total();
+            let took = took.as_secs_f64();
+            say(&format!("\ndemo: PASSED, {steps} steps in {took:.1} s"));
+            Ok(())
+        }
+        (Ok(_), Err(left)) => Err(left),
+        (Err(error), Ok(())) => {
+            say("\n  everything is down: no process, mount or loop device is left");
+            say("  (all logs are gone, too, unless KEEP_LOGS names a directory for them)");
+            Err(error)
+        }
+        (Err(error), Err(left)) => {
+            say(&format!(
+                "\n  taking everything down failed, too:\n{}",
+                reasons(&left)
+            ));
+            Err(error)
+        }
+    }
+}
+
+/// Everything between the beginning and the end of the cluster.
+fn on(story: &mut Story, cluster: &Cluster) -> Result<Tally> {
+    let api = cluster.api()?;
+    let nodes = pods::nodes(cluster)?;
+    let places = nodes
+        .iter()
+        .map(|it| format!("{} in zone {}", it.name, it.zone));
+    story.note(&places.collect::<Vec<_>>().join(", "));
+
+    let release = Release::new(cluster, &pods::kubelet_dir(cluster))?;
+    let mut audit = AuditLog::of(cluster, CONTROLLERS)?;
+    let mut programs = deploy(story, cluster, &api, &nodes, &release)?;
+    live(story, cluster, &api, &nodes, &mut programs)?;
+    let home = cluster.dir().join("run");
+    nothing_left(story, cluster, &nodes, &mut programs, &home)?;
+
+    let calls = Calls::read(&release::record(&home))?;
+    story.step(
+        "the driver's record of its calls breaks no rule of CSI",
+        || calls.check(&Rules::default()),
+    )?;
+    audit.phase()?;
+    let tally = Tally::new(&programs.memory()?, audit.total(), &calls);
+
+    story.step("all sidecars ended in order on SIGTERM", || {
+        programs.stop_sidecars()
+    })?;
+    story.step("the kubelets took the driver out of their CSINodes", || {
+        pods::until_unregistered(&api, &nodes)
+    })?;
+    drop(programs);
+    story.step(
+        "helm uninstall demo: no object of the chart is left",
+        || release.uninstall(&api),
+    )?;
+    Ok(tally)
+}
+
+/// From the chart to a driver that every node knows.
+fn deploy(
+    story: &mut Story,
+    cluster: &Cluster,
+    api: &Api,
+    nodes: &[Node],
+    release: &Release,
+) -> Result<Programs> {
+    let kinds = story.step("helm template demo charts/csi-sidecars", || {
+        release.render()
+    })?;
+    story.note(&kinds);
+    story.step(
+        &format!("helm install demo charts/csi-sidecars --namespace {NAMESPACE}"),
+        || release.install(),
+    )?;
+    let pods = story.step(
+        "the chart's pods have nodes, volumes and tokens of their accounts",
+        || pods::until_prepared(api),
+    )?;
+    let mut programs = story.step("the programs of the chart's containers are started", || {
+        Programs::start(cluster, nodes, &pods)
+    })?;
+    story.note(&format!(
+        "{} programs with the chart's arguments, mounts and tokens; sidecars in empty, read-only root directories",
+        programs.count()
+    ));
+    story.step(
+        "csi-node-driver-registrar: every kubelet has entered the driver",
+        || pods::until_registered(api, nodes, &mut programs),
+    )?;
+    for node in nodes {
+        let entry = pods::entry(api, node)?.unwrap_or_default();
+        story.note(&entry.to_string());
+    }
+    story.step("livenessprobe: the driver is healthy", || {
+        programs.until("GET /healthz: 200", || {
+            let (status, _) = http_get(&release.health, "/healthz")?;
+            Ok((status == 200).then_some(()))
+        })
+    })?;
+    Ok(programs)
+}
+
+/// The life of the volumes.
+fn live(
+    story: &mut Story,
+    cluster: &Cluster,
+    api: &Api,
+    nodes: &[Node],
+    programs: &mut Programs,
+) -> Result<()> {
+    story.step(
+        &format!("StatefulSet {SET} is created: 2 pods apart, a claim of {SMALL} for each"),
+        || workload::create(api),
+    )?;
+    let members = story.step(
+        "csi-provisioner: each claim has a volume where the scheduler wants its pod",
+        || workload::until_provisioned(api, programs),
+    )?;
+    for it in &members {
+        story.note(&format!(
+            "{} for {} in zone {}",
+            it.volume, it.claim, it.zone
+        ));
+    }
+    let attached = story.step("csi-attacher: the volumes are attached", || {
+        workload::until_attached(api, programs, &members)
+    })?;
+    story.note(&format!("to {}", attached.join(" and ")));
+    let what = "the kubelets had the driver stage and mount them; the pods run";
+    let mut running = story.step(what, || {
+        let mut running = Vec::new();
+        for member in &members {
+            running.push(workload::until_running(api, programs, nodes, member, None)?);
+        }
+        Ok(running)
+    })?;
+    story.step("data is written to both volumes", || {
+        for (member, (node, pod)) in members.iter().zip(&running) {
+            let seat = workload::seat(cluster, node)?;
+            pod.must_be_mounted(&seat, &member.volume)?;
+            pod.write(&seat, &member.volume, &member.name)?;
+        }
+        Ok(())
+    })?;
+    // Only one of the zones has a second node.
+    let roomy = members.iter().position(|member| member.zone == "north");
+    let roomy = roomy.context("no volume is in zone north")?;
+    let (node, pod) = running.swap_remove(roomy);
+    let member = members.get(roomy).context("a member")?;
+    let seat = workload::seat(cluster, node)?;
+    grow(story, api, programs, member, (&seat, &pod))?;
+    let size = workload::file_system(&pod, &seat, member)?;
+    let (other, new) = move_on(story, api, programs, nodes, member, (node, &pod))?;
+    story.step("its data and its size are still there", || {
+        let seat = workload::seat(cluster, other)?;
+        has_data(&new, &seat, member)?;
+        let now = workload::file_system(&new, &seat, member)?;
+        ensure!(
+            now == size,
+            "the file system had {size} bytes and has {now}"
+        );
+        Ok(())
+    })?;
+    story.step(
+        "the StatefulSet and its claims are deleted, the pods are gone",
+        || workload::delete(api, programs, &members),
+    )?;
+    story.step(
+        "no PersistentVolume and no VolumeAttachment is left",
+        || workload::until_forgotten(api, programs),
+    )
+}
+
+fn has_data(pod: &Pod, seat: &Seat<'_>, member: &Member) -> Result<()> {
+    let data = pod.read(seat, &member.volume)?;
+    ensure!(data == member.name, "other data came back: {data:?}");
+    Ok(())
+}
+
+/// More room while the pod runs.
+fn grow(
+    story: &mut Story,
+    api: &Api,
+    programs: &mut Programs,
+    member: &Member,
+    (seat, pod): (&Seat<'_>, &Pod),
+) -> Result<()> {
+    let before = workload::file_system(pod, seat, member)?;
+    story.step(
+        &format!(
+            "csi-resizer: {} asks for {LARGE} while its pod runs, and the volume grows",
+            member.claim
+        ),
+        || workload::enlarge(api, programs, member),
+    )?;
+    story.step(
+        "the kubelet had the driver grow the file system (it looks every 10 to 15 s)",
+        || workload::until_grown(api, programs, member),
+    )?;
+    let after = workload::file_system(pod, seat, member)?;
+    ensure!(
+        after > 2 * before,
+        "the file system had {before} bytes and has {after}"
+    );
+    has_data(pod, seat, member)?;
+    let (before, after) = (tally::mebibytes(before), tally::mebibytes(after));
+    story.note(&format!(
+        "the file system in it had {before:.1} MiB and has {after:.1} MiB, with its data"
+    ));
+    Ok(())
+}
+
+/// The pod loses its node and goes on where its volume can follow.
+fn move_on<'n>(
+    story: &mut Story,
+    api: &Api,
+    programs: &mut Programs,
+    nodes: &'n [Node],
+    member: &Member,
+    (node, pod): (&Node, &Pod),
+) -> Result<(&'n Node, Pod)> {
+    let what = format!(
+        "{} is cordoned and pod {} deleted; it runs again",
+        node.name, member.name
+    );
+    let (other, new) = story.step(&what, || {
+        workload::cordon(api, node)?;
+        api.delete(&pod.path)?;
+        workload::until_running(api, programs, nodes, member, Some(pod))
+    })?;
+    ensure!(other.name != node.name, "it came back to {}", node.name);
+    story.note(&format!(
+        "on {}, the other node of zone {}",
+        other.name, other.zone
+    ));
+    Ok((other, new))
+}
+
+/// Neither the driver nor a node keeps anything of the volumes.
+fn nothing_left(
+    story: &mut Story,
+    cluster: &Cluster,
+    nodes: &[Node],
+    programs: &mut Programs,
+    home: &Path,
+) -> Result<()> {
+    story.step(
+        "no node has a mount of the driver, its storage is empty",
+        || {
+            let control = Client::new(release::control(home));
+            programs.must_run()?;
+            wait::until_true(SOON, "the driver's storage is empty", || {
+                let state = control.state()?;
+                let left = state.pointer("/left_over").and_then(|it| it.as_object());
+                let left = left.context("the driver does not say what is left")?;
+                let mut left = left.iter().filter(|(_, number)| *number != &json!(0));
+                match left.next() {
+                    None => Ok(true),
+                    Some((kind, number)) => bail!("{number} {kind}"),
+                }
+            })?;
+            for node in nodes {
+                let seat = workload::seat(cluster, node)?;
+                let mut mounts = seat.mounts_below(&node.kubelet_dir)?;
+                mounts.retain(|mount| {
+                    mount.contains("kubernetes.io~csi") || mount.contains("kubernetes.io/csi")
+                });
+                ensure!(mounts.is_empty(), "{} has mounts: {mounts:?}", node.name);
+            }
+            Ok(())
+        },
+    )
+}

@@ -1,0 +1,233 @@
+//! A user of the driver: a StatefulSet whose pods each claim a volume.
+
+use anyhow::{Context, Result, ensure};
+use e2e::api::{Api, text};
+use e2e::cluster::Cluster;
+use e2e::deployment::Pod;
+use e2e::node::Seat;
+use e2e::object::{self, Binding};
+use serde_json::{Value, json};
+
+use crate::DRIVER;
+use crate::container::{Node, ZONE, items};
+use crate::pods::Programs;
+
+/// Name of the StatefulSet.
+pub(crate) const SET: &str = "database";
+
+/// What the claims ask for in the beginning.
+pub(crate) const SMALL: &str = "32Mi";
+
+/// What one of them asks for later.
+pub(crate) const LARGE: &str = "96Mi";
+
+const REPLICAS: u32 = 2;
+const CLASS: &str = "demo";
+const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+const STORAGE: &str = "/apis/storage.k8s.io/v1";
+const VOLUMES: &str = "/api/v1/persistentvolumes";
+
+/// A pod of the set, and what belongs to it.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// Name of the pod.
+    pub(crate) name: String,
+    /// Name of its claim.
+    pub(crate) claim: String,
+    /// Name of its PersistentVolume.
+    pub(crate) volume: String,
+    /// The zone that the volume can be used in.
+    pub(crate) zone: String,
+}
+
+/// Creates class and set.
+pub(crate) fn create(api: &Api) -> Result<()> {
+    let class = object::storage_class(CLASS, DRIVER, Binding::WaitForFirstConsumer);
+    api.create(&format!("{STORAGE}/storageclasses"), &class)?;
+    let set = object::stateful_set(SET, REPLICAS, CLASS, SMALL);
+    let apart = json!({ "spec": { "template": { "spec": { "topologySpreadConstraints": [{
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": { "matchLabels": { "app": SET } },
+    }]}}}});
+    api.create(SETS, &object::with(set, &apart)).map(drop)
+}
+
+/// Waits until all claims are bound; fails unless each volume belongs to a zone.
+pub(crate) fn until_provisioned(api: &Api, programs: &mut Programs) -> Result<Vec<Member>> {
+    let mut members = Vec::new();
+    for index in 0..REPLICAS {
+        let name = format!("{SET}-{index}");
+        let claim = format!("data-{name}");
+        let what = format!("claim {claim} is bound");
+        let volume = programs.until_about(api, &claim, &what, || {
+            let claim = api.find(&format!("{CLAIMS}/{claim}"))?.unwrap_or_default();
+            let bound = text(&claim, "/status/phase") == Some("Bound");
+            Ok(text(&claim, "/spec/volumeName")
+                .filter(|_| bound)
+                .map(str::to_owned))
+        })?;
+        let zone = zone(&api.get(&format!("{VOLUMES}/{volume}"))?)?;
+        members.push(Member {
+            name,
+            claim,
+            volume,
+            zone,
+        });
+    }
+    Ok(members)
+}
+
+/// The one zone that the nodes of a PersistentVolume must be in.
+fn zone(volume: &Value) -> Result<String> {
+    let terms = volume.pointer("/spec/nodeAffinity/required/nodeSelectorTerms");
+    let expression = "/0/matchExpressions/0";
+    let expression = terms.and_then(|terms| terms.pointer(expression));
+    let expression = expression.with_context(|| format!("a volume without a place: {terms:?}"))?;
+    ensure!(text(expression, "/key") == Some(ZONE), "{expression}");
+    let mut zones = items(expression, "/values").filter_map(Value::as_str);
+    let zone = zones.next().context("a volume in no zone")?;
+    ensure!(zones.next().is_none(), "more than one zone: {expression}");
+    Ok(zone.to_owned())
+}
+
+/// Waits until the pod of a member runs that is not `other`; the node and the pod.
+pub(crate) fn until_running<'n>(
+    api: &Api,
+    programs: &mut Programs,
+    nodes: &'n [Node],
+    member: &Member,
+    other: Option<&Pod>,
+) -> Result<(&'n Node, Pod)> {
+    let path = format!("{PODS}/{}", member.name);
+    let what = format!("pod {} runs", member.name);
+    let (name, pod) = programs.until_about(api, &member.name, &what, || {
+        let Some(object) = api.find(&path)? else {
+            return Ok(None);
+        };
+        let running = text(&object, "/status/phase") == Some("Running");
+        let deleted = object.pointer("/metadata/deletionTimestamp").is_some();
+        let pod = Pod::find(api, &member.name)?;
+        let is_other = other.is_some_and(|other| other.is(&pod));
+        let node = text(&object, "/spec/nodeName")
+            .unwrap_or_default()
+            .to_owned();
+        Ok((running && !deleted && !is_other).then_some((node, pod)))
+    })?;
+    let node = nodes.iter().find(|node| node.name == name);
+    let node = node.with_context(|| format!("node {name}, which nobody knows"))?;
+    ensure!(
+        node.zone == member.zone,
+        "pod {} is in zone {}, its volume in {}",
+        member.name,
+        node.zone,
+        member.zone
+    );
+    Ok((node, pod))
+}
+
+/// Waits until the volume of each member is attached; to which nodes.
+pub(crate) fn until_attached(
+    api: &Api,
+    programs: &mut Programs,
+    members: &[Member],
+) -> Result<Vec<String>> {
+    let mut nodes = Vec::new();
+    for member in members {
+        let what = format!("{} is attached", member.volume);
+        nodes.push(programs.until(&what, || {
+            let list = api.get(&format!("{STORAGE}/volumeattachments"))?;
+            let mut attached = items(&list, "/items").filter(|it| {
+                text(it, "/spec/source/persistentVolumeName") == Some(&member.volume)
+                    && it.pointer("/status/attached") == Some(&json!(true))
+            });
+            let node = attached.next().and_then(|it| text(it, "/spec/nodeName"));
+            Ok(node.map(str::to_owned))
+        })?);
+    }
+    Ok(nodes)
+}
+
+/// The member's owner asks for more room; waits until the driver's controller has made it.
+pub(crate) fn enlarge(api: &Api, programs: &mut Programs, member: &Member) -> Result<()> {
+    let path = format!("{CLAIMS}/{}", member.claim);
+    let larger = json!({ "spec": { "resources": { "requests": { "storage": LARGE } } } });
+    api.merge(&path, &larger)?;
+    let path = format!("{VOLUMES}/{}", member.volume);
+    let what = format!("{} has {LARGE}", member.volume);
+    programs.until_about(api, &member.claim, &what, || {
+        let volume = api.get(&path)?;
+        let large = text(&volume, "/spec/capacity/storage") == Some(LARGE);
+        Ok(large.then_some(()))
+    })
+}
+
+/// Waits until the node has given the room to the file system, and the claim says so.
+pub(crate) fn until_grown(api: &Api, programs: &mut Programs, member: &Member) -> Result<()> {
+    let path = format!("{CLAIMS}/{}", member.claim);
+    let what = format!("claim {} has {LARGE}", member.claim);
+    programs.until_about(api, &member.claim, &what, || {
+        let claim = api.get(&path)?;
+        let under_way = has_members(&claim, "/status/allocatedResourceStatuses");
+        let large = text(&claim, "/status/capacity/storage") == Some(LARGE);
+        Ok((large && !under_way).then_some(()))
+    })
+}
+
+fn has_members(object: &Value, pointer: &str) -> bool {
+    let members = object.pointer(pointer).and_then(Value::as_object);
+    members.is_some_and(|members| !members.is_empty())
+}
+
+/// Size of the file system, in bytes, as a program in the pod sees it.
+pub(crate) fn file_system(pod: &Pod, seat: &Seat<'_>, member: &Member) -> Result<u64> {
+    let target = pod.target(seat, &member.volume);
+    let target = target.to_string_lossy();
+    let said = seat.run("/bin/df", &["--output=size", "-B1", &target])?;
+    let size = said.lines().last().context("df says nothing")?;
+    Ok(size.trim().parse()?)
+}
+
+/// Where the driver and its volumes are on a node.
+pub(crate) fn seat<'c>(cluster: &'c Cluster, node: &Node) -> Result<Seat<'c>> {
+    Seat::on(cluster, &node.name, node.kubelet_dir.clone(), DRIVER)
+}
+
+/// No new pods for the node.
+pub(crate) fn cordon(api: &Api, node: &Node) -> Result<()> {
+    let cordoned = json!({ "spec": { "unschedulable": true } });
+    api.merge(&format!("/api/v1/nodes/{}", node.name), &cordoned)
+        .map(drop)
+}
+
+/// Deletes set and claims; waits until their objects are gone.
+pub(crate) fn delete(api: &Api, programs: &mut Programs, members: &[Member]) -> Result<()> {
+    api.delete(&format!("{SETS}/{SET}"))?;
+    for member in members {
+        api.delete(&format!("{CLAIMS}/{}", member.claim))?;
+    }
+    for member in members {
+        for path in [
+            format!("{PODS}/{}", member.name),
+            format!("{CLAIMS}/{}", member.claim),
+        ] {
+            let what = format!("{path} is gone");
+            programs.until(&what, || Ok(api.find(&path)?.is_none().then_some(())))?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until Kubernetes has no object about a volume any more.
+pub(crate) fn until_forgotten(api: &Api, programs: &mut Programs) -> Result<()> {
+    for path in [VOLUMES, &format!("{STORAGE}/volumeattachments")] {
+        programs.until(&format!("{path} is empty"), || {
+            let list = api.get(path)?;
+            Ok(items(&list, "/items").next().is_none().then_some(()))
+        })?;
+    }
+    api.delete(&format!("{STORAGE}/storageclasses/{CLASS}"))
+}

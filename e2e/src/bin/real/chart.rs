@@ -1,0 +1,237 @@
+//! The chart as a user installs it: real helm, our images, and the whole life of a volume.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::api::{Api, text};
+use e2e::cluster::Cluster;
+use e2e::suite::{self, Scenario, Verdict};
+use e2e::{image, object, process, program, wait};
+use serde_json::{Value, json};
+
+use crate::stand_in;
+
+/// Scenarios of this file.
+pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
+    Scenario {
+        name: "a_file_outlives_its_pod_on_a_volume_of_the_chart",
+        run: a_file_outlives_its_pod_on_a_volume_of_the_chart,
+    },
+    Scenario {
+        name: "one_image_is_every_sidecar_of_the_chart",
+        run: one_image_is_every_sidecar_of_the_chart,
+    },
+];
+
+const RELEASE: &str = "demo";
+const NAMESPACE: &str = "storage";
+const LONG: Duration = Duration::from_secs(90);
+const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
+const POD: &str = "/api/v1/namespaces/default/pods/keeper-0";
+const CLAIM: &str = "/api/v1/namespaces/default/persistentvolumeclaims/data-keeper-0";
+
+fn a_file_outlives_its_pod_on_a_volume_of_the_chart(cluster: &Cluster) -> Result<Verdict> {
+    life_of_a_volume(&Helm::new(cluster, &[])?, cluster)?;
+    Ok(Verdict::Passed)
+}
+
+/// The program tells by its name what it has to be: here the names are links in a container.
+fn one_image_is_every_sidecar_of_the_chart(cluster: &Cluster) -> Result<Verdict> {
+    let Ok(program) = program::all_in_one() else {
+        let required = std::env::var("CI").is_ok_and(|value| value == "true");
+        ensure!(!required, "csi-sidecars is not built");
+        return Ok(Verdict::Skipped(
+            "`make images` or `make unit` builds csi-sidecars".to_owned(),
+        ));
+    };
+    let helm = Helm::new(cluster, &["--set=csi-sidecars.image.multiCall=true"])?;
+    let images = helm.images()?;
+    let names: BTreeSet<_> = images.iter().map(|image| stand_in::base(image)).collect();
+    ensure!(
+        names == ["csi-sidecars", "hostpathplugin"].into(),
+        "the chart wants {images:?}"
+    );
+    suite::say(&format!("    all sidecars are {}", program.display()));
+    life_of_a_volume(&helm, cluster)?;
+    Ok(Verdict::Passed)
+}
+
+fn life_of_a_volume(helm: &Helm, cluster: &Cluster) -> Result<()> {
+    let api = cluster.api()?;
+    for name in helm.images()? {
+        let found = stand_in::load(cluster, &name)?;
+        ensure!(found, "the chart wants {name}, and there is none of ours");
+    }
+    helm.run(&["install", "--create-namespace", "--wait", "--timeout=90s"])
+        .with_context(|| helm.pods())?;
+    api.create(SETS, &keeper())?;
+    let first = until_ready(&api, "")?;
+    ensure!(read(cluster)? == first, "the pod has not written its uid");
+    api.delete(POD)?;
+    until_ready(&api, &first)?;
+    ensure!(read(cluster)? == first, "the second pod finds another file");
+    let claim = api.get(CLAIM)?;
+    let volume = text(&claim, "/spec/volumeName").context("the claim is not bound")?;
+    let volume = format!("/api/v1/persistentvolumes/{volume}");
+    api.delete(&format!("{SETS}/keeper"))?;
+    api.delete(CLAIM)?;
+    api.until_gone(LONG, POD)?;
+    api.until_gone(LONG, &volume)?;
+    nothing_left(&api)?;
+    let uninstall = ["uninstall", RELEASE, "--wait", "--namespace", NAMESPACE];
+    process::output(helm.command().args(uninstall))?;
+    helm.nothing_left(cluster)
+}
+
+struct Helm {
+    /// Besides the chart's own values.
+    settings: &'static [&'static str],
+    program: std::path::PathBuf,
+    kubeconfig: std::path::PathBuf,
+    kubectl: std::path::PathBuf,
+    home: std::path::PathBuf,
+}
+
+impl Helm {
+    fn new(cluster: &Cluster, settings: &'static [&'static str]) -> Result<Self> {
+        Ok(Self {
+            settings,
+            program: program::find("helm", "HELM", "helm")?,
+            kubeconfig: cluster.kubeconfig()?,
+            kubectl: program::cluster()?,
+            home: cluster.dir().join("run"),
+        })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env("KUBECONFIG", &self.kubeconfig);
+        for place in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
+            command.env(place, &self.home);
+        }
+        command
+    }
+
+    /// A verb on the release, with the chart's values as in its README and the settings.
+    fn run(&self, verb: &[&str]) -> Result<String> {
+        let chart = program::root().join("charts/csi-driver-host-path-demo");
+        let (first, rest) = verb.split_first().unwrap_or((&"version", &[]));
+        let mut command = self.command();
+        command.args([first, RELEASE]).arg(chart);
+        command.args(["--namespace", NAMESPACE]).args(rest);
+        command.args(self.settings);
+        process::output(&mut command)
+    }
+
+    /// The images that the rendered chart names.
+    fn images(&self) -> Result<BTreeSet<String>> {
+        let rendered = self.run(&["template"])?;
+        let fields = rendered.lines().filter_map(|line| {
+            let line = line.trim_start().trim_start_matches("- ");
+            line.strip_prefix("image:")
+        });
+        Ok(fields
+            .map(|image| image.trim().trim_matches('"').to_owned())
+            .collect())
+    }
+
+    fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        let mut kubectl = Command::new(&self.kubectl);
+        kubectl
+            .arg("kubectl")
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig);
+        process::output(kubectl.args(arguments))
+    }
+
+    /// What an administrator would look at when an installation does not get ready.
+    fn pods(&self) -> String {
+        let describe = ["describe", "pods", "--namespace", NAMESPACE];
+        self.kubectl(&describe).unwrap_or_default()
+    }
+
+    /// Fails if the release leaves an object.
+    fn nothing_left(&self, cluster: &Cluster) -> Result<()> {
+        let kinds = "all,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,\
+                     csidrivers,storageclasses,csistoragecapacities,volumeattachments";
+        let label = format!("app.kubernetes.io/instance={RELEASE}");
+        let list = ["get", kinds, "--all-namespaces", "-l", &label, "-o", "name"];
+        wait::until_true(LONG, "the release's objects are gone", || {
+            let left = self.kubectl(&list)?;
+            ensure!(left.trim().is_empty(), "left: {left}");
+            Ok(true)
+        })?;
+        let volumes = Path::new("/var/lib/csi-hostpath-data/volumes");
+        let left = std::fs::read_dir(volumes).map_or(0, Iterator::count);
+        ensure!(left == 0, "the driver keeps {left} volumes");
+        let (_, kubelet) = cluster.node(0)?;
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
+        let path = format!("{}/pods/", kubelet.display());
+        let left: Vec<_> = mounts
+            .lines()
+            .filter(|line| line.contains(&path) && line.contains("kubernetes.io~csi"))
+            .collect();
+        ensure!(left.is_empty(), "mounts are left: {left:?}");
+        Ok(())
+    }
+}
+
+/// A pod that writes who it is, unless somebody has.
+fn keeper() -> Value {
+    let mut set = object::stateful_set("keeper", 1, "csi-hostpath", "1Mi");
+    let script = "[ -e /data/file ] || echo $POD > /data/file; exec sleep 100000";
+    if let Some(container) = set
+        .pointer_mut("/spec/template/spec/containers/0")
+        .and_then(Value::as_object_mut)
+    {
+        container.insert("image".to_owned(), json!(image::SHELL));
+        container.insert("command".to_owned(), json!(["/bin/sh", "-c", script]));
+        let uid = json!({ "fieldRef": { "fieldPath": "metadata.uid" } });
+        container.insert(
+            "env".to_owned(),
+            json!([{ "name": "POD", "valueFrom": uid }]),
+        );
+    }
+    set
+}
+
+/// Waits until a pod that is not `other` is ready; its uid.
+fn until_ready(api: &Api, other: &str) -> Result<String> {
+    let uid = wait::until(LONG, "pod keeper-0 is ready", || {
+        let Some(pod) = api.find(POD)? else {
+            return Ok(None);
+        };
+        let uid = text(&pod, "/metadata/uid").unwrap_or_default();
+        let ready = pod.pointer("/status/containerStatuses/0/ready") == Some(&json!(true));
+        Ok((ready && uid != other).then(|| uid.to_owned()))
+    });
+    uid.with_context(|| api.events("default", "keeper-0"))
+}
+
+/// What the container finds in the file.
+fn read(cluster: &Cluster) -> Result<String> {
+    let mut kubectl = Command::new(program::cluster()?);
+    kubectl.args(["kubectl", "--dir"]).arg(cluster.dir());
+    let exec = ["exec", "keeper-0", "--", "cat", "/data/file"];
+    Ok(process::output(kubectl.args(exec))?.trim().to_owned())
+}
+
+fn nothing_left(api: &Api) -> Result<()> {
+    for kind in ["persistentvolumes", "volumeattachments"] {
+        let group = match kind {
+            "persistentvolumes" => "/api/v1",
+            _ => "/apis/storage.k8s.io/v1",
+        };
+        wait::until_true(LONG, &format!("no {kind} are left"), || {
+            let list = api.get(&format!("{group}/{kind}"))?;
+            Ok(list
+                .pointer("/items")
+                .and_then(Value::as_array)
+                .is_some_and(Vec::is_empty))
+        })?;
+    }
+    Ok(())
+}

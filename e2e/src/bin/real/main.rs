@@ -1,0 +1,35 @@
+//! Scenarios on a node that runs containers: what hollow nodes cannot tell, which is whether images,
+//! manifests, probes, service accounts and mounts of containers fit together.
+//!
+//! `e2e/runtime/enclosed.sh real-node [NAME]` runs those whose name contains NAME.
+
+mod chart;
+mod growth;
+mod stand_in;
+mod swap;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use e2e::{real, suite};
+
+fn main() -> ExitCode {
+    suite::main(scenarios)
+}
+
+fn scenarios() -> Result<ExitCode> {
+    let start = Instant::now();
+    let cluster = real::up(&[])?;
+    real::load(&cluster, &real::basic_images()?)?;
+    suite::say(&format!(
+        "  a node that runs containers after {:.1} s",
+        start.elapsed().as_secs_f64()
+    ));
+    let code = suite::run(
+        &[swap::SCENARIOS, chart::SCENARIOS, growth::SCENARIOS],
+        &cluster,
+    );
+    cluster.down().context("teardown")?;
+    Ok(code)
+}

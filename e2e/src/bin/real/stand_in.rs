@@ -1,0 +1,56 @@
+//! Our programs under the image names of others.
+//!
+//! What is loaded of a sidecar is the archive that `make images` writes, not one made for this.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use e2e::cluster::Cluster;
+use e2e::{image, program, real};
+use oci_archive::Archive;
+use oci_archive::catalogue::PROGRAMS;
+
+/// Loads our program under the name that a manifest gives; false if there is none of ours.
+pub(crate) fn load(cluster: &Cluster, name: &str) -> Result<bool> {
+    let Some(file) = ours(name).and_then(Result::ok) else {
+        return Ok(false);
+    };
+    let mut images = Archive::new();
+    if is_driver(name) {
+        image::program_with_tools(&mut images, &[name], &real::busybox(), &file)?;
+    } else if program::is_foreign(&file)? {
+        image::program(&mut images, &[name], &file, &[])?;
+    } else if program::is_released(&file) {
+        real::load_shipped(cluster, &image::shipped(&file)?, name)?;
+        return Ok(true);
+    } else {
+        image::program(&mut images, &[name], &file, PROGRAMS)?;
+    }
+    real::load(cluster, &images)?;
+    Ok(true)
+}
+
+/// `registry.k8s.io/sig-storage/csi-attacher:v4.11.0` is csi-attacher's.
+pub(crate) fn base(image: &str) -> &str {
+    let name = image.rsplit('/').next().unwrap_or_default();
+    name.split([':', '@']).next().unwrap_or_default()
+}
+
+/// The driver calls programs.
+fn is_driver(image: &str) -> bool {
+    base(image) == "hostpathplugin"
+}
+
+/// The program that takes the place of what is in an image.
+fn ours(image: &str) -> Option<Result<PathBuf>> {
+    match base(image) {
+        "hostpathplugin" => Some(program::driver()),
+        "csi-node-driver-registrar" => Some(program::registrar()),
+        "livenessprobe" => Some(program::livenessprobe()),
+        "csi-attacher" => Some(program::attacher()),
+        "csi-provisioner" => Some(program::provisioner()),
+        "csi-resizer" => Some(program::resizer()),
+        "csi-sidecars" => Some(program::all_in_one()),
+        _ => None,
+    }
+}

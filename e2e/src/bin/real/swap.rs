@@ -1,0 +1,162 @@
+//! An image swap: upstream's own manifests of csi-driver-host-path with every sidecar, read from the
+//! pinned Kubernetes, in which our images stand under upstream's names. No field is changed.
+//!
+//! A sidecar that we do not have is left out of the pod, and so is a volume that only it mounts.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::api::{Api, text};
+use e2e::cluster::Cluster;
+use e2e::suite::{Scenario, Verdict, say};
+use e2e::{image, manifest, object, wait};
+use serde_json::{Value, json};
+
+use crate::stand_in;
+
+/// Scenarios of this file.
+pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[Scenario {
+    name: "upstreams_manifests_run_with_our_images",
+    run: upstreams_manifests_run_with_our_images,
+}];
+
+const DRIVER: &str = "hostpath.csi.k8s.io";
+const PLUGIN: &str = "storage-csi/hostpath/hostpath/csi-hostpath-plugin.yaml";
+const MANIFESTS: [&str; 5] = [
+    "storage-csi/external-attacher/rbac.yaml",
+    "storage-csi/external-provisioner/rbac.yaml",
+    "storage-csi/external-resizer/rbac.yaml",
+    "storage-csi/hostpath/hostpath/csi-hostpath-driverinfo.yaml",
+    PLUGIN,
+];
+const POD: &str = "/api/v1/namespaces/default/pods/csi-hostpathplugin-0";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+const VOLUMES: &str = "/api/v1/persistentvolumes";
+
+/// Long enough for slow machines; the driver's pod takes seconds.
+const LONG: Duration = Duration::from_secs(90);
+
+/// Longer than its liveness probe needs to end a container.
+const PROBED: Duration = Duration::from_secs(25);
+
+fn upstreams_manifests_run_with_our_images(cluster: &Cluster) -> Result<Verdict> {
+    let api = cluster.api()?;
+    let mut created = Vec::new();
+    for name in MANIFESTS {
+        for mut object in manifest::read(cluster, name)? {
+            if text(&object, "/kind") == Some("StatefulSet") {
+                keep_ours(&mut object, cluster)?;
+            }
+            created.push(manifest::create(&api, &object)?);
+        }
+    }
+    until_running(&api)
+        .with_context(|| api.events("default", "csi-hostpathplugin-0"))
+        .with_context(|| api.events("default", "csi-hostpathplugin"))?;
+    let class = object::storage_class("swap", DRIVER, object::Binding::Immediate);
+    api.create("/apis/storage.k8s.io/v1/storageclasses", &class)?;
+    api.create(CLAIMS, &object::claim("swap", "swap", "1Mi"))?;
+    run(&api, "writer", "echo it stays > /data/file")?;
+    run(&api, "reader", "test \"$(cat /data/file)\" = 'it stays'")?;
+    let claim = api.get(&format!("{CLAIMS}/swap"))?;
+    let volume = text(&claim, "/spec/volumeName").context("the claim is not bound")?;
+    let volume = format!("{VOLUMES}/{volume}");
+    ensure!(api.find(&volume)?.is_some(), "{volume} does not exist");
+    api.delete(&format!("{CLAIMS}/swap"))?;
+    api.until_gone(LONG, &volume)?;
+    nothing_restarted(&api)?;
+    api.delete("/apis/storage.k8s.io/v1/storageclasses/swap")?;
+    // Its pod goes first, while the sidecars may still do what they have to.
+    for object in created.iter().rev() {
+        manifest::delete(&api, object)?;
+    }
+    api.until_gone(LONG, POD)?;
+    Ok(Verdict::Passed)
+}
+
+/// Loads our images under the names that the manifest gives; leaves out what has none.
+fn keep_ours(set: &mut Value, cluster: &Cluster) -> Result<()> {
+    let pod = set.pointer_mut("/spec/template/spec");
+    let pod = pod.context("a StatefulSet without pod")?;
+    let containers = array(pod, "containers")?;
+    let mut left_out = Vec::new();
+    for container in std::mem::take(containers) {
+        let name = text(&container, "/image").context("a container without image")?;
+        if stand_in::load(cluster, name)? {
+            say(&format!("    ours as  {name}"));
+            containers.push(container);
+        } else {
+            left_out.push(name.to_owned());
+        }
+    }
+    let used = json!(containers).to_string();
+    array(pod, "volumes")?.retain(|volume| {
+        let name = text(volume, "/name").unwrap_or_default();
+        used.contains(&format!("\"name\":\"{name}\""))
+    });
+    for name in left_out {
+        say(&format!("    left out {name}: there is none of ours"));
+    }
+    Ok(())
+}
+
+fn array<'a>(value: &'a mut Value, field: &str) -> Result<&'a mut Vec<Value>> {
+    let array = value.get_mut(field).and_then(Value::as_array_mut);
+    array.with_context(|| format!("no list of {field}"))
+}
+
+fn until_running(api: &Api) -> Result<()> {
+    wait::until_true(LONG, "the driver's pod is ready", || {
+        let pod = api.get(POD)?;
+        let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+        let ready = conditions.into_iter().flatten().any(|condition| {
+            text(condition, "/type") == Some("Ready") && text(condition, "/status") == Some("True")
+        });
+        Ok(ready)
+    })?;
+    wait::until_true(LONG, "the registrar has registered the driver", || {
+        let node = api.get("/apis/storage.k8s.io/v1/csinodes/node-0")?;
+        Ok(node.to_string().contains(DRIVER))
+    })
+}
+
+/// Runs a shell with the claim's volume at `/data` to its end.
+fn run(api: &Api, name: &str, script: &str) -> Result<()> {
+    let mut pod = object::pod(name, "node-0", &object::claimed_volume("swap"));
+    if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.insert("restartPolicy".to_owned(), json!("Never"));
+    }
+    if let Some(container) = pod
+        .pointer_mut("/spec/containers/0")
+        .and_then(Value::as_object_mut)
+    {
+        container.insert("image".to_owned(), json!(image::SHELL));
+        container.insert("command".to_owned(), json!(["/bin/sh", "-c", script]));
+    }
+    let path = format!("{PODS}/{name}");
+    api.create(PODS, &pod)?;
+    let phase = wait::until(LONG, &format!("pod {name} ends"), || {
+        let pod = api.get(&path)?;
+        let phase = text(&pod, "/status/phase").unwrap_or_default();
+        Ok(["Succeeded", "Failed"]
+            .contains(&phase)
+            .then(|| phase.to_owned()))
+    });
+    let phase = phase.with_context(|| api.events("default", name))?;
+    ensure!(phase == "Succeeded", "pod {name}: {phase}: {script}");
+    api.delete(&path)?;
+    api.until_gone(LONG, &path)
+}
+
+/// Fails if a container ended by itself or by its liveness probe.
+fn nothing_restarted(api: &Api) -> Result<()> {
+    wait::stays(PROBED, "no container of the driver's pod restarts", || {
+        let pod = api.get(POD)?;
+        let containers = pod
+            .pointer("/status/containerStatuses")
+            .and_then(Value::as_array);
+        let mut containers = containers.context("a pod without containers")?.iter();
+        Ok(containers.all(|it| it.get("restartCount") == Some(&json!(0))))
+    })
+}

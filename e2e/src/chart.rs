@@ -1,0 +1,146 @@
+//! The charts, rendered by helm itself.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::api::text;
+use crate::{process, program};
+
+/// A release that is rendered, not installed.
+#[derive(Debug, Clone, Copy)]
+pub struct Release<'a> {
+    /// Folder of the chart below `charts/`.
+    pub chart: &'a str,
+    /// Namespace of the release, whose name is `test`.
+    pub namespace: &'a str,
+    /// A file with values, below the chart's folder; empty for none.
+    pub file: &'a str,
+    /// Single values, as after `--set`.
+    pub set: &'a [&'a str],
+}
+
+impl Release<'_> {
+    /// The chart's folder.
+    pub fn folder(&self) -> PathBuf {
+        folder(self.chart)
+    }
+
+    fn command(&self, verb: &[&str]) -> Result<Command> {
+        let mut helm = Command::new(program::helm()?);
+        helm.args(verb).arg(self.folder());
+        helm.args(["--namespace", self.namespace]);
+        if !self.file.is_empty() {
+            helm.arg("--values").arg(self.folder().join(self.file));
+        }
+        for value in self.set {
+            helm.args(["--set", value]);
+        }
+        // Nothing of who runs the tests may leak in.
+        helm.env_remove("KUBECONFIG");
+        Ok(helm)
+    }
+
+    /// The manifest.
+    ///
+    /// # Errors
+    /// What helm says, for example which value is wrong.
+    pub fn yaml(&self) -> Result<String> {
+        process::output(&mut self.command(&["template", "test"])?)
+    }
+
+    /// The objects of the manifest.
+    pub fn objects(&self) -> Result<Vec<Value>> {
+        objects(&self.yaml()?).with_context(|| format!("{self:?}"))
+    }
+
+    /// helm's own check, in which warnings count.
+    pub fn lint(&self) -> Result<()> {
+        process::output(&mut self.command(&["lint", "--strict", "--quiet"])?).map(drop)
+    }
+
+    /// Why helm does not render it.
+    pub fn refusal(&self) -> Result<String> {
+        match self.yaml() {
+            Ok(_) => bail!("helm renders {self:?}"),
+            Err(error) => Ok(format!("{error:#}")),
+        }
+    }
+}
+
+/// The folder of a chart.
+pub fn folder(chart: &str) -> PathBuf {
+    program::root().join("charts").join(chart)
+}
+
+/// The values files of the chart's matrix, relative to its folder, in order.
+pub fn matrix(chart: &str) -> Result<Vec<String>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder(chart).join("ci"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        files.push(format!("ci/{name}"));
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Reads YAML. kubectl does it for us, and a patch without a change leaves the objects as they are.
+pub fn objects(yaml: &str) -> Result<Vec<Value>> {
+    let mut file = tempfile::NamedTempFile::new()?;
+    file.write_all(yaml.as_bytes())?;
+    let mut kubectl = Command::new(program::cluster()?);
+    kubectl.args(["kubectl", "patch", "--local", "-o", "json", "--type=merge"]);
+    kubectl.args(["-p", "{}", "-f"]).arg(file.path());
+    let json = process::output(&mut kubectl)?;
+    let objects = serde_json::Deserializer::from_str(&json).into_iter::<Value>();
+    Ok(objects.collect::<Result<_, _>>()?)
+}
+
+/// `Kind/name` of an object, as tests and messages call it.
+pub fn title(object: &Value) -> String {
+    let kind = text(object, "/kind").unwrap_or_default();
+    let name = text(object, "/metadata/name").unwrap_or_default();
+    format!("{kind}/{name}")
+}
+
+/// The RBAC objects of one program for a driver, bound to `account`: what the chart gives with
+/// these values, and only that.
+pub fn permissions(
+    program: &str,
+    namespace: &str,
+    account: &str,
+    driver: &str,
+    values: &[&str],
+) -> Result<Vec<Value>> {
+    let driver = format!("driver.name={driver}");
+    let place = match values.contains(&"features.nodeDeployment=true") {
+        true => "node",
+        false => "controller",
+    };
+    let account = format!("{place}.serviceAccount.name={account}");
+    let enabled = format!("{program}.enabled=true");
+    let mut set = vec![
+        driver.as_str(),
+        account.as_str(),
+        enabled.as_str(),
+        "controller.create=false",
+        "node.create=false",
+    ];
+    set.extend(values);
+    let release = Release {
+        chart: "csi-sidecars",
+        namespace,
+        file: "",
+        set: &set,
+    };
+    let mut objects = release.objects()?;
+    let component = "/metadata/labels/app.kubernetes.io~1component";
+    objects.retain(|object| {
+        let version = text(object, "/apiVersion").unwrap_or_default();
+        version.starts_with("rbac.") && text(object, component) == Some(program)
+    });
+    Ok(objects)
+}

@@ -1,0 +1,187 @@
+//! Images for pods on a real node, made of files that are here: there is no registry to pull from.
+//!
+//! Kubernetes' tests name images by what they contain. One static busybox stands for all that only
+//! need a shell; agnhost comes from the pinned Kubernetes; a sidecar's image is its static program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use oci_archive::{Archive, Image, Layer};
+use serde_json::Value;
+
+use crate::{process, program};
+
+/// The image in which scenarios run a shell.
+pub const SHELL: &str = "registry.k8s.io/e2e-test-images/busybox:1.37.0-1";
+
+/// Images of the pinned Kubernetes' tests in which specs run a shell.
+const SHELLS: [&str; 4] = [
+    SHELL,
+    "registry.k8s.io/e2e-test-images/busybox:1.36.1-1",
+    "registry.k8s.io/e2e-test-images/nginx:1.15-4",
+    "registry.k8s.io/e2e-test-images/nginx:1.27-0",
+];
+
+/// The one in which specs use options that busybox's dd does not know.
+const GNU: &str = "registry.k8s.io/e2e-test-images/glibc-dns-testing:2.0.0";
+
+/// What the kubelet runs in every pod first.
+const PAUSE: [&str; 2] = ["registry.k8s.io/pause:3.10.2", "registry.k8s.io/pause:3.10"];
+
+const AGNHOST: &str = "registry.k8s.io/e2e-test-images/agnhost:2.63.0";
+
+/// The processor as images name it.
+fn architecture() -> String {
+    let here = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    here.to_owned()
+}
+
+/// The image that pods need before anything else, and the busybox that scenarios use.
+pub fn basic(busybox: &Path) -> Result<Archive> {
+    let mut archive = Archive::new();
+    archive.add(&SHELLS, shell(busybox)?)?;
+    let pause = Image {
+        entrypoint: vec!["/bin/sleep".to_owned(), "2147483647".to_owned()],
+        ..shell(busybox)?
+    };
+    archive.add(&PAUSE, pause)?;
+    Ok(archive)
+}
+
+/// The images in which specs of Kubernetes' tests run shells with GNU's tools, this machine's.
+pub fn gnu(archive: &mut Archive, busybox: &Path) -> Result<()> {
+    let mut image = shell(busybox)?;
+    // A shell that is not busybox either: that one prefers its own dd whatever the search path says.
+    for program in ["/bin/sh", "/bin/dd"] {
+        let layer = with_libraries(program, Path::new(program))?;
+        image.layers.push(layer);
+    }
+    archive.add(&[GNU], image)?;
+    Ok(())
+}
+
+/// A layer with a program and, unless it is static, the libraries that it is started with here.
+fn with_libraries(at: &str, program: &Path) -> Result<Layer> {
+    let mut layer = Layer::program(at, program)?;
+    // Fails for static programs, which need none.
+    let libraries = process::output(Command::new("ldd").arg(program)).unwrap_or_default();
+    let words = libraries.split_whitespace();
+    for path in words.filter(|word| word.starts_with('/')) {
+        layer.copy(path, Path::new(path), 0o755)?;
+    }
+    Ok(layer)
+}
+
+/// The image in which specs run servers and enter the node.
+pub fn agnhost(archive: &mut Archive, busybox: &Path, agnhost: &Path) -> Result<()> {
+    let mut image = shell(busybox)?;
+    image.layers.push(Layer::program("/agnhost", agnhost)?);
+    image.entrypoint = vec!["/agnhost".to_owned()];
+    image.command = vec!["pause".to_owned()];
+    archive.add(&[AGNHOST], image)?;
+    Ok(())
+}
+
+/// The archive that `make images` wrote of a program of ours; an older build's is refused.
+pub fn shipped(program: &Path) -> Result<PathBuf> {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let stem = format!("{name}-{}", architecture());
+    let folder = program::root().join("build").join("images");
+    let way_out = || format!("no archive of {}: run `make archives`", program.display());
+    let sbom = fs::read(folder.join(format!("{stem}.cdx.json"))).with_context(way_out)?;
+    let sbom: Value = serde_json::from_slice(&sbom).with_context(way_out)?;
+    let of = sbom.pointer("/metadata/component/hashes/0/content");
+    let hash = oci_archive::sha256(&fs::read(program)?);
+    ensure!(of.and_then(Value::as_str) == Some(&hash), way_out());
+    Ok(folder.join(format!("{stem}.oci.tar")))
+}
+
+/// An image with a program alone, as sidecars are shipped: the program is its entry point, and `links`
+/// are other names of it.
+pub fn program(
+    archive: &mut Archive,
+    names: &[&str],
+    program: &Path,
+    links: &[&str],
+) -> Result<()> {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let at = format!("/{name}");
+    let mut layer = with_libraries(&at, program)?;
+    for link in links {
+        layer.link(link, &at)?;
+    }
+    let image = Image {
+        architecture: architecture(),
+        layers: vec![layer],
+        entrypoint: vec![at],
+        ..Image::default()
+    };
+    archive.add(names, image)?;
+    Ok(())
+}
+
+/// A program together with a shell and the tools that a driver calls.
+pub fn program_with_tools(
+    archive: &mut Archive,
+    names: &[&str],
+    busybox: &Path,
+    program: &Path,
+) -> Result<()> {
+    let mut image = shell(busybox)?;
+    image.layers.push(with_libraries("/program", program)?);
+    image.entrypoint = vec!["/program".to_owned()];
+    archive.add(names, image)?;
+    Ok(())
+}
+
+fn shell(busybox: &Path) -> Result<Image> {
+    Ok(Image {
+        architecture: architecture(),
+        layers: vec![root(busybox)?],
+        ..Image::default()
+    })
+}
+
+/// A root directory of busybox and nothing else.
+fn root(busybox: &Path) -> Result<Layer> {
+    let mut layer = Layer::new();
+    for directory in [
+        "/bin",
+        "/dev",
+        "/etc",
+        "/home",
+        "/mnt",
+        "/proc",
+        "/root",
+        "/sbin",
+        "/sys",
+        "/usr",
+        "/usr/bin",
+        "/usr/sbin",
+        "/var",
+        "/var/log",
+        "/var/run",
+    ] {
+        layer.directory(directory, 0o755)?;
+    }
+    layer.directory("/tmp", 0o1777)?;
+    layer.file(
+        "/etc/passwd",
+        b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n",
+        0o644,
+    )?;
+    // Specs read numbers out of `ls -l`: no group that they use may have a name.
+    layer.file("/etc/group", b"root:x:0:\nnogroup:x:65534:\n", 0o644)?;
+    layer.copy("/bin/busybox", busybox, 0o755)?;
+    let applets = process::output(Command::new(busybox).arg("--list-full"))?;
+    for applet in applets.lines().filter(|path| *path != "bin/busybox") {
+        layer.link(applet, "/bin/busybox")?;
+    }
+    Ok(layer)
+}

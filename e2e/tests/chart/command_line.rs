@@ -1,0 +1,71 @@
+//! The programs take the command lines that the charts give them.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use e2e::api::text;
+use e2e::cluster::Cluster;
+use e2e::program;
+use e2e::suite::Verdict;
+use serde_json::Value;
+
+use super::rendered::{SIDECARS, each, items};
+
+fn program(name: &str) -> Result<PathBuf> {
+    match name {
+        "csi-attacher" => program::attacher(),
+        "csi-provisioner" => program::provisioner(),
+        "csi-resizer" => program::resizer(),
+        "csi-node-driver-registrar" => program::registrar(),
+        "livenessprobe" => program::livenessprobe(),
+        other => bail!("{other} is no sidecar"),
+    }
+}
+
+/// Asks a program with this command line for its version, which it tells only if it understands
+/// all of it. The livenessprobe has no version, but its help.
+fn ask(name: &str, arguments: &[&str]) -> Result<()> {
+    let last = match name {
+        "livenessprobe" => "--help",
+        _ => "--version",
+    };
+    let mut command = Command::new(program(name)?);
+    command.args(arguments).arg(last).env("NODE_NAME", "node");
+    let done = command.output().with_context(|| name.to_owned())?;
+    let said = String::from_utf8_lossy(&done.stderr);
+    ensure!(
+        done.status.success(),
+        "{name} {arguments:?}: {}",
+        said.trim()
+    );
+    Ok(())
+}
+
+pub(super) fn understood(_: &Cluster) -> Result<Verdict> {
+    let mut lines = BTreeSet::new();
+    let collected = std::cell::RefCell::new(&mut lines);
+    each(|release| {
+        for object in release.objects()? {
+            for container in items(&object, "/spec/template/spec/containers") {
+                let name = text(container, "/name").unwrap_or_default();
+                if SIDECARS.contains(&name) {
+                    let arguments = items(container, "/args").filter_map(Value::as_str);
+                    let arguments: Vec<_> = arguments.map(str::to_owned).collect();
+                    collected.borrow_mut().insert((name.to_owned(), arguments));
+                }
+            }
+        }
+        Ok(())
+    })?;
+    for (name, arguments) in &lines {
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        ask(name, &arguments)?;
+        let mut wrong = arguments.clone();
+        wrong.push("--no-such-flag=1");
+        ensure!(ask(name, &wrong).is_err(), "{name} takes any flag");
+    }
+    ensure!(lines.len() > 10, "only {} command lines", lines.len());
+    Ok(Verdict::Passed)
+}

@@ -1,0 +1,66 @@
+//! The charts: rendered by helm, held to what they promise, and tried on a real API server.
+//! `cargo test -p e2e --test chart -- NAME` runs one.
+
+mod command_line;
+mod grant;
+mod metrics;
+mod mutation;
+mod refused;
+mod rendered;
+mod rows;
+mod server;
+mod setup;
+mod stage;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use e2e::cluster::{Cluster, Options};
+use e2e::suite::{self, Scenario};
+
+const SCENARIOS: &[Scenario<Cluster>] = &[
+    Scenario {
+        name: "chart_lint",
+        run: rendered::lint,
+    },
+    Scenario {
+        name: "chart_wrong_values_are_refused_with_a_reason",
+        run: refused::all,
+    },
+    Scenario {
+        name: "chart_pods_are_complete_and_hardened",
+        run: rendered::pods,
+    },
+    Scenario {
+        name: "chart_rows",
+        run: rows::all,
+    },
+    Scenario {
+        name: "chart_programs_understand_their_command_lines",
+        run: command_line::understood,
+    },
+    Scenario {
+        name: "chart_is_accepted_by_the_api_server",
+        run: server::dry_run,
+    },
+    Scenario {
+        name: "chart_metrics_in_alerts_and_dashboard_exist",
+        run: metrics::exist,
+    },
+    Scenario {
+        name: "chart_permissions_suffice_and_none_is_too_many",
+        run: mutation::table,
+    },
+];
+
+fn main() -> ExitCode {
+    suite::main(scenarios)
+}
+
+fn scenarios() -> Result<ExitCode> {
+    let cluster = Cluster::up(&Options::default())?;
+    let code = suite::run(&[SCENARIOS], &cluster);
+    cluster.down().context("teardown")?;
+    suite::say("  cluster down, nothing left");
+    Ok(code)
+}

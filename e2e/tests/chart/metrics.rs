@@ -1,0 +1,148 @@
+//! Alerts and dashboard are about metrics that the programs export.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::api::text;
+use e2e::chart::Release;
+use e2e::cluster::Cluster;
+use e2e::controller::{ATTACHER, Controller, PROVISIONER, Route};
+use e2e::node::{Seat, free_address, http_get};
+use e2e::object::{self, Binding};
+use e2e::process::Process;
+use e2e::suite::Verdict;
+use e2e::{program, wait};
+use serde_json::{Value, json};
+
+use super::rendered::items;
+
+const SOON: Duration = Duration::from_secs(30);
+const CLAIM: &str = "/api/v1/namespaces/default/persistentvolumeclaims/measured";
+
+pub(super) fn exist(cluster: &Cluster) -> Result<Verdict> {
+    let exported = exported(cluster)?;
+    let release = Release {
+        chart: "csi-sidecars",
+        namespace: "storage",
+        file: "ci/everything-values.yaml",
+        set: &[],
+    };
+    let mut used = BTreeSet::new();
+    for object in release.objects()? {
+        if text(&object, "/kind") == Some("PrometheusRule") {
+            let groups = items(&object, "/spec/groups");
+            for rule in groups.flat_map(|group| items(group, "/rules")) {
+                let expr = text(rule, "/expr").context("an expression")?;
+                ensure!(balanced(expr), "{expr}");
+                used.extend(metrics(expr));
+            }
+        }
+        if let Some(dashboard) = text(&object, "/data/csi-sidecars.json") {
+            let dashboard: Value = serde_json::from_str(dashboard)?;
+            let panels = items(&dashboard, "/panels");
+            for target in panels.flat_map(|panel| items(panel, "/targets")) {
+                let expr = text(target, "/expr").context("an expression")?;
+                ensure!(balanced(expr), "{expr}");
+                used.extend(metrics(expr));
+            }
+        }
+    }
+    // Prometheus' own.
+    used.remove("up");
+    ensure!(used.len() > 15, "only {used:?}");
+    let absent: Vec<_> = used.difference(&exported).collect();
+    ensure!(
+        absent.is_empty(),
+        "nobody exports {absent:?}; there are {exported:?}"
+    );
+    Ok(Verdict::Passed)
+}
+
+/// The names of metrics in an expression: all of ours have a selector.
+fn metrics(expr: &str) -> Vec<String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let before = expr.split('{').rev().skip(1);
+    let names = before.filter_map(|text| text.rsplit(|c| !is_name(c)).next());
+    names
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+fn balanced(expr: &str) -> bool {
+    ["()", "{}", "[]"].iter().all(|pair| {
+        let mut sides = pair.chars().map(|side| expr.matches(side).count());
+        sides.next() == sides.next()
+    })
+}
+
+/// Every series of a provisioner that had successes and failures, an attacher and a livenessprobe.
+fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
+    let api = cluster.api()?;
+    let driver = "measured.chart.test";
+    let seat = Seat::controller(cluster, driver)?;
+    let _driver = seat.start_driver(&["--enable-topology=false", "--enable-attach=true"])?;
+    let control = seat.control();
+    for method in ["CreateVolume", "DeleteVolume"] {
+        let rule = json!({
+            "match": {"method": method, "times": 1},
+            "action": {"outcome": {"fail": {"code": "INTERNAL", "message": "once"}}},
+        });
+        control.add_rule(&serde_json::from_value(rule)?)?;
+    }
+    let class = object::storage_class("measured", driver, Binding::Immediate);
+    api.create("/apis/storage.k8s.io/v1/storageclasses", &class)?;
+
+    let (mut names, mut running) = (BTreeSet::new(), Vec::new());
+    for (sidecar, flags) in [
+        (ATTACHER, &[][..]),
+        (
+            PROVISIONER,
+            &["--enable-capacity", "--capacity-ownerref-level=-1"],
+        ),
+    ] {
+        let controller = Controller::install(cluster, sidecar, &seat)?;
+        controller.until_permitted(&api, "coordination.k8s.io", "leases", "create")?;
+        let address = free_address()?;
+        let endpoint = format!("--http-endpoint={address}");
+        let mut all = vec!["--leader-election", endpoint.as_str()];
+        all.extend(flags);
+        let namespace = [("NAMESPACE", controller.namespace())];
+        running.push((
+            controller.start_in("0", Route::Direct, &all, &namespace)?,
+            address,
+        ));
+    }
+    let address = free_address()?;
+    let mut probe = seat.command(program::livenessprobe()?);
+    probe.arg(format!("--csi-address={}", seat.socket().display()));
+    probe.arg(format!("--http-endpoint={address}"));
+    running.push((Process::start("livenessprobe", probe, &seat.dir)?, address));
+
+    let claims = CLAIM.trim_end_matches("/measured");
+    api.create(claims, &object::claim("measured", "measured", "1Mi"))?;
+    let bound = wait::until_true(SOON, "the claim is bound", || {
+        Ok(text(&api.get(CLAIM)?, "/status/phase") == Some("Bound"))
+    });
+    bound.with_context(|| api.events("default", "measured"))?;
+    api.delete(CLAIM)?;
+    wait::until_true(SOON, "the volume is gone", || {
+        let volumes = api.get("/api/v1/persistentvolumes")?;
+        let mut drivers = items(&volumes, "/items").filter_map(|it| text(it, "/spec/csi/driver"));
+        Ok(!drivers.any(|it| it == driver))
+    })?;
+
+    for (process, address) in &mut running {
+        process.must_run()?;
+        let page = wait::until(SOON, "metrics are served", || {
+            http_get(address, "/healthz")?;
+            Ok(Some(http_get(address, "/metrics")?.1))
+        });
+        let page = page.with_context(|| process.tail())?;
+        let samples = page.lines().filter(|line| !line.starts_with('#'));
+        let series = samples.filter_map(|line| line.split(['{', ' ']).next());
+        names.extend(series.map(str::to_owned));
+    }
+    Ok(names)
+}

@@ -1,0 +1,154 @@
+//! Each permission that a program is granted is taken away once: the program must name it.
+//!
+//! With all of them the program must have nothing to complain about. Together that is: it is granted
+//! exactly what it asks for. What was noticed, and how, is the table in
+//! `docs/rbac-mutations.md`; `UPDATE=1` writes it.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::cluster::Cluster;
+use e2e::suite::{self, Verdict};
+use e2e::{program, wait};
+
+use super::grant::Grant;
+use super::setup::{SETUPS, Setup};
+use super::stage::Stage;
+
+/// Beyond this something hangs.
+const SOON: Duration = Duration::from_secs(30);
+
+/// In which a complaint would have come, with everything cached already.
+const CALM: Duration = Duration::from_secs(2);
+
+const HEADER: &str = "\
+# What happens when a permission is missing
+
+The chart `csi-sidecars` grants each program the permissions below; csi-node-agent has them from the ClusterRole in
+`registrar/deploy`. Each one was taken away alone, and the program started against a real API server and a driver that has
+the features: what it says is in the last column. With all of them it says nothing. So none is missing, and none is too many.
+
+Written by `UPDATE=1 make chart ONLY=permissions`; a run of `make chart` fails when it finds something else. *Required* and
+*optional* are the program's own check at its start, which names the rule to add; *refused* is a request that the API server
+did not permit, in the program's log.
+
+| program | permission | without it |
+|---|---|---|
+";
+
+pub(super) fn table(cluster: &Cluster) -> Result<Verdict> {
+    let mut page = HEADER.to_owned();
+    let mut number = 0;
+    for setup in SETUPS {
+        let rows = rows(cluster, setup).with_context(|| setup.title)?;
+        number += rows.len();
+        page.extend(rows);
+    }
+    let file = program::root().join("docs").join("rbac-mutations.md");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&file, &page)?;
+    }
+    let recorded = fs::read_to_string(&file).unwrap_or_default();
+    let shown = program::root().join("build").join("rbac-mutations.md");
+    if recorded != page {
+        fs::create_dir_all(program::root().join("build"))?;
+        fs::write(&shown, &page)?;
+    }
+    ensure!(
+        recorded == page,
+        "docs/rbac-mutations.md is not what was found, which is in {}; repeat with UPDATE=1",
+        shown.display()
+    );
+    suite::say(&format!(
+        "          {number} permissions taken away, all noticed"
+    ));
+    Ok(Verdict::Passed)
+}
+
+fn rows(cluster: &Cluster, setup: &'static Setup) -> Result<Vec<String>> {
+    let stage = Stage::new(cluster, setup)?;
+    {
+        let mut complete = stage.start()?;
+        complete.logs(SOON, "Starting")?;
+        wait::stays(CALM, "no complaint", || {
+            complete.must_run()?;
+            let log = complete.log();
+            ensure!(!complains(&log), "{}", complete.tail());
+            Ok(true)
+        })?;
+    }
+    let mut rows = Vec::new();
+    for grant in stage.grants() {
+        let answer = noticed(&stage, &grant).with_context(|| format!("without {grant}"))?;
+        let namespace = setup.driver.replace('.', "-");
+        let shown = grant.to_string().replace(&namespace, "NAMESPACE");
+        rows.push(format!("| {} | {shown} | {answer} |\n", setup.title));
+    }
+    Ok(rows)
+}
+
+fn complains(log: &str) -> bool {
+    ["lacks a", "is forbidden", "Could not check"]
+        .iter()
+        .any(|it| log.contains(it))
+}
+
+/// What the program says without this permission.
+fn noticed(stage: &Stage<'_>, grant: &Grant) -> Result<String> {
+    stage.permit_all_but(Some(grant))?;
+    stage.until_allowed(grant, false)?;
+    if (grant.resource.as_str(), grant.verb.as_str()) == ("leases", "create") {
+        stage.forget_leases()?;
+    }
+    let answer = {
+        let mut program = stage.start()?;
+        let before = program.log().len();
+        let said = wait::until(SOON, "the program says what is missing", || {
+            let log = program.log();
+            let new = log.get(before..).unwrap_or_default();
+            Ok(complaint(new, grant))
+        });
+        let answer = said.with_context(|| program.tail());
+        // It may end, but never by a panic.
+        ensure!(!program.log().contains("panicked"), "{}", program.tail());
+        let _ = program.ended()?;
+        answer?
+    };
+    stage.permit_all_but(None)?;
+    stage.until_allowed(grant, true)?;
+    Ok(answer)
+}
+
+/// Finds the complaint about this permission and no other one.
+fn complaint(log: &str, grant: &Grant) -> Option<String> {
+    let Grant {
+        group,
+        resource,
+        verb,
+        ..
+    } = grant;
+    let rule =
+        format!("- {{apiGroups: [\"{group}\"], resources: [\"{resource}\"], verbs: [\"{verb}\"]}}");
+    let refusal = format!("cannot {verb} resource \"{resource}\"");
+    log.lines().find_map(|line| {
+        let line = line.replace("\\\"", "\"");
+        if line.contains(&rule) {
+            let without = line.split("without=\"").nth(1);
+            let without = without.and_then(|rest| rest.split('"').next());
+            return Some(match without {
+                Some(without) => format!("optional: {without}"),
+                None => "required".to_owned(),
+            });
+        }
+        // Where the check does not ask, since something else has to come first.
+        (!is_asked_for(grant) && line.contains(&refusal)).then(|| "refused".to_owned())
+    })
+}
+
+/// Whether the check at the start asks for it: not for the lease, which comes before, nor for
+/// events about it, nor for the owners of capacity objects, without which the program ends at once.
+fn is_asked_for(grant: &Grant) -> bool {
+    let here = grant.namespace.as_deref().is_some_and(|it| it != "default");
+    !(here && ["leases", "events", "pods", "replicasets"].contains(&grant.resource.as_str()))
+}

@@ -1,0 +1,106 @@
+//! Wrong values end with a message that names the value and says what it should be.
+
+use anyhow::{Context, Result, ensure};
+use e2e::chart::Release;
+use e2e::cluster::Cluster;
+use e2e::suite::Verdict;
+
+struct Row {
+    set: &'static [&'static str],
+    says: &'static [&'static str],
+}
+
+/// Every one on top of values that are right.
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    row(&["drivr.name=x"], &["additional properties 'drivr' not allowed"]),
+    row(&["attacher.workerThread=3"], &["'/attacher'", "'workerThread' not allowed"]),
+    row(&["driver.name=my_driver"], &["'/driver/name'", "does not match pattern"]),
+    row(&["driver.name=a/b"], &["'/driver/name'", "does not match pattern"]),
+    row(&["driver.name="], &["driver.name is required", "GetPluginInfo"]),
+    row(&["provisioner.timeout=10"], &["'/provisioner/timeout'", "got number, want string"]),
+    row(&["provisioner.timeout=10 seconds"], &["'/provisioner/timeout'", "does not match pattern"]),
+    row(&["attacher.workerThreads=0"], &["'/attacher/workerThreads'", "minimum: got 0, want 1"]),
+    row(&["attacher.workerThreads=many"], &["'/attacher/workerThreads'", "got string, want null or integer"]),
+    row(&["provisioner.volumeNameUuidLength=37"], &["'/provisioner/volumeNameUuidLength'", "maximum: got 37, want 36"]),
+    row(&["provisioner.protection=sometimes"], &["'/provisioner/protection'", "'in-doubt', 'always', 'off'"]),
+    row(&["attacher.featureGates.Topology=maybe"], &["'/attacher/featureGates/Topology'", "got string, want boolean"]),
+    row(&["attacher.extraArgs={resync=5m}"], &["'/attacher/extraArgs/0'", "does not match pattern"]),
+    row(&["attacher.image=NoTag"], &["'/attacher/image'", "does not match pattern"]),
+    row(&["image.registry=https://registry.example.com"], &["'/image/registry'", "does not match pattern"]),
+    row(&["image.pullPolicy=always"], &["'/image/pullPolicy'", "'Always', 'IfNotPresent', 'Never'"]),
+    row(&["log.format=xml"], &["'/log/format'", "'text', 'json'"]),
+    row(&["secrets.access=some"], &["'/secrets/access'", "'none', 'named', 'all'"]),
+    row(&["secrets.access=named", "secrets.names[0].name=x"], &["'/secrets/names/0'", "missing property 'namespace'"]),
+    row(&["secrets.access=named"], &["list the Secrets in secrets.names"]),
+    row(&["secrets.names[0].name=x", "secrets.names[0].namespace=y"], &["secrets.access is \"none\""]),
+    row(&["controller.kind=DaemonSet"], &["'/controller/kind'", "'Deployment', 'StatefulSet'"]),
+    row(&["controller.replicas=-1"], &["'/controller/replicas'", "minimum: got -1, want 0"]),
+    row(&["controller.replicas=2", "controller.leaderElection.enabled=false"], &["controller.leaderElection.enabled must be true"]),
+    row(&["controller.driver=null"], &["nobody would serve the socket", "controller.hostPath", "controller.create=false"]),
+    row(&["controller.driver.image="], &["'/controller/driver/image'", "minLength"]),
+    row(&["controller.driver.image=null"], &["'/controller/driver/image'", "got null, want string"]),
+    row(&["controller.hostPath=/run/driver"], &["controller.hostPath and controller.driver exclude each other"]),
+    row(&["node.kubeletDir=/var/lib/kubelet/"], &["'/node/kubeletDir'", "does not match pattern"]),
+    row(&["node.socketDirectory=plugins/mine"], &["'/node/socketDirectory'", "does not match pattern"]),
+    row(&["registrar.port=70000"], &["'/registrar/port'", "maximum: got 70,000, want 65,535"]),
+    row(&["registrar.port=8081"], &["attacher.port and registrar.port are both 8081"]),
+    row(&["livenessprobe.port=null"], &["livenessprobe.port is required"]),
+    row(&["features.nodeDeployment=true", "features.topology=false"], &["features.nodeDeployment needs features.topology"]),
+    row(&["features.capacity=true", "provisioner.enabled=false"], &["features.capacity needs provisioner.enabled"]),
+    row(&["features.topology=yes"], &["'/features/topology'", "got string, want boolean"]),
+    row(&["csiDriver.fsGroupPolicy=Always"], &["'/csiDriver/fsGroupPolicy'", "'File'"]),
+    row(&["metrics.prometheusRule.callErrorRatio=2"], &["'/metrics/prometheusRule/callErrorRatio'", "maximum: got 2, want 1"]),
+];
+
+const fn row(set: &'static [&'static str], says: &'static [&'static str]) -> Row {
+    Row { set, says }
+}
+
+pub(super) fn all(_: &Cluster) -> Result<Verdict> {
+    for row in ROWS {
+        refused("csi-sidecars", "ci/minimal-values.yaml", row)?;
+    }
+    let imageless = row(
+        &["node.driver.args={x}"],
+        &["node.driver.image is required"],
+    );
+    refused("csi-sidecars", "ci/beside-values.yaml", &imageless)?;
+    for row in [
+        row(
+            &["driver.capacity={fast}"],
+            &["'/driver/capacity/0'", "does not match pattern"],
+        ),
+        row(
+            &["csi-sidecars.features.nodeDeployment=true"],
+            &["csi-sidecars.driver.attachRequired=false"],
+        ),
+        row(
+            &["csi-sidecars.features.speed=true"],
+            &["csi-sidecars", "'speed' not allowed"],
+        ),
+    ] {
+        refused("csi-driver-host-path-demo", "", &row)?;
+    }
+    Ok(Verdict::Passed)
+}
+
+fn refused(chart: &str, file: &str, row: &Row) -> Result<()> {
+    let release = Release {
+        chart,
+        namespace: "storage",
+        file,
+        set: row.set,
+    };
+    let refusal = release
+        .refusal()
+        .with_context(|| format!("{:?}", row.set))?;
+    for part in row.says {
+        ensure!(
+            refusal.contains(part),
+            "{:?}: no {part:?} in: {refusal}",
+            row.set
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! What holds whatever the values are: over the whole matrix of values files, and the demo.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use e2e::api::text;
+use e2e::chart::{self, Release, title};
+use e2e::cluster::Cluster;
+use e2e::suite::Verdict;
+use serde_json::{Value, json};
+
+/// Names of the containers that are ours.
+pub(super) const SIDECARS: [&str; 5] = [
+    "csi-attacher",
+    "csi-provisioner",
+    "csi-resizer",
+    "csi-node-driver-registrar",
+    "livenessprobe",
+];
+
+/// How the demo is rendered: as it is, and with a provisioner on each node.
+const DEMOS: [&[&str]; 2] = [
+    &[],
+    &[
+        "csi-sidecars.features.nodeDeployment=true",
+        "csi-sidecars.features.capacity=true",
+        "csi-sidecars.driver.attachRequired=false",
+        "csi-sidecars.attacher.enabled=false",
+        "driver.capacity={fast=1Gi}",
+    ],
+];
+
+/// Calls `check` with every release of the matrix.
+pub(super) fn each(check: impl Fn(&Release<'_>) -> Result<()>) -> Result<()> {
+    for file in chart::matrix("csi-sidecars")? {
+        let release = Release {
+            chart: "csi-sidecars",
+            namespace: "storage",
+            file: &file,
+            set: &[],
+        };
+        check(&release).with_context(|| file.clone())?;
+    }
+    for set in DEMOS {
+        let release = Release {
+            chart: "csi-driver-host-path-demo",
+            namespace: "storage",
+            file: "",
+            set,
+        };
+        check(&release).with_context(|| format!("{release:?}"))?;
+    }
+    Ok(())
+}
+
+pub(super) fn lint(_: &Cluster) -> Result<Verdict> {
+    each(|release| release.lint())?;
+    Ok(Verdict::Passed)
+}
+
+pub(super) fn pods(_: &Cluster) -> Result<Verdict> {
+    each(|release| {
+        let objects = release.objects()?;
+        for object in &objects {
+            let checked = match object.pointer("/spec/template/spec") {
+                Some(pod) => workload(object, pod, &objects),
+                None => other(object, &objects),
+            };
+            checked.with_context(|| title(object))?;
+        }
+        let titles: BTreeSet<_> = objects.iter().map(key).collect();
+        ensure!(titles.len() == objects.len(), "two objects of one name");
+        Ok(())
+    })?;
+    Ok(Verdict::Passed)
+}
+
+fn key(object: &Value) -> (String, Option<&str>) {
+    (title(object), text(object, "/metadata/namespace"))
+}
+
+/// The items of a list, none if it is absent.
+pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    let list = value.pointer(pointer).and_then(Value::as_array);
+    list.into_iter().flatten()
+}
+
+fn names<'a>(value: &'a Value, pointer: &str) -> BTreeSet<&'a str> {
+    items(value, pointer)
+        .filter_map(|it| text(it, "/name"))
+        .collect()
+}
+
+fn workload(object: &Value, pod: &Value, objects: &[Value]) -> Result<()> {
+    let labels = object.pointer("/spec/template/metadata/labels");
+    let labels = labels.context("the pod has labels")?;
+    let selector = object.pointer("/spec/selector/matchLabels");
+    ensure!(
+        selected(selector, labels),
+        "the selector misses its own pods"
+    );
+
+    let volumes = names(pod, "/volumes");
+    let mut ports = BTreeSet::new();
+    for container in items(pod, "/containers") {
+        let name = text(container, "/name").unwrap_or_default();
+        for mount in names(container, "/volumeMounts") {
+            ensure!(volumes.contains(mount), "{name}: no volume {mount}");
+        }
+        for port in items(container, "/ports").filter_map(|it| it.pointer("/containerPort")) {
+            ensure!(
+                ports.insert(port.as_u64()),
+                "two containers use port {port}"
+            );
+        }
+        probes(container).with_context(|| name.to_owned())?;
+        if SIDECARS.contains(&name) {
+            hardened(container).with_context(|| name.to_owned())?;
+        }
+    }
+    let account = text(pod, "/serviceAccountName").context("a service account")?;
+    let account = format!("ServiceAccount/{account}");
+    // One that the chart does not make is the library's user's.
+    let made = objects.iter().any(|object| title(object) == account);
+    ensure!(made, "there is no {account}");
+    needs_token(pod)
+}
+
+/// Pods whose programs talk to the API server get a token, others none.
+fn needs_token(pod: &Value) -> Result<()> {
+    let clients = ["csi-attacher", "csi-provisioner", "csi-resizer"];
+    let mut containers = items(pod, "/containers").filter_map(|it| text(it, "/name"));
+    let needs = containers.any(|name| clients.contains(&name));
+    let has = pod.pointer("/automountServiceAccountToken") == Some(&json!(true));
+    ensure!(needs == has, "token mounted: {has}, needed: {needs}");
+    Ok(())
+}
+
+fn hardened(container: &Value) -> Result<()> {
+    for (pointer, expected) in [
+        ("/securityContext/readOnlyRootFilesystem", json!(true)),
+        ("/securityContext/allowPrivilegeEscalation", json!(false)),
+        ("/securityContext/capabilities", json!({"drop": ["ALL"]})),
+        (
+            "/securityContext/seccompProfile/type",
+            json!("RuntimeDefault"),
+        ),
+    ] {
+        let is = container.pointer(pointer);
+        ensure!(is == Some(&expected), "{pointer} is {is:?}");
+    }
+    let root = container.pointer("/securityContext/runAsUser") == Some(&json!(0));
+    let said = container.pointer("/securityContext/runAsNonRoot");
+    ensure!(said == Some(&json!(!root)), "runAsNonRoot is {said:?}");
+    for pointer in ["/resources/requests/memory", "/resources/limits/memory"] {
+        ensure!(container.pointer(pointer).is_some(), "no {pointer}");
+    }
+    Ok(())
+}
+
+/// kubelet looks a port's name up in the probed container alone.
+fn probes(container: &Value) -> Result<()> {
+    let ports = names(container, "/ports");
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(port) = text(container, &format!("/{probe}/httpGet/port")) {
+            ensure!(ports.contains(port), "{probe}: no port {port} here");
+        }
+    }
+    Ok(())
+}
+
+fn selected(selector: Option<&Value>, labels: &Value) -> bool {
+    let selector = selector.and_then(Value::as_object);
+    selector.is_some_and(|selector| {
+        let mut wanted = selector.iter();
+        !selector.is_empty() && wanted.all(|(name, value)| labels.get(name) == Some(value))
+    })
+}
+
+/// The workloads that a selector finds.
+fn pods_of<'a>(
+    objects: &'a [Value],
+    selector: Option<&'a Value>,
+) -> impl Iterator<Item = &'a Value> {
+    let pods = objects
+        .iter()
+        .filter_map(|object| object.pointer("/spec/template"));
+    pods.filter(move |pod| {
+        let labels = pod.pointer("/metadata/labels");
+        labels.is_some_and(|labels| selected(selector, labels))
+    })
+}
+
+fn other(object: &Value, objects: &[Value]) -> Result<()> {
+    match text(object, "/kind").unwrap_or_default() {
+        "Service" => service(object, objects),
+        "PodDisruptionBudget" => {
+            let selector = object.pointer("/spec/selector/matchLabels");
+            ensure!(pods_of(objects, selector).count() == 1, "no pods");
+            Ok(())
+        }
+        "ServiceMonitor" => {
+            let services: Vec<_> = { objects.iter() }
+                .filter(|it| text(it, "/kind") == Some("Service"))
+                .collect();
+            for endpoint in names_of_ports(object) {
+                let mut ports = services.iter().flat_map(|it| names(it, "/spec/ports"));
+                ensure!(
+                    ports.any(|port| port == endpoint),
+                    "no Service has {endpoint}"
+                );
+            }
+            Ok(())
+        }
+        "RoleBinding" | "ClusterRoleBinding" => binding(object, objects),
+        "ConfigMap" => {
+            let dashboard = text(object, "/data/csi-sidecars.json").context("a dashboard")?;
+            serde_json::from_str::<Value>(dashboard)?;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn names_of_ports(monitor: &Value) -> Vec<&str> {
+    let endpoints = items(monitor, "/spec/endpoints");
+    endpoints.filter_map(|it| text(it, "/port")).collect()
+}
+
+fn service(object: &Value, objects: &[Value]) -> Result<()> {
+    for pod in pods_of(objects, object.pointer("/spec/selector")) {
+        let containers = items(pod, "/spec/containers");
+        let ports: BTreeSet<_> = containers.flat_map(|it| names(it, "/ports")).collect();
+        for port in items(object, "/spec/ports") {
+            let target = text(port, "/targetPort").unwrap_or_default();
+            ensure!(ports.contains(target), "no container has port {target}");
+        }
+    }
+    Ok(())
+}
+
+fn binding(object: &Value, objects: &[Value]) -> Result<()> {
+    let kind = text(object, "/roleRef/kind").unwrap_or_default();
+    let name = text(object, "/roleRef/name").unwrap_or_default();
+    let role = format!("{kind}/{name}");
+    let here = text(object, "/metadata/namespace");
+    let bound = objects.iter().any(|it| key(it) == (role.clone(), here));
+    ensure!(bound, "there is no {role} in {here:?}");
+    Ok(())
+}

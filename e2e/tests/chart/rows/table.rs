@@ -1,0 +1,273 @@
+//! The rows.
+
+use super::Expect::{Absent, Has, Is, Lacks};
+use super::{Row, row};
+
+const MINIMAL: &str = "ci/minimal-values.yaml";
+const BESIDE: &str = "ci/beside-values.yaml";
+const LIBRARY: &str = "ci/library-values.yaml";
+const EVERYTHING: &str = "ci/everything-values.yaml";
+const ONE_IMAGE: &str = "ci/one-image-values.yaml";
+const ON_NODES: &str = "ci/node-deployment-values.yaml";
+const REGISTRAR_ALONE: &str = "ci/registrar-values.yaml";
+
+const CONTROLLER: &str = "Deployment/test-csi-sidecars-controller";
+const NODE: &str = "DaemonSet/test-csi-sidecars-node";
+const SET: &str = "StatefulSet/everything-controller";
+const EVERY_NODE: &str = "DaemonSet/everything-node";
+
+macro_rules! under {
+    ($base:literal, $rest:literal) => {
+        concat!("/spec/template/spec/containers/[", $base, "]", $rest)
+    };
+}
+
+#[rustfmt::skip]
+pub(super) const TABLE: &[Row] = &[
+    // Where the socket is, and who serves it.
+    row(MINIMAL, &[], CONTROLLER, "/spec/template/spec/volumes/[socket-dir]/emptyDir", Is("{}")),
+    row(MINIMAL, &[], CONTROLLER, under!("driver", "/image"), Is(r#""registry.example.com/driver:v1""#)),
+    row(MINIMAL, &[], CONTROLLER, under!("driver", "/env/[CSI_ENDPOINT]/value"), Is(r#""unix:///csi/csi.sock""#)),
+    row(MINIMAL, &["socket.directory=/run/csi", "socket.file=socket"], CONTROLLER, under!("driver", "/env/[CSI_ENDPOINT]/value"), Is(r#""unix:///run/csi/socket""#)),
+    row(MINIMAL, &["socket.directory=/run/csi", "socket.file=socket"], CONTROLLER, under!("csi-attacher", "/args"), Has("--csi-address=/run/csi/socket")),
+    row(MINIMAL, &["socket.directory=/run/csi", "socket.file=socket"], CONTROLLER, under!("csi-attacher", "/volumeMounts/[socket-dir]/mountPath"), Is(r#""/run/csi""#)),
+    row(MINIMAL, &[], CONTROLLER, under!("driver", "/livenessProbe/httpGet/port"), Is("9808")),
+    row(MINIMAL, &["livenessprobe.enabled=false"], CONTROLLER, under!("driver", "/livenessProbe"), Absent),
+    row(MINIMAL, &["livenessprobe.enabled=false"], CONTROLLER, under!("livenessprobe", ""), Absent),
+    row(BESIDE, &[], CONTROLLER, "/spec/template/spec/volumes/[socket-dir]/hostPath/path", Is(r#""/var/lib/kubelet/plugins/beside.example.com""#)),
+    row(BESIDE, &[], CONTROLLER, under!("driver", ""), Absent),
+    row(MINIMAL, &[], NODE, under!("csi-node-driver-registrar", "/args"), Has("--kubelet-registration-path=/var/lib/kubelet/plugins/minimal.example.com/csi.sock")),
+    row(MINIMAL, &["node.socketDirectory=/var/lib/kubelet/plugins/mine"], NODE, under!("csi-node-driver-registrar", "/args"), Has("--kubelet-registration-path=/var/lib/kubelet/plugins/mine/csi.sock")),
+    row(EVERYTHING, &[], EVERY_NODE, "/spec/template/spec/volumes/[registration-dir]/hostPath/path", Is(r#""/data/kubelet/plugins_registry""#)),
+    row(EVERYTHING, &[], EVERY_NODE, under!("driver", "/volumeMounts/[kubelet-dir]"), Is(r#"{"name": "kubelet-dir", "mountPath": "/data/kubelet", "mountPropagation": "Bidirectional"}"#)),
+    row(EVERYTHING, &[], SET, under!("driver", "/args"), Has("--name=every.example.com")),
+    row(EVERYTHING, &[], SET, under!("driver", "/env/[MODE]/value"), Is(r#""fast""#)),
+    row(EVERYTHING, &[], EVERY_NODE, under!("driver", "/securityContext/privileged"), Is("true")),
+    row(REGISTRAR_ALONE, &[], NODE, under!("driver", "/securityContext/privileged"), Is("false")),
+    row(REGISTRAR_ALONE, &[], NODE, under!("driver", "/securityContext/runAsUser"), Is("1000")),
+    row(REGISTRAR_ALONE, &[], CONTROLLER, "", Absent),
+    row(LIBRARY, &[], CONTROLLER, "", Absent),
+    row(LIBRARY, &[], NODE, "", Absent),
+    row(LIBRARY, &[], "ClusterRoleBinding/storage:test-csi-sidecars-attacher", "/subjects", Is(r#"[{"kind": "ServiceAccount", "name": "library-driver", "namespace": "storage"}]"#)),
+    // Which sidecars.
+    row(MINIMAL, &[], CONTROLLER, under!("csi-resizer", ""), Absent),
+    row(MINIMAL, &["resizer.enabled=true"], CONTROLLER, under!("csi-resizer", "/image"), Is(r#""ghcr.io/csi-sidecars/csi-resizer:0.1.0""#)),
+    row(MINIMAL, &["attacher.enabled=false"], CONTROLLER, under!("csi-attacher", ""), Absent),
+    row(MINIMAL, &["attacher.enabled=false"], "ClusterRole/storage:test-csi-sidecars-attacher", "", Absent),
+    row(MINIMAL, &["rbac.create=false"], "ClusterRole/storage:test-csi-sidecars-attacher", "", Absent),
+    // Images.
+    row(EVERYTHING, &[], SET, under!("csi-attacher", "/image"), Is(r#""registry.example.com:5000/mirror/csi-attacher:v9""#)),
+    row(EVERYTHING, &[], SET, under!("csi-attacher", "/imagePullPolicy"), Is(r#""Always""#)),
+    row(EVERYTHING, &[], SET, "/spec/template/spec/imagePullSecrets", Is(r#"[{"name": "mirror"}]"#)),
+    row(EVERYTHING, &[], SET, under!("csi-attacher", "/command"), Absent),
+    row(ONE_IMAGE, &[], CONTROLLER, under!("csi-attacher", "/image"), Is(r#""registry.example.com/storage/csi-sidecars:0.1.0""#)),
+    row(ONE_IMAGE, &[], CONTROLLER, under!("csi-attacher", "/command"), Is(r#"["/csi-attacher"]"#)),
+    row(ONE_IMAGE, &[], CONTROLLER, under!("livenessprobe", "/command"), Is(r#"["/livenessprobe"]"#)),
+    row(ONE_IMAGE, &[], CONTROLLER, under!("csi-resizer", "/command"), Absent),
+    row(ONE_IMAGE, &[], CONTROLLER, under!("csi-resizer", "/image"), Is(r#""registry.example.com/upstream/csi-resizer@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef""#)),
+    // Replicas and leaders.
+    row(MINIMAL, &[], CONTROLLER, "/spec/replicas", Is("1")),
+    row(MINIMAL, &["controller.replicas=2"], CONTROLLER, "/spec/replicas", Is("2")),
+    row(MINIMAL, &[], CONTROLLER, "/spec/strategy", Absent),
+    row(MINIMAL, &[], CONTROLLER, under!("csi-attacher", "/args"), Has("--leader-election=true")),
+    row(MINIMAL, &[], CONTROLLER, under!("csi-attacher", "/livenessProbe/httpGet/path"), Is(r#""/healthz/leader-election""#)),
+    row(ONE_IMAGE, &[], CONTROLLER, "/spec/strategy/type", Is(r#""Recreate""#)),
+    row(ONE_IMAGE, &[], CONTROLLER, under!("csi-attacher", "/args"), Lacks("--leader-election")),
+    row(ONE_IMAGE, &[], CONTROLLER, under!("csi-attacher", "/livenessProbe"), Absent),
+    row(ONE_IMAGE, &[], "Role/test-csi-sidecars-attacher", "", Absent),
+    row(EVERYTHING, &[], SET, "/spec/replicas", Is("3")),
+    row(EVERYTHING, &[], SET, "/spec/serviceName", Is(r#""everything-controller""#)),
+    row(EVERYTHING, &[], "Service/everything-controller", "/spec/clusterIP", Is(r#""None""#)),
+    row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--leader-election-lease-duration=30s")),
+    row(EVERYTHING, &[], "PodDisruptionBudget/everything-controller", "/spec/maxUnavailable", Is("1")),
+    row(EVERYTHING, &["controller.podDisruptionBudget.minAvailable=50%"], "PodDisruptionBudget/everything-controller", "/spec/minAvailable", Is(r#""50%""#)),
+    row(EVERYTHING, &["controller.podDisruptionBudget.minAvailable=50%"], "PodDisruptionBudget/everything-controller", "/spec/maxUnavailable", Absent),
+    row(MINIMAL, &[], "PodDisruptionBudget/test-csi-sidecars-controller", "", Absent),
+    // Where pods run.
+    row(EVERYTHING, &[], SET, "/spec/template/spec/topologySpreadConstraints/0/maxSkew", Is("1")),
+    row(EVERYTHING, &[], SET, "/spec/template/spec/nodeSelector", Is(r#"{"kubernetes.io/os": "linux"}"#)),
+    row(EVERYTHING, &[], SET, "/spec/template/spec/tolerations/0/operator", Is(r#""Exists""#)),
+    row(EVERYTHING, &[], SET, "/spec/template/metadata/labels/tier", Is(r#""control""#)),
+    row(EVERYTHING, &[], SET, "/metadata/labels/team", Is(r#""storage""#)),
+    row(EVERYTHING, &[], EVERY_NODE, "/spec/template/spec/dnsPolicy", Is(r#""ClusterFirstWithHostNet""#)),
+    row(EVERYTHING, &[], EVERY_NODE, "/spec/updateStrategy/rollingUpdate/maxUnavailable", Is(r#""10%""#)),
+    row(MINIMAL, &[], CONTROLLER, "/spec/template/spec/priorityClassName", Is(r#""system-cluster-critical""#)),
+    row(MINIMAL, &[], NODE, "/spec/template/spec/priorityClassName", Is(r#""system-node-critical""#)),
+    row(MINIMAL, &[], NODE, "/spec/template/spec/tolerations", Is(r#"[{"operator": "Exists"}]"#)),
+    row(MINIMAL, &["controller.priorityClassName="], CONTROLLER, "/spec/template/spec/priorityClassName", Absent),
+    // Users and tokens.
+    row(MINIMAL, &[], CONTROLLER, "/spec/template/spec/securityContext/fsGroup", Is("65532")),
+    row(MINIMAL, &[], CONTROLLER, under!("csi-attacher", "/securityContext/runAsUser"), Is("65532")),
+    row(MINIMAL, &[], NODE, under!("csi-node-driver-registrar", "/securityContext/runAsUser"), Is("0")),
+    row(BESIDE, &[], CONTROLLER, under!("csi-attacher", "/securityContext/runAsUser"), Is("0")),
+    row(BESIDE, &[], CONTROLLER, "/spec/template/spec/securityContext/fsGroup", Absent),
+    row(ONE_IMAGE, &[], CONTROLLER, under!("csi-attacher", "/securityContext/runAsUser"), Is("0")),
+    row(MINIMAL, &["attacher.securityContext.runAsUser=7"], CONTROLLER, under!("csi-attacher", "/securityContext/runAsUser"), Is("7")),
+    row(MINIMAL, &[], NODE, "/spec/template/spec/automountServiceAccountToken", Is("false")),
+    row(ON_NODES, &[], NODE, "/spec/template/spec/automountServiceAccountToken", Is("true")),
+    row(EVERYTHING, &[], "ServiceAccount/everything-controller", "/metadata/annotations/example.com~1role", Is(r#""storage""#)),
+    row(EVERYTHING, &["controller.serviceAccount.name=mine"], SET, "/spec/template/spec/serviceAccountName", Is(r#""mine""#)),
+    row(ONE_IMAGE, &[], "Role/storage:test-csi-sidecars-secrets", "/rules/0/resourceNames", Is(r#"["admin", "user"]"#)),
+    // Flags.
+    row(MINIMAL, &[], CONTROLLER, under!("csi-attacher", "/args"), Is(r#"["--csi-address=/csi/csi.sock", "--v=2", "--http-endpoint=:8081", "--leader-election=true"]"#)),
+    row(EVERYTHING, &[], SET, under!("csi-attacher", "/args"), Has("--timeout=1m30s")),
+    row(EVERYTHING, &[], SET, under!("csi-attacher", "/args"), Has("--worker-threads=25")),
+    row(EVERYTHING, &[], SET, under!("csi-attacher", "/args"), Has("--feature-gates=ReleaseLeaderElectionOnExit=true")),
+    row(EVERYTHING, &[], SET, under!("csi-attacher", "/args"), Has("--resync=5m")),
+    row(EVERYTHING, &[], SET, under!("csi-attacher", "/env/[RUST_BACKTRACE]/value"), Is(r#""1""#)),
+    row(EVERYTHING, &[], SET, under!("csi-attacher", "/args"), Has("--kube-api-qps=20.5")),
+    row(EVERYTHING, &[], SET, under!("csi-attacher", "/args"), Has("--logging-format=json")),
+    row(MINIMAL, &["attacher.port=null"], CONTROLLER, under!("csi-attacher", "/args"), Lacks("--http-endpoint")),
+    row(MINIMAL, &["attacher.port=null"], CONTROLLER, under!("csi-attacher", "/ports"), Absent),
+    row(MINIMAL, &["attacher.port=null"], CONTROLLER, under!("csi-attacher", "/livenessProbe"), Absent),
+    row(MINIMAL, &["attacher.livenessProbe.periodSeconds=60"], CONTROLLER, under!("csi-attacher", "/livenessProbe/periodSeconds"), Is("60")),
+    row(EVERYTHING, &[], SET, under!("csi-resizer", "/args"), Has("--workers=5")),
+    row(ONE_IMAGE, &[], CONTROLLER, under!("csi-resizer", "/args"), Has("--handle-volume-inuse-error=false")),
+    row(MINIMAL, &[], CONTROLLER, under!("csi-provisioner", "/args"), Has("--feature-gates=VolumeAttributesClass=false")),
+    row(MINIMAL, &["features.topology=false"], CONTROLLER, under!("csi-provisioner", "/args"), Has("--feature-gates=Topology=false,VolumeAttributesClass=false")),
+    row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--feature-gates=CrossNamespaceVolumeDataSource=true")),
+    row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--volume-name-uuid-length=16")),
+    row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--immediate-topology=false")),
+    row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--provisioning-protection=always")),
+    // Capacity, and one provisioner for each node.
+    row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--capacity-ownerref-level=1")),
+    row(MINIMAL, &["features.capacity=true"], CONTROLLER, under!("csi-provisioner", "/args"), Has("--capacity-ownerref-level=2")),
+    row(MINIMAL, &["features.capacity=true"], CONTROLLER, under!("csi-provisioner", "/env/[NAMESPACE]/valueFrom/fieldRef/fieldPath"), Is(r#""metadata.namespace""#)),
+    row(MINIMAL, &["features.capacity=true", "provisioner.capacity.ownerRefLevel=-1"], CONTROLLER, under!("csi-provisioner", "/args"), Has("--capacity-ownerref-level=-1")),
+    row(MINIMAL, &[], CONTROLLER, under!("csi-provisioner", "/env"), Absent),
+    row(ON_NODES, &[], NODE, under!("csi-provisioner", "/args"), Has("--node-deployment=true")),
+    row(ON_NODES, &[], NODE, under!("csi-provisioner", "/args"), Has("--node-deployment-base-delay=5s")),
+    row(ON_NODES, &[], NODE, under!("csi-provisioner", "/args"), Has("--capacity-ownerref-level=1")),
+    row(ON_NODES, &[], NODE, under!("csi-provisioner", "/args"), Lacks("--leader-election")),
+    row(ON_NODES, &[], NODE, under!("csi-provisioner", "/env/[NODE_NAME]/valueFrom/fieldRef/fieldPath"), Is(r#""spec.nodeName""#)),
+    row(ON_NODES, &[], "ClusterRoleBinding/storage:test-csi-sidecars-provisioner", "/subjects/0/name", Is(r#""test-csi-sidecars-node""#)),
+    row(ON_NODES, &[], "Service/test-csi-sidecars-node", "/spec/ports/[provisioner]/port", Is("8082")),
+    // Registration.
+    row(MINIMAL, &[], NODE, under!("csi-node-driver-registrar", "/readinessProbe/httpGet/path"), Is(r#""/registration""#)),
+    row(MINIMAL, &["registrar.readiness=false"], NODE, under!("csi-node-driver-registrar", "/readinessProbe"), Absent),
+    row(MINIMAL, &[], NODE, under!("csi-node-driver-registrar", "/livenessProbe/httpGet/path"), Is(r#""/healthz""#)),
+    // Objects about the driver.
+    row(EVERYTHING, &[], "CSIDriver/every.example.com", "/spec", Is(r#"{"attachRequired": true, "storageCapacity": true, "podInfoOnMount": true, "fsGroupPolicy": "File", "volumeLifecycleModes": ["Persistent", "Ephemeral"], "requiresRepublish": false, "seLinuxMount": false}"#)),
+    row(ON_NODES, &[], "CSIDriver/local.example.com", "/spec", Is(r#"{"attachRequired": false, "storageCapacity": true}"#)),
+    row(MINIMAL, &[], "CSIDriver/minimal.example.com", "", Absent),
+    // Monitoring.
+    row(EVERYTHING, &[], "ServiceMonitor/everything", "/metadata/labels/release", Is(r#""prometheus""#)),
+    row(EVERYTHING, &[], "ServiceMonitor/everything", "/spec/endpoints/0/relabelings/0", Is(r#"{"targetLabel": "csi_driver", "replacement": "every.example.com"}"#)),
+    row(EVERYTHING, &[], "PrometheusRule/everything", "/metadata/labels/release", Is(r#""prometheus""#)),
+    row(EVERYTHING, &[], "PrometheusRule/everything", "/spec/groups/0/rules/0/expr", Is(r#""up{csi_driver=\"every.example.com\"} == 0""#)),
+    row(EVERYTHING, &[], "ConfigMap/everything-dashboard", "/metadata/labels/grafana_dashboard", Is(r#""1""#)),
+    row(MINIMAL, &[], "ServiceMonitor/test-csi-sidecars", "", Absent),
+    row(MINIMAL, &[], "Service/test-csi-sidecars-controller", "", Absent),
+];
+
+/// What each value adds to a program's permissions; [`ALWAYS`] is what it has anyway.
+/// From the tables of the specification.
+#[rustfmt::skip]
+pub(super) const PERMISSIONS: &[(&[&str], &str, &[&str])] = &[
+    (&["driver.attachRequired=true", "attacher.events=false"], "attacher", &[
+        "list persistentvolumes", "watch persistentvolumes", "patch persistentvolumes",
+        "list csinodes.storage.k8s.io", "watch csinodes.storage.k8s.io",
+    ]),
+    (&["driver.attachRequired=true"], "attacher", &[
+        "list persistentvolumes", "watch persistentvolumes", "patch persistentvolumes",
+        "list csinodes.storage.k8s.io", "watch csinodes.storage.k8s.io",
+        "create events in default", "patch events in default",
+    ]),
+    (&["driver.attachRequired=true", "attacher.events=false", "secrets.access=all"], "attacher", &[
+        "list persistentvolumes", "watch persistentvolumes", "patch persistentvolumes",
+        "list csinodes.storage.k8s.io", "watch csinodes.storage.k8s.io", "get secrets",
+    ]),
+    (&["controller.leaderElection.enabled=true"], "attacher", &[
+        "create leases.coordination.k8s.io in storage",
+        "get leases.coordination.k8s.io external-attacher-leader-my-example-com in storage",
+        "update leases.coordination.k8s.io external-attacher-leader-my-example-com in storage",
+        "create events in storage",
+    ]),
+    (&["driver.attachRequired=true"], "provisioner", &[
+        "list volumeattachments.storage.k8s.io", "watch volumeattachments.storage.k8s.io",
+    ]),
+    (&["features.topology=true"], "provisioner", &[
+        "get persistentvolumeclaims", "update persistentvolumeclaims", "list nodes", "watch nodes",
+        "list csinodes.storage.k8s.io", "watch csinodes.storage.k8s.io",
+    ]),
+    (&["features.topology=true", "features.nodeDeployment=true"], "provisioner", &[
+        "get persistentvolumeclaims", "update persistentvolumeclaims",
+    ]),
+    (&["features.cloning=true"], "provisioner", &[
+        "get persistentvolumes", "get persistentvolumeclaims", "update persistentvolumeclaims",
+    ]),
+    (&["provisioner.protection=always"], "provisioner", &[
+        "get persistentvolumeclaims", "update persistentvolumeclaims",
+    ]),
+    (&["features.snapshots=true"], "provisioner", &[
+        "get volumesnapshotcontents.snapshot.storage.k8s.io",
+        "get volumesnapshots.snapshot.storage.k8s.io", "update volumesnapshots.snapshot.storage.k8s.io",
+        "list volumesnapshots.snapshot.storage.k8s.io", "watch volumesnapshots.snapshot.storage.k8s.io",
+    ]),
+    (&["features.snapshots=true", "provisioner.snapshotOrphanSweepInterval=0s"], "provisioner", &[
+        "get volumesnapshotcontents.snapshot.storage.k8s.io",
+        "get volumesnapshots.snapshot.storage.k8s.io", "update volumesnapshots.snapshot.storage.k8s.io",
+    ]),
+    (&["features.volumeAttributesClass=true"], "provisioner", &["get volumeattributesclasses.storage.k8s.io"]),
+    (&["features.crossNamespaceDataSource=true"], "provisioner", &[
+        "list referencegrants.gateway.networking.k8s.io", "watch referencegrants.gateway.networking.k8s.io",
+    ]),
+    (&["features.capacity=true", "provisioner.capacity.ownerRefLevel=-1"], "provisioner", &[
+        "list nodes", "watch nodes", "list csinodes.storage.k8s.io", "watch csinodes.storage.k8s.io",
+        "list csistoragecapacities.storage.k8s.io in storage", "watch csistoragecapacities.storage.k8s.io in storage",
+        "create csistoragecapacities.storage.k8s.io in storage", "update csistoragecapacities.storage.k8s.io in storage",
+        "delete csistoragecapacities.storage.k8s.io in storage",
+    ]),
+    (&["features.capacity=true"], "provisioner", &[
+        "list nodes", "watch nodes", "list csinodes.storage.k8s.io", "watch csinodes.storage.k8s.io",
+        "list csistoragecapacities.storage.k8s.io in storage", "watch csistoragecapacities.storage.k8s.io in storage",
+        "create csistoragecapacities.storage.k8s.io in storage", "update csistoragecapacities.storage.k8s.io in storage",
+        "delete csistoragecapacities.storage.k8s.io in storage",
+        "get pods in storage", "get replicasets.apps in storage",
+    ]),
+    (&["features.capacity=true", "controller.kind=StatefulSet"], "provisioner", &[
+        "list nodes", "watch nodes", "list csinodes.storage.k8s.io", "watch csinodes.storage.k8s.io",
+        "list csistoragecapacities.storage.k8s.io in storage", "watch csistoragecapacities.storage.k8s.io in storage",
+        "create csistoragecapacities.storage.k8s.io in storage", "update csistoragecapacities.storage.k8s.io in storage",
+        "delete csistoragecapacities.storage.k8s.io in storage", "get pods in storage",
+    ]),
+    (&["secrets.access=all"], "provisioner", &["get secrets"]),
+    (&["controller.leaderElection.enabled=true"], "provisioner", &[
+        "create leases.coordination.k8s.io in storage",
+        "get leases.coordination.k8s.io my-example-com in storage",
+        "update leases.coordination.k8s.io my-example-com in storage",
+    ]),
+    (&["resizer.handleVolumeInUseError=true"], "resizer", &["list pods", "watch pods"]),
+    (&["features.volumeAttributesClass=true"], "resizer", &[
+        "list volumeattributesclasses.storage.k8s.io", "watch volumeattributesclasses.storage.k8s.io",
+    ]),
+    (&["secrets.access=all"], "resizer", &["get secrets"]),
+    (&["controller.leaderElection.enabled=true"], "resizer", &[
+        "create leases.coordination.k8s.io in storage",
+        "get leases.coordination.k8s.io external-resizer-my-example-com in storage",
+        "update leases.coordination.k8s.io external-resizer-my-example-com in storage",
+    ]),
+];
+
+/// What each program has with all of that switched off.
+#[rustfmt::skip]
+pub(super) const ALWAYS: &[(&str, &[&str])] = &[
+    ("attacher", &[
+        "get volumeattachments.storage.k8s.io", "list volumeattachments.storage.k8s.io",
+        "watch volumeattachments.storage.k8s.io", "patch volumeattachments.storage.k8s.io",
+        "patch volumeattachments/status.storage.k8s.io",
+    ]),
+    ("provisioner", &[
+        "list persistentvolumes", "watch persistentvolumes", "create persistentvolumes",
+        "patch persistentvolumes", "delete persistentvolumes",
+        "list persistentvolumeclaims", "watch persistentvolumeclaims",
+        "list storageclasses.storage.k8s.io", "watch storageclasses.storage.k8s.io",
+        "create events", "patch events",
+    ]),
+    ("resizer", &[
+        "get persistentvolumes", "list persistentvolumes", "watch persistentvolumes",
+        "patch persistentvolumes", "get persistentvolumeclaims", "list persistentvolumeclaims",
+        "watch persistentvolumeclaims",
+        "patch persistentvolumeclaims/status", "create events", "patch events",
+    ]),
+];

@@ -1,0 +1,120 @@
+//! The programs with the features that decide about their permissions, and what driver and program
+//! are told to match them.
+
+use e2e::controller::{ATTACHER, PROVISIONER, RESIZER, Sidecar};
+
+/// A program and its features.
+pub(super) struct Setup {
+    /// What the table calls it.
+    pub(super) title: &'static str,
+    /// The driver's name, and with dashes the namespace.
+    pub(super) driver: &'static str,
+    pub(super) program: Program,
+    pub(super) driver_flags: &'static [&'static str],
+    pub(super) flags: &'static [&'static str],
+}
+
+/// What is asked about its permissions.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Program {
+    /// A controller under the chart's permissions, with these values.
+    Sidecar(Sidecar, &'static [&'static str]),
+    /// csi-node-agent under the ClusterRole that is shipped with it.
+    NodeAgent,
+}
+
+pub(super) const SETUPS: &[Setup] = &[
+    Setup {
+        title: "csi-attacher",
+        driver: "attach.rbac.test",
+        program: Program::Sidecar(ATTACHER, &["secrets.access=all"]),
+        driver_flags: &["--enable-attach=true"],
+        flags: &["--leader-election"],
+    },
+    Setup {
+        title: "csi-attacher, nothing to attach",
+        driver: "trivial.rbac.test",
+        program: Program::Sidecar(ATTACHER, &["driver.attachRequired=false"]),
+        driver_flags: &["--enable-attach=false"],
+        flags: &["--leader-election"],
+    },
+    Setup {
+        title: "csi-provisioner, every feature",
+        driver: "every.rbac.test",
+        program: Program::Sidecar(
+            PROVISIONER,
+            &[
+                "features.cloning=true",
+                "features.snapshots=true",
+                "features.capacity=true",
+                "features.volumeAttributesClass=true",
+                "features.crossNamespaceDataSource=true",
+                "secrets.access=all",
+            ],
+        ),
+        driver_flags: &[
+            "--enable-attach=true",
+            "--enable-controller-modify-volume=true",
+        ],
+        flags: &[
+            "--leader-election",
+            "--enable-capacity",
+            "--capacity-ownerref-level=2",
+            "--feature-gates=CrossNamespaceVolumeDataSource=true",
+        ],
+    },
+    Setup {
+        title: "csi-provisioner on each node",
+        driver: "nodes.rbac.test",
+        program: Program::Sidecar(
+            PROVISIONER,
+            &[
+                "driver.attachRequired=false",
+                "features.nodeDeployment=true",
+                "features.capacity=true",
+                "features.cloning=true",
+                "features.snapshots=true",
+                "provisioner.snapshotOrphanSweepInterval=0s",
+                "secrets.access=all",
+            ],
+        ),
+        driver_flags: &["--enable-attach=false"],
+        flags: &[
+            "--node-deployment",
+            "--enable-capacity",
+            "--capacity-ownerref-level=1",
+            "--snapshot-orphan-sweep-interval=0s",
+        ],
+    },
+    Setup {
+        title: "csi-resizer",
+        driver: "resize.rbac.test",
+        program: Program::Sidecar(
+            RESIZER,
+            &["features.volumeAttributesClass=true", "secrets.access=all"],
+        ),
+        driver_flags: &["--enable-controller-modify-volume=true"],
+        flags: &["--leader-election"],
+    },
+    Setup {
+        title: "csi-resizer, pods not watched, nothing to modify",
+        driver: "grow.rbac.test",
+        program: Program::Sidecar(
+            RESIZER,
+            &["resizer.handleVolumeInUseError=false", "secrets.access=all"],
+        ),
+        driver_flags: &["--enable-controller-modify-volume=false"],
+        flags: &[
+            "--leader-election",
+            "--handle-volume-inuse-error=false",
+            "--feature-gates=VolumeAttributesClass=false",
+        ],
+    },
+    Setup {
+        title: "csi-node-agent",
+        driver: "agent.rbac.test",
+        program: Program::NodeAgent,
+        driver_flags: &[],
+        flags: &["--register-node"],
+    },
+];

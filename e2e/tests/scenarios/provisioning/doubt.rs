@@ -1,0 +1,172 @@
+//! Claims that are deleted while nobody knows whether their volumes are being made.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use e2e::cluster::Cluster;
+use e2e::object::Binding;
+use e2e::process::Process;
+use e2e::suite::Verdict;
+use e2e::{program, wait};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::scene::{CLAIMS, SOON, Scene, skipped};
+
+const FLAGS: [&str; 2] = ["--enable-topology=false", "--sync=false"];
+
+/// Calls end after this; what the driver does then goes on.
+const BRIEF: &str = "--timeout=1500ms";
+
+/// A driver that makes a volume, and does not say so.
+struct Held<'a> {
+    scene: Scene<'a>,
+    claim: &'static str,
+    _driver: Process,
+}
+
+impl<'a> Held<'a> {
+    fn new(cluster: &'a Cluster, name: &'static str) -> Result<Self> {
+        let scene = Scene::new(cluster, name, Binding::Immediate, &FLAGS)?;
+        let driver = scene.deployment.start_controller(&[])?;
+        scene.rule(&json!({
+            "id": "slow", "match": { "method": "CreateVolume" },
+            "action": { "hold": true, "at": "after" },
+        }))?;
+        Ok(Self {
+            scene,
+            claim: name,
+            _driver: driver,
+        })
+    }
+
+    /// A provisioner in the middle of the call.
+    fn asked(&self, flags: &[&str]) -> Result<Process> {
+        let mut first = self.scene.start_provisioner(flags)?;
+        self.scene.claim(self.claim)?;
+        let control = self.scene.deployment.controller.control();
+        let held = wait::until_true(SOON, "the driver holds a CreateVolume call", || {
+            first.must_run()?;
+            Ok(control.rules()?.iter().any(|it| it.applied > 0))
+        });
+        held.with_context(|| first.tail())?;
+        ensure!(self.volumes()? == json!(1), "the volume is made");
+        Ok(first)
+    }
+
+    fn volumes(&self) -> Result<Value> {
+        self.scene.stored("/left_over/volumes")
+    }
+
+    /// Waits until the claim says that there may be a volume for it.
+    fn until_recorded(&self) -> Result<()> {
+        wait::until_true(SOON, "the doubt is recorded", || {
+            let claim = self.scene.api.get(&format!("{CLAIMS}/{}", self.claim))?;
+            let finalizers = claim.pointer("/metadata/finalizers").map(Value::to_string);
+            Ok(finalizers.is_some_and(|it| it.contains("csi-sidecars.io/provisioning-protection")))
+        })
+    }
+
+    /// Another process finds nothing but what is recorded.
+    fn settle(self, flags: &[&str]) -> Result<Verdict> {
+        let scene = &self.scene;
+        scene.deployment.controller.control().clear_rules()?;
+        let mut second = scene.start_provisioner(flags)?;
+        scene.until_claim_gone(&mut second, self.claim)?;
+        scene.until_nothing_is_left(&mut second)?;
+        let made = scene.calls()?.of("CreateVolume").answered().handles();
+        ensure!(made.len() == 1, "the volume was found again: {made:?}");
+        scene.finish()
+    }
+}
+
+/// What upstream's does is to forget.
+fn unsuitable() -> Result<Option<Verdict>> {
+    if let Some(skipped) = skipped() {
+        return Ok(Some(skipped));
+    }
+    let foreign = program::is_foreign(&program::provisioner()?)?;
+    Ok(foreign.then(|| Verdict::Skipped("only ours remembers".to_owned())))
+}
+
+/// SIGKILL in the first call, the claim deleted before it or after it.
+fn killed(cluster: &Cluster, name: &'static str, before: bool) -> Result<Verdict> {
+    if let Some(unsuitable) = unsuitable()? {
+        return Ok(unsuitable);
+    }
+    let held = Held::new(cluster, name)?;
+    let protected = ["--provisioning-protection=always"];
+    let mut first = held.asked(&protected)?;
+    held.until_recorded()?;
+    if before {
+        held.scene.release(held.claim)?;
+    }
+    first.must_run()?;
+    drop(first);
+    if !before {
+        held.scene.release(held.claim)?;
+    }
+    held.settle(&protected)
+}
+
+pub(super) fn killed_then_deleted(cluster: &Cluster) -> Result<Verdict> {
+    killed(cluster, "unclaimed", false)
+}
+
+pub(super) fn deleted_then_killed(cluster: &Cluster) -> Result<Verdict> {
+    killed(cluster, "orphaned", true)
+}
+
+pub(super) fn killed_after_timeout(cluster: &Cluster) -> Result<Verdict> {
+    if let Some(unsuitable) = unsuitable()? {
+        return Ok(unsuitable);
+    }
+    let held = Held::new(cluster, "late-call")?;
+    let first = held.asked(&[BRIEF])?;
+    held.until_recorded().with_context(|| first.tail())?;
+    held.scene.release(held.claim)?;
+    drop(first);
+    held.settle(&[])
+}
+
+pub(super) fn terminated(cluster: &Cluster) -> Result<Verdict> {
+    if let Some(unsuitable) = unsuitable()? {
+        return Ok(unsuitable);
+    }
+    let held = Held::new(cluster, "ended")?;
+    let mut first = held.asked(&[BRIEF])?;
+    first.signal(Signal::TERM)?;
+    let since = Instant::now();
+    let code = first.exit_code(SOON)?;
+    ensure!(code == 0, "exit code {code}: {}", first.tail());
+    // The call is waited for, not cut off.
+    let waited = since.elapsed();
+    ensure!(
+        waited > Duration::from_millis(300),
+        "ended after {waited:?}"
+    );
+    held.until_recorded().with_context(|| first.tail())?;
+    held.scene.release(held.claim)?;
+    held.settle(&[])
+}
+
+pub(super) fn terminated_and_answered(cluster: &Cluster) -> Result<Verdict> {
+    if let Some(unsuitable) = unsuitable()? {
+        return Ok(unsuitable);
+    }
+    let held = Held::new(cluster, "drained")?;
+    let mut first = held.asked(&[])?;
+    held.scene.release(held.claim)?;
+    held.scene
+        .api
+        .until_gone(SOON, &format!("{CLAIMS}/{}", held.claim))?;
+    first.signal(Signal::TERM)?;
+    wait::stays(Duration::from_millis(500), "the call is waited for", || {
+        Ok(first.ended()?.is_none())
+    })?;
+    held.scene.deployment.controller.control().clear_rules()?;
+    let code = first.exit_code(SOON)?;
+    ensure!(code == 0, "exit code {code}: {}", first.tail());
+    ensure!(held.volumes()? == json!(1), "the volume has its object");
+    held.settle(&[])
+}
