@@ -26,10 +26,7 @@ async fn v_5_the_staging_path_and_its_metadata_are_there_before_the_call() {
     let stage = Stage::started().await;
     stage.claimed("c");
     stage.attach("c");
-    let gate = Gate::new();
-    stage
-        .driver
-        .fault(CallFault::on("NodeStageVolume").hold(&gate));
+    let gate = stage.hold("NodeStageVolume");
     stage.pod("p", &["c"]);
     stage.until_called("NodeStageVolume", 1).await;
     let staging = stage.staging("c");
@@ -52,10 +49,7 @@ async fn v_6_the_driver_makes_the_target_itself() {
     let stage = Stage::started().await;
     stage.claimed("c");
     stage.attach("c");
-    let gate = Gate::new();
-    stage
-        .driver
-        .fault(CallFault::on("NodePublishVolume").hold(&gate));
+    let gate = stage.hold("NodePublishVolume");
     stage.pod("p", &["c"]);
     stage.until_called("NodePublishVolume", 1).await;
     let target = stage.target("p", "c");

@@ -12,7 +12,7 @@ use registrar::agent::plan::ownership::is_owned;
 use serde_json::{Value, json};
 use sidecar_testkit::build::{Object, csidriver, secret};
 use sidecar_testkit::driver::NodeRpc;
-use sidecar_testkit::{CallFault, Fault, Gate};
+use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
 use crate::stage::{D, Stage, pass, uid};
@@ -255,10 +255,7 @@ async fn v_24_otherwise_the_files_are_given_to_the_group_here() {
     let stage = Stage::started().await;
     stage.claimed("c");
     stage.attach("c");
-    let gate = Gate::new();
-    stage
-        .driver
-        .fault(CallFault::on("NodePublishVolume").hold(&gate));
+    let gate = stage.hold("NodePublishVolume");
     // Who is not root may give files to the own group only.
     let own = std::fs::metadata(stage.root().parent().unwrap()).unwrap();
     let group = if own.uid() == 0 { 3000 } else { own.gid() };
@@ -331,11 +328,8 @@ fn v_25_when_files_are_given_to_the_group() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn v_29_the_pods_label_becomes_a_mount_option() {
-    let mut stage = Stage::set();
-    stage.se_linux = true;
-    stage.start().await;
+/// Runs a pod with an SELinux label and a volume of its own, whose driver mounts with labels.
+async fn run_labelled(stage: &Stage) {
     stage
         .api
         .insert(csidriver(D).with("/spec/seLinuxMount", true));
@@ -346,6 +340,14 @@ async fn v_29_the_pods_label_becomes_a_mount_option() {
         pod["spec"]["securityContext"] = options;
     });
     stage.until_running("p").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn v_29_the_pods_label_becomes_a_mount_option() {
+    let mut stage = Stage::set();
+    stage.se_linux = true;
+    stage.start().await;
+    run_labelled(&stage).await;
     let label = "system_u:object_r:container_file_t:s0:c1,c2";
     let flags = vec![format!("context=\"{label}\"")];
     assert_eq!(
@@ -366,16 +368,7 @@ async fn v_29_the_pods_label_becomes_a_mount_option() {
 #[tokio::test(start_paused = true)]
 async fn v_29_without_selinux_there_is_no_label() {
     let stage = Stage::started().await;
-    stage
-        .api
-        .insert(csidriver(D).with("/spec/seLinuxMount", true));
-    stage.claimed_with("c", |volume| volume.mode("RWOP"));
-    stage.attach("c");
-    stage.pod_with("p", &["c"], |pod| {
-        let options = json!({ "seLinuxOptions": { "level": "s0:c1,c2" } });
-        pod["spec"]["securityContext"] = options;
-    });
-    stage.until_running("p").await;
+    run_labelled(&stage).await;
     assert!(
         mount(stage.stage_request().volume_capability)
             .mount_flags

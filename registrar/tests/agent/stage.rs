@@ -15,7 +15,7 @@ use sidecar::metrics::Registry;
 use sidecar_testkit::build::{Object, attachment, claim, csidriver, node, volume};
 use sidecar_testkit::driver::NodeRpc;
 use sidecar_testkit::driver::record::Call;
-use sidecar_testkit::{FakeApi, FakeDriver};
+use sidecar_testkit::{CallFault, FakeApi, FakeDriver, Gate};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -112,6 +112,13 @@ impl Stage {
             metrics,
         });
         initialized
+    }
+
+    /// Holds the driver's calls of this kind until the gate is open.
+    pub(crate) fn hold(&self, method: &'static str) -> Gate {
+        let gate = Gate::new();
+        self.driver.fault(CallFault::on(method).hold(&gate));
+        gate
     }
 
     pub(crate) async fn register(&self) {

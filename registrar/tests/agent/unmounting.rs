@@ -6,7 +6,7 @@ use registrar::agent::plan::layout::{Layout, VolumeName};
 use registrar::agent::plan::metadata::Metadata;
 use registrar::agent::plan::script::{Answer, Mount, Next, Step};
 use registrar::agent::plan::unmount::Unpublish;
-use sidecar_testkit::{CallFault, Gate};
+use sidecar_testkit::CallFault;
 use tonic::Code;
 
 use crate::stage::{D, Stage, handle, pass};
@@ -18,10 +18,7 @@ async fn v_9_the_last_of_two_pods_takes_the_volume_with_it() {
     stage.pod("q", &["c"]);
     stage.until_running("q").await;
     stage.driver.clear_calls();
-    let gate = Gate::new();
-    stage
-        .driver
-        .fault(CallFault::on("NodeUnpublishVolume").hold(&gate));
+    let gate = stage.hold("NodeUnpublishVolume");
     stage.delete_pod("p");
     stage.delete_pod("q");
     stage.until_called("NodeUnpublishVolume", 2).await;
@@ -63,10 +60,7 @@ async fn v_11_a_pod_takes_over_from_another_without_restaging() {
     let stage = Stage::started().await;
     stage.mounted("p", "c").await;
     stage.driver.clear_calls();
-    let gate = Gate::new();
-    stage
-        .driver
-        .fault(CallFault::on("NodeUnpublishVolume").hold(&gate));
+    let gate = stage.hold("NodeUnpublishVolume");
     stage.delete_pod("p");
     stage.pod("q", &["c"]);
     stage.until_called("NodeUnpublishVolume", 1).await;
@@ -108,10 +102,7 @@ async fn v_12_unstage_waits_for_the_unpublish_that_failed() {
 async fn v_12_a_volume_is_in_use_until_it_is_unstaged() {
     let stage = Stage::started().await;
     stage.mounted("p", "c").await;
-    let gate = Gate::new();
-    stage
-        .driver
-        .fault(CallFault::on("NodeUnstageVolume").hold(&gate));
+    let gate = stage.hold("NodeUnstageVolume");
     stage.delete_pod("p");
     stage.until_gone("p").await;
     stage.until_called("NodeUnstageVolume", 1).await;
