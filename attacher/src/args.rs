@@ -94,18 +94,8 @@ const ERROR_CODES: &str = "MutableCSINodeAllocatableCount";
 /// The gates that upstream knows by itself. The lease is always released here, whatever the first
 /// one says.
 static GATES: &[Gate] = &[
-    Gate {
-        name: "ReleaseLeaderElectionOnExit",
-        default: false,
-        stage: Stage::Alpha,
-        locked: false,
-    },
-    Gate {
-        name: ERROR_CODES,
-        default: true,
-        stage: Stage::Ga,
-        locked: false,
-    },
+    Gate::new("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
+    Gate::new(ERROR_CODES, true, Stage::Ga),
 ];
 
 /// What the program shall do.

@@ -27,20 +27,11 @@ const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
 /// The gates that upstream knows by itself. The lease is always released here, whatever the last
 /// one says.
 static GATES: &[Gate] = &[
-    gate(TOPOLOGY, true, Stage::Ga),
-    gate(CROSS_NAMESPACE, false, Stage::Alpha),
-    gate(ATTRIBUTES_CLASS, true, Stage::Ga),
-    gate("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
+    Gate::new(TOPOLOGY, true, Stage::Ga),
+    Gate::new(CROSS_NAMESPACE, false, Stage::Alpha),
+    Gate::new(ATTRIBUTES_CLASS, true, Stage::Ga),
+    Gate::new("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
 ];
-
-const fn gate(name: &'static str, default: bool, stage: Stage) -> Gate {
-    Gate {
-        name,
-        default,
-        stage,
-        locked: false,
-    }
-}
 
 /// Environment variables that flags depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

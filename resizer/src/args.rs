@@ -99,20 +99,11 @@ const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
 /// The gates that upstream knows by itself. The lease is always released here, whatever the last
 /// one says.
 static GATES: &[Gate] = &[
-    gate(ANNOTATE, true, Stage::Beta),
-    gate(RECOVER, true, Stage::Ga),
-    gate(ATTRIBUTES_CLASS, true, Stage::Ga),
-    gate("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
+    Gate::new(ANNOTATE, true, Stage::Beta),
+    Gate::new(RECOVER, true, Stage::Ga),
+    Gate::new(ATTRIBUTES_CLASS, true, Stage::Ga),
+    Gate::new("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
 ];
-
-const fn gate(name: &'static str, default: bool, stage: Stage) -> Gate {
-    Gate {
-        name,
-        default,
-        stage,
-        locked: false,
-    }
-}
 
 /// What the program shall do.
 #[derive(Debug, Clone, PartialEq)]

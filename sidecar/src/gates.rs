@@ -35,6 +35,18 @@ pub struct Gate {
     pub locked: bool,
 }
 
+impl Gate {
+    /// A gate that can be set.
+    pub const fn new(name: &'static str, default: bool, stage: Stage) -> Self {
+        Self {
+            name,
+            default,
+            stage,
+            locked: false,
+        }
+    }
+}
+
 /// Why gates cannot be set as asked; the wording is that of Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
