@@ -3,30 +3,40 @@
 //! Separate, because the queue knows lanes and groups but not what they are for. A burst of
 //! detaches, or a node whose calls hang, must not hold up everybody else.
 //!
-//! * Each lane runs up to `--worker-threads` attempts. With a single worker thread the two lanes
-//!   share it and alternate: who asks for one thread wants one call at a time.
-//! * In a lane the nodes with waiting work take turns, first come first served within a node.
-//! * An attempt that runs unusually long lends its slot to work of *other* nodes; for its own node
-//!   it still counts. A lane never runs more than twice its number.
+//! * No more than `--worker-threads` attempts run at once, both directions together: that is what
+//!   the storage sees at most.
+//! * A free slot goes to the lane that runs less, and in it to the node that runs least. With both
+//!   lanes busy each comes to half of the slots.
+//! * A fifth of the slots is never used by detaches, so that an attach need not wait until one of
+//!   many slow detaches ends. Attaches may use all of them.
+//! * Nodes with attempts that hang get half of the slots, all of them together. That they hang shows
+//!   only when the slots are taken, so that the others may wait once, as long as a call may take.
 
 use std::time::Duration;
 
 use sidecar::queue::{Group, LaneConfig, Place};
+use tonic::Code;
 
-use super::outcome::Direction;
+use super::outcome::{Direction, Failure};
 use crate::model::Attachment;
 
 /// The queue's lanes, in the order of [`index`], and the slots they share.
 #[must_use]
 pub fn lanes(threads: usize) -> (Vec<LaneConfig>, usize) {
-    let reserved = if threads <= 1 { 0 } else { threads };
-    let lane = |direction: Direction| LaneConfig {
+    let for_attaches = match threads {
+        0 | 1 => 0,
+        more => more.div_ceil(5),
+    };
+    let lane = |direction: Direction, reserved| LaneConfig {
         name: direction.name(),
         reserved,
-        group_limit: Some(threads.max(1)),
+        group_limit: None,
     };
-    let lanes = vec![lane(Direction::Attach), lane(Direction::Detach)];
-    (lanes, usize::from(reserved == 0))
+    let lanes = vec![
+        lane(Direction::Attach, for_attaches),
+        lane(Direction::Detach, 0),
+    ];
+    (lanes, threads.max(1) - for_attaches)
 }
 
 /// Where `attachment` waits.
@@ -45,7 +55,7 @@ pub fn index(direction: Direction) -> usize {
     }
 }
 
-/// How long an attempt may run before it counts as hanging: three times what successful ones took
+/// How long an attempt may run before it counts as hanging: three times what successful calls took
 /// lately. A driver that is always slow is not taken for one that hangs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
@@ -53,10 +63,10 @@ pub struct Pace {
 }
 
 impl Pace {
+    /// Less than this is a delay as any other.
     const SHORTEST: Duration = Duration::from_millis(1500);
-    const LONGEST: Duration = Duration::from_secs(5);
 
-    /// A successful attempt took this long.
+    /// A successful call took this long.
     pub fn observe(&mut self, took: Duration) {
         self.mean = Some(match self.mean {
             None => took,
@@ -64,12 +74,18 @@ impl Pace {
         });
     }
 
-    /// From when on an attempt counts as hanging.
+    /// From when on an attempt counts as hanging; `None` while nobody knows how long calls take.
     #[must_use]
-    pub fn limit(self) -> Duration {
-        let usual = self.mean.unwrap_or_default().saturating_mul(3);
-        usual.clamp(Self::SHORTEST, Self::LONGEST)
+    pub fn limit(self) -> Option<Duration> {
+        let usual = self.mean?.saturating_mul(3);
+        Some(usual.max(Self::SHORTEST))
     }
+}
+
+/// Whether an attempt that failed like this hung, whatever others take.
+#[must_use]
+pub fn hung(failure: &Failure) -> bool {
+    matches!(failure, Failure::Call(error) if error.code == Code::DeadlineExceeded)
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@
 //! step carried out, and tell the queue how it ended.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use sidecar::kube::api::Api;
 use sidecar::queue::Work;
 use sidecar::verbose;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::cluster::Cluster;
 use super::complaint::Complaints;
@@ -20,6 +21,9 @@ use crate::plan::lane::{self, Pace};
 use crate::plan::outcome::{Direction, Failure};
 use crate::plan::{Driver, View};
 
+/// For an attempt of which nobody can say how long it should take.
+const NEVER: Duration = Duration::from_secs(86_400);
+
 /// Works on VolumeAttachments and on what hangs on them.
 pub struct Attacher {
     /// Caches, queues and books.
@@ -30,7 +34,7 @@ pub struct Attacher {
     pub api: Api,
     /// Where lasting failures are made known.
     pub complaints: Complaints,
-    /// How long attempts take, by lane.
+    /// How long calls take, by lane.
     pub paces: Mutex<[Pace; 2]>,
 }
 
@@ -74,7 +78,6 @@ impl Attacher {
 
     async fn work(&self, work: Work<Text>) {
         let name = work.key().clone();
-        let started = Instant::now();
         let mut attempt = Box::pin(self.attempt(&name));
         let lane = self
             .cluster
@@ -82,31 +85,35 @@ impl Attacher {
             .get(&name)
             .as_deref()
             .map(Direction::of);
-        let lane = lane::index(lane.unwrap_or(Direction::Attach));
+        let limit = self.hangs_after(lane.unwrap_or(Direction::Attach));
         let ended = tokio::select! {
             biased;
             ended = &mut attempt => ended,
-            () = sleep(self.hangs_after(lane)) => {
-                if work.lend() {
-                    verbose!(4, attachment = &*name, "Takes long, its worker goes on with others");
+            () = sleep(limit.unwrap_or(NEVER)) => {
+                if work.hangs() {
+                    verbose!(4, attachment = &*name, "Takes long, others of its node get fewer workers");
                 }
                 attempt.await
             }
         };
-        if matches!(ended, Outcome::Tried(End::Done, _)) {
-            self.observe(lane, started.elapsed());
+        if let Outcome::Tried(End::Failed(failure), _) = &ended
+            && lane::hung(failure)
+        {
+            work.hangs();
         }
         self.close(work, ended);
     }
 
-    fn hangs_after(&self, lane: usize) -> std::time::Duration {
+    fn hangs_after(&self, direction: Direction) -> Option<Duration> {
         let paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
-        paces.get(lane).copied().unwrap_or_default().limit()
+        let pace = paces.get(lane::index(direction)).copied();
+        pace.and_then(Pace::limit)
     }
 
-    fn observe(&self, lane: usize, took: std::time::Duration) {
+    /// A successful call took this long.
+    pub(super) fn observe(&self, direction: Direction, took: Duration) {
         let mut paces = self.paces.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pace) = paces.get_mut(lane) {
+        if let Some(pace) = paces.get_mut(lane::index(direction)) {
             pace.observe(took);
         }
     }
@@ -167,7 +174,7 @@ impl Attacher {
         }
     }
 
-    fn report(&self, attachment: &Attachment, failure: &Failure, wait: std::time::Duration) {
+    fn report(&self, attachment: &Attachment, failure: &Failure, wait: Duration) {
         let failures = self.cluster.queue.failures(&attachment.name);
         tracing::error!(
             attachment = &*attachment.name,

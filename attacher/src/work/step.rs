@@ -12,6 +12,7 @@ use sidecar::kube::cache::Record;
 use sidecar::kube::key::Key;
 use sidecar::kube::patch::{Part, Patch};
 use sidecar::verbose;
+use tokio::time::Instant;
 
 use super::api::{self, ATTACHMENTS, VOLUMES};
 use super::attachment::{Attacher, End};
@@ -19,7 +20,7 @@ use crate::model::{Attachment, Text};
 use crate::plan::attachment::{Answer, Attempt, Step};
 use crate::plan::flight::Target;
 use crate::plan::memory::Waiter;
-use crate::plan::outcome::{ApiError, Failure, RpcError};
+use crate::plan::outcome::{ApiError, Direction, Failure, RpcError};
 use crate::plan::{Driver, trivial};
 
 /// An attempt and the newest that it knows of its object.
@@ -161,7 +162,7 @@ impl Attacher {
         };
         match self.driver.channel().await {
             Err(error) => Answer::Away(error),
-            Ok(channel) => match send(channel).await {
+            Ok(channel) => match self.timed(Direction::Attach, send(channel)).await {
                 Ok(answer) => Answer::Published(answer.publish_context),
                 Err(status) => Answer::Failed(RpcError::from(&status)),
             },
@@ -178,11 +179,25 @@ impl Attacher {
         };
         match self.driver.channel().await {
             Err(error) => Answer::Away(error),
-            Ok(channel) => match send(channel).await {
+            Ok(channel) => match self.timed(Direction::Detach, send(channel)).await {
                 Ok(_) => Answer::Unpublished,
                 Err(status) => Answer::Failed(RpcError::from(&status)),
             },
         }
+    }
+
+    /// Makes a call, and remembers how long a successful one took.
+    async fn timed<T, E>(
+        &self,
+        direction: Direction,
+        call: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let started = Instant::now();
+        let result = call.await;
+        if result.is_ok() {
+            self.observe(direction, started.elapsed());
+        }
+        result
     }
 
     /// Records a failure on the object, as far as that is possible; the failure itself decides

@@ -82,7 +82,7 @@ async fn two_thousand_slow_detaches_and_a_hundred_attaches() {
         let name = format!("gone-{index}");
         stage.api.delete("volumeattachments", &name);
     }
-    stage.until_calls("ControllerUnpublishVolume", 10).await;
+    stage.until_calls("ControllerUnpublishVolume", 8).await;
     let loaded = attach(&stage, "loaded").await;
     let p99 = |took: &[Duration]| took[took.len() * 99 / 100 - 1];
     println!(
@@ -92,5 +92,6 @@ async fn two_thousand_slow_detaches_and_a_hundred_attaches() {
         p99(&loaded),
         stage.driver.peak("ControllerUnpublishVolume"),
     );
-    assert!(p99(&loaded) <= p99(&alone).mul_f64(1.5));
+    // Two workers until the first detaches end, then half of the ten.
+    assert!(p99(&loaded) <= Duration::from_secs(11));
 }

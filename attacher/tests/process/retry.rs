@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use sidecar_testkit::api::fault::Gate;
 use sidecar_testkit::build;
+use sidecar_testkit::driver::record::Call;
 use sidecar_testkit::{CallFault, Fault};
 use tokio::time::{Instant, sleep};
 use tonic::Code;
@@ -16,6 +17,17 @@ const PUBLISH: &str = "ControllerPublishVolume";
 fn starts(stage: &Stage, method: &str) -> Vec<Instant> {
     let calls = stage.driver.calls_to(method);
     calls.iter().map(|call| call.started).collect()
+}
+
+/// The most of these that ran at the same time.
+fn most_at_once(calls: &[Call]) -> usize {
+    let beside = |call: &Call| {
+        let runs = |other: &&Call| {
+            other.started <= call.started && other.ended.is_none_or(|ended| ended > call.started)
+        };
+        calls.iter().filter(runs).count()
+    };
+    calls.iter().map(beside).max().unwrap_or_default()
 }
 
 fn gaps(starts: &[Instant]) -> Vec<f64> {
@@ -186,10 +198,46 @@ async fn one_worker_thread_is_one_call_at_a_time() {
     }
 }
 
-/// No attach waits for a detach, however many there are. How much a burst costs in time is in
+/// A driver whose calls take 8 s is slow, and does not hang: whatever a call takes, the storage sees
+/// no more of them than `--worker-threads`.
+#[tokio::test]
+async fn fs_1_worker_threads_cap_what_the_storage_sees() {
+    let stage = Stage::new().await;
+    let slow = Duration::from_secs(8);
+    let calls = "Controller*Volume";
+    stage.driver.fault(CallFault::on(calls).delay(slow));
+    let node = |index: usize| format!("n{}", index % 7);
+    for index in 0..7 {
+        let id = node(index);
+        stage.api.insert(build::csinode(&id).driver(DRIVER, &id));
+    }
+    stage
+        .driver
+        .configure(|model| model.node_id = String::new());
+    for index in 0..15 {
+        stage.volume(&format!("pv-{index}"), None);
+        stage.volume(&format!("old-{index}"), None);
+        stage.attached(&format!("gone-{index}"), &format!("old-{index}"));
+        let gone = format!("gone-{index}");
+        stage.api.delete("volumeattachments", &gone);
+        let attachment = build::attachment(&format!("va-{index}")).by(DRIVER);
+        let attachment = attachment.on(&node(index));
+        stage.api.insert(attachment.of(&format!("pv-{index}")));
+    }
+    let _attacher = stage.start(&[]);
+    for index in 0..15 {
+        stage.until_attached(&format!("va-{index}")).await;
+        stage.until_gone(&format!("gone-{index}")).await;
+    }
+    let mut calls = stage.driver.calls();
+    calls.retain(|call| call.method.ends_with("ublishVolume"));
+    assert_eq!(most_at_once(&calls), 10);
+}
+
+/// No attach waits for one of many detaches to end. How much a burst costs in time is in
 /// `plan::lane` in virtual time, and in `lanes` in real time.
 #[tokio::test]
-async fn a_burst_of_slow_detaches_does_not_delay_attaches() {
+async fn a_burst_of_slow_detaches_does_not_starve_attaches() {
     let stage = Stage::new().await;
     let gate = Gate::new();
     let unpublish = "ControllerUnpublishVolume";
@@ -206,7 +254,7 @@ async fn a_burst_of_slow_detaches_does_not_delay_attaches() {
     }
     let attacher = stage.start(&["--timeout=5m"]);
     attacher.logs("Starting CSI attacher").await;
-    stage.until_calls(unpublish, 10).await;
+    stage.until_calls(unpublish, 8).await;
     for index in 0..20 {
         stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
     }
@@ -215,20 +263,23 @@ async fn a_burst_of_slow_detaches_does_not_delay_attaches() {
     }
     let calls = stage.driver.calls_to(unpublish);
     assert!(
-        calls
-            .iter()
-            .all(sidecar_testkit::driver::record::Call::is_running),
+        calls.iter().all(Call::is_running),
         "no detach has ended: {calls:?}"
     );
-    assert_eq!(calls.len(), 10, "one node, one lane: --worker-threads");
+    assert_eq!(
+        calls.len(),
+        8,
+        "a fifth of --worker-threads is for attaches"
+    );
     gate.open();
     for index in 0..60 {
         stage.until_gone(&format!("gone-{index}")).await;
     }
 }
 
+/// Once it is known that a node's calls hang, half of the workers is for the others.
 #[tokio::test]
-async fn a_node_whose_calls_hang_does_not_hold_up_others() {
+async fn a_node_whose_calls_hang_holds_up_others_once_at_most() {
     let stage = Stage::new().await;
     stage
         .api
@@ -236,7 +287,7 @@ async fn a_node_whose_calls_hang_does_not_hold_up_others() {
     stage
         .driver
         .fault(CallFault::on(PUBLISH).node("BAD").hang());
-    for index in 0..15 {
+    for index in 0..25 {
         stage.volume(&format!("bad-{index}"), None);
         let attachment = build::attachment(&format!("bad-{index}"))
             .by(DRIVER)
@@ -246,10 +297,10 @@ async fn a_node_whose_calls_hang_does_not_hold_up_others() {
     for index in 0..5 {
         stage.volume(&format!("pv-{index}"), None);
     }
-    // No call that hangs ends within the test.
-    let attacher = stage.start(&["--timeout=5m"]);
+    let attacher = stage.start(&["--timeout=3s"]);
     attacher.logs("Starting CSI attacher").await;
-    stage.until_calls(PUBLISH, 10).await;
+    // Ten time out; of the next ones only five begin.
+    stage.until_calls(PUBLISH, 13).await;
     for index in 0..5 {
         stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
     }
@@ -257,8 +308,14 @@ async fn a_node_whose_calls_hang_does_not_hold_up_others() {
         stage.until_attached(&format!("va-{index}")).await;
     }
     let mut calls = stage.driver.calls_to(PUBLISH);
-    calls.retain(|call| call.node() == "BAD");
-    assert_eq!(calls.len(), 10, "the node itself has its share and no more");
+    let attached = calls.iter().filter(|call| call.node() == "NID1");
+    let attached = attached.map(|call| call.started).max().unwrap();
+    calls.retain(|call| call.node() == "BAD" && call.started < attached);
+    let ended = |call: &Call| call.ended.unwrap();
+    let first = calls.drain(..10).map(|call| ended(&call)).max().unwrap();
+    // The driver may learn of an expired deadline after its client.
+    calls.retain(|call| call.started > first);
+    assert!(most_at_once(&calls) <= 5, "{calls:#?}");
 }
 
 #[tokio::test]

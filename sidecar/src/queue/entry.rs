@@ -62,8 +62,8 @@ pub(super) enum Phase {
         place: Place,
         premature: bool,
         again: Option<Mark>,
-        /// Whether it runs on without a slot.
-        lent: bool,
+        /// Whether this run hangs.
+        hung: bool,
     },
 }
 
@@ -76,6 +76,8 @@ pub(super) struct Entry {
     pub(super) backoff: Option<Mark>,
     /// Earliest time asked for with `add_after`, while it lies ahead.
     pub(super) after: Option<Mark>,
+    /// Where it ran when it hung, if its present or its last run does or did.
+    pub(super) hangs: Option<Place>,
 }
 
 impl Entry {

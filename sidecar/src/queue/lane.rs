@@ -3,7 +3,7 @@
 //! Separate from `state` because fairness and capacity know nothing of keys being dirty or delayed.
 //! It must not decide which lane goes first; that is `state`'s.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
@@ -43,11 +43,23 @@ struct Waiter<K> {
     since: Instant,
 }
 
+/// Whose turn it is among groups: first who runs least, then whose last turn was longest ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    running: usize,
+    seq: u64,
+}
+
 #[derive(Debug, Default)]
 struct Member {
     waiting: BTreeSet<u64>,
     running: usize,
-    in_ring: bool,
+    /// Keys of the group whose last run hung, or whose present one does.
+    hanging: usize,
+    /// When its last turn was, or when it came.
+    seq: u64,
+    /// Its place in `prompt` or `hanging`, if it has waiting work and room to run it.
+    turn: Option<Turn>,
 }
 
 /// Keys are known by their sequence number, given when they became ready, so that a key that moves
@@ -57,12 +69,14 @@ pub(super) struct Lane<K> {
     pub(super) config: LaneConfig,
     waiting: BTreeMap<u64, Waiter<K>>,
     groups: HashMap<Group, Member>,
-    /// Groups with waiting work and room to run it, next turn first. May name a group whose last
-    /// waiter has left; `pop` passes over it.
-    ring: VecDeque<Group>,
+    /// Groups with waiting work and room to run it, next turn first.
+    prompt: BTreeMap<Turn, Group>,
+    /// The same for groups with keys that hang.
+    hanging: BTreeMap<Turn, Group>,
+    next_turn: u64,
     running: usize,
-    /// Keys that run on without a slot; not counted in `running`, but still in their group's.
-    lent: usize,
+    /// Of these, how many belong to groups with keys that hang.
+    stalled: usize,
 }
 
 impl<K: Clone> Lane<K> {
@@ -71,9 +85,11 @@ impl<K: Clone> Lane<K> {
             config,
             waiting: BTreeMap::new(),
             groups: HashMap::new(),
-            ring: VecDeque::new(),
+            prompt: BTreeMap::new(),
+            hanging: BTreeMap::new(),
+            next_turn: 0,
             running: 0,
-            lent: 0,
+            stalled: 0,
         }
     }
 
@@ -85,9 +101,9 @@ impl<K: Clone> Lane<K> {
         self.running
     }
 
-    /// Keys that run, with a slot or without.
-    pub(super) fn busy(&self) -> usize {
-        self.running + self.lent
+    /// Keys that run and belong to groups with keys that hang.
+    pub(super) fn stalled(&self) -> usize {
+        self.stalled
     }
 
     /// How many running keys use slots that are not reserved for this lane.
@@ -104,87 +120,97 @@ impl<K: Clone> Lane<K> {
 
     pub(super) fn push(&mut self, seq: u64, key: K, group: Group, since: Instant) {
         self.waiting.insert(seq, Waiter { key, since });
-        self.groups.entry(group).or_default().waiting.insert(seq);
-        self.enlist(group);
+        self.change(group, |member| {
+            member.waiting.insert(seq);
+        });
     }
 
     /// Takes a key that moves to another lane or group back out.
     pub(super) fn withdraw(&mut self, seq: u64, group: Group) {
         self.waiting.remove(&seq);
-        if let Some(member) = self.groups.get_mut(&group) {
+        self.change(group, |member| {
             member.waiting.remove(&seq);
-        }
-        self.forget_if_idle(group);
+        });
     }
 
-    /// The next key in turn and since when it waited; it counts as running from now on.
-    pub(super) fn pop(&mut self) -> Option<(K, Instant)> {
-        while let Some(group) = self.ring.pop_front() {
-            let Some(member) = self.groups.get_mut(&group) else {
-                continue;
-            };
-            member.in_ring = false;
-            let Some(waiter) = member
-                .waiting
-                .pop_first()
-                .and_then(|seq| self.waiting.remove(&seq))
-            else {
-                self.forget_if_idle(group);
-                continue;
-            };
-            member.running += 1;
-            self.running += 1;
-            self.enlist(group);
-            return Some((waiter.key, waiter.since));
-        }
-        None
+    /// The next key in turn and since when it waited; it counts as running from now on. Groups with
+    /// keys that hang have a turn only if `stalled_too`.
+    pub(super) fn pop(&mut self, stalled_too: bool) -> Option<(K, Instant)> {
+        let prompt = self.prompt.first_key_value();
+        let hanging = { self.hanging.first_key_value() }.filter(|_| stalled_too);
+        let group = match (prompt, hanging) {
+            (Some(one), Some(other)) if other.0 < one.0 => *other.1,
+            (Some((_, group)), _) | (None, Some((_, group))) => *group,
+            (None, None) => return None,
+        };
+        let (mut next, seq) = (None, self.next_turn());
+        self.change(group, |member| {
+            next = member.waiting.pop_first();
+            member.running += usize::from(next.is_some());
+            member.seq = seq;
+        });
+        let waiter = self.waiting.remove(&next?)?;
+        self.running += 1;
+        Some((waiter.key, waiter.since))
     }
 
-    /// A running key gives its slot to another group's work, unless as many as `most` have done so.
-    pub(super) fn lend(&mut self, most: usize) -> bool {
-        if self.lent >= most || self.running == 0 {
-            return false;
-        }
-        self.running -= 1;
-        self.lent += 1;
-        true
+    /// One more key of this group hangs, or (`false`) one fewer.
+    pub(super) fn hangs(&mut self, group: Group, hangs: bool) {
+        self.change(group, |member| {
+            member.hanging = match hangs {
+                true => member.hanging + 1,
+                false => member.hanging.saturating_sub(1),
+            };
+        });
     }
 
     /// A key of this group that was popped has ended.
-    pub(super) fn ended(&mut self, group: Group, lent: bool) {
-        let count = if lent {
-            &mut self.lent
-        } else {
-            &mut self.running
-        };
-        *count = count.saturating_sub(1);
-        if let Some(member) = self.groups.get_mut(&group) {
+    pub(super) fn ended(&mut self, group: Group) {
+        self.running = self.running.saturating_sub(1);
+        self.change(group, |member| {
             member.running = member.running.saturating_sub(1);
-        }
-        self.enlist(group);
-        self.forget_if_idle(group);
+        });
     }
 
-    fn enlist(&mut self, group: Group) {
-        let limit = self
-            .config
-            .group_limit
-            .map_or(usize::MAX, |limit| limit.max(1));
-        if let Some(member) = self.groups.get_mut(&group)
-            && !member.in_ring
-            && !member.waiting.is_empty()
-            && member.running < limit
-        {
-            member.in_ring = true;
-            self.ring.push_back(group);
-        }
+    fn next_turn(&mut self) -> u64 {
+        self.next_turn += 1;
+        self.next_turn
     }
 
-    /// Namespaces and nodes come and go; without this the map would remember all of them.
-    fn forget_if_idle(&mut self, group: Group) {
-        if self.groups.get(&group).is_some_and(|member| {
-            member.waiting.is_empty() && member.running == 0 && !member.in_ring
-        }) {
+    /// Changes what is known of a group, and with it its turn.
+    fn change(&mut self, group: Group, change: impl FnOnce(&mut Member)) {
+        let limit = { self.config.group_limit }.map_or(usize::MAX, |limit| limit.max(1));
+        let seq = self.next_turn();
+        let member = self.groups.entry(group).or_insert_with(|| Member {
+            seq,
+            ..Member::default()
+        });
+        if let Some(turn) = member.turn.take() {
+            match member.hanging {
+                0 => self.prompt.remove(&turn),
+                _ => self.hanging.remove(&turn),
+            };
+        }
+        if member.hanging > 0 {
+            self.stalled = self.stalled.saturating_sub(member.running);
+        }
+        change(member);
+        if member.hanging > 0 {
+            self.stalled += member.running;
+        }
+        if !member.waiting.is_empty() && member.running < limit {
+            let turn = Turn {
+                running: member.running,
+                seq: member.seq,
+            };
+            member.turn = Some(turn);
+            match member.hanging {
+                0 => self.prompt.insert(turn, group),
+                _ => self.hanging.insert(turn, group),
+            };
+        }
+        // Namespaces and nodes come and go; without this the map would remember all of them.
+        if member.waiting.is_empty() && member.running == 0 && member.hanging == 0 {
             self.groups.remove(&group);
         }
     }

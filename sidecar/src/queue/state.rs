@@ -4,7 +4,8 @@
 //! at a time, a key added while it runs runs again afterwards, a delayed key keeps its earliest time.
 //! Two things differ. A failure counts towards the next delay only if the delay before it was served
 //! (kubernetes/kubernetes#132805: events that arrive during back-off escalate it). And keys belong to
-//! lanes with reserved capacity and, in them, to fairness groups.
+//! lanes with reserved capacity and, in them, to fairness groups; who runs least goes first. Groups
+//! with keys that hang get half of all slots, together: the rest stays free for others.
 //!
 //! No clock, no tasks, no locks here: time comes in as an argument and never runs backwards.
 
@@ -115,16 +116,21 @@ impl<K: Clone + Eq + Hash> State<K> {
             return None;
         }
         let borrowed: usize = self.lanes.iter().map(Lane::borrowed).sum();
+        let stalled: usize = self.lanes.iter().map(Lane::stalled).sum();
+        let stalled_too = stalled < self.most_stalled();
         let count = self.lanes.len();
-        for turn in 0..count {
-            let index = (self.next_lane + turn) % count;
+        let mut turns: Vec<usize> = (0..count)
+            .map(|turn| (self.next_lane + turn) % count)
+            .collect();
+        turns.sort_by_key(|index| self.lanes.get(*index).map(Lane::running));
+        for index in turns {
             let Some(lane) = self.lanes.get_mut(index) else {
                 continue;
             };
             if lane.running() >= lane.config.reserved && borrowed >= self.shared {
                 continue;
             }
-            let Some((key, since)) = lane.pop() else {
+            let Some((key, since)) = lane.pop(stalled_too) else {
                 continue;
             };
             self.next_lane = (index + 1) % count;
@@ -136,7 +142,7 @@ impl<K: Clone + Eq + Hash> State<K> {
                     place,
                     premature,
                     again: None,
-                    lent: false,
+                    hung: false,
                 };
             }
             return Some(Popped {
@@ -147,24 +153,29 @@ impl<K: Clone + Eq + Hash> State<K> {
         None
     }
 
-    /// The key runs on without its slot, which other work may use; whether that was granted.
-    ///
-    /// For runs that take unusually long: one node whose calls hang must not hold up the others.
-    /// The key still counts for its group, so that with a
-    /// [`group_limit`](LaneConfig::group_limit) the slot goes to others. A lane lends as many slots
-    /// as are reserved for it.
-    pub fn lend(&mut self, key: &K) -> bool {
+    /// The key's run hangs: until a later run of it ends without, its group is one of those that
+    /// get half of the slots. Whether that is news.
+    pub fn hangs(&mut self, key: &K) -> bool {
         let Some(entry) = self.entries.get_mut(key) else {
             return false;
         };
-        if let Phase::Running { place, lent, .. } = &mut entry.phase
-            && !*lent
+        let Phase::Running { place, hung, .. } = &mut entry.phase else {
+            return false;
+        };
+        let news = !std::mem::replace(hung, true);
+        if entry.hangs.is_none()
             && let Some(lane) = self.lanes.get_mut(place.lane)
         {
-            *lent = lane.lend(lane.config.reserved);
-            return *lent;
+            entry.hangs = Some(*place);
+            lane.hangs(place.group, true);
         }
-        false
+        news
+    }
+
+    /// How many slots the groups with keys that hang may have, together.
+    fn most_stalled(&self) -> usize {
+        let reserved = self.lanes.iter().map(|lane| lane.config.reserved);
+        (reserved.fold(self.shared, usize::saturating_add) / 2).max(1)
     }
 
     /// The run ended with nothing left to do: failures are forgotten, a back-off is called off.
@@ -253,7 +264,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.lanes.iter().map(move |lane| LaneStats {
             lane: lane.config.name,
             depth: lane.depth(),
-            running: lane.busy(),
+            running: lane.running(),
             oldest_wait: lane
                 .oldest()
                 .map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
@@ -292,6 +303,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             failures: 0,
             backoff: None,
             after: None,
+            hangs: None,
         })
     }
 
@@ -376,7 +388,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             started,
             place,
             again,
-            lent,
+            hung,
             ..
         } = entry.phase
         else {
@@ -384,12 +396,21 @@ impl<K: Clone + Eq + Hash> State<K> {
         };
         let current = entry.place;
         entry.phase = again.map_or(Phase::Idle, Phase::Waiting);
-        if entry.is_blank() {
+        let blank = entry.is_blank();
+        let over = entry
+            .hangs
+            .take_if(|_| blank || !hung || entry.failures == 0);
+        if blank {
             self.entries.remove(key);
         }
         self.running = self.running.saturating_sub(1);
         if let Some(lane) = self.lanes.get_mut(place.lane) {
-            lane.ended(place.group, lent);
+            lane.ended(place.group);
+        }
+        if let Some(place) = over
+            && let Some(lane) = self.lanes.get_mut(place.lane)
+        {
+            lane.hangs(place.group, false);
         }
         if let Some(mark) = again {
             self.enqueue(key, current, mark);

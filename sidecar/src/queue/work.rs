@@ -38,14 +38,10 @@ impl<K: WorkKey> Work<K> {
         &self.key
     }
 
-    /// Works on without a slot, which other work may use; whether that was granted. See
-    /// [`State::lend`](super::state::State::lend).
-    pub fn lend(&self) -> bool {
-        let granted = self.queue.inner.lock().state.lend(&self.key);
-        if granted {
-            self.queue.inner.changed.notify_waiters();
-        }
-        granted
+    /// The work hangs, or did: others are to find a slot all the same. Whether that is news. See
+    /// [`State::hangs`](super::state::State::hangs).
+    pub fn hangs(&self) -> bool {
+        self.queue.inner.lock().state.hangs(&self.key)
     }
 
     /// Nothing is left to do for now, or the object is gone: failures are forgotten.

@@ -233,43 +233,82 @@ fn a_group_whose_runs_hang_keeps_to_its_limit() {
 }
 
 #[test]
-fn a_lent_slot_goes_to_other_groups() {
-    let mut q = State::new(vec![lane("attach", 2, Some(2))], 0);
+fn groups_with_keys_that_hang_get_half_of_the_slots_together() {
+    let mut q = State::new(vec![lane("a", 0, None), lane("b", 0, None)], 4);
     let t = Instant::now();
-    for key in 0..4 {
-        q.add(&("bad", key), place(0, "bad"), t);
+    for key in 0..8 {
+        q.add(&("bad", key), place(key % 2, "bad"), t);
     }
     let running: Vec<_> = std::iter::from_fn(|| popped(&mut q, t)).collect();
-    assert_eq!(running, [("bad", 0), ("bad", 1)]);
-    for key in 0..3 {
-        q.add(&("good", key), place(0, "good"), t);
+    assert_eq!(running.len(), 4, "nobody knows yet");
+    assert!(!q.hangs(&("bad", 7)), "it does not run");
+    for key in running {
+        assert!(q.hangs(&key));
+        assert!(!q.hangs(&key), "no news");
+        q.retry(&key, t, doubling);
     }
-    assert_eq!(popped(&mut q, t), None);
-    assert!(q.lend(&("bad", 0)));
-    assert!(!q.lend(&("bad", 0)), "only once");
-    assert!(!q.lend(&("bad", 3)), "it does not run");
-    assert_eq!(popped(&mut q, t), Some(("good", 0)), "not its own group's");
-    assert_eq!(popped(&mut q, t), None);
-    assert!(q.lend(&("bad", 1)));
-    assert_eq!(popped(&mut q, t), Some(("good", 1)));
-    assert!(
-        !q.lend(&("good", 0)),
-        "no more slots are lent than reserved"
-    );
-    assert_eq!(q.lanes(t).next().map(|lane| lane.running), Some(4));
-    q.done(&("bad", 0), t);
-    assert_eq!(
-        popped(&mut q, t),
-        None,
-        "an ended run gives back what it had"
-    );
-    q.done(&("good", 0), t);
-    assert_eq!(popped(&mut q, t), Some(("bad", 2)), "turns go on");
-    for key in [("bad", 1), ("bad", 2), ("good", 1)] {
-        q.done(&key, t);
+    let running: Vec<_> = std::iter::from_fn(|| popped(&mut q, t)).collect();
+    assert_eq!(running.len(), 2, "also while what hung waits for its retry");
+    for key in 0..4 {
+        q.add(&("good", key), place(key % 2, "good"), t);
     }
-    let rest: Vec<_> = std::iter::from_fn(|| popped(&mut q, t)).collect();
-    assert_eq!(rest, [("good", 2), ("bad", 3)]);
+    let others: Vec<_> = std::iter::from_fn(|| popped(&mut q, t)).collect();
+    assert_eq!(others, [("good", 0), ("good", 1)]);
+    q.done(&others[0], t);
+    assert_eq!(popped(&mut q, t), Some(("good", 2)));
+    for key in &running {
+        q.done(key, t);
+    }
+    let next: Vec<_> = std::iter::from_fn(|| popped(&mut q, t)).collect();
+    assert_eq!(next.len(), 2, "{next:?}");
+}
+
+#[test]
+fn a_key_that_ends_without_hanging_again_is_like_any_other() {
+    let (mut q, t) = (single(2), Instant::now());
+    for key in ["x", "y", "z"] {
+        q.add(&key, anywhere(), t);
+    }
+    assert_eq!(popped(&mut q, t), Some("x"));
+    q.hangs(&"x");
+    assert_eq!(popped(&mut q, t), None, "one of two slots is for others");
+    q.retry(&"x", t, doubling);
+    assert_eq!(popped(&mut q, t), Some("y"));
+    assert_eq!(popped(&mut q, t), None);
+    q.done(&"y", t);
+    assert_eq!(popped(&mut q, t + S), Some("z"));
+    q.done(&"z", t + S);
+    assert_eq!(popped(&mut q, t + S), Some("x"));
+    q.retry(&"x", t + S, doubling);
+    for key in ["y", "z"] {
+        q.add(&key, anywhere(), t + S);
+    }
+    assert_eq!(popped(&mut q, t + S), Some("y"));
+    assert_eq!(popped(&mut q, t + S), Some("z"), "it failed, but at once");
+}
+
+#[test]
+fn a_free_slot_goes_to_the_lane_and_the_group_that_run_least() {
+    let lanes = vec![lane("a", 0, None), lane("b", 0, None)];
+    let (mut q, t) = (State::new(lanes, 4), Instant::now());
+    for key in ["a1", "a2", "a3", "a4", "a5", "a6"] {
+        q.add(&key, place(0, "one"), t);
+    }
+    for _ in 0..4 {
+        popped(&mut q, t);
+    }
+    for key in ["b1", "b2", "b3"] {
+        q.add(&key, place(1, "one"), t);
+    }
+    q.add(&"x", place(0, "other"), t);
+    q.done(&"a1", t);
+    assert_eq!(popped(&mut q, t), Some("b1"));
+    q.done(&"b1", t);
+    assert_eq!(popped(&mut q, t), Some("b2"), "however quick it is");
+    q.done(&"a2", t);
+    assert_eq!(popped(&mut q, t), Some("b3"));
+    q.done(&"a3", t);
+    assert_eq!(popped(&mut q, t), Some("x"), "not the group that runs more");
 }
 
 #[test]
@@ -348,6 +387,7 @@ enum Op {
     Done(usize),
     Retry(usize),
     Again(usize, u32),
+    Hangs(usize),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -361,6 +401,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => any::<usize>().prop_map(Op::Done),
         2 => any::<usize>().prop_map(Op::Retry),
         1 => (any::<usize>(), 0u32..5).prop_map(|(i, d)| Op::Again(i, d)),
+        1 => any::<usize>().prop_map(Op::Hangs),
     ]
 }
 
@@ -480,6 +521,12 @@ impl Model {
                     self.backoff.insert(key, now + wait);
                 }
             }
+            Op::Hangs(index) => {
+                let len = self.running.len();
+                if let Some(key) = (len > 0).then(|| self.running[index % len]) {
+                    self.state.hangs(&key);
+                }
+            }
             Op::Again(index, delay) => {
                 if let Some(key) = self.take_running(index) {
                     self.state.again_after(&key, delay * S, now);
@@ -529,6 +576,7 @@ proptest! {
         prop_assert_eq!(model.state.running(), 0);
         for lane in &model.state.lanes {
             prop_assert_eq!((lane.depth(), lane.running(), lane.remembered_groups()), (0, 0, 0));
+            prop_assert_eq!(lane.stalled(), 0);
         }
     }
 }
