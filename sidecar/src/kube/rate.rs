@@ -2,11 +2,12 @@
 //!
 //! With `--kube-api-qps` or `--kube-api-burst` on the command line both are a hard cap, one token
 //! bucket as in client-go. Without, there is no fixed rate: the number of requests that run at once
-//! follows what the server can take. Either way watches are never held back, and leader election has
-//! a budget of its own; without a fixed rate so have events.
+//! follows what the server can take. Either way watches are never held back, pages of lists draw on no
+//! fixed rate, and leader election has a budget of its own; without a fixed rate so have events.
 //!
-//! Every request but a watch has a time limit, and a refusal with 429 (or 503 and `Retry-After`),
-//! which the server gives before it does anything, is retried here.
+//! Every request has a time limit, a watch for its head alone, and a refusal with 429 (or 503 and
+//! `Retry-After`), which the server gives before it does anything, is retried here unless whoever sent
+//! the request has a schedule of its own.
 //!
 //! Layout: `bucket` and `adaptive` decide, `lane` says which budget a request draws on,
 //! `gate` lets requests wait, `layer` is the tower service.
@@ -142,7 +143,9 @@ impl Limiter {
     fn gate(&self, lane: Lane, uri: &http::Uri) -> Arc<Gate> {
         let gates = &*self.gates;
         match (lane, gates.rate) {
-            (Lane::Watch | Lane::Review, _) | (_, Rate::Unlimited) => gates.open.clone(),
+            (Lane::Watch | Lane::Review, _)
+            | (_, Rate::Unlimited)
+            | (Lane::List, Rate::Fixed { .. }) => gates.open.clone(),
             (Lane::Lease, _) => gates.leases.clone(),
             (Lane::Event, Rate::Adaptive) => gates.events.clone(),
             // A cap that the user gave holds for events and other objects together, as upstream.
@@ -150,7 +153,7 @@ impl Limiter {
             | (Lane::Object, Rate::Fixed { per_group, .. }) => {
                 self.objects(if per_group { lane::group(uri) } else { "" })
             }
-            (Lane::Object, Rate::Adaptive) => self.objects(""),
+            (Lane::Object | Lane::List, Rate::Adaptive) => self.objects(""),
         }
     }
 

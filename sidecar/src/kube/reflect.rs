@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::cache::{Cache, ObjectError, Record, identity};
 use crate::error::Chain;
+use crate::flags::parse_bool;
 use crate::rt::unit_random;
 
 use progress::{Ask, End, Progress, Refusal};
@@ -27,8 +28,9 @@ use wire::{Line, Lines, Page};
 
 pub use wire::{Resource, Scope};
 
-/// For the head of any answer, and for a whole list page.
-const ANSWER: Duration = Duration::from_secs(60);
+/// For the body of a refusal. What an answer may take otherwise is the client's business, which knows
+/// when the request was sent: one that waits for its turn has not been sent.
+const STATUS: Duration = Duration::from_secs(60);
 
 /// API servers send a bookmark about every minute; a watch that is silent longer than two of them
 /// is taken for dead and opened again where it was.
@@ -57,24 +59,34 @@ pub async fn reflect_all<R: Record>(
 /// handler about every object once per so long.
 ///
 /// Whatever the server does or sends is logged and tried again; an object that cannot be read is
-/// named once and passed over.
+/// named once and passed over. `client` limits the time of requests
+/// ([`Limiter`](super::rate::Limiter)); this one only of watches that fell silent.
+///
+/// Lists are not streamed where `KUBE_FEATURE_WatchListClient` is `false`, as in client-go.
 pub async fn reflect<R: Record>(
     client: Client,
     scope: Scope,
     cache: Cache<R>,
     resync: Option<Duration>,
 ) -> Infallible {
+    let streaming = std::env::var("KUBE_FEATURE_WatchListClient");
     let reflector = Reflector {
         client,
         scope,
         cache: cache.clone(),
-        progress: Progress::new(),
+        progress: Progress::new(wants_streams(streaming.ok().as_deref())),
         unreadable: HashSet::new(),
+        told_since: Instant::now(),
     };
     tokio::select! {
         never = reflector.run() => never,
         never = resync_every(resync, cache) => never,
     }
+}
+
+/// What `KUBE_FEATURE_WatchListClient` says; senseless values say nothing, as in client-go.
+fn wants_streams(variable: Option<&str>) -> bool {
+    variable.and_then(parse_bool).unwrap_or(true)
 }
 
 async fn resync_every<R>(period: Option<Duration>, cache: Cache<R>) -> Infallible {
@@ -94,9 +106,11 @@ struct Reflector<R> {
     cache: Cache<R>,
     progress: Progress,
     unreadable: HashSet<String>,
+    /// When the watch that is open began to tell of changes.
+    told_since: Instant,
 }
 
-/// How a request ended, and how long a watch had been open.
+/// How a request ended, and how long a watch had told of changes.
 struct Ended {
     end: End,
     lasted: Duration,
@@ -162,10 +176,8 @@ impl<R: Record> Reflector<R> {
             .header(header::ACCEPT_ENCODING, "identity")
             .body(Body::empty())
             .map_err(|error| Ended::broken(Chain(&error).to_string()))?;
-        let response = timeout(ANSWER, self.client.send(request))
-            .await
-            .map_err(|_elapsed| Ended::broken("no answer within a minute"))?
-            .map_err(|error| Ended::broken(Chain(&error).to_string()))?;
+        let answer = self.client.send(request).await;
+        let response = answer.map_err(|error| Ended::broken(Chain(&error).to_string()))?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -174,9 +186,9 @@ impl<R: Record> Reflector<R> {
 
     async fn page(&mut self, ask: &Ask) -> Result<(), Ended> {
         let body = self.send(ask).await?.into_body();
-        let bytes = timeout(ANSWER, body.collect())
+        let bytes = body
+            .collect()
             .await
-            .map_err(|_elapsed| Ended::broken("a list page did not end within a minute"))?
             .map_err(|error| Ended::broken(Chain(&error).to_string()))?
             .to_bytes();
         let page = Page::read(&bytes)
@@ -192,9 +204,10 @@ impl<R: Record> Reflector<R> {
 
     async fn watch(&mut self, ask: &Ask) -> Result<(), Ended> {
         let mut body = self.send(ask).await?.into_body();
-        let opened = Instant::now();
-        self.follow(&mut body).await.map_err(|ended| Ended {
-            lasted: opened.elapsed(),
+        self.told_since = Instant::now();
+        let followed = self.follow(&mut body).await;
+        followed.map_err(|ended| Ended {
+            lasted: self.told_since.elapsed(),
             ..ended
         })
     }
@@ -207,7 +220,7 @@ impl<R: Record> Reflector<R> {
             let silence = if streaming { STREAM_SILENCE } else { SILENCE };
             let frame = match timeout(silence, body.frame()).await {
                 Err(_elapsed) if streaming => {
-                    self.progress.stream_is_silent();
+                    self.progress.stream_has_no_end();
                     return Err(Ended::at_once(End::Closed, "the streaming list has no end"));
                 }
                 Err(_elapsed) => return Err(Ended::broken("the watch fell silent")),
@@ -247,6 +260,7 @@ impl<R: Record> Reflector<R> {
                 initial_events_end,
             } => {
                 if initial_events_end && self.progress.initial_events_end(&version) {
+                    self.told_since = Instant::now();
                     self.cache.finish_list(&version);
                 }
                 self.progress.event(&version);
@@ -299,7 +313,7 @@ async fn refusal(response: Response<Body>) -> Refusal {
         .and_then(|value| value.to_str().ok()?.trim().parse().ok())
         .map(Duration::from_secs);
     let body = timeout(
-        ANSWER,
+        STATUS,
         Limited::new(response.into_body(), STATUS_BYTES).collect(),
     )
     .await;

@@ -7,6 +7,10 @@
 pub(super) enum Lane {
     /// A watch: opened rarely, open for long, never held back.
     Watch,
+    /// A page of a list that a cache is filled from: one after the other, and only at the start and
+    /// when a watch cannot go on. Apart from single objects because client-go pays one token for a
+    /// whole list; a hard cap, paid for each page, would keep a large cluster's caches empty for minutes.
+    List,
     /// Leader election, which must not wait for anything.
     Lease,
     /// Permission checks, of which there are a few at the start.
@@ -22,6 +26,7 @@ impl Lane {
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Watch => "watch",
+            Self::List => "list",
             Self::Lease => "lease",
             Self::Review => "review",
             Self::Event => "event",
@@ -30,8 +35,9 @@ impl Lane {
     }
 
     /// All of them.
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 6] = [
         Self::Watch,
+        Self::List,
         Self::Lease,
         Self::Review,
         Self::Event,
@@ -42,11 +48,12 @@ impl Lane {
 /// The lane of a request.
 pub(super) fn lane(uri: &http::Uri) -> Lane {
     let query = uri.query().unwrap_or_default();
-    if query
-        .split('&')
-        .any(|part| part == "watch=true" || part == "watch=1")
-    {
+    let asks = |wanted: &dyn Fn(&str) -> bool| query.split('&').any(wanted);
+    if asks(&|part| part == "watch=true" || part == "watch=1") {
         return Lane::Watch;
+    }
+    if asks(&|part| part.starts_with("limit=")) {
+        return Lane::List;
     }
     let mut segments = uri.path().split('/').filter(|part| !part.is_empty());
     let mut next = || segments.next().unwrap_or_default();
@@ -90,6 +97,13 @@ mod tests {
                 "",
             ),
             ("/api/v1/nodes?labelSelector=watch%3Dtrue", Lane::Object, ""),
+            ("/api/v1/nodes?limit=100&continue=t", Lane::List, ""),
+            (
+                "/apis/storage.k8s.io/v1/csinodes?limit=100",
+                Lane::List,
+                "storage.k8s.io",
+            ),
+            ("/api/v1/nodes?labelSelector=limit%3D1", Lane::Object, ""),
             (
                 "https://10.0.0.1:6443/apis/coordination.k8s.io/v1/namespaces/a/leases/b",
                 Lane::Lease,

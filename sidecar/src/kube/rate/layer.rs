@@ -120,10 +120,10 @@ impl Limiter {
 
 /// How long to wait before the request is sent once more, if it is.
 fn pause(lane: Lane, retry: u32, asked: Option<Duration>) -> Option<Duration> {
-    // Leader election and watches have a schedule of their own.
+    // Leader election, lists and watches have a schedule of their own.
     let here = match lane {
         Lane::Object | Lane::Event | Lane::Review => true,
-        Lane::Lease | Lane::Watch => false,
+        Lane::Lease | Lane::List | Lane::Watch => false,
     };
     let pause = asked.unwrap_or(Duration::from_secs(1));
     (here && retry < RETRIES && pause <= LONGEST_RETRY).then_some(pause)

@@ -51,9 +51,26 @@ enum Position {
 #[derive(Debug)]
 pub(super) struct Progress {
     position: Position,
-    stream_refused: bool,
+    streaming: Streaming,
     failures: u32,
+    /// Lists begun because the server refused a version or a token, since a watch last held. Apart
+    /// from the failures, because each page and each event of such a list is a success.
+    relists: u32,
 }
+
+/// Whether lists are streamed. Servers are replaced and close watches when they end, so that one
+/// failure is no reason to page for ever.
+#[derive(Debug)]
+struct Streaming {
+    wanted: bool,
+    /// Streams without an end, since one had it.
+    failures: u32,
+    /// Complete lists to be read in pages before a stream is tried again.
+    paged: u32,
+}
+
+/// A server that cannot stream costs a request, or a silence, in so many lists.
+const MOST_PAGED: u32 = 64;
 
 /// As kube-runtime and client-go: under a second at first, half a minute at most.
 const PAUSES: RetryPolicy = RetryPolicy {
@@ -65,18 +82,39 @@ const PAUSES: RetryPolicy = RetryPolicy {
 /// A watch that held this long was no failure, even if nothing happened in it.
 const STEADY: Duration = Duration::from_secs(10);
 
+/// A server that asks to be left alone for longer is asked again after this: caches that see nothing
+/// for an hour are worse for it than one more request.
+const LONGEST_ASKED: Duration = Duration::from_secs(300);
+
+impl Streaming {
+    /// Pages twice as many lists as after the failure before.
+    fn failed(&mut self) {
+        self.paged = 1_u32
+            .checked_shl(self.failures)
+            .map_or(MOST_PAGED, |lists| lists.min(MOST_PAGED));
+        self.failures = self.failures.saturating_add(1);
+    }
+}
+
 impl Progress {
-    pub(super) fn new() -> Self {
+    /// `stream`: lists are to be streamed where the server can.
+    pub(super) fn new(stream: bool) -> Self {
         Self {
             position: Position::Nothing,
-            stream_refused: false,
+            streaming: Streaming {
+                wanted: stream,
+                failures: 0,
+                paged: 0,
+            },
             failures: 0,
+            relists: 0,
         }
     }
 
     pub(super) fn next(&mut self) -> Ask {
+        let paged = !self.streaming.wanted || self.streaming.paged > 0;
         match &self.position {
-            Position::Nothing | Position::Streaming if self.stream_refused => Ask::Page(None),
+            Position::Nothing | Position::Streaming if paged => Ask::Page(None),
             Position::Nothing | Position::Streaming => {
                 self.position = Position::Streaming;
                 Ask::Stream
@@ -96,7 +134,10 @@ impl Progress {
         };
         self.position = match token {
             Some(token) => Position::Paging { token, version },
-            None => Position::At(version),
+            None => {
+                self.streaming.paged = self.streaming.paged.saturating_sub(1);
+                Position::At(version)
+            }
         };
         match &self.position {
             Position::At(version) => Some(version),
@@ -120,6 +161,7 @@ impl Progress {
             return false;
         }
         self.position = Position::At(version.to_owned());
+        self.streaming.failures = 0;
         true
     }
 
@@ -128,18 +170,17 @@ impl Progress {
         self.position == Position::Streaming
     }
 
-    /// A request, or after `lasted` the watch it opened, ended; how long to wait before the next.
+    /// A request ended, or the watch that it opened and that told of changes for as long as `lasted`;
+    /// how long to wait before the next.
     pub(super) fn end(&mut self, end: &End, lasted: Duration, unit_random: f64) -> Duration {
         let streaming = self.is_streaming();
         if lasted >= STEADY {
             self.failures = 0;
+            self.relists = 0;
         }
         match end {
-            End::Closed if streaming => {
-                // A server that ignores the parameter never says that the initial events are over.
-                self.stream_refused = true;
-                self.position = Position::Nothing;
-            }
+            // A server that ignores the parameter never says that the initial events are over.
+            End::Closed if streaming => self.stream_has_no_end(),
             // Watches end every few minutes; one that ended at once must not become a busy loop.
             End::Closed if lasted >= STEADY => return Duration::ZERO,
             End::Closed => {}
@@ -147,35 +188,49 @@ impl Progress {
             End::Broken => {}
             End::Refused(refusal) => {
                 if streaming && matches!(refusal.code, 400 | 406 | 415 | 422) {
-                    self.stream_refused = true;
-                    self.position = Position::Nothing;
+                    self.stream_has_no_end();
                     return Duration::ZERO;
                 }
-                if streaming || refusal.needs_list() {
-                    if !streaming {
-                        // The server is back and says what to do: the pauses of the outage that
-                        // made the version expire would leave the cache blind for longer.
-                        self.failures = 0;
-                    }
+                if streaming {
                     self.position = Position::Nothing;
+                } else if refusal.needs_list() {
+                    return self.relist(refusal, unit_random);
                 }
             }
         }
         self.failures = self.failures.saturating_add(1);
-        let pause = PAUSES.delay(self.failures, unit_random);
-        match end {
-            End::Refused(Refusal {
-                retry_after: Some(least),
-                ..
-            }) => pause.max(*least),
-            End::Refused(_) | End::Closed | End::Broken => pause,
-        }
+        pause(self.failures, end.asked(), unit_random)
     }
 
-    /// The streamed list fell silent before its end: the server does not know how to end it.
-    pub(super) fn stream_is_silent(&mut self) {
-        self.stream_refused = true;
+    /// The server is back and says what to do: the pauses of the outage that made the version expire
+    /// would leave the cache blind for longer. One that refuses what its own list said is no better
+    /// than one that fails.
+    fn relist(&mut self, refusal: &Refusal, unit_random: f64) -> Duration {
+        self.failures = 0;
+        self.relists = self.relists.saturating_add(1);
         self.position = Position::Nothing;
+        pause(self.relists, refusal.retry_after, unit_random)
+    }
+
+    /// The streamed list ended, was refused or fell silent before its end: this list is read in
+    /// pages.
+    pub(super) fn stream_has_no_end(&mut self) {
+        self.streaming.failed();
+        self.position = Position::Nothing;
+    }
+}
+
+fn pause(failures: u32, asked: Option<Duration>, unit_random: f64) -> Duration {
+    let own = PAUSES.delay(failures, unit_random);
+    asked.map_or(own, |asked| own.max(asked.min(LONGEST_ASKED)))
+}
+
+impl End {
+    fn asked(&self) -> Option<Duration> {
+        match self {
+            Self::Refused(refusal) => refusal.retry_after,
+            Self::Closed | Self::Broken => None,
+        }
     }
 }
 

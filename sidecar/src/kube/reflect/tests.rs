@@ -13,6 +13,7 @@ use super::*;
 use crate::kube::cache::{Event, Source};
 use crate::kube::interner::Interner;
 use crate::kube::lean::{Meta, Object, Text, nullable};
+use crate::kube::rate::{Limiter, Rate};
 
 const S: Duration = Duration::from_secs(1);
 const CSINODES: &str = "/apis/storage.k8s.io/v1/csinodes";
@@ -105,6 +106,15 @@ fn start(api: &FakeApi) -> World {
 }
 
 fn start_with(api: &FakeApi, resync: Option<Duration>) -> World {
+    start_from(api, api.client(), resync)
+}
+
+fn start_behind(api: &FakeApi, limiter: Limiter) -> World {
+    let client = Client::new(limiter.limit(api.service()), "default");
+    start_from(api, client, None)
+}
+
+fn start_from(api: &FakeApi, client: Client, resync: Option<Duration>) -> World {
     let told = Arc::<Mutex<Vec<String>>>::default();
     let cache = Cache::new(Interner::default(), {
         let told = Arc::clone(&told);
@@ -138,7 +148,7 @@ fn start_with(api: &FakeApi, resync: Option<Duration>) -> World {
         }
     });
     let scope = Scope::all(Resource::new("storage.k8s.io", "v1", "csinodes"));
-    let task = tokio::spawn(reflect(api.client(), scope, cache.clone(), resync));
+    let task = tokio::spawn(reflect(client, scope, cache.clone(), resync));
     World {
         api: api.clone(),
         cache,
@@ -375,10 +385,61 @@ async fn a_server_that_never_ends_the_streaming_list_is_listed_in_pages() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_hangs_is_given_up() {
+    for watch in [true, false] {
+        let api = server(3);
+        let hanging = Fault::on("GET", CSINODES).when(move |request| request.is_watch() == watch);
+        api.fault(hanging.times(1).hang());
+        let world = start_behind(&api, Limiter::new(Rate::Unlimited, 65 * S, None));
+        timeout(100 * S, world.cache.synced()).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fs_3_pages_of_a_list_do_not_draw_on_a_fixed_rate() {
+    let rate = Rate::new(0.01, 1).unwrap();
+    let world = start_behind(&server(1000), Limiter::new(rate, 65 * S, None));
+    timeout(10 * S, world.cache.synced()).await.unwrap();
+    assert_eq!((world.cache.len(), world.lists()), (1000, 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fs_14_the_time_of_a_page_does_not_include_its_wait_for_a_turn() {
     let api = server(3);
-    api.fault(Fault::on("GET", CSINODES).times(1).hang());
-    let world = start(&api);
-    timeout(100 * S, world.cache.synced()).await.unwrap();
+    let limiter = Limiter::new(Rate::Adaptive, 65 * S, None);
+    let other = Client::new(limiter.limit(api.service()), "default");
+    api.fault(Fault::on("GET", "/version").too_many(200));
+    let version = Request::get("/version").body(Body::empty()).unwrap();
+    assert_eq!(other.send(version).await.unwrap().status(), 429);
+    // Counted before they wait.
+    let lists = Arc::new(AtomicUsize::new(0));
+    let service = limiter.limit(api.service());
+    let counted = {
+        let (lists, service) = (lists.clone(), Arc::new(Mutex::new(service)));
+        tower::service_fn(move |request: Request<Body>| {
+            if request.uri().query().unwrap_or_default().contains("limit=") {
+                lists.fetch_add(1, Ordering::Relaxed);
+            }
+            tower_service::Service::call(&mut *service.lock().unwrap(), request)
+        })
+    };
+    let world = start_from(&api, Client::new(counted, "default"), None);
+    timeout(300 * S, world.cache.synced()).await.unwrap();
+    assert_eq!(lists.load(Ordering::Relaxed), 1, "given up while it waited");
+}
+
+#[test]
+fn fs_12_the_variable_is_read_as_client_go_does() {
+    for (variable, streams) in [
+        (None, true),
+        (Some("false"), false),
+        (Some("0"), false),
+        (Some("F"), false),
+        (Some("true"), true),
+        (Some(""), true),
+        (Some("no"), true),
+    ] {
+        assert_eq!(wants_streams(variable), streams, "{variable:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

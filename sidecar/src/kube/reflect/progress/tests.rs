@@ -10,7 +10,7 @@ fn refused(code: u16) -> End {
 }
 
 fn watching() -> Progress {
-    let mut progress = Progress::new();
+    let mut progress = Progress::new(true);
     assert_eq!(progress.next(), Ask::Stream);
     assert!(progress.initial_events_end("100"));
     assert_eq!(progress.next(), Ask::Watch("100".to_owned()));
@@ -23,7 +23,7 @@ fn watch(version: &str) -> Ask {
 
 #[test]
 fn streams_first_then_watches_from_the_last_version_seen() {
-    let mut progress = Progress::new();
+    let mut progress = Progress::new(true);
     assert_eq!(progress.next(), Ask::Stream);
     assert!(progress.is_streaming());
     progress.event("7");
@@ -40,7 +40,7 @@ fn streams_first_then_watches_from_the_last_version_seen() {
 #[test]
 fn a_server_without_streaming_lists_is_listed_in_pages() {
     for code in [400, 406, 415, 422] {
-        let mut progress = Progress::new();
+        let mut progress = Progress::new(true);
         progress.next();
         assert_eq!(
             progress.end(&refused(code), Duration::ZERO, 0.0),
@@ -56,23 +56,86 @@ fn a_server_without_streaming_lists_is_listed_in_pages() {
             "as of the first page"
         );
         assert_eq!(progress.next(), watch("50"));
-        progress.end(&refused(410), Duration::ZERO, 0.0);
-        assert_eq!(
-            progress.next(),
-            Ask::Page(None),
-            "does not try again what was refused"
-        );
     }
 }
 
 #[test]
-fn a_streaming_list_that_ends_or_falls_silent_before_its_end_is_not_tried_again() {
-    let mut closed = Progress::new();
+fn fs_3_streaming_is_tried_again_in_later_lists_that_become_rarer() {
+    let mut progress = Progress::new(true);
+    let mut streamed = Vec::new();
+    for list in 0..200 {
+        if progress.next() == Ask::Stream {
+            streamed.push(list);
+            progress.end(&refused(422), Duration::ZERO, 0.0);
+            assert_eq!(progress.next(), Ask::Page(None), "this list is paged");
+        }
+        // One that is begun anew is the same list.
+        progress.page("50".to_owned(), Some("t".to_owned()));
+        progress.end(&refused(410), Duration::ZERO, 0.0);
+        assert_eq!(progress.next(), Ask::Page(None));
+        progress.page("50".to_owned(), None);
+        progress.end(&refused(410), 100 * S, 0.0);
+    }
+    assert_eq!(streamed, [0, 1, 3, 7, 15, 31, 63, 127, 191]);
+    let mut progress = Progress::new(true);
+    for _ in 0..2 {
+        progress.next();
+        progress.end(&refused(422), Duration::ZERO, 0.0);
+        progress.page("50".to_owned(), None);
+        progress.end(&refused(410), 100 * S, 0.0);
+        assert_eq!(progress.next(), Ask::Stream, "after one success once more");
+        progress.initial_events_end("60");
+        progress.end(&refused(410), 100 * S, 0.0);
+    }
+}
+
+#[test]
+fn fs_12_streaming_that_is_not_wanted_is_never_asked_for() {
+    let mut progress = Progress::new(false);
+    for _ in 0..3 {
+        assert_eq!(progress.next(), Ask::Page(None));
+        progress.page("50".to_owned(), None);
+        progress.end(&refused(410), 100 * S, 0.0);
+    }
+}
+
+#[test]
+fn fs_3_a_server_that_refuses_the_versions_of_its_own_lists_is_not_hammered() {
+    let mut progress = Progress::new(true);
+    let mut pauses = Vec::new();
+    for list in 0..8 {
+        progress.next();
+        if list % 2 == 0 {
+            progress.initial_events_end("100");
+        } else {
+            progress.end(&refused(422), Duration::ZERO, 0.0);
+            progress.page("100".to_owned(), Some("t".to_owned()));
+            progress.page("100".to_owned(), None);
+        }
+        progress.event("101");
+        pauses.push(progress.end(&refused(410), S, 0.0).as_millis());
+    }
+    assert_eq!(
+        pauses,
+        [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]
+    );
+    progress.next();
+    progress.page("100".to_owned(), None);
+    assert_eq!(
+        progress.end(&refused(410), 60 * S, 0.0).as_millis(),
+        800,
+        "the watch held for a minute"
+    );
+}
+
+#[test]
+fn a_streaming_list_that_ends_or_falls_silent_before_its_end_is_read_in_pages() {
+    let mut closed = Progress::new(true);
     closed.next();
     closed.end(&End::Closed, 300 * S, 0.0);
-    let mut silent = Progress::new();
+    let mut silent = Progress::new(true);
     silent.next();
-    silent.stream_is_silent();
+    silent.stream_has_no_end();
     silent.end(&End::Closed, 30 * S, 0.0);
     for mut progress in [closed, silent] {
         assert_eq!(progress.next(), Ask::Page(None));
@@ -89,7 +152,7 @@ fn a_streaming_list_that_breaks_or_meets_a_busy_server_is_tried_again() {
         refused(403),
         refused(401),
     ] {
-        let mut progress = Progress::new();
+        let mut progress = Progress::new(true);
         progress.next();
         assert!(progress.end(&end, Duration::ZERO, 0.0) > Duration::ZERO);
         assert_eq!(progress.next(), Ask::Stream, "{end:?}");
@@ -118,7 +181,7 @@ fn an_expired_version_or_token_means_a_new_list() {
         progress.end(&end, 100 * S, 0.0);
         assert_eq!(progress.next(), Ask::Stream, "{end:?}");
     }
-    let mut paging = Progress::new();
+    let mut paging = Progress::new(true);
     paging.next();
     paging.end(&refused(422), Duration::ZERO, 0.0);
     paging.next();
@@ -213,4 +276,16 @@ fn retry_after_is_obeyed() {
         ..refusal
     };
     assert!(progress.end(&End::Refused(at_once), Duration::ZERO, 0.0) > Duration::ZERO);
+}
+
+#[test]
+fn fs_8_a_server_that_asks_for_an_hour_is_asked_again_after_five_minutes() {
+    let mut progress = watching();
+    let refusal = Refusal {
+        code: 429,
+        retry_after: Some(3600 * S),
+        ..Refusal::default()
+    };
+    let pause = progress.end(&End::Refused(refusal), Duration::ZERO, 0.0);
+    assert_eq!(pause, 300 * S);
 }
