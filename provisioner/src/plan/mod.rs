@@ -12,6 +12,7 @@
 //! | `doubt`, `edit` | the record of a call in doubt, changes of claims and snapshots |
 //! | `driver` | what the driver can do, and which changes of it end the process |
 //! | `event` | which changes of objects are work |
+//! | `journal` | what is written down before the driver is asked |
 //! | `lookout` | when to look for what is not watched |
 //! | `memory` | what the process remembers beyond its caches |
 //! | `outcome` | how requests and calls fail, and what would cure it |
@@ -35,6 +36,7 @@ pub mod doubt;
 pub mod driver;
 pub mod edit;
 pub mod event;
+pub mod journal;
 pub mod lookout;
 pub mod memory;
 pub mod outcome;

@@ -1,7 +1,8 @@
 //! The durable form of a requirement: few bytes, because it goes into an annotation.
 //!
-//! Separate, because the form is a contract between versions of the program. Kubernetes takes 256 KiB
-//! of annotations per object; the two lists as CSI has them are four times as long as this.
+//! Separate, because the form is a contract between versions of the program. With per-node topology
+//! a requirement names every node; names of nodes mostly differ in their last characters, so each
+//! value says how many characters it has in common with the one before it, and then the rest.
 
 use std::sync::Arc;
 
@@ -22,46 +23,107 @@ struct Durable {
 #[derive(Serialize, Deserialize)]
 struct Group {
     keys: Vec<String>,
-    /// For each term its values, as many as there are keys.
+    /// How many terms there are.
+    count: usize,
+    /// For each key the terms' values, shortened.
     values: Vec<Vec<String>>,
+}
+
+/// What a value begins with that has nothing in common with the one before; the characters after it
+/// stand for 1, 2 and so on.
+const NOTHING: char = '0';
+
+/// No more is said to be common, so that the sign for it stays printable.
+const MOST: usize = 63;
+
+fn shorten<'a>(values: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut before = "";
+    let mut all = Vec::new();
+    for value in values {
+        let pairs = before.chars().zip(value.chars()).take(MOST);
+        let common = pairs.take_while(|(one, other)| one == other).count();
+        let sign = (NOTHING..).nth(common).unwrap_or(NOTHING);
+        let rest = value.chars().skip(common);
+        all.push(std::iter::once(sign).chain(rest).collect());
+        before = value;
+    }
+    all
+}
+
+fn lengthen(values: &[String]) -> Option<Vec<Text>> {
+    let mut before = String::new();
+    let mut all = Vec::with_capacity(values.len());
+    for value in values {
+        let mut rest = value.chars();
+        let sign = rest.next()?;
+        let common = (NOTHING..).take(MOST + 1).position(|known| known == sign)?;
+        if before.chars().count() < common {
+            return None;
+        }
+        before = before.chars().take(common).chain(rest).collect();
+        all.push(before.as_str().into());
+    }
+    Some(all)
+}
+
+impl Group {
+    fn new(terms: &[Term]) -> Option<Self> {
+        let keys: Vec<String> = { terms.first()?.iter() }
+            .map(|(key, _)| key.to_string())
+            .collect();
+        let column = |index| {
+            let values = terms.iter().filter_map(move |term| term.iter().nth(index));
+            shorten(values.map(|(_, value)| &**value))
+        };
+        let values = (0..keys.len()).map(column).collect();
+        Some(Self {
+            keys,
+            count: terms.len(),
+            values,
+        })
+    }
+
+    fn terms(&self) -> Option<Vec<Term>> {
+        let columns: Option<Vec<Vec<Text>>> = { self.values.iter() }
+            .map(|column| lengthen(column))
+            .collect();
+        let columns = columns?;
+        let even = columns.iter().all(|column| column.len() == self.count);
+        // Terms without a key are all the same one.
+        if columns.len() != self.keys.len() || !even || columns.is_empty() && self.count > 1 {
+            return None;
+        }
+        let keys: Vec<Text> = self.keys.iter().map(|key| key.as_str().into()).collect();
+        let term = |index: usize| {
+            let values = columns.iter().filter_map(|column| column.get(index));
+            Term::new(keys.iter().cloned().zip(values.cloned()))
+        };
+        Some((0..self.count).map(term).collect())
+    }
 }
 
 impl Serialize for Requirement {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut terms: Vec<Group> = Vec::new();
-        for term in self.requisite() {
-            let keys = || term.iter().map(|(key, _)| &**key);
-            let values = term.iter().map(|(_, value)| value.to_string()).collect();
-            match terms.last_mut() {
-                Some(group) if group.keys.iter().map(String::as_str).eq(keys()) => {
-                    group.values.push(values);
-                }
-                Some(_) | None => terms.push(Group {
-                    keys: keys().map(str::to_owned).collect(),
-                    values: vec![values],
-                }),
-            }
-        }
-        let first = self.first();
-        Durable { terms, first }.serialize(serializer)
+        let same = |one: &Term, other: &Term| {
+            let keys = |term: &Term| term.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+            keys(one) == keys(other)
+        };
+        let terms = self.requisite().chunk_by(same).filter_map(Group::new);
+        let durable = Durable {
+            terms: terms.collect(),
+            first: self.first(),
+        };
+        durable.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Requirement {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let durable = Durable::deserialize(deserializer)?;
-        let mut terms = Vec::new();
-        for group in &durable.terms {
-            let keys: Vec<Text> = group.keys.iter().map(|key| key.as_str().into()).collect();
-            for values in &group.values {
-                if values.len() != keys.len() {
-                    return Err(serde::de::Error::custom("a value for each key is needed"));
-                }
-                let values = values.iter().map(|value| value.as_str().into());
-                terms.push(Term::new(keys.iter().cloned().zip(values)));
-            }
-        }
-        let terms: Arc<[Term]> = terms.into();
+        let groups: Option<Vec<Vec<Term>>> = durable.terms.iter().map(Group::terms).collect();
+        let groups =
+            groups.ok_or_else(|| serde::de::Error::custom("the terms are not complete"))?;
+        let terms: Arc<[Term]> = groups.concat().into();
         Self::new(terms, durable.first)
             .ok_or_else(|| serde::de::Error::custom("the preferred term is not one of the terms"))
     }
@@ -69,6 +131,8 @@ impl<'de> Deserialize<'de> for Requirement {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::term::term;
     use super::*;
 
@@ -83,18 +147,40 @@ mod tests {
         }
         let requirement = Requirement::new(terms.into(), 1).unwrap();
         let json = serde_json::to_string(&requirement).unwrap();
-        let expected = r#"{"terms":[{"keys":["disk"],"values":[["ssd"]]},{"keys":["rack","zone"],"values":[["A","1"],["B","1"]]}],"first":1}"#;
+        let expected = concat!(
+            r#"{"terms":[{"keys":["disk"],"count":1,"values":[["0ssd"]]},"#,
+            r#"{"keys":["rack","zone"],"count":2,"values":[["0A","0B"],["01","1"]]}],"first":1}"#,
+        );
         assert_eq!(json, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn any_values_come_back(
+            values in proptest::collection::vec(("[a-c\u{e9}]{0,70}", "[a-b]{0,3}"), 1..20),
+        ) {
+            let label = |key: &str, value: &String| (Text::from(key), Text::from(value.as_str()));
+            let terms: Vec<Term> = { values.iter() }
+                .map(|(one, other)| Term::new([label("one", one), label("other", other)]))
+                .collect();
+            let requirement = Requirement::new(terms.into(), 0).unwrap();
+            let json = serde_json::to_string(&requirement).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Requirement>(&json).unwrap(), requirement);
+        }
     }
 
     #[test]
     fn what_is_no_requirement_is_refused() {
         for json in [
             r#"{"terms":[],"first":0}"#,
-            r#"{"terms":[{"keys":["a"],"values":[["1"]]}],"first":1}"#,
-            r#"{"terms":[{"keys":["a","b"],"values":[["1"]]}],"first":0}"#,
-            r#"{"terms":[{"keys":["a"],"values":[["1"]]}]}"#,
-            r#"{"terms":[{"keys":["a"],"values":[["1"]]}],"first":-1}"#,
+            r#"{"terms":[{"keys":["a"],"count":1,"values":[["01"]]}],"first":1}"#,
+            r#"{"terms":[{"keys":["a","b"],"count":1,"values":[["01"]]}],"first":0}"#,
+            r#"{"terms":[{"keys":["a"],"count":2,"values":[["01"]]}],"first":0}"#,
+            r#"{"terms":[{"keys":["a"],"count":1,"values":[["11"]]}],"first":0}"#,
+            r#"{"terms":[{"keys":["a"],"count":1,"values":[[""]]}],"first":0}"#,
+            r#"{"terms":[{"keys":["a"],"count":1,"values":[["01"]]}]}"#,
+            r#"{"terms":[{"keys":[],"count":1000000000000,"values":[]}],"first":0}"#,
+            r#"{"terms":[{"keys":["a"],"count":1,"values":[["01"]]}],"first":-1}"#,
         ] {
             assert!(serde_json::from_str::<Requirement>(json).is_err(), "{json}");
         }

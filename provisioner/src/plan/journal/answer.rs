@@ -1,0 +1,160 @@
+//! What the answers of the API server mean for the journal.
+//!
+//! Separate from what is asked, because here it is decided who leads, what is durable, and what of
+//! others' edits counts.
+
+use std::time::Instant;
+
+use super::header::{Headed, Header};
+use super::object::{Found, Object, Stored};
+use super::request::{Answer, Lost, Request, Verdict, Write};
+use super::{Journal, MOST_OBJECTS, TRIES};
+use crate::plan::outcome::{ApiError, Refusal};
+
+impl Journal {
+    /// Takes in what came of `request`, which was sent at `sent`.
+    ///
+    /// # Errors
+    /// Another process leads, or the objects are no journal of this driver: nothing may be done any
+    /// more.
+    pub fn answered(
+        &mut self,
+        request: &Request,
+        answer: Answer,
+        sent: Instant,
+    ) -> Result<Verdict, Lost> {
+        match (request, answer) {
+            (Request::Read(number), Answer::Found(found)) => self.found(*number, found, sent),
+            (Request::Write(write), Answer::Written(version)) => {
+                self.written(write, version, sent);
+                Ok(Verdict::Go)
+            }
+            (Request::Read(number), Answer::Failed(error)) => {
+                let change = self.change;
+                Ok(self.failed(*number, change, error))
+            }
+            (Request::Write(write), Answer::Failed(error)) => Ok(self.not_written(write, error)),
+            // No request gets an answer of another kind.
+            (Request::Read(_), Answer::Written(_)) | (Request::Write(_), Answer::Found(_)) => {
+                Ok(Verdict::Go)
+            }
+        }
+    }
+
+    fn found(
+        &mut self,
+        number: usize,
+        found: Option<Found>,
+        sent: Instant,
+    ) -> Result<Verdict, Lost> {
+        let header = match &found {
+            Some(found) => self.header(number, found)?,
+            None => None,
+        };
+        let opening = number == self.taken;
+        let ours = { header.as_ref() }
+            .is_some_and(|header| header.epoch == self.epoch && header.holder == self.owner.holder);
+        if let Some(header) = &header
+            && !ours
+            && (!opening || number > 0)
+            && (header.epoch >= self.epoch || self.is_known(number))
+        {
+            let holder = header.holder.clone();
+            return Err(Lost::Fenced(self.name(number), holder));
+        }
+        if opening && number == 0 {
+            let header = header.clone().unwrap_or_default();
+            self.epoch = header.epoch.saturating_add(1);
+            let objects = header.objects.clamp(1, MOST_OBJECTS);
+            self.objects.resize_with(objects, || Object::new(0));
+        }
+        let change = self.bump();
+        let Some(object) = self.objects.get_mut(number) else {
+            return Ok(Verdict::Go);
+        };
+        match (found, header) {
+            (Some(found), Some(header)) if ours => {
+                object.confirm(sent);
+                let forgotten = object.merge(found, header.commit);
+                self.forgotten.extend(forgotten);
+            }
+            (found, header) if opening || header.is_some() => {
+                if opening {
+                    object.clear();
+                }
+                let (adopted, broken) = object.adopt(found, change);
+                self.broken.extend(broken);
+                if !opening {
+                    self.adopted.extend(adopted);
+                }
+            }
+            (found, _) => object.make_anew(found, change),
+        }
+        Ok(Verdict::Go)
+    }
+
+    /// Whether this process has written the object before.
+    fn is_known(&self, number: usize) -> bool {
+        let object = self.objects.get(number);
+        object.is_some_and(|object| object.durable > 0)
+    }
+
+    /// The header of an object that is this owner's; `None` if it has none.
+    fn header(&self, number: usize, found: &Found) -> Result<Option<Header>, Lost> {
+        let header = match found.header() {
+            Headed::Not => return Ok(None),
+            Headed::Later(version) => return Err(Lost::Later(self.name(number), version)),
+            Headed::By(header) => header,
+        };
+        if header.driver != self.owner.driver || header.node != self.owner.node {
+            let whose = format!("{} {}", header.driver, header.node);
+            return Err(Lost::Foreign(self.name(number), whose.trim().to_owned()));
+        }
+        Ok(Some(header))
+    }
+
+    fn written(&mut self, write: &Write, version: String, sent: Instant) {
+        let Some(object) = self.objects.get_mut(write.number) else {
+            return;
+        };
+        object.stored = Stored::Version(version);
+        object.failures = 0;
+        object.committed(write.change);
+        object.confirm(sent);
+        if write.number == self.taken {
+            self.taken += 1;
+            if self.is_open() {
+                self.adopted = self.intents().cloned().collect();
+            }
+        }
+    }
+
+    fn not_written(&mut self, write: &Write, error: ApiError) -> Verdict {
+        let moved = match error.refusal {
+            Refusal::Conflict | Refusal::AlreadyExists => true,
+            Refusal::NotFound => write.version.is_some(),
+            Refusal::Unknown | Refusal::Forbidden | Refusal::Other => false,
+        };
+        if let Some(object) = self.objects.get_mut(write.number)
+            && (moved || error.refusal == Refusal::Unknown)
+        {
+            object.stored = Stored::Unread;
+            object.failures += u32::from(moved);
+            // Whoever changes it all the time is not to be run after without a pause.
+            if moved && object.failures < TRIES {
+                return Verdict::Go;
+            }
+        }
+        self.failed(write.number, write.change, error)
+    }
+
+    fn failed(&mut self, number: usize, change: u64, error: ApiError) -> Verdict {
+        if let Some(object) = self.objects.get_mut(number) {
+            object.failures += 1;
+            if object.failures >= TRIES || error.refusal == Refusal::Forbidden {
+                object.refuse(change, error.clone());
+            }
+        }
+        Verdict::Later(error)
+    }
+}

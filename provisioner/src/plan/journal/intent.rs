@@ -1,0 +1,162 @@
+//! One intent: what the driver is about to be asked for a claim, in a form that lasts.
+//!
+//! Separate from the journal's bookkeeping, because the form is a contract between versions of the
+//! program, and because it decides what a request weighs: with per-node topology nearly all of it is
+//! the terms, which are the same for all claims of one moment and are stored once.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::{Claim, ClaimPhase, DataSource, Text};
+use crate::plan::request::Prepared;
+
+/// Where in a request the terms of its topology are.
+const TERMS: &str = "/requirement/terms";
+
+/// What the driver is asked for a claim, and what the claim is filled from. Values of Secrets are in
+/// no part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intent {
+    /// The request.
+    pub prepared: Arc<Prepared>,
+    /// `spec.dataSource` of the claim: it stays protected while the call may run.
+    pub source: Option<DataSource>,
+    /// `spec.dataSourceRef` of the claim.
+    pub source_ref: Option<DataSource>,
+}
+
+/// Texts of an intent as they are stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Encoded {
+    pub(super) text: Arc<str>,
+    /// Terms that other intents may have as well: their name in `text`, and they.
+    pub(super) shared: Option<(Arc<str>, Arc<str>)>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    prepared: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source: Option<WrittenSource>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source_ref: Option<WrittenSource>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WrittenSource {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    group: Option<String>,
+    kind: String,
+    name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
+}
+
+impl WrittenSource {
+    fn of(source: &DataSource) -> Self {
+        let text = |text: &Option<Text>| text.as_ref().map(Text::to_string);
+        Self {
+            group: text(&source.group),
+            kind: source.kind.to_string(),
+            name: source.name.to_string(),
+            namespace: text(&source.namespace),
+        }
+    }
+
+    fn read(self) -> DataSource {
+        DataSource {
+            group: self.group.map(Text::from),
+            kind: self.kind.into(),
+            name: self.name.into(),
+            namespace: self.namespace.map(Text::from),
+        }
+    }
+}
+
+impl Intent {
+    /// What is about to be asked for `claim`.
+    #[must_use]
+    pub fn new(claim: &Claim, prepared: &Arc<Prepared>) -> Self {
+        Self {
+            prepared: Arc::clone(prepared),
+            source: claim.data_source.clone(),
+            source_ref: claim.data_source_ref.clone(),
+        }
+    }
+
+    /// `metadata.uid` of the claim.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        &self.prepared.blueprint.claim.uid
+    }
+
+    /// The claim, as far as it must be known when it is gone.
+    #[must_use]
+    pub fn claim(&self) -> Claim {
+        let blueprint = &self.prepared.blueprint;
+        let text = |text: &String| Text::from(text.as_str());
+        Claim {
+            namespace: text(&blueprint.claim.namespace),
+            name: text(&blueprint.claim.name),
+            uid: text(&blueprint.claim.uid),
+            class: Some(text(&blueprint.class)),
+            data_source: self.source.clone(),
+            data_source_ref: self.source_ref.clone(),
+            phase: ClaimPhase::Pending,
+            ..Claim::default()
+        }
+    }
+
+    pub(super) fn encode(&self) -> Encoded {
+        // Neither fails: all keys are strings. A text without a request is one that cannot be read.
+        let mut prepared = serde_json::to_value(&*self.prepared).unwrap_or_default();
+        let shared = prepared.pointer_mut(TERMS).map(|place| {
+            let terms = place.take().to_string();
+            let name = format!("{:016x}", fnv1a(&terms));
+            *place = name.as_str().into();
+            (name.into(), terms.into())
+        });
+        let written = Written {
+            prepared,
+            source: self.source.as_ref().map(WrittenSource::of),
+            source_ref: self.source_ref.as_ref().map(WrittenSource::of),
+        };
+        let text = serde_json::to_string(&written).unwrap_or_default().into();
+        Encoded { text, shared }
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote; `shared` knows the texts that have names.
+    pub(super) fn decode<'a>(
+        text: &str,
+        shared: impl FnOnce(&str) -> Option<&'a str>,
+    ) -> Result<Self, String> {
+        let damaged = |error: serde_json::Error| format!("it is damaged: {error}");
+        let mut written: Written = serde_json::from_str(text).map_err(damaged)?;
+        if let Some(place) = written.prepared.pointer_mut(TERMS) {
+            let name = place.as_str().unwrap_or_default();
+            let terms = shared(name).ok_or_else(|| format!("its topology {name} is missing"))?;
+            *place = serde_json::from_str(terms).map_err(damaged)?;
+        }
+        let prepared: Prepared = serde_json::from_value(written.prepared).map_err(damaged)?;
+        let claim = &prepared.blueprint.claim;
+        let named = [&prepared.name, &claim.uid, &claim.namespace, &claim.name];
+        if named.iter().any(|name| name.is_empty()) {
+            return Err("it does not say for which claim it is".to_owned());
+        }
+        Ok(Self {
+            prepared: Arc::new(prepared),
+            source: written.source.map(WrittenSource::read),
+            source_ref: written.source_ref.map(WrittenSource::read),
+        })
+    }
+}
+
+/// FNV-1a, 64 bits: the same in every version of the program.
+pub(super) fn fnv1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

@@ -1,0 +1,159 @@
+//! What the journal asks of the API server, and what it says to whoever works with it.
+//!
+//! Separate from the bookkeeping, because the executor and the crash simulation speak this language
+//! and need nothing else.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::object::Found;
+use super::{LIMIT, intent};
+use crate::plan::outcome::ApiError;
+
+/// Whose journal it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Name of the election's lease.
+    pub lease: String,
+    /// The driver.
+    pub driver: String,
+    /// Node deployment: the node. Only the provisioner that made a call can find out what came of it.
+    pub node: String,
+    /// This process, unlike any other.
+    pub holder: String,
+}
+
+impl Owner {
+    /// Name of the object of this number.
+    #[must_use]
+    pub fn object(&self, number: usize) -> String {
+        let Self { lease, node, .. } = self;
+        let stem = match node.is_empty() {
+            true => format!("{lease}-journal"),
+            false => format!("{lease}-journal-{node}"),
+        };
+        // Names of objects have at most 253 characters, and nodes' names may have as many.
+        match stem.char_indices().nth(230) {
+            None => format!("{stem}-{number}"),
+            Some((end, _)) => {
+                let hash = intent::fnv1a(&stem);
+                let stem = stem.get(..end).unwrap_or_default();
+                format!("{stem}-{hash:016x}-{number}")
+            }
+        }
+    }
+}
+
+/// A request to the API server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// GET of the object of this number.
+    Read(usize),
+    /// POST or PUT.
+    Write(Write),
+}
+
+/// A write of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The object.
+    pub number: usize,
+    /// Its name.
+    pub name: String,
+    /// The version that is replaced; none is a POST.
+    pub version: Option<String>,
+    /// Intents that it makes durable.
+    pub intents: usize,
+    pub(super) labels: Value,
+    pub(super) holder: String,
+    pub(super) annotations: BTreeMap<String, String>,
+    /// The last change that is in it.
+    pub(super) change: u64,
+}
+
+impl Write {
+    /// The Lease.
+    #[must_use]
+    pub fn body(&self, namespace: &str) -> Value {
+        let mut metadata = Map::new();
+        metadata.insert("name".to_owned(), self.name.as_str().into());
+        metadata.insert("namespace".to_owned(), namespace.into());
+        metadata.insert("annotations".to_owned(), json!(self.annotations));
+        if let Some(version) = &self.version {
+            metadata.insert("resourceVersion".to_owned(), version.as_str().into());
+        }
+        if !self.labels.is_null() {
+            metadata.insert("labels".to_owned(), self.labels.clone());
+        }
+        json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": metadata,
+            "spec": { "holderIdentity": self.holder },
+        })
+    }
+
+    /// All annotations as they are to be.
+    #[must_use]
+    pub fn annotations(&self) -> &BTreeMap<String, String> {
+        &self.annotations
+    }
+}
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The object; `None` if it does not exist.
+    Found(Option<Found>),
+    /// It is written; its version.
+    Written(String),
+    /// The API server refused, or did not answer.
+    Failed(ApiError),
+}
+
+/// What follows from an answer for whoever sends the requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The next request can follow.
+    Go,
+    /// A pause before the next one.
+    Later(ApiError),
+}
+
+/// The journal is not this process's to write.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// Another process leads.
+    #[error("the provisioning journal {0} is another process's by now: {1}")]
+    Fenced(String, String),
+    /// Another driver's or node's.
+    #[error(
+        "the Lease {0} is the provisioning journal of the driver {1}; name one of the drivers otherwise, \
+         or give each a namespace of its own with --leader-election-namespace"
+    )]
+    Foreign(String, String),
+    /// A later version's.
+    #[error(
+        "the provisioning journal {0} has the format {1}, which this version does not know; go back to \
+         the version that wrote it"
+    )]
+    Later(String, u32),
+}
+
+/// Why an intent cannot be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unwritable {
+    /// No object takes it.
+    #[error(
+        "what the driver is to be asked has {0} bytes, and an object takes {LIMIT}: shorten the \
+         parameters of the class, or set --provisioning-protection=off"
+    )]
+    TooLarge(usize),
+    /// Its object is full until the next commit.
+    #[error("its place in the provisioning journal is not free yet")]
+    Busy,
+    /// The API server refused it, or did not answer.
+    #[error("{0}")]
+    Refused(ApiError),
+}
