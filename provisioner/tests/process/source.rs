@@ -266,6 +266,32 @@ async fn rows_119_132_and_230_a_claim_is_cloned() {
     program.logs("Removed the finalizer").await;
 }
 
+/// The finalizer is put onto a bound claim, of which the cache keeps nothing: the answer is newer than
+/// events of other claims that the watch has yet to bring.
+#[tokio::test]
+async fn fs_18_claims_that_the_watch_brings_after_an_own_write_are_provisioned() {
+    let stage = Stage::new().await;
+    source(&stage);
+    let other = |name: &str, uid: &str| {
+        let other = build::claim(name).class("sc1").mode("RWO");
+        other.uid(uid).annotation(ANNOTATION, DRIVER)
+    };
+    let gate = sidecar_testkit::Gate::new();
+    let protect = Fault::on("PUT", "*/persistentvolumeclaims/src").times(1);
+    stage.api.fault(protect.hold(&gate));
+    let _program = stage.start(&[]);
+    stage.api.insert(cloning());
+    stage
+        .until("the finalizer is on its way", |_| gate.waiting() == 1)
+        .await;
+    stage.api.hold_watches("persistentvolumeclaims");
+    stage.api.insert(other("ns1/c2", "uid-c2"));
+    gate.open();
+    stage.until_volume(PV).await;
+    stage.api.release_watches("persistentvolumeclaims");
+    stage.until_volume("pvc-uid-c2").await;
+}
+
 #[tokio::test]
 async fn row_229_a_clone_in_doubt_may_finish_although_its_source_is_deleted() {
     let stage = Stage::new().await;

@@ -322,10 +322,7 @@ impl<R: Record> OwnWrite<R> {
             let mut slots = self.cache.lock();
             match record {
                 Some(record) => slots.write_answered(&self.key, record, version),
-                None => {
-                    let gone = slots.delete(self.key.clone(), version);
-                    gone.or_else(|| slots.write_failed(&self.key))
-                }
+                None => slots.write_answered_unkept(&self.key, version),
             }
         };
         self.cache.tell(change);

@@ -3,16 +3,22 @@
 //! Separate from the cache's locks and handlers so that its rules can be tested as such. The rules:
 //!
 //! * A relist marks what it meets with a generation and sweeps the rest; there is never a second map.
-//! * The answer to an own write is taken over at once, and an event older than it is passed over, so
-//!   that no decision is taken on a state older than what this process wrote itself.
-//! * While watching, versions only rise; an event that is not newer than the last one is passed over.
+//! * The answer to an own write is taken over at once, and an older event of the same object is
+//!   passed over, so that no decision is taken on a state older than what this process wrote itself.
+//! * While watching, an object's version only rises: an event older than what is known of its object
+//!   is passed over. What is known of a deleted object is remembered for a while, or an old event
+//!   would bring it back.
 //! * While an own write is under way, changes of that object are taken over but not told; they are
 //!   told together with the answer. Else the write's own event, which often comes before the
 //!   answer, would look like news and put the object back into the queue.
 //!
 //! Versions are compared as numbers, which Kubernetes has promised since 1.35 and etcd always gave;
-//! only versions of one and the same object, and only around own writes. 0 stands for a version that
+//! only versions of one and the same object, or an object's and that of a list. An own write of one
+//! object is often answered before the watch has brought earlier changes of others: dropping those
+//! for being older than the answer would lose them until the next list. 0 stands for a version that
 //! is no number: equal to none, newer than all.
+
+mod deletions;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,6 +26,7 @@ use std::sync::Arc;
 use crate::kube::key::Key;
 
 use super::Source;
+use deletions::Deletions;
 
 /// A change of one object, to be told to the handler.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,10 +77,9 @@ struct Pending<R> {
 pub struct Slots<R> {
     map: HashMap<Key, Slot<R>>,
     pending: HashMap<Key, Pending<R>>,
+    deletions: Deletions,
     generation: u32,
     listing: bool,
-    /// The newest version the watch brought since the last list began.
-    newest: u64,
     /// Version of the last complete list; 0 if unknown.
     listed_at: u64,
 }
@@ -90,9 +96,9 @@ impl<R> Slots<R> {
         Self {
             map: HashMap::new(),
             pending: HashMap::new(),
+            deletions: Deletions::default(),
             generation: 1,
             listing: false,
-            newest: 0,
             listed_at: 0,
         }
     }
@@ -119,7 +125,6 @@ impl<R> Slots<R> {
     pub fn begin_list(&mut self) {
         self.generation = self.generation.wrapping_add(1).max(1);
         self.listing = true;
-        self.newest = 0;
     }
 
     /// The list is complete, as of `version`, 0 if unknown: what it did not contain is gone, except
@@ -142,6 +147,7 @@ impl<R> Slots<R> {
             .into_iter()
             .filter_map(|key| self.remove(key, version))
             .collect();
+        self.deletions.keep_only(generation);
         if self.map.capacity() > 4 * self.map.len().max(64) {
             self.map.shrink_to(2 * self.map.len());
         }
@@ -168,19 +174,15 @@ impl<R> Slots<R> {
         version: u64,
         record: impl FnOnce() -> Option<R>,
     ) -> Option<Change<R>> {
-        if self.is_replay(version) {
-            return None;
-        }
-        let (generation, listing) = (self.generation, self.listing);
         if let Some(slot) = self.map.get_mut(&key) {
-            slot.generation = generation;
+            slot.generation = self.generation;
             if version != 0 && version == slot.version {
                 slot.own = 0;
                 return None;
             }
-            if slot.is_protected(generation, listing) && version != 0 && version < slot.version {
-                return None;
-            }
+        }
+        if self.is_outdated(&key, version) {
+            return None;
         }
         match record() {
             Some(record) => self.store(key, record, version, 0),
@@ -190,25 +192,30 @@ impl<R> Slots<R> {
 
     /// The watch says that this object is gone, or it is none that is kept.
     pub fn delete(&mut self, key: Key, version: u64) -> Option<Change<R>> {
-        if self.is_replay(version) {
-            return None;
-        }
-        let (generation, listing) = (self.generation, self.listing);
-        if self.map.get(&key).is_some_and(|slot| {
-            slot.is_protected(generation, listing) && version != 0 && version < slot.version
-        }) {
+        if self.is_outdated(&key, version) {
             return None;
         }
         self.remove(key, version)
     }
 
-    /// A watch brings versions in rising order. One that does not is an event seen before, from
-    /// something between here and the API server; believed, it would bring back deleted objects.
-    /// Only a list, which may be of a storage that was set back, starts afresh.
-    fn is_replay(&mut self, version: u64) -> bool {
-        let replay = !self.listing && version != 0 && version <= self.newest;
-        self.newest = self.newest.max(version);
-        replay
+    /// Whether more is known of this object than what the list or the watch brings now.
+    ///
+    /// A watch that resumes, or something between here and the API server, may bring an event again.
+    /// A list that began after an own write was answered must contain it; if it brings something
+    /// older, the API server's storage was set back and the list is right.
+    fn is_outdated(&self, key: &Key, version: u64) -> bool {
+        if version == 0 {
+            return false;
+        }
+        let (generation, listing) = (self.generation, self.listing);
+        match self.map.get(key.as_str()) {
+            Some(slot) => version < slot.version && (!listing || slot.own == generation),
+            // What a watch brings has come after the list it began with.
+            None if !listing && version <= self.listed_at => true,
+            None => self.deletions.of(key).is_some_and(|gone| {
+                version <= gone.version && (!listing || gone.own == generation)
+            }),
+        }
     }
 
     /// An own write of this object begins.
@@ -248,31 +255,49 @@ impl<R> Slots<R> {
                 source: Source::Own,
             });
         }
-        let slot = known?;
-        let source = if slot.version == version {
-            Source::Own
-        } else {
-            Source::Watch
+        let source = match known {
+            Some(slot) if slot.version == version => Source::Own,
+            Some(_) | None => Source::Watch,
         };
-        let new = Arc::clone(&slot.record);
-        let old = pending.untold?;
-        Some(Change::Upserted {
+        self.catch_up(key, pending, source)
+    }
+
+    /// The own write was answered with this object, of which nothing is kept as of `version`.
+    pub fn write_answered_unkept(&mut self, key: &Key, version: u64) -> Option<Change<R>> {
+        let pending = self.end_write(key);
+        if let Some(slot) = self.map.get(key.as_str())
+            && version != 0
+            && version < slot.version
+        {
+            return self.catch_up(key, pending, Source::Watch);
+        }
+        if let Some(others) = self.pending.get_mut(key.as_str()) {
+            others.deleted_at = Some(version);
+        }
+        self.deletions.add(key, version, self.generation);
+        let slot = self.map.remove(key.as_str());
+        let told = pending.untold.unwrap_or(slot.map(|slot| slot.record));
+        told.map(|old| Change::Deleted {
             key: key.clone(),
             old,
-            new,
-            source,
         })
     }
 
     /// The own write failed, or nobody knows.
     pub fn write_failed(&mut self, key: &Key) -> Option<Change<R>> {
-        let old = self.end_write(key).untold?;
+        let pending = self.end_write(key);
+        self.catch_up(key, pending, Source::Watch)
+    }
+
+    /// Tells what the watch brought while the own write was under way.
+    fn catch_up(&self, key: &Key, pending: Pending<R>, source: Source) -> Option<Change<R>> {
+        let old = pending.untold?;
         let new = Arc::clone(self.get(key.as_str())?);
         Some(Change::Upserted {
             key: key.clone(),
             old,
             new,
-            source: Source::Watch,
+            source,
         })
     }
 
@@ -326,6 +351,7 @@ impl<R> Slots<R> {
         match self.map.get_mut(&key) {
             Some(known) => *known = slot,
             None => {
+                self.deletions.forget(&key);
                 self.map.insert(key, slot);
             }
         }
@@ -334,6 +360,9 @@ impl<R> Slots<R> {
 
     fn remove(&mut self, key: Key, version: u64) -> Option<Change<R>> {
         let slot = self.map.remove(&key);
+        if slot.is_some() || self.pending.contains_key(&key) {
+            self.deletions.add(&key, version, 0);
+        }
         let mut told = slot.map(|slot| slot.record);
         if let Some(pending) = self.pending.get_mut(&key) {
             pending.deleted_at = Some(version);
@@ -342,15 +371,6 @@ impl<R> Slots<R> {
             }
         }
         told.map(|old| Change::Deleted { key, old })
-    }
-}
-
-impl<R> Slot<R> {
-    /// Whether an own write stands against older events. A list that began after the write was
-    /// answered must contain it; if it brings something older, the API server's storage was set back
-    /// and the list is right.
-    fn is_protected(&self, generation: u32, listing: bool) -> bool {
-        self.own != 0 && (!listing || self.own == generation)
     }
 }
 

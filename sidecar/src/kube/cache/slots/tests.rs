@@ -268,45 +268,129 @@ fn two_own_writes_of_one_object_may_be_under_way() {
     assert!(slots.pending.is_empty());
 }
 
+#[test]
+fn fs_18_an_own_write_says_nothing_about_other_objects() {
+    let mut slots = slots();
+    slots.upsert(key("b"), 11, 11);
+    slots.begin_write(&key("a"));
+    assert_eq!(
+        slots.write_answered_unkept(&key("a"), 14),
+        Some(deleted("a", 10)),
+        "nothing is kept of it any more"
+    );
+    assert_eq!(
+        slots.upsert(key("c"), 12, 12),
+        upserted("c", None, 12, Source::Watch)
+    );
+    assert_eq!(slots.delete(key("b"), 13), Some(deleted("b", 11)));
+}
+
+#[test]
+fn what_an_own_write_made_uninteresting_does_not_come_back_with_an_older_event() {
+    let mut slots = slots();
+    slots.begin_write(&key("a"));
+    slots.write_answered_unkept(&key("a"), 14);
+    assert_eq!(slots.upsert(key("a"), 12, 12), None);
+    assert_eq!(slots.upsert_with(key("a"), 14, || None), None);
+    assert_eq!(
+        slots.upsert(key("a"), 15, 15),
+        upserted("a", None, 15, Source::Watch)
+    );
+}
+
+#[test]
+fn an_object_is_told_again_after_an_own_write_of_which_nothing_was_kept() {
+    let mut slots = slots();
+    slots.begin_write(&key("a"));
+    slots.write_answered_unkept(&key("a"), 11);
+    assert_eq!(
+        slots.upsert(key("a"), 12, 12),
+        upserted("a", None, 12, Source::Watch),
+        "no write is under way"
+    );
+}
+
+#[test]
+fn a_deletion_seen_before_an_own_answer_is_not_undone_by_an_event_that_comes_again() {
+    let mut slots = slots();
+    slots.upsert(key("b"), 11, 11);
+    assert_eq!(slots.delete(key("b"), 12), Some(deleted("b", 11)));
+    assert_eq!(slots.upsert(key("b"), 11, 11), None);
+    for version in 13..2_000 {
+        slots.upsert(key("c"), version, version);
+        slots.delete(key("c"), version);
+    }
+    assert!(slots.deletions.len() <= 512, "bounded");
+}
+
+/// What an object's record is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Kept,
+    /// There is the object, and nothing of it is kept.
+    Unkept,
+    Gone,
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Op {
     /// Somebody else changes, creates or deletes.
-    Foreign(u8, bool),
+    Foreign(u8, Content),
     BeginWrite(u8),
-    /// The server does the oldest write under way.
-    Commit(bool),
+    /// The server does the oldest write under way, or refuses it.
+    Commit(Option<Content>),
     /// The oldest committed write is answered, or its answer is lost.
     Answer(bool),
     /// The watch brings the next events.
     Deliver(usize),
+    /// The watch brings an event that it brought before, by its place in the history.
+    Again(prop::sample::Index),
+    /// The watch is cut, and resumes so many events earlier.
+    Resume(usize),
     Relist,
     /// The list brings its objects, with changes and answers in between, and ends.
     EndList,
 }
 
-fn op() -> impl Strategy<Value = Op> {
-    let key = 0u8..3;
+fn content() -> impl Strategy<Value = Content> {
     prop_oneof![
-        3 => (key.clone(), any::<bool>()).prop_map(|(key, gone)| Op::Foreign(key, gone)),
+        3 => Just(Content::Kept),
+        1 => Just(Content::Unkept),
+        1 => Just(Content::Gone),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let key = 0u8..4;
+    let commit = prop::option::weighted(0.9, content());
+    prop_oneof![
+        4 => (key.clone(), content()).prop_map(|(key, content)| Op::Foreign(key, content)),
         3 => key.prop_map(Op::BeginWrite),
-        3 => prop::bool::weighted(0.9).prop_map(Op::Commit),
+        3 => commit.prop_map(Op::Commit),
         3 => prop::bool::weighted(0.9).prop_map(Op::Answer),
         4 => (1usize..4).prop_map(Op::Deliver),
+        1 => any::<prop::sample::Index>().prop_map(Op::Again),
+        1 => (1usize..6).prop_map(Op::Resume),
         1 => Just(Op::Relist),
         1 => Just(Op::EndList),
     ]
 }
 
+type Happened = (u8, u64, Content);
+
+/// A list under way: what it will bring, how long the history was, and the version.
+type Listing = (BTreeMap<u8, (u64, Content)>, usize, u64);
+
 /// An API server with its history, a watch that lags behind, and what the handler was told.
 struct World {
     slots: Slots<u64>,
     version: u64,
-    objects: BTreeMap<u8, u64>,
-    history: Vec<(u8, u64, bool)>,
+    objects: BTreeMap<u8, (u64, Content)>,
+    history: Vec<Happened>,
     delivered: usize,
-    list: Option<(BTreeMap<u8, u64>, usize, u64)>,
+    list: Option<Listing>,
     under_way: Vec<u8>,
-    committed: Vec<(u8, Option<u64>)>,
+    committed: Vec<(u8, Option<(u64, Content)>)>,
     told: BTreeMap<String, u64>,
     written: BTreeMap<u8, u64>,
 }
@@ -348,15 +432,25 @@ impl World {
         }
     }
 
-    fn change(&mut self, number: u8, gone: bool) -> Option<u64> {
+    fn change(&mut self, number: u8, content: Content) -> Option<(u64, Content)> {
         self.version += 1;
-        if gone {
+        if content == Content::Gone {
             self.objects.remove(&number)?;
         } else {
-            self.objects.insert(number, self.version);
+            self.objects.insert(number, (self.version, content));
         }
-        self.history.push((number, self.version, gone));
-        (!gone).then_some(self.version)
+        self.history.push((number, self.version, content));
+        Some((self.version, content))
+    }
+
+    fn bring(&mut self, (number, version, content): Happened) {
+        let name = Self::name(number);
+        let change = match content {
+            Content::Kept => self.slots.upsert(name, version, version),
+            Content::Unkept => self.slots.upsert_with(name, version, || None),
+            Content::Gone => self.slots.delete(name, version),
+        };
+        self.tell(change);
     }
 
     fn deliver(&mut self, count: usize) {
@@ -364,52 +458,57 @@ impl World {
             if self.list.is_some() {
                 return;
             }
-            let Some(&(number, version, gone)) = self.history.get(self.delivered) else {
+            let Some(&event) = self.history.get(self.delivered) else {
                 return;
             };
             self.delivered += 1;
-            let change = if gone {
-                self.slots.delete(Self::name(number), version)
-            } else {
-                self.slots.upsert(Self::name(number), version, version)
-            };
-            self.tell(change);
+            self.bring(event);
         }
+    }
+
+    fn answer(&mut self, number: u8, written: Option<(u64, Content)>) {
+        let name = Self::name(number);
+        let change = match written {
+            Some((version, content @ (Content::Kept | Content::Unkept))) => {
+                let newest = self.written.entry(number).or_default();
+                *newest = version.max(*newest);
+                match content {
+                    Content::Kept => self.slots.write_answered(&name, version, version),
+                    _ => self.slots.write_answered_unkept(&name, version),
+                }
+            }
+            // The answer to a deletion is not taken over: the watch tells it.
+            Some((_, Content::Gone)) | None => self.slots.write_failed(&name),
+        };
+        self.tell(change);
     }
 
     fn apply(&mut self, op: Op) {
         match op {
-            Op::Foreign(number, gone) => {
-                self.change(number, gone);
+            Op::Foreign(number, content) => {
+                self.change(number, content);
             }
             Op::BeginWrite(number) => {
                 self.slots.begin_write(&Self::name(number));
                 self.under_way.push(number);
             }
-            Op::Commit(succeeds) if !self.under_way.is_empty() => {
+            Op::Commit(content) if !self.under_way.is_empty() => {
                 let number = self.under_way.remove(0);
-                let version = if succeeds {
-                    self.change(number, false)
-                } else {
-                    None
-                };
-                self.committed.push((number, version));
+                let written = content.and_then(|content| self.change(number, content));
+                self.committed.push((number, written));
             }
             Op::Answer(arrives) if !self.committed.is_empty() => {
-                let (number, version) = self.committed.remove(0);
-                let name = Self::name(number);
-                let change = match version.filter(|_| arrives) {
-                    Some(version) => {
-                        let newest = self.written.entry(number).or_default();
-                        *newest = version.max(*newest);
-                        self.slots.write_answered(&name, version, version)
-                    }
-                    None => self.slots.write_failed(&name),
-                };
-                self.tell(change);
+                let (number, written) = self.committed.remove(0);
+                self.answer(number, written.filter(|_| arrives));
             }
             Op::Commit(_) | Op::Answer(_) => {}
             Op::Deliver(count) => self.deliver(count),
+            Op::Again(index) if self.list.is_none() && self.delivered > 0 => {
+                let event = self.history[index.index(self.delivered)];
+                self.bring(event);
+            }
+            Op::Again(_) => {}
+            Op::Resume(back) => self.delivered = self.delivered.saturating_sub(back),
             Op::Relist => {
                 self.slots.begin_list();
                 self.list = Some((self.objects.clone(), self.history.len(), self.version));
@@ -427,9 +526,8 @@ impl World {
         let Some((objects, until, version)) = self.list.take() else {
             return;
         };
-        for (number, seen) in objects {
-            let change = self.slots.upsert(Self::name(number), seen, seen);
-            self.tell(change);
+        for (number, (seen, content)) in objects {
+            self.bring((number, seen, content));
         }
         for change in self.slots.finish_list(version) {
             self.tell(Some(change));
@@ -439,7 +537,7 @@ impl World {
 
     fn finish(&mut self) {
         while !self.under_way.is_empty() {
-            self.apply(Op::Commit(true));
+            self.apply(Op::Commit(Some(Content::Kept)));
         }
         while !self.committed.is_empty() {
             self.apply(Op::Answer(true));
@@ -450,18 +548,22 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(5000))]
     #[test]
-    fn the_cache_ends_up_with_the_truth_and_never_falls_behind_own_writes(
-        ops in prop::collection::vec(op(), 0..60)
+    fn fs_18_the_cache_ends_up_with_the_truth_and_never_falls_behind_own_writes(
+        ops in prop::collection::vec(op(), 0..80)
     ) {
         let mut world = World::new();
         for op in ops {
             world.apply(op);
         }
         world.finish();
-        let truth: BTreeMap<String, u64> =
-            world.objects.iter().map(|(number, version)| (number.to_string(), *version)).collect();
+        let truth: BTreeMap<String, u64> = world
+            .objects
+            .iter()
+            .filter(|(_, (_, content))| *content == Content::Kept)
+            .map(|(number, (version, _))| (number.to_string(), *version))
+            .collect();
         let cached: BTreeMap<String, u64> =
             world.slots.iter().map(|(key, record)| (key.to_string(), **record)).collect();
         prop_assert_eq!(&cached, &truth);
