@@ -209,6 +209,12 @@ e2e: helm ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path or
 	@$(if $(ATTACHER),ATTACHER='$(ATTACHER)') $(if $(PROVISIONER),PROVISIONER='$(PROVISIONER)') \
 	    cargo test $(ALL) --test scenarios $(if $(ONLY),-- $(ONLY))
 
+.PHONY: clones
+clones: build cluster driver helm ## Claims and clones at once, ten times a thousand (CLAIMS=, ROUNDS=, PROVISIONER=path)
+	$(call say,clones: claims and clones at once)
+	@$(if $(PROVISIONER),PROVISIONER='$(PROVISIONER)') CLAIMS=$${CLAIMS:-1000} ROUNDS=$${ROUNDS:-10} \
+	    cargo test $(ALL) --test scenarios -- provisioner_clones
+
 .PHONY: real-node
 real-node: archives cluster driver helm ## Scenarios on a node that runs containers (ONLY=name): manifests of upstream, the chart
 	$(call say,real-node: scenarios on a node that runs containers)

@@ -118,4 +118,8 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
         name: "provisioner_hundreds_of_claims_come_and_go",
         run: outage::many,
     },
+    Scenario {
+        name: "provisioner_clones_among_many_claims",
+        run: outage::clones,
+    },
 ];

@@ -41,12 +41,37 @@ impl Crowd {
         Ok(Self { names })
     }
 
+    /// The same, every third claim a clone of one of `sources`.
+    fn create_with_clones(scene: &Scene<'_>, number: usize, sources: &Self) -> Result<Self> {
+        let class = scene.deployment.driver();
+        let names: Vec<_> = (0..number).map(|it| format!("{class}-new-{it}")).collect();
+        let sources = sources.names.iter().cycle();
+        let claims = names.iter().zip(sources).enumerate();
+        let claims = claims.map(|(number, (name, source))| {
+            if number % 3 == 0 {
+                object::claim_from(name, class, "1Mi", "PersistentVolumeClaim", source)
+            } else {
+                object::claim(name, class, "1Mi")
+            }
+        });
+        scene.api.create_all(CLAIMS, &claims.collect::<Vec<_>>())?;
+        Ok(Self { names })
+    }
+
     fn delete(&self, scene: &Scene<'_>) -> Result<()> {
         let paths = self.names.iter().map(|name| format!("{CLAIMS}/{name}"));
         scene.api.delete_all(&paths.collect::<Vec<_>>())
     }
 
     fn until_bound(&self, scene: &Scene<'_>, provisioner: &mut Process) -> Result<()> {
+        Self::until_so_many_are_bound(self.names.len(), scene, provisioner)
+    }
+
+    fn until_so_many_are_bound(
+        number: usize,
+        scene: &Scene<'_>,
+        provisioner: &mut Process,
+    ) -> Result<()> {
         let bound = wait::until_true(LONG, "all claims are bound", || {
             // Long lists cost the API server more than what is being counted.
             std::thread::sleep(std::time::Duration::from_millis(300));
@@ -58,7 +83,7 @@ impl Crowd {
                 class == Some(scene.deployment.driver())
                     && text(it, "/status/phase") == Some("Bound")
             });
-            Ok(ours.count() == self.names.len())
+            Ok(ours.count() == number)
         });
         bound.with_context(|| provisioner.tail())
     }
@@ -67,14 +92,56 @@ impl Crowd {
 /// Claims at once, unless `CLAIMS` says how many.
 const MANY: usize = 200;
 
+/// Claims that others are cloned from.
+const SOURCES: usize = 10;
+
+/// A number that the environment may set.
+fn setting(name: &str, default: usize) -> Result<usize> {
+    match std::env::var(name) {
+        Ok(number) => number.parse().with_context(|| name.to_owned()),
+        Err(_unset) => Ok(default),
+    }
+}
+
+/// Claims and clones of bound claims at once, `ROUNDS` times: while many clones put their finalizer
+/// onto the same sources, the watch lags behind the answers, and no claim may be missed.
+pub(super) fn clones(cluster: &Cluster) -> Result<Verdict> {
+    if let Some(skipped) = skipped() {
+        return Ok(skipped);
+    }
+    let (number, rounds) = (setting("CLAIMS", MANY)?, setting("ROUNDS", 1)?);
+    let scene = Scene::new(cluster, "clones", Binding::Immediate, &FLAGS)?;
+    let _driver = scene.deployment.start_controller(&[])?;
+    let mut provisioner = scene.start_provisioner(&FAST)?;
+    let sources = Crowd::create(&scene, SOURCES)?;
+    sources.until_bound(&scene, &mut provisioner)?;
+    for round in 1..=rounds {
+        let since = Instant::now();
+        let crowd = Crowd::create_with_clones(&scene, number, &sources)?;
+        Crowd::until_so_many_are_bound(SOURCES + number, &scene, &mut provisioner)?;
+        let took = since.elapsed().as_secs_f64();
+        say(&format!(
+            "          round {round}: {number} bound after {took:.1} s"
+        ));
+        crowd.delete(&scene)?;
+        wait::until_true(LONG, "the round's claims are gone", || {
+            let list = scene.api.get(CLAIMS)?;
+            let items = list.pointer("/items").and_then(Value::as_array);
+            let class = Some(scene.deployment.driver());
+            let ours = |it: &&Value| text(it, "/spec/storageClassName") == class;
+            Ok(items.into_iter().flatten().filter(ours).count() == SOURCES)
+        })?;
+    }
+    sources.delete(&scene)?;
+    scene.until_nothing_is_left(&mut provisioner)?;
+    scene.finish()
+}
+
 pub(super) fn many(cluster: &Cluster) -> Result<Verdict> {
     if let Some(skipped) = skipped() {
         return Ok(skipped);
     }
-    let number = match std::env::var("CLAIMS") {
-        Ok(number) => number.parse().context("CLAIMS")?,
-        Err(_unset) => MANY,
-    };
+    let number = setting("CLAIMS", MANY)?;
     let scene = Scene::new(cluster, "many", Binding::Immediate, &FLAGS)?;
     let _driver = scene.deployment.start_controller(&[])?;
     let mut provisioner = scene.start_provisioner(&FAST)?;
