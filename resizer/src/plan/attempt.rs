@@ -204,18 +204,16 @@ impl Attempt {
                 return Step::PatchClaim(write, patch);
             }
         }
-        let mut failure = match &failing.problem {
-            Problem::Failure(failure) => failure.clone(),
-            Problem::Cause(cause) => {
+        self.tell(match (&failing.problem, &failing.unrecorded) {
+            (Problem::Failure(failure), _) => failure.clone(),
+            (Problem::Cause(cause), Some(error)) => {
+                Failure::Unrecorded(self.task.claim.clone(), cause.clone(), error.clone())
+            }
+            (Problem::Cause(cause), None) => {
                 let volume = self.volume(Some(claim)).unwrap_or_default();
                 Failure::Expand(volume, view.driver.name.clone(), cause.clone())
             }
-        };
-        if let (Some(error), Kind::Expand) = (&failing.unrecorded, self.task.kind) {
-            let claim = self.task.claim.clone();
-            failure = Failure::Unrecorded(claim, Box::new(failure), error.clone());
-        }
-        self.tell(failure)
+        })
     }
 
     fn tell(&self, failure: Failure) -> Step {
@@ -232,7 +230,13 @@ impl Attempt {
         let failed = match (step, answer) {
             (Step::ReadClaim, answer) => self.read(answer, |doubts| doubts.claim = false),
             (Step::ReadVolume(_), answer) => self.read(answer, |doubts| doubts.volume = false),
-            (Step::PatchClaim(write, _), Answer::Refused(error)) => {
+            (Step::PatchClaim(write, patch), Answer::Refused(error)) => {
+                match &mut self.work {
+                    Work::Expand(work) => work.refused(*write, patch, error.refusal),
+                    Work::Modify(work) => {
+                        work.refused(*write, error.refusal, self.task.name());
+                    }
+                }
                 self.claim_refused(*write, error)
             }
             (Step::PatchVolume(name, write, patch), Answer::Refused(error)) => {
@@ -348,12 +352,5 @@ impl Problem {
             Self::Cause(cause) => Some(cause),
             Self::Failure(failure) => failure.cause(),
         }
-    }
-}
-
-impl ClaimWrite {
-    /// Whether it records a failure.
-    fn is_record(self) -> bool {
-        matches!(self, Self::RecordResizeError | Self::RecordModifyError)
     }
 }

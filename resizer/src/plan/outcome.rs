@@ -128,7 +128,7 @@ pub enum Failure {
     /// Expansion: volume, driver and why.
     Expand(Text, String, Cause),
     /// The failure of an expansion could not be recorded on the claim.
-    Unrecorded(Text, Box<Failure>, ApiError),
+    Unrecorded(Text, Cause, ApiError),
     /// A modification that has begun needs a class that is gone.
     NoClass(Text),
     /// Modification: the target if the call is in doubt, and why.
@@ -151,17 +151,15 @@ impl Failure {
     /// What the driver or the way to it has to do with it.
     #[must_use]
     pub fn cause(&self) -> Option<&Cause> {
-        if let Self::Unrecorded(_, failure, _) = self {
-            return failure.cause();
-        }
         match self {
-            Self::Expand(_, _, cause) | Self::Modify(_, cause) => Some(cause),
+            Self::Expand(_, _, cause) | Self::Modify(_, cause) | Self::Unrecorded(_, cause, _) => {
+                Some(cause)
+            }
             Self::NoVolume(..)
             | Self::Read(_)
             | Self::Claim(..)
             | Self::Volume(..)
             | Self::InUse(..)
-            | Self::Unrecorded(..)
             | Self::NoClass(_) => None,
         }
     }
@@ -188,7 +186,16 @@ impl Failure {
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         match self {
-            Self::NoVolume(..) | Self::Read(_) | Self::Claim(ClaimWrite::MarkResizing, ..) => true,
+            Self::NoVolume(..)
+            | Self::Read(_)
+            | Self::Claim(ClaimWrite::MarkResizing, ..)
+            | Self::Volume(VolumeWrite::RemoveAnnotation, ..) => true,
+            // It may be done, and the next attempt finds out.
+            Self::Claim(ClaimWrite::FinishModify, _, error)
+                if error.refusal == Refusal::Unknown =>
+            {
+                true
+            }
             Self::Claim(_, _, error) | Self::Volume(_, _, _, error) => {
                 error.refusal == Refusal::Conflict
             }
@@ -291,11 +298,14 @@ impl fmt::Display for Failure {
                     "resize volume {volume:?} by resizer {driver:?} failed: {cause}"
                 )
             }
-            Self::Unrecorded(claim, failure, error) => write!(
-                out,
-                "resizing failed in controller with {failure} but failed to update PVC {claim} \
-                 with: mark PVC {claim:?} as controller expansion failed, errored with: {error}"
-            ),
+            Self::Unrecorded(claim, cause, error) => {
+                write!(
+                    out,
+                    "resizing failed in controller with {cause} but failed to update PVC {claim} \
+                     with: "
+                )?;
+                write_claim(out, ClaimWrite::RecordResizeError, claim, error)
+            }
             Self::NoClass(class) => write!(
                 out,
                 "get VAC with vac name {class} in VACInformer cache failed: \
@@ -318,6 +328,12 @@ fn write_claim(
     match write {
         ClaimWrite::MarkResizing => write!(out, "marking pvc {claim:?} as resizing failed: "),
         ClaimWrite::MarkPendingOnNode => {
+            write!(
+                out,
+                "mark PVC {claim:?} as node expansion required failed: "
+            )
+        }
+        ClaimWrite::RequireFileSystemResize => {
             write!(
                 out,
                 "mark PVC {claim:?} as file system resize required failed: "

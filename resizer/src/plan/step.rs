@@ -44,6 +44,8 @@ pub enum ClaimWrite {
     RecordResizeError,
     /// The driver expanded, the node is next.
     MarkPendingOnNode,
+    /// The same without `RecoverVolumeExpansionFailure`: a condition is all that is written.
+    RequireFileSystemResize,
     /// The volume is as large as it is going to be.
     FinishResize,
     /// Before the driver is asked to modify.
@@ -56,6 +58,23 @@ pub enum ClaimWrite {
     FinishModify,
     /// The wish for a modification was taken back.
     CancelModify,
+}
+
+impl ClaimWrite {
+    /// Whether it is the last patch of an expansion.
+    #[must_use]
+    pub fn ends_expansion(self) -> bool {
+        matches!(
+            self,
+            Self::MarkPendingOnNode | Self::RequireFileSystemResize | Self::FinishResize
+        )
+    }
+
+    /// Whether it records a failure.
+    #[must_use]
+    pub fn is_record(self) -> bool {
+        matches!(self, Self::RecordResizeError | Self::RecordModifyError)
+    }
 }
 
 /// What a patch of a PersistentVolume is for.

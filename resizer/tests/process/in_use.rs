@@ -62,6 +62,27 @@ async fn z_90_and_91_the_driver_is_left_alone_until_the_pod_is_gone() {
 }
 
 #[tokio::test]
+async fn z_90_fr_16_each_retry_tells_that_the_volume_is_in_use() {
+    let stage = refusing(pod("ns", "Running")).await;
+    let _program = stage.started(&["--retry-interval-start=300ms"]).await;
+    stage.grow("2Gi");
+    let times = |stage: &Stage| {
+        let all = stage.api.objects("events");
+        let blocked = all.iter().find(|event| event["message"] == BLOCKED);
+        blocked.map_or(0, |event| event["count"].as_u64().unwrap_or(1))
+    };
+    stage.until("blocked", |stage| times(stage) >= 3).await;
+    assert_eq!((stage.calls(EXPAND), stage.capacity()), (1, json!("1Gi")));
+    assert_eq!(
+        (
+            stage.state(),
+            stage.conditions().contains(&"Resizing".to_owned())
+        ),
+        ("CRIP", true)
+    );
+}
+
+#[tokio::test]
 async fn z_92_and_93_pods_that_do_not_use_it() {
     for (row, pod) in [
         ("Z-92", pod("ns", "Succeeded")),

@@ -367,4 +367,47 @@ async fn z_119_the_volume_cannot_be_written() {
     stage.until_class("b").await;
     assert_eq!(stage.volume()["spec"]["volumeAttributesClassName"], "b");
     assert!(stage.iops().iter().all(|iops| iops == "9"));
+    stage.until_events("VolumeModifySuccessful", 1).await;
+    settle().await;
+    let told = stage.events_of("VolumeModify");
+    assert_eq!(told, 1, "FR-16: {:?}", stage.events());
+}
+
+const STATUS: &str = "*/persistentvolumeclaims/c1/status";
+
+#[tokio::test]
+async fn fr_18_a_class_that_was_never_asked_for_is_not_in_doubt() {
+    for wanted in ["b", "c"] {
+        let stage = Stage::modifying().await;
+        let lost = stage
+            .api
+            .fault(Fault::on("PATCH", STATUS).times(1).lose_reply());
+        let _program = stage.started(&["--retry-interval-start=2s"]).await;
+        stage.reclass(Some("b"));
+        stage.until("lost", |_| lost.hits() > 0).await;
+        stage.reclass(Some(wanted));
+        stage.until_class(wanted).await;
+        stage.until_events("VolumeModifySuccessful", 1).await;
+        let asked = if wanted == "b" { "9" } else { "11" };
+        assert_eq!(stage.iops(), [asked]);
+        let told = format!("external resizer is modifying volume c1 with vac {wanted}");
+        assert_eq!(stage.messages("VolumeModify"), [told]);
+    }
+}
+
+#[tokio::test]
+async fn fr_19_the_last_event_of_a_modification_says_how_it_ended() {
+    let stage = Stage::modifying().await;
+    stage
+        .api
+        .fault(Fault::on("PATCH", STATUS).skip(1).times(1).lose_reply());
+    let _program = stage.started(&[QUICK]).await;
+    stage.reclass(Some("b"));
+    stage.until_events("VolumeModifySuccessful", 1).await;
+    settle().await;
+    assert_eq!(stage.events_of("VolumeModifyFailed"), 0);
+    assert_eq!(
+        (stage.calls(MODIFY), stage.modification()),
+        (1, String::new())
+    );
 }

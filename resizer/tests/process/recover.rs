@@ -177,6 +177,41 @@ async fn z_81_and_82_the_node_found_it_impossible() {
 }
 
 #[tokio::test]
+async fn z_82_fr_17_what_the_node_refused_is_taken_back() {
+    let stage = Stage::new().await;
+    stage.node();
+    stage
+        .driver
+        .configure(|model| model.controller = Vec::new());
+    let _program = stage.started(&[]).await;
+    stage.grow("10Gi");
+    stage.until_state("NRP").await;
+    assert_eq!(
+        (stage.size(), stage.pre_resize()),
+        (json!("10Gi"), json!("1Gi"))
+    );
+    stage.expanding("NodeResizeInfeasible", "10Gi");
+    stage.grow("5Gi");
+    stage
+        .until("taken back", |stage| {
+            stage.state() == "NRP" && stage.size() == "5Gi"
+        })
+        .await;
+    assert_eq!(
+        (stage.allocated(), stage.pre_resize()),
+        (json!("5Gi"), json!("1Gi"))
+    );
+    stage.node_expanded("5Gi");
+    stage
+        .until("no annotation", |stage| stage.pre_resize().is_null())
+        .await;
+    assert_eq!(
+        (stage.size(), stage.capacity()),
+        (json!("5Gi"), json!("5Gi"))
+    );
+}
+
+#[tokio::test]
 async fn z_83_to_85_without_a_status() {
     for (row, pending, asked) in [("Z-83", false, &[2 * GI][..]), ("Z-84", true, &[])] {
         let stage = Stage::new().await;
@@ -204,6 +239,79 @@ async fn z_83_to_85_without_a_status() {
         (json!("3Gi"), vec![3 * GI]),
         "Z-85, Q21"
     );
+}
+
+#[tokio::test]
+async fn fr_18_a_size_that_was_never_asked_for_is_not_in_doubt() {
+    let stage = Stage::new().await;
+    let lost = stage
+        .api
+        .fault(Fault::on("PATCH", STATUS).times(1).lose_reply());
+    let _program = stage.started(&["--retry-interval-start=2s"]).await;
+    stage.grow("4Gi");
+    stage.until("lost", |_| lost.hits() > 0).await;
+    stage.grow("2Gi");
+    stage.until_capacity("2Gi").await;
+    assert_eq!(stage.asked(), [2 * GI]);
+}
+
+#[tokio::test]
+async fn fr_19_a_failure_that_cannot_be_recorded() {
+    let stage = Stage::new().await;
+    stage
+        .driver
+        .fault(CallFault::on(EXPAND).fail(Code::Internal, "boom").times(1));
+    let refused = Fault::on("PATCH", STATUS).skip(1).times(1);
+    stage.api.fault(refused.answer_saying(403, "not you"));
+    let _program = stage.started(&[QUICK]).await;
+    stage.grow("2Gi");
+    stage.until_capacity("2Gi").await;
+    let messages = stage.messages("VolumeResizeFailed");
+    let [message] = &messages[..] else {
+        panic!("{messages:?}");
+    };
+    let start = "resizing failed in controller with rpc error: code = Internal desc = boom but \
+                 failed to update PVC ns/c1 with: mark PVC \"ns/c1\" as controller expansion \
+                 failed, errored with: can't patch status of  PVC ns/c1 with ";
+    assert!(message.starts_with(start), "{message}");
+    assert!(message.ends_with("not you"), "{message}");
+}
+
+#[tokio::test]
+async fn fr_19_the_node_s_part_cannot_be_recorded() {
+    let stage = Stage::new().await;
+    stage.node();
+    let refused = Fault::on("PATCH", STATUS).skip(1).times(1);
+    stage.api.fault(refused.answer_saying(403, "not you"));
+    let _program = stage.started(&[QUICK]).await;
+    stage.grow("2Gi");
+    stage.until_state("NRP").await;
+    let message = &stage.messages("VolumeResizeFailed")[0];
+    let start = "mark PVC \"ns/c1\" as node expansion required failed: can't patch status of  \
+                 PVC ns/c1 with ";
+    assert!(message.starts_with(start), "{message}");
+}
+
+#[tokio::test]
+async fn fr_19_the_last_event_says_how_it_ended() {
+    for (node, last) in [
+        (false, "VolumeResizeSuccessful"),
+        (true, "FileSystemResizeRequired"),
+    ] {
+        let stage = Stage::new().await;
+        if node {
+            stage.node();
+        }
+        stage
+            .api
+            .fault(Fault::on("PATCH", STATUS).skip(1).times(1).lose_reply());
+        let _program = stage.started(&[QUICK]).await;
+        stage.grow("2Gi");
+        stage.until_events(last, 1).await;
+        assert_eq!(stage.calls(EXPAND), 1);
+        let events = stage.events();
+        assert!(events.last().unwrap().contains(last), "{events:?}");
+    }
 }
 
 const STATUS: &str = "*/persistentvolumeclaims/c1/status";

@@ -6,6 +6,7 @@ use csi_proto::csi::ControllerExpandVolumeResponse;
 
 use crate::model::Quantity;
 use crate::plan::outcome::Cause;
+use crate::plan::patch::Capacity;
 use crate::plan::step::Announcement;
 
 /// What there is now.
@@ -22,6 +23,8 @@ pub(super) struct Grown {
 #[derive(Debug)]
 enum Told {
     Enough,
+    /// It was not asked: the node is to do it all.
+    Unasked,
     Nothing,
     /// With the bytes asked for.
     Less(i64),
@@ -48,7 +51,7 @@ impl Grown {
         Self {
             capacity: target,
             on_node: true,
-            told: Told::Enough,
+            told: Told::Unasked,
         }
     }
 
@@ -56,7 +59,19 @@ impl Grown {
     pub(super) fn shortfall(&self) -> Option<Cause> {
         match self.told {
             Told::Less(asked) => Some(Cause::TooSmall(asked, self.capacity.value())),
-            Told::Enough | Told::Nothing => None,
+            Told::Enough | Told::Unasked | Told::Nothing => None,
+        }
+    }
+
+    /// What the PersistentVolume is to say, of a claim that has `held`. `recover`: what the node
+    /// refused may be taken back.
+    pub(super) fn on_volume(&self, recover: bool, held: Option<Quantity>) -> Capacity {
+        let more = held.is_none_or(|held| held < self.capacity);
+        match self.told {
+            Told::Unasked if recover && more => Capacity::Exactly(self.capacity),
+            Told::Enough | Told::Unasked | Told::Nothing | Told::Less(_) => {
+                Capacity::AtLeast(self.capacity)
+            }
         }
     }
 
@@ -74,7 +89,7 @@ impl Grown {
                 "the driver did not say how large the volume is now; {} is taken for granted",
                 self.capacity
             ))),
-            (Told::Enough, _) => {}
+            (Told::Enough | Told::Unasked, _) => {}
         }
         left.push(match self.on_node {
             true => required_on_node(),

@@ -11,12 +11,15 @@
 //! |---|---|
 //! | `target` | how large the volume is to be made |
 //! | `answer` | what the driver's answer means |
+//! | `marks` | what is remembered, and how an expansion is brought to an end |
+
+use serde_json::Value;
 
 use super::driver::Expansion as Who;
 use super::memory::Start;
 use super::outcome::{ApiError, Cause, Class, Failure, Refusal, classify};
 use super::owner::{in_tree, owned};
-use super::patch::Annotation;
+use super::patch::{Annotation, Capacity};
 use super::secret::Loaded;
 use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
 use super::turn::Kind;
@@ -25,20 +28,13 @@ use super::{patch, request};
 use crate::model::{Claim, ClaimDetail, CsiSource, Quantity, Text, Volume};
 
 mod answer;
+mod marks;
 mod target;
 
 use answer::Grown;
+pub use marks::Marks;
+use marks::{Finished, Unconfirmed};
 pub use target::{Facts, target};
-
-/// What is remembered of a claim's expansion from attempt to attempt.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
-    /// The driver's last word was a final error: nothing is in doubt. Lost with the process, so that
-    /// after a restart what was asked last is in doubt.
-    pub settled: bool,
-    /// The driver's last word was that the volume must not be in use.
-    pub in_use: bool,
-}
 
 /// How often a claim that does not keep what is written is marked in one attempt.
 const MARKS: u8 = 4;
@@ -64,16 +60,6 @@ pub(super) struct Expansion {
     finished: Option<Finished>,
 }
 
-/// The claim is written.
-struct Finished {
-    /// What is left to be told, last first.
-    left: Vec<Announcement>,
-    /// Whether more may be due at once; otherwise the node is next.
-    again: bool,
-    /// The driver gave less than it was asked for.
-    short: Option<Cause>,
-}
-
 impl Expansion {
     pub(super) fn new(start: &Start) -> Self {
         Self {
@@ -93,6 +79,9 @@ impl Expansion {
 
     /// The next step. `claim` is what the view shows, if it is the claim that this is about.
     pub(super) fn decide(&self, view: &View<'_>, claim: Option<&Claim>) -> Step {
+        if let Some(announcement) = claim.and_then(|claim| self.marks.untold(claim)) {
+            return Step::Announce(announcement.clone());
+        }
         let step = match (&self.finished, &self.grown) {
             (Some(finished), _) => Ok(finished.next(view, claim)),
             (None, Some(grown)) => self.record(view, claim, grown),
@@ -203,15 +192,20 @@ impl Expansion {
                 (true, false, _) => Annotation::Remove,
                 (true, true, None) | (false, _, _) => Annotation::Keep,
             };
-            if let Some(patch) = patch::grow(volume, grown.capacity, annotation) {
+            let capacity = grown.on_volume(gates.recover, claim.capacity);
+            if let Some(patch) = patch::grow(volume, capacity, annotation) {
                 let name = claim.volume.clone();
                 return Ok(Step::PatchVolume(name, VolumeWrite::Grow, patch));
             }
         }
         let (write, patch) = match grown.on_node {
             true => {
+                let write = match gates.recover {
+                    true => ClaimWrite::MarkPendingOnNode,
+                    false => ClaimWrite::RequireFileSystemResize,
+                };
                 let patch = patch::pending_on_node(claim, gates.recover, view.now);
-                (ClaimWrite::MarkPendingOnNode, patch)
+                (write, patch)
             }
             false => {
                 let patch = patch::finish_resize(claim, grown.capacity, gates.recover);
@@ -224,9 +218,9 @@ impl Expansion {
 
     /// The patch of a volume whose claim has gone since the driver was asked. There is nobody left
     /// for whom the node, or the annotation, would matter.
-    pub(super) fn for_orphan(&self, volume: &Volume) -> Option<serde_json::Value> {
+    pub(super) fn for_orphan(&self, volume: &Volume) -> Option<Value> {
         let grown = self.grown.as_ref().filter(|_| !self.written)?;
-        patch::grow(volume, grown.capacity, Annotation::Keep)
+        patch::grow(volume, Capacity::AtLeast(grown.capacity), Annotation::Keep)
     }
 
     /// The step that takes the annotation of an earlier expansion away, once that is over: before a
@@ -263,10 +257,14 @@ impl Expansion {
         match step {
             Step::PatchVolume(_, VolumeWrite::RemoveAnnotation, _) => self.tidied = true,
             Step::PatchVolume(..) => self.written = true,
-            Step::PatchClaim(ClaimWrite::MarkResizing, _) => self.marked += 1,
+            Step::PatchClaim(ClaimWrite::MarkResizing, patch) => {
+                self.marked += 1;
+                self.begins(patch);
+            }
             Step::PatchClaim(write, _) => self.finish(*write),
-            Step::Announce(_) => match &mut self.finished {
+            Step::Announce(announcement) => match &mut self.finished {
                 Some(finished) => drop(finished.left.pop()),
+                None if self.marks.told(announcement) => {}
                 None => self.announced = true,
             },
             Step::LoadSecret(reference) => return self.secrets.fold(reference, answer),
@@ -305,15 +303,41 @@ impl Expansion {
         }
     }
 
+    /// A new expansion is recorded where none was under way: the driver does not work on it before
+    /// it is asked.
+    fn begins(&mut self, patch: &Value) {
+        let recorded = patch.pointer("/status/allocatedResourceStatuses");
+        self.marks.settled |= recorded.is_some();
+    }
+
+    /// A patch of the claim was refused, or nobody knows.
+    pub(super) fn refused(&mut self, write: ClaimWrite, patch: &Value, refusal: Refusal) {
+        match (write, refusal) {
+            (ClaimWrite::MarkResizing, Refusal::Unknown | Refusal::Refused) => self.begins(patch),
+            (write, Refusal::Unknown) if write.ends_expansion() => {
+                let left = self.to_tell();
+                let grown = self.grown.as_ref().map(|grown| grown.capacity);
+                self.marks.unconfirmed = Some(Unconfirmed::new(write, grown, left));
+            }
+            _ => {}
+        }
+    }
+
     /// The claim is written.
     fn finish(&mut self, write: ClaimWrite) {
-        let grown = self.grown.as_ref();
-        let on_node = write == ClaimWrite::MarkPendingOnNode;
+        let on_node = write != ClaimWrite::FinishResize;
+        let short = self.grown.as_ref().and_then(Grown::shortfall);
         self.finished = Some(Finished {
-            left: grown.map_or_else(|| vec![answer::required_on_node()], Grown::announcements),
+            left: self.to_tell(),
             again: !on_node,
-            short: grown.and_then(Grown::shortfall).filter(|_| !on_node),
+            short: short.filter(|_| !on_node),
         });
+    }
+
+    /// What there is to tell once the claim is written, last first.
+    fn to_tell(&self) -> Vec<Announcement> {
+        let grown = self.grown.as_ref();
+        grown.map_or_else(|| vec![answer::required_on_node()], Grown::announcements)
     }
 
     /// The patch that records why it failed.
@@ -321,7 +345,7 @@ impl Expansion {
         view: &View<'_>,
         claim: &ClaimDetail,
         cause: &Cause,
-    ) -> Option<serde_json::Value> {
+    ) -> Option<Value> {
         let Cause::Call(error) = cause else {
             return None;
         };
@@ -331,24 +355,6 @@ impl Expansion {
         }
         let message = format!("failed to expand pvc with {error}");
         patch::resize_error(claim, &message, class == Class::Infeasible, view.now)
-    }
-}
-
-impl Finished {
-    fn next(&self, view: &View<'_>, claim: Option<&Claim>) -> Step {
-        if let Some(announcement) = self.left.last() {
-            return Step::Announce(announcement.clone());
-        }
-        let claim = claim.and_then(Claim::detail);
-        let more = claim.filter(|claim| claim.wants_growth());
-        Step::End(match (more, &self.short) {
-            (Some(claim), Some(cause)) => {
-                let driver = view.driver.name.clone();
-                End::Failed(Failure::Expand(claim.volume.clone(), driver, cause.clone()))
-            }
-            (Some(_), None) if self.again => End::Again,
-            (Some(_), None) | (None, _) => End::Done,
-        })
     }
 }
 

@@ -49,7 +49,14 @@ pub fn target(facts: &Facts<'_>) -> Option<Quantity> {
             Some(allocated)
         }
         // What is left of an expansion that is long over must not make anything smaller.
-        (true, None) if claim.allocated.is_some() => Some(allocated.max(request)),
-        (true, None | Some(Unknown)) => (!waits).then_some(request),
+        (true, None) if claim.allocated.is_some() => {
+            let held = facts.volume.filter(|_| !facts.controller);
+            Some(allocated.max(request).max(held.unwrap_or(request)))
+        }
+        (true, None | Some(Unknown)) => (!waits).then_some(match facts.controller {
+            true => request,
+            // The node expands to what the volume says, whatever the claim asks for.
+            false => facts.volume.unwrap_or(request),
+        }),
     }
 }

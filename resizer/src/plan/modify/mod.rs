@@ -16,25 +16,19 @@ use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
 use super::turn::Kind;
 use super::view::View;
 use super::{patch, request};
-use crate::keys::MODIFYING_VOLUME;
 use crate::model::{
     AttributesClass, Claim, ClaimDetail, CsiSource, ModifyPhase, SecretRef, Text, Volume,
 };
 
 mod class;
 mod goal;
+mod marks;
 
 use class::{Unusable, usable};
 pub(super) use goal::targets;
 use goal::{Goal, goal};
-
-/// What is remembered of a claim's modification from attempt to attempt.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
-    /// The driver certainly does not work on the target in the claim's status. Lost with the process,
-    /// so that after a restart it is in doubt.
-    pub settled: bool,
-}
+pub use marks::Marks;
+use marks::{Finished, Unconfirmed, canceled, modified};
 
 /// How often a claim that does not keep what is written is marked in one attempt.
 const MARKS: u8 = 4;
@@ -56,12 +50,6 @@ pub(super) struct Modification {
     /// Whether that is on the PersistentVolume.
     written: bool,
     finished: Option<Finished>,
-}
-
-/// The claim is written.
-struct Finished {
-    /// What is left to be told.
-    left: Option<Announcement>,
 }
 
 impl Modification {
@@ -89,6 +77,9 @@ impl Modification {
 
     /// The next step. `claim` is what the view shows, if it is the claim that this is about.
     pub(super) fn decide(&self, view: &View<'_>, claim: Option<&Claim>) -> Step {
+        if let Some(announcement) = claim.and_then(|claim| self.marks.untold(claim)) {
+            return Step::Announce(announcement.clone());
+        }
         let claim = claim.and_then(Claim::detail);
         let step = match (&self.finished, &self.modified) {
             (Some(finished), _) => Ok(finished.next(claim)),
@@ -264,8 +255,9 @@ impl Modification {
                 self.finished = Some(Finished { left });
             }
             Step::PatchVolume(..) => self.written = true,
-            Step::Announce(_) => match &mut self.finished {
+            Step::Announce(announcement) => match &mut self.finished {
                 Some(finished) => finished.left = None,
+                None if self.marks.told(announcement) => {}
                 None => self.announced = true,
             },
             Step::LoadSecret(reference) => {
@@ -278,6 +270,21 @@ impl Modification {
         Ok(())
     }
 
+    /// A patch of the claim was refused, or nobody knows.
+    pub(super) fn refused(&mut self, write: ClaimWrite, refusal: Refusal, claim: &str) {
+        match (write, refusal) {
+            // It is begun only where nothing is in doubt, and the driver was not asked since.
+            (ClaimWrite::MarkModifying, Refusal::Unknown | Refusal::Refused) => {
+                self.marks.settled = true;
+            }
+            (ClaimWrite::FinishModify, Refusal::Unknown) => {
+                let target = self.modified.as_ref();
+                self.marks.unconfirmed = target.map(|target| Unconfirmed::new(claim, target));
+            }
+            _ => {}
+        }
+    }
+
     fn answered(
         &mut self,
         target: &Text,
@@ -287,7 +294,7 @@ impl Modification {
         match answer {
             Answer::Modified => {
                 // Until it is recorded, nothing else is begun.
-                self.marks.settled = false;
+                self.marks = Marks::default();
                 self.called = Some(None);
                 self.modified = Some(target.clone());
                 Ok(())
@@ -324,21 +331,6 @@ impl Modification {
     }
 }
 
-impl Finished {
-    fn next(&self, claim: Option<&ClaimDetail>) -> Step {
-        if let Some(announcement) = &self.left {
-            return Step::Announce(announcement.clone());
-        }
-        // A claim that took its wish back may have the condition no longer, and that is all.
-        let more = claim
-            .is_some_and(|claim| claim.wants_change() && !claim.has_condition(MODIFYING_VOLUME));
-        Step::End(match more {
-            true => End::Again,
-            false => End::Done,
-        })
-    }
-}
-
 /// The Secret for the call: the one that the volume was made with, else the one for expansions.
 fn secret<'a>(volume: &'a Volume, source: &'a CsiSource) -> Option<&'a SecretRef> {
     let named = volume.kind.modify_secret.as_ref();
@@ -357,22 +349,6 @@ fn modifying(claim: &ClaimDetail, target: &Text) -> Announcement {
         warning: false,
         reason: "VolumeModify",
         message: format!("external resizer is modifying volume {name} with vac {target}"),
-    }
-}
-
-fn modified(claim: &str, target: &Text) -> Announcement {
-    Announcement {
-        warning: false,
-        reason: "VolumeModifySuccessful",
-        message: format!("external resizer modified volume {claim} with vac {target} successfully"),
-    }
-}
-
-fn canceled() -> Announcement {
-    Announcement {
-        warning: false,
-        reason: "VolumeModifyCanceled",
-        message: "Cancelled modify.".to_owned(),
     }
 }
 

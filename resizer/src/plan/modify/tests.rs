@@ -3,7 +3,7 @@
 use tonic::Code;
 
 use super::*;
-use crate::keys::MODIFY_VOLUME_ERROR;
+use crate::keys::{MODIFY_VOLUME_ERROR, MODIFYING_VOLUME};
 use crate::model::{ClaimPhase, Condition, Modify, Source};
 use crate::plan::Task;
 use crate::plan::memory::Next;
@@ -484,8 +484,29 @@ fn z_119_the_volume_cannot_be_written() {
         "Q13"
     );
     assert_eq!((&*bench.claim.current_class, next), ("a", Next::Backoff));
-    run(&mut bench);
+    let lines = run(&mut bench);
     assert_eq!(&*bench.claim.current_class, "b");
+    assert_eq!(only(&lines, &["N VolumeModify "]), NOTHING, "fr_16");
+}
+
+#[test]
+fn fr_18_nothing_is_in_doubt_before_the_driver_is_asked() {
+    for wanted in ["b", "c"] {
+        let mut bench = wants("a", "b").replies(&[Reply::Done(false)]);
+        bench.troubles.insert(0, Trouble::Lost);
+        run(&mut bench);
+        bench.change(|claim| claim.class = wanted.into());
+        let lines = run(&mut bench);
+        let iops = if wanted == "b" { 9 } else { 11 };
+        assert_eq!(
+            only(&lines, &["N", "Mod"])[..2],
+            [
+                format!("N VolumeModify external resizer is modifying volume c1 with vac {wanted}"),
+                format!("Mod h1 {{\"iops\": \"{iops}\"}}"),
+            ]
+        );
+        assert_eq!(&*bench.claim.current_class, wanted);
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ mod volume;
 
 pub use modify::{cancel_modify, finish_modify, mark_modifying, modify_error, pending_class};
 pub use resize::{finish_resize, mark_resizing, pending_on_node, resize_error};
-pub use volume::{Annotation, grow, remove_annotation, set_class};
+pub use volume::{Annotation, Capacity, grow, remove_annotation, set_class};
 
 #[cfg(test)]
 mod tests;

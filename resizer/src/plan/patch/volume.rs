@@ -18,10 +18,35 @@ pub enum Annotation {
     Remove,
 }
 
-/// The driver made the volume `capacity` large. The capacity is never lowered: kubelet and whoever
-/// restores the claim rely on what was once said.
+/// What becomes of `spec.capacity`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capacity {
+    /// The driver made the volume this large. The capacity is never lowered: kubelet and whoever
+    /// restores the claim rely on what was once said.
+    AtLeast(Quantity),
+    /// The node alone is to make the volume this large. A larger capacity, which it refused, would
+    /// make kubelet try that again and again.
+    Exactly(Quantity),
+}
+
+impl Capacity {
+    fn quantity(self) -> Quantity {
+        match self {
+            Self::AtLeast(quantity) | Self::Exactly(quantity) => quantity,
+        }
+    }
+
+    fn replaces(self, held: Quantity) -> bool {
+        match self {
+            Self::AtLeast(quantity) => held < quantity,
+            Self::Exactly(quantity) => held != quantity,
+        }
+    }
+}
+
+/// The PersistentVolume says how large the volume is, or is to be made by the node.
 #[must_use]
-pub fn grow(volume: &Volume, capacity: Quantity, annotation: Annotation) -> Option<Value> {
+pub fn grow(volume: &Volume, capacity: Capacity, annotation: Annotation) -> Option<Value> {
     let value = match (annotation, &volume.pre_resize) {
         (Annotation::Add(before), None) => Some(json!(before.to_string())),
         (Annotation::Remove, Some(_)) => Some(Value::Null),
@@ -32,8 +57,8 @@ pub fn grow(volume: &Volume, capacity: Quantity, annotation: Annotation) -> Opti
         let annotations = json!({ "annotations": { PRE_RESIZE_CAPACITY: value } });
         patch.insert("metadata".to_owned(), annotations);
     }
-    if volume.capacity.is_none_or(|held| held < capacity) {
-        let capacity = json!({ "capacity": { "storage": capacity.to_string() } });
+    if volume.capacity.is_none_or(|held| capacity.replaces(held)) {
+        let capacity = json!({ "capacity": { "storage": capacity.quantity().to_string() } });
         patch.insert("spec".to_owned(), capacity);
     }
     (!patch.is_empty()).then(|| patch.into())

@@ -47,6 +47,8 @@ const TARGETS: &str = "
     ControllerResizeInfeasible  no   -    3Gi  2Gi   2Gi  2Gi
     -                           no   2Gi  2Gi  2Gi   2Gi  2Gi
     -                           no   2Gi  3Gi  3Gi   3Gi  3Gi
+    -                           no   2Gi  5Gi  3Gi   3Gi  5Gi
+    -                           no   -    5Gi  3Gi   3Gi  5Gi
     -                           no   3Gi  3Gi  2Gi   3Gi  3Gi
     -                           no   -    3Gi  3Gi   3Gi  3Gi
     Later                       no   4Gi  3Gi  3Gi   3Gi  3Gi
@@ -84,7 +86,7 @@ fn section_5_how_large_the_volume_is_to_be_made() {
             count += 1;
         }
     }
-    assert_eq!(count, 50);
+    assert_eq!(count, 54);
 }
 
 #[test]
@@ -326,11 +328,46 @@ fn z_82_without_the_driver_a_smaller_size_replaces_the_refused_one() {
     run(&mut bench);
     assert_eq!(bench.claim.allocated, Some(size("5Gi")));
     assert_eq!(bench.claim.resize, Some(ResizeStatus::NodePending));
-    assert_eq!(
-        bench.volume.unwrap().capacity,
-        Some(size("10Gi")),
-        "never lowered"
-    );
+    let held = bench.volume.as_ref().unwrap().capacity;
+    assert_eq!(held, Some(size("5Gi")), "fr_17");
+}
+
+#[test]
+fn fr_17_only_what_the_node_is_still_to_reach_is_taken_back() {
+    // st, A, P, S, C; P and A afterwards, with a driver that expands nothing itself.
+    const ROWS: &str = "
+        NodeResizeInfeasible        10Gi  10Gi  5Gi  1Gi   5Gi   5Gi
+        ControllerResizeInProgress  5Gi   10Gi  5Gi  1Gi   5Gi   5Gi
+        NodeResizePending           10Gi  10Gi  5Gi  1Gi   10Gi  10Gi
+        NodeResizeInProgress        10Gi  10Gi  5Gi  1Gi   10Gi  10Gi
+        -                           2Gi   10Gi  5Gi  1Gi   10Gi  10Gi
+        -                           -     10Gi  5Gi  1Gi   10Gi  10Gi
+        ControllerResizeInProgress  4Gi   10Gi  5Gi  4Gi   10Gi  4Gi
+    ";
+    for row in rows(ROWS) {
+        let [st, a, p, s, c, volume, allocated] = row[..] else {
+            unreachable!("{row:?}");
+        };
+        let st = (!st.is_empty()).then(|| ResizeStatus::parse(st));
+        let mut bench = found(st, a, p, s, c);
+        bench.driver.abilities.expansion = Who::NodeOnly;
+        run(&mut bench);
+        let after = (
+            bench.volume.as_ref().unwrap().capacity,
+            bench.claim.allocated,
+        );
+        assert_eq!(
+            after,
+            (Some(size(volume)), Some(size(allocated))),
+            "{row:?}"
+        );
+    }
+    let mut bench = found(None, "", "10Gi", "5Gi", "1Gi");
+    bench.driver.abilities.expansion = Who::NodeOnly;
+    bench.settings.gates.recover = false;
+    run(&mut bench);
+    let held = bench.volume.as_ref().unwrap().capacity;
+    assert_eq!(held, Some(size("10Gi")), "without recovery");
 }
 
 #[test]
