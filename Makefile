@@ -176,7 +176,8 @@ demo: demo-needs build driver $(if $(DEMO_KUBECONFIG),,cluster helm) ## The whol
 
 .PHONY: test
 test: ## Every check and test
-	@.ci/stages 'go-programs &' lint unit build driver wait cluster smoke sanity 'chart &' e2e wait real-node conformance-quick
+	@.ci/stages 'nice go-programs &' lint test-programs build driver wait cluster 'smoke sanity conformance-quick &' 'unit +' wait \
+	    'nice chart &' 'e2e +' wait 'real-node +'
 
 .PHONY: go-programs
 go-programs: cluster helm storage-suite
@@ -185,6 +186,26 @@ go-programs: cluster helm storage-suite
 lint: ## Format, clippy, rustdoc, dependency guards
 	$(need-rust)
 	@.ci/lint
+
+# Compiling it takes minutes: whoever has none is told that it was not asked.
+CARGO_DENY := 0.20.2
+.PHONY: cargo-deny
+cargo-deny: build/tools/bin/cargo-deny ## cargo-deny for `make lint`, into build/tools (compiling it takes minutes)
+build/tools/bin/cargo-deny:
+	$(need-rust)
+	@CARGO_TARGET_DIR=build/tools/target cargo install --quiet --locked --root build/tools cargo-deny --version $(CARGO_DENY)
+	@rm -rf build/tools/target
+
+.PHONY: advisories
+advisories: cargo-deny ## Dependencies against the advisories of RustSec (needs the internet)
+	@build/tools/bin/cargo-deny --all-features --locked check --hide-inclusion-graph advisories
+
+# Compiled before anything waits: then nothing compiles while tests do, and these can have company.
+.PHONY: test-programs
+test-programs:
+	$(need-rust)
+	$(call say,test-programs: all tests are compiled)
+	@cargo test $(ALL) --no-run
 
 .PHONY: unit
 unit: ## Unit, property, crash-simulation, component and process tests
@@ -257,6 +278,13 @@ bench: build cluster driver helm ## Figures of all programs (REGISTRAR=, ATTACHE
 	@$(if $(BENCH),,$(bench) -p registrar --bench startup)
 	@$(if $(BENCH),,$(bench) -p livenessprobe --bench startup)
 	@$(bench) -p e2e --bench controller -- $(BENCH)
+
+# In the gate each simulation runs a fixed number of interleavings.
+.PHONY: simulate
+simulate: ## Many more interleavings of the crash simulations than in a test (SIMULATION_RUNS=100000)
+	$(need-rust)
+	$(call say,simulate: crash simulations of the controllers)
+	@SIMULATION_RUNS=$${SIMULATION_RUNS:-100000} cargo test $(ALL) --exclude e2e --lib -- sim::
 
 .PHONY: fuzz
 fuzz: ## Long fuzzing of the parsers that read untrusted bytes (FUZZ_SECONDS=60)
