@@ -13,6 +13,7 @@
 
 mod attach;
 mod command_line;
+mod connection;
 mod controller;
 mod detach;
 mod driver;

@@ -3,12 +3,16 @@
 //! Not supported: proxies. `HTTPS_PROXY` is ignored with a warning, `proxy-url` in a kubeconfig is an
 //! error. An API server behind a proxy is not a case for a sidecar, which talks to its own cluster.
 
+mod bearer;
+mod identity;
 mod source;
 mod stack;
+mod transport;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ::kube::client::ClientBuilder;
 use ::kube::config::{
     AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo,
     NamedCluster, NamedContext,
@@ -19,6 +23,9 @@ use http::{HeaderValue, header};
 use super::rate::{Limiter, Rate, RateError, RateMetrics};
 use crate::error::Chain;
 use crate::flags::Values;
+
+use bearer::Bearer;
+use transport::Transport;
 
 pub use source::{Given, NamedBy, NotInCluster, Source, resolve};
 
@@ -190,17 +197,20 @@ pub async fn connect(
     config
         .headers
         .extend(agent.ok().map(|agent| (header::USER_AGENT, agent)));
-    let limiter = Limiter::new(options.rate, options.timeout, metrics);
+    let bearer = Bearer::take(&mut config.auth_info).map_err(|problem| options.error(problem))?;
     let trusts_nobody = config.root_cert.is_none() && !config.accept_invalid_certs;
-    stack::build(&config, &limiter).map_err(|error| {
-        let problem = Chain(&error).to_string();
+    let namespace = config.default_namespace.clone();
+    let transport = Transport::new(config, bearer).map_err(|error| {
+        let problem = explain_client(&error);
         if matches!(error, ::kube::Error::RustlsTls(_)) && trusts_nobody {
             return options.error(format!(
                 "{problem}; add certificate-authority or certificate-authority-data to the cluster"
             ));
         }
         options.error(problem)
-    })
+    })?;
+    let limiter = Limiter::new(options.rate, options.timeout, metrics);
+    Ok(ClientBuilder::new(limiter.limit(transport), namespace).build())
 }
 
 fn kubeconfig(options: &Options) -> Result<Kubeconfig, ConnectError> {
@@ -337,6 +347,15 @@ fn explain(error: &KubeconfigError) -> String {
         return error.to_string();
     }
     Chain(error).to_string()
+}
+
+/// Why there can be no client with these credentials.
+fn explain_client(error: &::kube::Error) -> String {
+    let plugin = match error {
+        ::kube::Error::Auth(error) => stack::plugin_failure(error),
+        _ => None,
+    };
+    plugin.unwrap_or_else(|| Chain(error).to_string())
 }
 
 #[cfg(test)]

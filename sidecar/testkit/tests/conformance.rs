@@ -260,6 +260,7 @@ async fn deletion(script: &mut Script) {
             "/metadata/finalizers",
         )
         .await;
+    let (_, before) = script.get(&path).await;
     let none = json!({"metadata": {"finalizers": null}});
     let last = script
         .patch(
@@ -272,6 +273,9 @@ async fn deletion(script: &mut Script) {
         .await;
     let same = last["metadata"]["uid"] == made["metadata"]["uid"];
     script.note("answers with the object", 0, &same.into());
+    let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+    let same = version(&last) == version(&before);
+    script.note("in the version that it was built upon", 0, &same.into());
     let (code, _) = script.get(&path).await;
     script.note("gone", code, &Value::Null);
     script
@@ -471,6 +475,47 @@ async fn leases(script: &mut Script) {
         .await;
     script.note("a new object with a version", code, &Value::Null);
     script.delete(&path, Value::Null).await;
+    invalid_leases(script).await;
+}
+
+async fn invalid_leases(script: &mut Script) {
+    for (what, spec) in [
+        ("no duration", json!({"leaseDurationSeconds": 0})),
+        ("a negative duration", json!({"leaseDurationSeconds": -1})),
+        ("negative transitions", json!({"leaseTransitions": -1})),
+        (
+            "two mistakes",
+            json!({"leaseDurationSeconds": 0, "leaseTransitions": -1}),
+        ),
+        (
+            "a time without fraction",
+            json!({"renewTime": "2026-01-02T03:04:05Z"}),
+        ),
+        (
+            "a time of milliseconds",
+            json!({"acquireTime": "2026-01-02T03:04:05.000Z"}),
+        ),
+        (
+            "a time of microseconds",
+            json!({"renewTime": "2026-01-02T03:04:05.000006Z"}),
+        ),
+        (
+            "nobody for a second",
+            json!({"holderIdentity": "", "leaseDurationSeconds": 1}),
+        ),
+    ] {
+        let lease = json!({"metadata": {"name": "conformance"}, "spec": spec});
+        let (code, answer) = script.post(LEASES, lease).await;
+        let why = match code {
+            422 => answer["message"].clone(),
+            // The rest of the text is Go's.
+            _ => answer["reason"].clone(),
+        };
+        script.note(&format!("lease with {what}"), code, &why);
+        script
+            .delete(&format!("{LEASES}/conformance"), Value::Null)
+            .await;
+    }
 }
 
 async fn events(script: &mut Script) {
@@ -527,6 +572,11 @@ async fn reading(script: &mut Script) {
         code,
         &page["items"].as_array().map_or(0, Vec::len).into(),
     );
+    script.note(
+        "left of a selection",
+        0,
+        &page["metadata"]["remainingItemCount"],
+    );
     let token = page["metadata"]["continue"].as_str().unwrap_or_default();
     let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
     let (code, page) = script
@@ -555,6 +605,46 @@ async fn reading(script: &mut Script) {
             .await;
     }
     script.review().await;
+}
+
+/// Pages of one list while the objects change.
+async fn paging(script: &mut Script) {
+    let object = |number: u32| {
+        let mut object = class(&format!("conformance-{number}"));
+        object["metadata"]["labels"] = json!({"conformance": "pages"});
+        object
+    };
+    for number in 0..3 {
+        script.post(CLASSES, object(number)).await;
+    }
+    let pages = format!("{CLASSES}?labelSelector=conformance%3Dpages&limit=1");
+    let (_, first) = script.get(&pages).await;
+    script
+        .delete(&format!("{CLASSES}/conformance-1"), Value::Null)
+        .await;
+    let changed = json!({"metadata": {"annotations": {"a": "1"}}});
+    let last = format!("{CLASSES}/conformance-2");
+    script.ask("PATCH", &last, MERGE, &changed).await;
+    script.post(CLASSES, object(3)).await;
+    let mut page = first.clone();
+    while let Some(token) = page["metadata"]["continue"].as_str() {
+        let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
+        let (code, next) = script.get(&format!("{pages}&continue={token}")).await;
+        let shown = json!([
+            next["items"][0]["metadata"]["name"],
+            next["items"][0]["metadata"]["annotations"]
+        ]);
+        script.note("a later page shows what was", code, &shown);
+        let version = |page: &Value| page["metadata"]["resourceVersion"].clone();
+        let same = version(&next) == version(&first);
+        script.note("as of the first page's version", 0, &same.into());
+        page = next;
+    }
+    for number in [0, 2, 3] {
+        script
+            .delete(&format!("{CLASSES}/conformance-{number}"), Value::Null)
+            .await;
+    }
 }
 
 async fn watching(script: &mut Script) {
@@ -598,6 +688,25 @@ async fn watching(script: &mut Script) {
     }
 }
 
+/// What somebody is told whom the server does not know.
+async fn strangers(client: Client) -> Vec<String> {
+    let mut script = Script {
+        client,
+        user: "",
+        notes: Vec::new(),
+    };
+    for (method, path) in [
+        ("GET", CLASSES),
+        ("GET", "/version"),
+        ("POST", LEASES),
+        ("GET", "/api/v1/nodes?watch=true"),
+    ] {
+        let (code, answer) = script.ask(method, path, MERGE, &json!({})).await;
+        script.note(&format!("a stranger's {method} {path}"), code, &answer);
+    }
+    script.notes
+}
+
 /// What a user may not do who may do nothing; the model must have been told so.
 async fn refusals(client: Client) -> Vec<String> {
     let mut script = Script {
@@ -639,6 +748,7 @@ async fn answers(client: Client) -> Vec<String> {
     leases(&mut script).await;
     events(&mut script).await;
     reading(&mut script).await;
+    paging(&mut script).await;
     watching(&mut script).await;
     script.notes
 }
@@ -660,6 +770,8 @@ async fn the_model_answers_like_the_server() {
     let mut found = answers(api.client()).await;
     api.allow_only([]);
     found.extend(refusals(api.client()).await);
+    api.accept_tokens(["another"]);
+    found.extend(strangers(api.client()).await);
     compare(&found);
 }
 
@@ -673,9 +785,13 @@ async fn the_server_still_answers_like_that() {
         .await
         .unwrap();
     config.default_retry = false;
+    let mut unknown = config.clone();
+    unknown.auth_info = kube::config::AuthInfo::default();
+    unknown.auth_info.token = Some("nobody".to_owned().into());
     let client = Client::try_from(config).unwrap();
     let mut found = answers(client.clone()).await;
     found.extend(refusals(client).await);
+    found.extend(strangers(Client::try_from(unknown).unwrap()).await);
     println!("{}", found.join("\n"));
     compare(&found);
 }

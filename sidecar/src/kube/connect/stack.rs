@@ -5,15 +5,17 @@
 
 use std::time::Duration;
 
-use ::kube::client::{Body, ClientBuilder, ConfigExt as _};
-use ::kube::{Client, Config, Error};
-use http::Uri;
+use ::kube::client::{AuthError, Body, ConfigExt as _};
+use ::kube::{Config, Error};
+use http::uri::Scheme;
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
 use hyper_rustls::HttpsConnectorBuilder;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tower::ServiceBuilder;
-
-use crate::kube::rate::Limiter;
+use tower::util::BoxCloneService;
+use tower::{BoxError, ServiceBuilder};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -32,39 +34,89 @@ const IDLE_CONNECTIONS: usize = 32;
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
 
-/// A client whose requests `limiter` lets pass. Nothing is sent to the API server yet.
-pub(super) fn build(config: &Config, limiter: &Limiter) -> Result<Client, Error> {
-    let mut connector = HttpConnector::new();
-    connector.enforce_http(false);
-    connector.set_nodelay(true);
-    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    connector.set_keepalive(Some(KEEPALIVE));
-    connector.set_keepalive_interval(Some(KEEPALIVE / 6));
-    connector.set_keepalive_retries(Some(6));
+/// Connections to the API server: the first request makes one, those after it share it if the server
+/// speaks HTTP/2.
+pub(super) type Connections = BoxCloneService<Request<Body>, Response<Incoming>, BoxError>;
+
+/// Makes [`Connections`] that know nothing of those made before, with the same credentials.
+pub(super) type Dial = Box<dyn Fn() -> Connections + Send + Sync>;
+
+/// Reads certificates and asks exec plugins, which blocks. Nothing is sent to the API server yet.
+pub(super) fn dial(config: &Config) -> Result<Dial, Error> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    tcp.set_keepalive(Some(KEEPALIVE));
+    tcp.set_keepalive_interval(Some(KEEPALIVE / 6));
+    tcp.set_keepalive_retries(Some(6));
+    // Without TLS nobody has to be trusted: there may be no certificate in the whole file system.
+    if config.cluster_url.scheme() == Some(&Scheme::HTTP) {
+        return layered(config, move || client(tcp.clone()));
+    }
     let mut secured = HttpsConnectorBuilder::new()
         .with_tls_config(config.rustls_client_config()?)
-        .https_or_http();
+        .https_only();
     if let Some(name) = config.tls_server_name.clone() {
         secured = secured.with_server_name_resolver(move |_: &Uri| name.clone().try_into());
     }
-    let connector = secured.enable_all_versions().wrap_connector(connector);
-    let client: hyper_util::client::legacy::Client<_, Body> =
-        hyper_util::client::legacy::Client::builder(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .http2_initial_stream_window_size(STREAM_WINDOW)
-            .http2_initial_connection_window_size(CONNECTION_WINDOW)
-            .http2_keep_alive_interval(KEEPALIVE)
-            .http2_keep_alive_timeout(KEEPALIVE / 2)
-            .build(connector);
-    let service = ServiceBuilder::new()
+    let secured = secured.enable_all_versions().wrap_connector(tcp);
+    layered(config, move || client(secured.clone()))
+}
+
+fn client<C>(connector: C) -> legacy::Client<C, Body>
+where
+    C: Connect + Clone,
+{
+    legacy::Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS)
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_keep_alive_interval(KEEPALIVE)
+        .http2_keep_alive_timeout(KEEPALIVE / 2)
+        .build(connector)
+}
+
+fn layered<C>(
+    config: &Config,
+    client: impl Fn() -> legacy::Client<C, Body> + Send + Sync + 'static,
+) -> Result<Dial, Error>
+where
+    C: Connect + Clone + Send + Sync + 'static,
+{
+    let layers = ServiceBuilder::new()
+        .map_err(without_output)
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .map_err(tower::BoxError::from)
-        .service(client);
-    let service = limiter.limit(service);
-    Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
+        .map_err(BoxError::from);
+    // Layers are shared, so that a token of an exec plugin is asked for once.
+    Ok(Box::new(move || {
+        BoxCloneService::new(layers.service(client()))
+    }))
+}
+
+fn without_output(error: BoxError) -> BoxError {
+    match error.downcast_ref::<AuthError>().and_then(plugin_failure) {
+        Some(text) => text.into(),
+        None => error,
+    }
+}
+
+/// What is said of an exec plugin that failed. The library's own text quotes what the plugin
+/// printed, which may be a token.
+pub(super) fn plugin_failure(error: &AuthError) -> Option<String> {
+    match error {
+        // Its command line has the variables that were set for it.
+        AuthError::AuthExecRun { out, .. } => {
+            Some(format!("the exec plugin failed: {}", out.status))
+        }
+        AuthError::AuthExecParse(_) => {
+            Some("the exec plugin did not print an ExecCredential".to_owned())
+        }
+        _ => None,
+    }
 }

@@ -1,5 +1,7 @@
 //! Who may do what: the rule table behind access reviews and 403.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::refusal::Refusal;
@@ -66,9 +68,18 @@ pub(super) struct Attributes<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Access {
     pub(super) rules: Option<Vec<Allow>>,
+    /// The `Authorization` headers that tell who somebody is; without them anybody is somebody.
+    pub(super) known: Option<BTreeSet<String>>,
 }
 
 impl Access {
+    pub(super) fn authenticate(&self, authorization: &str) -> Result<(), Refusal> {
+        match &self.known {
+            Some(known) if !known.contains(authorization) => Err(Refusal::new(401, "Unauthorized")),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn allows(&self, attributes: &Attributes<'_>) -> bool {
         let rules = self.rules.as_ref();
         rules.is_none_or(|rules| rules.iter().any(|rule| rule.covers(attributes)))

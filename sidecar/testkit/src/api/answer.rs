@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::access;
 use super::fault::{Action, Answer};
 use super::list::{list, trimmed};
-use super::record::Request;
+use super::record::{Peer, Request};
 use super::refusal::Refusal;
 use super::route::{Route, Target, route};
 use super::store::Key;
@@ -20,11 +20,16 @@ type Answered = Result<Response<Body>, Broken>;
 
 impl FakeApi {
     /// Handles one request; `Err` stands for a broken connection.
-    pub(super) async fn answer(&self, parts: &http::request::Parts, body: Bytes) -> Answered {
+    pub(super) async fn answer(
+        &self,
+        parts: &http::request::Parts,
+        peer: &Peer,
+        body: Bytes,
+    ) -> Answered {
         let (request, actions) = {
             let inner = &mut *self.lock();
             let number = inner.forgotten + inner.requests.len();
-            let request = Request::new(number, parts, &body);
+            let request = Request::new(number, parts, peer, &body);
             inner.requests.push(request.clone());
             (request.clone(), inner.faults.actions(&request))
         };
@@ -76,6 +81,7 @@ impl FakeApi {
         body: &[u8],
         bend: &Bend,
     ) -> Result<Response<Body>, Refusal> {
+        self.lock().access.authenticate(&request.authorization)?;
         let found = route(&self.lock().kinds, &request.path);
         match found {
             Route::Resource(target) => {

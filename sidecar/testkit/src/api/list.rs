@@ -127,8 +127,10 @@ pub(super) fn list(
         );
         return Err(Refusal::new(504, text));
     }
-    let mut matching = store
-        .list(kind, &target.namespace)
+    // Later pages show what the first one was taken from, whatever happened since.
+    let snapshot = store.list_at(version, kind, &target.namespace);
+    let mut matching = snapshot
+        .iter()
         .filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after))
         .filter(|(_, object)| selector.wants(object));
     let page: Vec<(&Key, &Arc<Value>)> = matching.by_ref().take(limit).collect();
@@ -136,7 +138,10 @@ pub(super) fn list(
     let mut metadata = json!({"resourceVersion": version.to_string()});
     if let Some((last, _)) = page.last().filter(|_| left > 0) {
         metadata["continue"] = format!("{version} {} {}", last.namespace, last.name).into();
-        metadata["remainingItemCount"] = left.into();
+        // Only counted where all objects are wanted.
+        if selector.labels.is_empty() && selector.fields.is_empty() {
+            metadata["remainingItemCount"] = left.into();
+        }
     }
     // Items of typed lists carry neither apiVersion nor kind, as those of the real server.
     let items: Vec<Value> = page

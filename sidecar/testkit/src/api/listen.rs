@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
@@ -15,6 +15,8 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::FakeApi;
+use super::certificate::AnyClient;
+use super::record::Peer;
 
 /// A listening server; dropping it closes the listener and all connections.
 #[derive(Debug)]
@@ -61,7 +63,8 @@ impl Served {
 }
 
 impl FakeApi {
-    /// Listens with TLS on a free port of the loopback address and writes a kubeconfig.
+    /// Listens with TLS on a free port of the loopback address and writes a kubeconfig. Speaks HTTP/2
+    /// with clients that know it, and asks them for a certificate, as a real API server does.
     ///
     /// # Panics
     ///
@@ -71,12 +74,13 @@ impl FakeApi {
         let made = rcgen::generate_simple_self_signed(names).expect("make a certificate");
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
         let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
+        let mut config = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .expect("the provider knows TLS 1.2 and 1.3")
-            .with_no_client_auth()
+            .with_client_cert_verifier(Arc::new(AnyClient::new(provider)))
             .with_single_cert(vec![made.cert.der().clone()], key)
             .expect("certificate and key belong together");
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         self.listen(Some((TlsAcceptor::from(Arc::new(config)), made.cert.pem())))
             .await
     }
@@ -152,18 +156,29 @@ async fn accept(api: FakeApi, listener: TcpListener, acceptor: Option<TlsAccepto
 }
 
 async fn connection(api: FakeApi, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
-    let service = TowerToHyperService::new(api.service());
     // An error here is a client that went away or a fault that broke the connection.
-    match acceptor {
-        Some(acceptor) => {
-            if let Ok(stream) = acceptor.accept(stream).await {
-                let io = TokioIo::new(stream);
-                let _ = http1::Builder::new().serve_connection(io, service).await;
-            }
-        }
-        None => {
-            let io = TokioIo::new(stream);
-            let _ = http1::Builder::new().serve_connection(io, service).await;
-        }
+    let Some(acceptor) = acceptor else {
+        let service = TowerToHyperService::new(api.service());
+        let io = TokioIo::new(stream);
+        let _ = http1::Builder::new().serve_connection(io, service).await;
+        return;
+    };
+    let Ok(stream) = acceptor.accept(stream).await else {
+        return;
+    };
+    let session = stream.get_ref().1;
+    let certificate = session.peer_certificates().and_then(<[_]>::first);
+    let peer = Peer {
+        certificate: certificate.map(|certificate| certificate.to_vec()),
+        http2: session.alpn_protocol() == Some(b"h2"),
+    };
+    let http2 = peer.http2;
+    let service = TowerToHyperService::new(api.service().of(peer));
+    let io = TokioIo::new(stream);
+    if http2 {
+        let server = http2::Builder::new(TokioExecutor::new());
+        let _ = server.serve_connection(io, service).await;
+    } else {
+        let _ = http1::Builder::new().serve_connection(io, service).await;
     }
 }

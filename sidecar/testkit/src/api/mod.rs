@@ -6,6 +6,7 @@
 
 pub mod access;
 mod answer;
+mod certificate;
 pub mod fault;
 pub mod kind;
 mod list;
@@ -27,6 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use access::{Access, Allow};
+pub use certificate::ClientCertificate;
 use fault::{Fault, FaultHandle, Faults};
 use kind::Kind;
 pub use listen::Served;
@@ -229,6 +231,12 @@ impl FakeApi {
     /// Lets only these rules pass; everything else is forbidden, in reviews and in fact.
     pub fn allow_only(&self, rules: impl IntoIterator<Item = Allow>) {
         self.lock().access.rules = Some(rules.into_iter().collect());
+    }
+
+    /// Knows only these bearer tokens; whoever shows another one or none gets 401.
+    pub fn accept_tokens<'a>(&self, tokens: impl IntoIterator<Item = &'a str>) {
+        let known = tokens.into_iter().map(|token| format!("Bearer {token}"));
+        self.lock().access.known = Some(known.collect());
     }
 
     /// Lays a fault over the server.

@@ -8,6 +8,13 @@ use tokio::time::Instant;
 
 use super::route::parameters;
 
+/// Who is at the other end of a connection, and how it speaks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Peer {
+    pub(super) certificate: Option<Vec<u8>>,
+    pub(super) http2: bool,
+}
+
 /// One request as it arrived.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -29,6 +36,10 @@ pub struct Request {
     pub user_agent: String,
     /// `Authorization`, empty when absent.
     pub authorization: String,
+    /// The client's certificate in DER, if it presented one.
+    pub certificate: Option<Vec<u8>>,
+    /// Whether it came over HTTP/2.
+    pub http2: bool,
     /// The body as JSON; `Null` when there is none or it is not JSON.
     pub body: Value,
     /// HTTP status of the answer; `None` while unanswered, and for ever when the connection broke.
@@ -36,7 +47,12 @@ pub struct Request {
 }
 
 impl Request {
-    pub(super) fn new(number: usize, parts: &http::request::Parts, body: &[u8]) -> Self {
+    pub(super) fn new(
+        number: usize,
+        parts: &http::request::Parts,
+        peer: &Peer,
+        body: &[u8],
+    ) -> Self {
         let header = |name: http::header::HeaderName| {
             let value = parts.headers.get(name).map(|value| value.to_str());
             value.and_then(Result::ok).unwrap_or_default().to_owned()
@@ -51,6 +67,8 @@ impl Request {
             accept: header(http::header::ACCEPT),
             user_agent: header(http::header::USER_AGENT),
             authorization: header(http::header::AUTHORIZATION),
+            certificate: peer.certificate.clone(),
+            http2: peer.http2,
             body: serde_json::from_slice(body).unwrap_or_default(),
             status: None,
         }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 
 use super::FakeApi;
+use super::record::Peer;
 
 /// A response body; its error stands for a connection that broke in the middle.
 pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Broken>;
@@ -35,11 +36,20 @@ impl From<Infallible> for Broken {
 #[derive(Clone, Debug)]
 pub struct Service {
     api: FakeApi,
+    peer: Peer,
 }
 
 impl Service {
     pub(super) fn new(api: &FakeApi) -> Self {
-        Self { api: api.clone() }
+        Self {
+            api: api.clone(),
+            peer: Peer::default(),
+        }
+    }
+
+    /// For the requests of one connection.
+    pub(super) fn of(self, peer: Peer) -> Self {
+        Self { peer, ..self }
     }
 }
 
@@ -57,11 +67,11 @@ where
     }
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
-        let api = self.api.clone();
+        let Self { api, peer } = self.clone();
         Box::pin(async move {
             let (parts, body) = request.into_parts();
             let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
-            api.answer(&parts, body).await
+            api.answer(&parts, &peer, body).await
         })
     }
 }

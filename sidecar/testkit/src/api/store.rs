@@ -111,6 +111,32 @@ impl Store {
             .take_while(move |(key, _)| namespace.is_empty() || key.namespace == namespace)
     }
 
+    /// The same as they were at `version`.
+    pub(super) fn list_at(
+        &self,
+        version: u64,
+        kind: &Kind,
+        namespace: &str,
+    ) -> BTreeMap<Key, Arc<Value>> {
+        let now = self.list(kind, namespace);
+        let mut then: BTreeMap<_, _> = now
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect();
+        let resource = Key::new(kind, "", "").resource;
+        let later: Vec<&Change> = self.since(version).collect();
+        for change in later.into_iter().rev() {
+            let key = &change.key;
+            if key.resource != resource || !namespace.is_empty() && key.namespace != namespace {
+                continue;
+            }
+            match &change.before {
+                Some(before) => then.insert(key.clone(), before.clone()),
+                None => then.remove(key),
+            };
+        }
+        then
+    }
+
     /// What happened after `version`, oldest first.
     pub(super) fn since(&self, version: u64) -> impl Iterator<Item = &Change> {
         let first = self

@@ -77,6 +77,7 @@ pub(super) fn problems(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<Str
         "CSINode" => csi_node(new, old, &mut problems),
         "PersistentVolume" => persistent_volume(new, old, &mut problems),
         "Event" if kind.group.is_empty() => event(new, &mut problems),
+        "Lease" => lease(new, &mut problems),
         _ => {}
     }
     problems
@@ -127,6 +128,40 @@ fn metadata(new: &Value, old: Option<&Value>) -> Vec<String> {
         }
     }
     problems
+}
+
+fn lease(new: &Value, problems: &mut Vec<String>) {
+    for (field, least, must) in [
+        ("leaseDurationSeconds", 1, "greater than 0"),
+        ("leaseTransitions", 0, "greater than or equal to 0"),
+    ] {
+        if let Some(value) = new["spec"][field].as_i64().filter(|value| *value < least) {
+            problems.push(format!(
+                "spec.{field}: Invalid value: {value}: must be {must}"
+            ));
+        }
+    }
+}
+
+/// What of an object cannot even be read as one of its kind.
+pub(super) fn unreadable(kind: &Kind, object: &Value) -> Option<String> {
+    if kind.kind != "Lease" {
+        return None;
+    }
+    ["acquireTime", "renewTime"].into_iter().find_map(|field| {
+        let time = object["spec"][field].as_str()?;
+        // Six digits, no more and no less: a time without a fraction is refused.
+        let fraction = time.split_once('.').map_or(0, |(_, rest)| {
+            rest.bytes().take_while(u8::is_ascii_digit).count()
+        });
+        let valid = fraction == 6 && time.parse::<jiff::Timestamp>().is_ok();
+        (!valid).then(|| {
+            format!(
+                "{0} in version \"{1}\" cannot be handled as a {0}: parsing time \"{time}\" as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse",
+                kind.kind, kind.version
+            )
+        })
+    })
 }
 
 fn volume_attachment(new: &Value, old: Option<&Value>, problems: &mut Vec<String>) {

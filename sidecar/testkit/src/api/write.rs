@@ -28,6 +28,7 @@ impl Store {
         if !object.is_object() {
             return Err(Refusal::new(400, "the object provided is unrecognized"));
         }
+        decode(kind, &object)?;
         let metadata = &mut object["metadata"];
         if let Some(version) = metadata["resourceVersion"].as_str()
             && !version.is_empty()
@@ -74,6 +75,7 @@ impl Store {
             .find(&key)
             .cloned()
             .ok_or_else(|| Refusal::not_found(kind, name))?;
+        decode(kind, &object)?;
         let metadata = &mut object["metadata"];
         if metadata["name"] != *name {
             let sent = metadata["name"].as_str().unwrap_or_default();
@@ -151,8 +153,12 @@ impl Store {
         }
         let deleting = !object["metadata"]["deletionTimestamp"].is_null();
         if deleting && object["metadata"]["finalizers"].is_null() {
-            let last = self.remove(key, &object);
-            return last.ok_or_else(|| Refusal::not_found(kind, &key.name));
+            // The answer is the object as it was to be stored: with the version it was built upon,
+            // not with that of its end, which only watches see.
+            return match self.remove(key, &object) {
+                Some(_) => Ok(Arc::new(object)),
+                None => Err(Refusal::not_found(kind, &key.name)),
+            };
         }
         Ok(self.put(key.clone(), object))
     }
@@ -241,6 +247,13 @@ fn check(kind: &Kind, name: &str, object: &Value, old: Option<&Value>) -> Result
         return Ok(());
     }
     Err(Refusal::invalid(kind, name, &problems))
+}
+
+fn decode(kind: &Kind, object: &Value) -> Result<(), Refusal> {
+    match validate::unreadable(kind, object) {
+        Some(text) => Err(Refusal::new(400, text)),
+        None => Ok(()),
+    }
 }
 
 fn check_namespace(target: &Target, metadata: &mut Value) -> Result<(), Refusal> {

@@ -1,0 +1,215 @@
+//! Sends requests over connections that are replaced when they no longer answer, and when the
+//! credentials they were made with have changed.
+//!
+//! A connection whose peer vanished without a word looks like one whose peer thinks. HTTP/2's own
+//! PING needs 45 s to tell them apart, longer than a lease is held, and until then every request of
+//! the process would follow the first one into it. So whoever gave up waiting says enough: requests
+//! that come after it go over a new connection, while those that run, watches above all, keep theirs
+//! until it proves dead.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use ::kube::client::Body;
+use ::kube::{Config, Error};
+use futures_util::future::BoxFuture;
+use http::{Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use tokio::time::Instant;
+use tower::{BoxError, ServiceExt as _};
+use tower_service::Service;
+
+use super::bearer::Bearer;
+use super::identity::Identity;
+use super::stack::{self, Connections, Dial};
+
+/// A caller that loses interest sooner does so for reasons of its own.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How often files are compared with what was read from them, as kube does with the certificate
+/// authority. client-go looks at each handshake and every five minutes.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// The same after the API server did not know us (401): then there may be something new to present.
+const LOOK_AFTER_REFUSAL: Duration = Duration::from_secs(5);
+
+/// The way to one API server; clones share it.
+#[derive(Clone)]
+pub(super) struct Transport {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: Config,
+    bearer: Option<Bearer>,
+    state: Mutex<State>,
+}
+
+struct State {
+    dial: Dial,
+    connections: Connections,
+    /// How often `connections` was replaced.
+    generation: u64,
+    identity: Identity,
+    looked: Instant,
+    /// The API server answered 401 since then.
+    unknown: bool,
+}
+
+impl Transport {
+    /// With credentials as they are now: reads files and asks exec plugins.
+    pub(super) fn new(config: Config, bearer: Option<Bearer>) -> Result<Self, Error> {
+        // Read before the connector reads the same files: what changes in between is seen next time.
+        let identity = Identity::read(&config.auth_info);
+        let dial = stack::dial(&config)?;
+        let state = State {
+            connections: dial(),
+            dial,
+            generation: 0,
+            identity,
+            looked: Instant::now(),
+            unknown: false,
+        };
+        Ok(Self {
+            shared: Arc::new(Shared {
+                config,
+                bearer,
+                state: Mutex::new(state),
+            }),
+        })
+    }
+}
+
+impl Service<Request<Body>> for Transport {
+    type Response = Response<Incoming>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let shared = self.shared.clone();
+        Box::pin(async move { shared.send(request).await })
+    }
+}
+
+impl Shared {
+    async fn send(
+        self: Arc<Self>,
+        mut request: Request<Body>,
+    ) -> Result<Response<Incoming>, BoxError> {
+        self.renew().await;
+        if let Some(bearer) = &self.bearer {
+            request
+                .headers_mut()
+                .insert(header::AUTHORIZATION, bearer.header());
+        }
+        let (connections, generation) = {
+            let state = self.lock();
+            (state.connections.clone(), state.generation)
+        };
+        let mut waiting = Waiting {
+            shared: &self,
+            generation,
+            since: Some(Instant::now()),
+        };
+        let answer = connections.oneshot(request).await;
+        waiting.since = None;
+        if let Ok(answer) = &answer
+            && answer.status() == StatusCode::UNAUTHORIZED
+        {
+            self.lock().unknown = true;
+            if let Some(bearer) = &self.bearer {
+                bearer.doubt();
+            }
+        }
+        answer
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes new connections if the client's certificate is another one by now.
+    async fn renew(self: &Arc<Self>) {
+        let auth = &self.config.auth_info;
+        {
+            let mut state = self.lock();
+            let pause = if state.unknown {
+                LOOK_AFTER_REFUSAL
+            } else {
+                LOOK_EVERY
+            };
+            if state.looked.elapsed() < pause {
+                return;
+            }
+            state.looked = Instant::now();
+            let refused = std::mem::take(&mut state.unknown);
+            let identity = Identity::read(auth);
+            // Only the API server knows when what a plugin printed has come to its end.
+            if identity == state.identity && !(refused && auth.exec.is_some()) {
+                return;
+            }
+        }
+        let shared = self.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            (
+                Identity::read(&shared.config.auth_info),
+                stack::dial(&shared.config),
+            )
+        });
+        match read.await {
+            Ok((identity, Ok(dial))) => {
+                tracing::info!("Connecting anew to the API server, with new credentials");
+                let mut state = self.lock();
+                state.identity = identity;
+                state.dial = dial;
+                state.replace();
+            }
+            // Half of a pair may have been replaced: those that were read last are used until the
+            // other half is there.
+            Ok((_, Err(error))) => {
+                let error = super::explain_client(&error);
+                tracing::warn!(error, "The new client certificate cannot be used");
+            }
+            Err(_ended) => {}
+        }
+    }
+
+    /// Lets later requests connect anew, unless they do already.
+    fn abandon(&self, generation: u64) {
+        let mut state = self.lock();
+        if state.generation == generation {
+            tracing::debug!("The API server does not answer, connecting anew");
+            state.replace();
+        }
+    }
+}
+
+impl State {
+    fn replace(&mut self) {
+        self.connections = (self.dial)();
+        self.generation += 1;
+    }
+}
+
+/// A request that has no answer yet. Dropped in that state it was given up.
+struct Waiting<'a> {
+    shared: &'a Shared,
+    generation: u64,
+    since: Option<Instant>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.since.is_some_and(|since| since.elapsed() >= PATIENCE) {
+            self.shared.abandon(self.generation);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
