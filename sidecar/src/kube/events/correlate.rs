@@ -8,16 +8,18 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::id::Id;
 use super::recent::Recent;
 use super::{Event, Source};
 use crate::kube::rate::bucket::Bucket;
 
-/// client-go remembers 4096 of each; a sidecar writes events about far fewer objects at a time.
-const REMEMBERED: usize = 1024;
+/// Of each sort of memory, as client-go.
+const REMEMBERED: usize = 4096;
 
-/// One object: so many at once, then one in five minutes.
+/// One object and severity: so many at once, then one in five minutes.
 const OBJECT_BURST: u32 = 25;
 const OBJECT_RATE: f64 = 1.0 / 300.0;
 
@@ -54,15 +56,26 @@ pub(super) enum Write {
     },
 }
 
+impl Write {
+    /// Where it goes.
+    pub(super) fn namespace(&self) -> &str {
+        let (Self::Create { namespace, .. } | Self::Count { namespace, .. }) = self;
+        namespace
+    }
+
+    /// Where it went.
+    pub(super) fn into_namespace(self) -> String {
+        let (Self::Create { namespace, .. } | Self::Count { namespace, .. }) = self;
+        namespace
+    }
+}
+
 /// Wall clock for what users read, monotonic time for budgets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Now {
-    pub(super) wall: jiff::Timestamp,
+    pub(super) wall: Timestamp,
     pub(super) instant: Instant,
 }
-
-/// An object or an event as a text: the fields, separated by what none of them contains.
-type Id = String;
 
 /// What was written before.
 #[derive(Debug)]
@@ -71,20 +84,21 @@ pub(super) struct Correlator {
     budgets: Recent<Id, Bucket>,
     similar: Recent<Id, Similar>,
     written: Recent<Id, Written>,
-    last_name: i128,
+    last_number: i128,
 }
 
 #[derive(Debug)]
 struct Similar {
-    messages: BTreeSet<String>,
+    messages: BTreeSet<Id>,
     last: Instant,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Written {
     count: u32,
-    name: String,
-    first: String,
+    /// What its name ends with.
+    number: i128,
+    first: Timestamp,
 }
 
 impl Correlator {
@@ -94,7 +108,7 @@ impl Correlator {
             budgets: Recent::new(REMEMBERED),
             similar: Recent::new(REMEMBERED),
             written: Recent::new(REMEMBERED),
-            last_name: 0,
+            last_number: 0,
         }
     }
 
@@ -107,32 +121,38 @@ impl Correlator {
             &about.namespace,
             &about.name,
             &about.uid,
-        ]
-        .join("\0");
+            // What goes wrong is told however often it was tried before.
+            event.severity.text(),
+        ];
         let budget = self
             .budgets
-            .entry(&object, || Bucket::new(OBJECT_RATE, OBJECT_BURST));
+            .entry(Id::of(&object), || Bucket::new(OBJECT_RATE, OBJECT_BURST));
         budget.take(now.instant).ok()?;
 
-        let kind = [&*object, event.severity.text(), event.reason].join("\0");
+        let [version, kind, namespace, name, uid, severity] = object;
+        let kind = [version, kind, namespace, name, uid, severity, event.reason];
         let mut message = cut(&event.message).to_owned();
-        let id = if self.is_one_of_many(&kind, &message, now.instant) {
+        let id = if self.is_one_of_many(Id::of(&kind), &message, now.instant) {
             message = cut(&format!("(combined from similar events): {message}")).to_owned();
-            kind
+            Id::of(&kind)
         } else {
-            [&*kind, &message].join("\0")
+            let [version, kind, namespace, name, uid, severity, reason] = kind;
+            Id::of(&[
+                version, kind, namespace, name, uid, severity, reason, &message,
+            ])
         };
 
-        let time = now.wall.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let fresh = self.name(&about.name, now.wall);
-        let written = self.written.entry(&id, Written::default);
+        let fresh = self.number(now.wall);
+        let written = self.written.entry(id, || Written {
+            count: 0,
+            number: fresh,
+            first: now.wall,
+        });
         let again = written.count > 0;
-        if !again {
-            written.name = fresh;
-            written.first.clone_from(&time);
-        }
         written.count = written.count.saturating_add(1);
-        let (count, name, first) = (written.count, written.name.clone(), written.first.clone());
+        let count = written.count;
+        let name = name_of(&about.name, written.number);
+        let (first, time) = (seconds(written.first), seconds(now.wall));
 
         let namespace = if about.namespace.is_empty() {
             "default"
@@ -154,7 +174,7 @@ impl Correlator {
         })
     }
 
-    fn is_one_of_many(&mut self, kind: &Id, message: &str, now: Instant) -> bool {
+    fn is_one_of_many(&mut self, kind: Id, message: &str, now: Instant) -> bool {
         let similar = self.similar.entry(kind, || Similar {
             messages: BTreeSet::new(),
             last: now,
@@ -163,7 +183,7 @@ impl Correlator {
             similar.messages.clear();
         }
         similar.last = now;
-        similar.messages.insert(message.to_owned());
+        similar.messages.insert(Id::of(&[message]));
         if similar.messages.len() < SIMILAR {
             return false;
         }
@@ -171,11 +191,10 @@ impl Correlator {
         true
     }
 
-    /// As client-go names events, and never the same twice.
-    fn name(&mut self, object: &str, wall: jiff::Timestamp) -> String {
-        self.last_name = wall.as_nanosecond().max(self.last_name + 1);
-        let object = object.get(..NAME_LIMIT).unwrap_or(object);
-        format!("{object}.{:x}", self.last_name)
+    /// For the name of a new event: never the same twice.
+    fn number(&mut self, wall: Timestamp) -> i128 {
+        self.last_number = wall.as_nanosecond().max(self.last_number + 1);
+        self.last_number
     }
 
     /// `latest` has the fields that change when the same event comes again.
@@ -201,7 +220,18 @@ impl Correlator {
     }
 }
 
-fn cut(message: &str) -> &str {
+/// As client-go names events.
+fn name_of(object: &str, number: i128) -> String {
+    let object = object.get(..NAME_LIMIT).unwrap_or(object);
+    format!("{object}.{number:x}")
+}
+
+fn seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// As much of a message as an event may hold.
+pub(super) fn cut(message: &str) -> &str {
     message
         .get(..message.floor_char_boundary(MESSAGE_LIMIT))
         .unwrap_or_default()

@@ -1,39 +1,41 @@
 //! A map that remembers a bounded number of keys, those used last.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 /// Forgets the key that was not used for longest when it is full.
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
     entries: HashMap<K, (u64, V)>,
+    /// Keys by the number of their last use.
+    used: BTreeMap<u64, K>,
     most: usize,
     uses: u64,
 }
 
-impl<K: Clone + Eq + Hash, V> Recent<K, V> {
+impl<K: Copy + Eq + Hash, V> Recent<K, V> {
     /// Remembers `most` keys.
     pub(super) fn new(most: usize) -> Self {
         Self {
             entries: HashMap::new(),
+            used: BTreeMap::new(),
             most,
             uses: 0,
         }
     }
 
     /// The value of a key, made if the key is new.
-    pub(super) fn entry(&mut self, key: &K, make: impl FnOnce() -> V) -> &mut V {
+    pub(super) fn entry(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         self.uses += 1;
-        if !self.entries.contains_key(key) && self.entries.len() >= self.most {
-            let oldest = self.entries.iter().min_by_key(|(_, (used, _))| *used);
-            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
-                self.entries.remove(&oldest);
-            }
+        if let Some((used, _)) = self.entries.get(&key) {
+            self.used.remove(used);
+        } else if self.entries.len() >= self.most
+            && let Some((_, oldest)) = self.used.pop_first()
+        {
+            self.entries.remove(&oldest);
         }
-        let (used, value) = self
-            .entries
-            .entry(key.clone())
-            .or_insert_with(|| (0, make()));
+        self.used.insert(self.uses, key);
+        let (used, value) = self.entries.entry(key).or_insert_with(|| (0, make()));
         *used = self.uses;
         value
     }
@@ -46,11 +48,12 @@ mod tests {
     #[test]
     fn forgets_what_was_not_used_for_longest() {
         let mut recent = Recent::new(2);
-        *recent.entry(&"a", || 0) = 1;
-        *recent.entry(&"b", || 0) = 2;
-        assert_eq!(*recent.entry(&"a", || 0), 1);
-        *recent.entry(&"c", || 0) = 3;
-        assert_eq!(*recent.entry(&"a", || 0), 1);
-        assert_eq!(*recent.entry(&"b", || 0), 0);
+        *recent.entry("a", || 0) = 1;
+        *recent.entry("b", || 0) = 2;
+        assert_eq!(*recent.entry("a", || 0), 1);
+        *recent.entry("c", || 0) = 3;
+        assert_eq!(*recent.entry("a", || 0), 1);
+        assert_eq!(*recent.entry("b", || 0), 0);
+        assert_eq!((recent.entries.len(), recent.used.len()), (2, 2));
     }
 }

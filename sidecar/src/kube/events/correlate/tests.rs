@@ -8,8 +8,7 @@ struct Clock {
 
 impl Clock {
     fn now(&self) -> Now {
-        let wall =
-            jiff::Timestamp::from_second(1_700_000_000 + i64::try_from(self.seconds).unwrap());
+        let wall = Timestamp::from_second(1_700_000_000 + i64::try_from(self.seconds).unwrap());
         Now {
             wall: wall.unwrap(),
             instant: self.start + Duration::from_secs(self.seconds),
@@ -139,6 +138,32 @@ fn an_object_has_25_events_and_then_one_in_five_minutes() {
         shape(correlator.take(&event("pv2", "boom"), clock.now()).as_ref()),
         "+1"
     );
+}
+
+#[test]
+fn fp_8_what_was_tried_often_does_not_use_up_what_may_be_said_of_its_failure() {
+    let (mut correlator, clock) = correlator();
+    let mut trying = event("pv1", "trying");
+    trying.severity = Severity::Normal;
+    for _ in 0..30 {
+        correlator.take(&trying, clock.now());
+    }
+    assert_eq!(correlator.take(&trying, clock.now()), None);
+    let failed = correlator.take(&event("pv1", "boom"), clock.now());
+    assert_eq!(shape(failed.as_ref()), "+1");
+}
+
+#[test]
+fn fp_8_what_thousands_of_objects_told_is_counted_when_it_comes_again() {
+    let (mut correlator, clock) = correlator();
+    let mut round = |want: &str| {
+        for number in 0..4096 {
+            let write = correlator.take(&event(&format!("pv{number}"), "boom"), clock.now());
+            assert_eq!(shape(write.as_ref()), want);
+        }
+    };
+    round("+1");
+    round("=2");
 }
 
 #[test]

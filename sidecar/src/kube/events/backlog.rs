@@ -1,0 +1,229 @@
+//! Events that wait to be written, and which of them goes first.
+//!
+//! Pure. A storage system that is slow or refuses makes many events, and most of them say that
+//! something has begun: what has gone wrong neither waits behind these nor is dropped for them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::correlate::Now;
+use super::id::Id;
+use super::{Event, Reference, Severity};
+
+/// So many of each severity, as client-go of all together.
+const MOST: usize = 1000;
+
+/// With so many waiting, what has been said about an object gives way to what is said later.
+const PRESSED: usize = 100;
+
+/// One event.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// Its object.
+    pub(super) object: Id,
+    pub(super) event: Event,
+    /// When it was recorded.
+    pub(super) now: Now,
+}
+
+/// All of them, by the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    warnings: BTreeMap<u64, Waiting>,
+    normals: BTreeMap<u64, Waiting>,
+    /// The last of an object's that is among `normals`.
+    last: HashMap<Id, u64>,
+    came: u64,
+}
+
+impl Backlog {
+    /// Whether there was room. Less urgent ones, and older ones of the same object, may have made it.
+    pub(super) fn put(&mut self, event: Event, now: Now) -> bool {
+        let object = object(&event.about);
+        if self.normals.len() >= PRESSED
+            && let Some(older) = self.last.remove(&object)
+        {
+            self.normals.remove(&older);
+        }
+        self.came += 1;
+        let lane = match event.severity {
+            Severity::Warning => &mut self.warnings,
+            Severity::Normal => &mut self.normals,
+        };
+        if lane.len() >= MOST {
+            return false;
+        }
+        if event.severity == Severity::Normal {
+            self.last.insert(object, self.came);
+        }
+        let waiting = Waiting { object, event, now };
+        lane.insert(self.came, waiting);
+        true
+    }
+
+    /// The next one of an object that is not `busy`: those of one object are written in order.
+    pub(super) fn take(&mut self, busy: &[Id]) -> Option<Waiting> {
+        for lane in [&mut self.warnings, &mut self.normals] {
+            let mut free = lane.iter().filter(|(_, one)| !busy.contains(&one.object));
+            if let Some(number) = free.next().map(|(number, _)| *number) {
+                let next = lane.remove(&number)?;
+                if self.last.get(&next.object) == Some(&number) {
+                    self.last.remove(&next.object);
+                }
+                return Some(next);
+            }
+        }
+        None
+    }
+}
+
+fn object(about: &Reference) -> Id {
+    Id::of(&[
+        &about.api_version,
+        &about.kind,
+        &about.namespace,
+        &about.name,
+        &about.uid,
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    fn put(backlog: &mut Backlog, name: &str, severity: Severity, reason: &'static str) -> bool {
+        let event = Event {
+            about: Reference {
+                name: name.to_owned(),
+                ..Reference::default()
+            },
+            severity,
+            reason,
+            message: String::new(),
+        };
+        let now = Now {
+            wall: jiff::Timestamp::UNIX_EPOCH,
+            instant: Instant::now(),
+        };
+        backlog.put(event, now)
+    }
+
+    fn take(backlog: &mut Backlog) -> Option<(String, &'static str)> {
+        let next = backlog.take(&[])?;
+        Some((next.event.about.name, next.event.reason))
+    }
+
+    fn all(backlog: &mut Backlog) -> Vec<(String, &'static str)> {
+        std::iter::from_fn(|| take(backlog)).collect()
+    }
+
+    #[test]
+    fn fp_8_a_warning_is_neither_behind_nor_lost_for_what_is_normal() {
+        let mut backlog = Backlog::default();
+        for number in 0..5000 {
+            let kept = put(
+                &mut backlog,
+                &format!("c{number}"),
+                Severity::Normal,
+                "Begun",
+            );
+            assert_eq!(kept, number < MOST);
+        }
+        assert!(put(&mut backlog, "c7000", Severity::Warning, "Failed"));
+        assert!(!put(&mut backlog, "c7001", Severity::Normal, "Begun"));
+        assert_eq!(take(&mut backlog), Some(("c7000".to_owned(), "Failed")));
+        assert_eq!(take(&mut backlog), Some(("c0".to_owned(), "Begun")));
+    }
+
+    #[test]
+    fn fp_8_what_has_begun_gives_way_to_how_it_ended_when_many_wait() {
+        let mut backlog = Backlog::default();
+        let count = MOST / 2;
+        for number in 0..count {
+            put(
+                &mut backlog,
+                &format!("c{number}"),
+                Severity::Normal,
+                "Begun",
+            );
+        }
+        assert!(put(&mut backlog, "c1", Severity::Warning, "Failed"));
+        for number in 2..count {
+            assert!(put(
+                &mut backlog,
+                &format!("c{number}"),
+                Severity::Normal,
+                "Done"
+            ));
+        }
+        let left = all(&mut backlog);
+        assert_eq!(left[0], ("c1".to_owned(), "Failed"));
+        assert_eq!(
+            left[1],
+            ("c0".to_owned(), "Begun"),
+            "nothing else is known of it"
+        );
+        assert!(left[2..].iter().all(|(_, reason)| *reason == "Done"));
+        assert_eq!(left.len(), count);
+    }
+
+    #[test]
+    fn when_few_wait_everything_is_told_in_order() {
+        let mut backlog = Backlog::default();
+        for reason in ["Begun", "Going on", "Done"] {
+            put(&mut backlog, "c0", Severity::Normal, reason);
+        }
+        let reasons: Vec<_> = { all(&mut backlog).into_iter() }
+            .map(|(_, reason)| reason)
+            .collect();
+        assert_eq!(reasons, ["Begun", "Going on", "Done"]);
+    }
+
+    #[test]
+    fn a_full_lane_takes_the_end_of_what_waits_there() {
+        let mut backlog = Backlog::default();
+        for number in 0..MOST {
+            put(
+                &mut backlog,
+                &format!("c{number}"),
+                Severity::Normal,
+                "Begun",
+            );
+        }
+        assert!(put(&mut backlog, "c3", Severity::Normal, "Done"));
+        assert_eq!(backlog.normals.len(), MOST);
+        assert_eq!(all(&mut backlog).last().unwrap().1, "Done");
+        assert!(
+            backlog.last.is_empty(),
+            "nothing is kept of what was written"
+        );
+    }
+
+    #[test]
+    fn two_of_one_object_are_not_written_at_once() {
+        let mut backlog = Backlog::default();
+        put(&mut backlog, "c0", Severity::Normal, "Begun");
+        put(&mut backlog, "c0", Severity::Normal, "Done");
+        put(&mut backlog, "c1", Severity::Normal, "Begun");
+        let first = backlog.take(&[]).unwrap();
+        let second = backlog.take(&[first.object]).unwrap();
+        assert_eq!(second.event.about.name, "c1");
+        assert!(backlog.take(&[first.object, second.object]).is_none());
+        assert_eq!(take(&mut backlog), Some(("c0".to_owned(), "Done")));
+    }
+
+    #[test]
+    fn warnings_are_bounded_too() {
+        let mut backlog = Backlog::default();
+        let kept = (0..5000).filter(|number| {
+            put(
+                &mut backlog,
+                &format!("c{number}"),
+                Severity::Warning,
+                "Failed",
+            )
+        });
+        assert_eq!(kept.count(), MOST);
+    }
+}

@@ -1,0 +1,222 @@
+//! Writing events: a few at a time, as fast as the server takes them.
+//!
+//! client-go writes one after the other. Several at once make up for a server that is slow to answer,
+//! so that a thousand objects have told what happened to them when it is over. What budget these
+//! requests draw on is [`crate::kube::rate`]'s business.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ::kube::Client;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use http::{Method, Request, header};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use super::Source;
+use super::backlog::Backlog;
+use super::correlate::{Correlator, Write};
+use super::id::Id;
+use crate::error::Chain;
+use crate::retry::RetryPolicy;
+
+/// So many are written at once if all goes well; one after something did not.
+const AT_ONCE: usize = 4;
+
+/// After a refusal a namespace is left alone this long, in case the permission is granted later.
+pub(super) const QUIET: Duration = Duration::from_secs(600);
+
+/// For a server that is away or overloaded.
+const RETRIES: RetryPolicy = RetryPolicy::new(Duration::from_secs(1), Duration::from_secs(8));
+const ATTEMPTS: u32 = 4;
+
+/// Writes what a recorder takes.
+pub struct Worker {
+    client: Client,
+    backlog: Arc<Mutex<Backlog>>,
+    woken: mpsc::Receiver<()>,
+    correlator: Correlator,
+    /// Objects of which something is being written.
+    busy: Vec<Id>,
+    at_once: usize,
+    /// Namespaces in which events are refused, and until when they are left alone.
+    quiet: HashMap<String, Instant>,
+    complained: bool,
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").finish_non_exhaustive()
+    }
+}
+
+/// What became of a write, retries included.
+struct Written {
+    object: Id,
+    namespace: String,
+    result: Result<(), ::kube::Error>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        client: Client,
+        backlog: Arc<Mutex<Backlog>>,
+        woken: mpsc::Receiver<()>,
+        source: Source,
+    ) -> Self {
+        Self {
+            client,
+            backlog,
+            woken,
+            correlator: Correlator::new(source),
+            busy: Vec::new(),
+            at_once: 1,
+            quiet: HashMap::new(),
+            complained: false,
+        }
+    }
+
+    /// Runs until all recorders are gone and what they recorded is written.
+    pub async fn run(mut self) {
+        let mut running = FuturesUnordered::new();
+        let mut open = true;
+        loop {
+            while running.len() < self.at_once
+                && let Some((object, write)) = self.next()
+            {
+                self.busy.push(object);
+                running.push(carry_out(self.client.clone(), object, write));
+            }
+            tokio::select! {
+                Some(written) = running.next() => self.note(written),
+                word = self.woken.recv(), if open => open = word.is_some(),
+                // Nothing runs, so that nothing was left for being busy, and nobody is left to record.
+                else => return,
+            }
+        }
+    }
+
+    /// What to write next, if anything.
+    fn next(&mut self) -> Option<(Id, Write)> {
+        loop {
+            let next = {
+                let mut backlog = self.backlog.lock().unwrap_or_else(PoisonError::into_inner);
+                backlog.take(&self.busy)?
+            };
+            if let Some(write) = self.correlator.take(&next.event, next.now)
+                && !self.is_quiet(write.namespace())
+            {
+                return Some((next.object, write));
+            }
+        }
+    }
+
+    fn is_quiet(&mut self, namespace: &str) -> bool {
+        let now = Instant::now();
+        self.quiet.retain(|_, until| *until > now);
+        self.quiet.contains_key(namespace)
+    }
+
+    fn note(&mut self, written: Written) {
+        self.busy.retain(|object| *object != written.object);
+        let Err(error) = written.result else {
+            self.at_once = (self.at_once + 1).min(AT_ONCE);
+            return;
+        };
+        self.at_once = 1;
+        match status(&error) {
+            403 => self.refused(written.namespace, &error),
+            400..500 => {
+                crate::verbose!(2, error = %Chain(&error), "Server rejected event (will not retry!)");
+            }
+            _ => crate::verbose!(2, error = %Chain(&error), "Unable to write event, giving up"),
+        }
+    }
+
+    fn refused(&mut self, namespace: String, error: &::kube::Error) {
+        self.quiet.insert(namespace, Instant::now() + QUIET);
+        if !self.complained {
+            self.complained = true;
+            tracing::error!(error = %Chain(error), "Server rejected event (will not retry!)");
+        }
+    }
+}
+
+/// The status of an answer, 0 if there was none.
+fn status(error: &::kube::Error) -> u16 {
+    if let ::kube::Error::Api(status) = error {
+        status.code
+    } else {
+        0
+    }
+}
+
+async fn carry_out(client: Client, object: Id, write: Write) -> Written {
+    let mut attempt = 1;
+    let result = loop {
+        let result = try_once(&client, &write).await;
+        let again = result.as_ref().is_err_and(|error| {
+            let status = status(error);
+            status == 429 || !(400..500).contains(&status)
+        });
+        if !again || attempt == ATTEMPTS {
+            break result;
+        }
+        sleep(RETRIES.delay(attempt, 0.0)).await;
+        attempt += 1;
+    };
+    Written {
+        object,
+        namespace: write.into_namespace(),
+        result,
+    }
+}
+
+async fn try_once(client: &Client, write: &Write) -> Result<(), ::kube::Error> {
+    match write {
+        Write::Create { namespace, body } => create(client, namespace, body).await,
+        Write::Count {
+            namespace,
+            name,
+            patch,
+            body,
+        } => {
+            let path = format!("/api/v1/namespaces/{namespace}/events/{name}");
+            let content_type = "application/merge-patch+json";
+            let sent = send(client, Method::PATCH, &path, content_type, patch).await;
+            match sent {
+                // Events live an hour, or the first one was never written.
+                Err(error) if status(&error) == 404 => create(client, namespace, body).await,
+                sent => sent,
+            }
+        }
+    }
+}
+
+async fn create(client: &Client, namespace: &str, body: &Value) -> Result<(), ::kube::Error> {
+    let path = format!("/api/v1/namespaces/{namespace}/events");
+    match send(client, Method::POST, &path, "application/json", body).await {
+        // An earlier attempt arrived though its answer did not.
+        Err(::kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
+        sent => sent,
+    }
+}
+
+async fn send(
+    client: &Client,
+    method: Method,
+    path: &str,
+    content_type: &str,
+    body: &Value,
+) -> Result<(), ::kube::Error> {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::CONTENT_TYPE, content_type)
+        .body(body.to_string().into_bytes())
+        .map_err(::kube::Error::HttpError)?;
+    client.request_text(request).await.map(drop)
+}
