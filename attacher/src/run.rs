@@ -81,6 +81,7 @@ impl Parts {
             response_limit: config.response_limit,
             patience: config.election.as_ref().map(|_| PATIENCE),
             mute: 1,
+            fence: self.base.fence.clone(),
         }
     }
 

@@ -109,6 +109,7 @@ impl Parts {
             response_limit: None,
             patience: self.config.election.as_ref().map(|_| PATIENCE),
             mute: FATAL,
+            fence: self.base.fence.clone(),
         };
         let met = Met::meet(settings, &self.operations).await?;
         Ok((!lacks, met))

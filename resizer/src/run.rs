@@ -129,6 +129,7 @@ impl Parts {
             response_limit: None,
             patience: config.election.as_ref().map(|_| PATIENCE),
             mute: 1,
+            fence: self.base.fence.clone(),
         }
     }
 

@@ -9,7 +9,7 @@
 //! Shell modules, which act:
 //! [`log`], [`csi`] (the driver's socket), [`http`] and [`metrics`] (what the sidecar shows),
 //! [`queue`] (what a controller works on next), [`election`] (whether it may work at all),
-//! [`shutdown`] and [`rt`] (how it starts and ends).
+//! [`shutdown`] and [`rt`] (how it starts and ends), [`clock`] (what time it is for all of them).
 //!
 //! Behind the feature `kube`: `kube` (the API server), `controller` (what every controller does
 //! around its work).
@@ -17,6 +17,7 @@
 //! Nothing here knows a particular sidecar.
 #![warn(missing_docs)]
 
+pub mod clock;
 #[cfg(feature = "kube")]
 pub mod controller;
 pub mod csi;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sidecar::duration::GoDuration;
-use sidecar::election::{Config, Elector, Timing};
+use sidecar::election::{Config, Elector, Fence, Timing};
 use sidecar::kube::cache::{Cache, Event, Record, Source};
 use sidecar::kube::connect::{self, NamedBy, Options, connect};
 use sidecar::kube::interner::Interner;
@@ -259,6 +259,7 @@ fn config(identity: &str) -> Config {
         timing: Timing::new(seconds(4), seconds(3), seconds(1)).unwrap(),
         labels: vec![("a".to_owned(), "b".to_owned())],
         metrics: None,
+        fence: Fence::default(),
         on_event: Box::new(|_text| {}),
     }
 }

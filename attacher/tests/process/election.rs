@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use sidecar_testkit::build;
+use sidecar_testkit::election::succeed_while_stopped;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::metrics::{free_port, get};
-use super::stage::{PATIENCE, Stage};
+use super::stage::{PATIENCE, Stage, settle};
 
 const LEASE: &str = "ns/external-attacher-leader-test-csi-driver";
 const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
@@ -99,6 +100,41 @@ async fn a_leader_that_cannot_renew_ends() {
     let ended = timeout(PATIENCE, attacher.end()).await.unwrap();
     assert_eq!(ended.code, Some(1), "{}", ended.log);
     assert!(ended.log.contains("Stopped leading"), "{}", ended.log);
+}
+
+#[tokio::test]
+async fn fs_9_a_leader_that_was_stopped_changes_nothing_when_it_goes_on() {
+    let stage = Stage::new().await;
+    for number in 0..400 {
+        stage.volume(&format!("v{number}"), None);
+    }
+    let attacher = stage.start(&[
+        ELECTION[0],
+        ELECTION[1],
+        "--leader-election-lease-duration=8s",
+        "--leader-election-renew-deadline=6s",
+        "--leader-election-retry-period=1s",
+        "--worker-threads=100",
+        "--kube-api-qps=-1",
+    ]);
+    attacher.logs("Starting CSI attacher").await;
+    for number in 0..400 {
+        stage.attach(&format!("va{number}"), &format!("v{number}"));
+    }
+    stage.until_calls("ControllerPublishVolume", 20).await;
+    let over = Duration::from_millis(7500);
+    let later = succeed_while_stopped(&stage.api, &stage.driver, attacher.id(), LEASE, over).await;
+    let ended = attacher.end().await;
+    settle().await;
+    assert_eq!(later.effects(), [""; 0]);
+    assert_eq!(ended.code, Some(1), "{}", ended.log);
+    assert!(ended.log.contains("Stopped leading"), "{}", ended.log);
+    let attached = |object: &&serde_json::Value| object["status"]["attached"] == true;
+    let objects = stage.api.objects("volumeattachments");
+    assert!(
+        objects.iter().filter(attached).count() < 400,
+        "it was not at work"
+    );
 }
 
 /// The lease's name has an upper-case letter, as upstream's: an API server refuses it.

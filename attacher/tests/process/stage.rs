@@ -83,8 +83,12 @@ impl Attacher {
         self.log.lock().unwrap().clone()
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
     pub(crate) fn signal(&self, signal: i32) {
-        let pid = self.child.id().expect("it runs").to_string();
+        let pid = self.id().to_string();
         let status = std::process::Command::new("kill")
             .args([format!("-{signal}"), pid])
             .status();

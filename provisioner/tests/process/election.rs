@@ -1,8 +1,12 @@
 //! Rows 18, 19, 21, 22 and leaders that fail: one leader among replicas.
 
-use serde_json::json;
+use std::time::Duration;
 
-use super::stage::{PV, READY, Stage, claim, free_address, get, settle};
+use serde_json::json;
+use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::election::succeed_while_stopped;
+
+use super::stage::{ANNOTATION, DRIVER, PV, READY, Stage, claim, free_address, get, settle};
 
 const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
 
@@ -101,4 +105,34 @@ async fn a_leader_that_cannot_renew_ends() {
     let ended = program.end().await;
     assert_eq!(ended.code, Some(1), "{}", ended.log);
     assert!(ended.log.contains("Stopped leading"), "{}", ended.log);
+}
+
+#[tokio::test]
+async fn fs_9_a_leader_that_was_stopped_changes_nothing_when_it_goes_on() {
+    let stage = Stage::new().await;
+    let program = stage.start(&[
+        ELECTION[0],
+        ELECTION[1],
+        "--leader-election-lease-duration=8s",
+        "--leader-election-renew-deadline=6s",
+        "--leader-election-retry-period=1s",
+        "--kube-api-qps=-1",
+    ]);
+    program.logs(READY).await;
+    for number in 0..400 {
+        let claim = build::claim(&format!("ns1/many-{number}"));
+        let claim = claim.class("sc1").mode("RWO").uid(&format!("uid-{number}"));
+        stage.api.insert(claim.annotation(ANNOTATION, DRIVER));
+    }
+    stage.until_calls("CreateVolume", 20).await;
+    let over = Duration::from_millis(7500);
+    let lease = "ns/test-driver";
+    let later = succeed_while_stopped(&stage.api, &stage.driver, program.id(), lease, over).await;
+    let ended = program.end().await;
+    settle().await;
+    assert_eq!(later.effects(), [""; 0]);
+    assert_eq!(ended.code, Some(1), "{}", ended.log);
+    assert!(ended.log.contains("Stopped leading"), "{}", ended.log);
+    let volumes = stage.api.objects("persistentvolumes").len();
+    assert!(volumes < 400, "it was not at work");
 }

@@ -56,6 +56,10 @@ impl Program {
         Self(Process::start(command))
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     pub(crate) fn log(&self) -> String {
         self.0.log()
     }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
+use sidecar_testkit::election::succeed_while_stopped;
 use tokio::time::sleep;
 
-use super::stage::{Stage, free_address, get};
+use super::stage::{EXPAND, Stage, claim, free_address, get, volume};
 
 const NAME: &str = "external-resizer-test-csi-driver";
 const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
@@ -84,4 +85,45 @@ async fn a_leader_that_cannot_renew_ends() {
     let ended = program.end().await;
     assert_eq!(ended.code, Some(1), "{}", ended.log);
     assert!(ended.log.contains("Stopped leading"), "{}", ended.log);
+}
+
+#[tokio::test]
+async fn fs_9_a_leader_that_was_stopped_changes_nothing_when_it_goes_on() {
+    let stage = Stage::new().await;
+    let claims: Vec<String> = (0..400).map(|number| format!("ns/many{number}")).collect();
+    for (number, name) in claims.iter().enumerate() {
+        let (pv, handle) = (format!("many{number}"), format!("hm{number}"));
+        stage.driver.volume(&handle);
+        stage.api.insert(volume(&pv, &handle, name));
+        stage.api.insert(claim(name, &pv));
+    }
+    let program = stage
+        .started(&[
+            ELECTION[0],
+            ELECTION[1],
+            "--leader-election-lease-duration=8s",
+            "--leader-election-renew-deadline=6s",
+            "--leader-election-retry-period=1s",
+            "--workers=100",
+            "--kube-api-qps=-1",
+        ])
+        .await;
+    for name in &claims {
+        stage.api.edit("persistentvolumeclaims", name, |claim| {
+            claim["spec"]["resources"]["requests"]["storage"] = "2Gi".into();
+        });
+    }
+    stage.until_calls(EXPAND, 20).await;
+    let (lease, over) = (format!("ns/{NAME}"), Duration::from_millis(7500));
+    let later = succeed_while_stopped(&stage.api, &stage.driver, program.id(), &lease, over).await;
+    let ended = program.end().await;
+    sleep(Duration::from_millis(700)).await;
+    assert_eq!(later.effects(), [""; 0]);
+    assert_eq!(ended.code, Some(1), "{}", ended.log);
+    assert!(ended.log.contains("Stopped leading"), "{}", ended.log);
+    let grown = |name: &&String| stage.claim_named(name)["status"]["capacity"]["storage"] == "2Gi";
+    assert!(
+        claims.iter().filter(grown).count() < 400,
+        "it was not at work"
+    );
 }

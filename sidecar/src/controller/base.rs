@@ -11,6 +11,7 @@ use super::driver::{Driver, DriverLink};
 use super::flags::{Election, Http};
 use super::lead::Candidate;
 use super::serve::{LeaderHealth, serve};
+use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::{Exit, Values};
 use crate::kube::connect::{self, Variable};
@@ -47,6 +48,9 @@ pub struct Base {
     pub registry: Registry,
     /// How the API server is reached.
     pub options: connect::Options,
+    /// Guards what this process may do as leader alone: the clients' requests already, and the
+    /// driver's calls if its connection is told.
+    pub fence: Fence,
     program: Program,
     election: ElectionMetrics,
     health: LeaderHealth,
@@ -61,8 +65,10 @@ impl Base {
         tracing::info!(version = program.version, "Version");
         let shutdown = Shutdown::listen(&[Signal::Terminate, Signal::Interrupt])?;
         let Program { name, version, .. } = program;
-        let options = connect::Options::from_flags(values, program.kubeconfig, name, version)
+        let mut options = connect::Options::from_flags(values, program.kubeconfig, name, version)
             .map_err(|error| program.fatal(&error))?;
+        let fence = Fence::default();
+        options.fence = fence.clone();
         let registry = Registry::new();
         let rates = RateMetrics::new(&registry)?;
         Ok(Self {
@@ -70,6 +76,7 @@ impl Base {
             shutdown,
             queues: queue::Metrics::new(&registry)?,
             options,
+            fence,
             program,
             election: ElectionMetrics::new(&registry)?,
             registry,
@@ -123,8 +130,13 @@ impl Base {
             election,
             metrics: &self.election,
             health: &self.health,
+            fence: &self.fence,
         };
-        let client = self.another_client(&self.options).await?;
+        let unguarded = connect::Options {
+            fence: Fence::default(),
+            ..self.options.clone()
+        };
+        let client = self.another_client(&unguarded).await?;
         let until = async {
             tokio::select! {
                 biased;
@@ -132,7 +144,7 @@ impl Base {
                 () = self.shutdown.requested() => Ok(()),
             }
         };
-        Box::pin(candidate.lead(client, self.client.clone(), until, work)).await
+        Box::pin(candidate.lead(client, until, work)).await
     }
 }
 

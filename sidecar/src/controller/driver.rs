@@ -20,6 +20,7 @@ use crate::csi::identity::{
 };
 use crate::csi::observe::Observer;
 use crate::csi::{Channel, Deadline, loss};
+use crate::election::Fence;
 use crate::error::Chain;
 use crate::metrics::CsiOperations;
 use crate::rpc_code::RpcError;
@@ -105,6 +106,8 @@ pub struct Settings {
     pub patience: Option<Duration>,
     /// Exit code if the driver does not say who it is or what it can do.
     pub mute: u8,
+    /// What holds calls back once they are another leader's.
+    pub fence: Fence,
 }
 
 impl Settings {
@@ -215,6 +218,7 @@ async fn connect(settings: &Settings, operations: &CsiOperations) -> Result<Conn
             response_limit: settings.response_limit,
             operations: Some(operations.clone()),
         },
+        fence: settings.fence.clone(),
         ..Options::new(OnLoss::Reconnect)
     };
     let connection = connection::connect(&address, options).await?;
@@ -406,6 +410,7 @@ mod tests {
             response_limit: None,
             patience,
             mute: 1,
+            fence: Fence::default(),
         };
         let operations = CsiOperations::new(&Registry::new(), OperationsConfig::default());
         let met = Met::meet(settings, &operations.unwrap()).await;

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::flags::Election;
 use super::serve::LeaderHealth;
-use crate::election::{self, Elector};
+use crate::election::{self, Elector, Fence};
 use crate::flags::Exit;
 use crate::kube::events::{Recorder, Reference, Severity, Source};
 use crate::metrics::ElectionMetrics;
@@ -34,24 +34,25 @@ pub struct Candidate<'a> {
     pub metrics: &'a ElectionMetrics,
     /// Where health is shown.
     pub health: &'a LeaderHealth,
+    /// What guards everything that is done under the lease.
+    pub fence: &'a Fence,
 }
 
 impl Candidate<'_> {
     /// Campaigns, then works while it leads, and hands the lease over when `work` has ended.
     ///
-    /// `client` is for the lease alone, `events` for what users read about it. What ends the
-    /// campaign is `until`; while leading, `work` looks after that itself.
+    /// `client` is for the lease and what users read about it, which is told with the lease gone, too.
+    /// What ends the campaign is `until`; while leading, `work` looks after that itself.
     ///
     /// # Errors
     /// How the process ends: leadership is lost, or what `until` or `work` say.
     pub async fn lead(
         self,
         client: Client,
-        events: Client,
         until: impl Future<Output = Result<(), Exit>>,
         work: impl AsyncFnOnce() -> Result<(), Exit>,
     ) -> Result<(), Exit> {
-        let (config, events) = self.config(events)?;
+        let (config, events) = self.config(client.clone())?;
         let mut elector = Elector::new(client, config);
         let events = tokio::spawn(events);
         self.health.set(elector.health());
@@ -120,6 +121,7 @@ impl Candidate<'_> {
             timing: election.timing,
             labels: election.labels.clone(),
             metrics: Some(self.metrics.clone()),
+            fence: self.fence.clone(),
             on_event: Box::new(on_event),
         };
         Ok((config, worker.run()))

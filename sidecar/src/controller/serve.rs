@@ -4,9 +4,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::time::Instant;
-
 use super::flags::Http;
+use crate::clock;
 use crate::election::Health;
 use crate::error::Chain;
 use crate::flags::Exit;
@@ -28,7 +27,7 @@ impl LeaderHealth {
 
     fn reply(&self) -> Reply {
         let health = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now().into_std();
+        let now = clock::now();
         Reply::leader_health(health.as_ref().and_then(|health| health.problem(now)))
     }
 }

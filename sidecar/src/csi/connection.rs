@@ -18,6 +18,7 @@ use tonic::transport::{Endpoint, Uri};
 
 use super::observe::{Channel, Observer};
 use super::stream::{Socket, Watched};
+use crate::election::Fence;
 use crate::error::Chain;
 use crate::rt::unit_random;
 use crate::verbose;
@@ -53,15 +54,18 @@ pub struct Options {
     pub on_loss: OnLoss,
     /// How calls are logged and measured.
     pub observer: Observer,
+    /// What holds calls back once they are no longer this process' to make.
+    pub fence: Fence,
 }
 
 impl Options {
-    /// Thirty seconds to connect, calls logged but not measured.
+    /// Thirty seconds to connect, calls logged but not measured, and no election.
     pub fn new(on_loss: OnLoss) -> Self {
         Self {
             timeout: Some(DEFAULT_TIMEOUT),
             on_loss,
             observer: Observer::default(),
+            fence: Fence::default(),
         }
     }
 }
@@ -239,6 +243,7 @@ pub async fn attempt(address: &Address, options: &Options) -> io::Result<Connect
         address: address.clone(),
         on_loss: options.on_loss,
         dialled: Arc::new(Mutex::new(Some(dial(address).await?))),
+        fence: options.fence.clone(),
         state: sender,
     };
     let channel = endpoint().connect_with_connector(dialer).await;
@@ -276,6 +281,7 @@ struct Dialer {
     address: Address,
     on_loss: OnLoss,
     dialled: Arc<Mutex<Option<Socket>>>,
+    fence: Fence,
     state: watch::Sender<State>,
 }
 
@@ -291,7 +297,7 @@ impl tower_service::Service<Uri> for Dialer {
     fn call(&mut self, _: Uri) -> Self::Future {
         let first = self.dialled.lock().ok().and_then(|mut slot| slot.take());
         let (address, on_loss) = (self.address.clone(), self.on_loss);
-        let state = self.state.clone();
+        let (state, fence) = (self.state.clone(), self.fence.clone());
         Box::pin(async move {
             let socket = match (first, on_loss) {
                 (Some(socket), _) => socket,
@@ -300,7 +306,7 @@ impl tower_service::Service<Uri> for Dialer {
                     return Err(io::Error::other("connection to the CSI driver was lost"));
                 }
             };
-            Ok(TokioIo::new(Watched::new(socket, state)))
+            Ok(TokioIo::new(Watched::new(socket, state, fence)))
         })
     }
 }

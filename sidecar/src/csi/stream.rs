@@ -11,6 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
+use crate::election::Fence;
+
 /// Where the connection stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
@@ -29,20 +31,22 @@ pub(super) enum Socket {
     Tcp(TcpStream),
 }
 
-/// A socket that reports its first byte and its end.
+/// A socket that reports its first byte and its end, and sends nothing without the lease.
 #[derive(Debug)]
 pub(super) struct Watched {
     socket: Socket,
     state: watch::Sender<State>,
+    fence: Fence,
     established: bool,
     ended: bool,
 }
 
 impl Watched {
-    pub(super) fn new(socket: Socket, state: watch::Sender<State>) -> Self {
+    pub(super) fn new(socket: Socket, state: watch::Sender<State>, fence: Fence) -> Self {
         Self {
             socket,
             state,
+            fence,
             established: false,
             ended: false,
         }
@@ -103,6 +107,7 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.fence.poll_send());
         let result = ready!(match &mut self.socket {
             Socket::Unix(socket) => Pin::new(socket).poll_write(cx, bytes),
             Socket::Tcp(socket) => Pin::new(socket).poll_write(cx, bytes),

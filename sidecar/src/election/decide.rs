@@ -89,9 +89,10 @@ impl Timing {
         }
     }
 
-    /// What is written into the lease.
+    /// What is written into the lease: whole seconds, and no less than what it is held for.
     pub fn lease_seconds(&self) -> u64 {
-        self.lease.as_secs()
+        let begun = u64::from(self.lease.subsec_nanos() > 0);
+        self.lease.as_secs().saturating_add(begun)
     }
 
     /// How long after the start of the last successful renewal leadership is given up: client-go's
@@ -388,5 +389,7 @@ impl Election {
     }
 }
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

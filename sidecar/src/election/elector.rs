@@ -4,6 +4,7 @@
 //! cannot starve the renewals, and every request has a time limit of its own.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::time::Instant;
 
 use ::kube::Client;
@@ -11,11 +12,13 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::decide::{Claim, Election, Lost, Step, Timing};
+use super::fence::Fence;
 use super::health::Health;
 use super::lease::{self, Labels};
+use crate::clock::now;
 use crate::error::Chain;
 use crate::metrics::ElectionMetrics;
 use crate::rt::unit_random;
@@ -37,6 +40,8 @@ pub struct Config {
     pub labels: Labels,
     /// Where to count, if anywhere.
     pub metrics: Option<ElectionMetrics>,
+    /// What is told how long the lease is held; it must not guard the elector's own requests.
+    pub fence: Fence,
     /// Told the text of a `LeaderElection` event when there is one to write. Must not block.
     pub on_event: Box<dyn Fn(&str) + Send + Sync>,
 }
@@ -116,10 +121,19 @@ impl Elector {
     }
 
     /// Renews the lease until leadership is lost, which has happened when this returns: whatever
-    /// needs leadership must stop at once.
+    /// needs leadership must stop at once. After a time in which nothing ran that is known as soon as
+    /// this is polled.
     pub async fn lead(&mut self) -> Lost {
+        let fence = self.config.fence.clone();
         loop {
-            if let Err(lost) = self.step().await {
+            let step = tokio::select! {
+                biased;
+                // The next step finds the same.
+                () = poll_fn(|context| fence.poll_over(context)) => self.step().await,
+                step = self.step() => step,
+            };
+            if let Err(lost) = step {
+                fence.close();
                 self.show();
                 tracing::error!(lease = self.name(), reason = %lost, "Stopped leading");
                 self.event("stopped leading");
@@ -128,8 +142,13 @@ impl Elector {
         }
     }
 
-    /// Gives the lease away so that another replica can take it at once. What fails is logged.
+    /// Gives the lease away, if it was held, so that another replica can take it at once. What fails
+    /// is logged.
     pub async fn release(mut self) {
+        if self.election.leading_since_renewal().is_none() {
+            return;
+        }
+        self.config.fence.close();
         let limit = self.config.timing.request();
         if timeout(limit, self.try_release()).await.is_err() {
             tracing::warn!(lease = self.name(), "Could not release the lease in time");
@@ -167,7 +186,7 @@ impl Elector {
     async fn step(&mut self) -> Result<(), Lost> {
         let started = now();
         match self.election.next(started) {
-            Step::Wait(until) => sleep_until(until.into()).await,
+            Step::Wait(until) => sleep(until.saturating_duration_since(started)).await,
             Step::Get => match self.request(Method::GET, None).await {
                 Answer::Lease(found) => self.found(found),
                 Answer::NotFound => self.election.not_found(),
@@ -227,6 +246,9 @@ impl Elector {
 
     fn show(&self) {
         let renewed = self.election.leading_since_renewal();
+        if let Some(end) = self.election.deadline() {
+            self.config.fence.hold_until(end);
+        }
         self.health.set(renewed);
         if let Some(metrics) = &self.config.metrics {
             metrics.set_leading(renewed.is_some());
@@ -312,10 +334,6 @@ fn answer(status: StatusCode, body: &[u8]) -> Answer {
             Answer::Failed(format!("the API server answered {status}: {message}"))
         }
     }
-}
-
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
 }
 
 #[cfg(test)]

@@ -26,7 +26,8 @@ impl Health {
         *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = renewed;
     }
 
-    /// What is wrong, in client-go's words; the lease's name is empty there too.
+    /// What is wrong at this moment of [`crate::clock::now`], in client-go's words; the lease's name is
+    /// empty there too.
     pub fn problem(&self, now: Instant) -> Option<String> {
         let renewed = *self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         renewed

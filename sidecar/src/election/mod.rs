@@ -1,11 +1,12 @@
 //! Leader election over a `coordination.k8s.io/v1` Lease, as client-go does it.
 //!
-//! [`decide`] says what to do, [`lease`] how it reads, `Elector` (feature `kube`) does it. See
-//! `docs/adr/0010-own-queue-and-election.md`.
+//! [`decide`] says what to do, [`lease`] how it reads, `Elector` (feature `kube`) does it, and [`Fence`]
+//! keeps back what would be sent without the lease. See `docs/adr/0010-own-queue-and-election.md`.
 
 pub mod decide;
 #[cfg(feature = "kube")]
 mod elector;
+mod fence;
 #[cfg(feature = "kube")]
 mod health;
 pub mod lease;
@@ -13,5 +14,6 @@ pub mod lease;
 pub use decide::{Lost, Timing, TimingError};
 #[cfg(feature = "kube")]
 pub use elector::{Config, Elector};
+pub use fence::Fence;
 #[cfg(feature = "kube")]
 pub use health::Health;

@@ -4,6 +4,7 @@
 //! error. An API server behind a proxy is not a case for a sidecar, which talks to its own cluster.
 
 mod bearer;
+mod fenced;
 mod identity;
 mod source;
 mod stack;
@@ -21,6 +22,7 @@ use ::kube::{Client, Config};
 use http::{HeaderValue, header};
 
 use super::rate::{Limiter, Rate, RateError, RateMetrics};
+use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::Values;
 
@@ -69,7 +71,7 @@ pub enum ConnectError {
 }
 
 /// How to reach the API server.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Where it is.
     pub source: Source,
@@ -81,6 +83,8 @@ pub struct Options {
     pub timeout: Duration,
     /// Directory with the pod's credentials.
     pub service_account: PathBuf,
+    /// What holds requests back once they are no longer this process' to make.
+    pub fence: Fence,
 }
 
 /// Whether `$KUBECONFIG` counts.
@@ -136,7 +140,7 @@ impl Options {
         Ok(options)
     }
 
-    /// With the usual timeout and place of credentials.
+    /// With the usual timeout and place of credentials, and no election.
     pub fn new(source: Source, rate: Rate, program: &str, version: &str) -> Self {
         Self {
             source,
@@ -148,6 +152,7 @@ impl Options {
             ),
             timeout: REQUEST_TIMEOUT,
             service_account: SERVICE_ACCOUNT.into(),
+            fence: Fence::default(),
         }
     }
 
@@ -200,7 +205,7 @@ pub async fn connect(
     let bearer = Bearer::take(&mut config.auth_info).map_err(|problem| options.error(problem))?;
     let trusts_nobody = config.root_cert.is_none() && !config.accept_invalid_certs;
     let namespace = config.default_namespace.clone();
-    let transport = Transport::new(config, bearer).map_err(|error| {
+    let transport = Transport::new(config, bearer, options.fence.clone()).map_err(|error| {
         let problem = explain_client(&error);
         if matches!(error, ::kube::Error::RustlsTls(_)) && trusts_nobody {
             return options.error(format!(

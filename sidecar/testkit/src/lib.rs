@@ -10,6 +10,7 @@
 //! * [`FakeApi`]: objects, patches, watches and faults of an API server, in process or on a socket.
 //! * [`FakeDriver`]: a CSI driver with volumes, faults and a call record.
 //! * [`process`][], [`http`][], [`measure`][]: a program under test, its HTTP server, its figures.
+//! * [`election`][]: a leader that is stopped while another takes its lease.
 //! * [`build`][]: `attachment("va1").on("node1").of("pv1")`.
 //!
 //! A model never guesses what the test meant: misuse panics with a sentence.
@@ -25,6 +26,7 @@
 pub mod api;
 pub mod build;
 pub mod driver;
+pub mod election;
 pub mod http;
 pub mod measure;
 pub mod process;

@@ -5,6 +5,7 @@ use std::sync::Mutex as StdMutex;
 use csi_proto::csi::GetCapacityRequest;
 use serde_json::{Value, json};
 use sidecar::controller::driver::{Identity, Met, Settings};
+use sidecar::election::Fence;
 use sidecar::kube::rate::Rate;
 use sidecar::kube::reflect::Scope;
 use sidecar::metrics::{CsiOperations, OperationsConfig, Registry};
@@ -91,6 +92,7 @@ async fn link(driver: &FakeDriver, registry: &Registry) -> Arc<DriverLink> {
         response_limit: None,
         patience: None,
         mute: 255,
+        fence: Fence::default(),
     };
     let operations = CsiOperations::new(registry, OperationsConfig::default()).unwrap();
     let met = Met::meet(settings, &operations).await.unwrap();

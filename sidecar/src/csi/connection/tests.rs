@@ -312,6 +312,40 @@ async fn a_call_in_flight_fails_as_unavailable_when_the_driver_goes() {
 }
 
 #[tokio::test]
+async fn fs_9_a_call_that_waited_for_the_driver_is_not_sent_without_the_lease() {
+    let place = place();
+    let server = driver().listen(&place.path);
+    let options = Options::new(OnLoss::Reconnect);
+    let fence = options.fence.clone();
+    let connection = connect(&place.address, options).await.unwrap();
+    fence.hold_until(crate::clock::now() + Duration::from_secs(3600));
+    assert_eq!(probe(&connection).await, Ok(true));
+    server.stop();
+    within(connection.lost()).await;
+    std::fs::remove_file(&place.path).unwrap();
+    // It takes connections and says nothing yet.
+    let listener = std::os::unix::net::UnixListener::bind(&place.path).unwrap();
+    let call = tokio::spawn({
+        let connection = connection.clone();
+        async move { probe(&connection).await }
+    });
+    let reader = tokio::task::spawn_blocking(move || {
+        use std::io::Read;
+        let (mut socket, _) = listener.accept().unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_millis(500)))
+            .unwrap();
+        let mut sent = Vec::new();
+        // Ends with the timeout.
+        let _ = socket.read_to_end(&mut sent);
+        sent
+    });
+    crate::clock::testing::SUSPENDED.set(Duration::from_secs(3600));
+    assert_eq!(within(reader).await.unwrap(), b"");
+    assert!(!call.is_finished(), "nobody is told, the process ends");
+}
+
+#[tokio::test]
 async fn each_loss_is_handed_out_once_and_none_is_missed() {
     let place = place();
     let mut server = driver().listen(&place.path);

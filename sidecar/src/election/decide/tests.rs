@@ -289,102 +289,23 @@ fn a_released_lease_has_no_holder_and_ends_after_a_second() {
     assert_eq!(standby.release(), None);
 }
 
-/// Two processes, one lease, clocks that agree on rate only; requests that fail or whose outcome is
-/// lost. What a request does happens at its end.
-struct World {
-    lease: Option<(Record, u64)>,
-    now: Instant,
-    writes: u64,
-    processes: Vec<(Election, Option<u64>)>,
-}
-
-impl World {
-    fn new() -> Self {
-        let t = Instant::now();
-        let timing = timing(15, 10, 5).unwrap();
-        let process = |name: &str| (Election::new(name, timing, t), None);
-        let processes = vec![process("host-a"), process("host-b")];
-        Self {
-            lease: None,
-            now: t,
-            writes: 0,
-            processes,
-        }
-    }
-
-    fn record(&mut self, claim: &Claim) -> Record {
-        self.writes += 1;
-        Record {
-            holder: claim.holder.clone(),
-            seconds: Some(claim.seconds),
-            transitions: claim.transitions,
-            acquired: claim
-                .acquired
-                .clone()
-                .unwrap_or_else(|| self.writes.to_string()),
-            renewed: self.writes.to_string(),
-        }
-    }
-
-    /// One step of one process, which takes `took` and whose answer may be lost.
-    fn step(&mut self, who: usize, took: Duration, lost_before: bool, lost_after: bool) {
-        let started = self.now;
-        let step = self.processes[who].0.next(started);
-        self.now += took;
-        let now = self.now;
-        let stored = self.lease.clone();
-        match step {
-            Step::Wait(_) | Step::StepDown(_) => {}
-            Step::Get | Step::Create(_) | Step::Update(_) if lost_before => {
-                self.processes[who].0.failed(now, 0.5);
-            }
-            Step::Get => match stored {
-                Some((record, version)) => {
-                    self.processes[who].0.found(record, now, 0.5);
-                    self.processes[who].1 = Some(version);
-                }
-                None => self.processes[who].0.not_found(),
-            },
-            Step::Create(ref claim) | Step::Update(ref claim) => {
-                let create = matches!(step, Step::Create(_));
-                let seen = if create { None } else { self.processes[who].1 };
-                if stored.map(|(_, version)| version) != seen {
-                    self.processes[who].0.conflict(now, 0.5);
-                    return;
-                }
-                let record = self.record(claim);
-                self.lease = Some((record.clone(), self.writes));
-                if lost_after {
-                    self.processes[who].0.failed(now, 0.5);
-                } else {
-                    self.processes[who].1 = Some(self.writes);
-                    self.processes[who].0.written(record, started, now);
-                }
-            }
-        }
-    }
-
-    /// Who believes to lead at this moment, as the shell would find out before doing anything.
-    fn leaders(&self) -> usize {
-        let leads = |(election, _): &&(Election, Option<u64>)| {
-            election
-                .deadline()
-                .is_some_and(|deadline| self.now < deadline)
-        };
-        self.processes.iter().filter(leads).count()
-    }
+/// Durations that work together, to the nanosecond.
+fn timings() -> impl Strategy<Value = Timing> {
+    let nanos = |most: i64| 1..=most;
+    (nanos(1 << 35), nanos(1 << 35), nanos(1 << 33)).prop_filter_map(
+        "they contradict each other",
+        |(lease, renew, retry)| {
+            let duration = GoDuration::from_nanos;
+            Timing::new(duration(lease), duration(renew), duration(retry)).ok()
+        },
+    )
 }
 
 proptest! {
     #[test]
-    fn two_processes_never_lead_at_once(
-        steps in prop::collection::vec(
-            (0usize..2, 0u64..6000, prop::bool::weighted(0.2), prop::bool::weighted(0.2)), 0..300)
-    ) {
-        let mut world = World::new();
-        for (who, millis, lost_before, lost_after) in steps {
-            world.step(who, Duration::from_millis(millis), lost_before, lost_after);
-            prop_assert!(world.leaders() <= 1);
-        }
+    fn fs_10_nobody_holds_a_lease_for_longer_than_it_says(timing in timings()) {
+        prop_assert!(timing.hold() < Duration::from_secs(timing.lease_seconds()));
+        // What whole seconds can say is said exactly.
+        prop_assert!(Duration::from_secs(timing.lease_seconds()) < timing.lease + S);
     }
 }

@@ -34,6 +34,7 @@ fn config(identity: &str, timing: Timing) -> (Config, Events) {
         timing,
         labels: Labels::new(),
         metrics: None,
+        fence: Fence::default(),
         on_event: Box::new({
             let events = Arc::clone(&events);
             move |text| events.lock().unwrap().push(text.to_owned())
@@ -154,6 +155,64 @@ async fn rows_58_and_58b_a_free_lease_and_ones_own_are_taken_at_once() {
         assert_eq!(spec["acquireTime"] == then, holder == "host-a");
         assert_ne!(spec["renewTime"], then);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fs_9_the_fence_is_open_as_long_as_the_lease_is_renewed_and_no_longer() {
+    let api = FakeApi::new();
+    let (config, _) = config("host-a", timing(15, 10, 5));
+    let fence = config.fence.clone();
+    let mut elector = Elector::new(api.client(), config);
+    assert!(fence.poll_send().is_ready(), "a standby asks the driver");
+    elector.acquire().await;
+    for _ in 0..10 {
+        assert_eq!(timeout(20 * S, elector.lead()).await.ok(), None);
+        assert!(fence.poll_send().is_ready());
+    }
+    // From here on the elector does not run, as if the whole process were stopped.
+    let renewed = api.requests_to("PUT", "*").last().unwrap().at;
+    tokio::time::sleep_until(renewed + Duration::from_millis(13_499)).await;
+    assert!(fence.poll_send().is_ready());
+    sleep(Duration::from_millis(1)).await;
+    assert!(fence.poll_send().is_pending());
+    api.clear_requests();
+    let lost = Lost::NotRenewed(Duration::from_millis(13_500));
+    assert_eq!(elector.lead().await, lost);
+    assert!(api.requests().is_empty());
+    assert!(fence.poll_send().is_pending(), "for good");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fs_9_what_would_be_sent_after_the_machine_was_suspended_ends_leadership() {
+    let api = FakeApi::new();
+    let (config, _) = config("host-a", timing(15, 10, 5));
+    let fence = config.fence.clone();
+    let mut elector = Elector::new(api.client(), config);
+    elector.acquire().await;
+    let leading = lead(elector);
+    sleep(S).await;
+    crate::clock::testing::SUSPENDED.set(600 * S);
+    let start = Instant::now();
+    assert!(fence.poll_send().is_pending());
+    assert!(matches!(leading.await.unwrap(), Lost::NotRenewed(age) if age >= 600 * S));
+    assert_eq!(start.elapsed(), Duration::ZERO, "no timer has to run");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fs_5_a_standby_that_ends_did_not_stop_leading() {
+    let api = FakeApi::new();
+    insert(
+        &api,
+        json!({"holderIdentity": "host-b", "leaseDurationSeconds": 60}),
+        json!({}),
+    );
+    let (config, events) = config("host-a", timing(15, 10, 5));
+    let mut standby = Elector::new(api.client(), config);
+    assert!(timeout(20 * S, standby.acquire()).await.is_err());
+    api.clear_requests();
+    standby.release().await;
+    assert_eq!(*events.lock().unwrap(), [""; 0]);
+    assert!(api.requests().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,6 +17,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tower::util::BoxCloneService;
 use tower::{BoxError, ServiceBuilder};
 
+use super::fenced::fenced;
+use crate::election::Fence;
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A peer that vanished without a word is noticed after about twice this, also on a silent watch.
@@ -41,8 +44,9 @@ pub(super) type Connections = BoxCloneService<Request<Body>, Response<Incoming>,
 /// Makes [`Connections`] that know nothing of those made before, with the same credentials.
 pub(super) type Dial = Box<dyn Fn() -> Connections + Send + Sync>;
 
-/// Reads certificates and asks exec plugins, which blocks. Nothing is sent to the API server yet.
-pub(super) fn dial(config: &Config) -> Result<Dial, Error> {
+/// Reads certificates and asks exec plugins, which blocks. Nothing is sent to the API server yet, and
+/// nothing without the lease that `fence` knows.
+pub(super) fn dial(config: &Config, fence: &Fence) -> Result<Dial, Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -52,6 +56,7 @@ pub(super) fn dial(config: &Config) -> Result<Dial, Error> {
     tcp.set_keepalive_retries(Some(6));
     // Without TLS nobody has to be trusted: there may be no certificate in the whole file system.
     if config.cluster_url.scheme() == Some(&Scheme::HTTP) {
+        let tcp = fenced(tcp, fence);
         return layered(config, move || client(tcp.clone()));
     }
     let mut secured = HttpsConnectorBuilder::new()
@@ -61,6 +66,7 @@ pub(super) fn dial(config: &Config) -> Result<Dial, Error> {
         secured = secured.with_server_name_resolver(move |_: &Uri| name.clone().try_into());
     }
     let secured = secured.enable_all_versions().wrap_connector(tcp);
+    let secured = fenced(secured, fence);
     layered(config, move || client(secured.clone()))
 }
 

@@ -97,6 +97,26 @@ async fn master_alone_and_master_over_a_file() {
 }
 
 #[tokio::test]
+async fn fs_9_a_request_that_waited_for_its_turn_is_not_sent_without_the_lease() {
+    let (api, served) = served().await;
+    let mut options = by_file(&served.kubeconfig());
+    options.rate = Rate::new(1.0, 1).unwrap();
+    let client = connect(&options, None).await.unwrap();
+    let nodes: Api<Node> = Api::all(client);
+    options
+        .fence
+        .hold_until(crate::clock::now() + Duration::from_secs(3600));
+    assert!(nodes.get("n1").await.is_ok(), "the burst");
+    let waiting = tokio::spawn(async move { nodes.get("n1").await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(api.requests().len(), 1, "it waits");
+    crate::clock::testing::SUSPENDED.set(Duration::from_secs(3600));
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(api.requests().len(), 1);
+    assert!(!waiting.is_finished(), "nobody is told, the process ends");
+}
+
+#[tokio::test]
 async fn a_certificate_of_another_authority_is_refused() {
     let (api, served) = served().await;
     let (_, other) = self::served().await;

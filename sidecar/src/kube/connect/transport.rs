@@ -23,6 +23,7 @@ use tower_service::Service;
 use super::bearer::Bearer;
 use super::identity::Identity;
 use super::stack::{self, Connections, Dial};
+use crate::election::Fence;
 
 /// A caller that loses interest sooner does so for reasons of its own.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -43,6 +44,7 @@ pub(super) struct Transport {
 struct Shared {
     config: Config,
     bearer: Option<Bearer>,
+    fence: Fence,
     state: Mutex<State>,
 }
 
@@ -59,10 +61,10 @@ struct State {
 
 impl Transport {
     /// With credentials as they are now: reads files and asks exec plugins.
-    pub(super) fn new(config: Config, bearer: Option<Bearer>) -> Result<Self, Error> {
+    pub(super) fn new(config: Config, bearer: Option<Bearer>, fence: Fence) -> Result<Self, Error> {
         // Read before the connector reads the same files: what changes in between is seen next time.
         let identity = Identity::read(&config.auth_info);
-        let dial = stack::dial(&config)?;
+        let dial = stack::dial(&config, &fence)?;
         let state = State {
             connections: dial(),
             dial,
@@ -75,6 +77,7 @@ impl Transport {
             shared: Arc::new(Shared {
                 config,
                 bearer,
+                fence,
                 state: Mutex::new(state),
             }),
         })
@@ -158,7 +161,7 @@ impl Shared {
         let read = tokio::task::spawn_blocking(move || {
             (
                 Identity::read(&shared.config.auth_info),
-                stack::dial(&shared.config),
+                stack::dial(&shared.config, &shared.fence),
             )
         });
         match read.await {

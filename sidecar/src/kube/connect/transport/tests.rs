@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{advance, pause, resume, sleep, timeout};
 
 use crate::duration::GoDuration;
-use crate::election::{Config as ElectorConfig, Elector, Timing};
+use crate::election::{Config as ElectorConfig, Elector, Fence, Timing};
 use crate::kube::connect::{NamedBy, Options, Source, connect};
 use crate::kube::rate::Rate;
 
@@ -142,6 +142,7 @@ async fn fs_2_a_leader_whose_connection_is_dead_keeps_its_lease() {
         timing: Timing::new(seconds(12), seconds(10), seconds(1)).unwrap(),
         labels: Vec::new(),
         metrics: None,
+        fence: Fence::default(),
         on_event: Box::new(|_| {}),
     };
     let mut elector = Elector::new(client, config);

@@ -1,0 +1,151 @@
+//! The last look at the lease before anything leaves the process.
+//!
+//! A process may be stopped at any instruction, or the machine be suspended, and what was decided
+//! before goes on afterwards as if no time had passed: dozens of tasks run before the first timer.
+//! Meanwhile somebody else may lead. So the age of the lease is looked at once more where bytes are
+//! handed to the kernel, below every queue and every wait: on the connections to the API server (but
+//! that of the election itself) and to the driver. Once the lease may be another's nothing is sent
+//! any more, nobody is told, and the process ends.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use crate::clock;
+
+/// Whether this process may still act. Clones are the same. Open until a lease is held, and for ever
+/// without leader election.
+#[derive(Clone, Debug, Default)]
+pub struct Fence(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    lease: Lease,
+    /// The elector's, to be woken when something was held back.
+    elector: Option<Waker>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Lease {
+    /// There is no election, or it was not won yet. Standbys read and ask the driver who it is.
+    #[default]
+    Unheld,
+    /// Nobody else takes it before this, on the clock of [`clock::now`].
+    Until(Instant),
+    /// It was lost, or given away.
+    Over,
+}
+
+impl Fence {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on the lease is held until `end`.
+    pub fn hold_until(&self, end: Instant) {
+        self.state().lease = Lease::Until(end);
+    }
+
+    /// The lease is held no more.
+    pub fn close(&self) {
+        self.state().lease = Lease::Over;
+    }
+
+    /// Ready if something may be sent now; otherwise never, and the elector is woken.
+    pub fn poll_send(&self) -> Poll<()> {
+        let mut state = self.state();
+        if state.lease.is_over() {
+            if let Some(elector) = state.elector.take() {
+                elector.wake();
+            }
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
+
+    /// Ready once the lease is over. Without a timer of its own: it is noticed when this is polled,
+    /// or when something was held back.
+    pub fn poll_over(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.state();
+        if state.lease.is_over() {
+            return Poll::Ready(());
+        }
+        state.elector = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Lease {
+    fn is_over(self) -> bool {
+        match self {
+            Self::Unheld => false,
+            Self::Until(end) => clock::now() >= end,
+            Self::Over => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::Duration;
+
+    use tokio::time::{advance, sleep, timeout};
+
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn without_election_and_before_it_is_won_everything_passes() {
+        assert!(Fence::default().poll_send().is_ready());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn fs_9_no_timer_has_to_run_for_the_fence_to_close() {
+        let fence = Fence::default();
+        fence.hold_until(clock::now() + 10 * S);
+        advance(9 * S).await;
+        assert!(fence.poll_send().is_ready());
+        fence.hold_until(clock::now() + 10 * S);
+        advance(9 * S).await;
+        assert!(fence.poll_send().is_ready(), "renewed");
+        advance(S).await;
+        assert!(fence.poll_send().is_pending());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn fs_9_a_suspended_machine_closes_the_fence() {
+        let fence = Fence::default();
+        fence.hold_until(clock::now() + 10 * S);
+        clock::testing::SUSPENDED.set(9 * S);
+        assert!(fence.poll_send().is_ready());
+        clock::testing::SUSPENDED.set(10 * S);
+        assert!(fence.poll_send().is_pending());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_held_back_wakes_the_elector() {
+        let fence = Fence::default();
+        fence.hold_until(clock::now() + 10 * S);
+        let elector = tokio::spawn({
+            let fence = fence.clone();
+            async move { poll_fn(|context| fence.poll_over(context)).await }
+        });
+        tokio::task::yield_now().await;
+        // Nothing else would wake it: no timer knows that the machine was suspended.
+        clock::testing::SUSPENDED.set(60 * S);
+        sleep(S).await;
+        assert!(!elector.is_finished());
+        assert!(fence.poll_send().is_pending());
+        timeout(S, elector).await.unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_lease_that_was_given_away_closes_it_at_once() {
+        let fence = Fence::default();
+        fence.hold_until(clock::now() + 10 * S);
+        fence.close();
+        assert!(fence.poll_send().is_pending());
+    }
+}
