@@ -137,6 +137,44 @@ async fn fs_9_a_leader_that_was_stopped_changes_nothing_when_it_goes_on() {
     );
 }
 
+#[tokio::test]
+async fn row_68_the_lease_is_renewed_on_time_while_the_controllers_wait_for_their_turn() {
+    let stage = Stage::new().await;
+    for number in 0..20 {
+        stage.volume(&format!("v{number}"), None);
+    }
+    let mut attacher = stage.start(&[
+        ELECTION[0],
+        ELECTION[1],
+        "--leader-election-lease-duration=12s",
+        "--leader-election-renew-deadline=9s",
+        "--leader-election-retry-period=1s",
+        "--kube-api-qps=0.2",
+        "--kube-api-burst=1",
+    ]);
+    attacher.logs("Starting CSI attacher").await;
+    for number in 0..20 {
+        stage.attach(&format!("va{number}"), &format!("v{number}"));
+    }
+    stage.until_written("PATCH", "*", 1).await;
+    let since = Instant::now();
+    sleep(Duration::from_secs(12)).await;
+    let writes = stage.api.requests_to("PATCH", "*");
+    assert!(writes.len() <= 5, "one in five seconds: {}", writes.len());
+    let mut renewals: Vec<Instant> = { stage.api.requests_to("PUT", "*/leases/*").into_iter() }
+        .map(|renewal| renewal.at)
+        .filter(|at| *at >= since)
+        .collect();
+    renewals.insert(0, since);
+    renewals.push(Instant::now());
+    // One second, and what a busy machine adds.
+    let late = renewals
+        .windows(2)
+        .filter(|pair| pair[1] - pair[0] > Duration::from_secs(3));
+    assert_eq!(late.count(), 0, "{renewals:?}");
+    assert!(attacher.is_running(), "{}", attacher.log());
+}
+
 /// The lease's name has an upper-case letter, as upstream's: an API server refuses it.
 #[tokio::test]
 async fn row_137_names_of_lease_and_finalizer() {

@@ -107,7 +107,6 @@ pub struct Limiter {
 struct Gates {
     rate: Rate,
     open: Arc<Gate>,
-    leases: Arc<Gate>,
     events: Arc<Gate>,
     /// For objects: one, or one for each API group.
     objects: Mutex<BTreeMap<String, Arc<Gate>>>,
@@ -119,12 +118,6 @@ impl Limiter {
         let gates = Gates {
             rate,
             open: Arc::new(Gate::open()),
-            leases: Arc::new(match rate {
-                // There is one holder, and its requests follow one another.
-                Rate::Adaptive | Rate::Unlimited => Gate::open(),
-                // client-go's lease client has a bucket of its own.
-                Rate::Fixed { qps, burst, .. } => Gate::fixed(qps, burst),
-            }),
             events: Arc::new(Gate::adaptive(None)),
             objects: Mutex::default(),
         };
@@ -143,10 +136,11 @@ impl Limiter {
     fn gate(&self, lane: Lane, uri: &http::Uri) -> Arc<Gate> {
         let gates = &*self.gates;
         match (lane, gates.rate) {
-            (Lane::Watch | Lane::Review, _)
+            // There is one holder of a lease, and its requests follow one another at a pace that the
+            // flags of the election set. client-go's bucket for them is as slow as that for objects.
+            (Lane::Watch | Lane::Review | Lane::Lease, _)
             | (_, Rate::Unlimited)
             | (Lane::List, Rate::Fixed { .. }) => gates.open.clone(),
-            (Lane::Lease, _) => gates.leases.clone(),
             (Lane::Event, Rate::Adaptive) => gates.events.clone(),
             // A cap that the user gave holds for events and other objects together, as upstream.
             (Lane::Event, Rate::Fixed { per_group, .. })
