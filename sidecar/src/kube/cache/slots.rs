@@ -71,6 +71,17 @@ struct Pending<R> {
     deleted_at: Option<u64>,
 }
 
+impl<R> Pending<R> {
+    /// The object is gone, or nothing of it is kept. Answers may come in another order than that in
+    /// which things happened.
+    fn deleted(&mut self, version: u64) {
+        let known = self.deleted_at.unwrap_or(version);
+        // After a version that is no number, nothing can be said to be newer.
+        let unknown = known == 0 || version == 0;
+        self.deleted_at = Some(if unknown { 0 } else { known.max(version) });
+    }
+}
+
 /// The contents of a cache. Public for simulations; everything else goes through
 /// [`Cache`](super::Cache).
 #[derive(Debug)]
@@ -272,7 +283,7 @@ impl<R> Slots<R> {
             return self.catch_up(key, pending, Source::Watch);
         }
         if let Some(others) = self.pending.get_mut(key.as_str()) {
-            others.deleted_at = Some(version);
+            others.deleted(version);
         }
         self.deletions.add(key, version, self.generation);
         let slot = self.map.remove(key.as_str());
@@ -365,7 +376,7 @@ impl<R> Slots<R> {
         }
         let mut told = slot.map(|slot| slot.record);
         if let Some(pending) = self.pending.get_mut(&key) {
-            pending.deleted_at = Some(version);
+            pending.deleted(version);
             if let Some(untold) = pending.untold.take() {
                 told = untold;
             }
