@@ -1,14 +1,13 @@
-//! A client of the API server from flags.
-//!
-//! Not supported: proxies. `HTTPS_PROXY` is ignored with a warning, `proxy-url` in a kubeconfig is an
-//! error. An API server behind a proxy is not a case for a sidecar, which talks to its own cluster.
+//! A client of the API server from flags, files and the environment.
 
 mod bearer;
 mod fenced;
 mod identity;
+mod proxy;
 mod source;
 mod stack;
 mod transport;
+mod tunnel;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,6 +28,7 @@ use crate::flags::Values;
 use bearer::Bearer;
 use transport::Transport;
 
+pub use proxy::Environment as ProxyEnvironment;
 pub use source::{Given, NamedBy, NotInCluster, Source, resolve};
 
 /// For the answer to a request, from the moment it is sent. API servers themselves give up on a
@@ -85,6 +85,8 @@ pub struct Options {
     pub service_account: PathBuf,
     /// What holds requests back once they are no longer this process' to make.
     pub fence: Fence,
+    /// What the environment says of proxies.
+    pub proxies: ProxyEnvironment,
 }
 
 /// Whether `$KUBECONFIG` counts.
@@ -128,19 +130,14 @@ impl Options {
             host: host.as_deref(),
             port: port.as_deref(),
         })?;
-        let options = Self::new(source, Rate::from_flags(values)?, program, version);
-        for name in ["HTTPS_PROXY", "https_proxy"] {
-            if read(name).is_some_and(|proxy| !proxy.is_empty()) {
-                tracing::warn!(
-                    variable = name,
-                    "Proxies are not supported, connecting directly to the API server"
-                );
-            }
-        }
-        Ok(options)
+        let proxies = ProxyEnvironment::read(read);
+        Ok(Self {
+            proxies,
+            ..Self::new(source, Rate::from_flags(values)?, program, version)
+        })
     }
 
-    /// With the usual timeout and place of credentials, and no election.
+    /// With the usual timeout and place of credentials, without election and proxies.
     pub fn new(source: Source, rate: Rate, program: &str, version: &str) -> Self {
         Self {
             source,
@@ -153,6 +150,7 @@ impl Options {
             timeout: REQUEST_TIMEOUT,
             service_account: SERVICE_ACCOUNT.into(),
             fence: Fence::default(),
+            proxies: ProxyEnvironment::default(),
         }
     }
 
@@ -189,15 +187,17 @@ pub async fn connect(
     options: &Options,
     metrics: Option<RateMetrics>,
 ) -> Result<Client, ConnectError> {
-    let kubeconfig = kubeconfig(options)?;
+    let mut kubeconfig = kubeconfig(options)?;
     let authority = authority_file(&kubeconfig);
-    refuse_proxy(options, &kubeconfig)?;
+    let named = current_cluster(&mut kubeconfig).and_then(|cluster| cluster.proxy_url.take());
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
         .map_err(|error| options.error(explain(&error)))?;
     config.root_cert_file = authority;
-    // Taken from HTTPS_PROXY by the library.
+    // Taken from HTTPS_PROXY by the library, whatever NO_PROXY says.
     config.proxy_url = None;
+    let proxy = proxy::choose(named.as_deref(), &options.proxies, &config.cluster_url)
+        .map_err(|problem| options.error(problem))?;
     let agent = HeaderValue::from_str(&options.user_agent);
     config
         .headers
@@ -205,7 +205,8 @@ pub async fn connect(
     let bearer = Bearer::take(&mut config.auth_info).map_err(|problem| options.error(problem))?;
     let trusts_nobody = config.root_cert.is_none() && !config.accept_invalid_certs;
     let namespace = config.default_namespace.clone();
-    let transport = Transport::new(config, bearer, options.fence.clone()).map_err(|error| {
+    let fence = options.fence.clone();
+    let transport = Transport::new(config, proxy, bearer, fence).map_err(|error| {
         let problem = explain_client(&error);
         if matches!(error, ::kube::Error::RustlsTls(_)) && trusts_nobody {
             return options.error(format!(
@@ -328,17 +329,6 @@ fn authority_file(file: &Kubeconfig) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-fn refuse_proxy(options: &Options, file: &Kubeconfig) -> Result<(), ConnectError> {
-    let mut file = file.clone();
-    let proxy = current_cluster(&mut file).and_then(|cluster| cluster.proxy_url.take());
-    match proxy.filter(|proxy| !proxy.is_empty()) {
-        Some(_) => {
-            Err(options.error("proxy-url is not supported; remove it from the cluster".to_owned()))
-        }
-        None => Ok(()),
-    }
-}
-
 /// What is wrong with a kubeconfig. The library's own text quotes the file, tokens included.
 fn explain(error: &KubeconfigError) -> String {
     if let KubeconfigError::Parse(error) = error {
@@ -356,9 +346,10 @@ fn explain(error: &KubeconfigError) -> String {
 
 /// Why there can be no client with these credentials.
 fn explain_client(error: &::kube::Error) -> String {
-    let plugin = match error {
-        ::kube::Error::Auth(error) => stack::plugin_failure(error),
-        _ => None,
+    let plugin = if let ::kube::Error::Auth(error) = error {
+        stack::plugin_failure(error)
+    } else {
+        None
     };
     plugin.unwrap_or_else(|| Chain(error).to_string())
 }

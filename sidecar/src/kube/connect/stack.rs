@@ -18,6 +18,8 @@ use tower::util::BoxCloneService;
 use tower::{BoxError, ServiceBuilder};
 
 use super::fenced::fenced;
+use super::proxy::Proxy;
+use super::tunnel::Connector;
 use crate::election::Fence;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -46,7 +48,7 @@ pub(super) type Dial = Box<dyn Fn() -> Connections + Send + Sync>;
 
 /// Reads certificates and asks exec plugins, which blocks. Nothing is sent to the API server yet, and
 /// nothing without the lease that `fence` knows.
-pub(super) fn dial(config: &Config, fence: &Fence) -> Result<Dial, Error> {
+pub(super) fn dial(config: &Config, proxy: Option<Proxy>, fence: &Fence) -> Result<Dial, Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -54,6 +56,7 @@ pub(super) fn dial(config: &Config, fence: &Fence) -> Result<Dial, Error> {
     tcp.set_keepalive(Some(KEEPALIVE));
     tcp.set_keepalive_interval(Some(KEEPALIVE / 6));
     tcp.set_keepalive_retries(Some(6));
+    let tcp = Connector::new(tcp, proxy);
     // Without TLS nobody has to be trusted: there may be no certificate in the whole file system.
     if config.cluster_url.scheme() == Some(&Scheme::HTTP) {
         let tcp = fenced(tcp, fence);
@@ -115,14 +118,10 @@ fn without_output(error: BoxError) -> BoxError {
 /// What is said of an exec plugin that failed. The library's own text quotes what the plugin
 /// printed, which may be a token.
 pub(super) fn plugin_failure(error: &AuthError) -> Option<String> {
-    match error {
+    if let AuthError::AuthExecRun { out, .. } = error {
         // Its command line has the variables that were set for it.
-        AuthError::AuthExecRun { out, .. } => {
-            Some(format!("the exec plugin failed: {}", out.status))
-        }
-        AuthError::AuthExecParse(_) => {
-            Some("the exec plugin did not print an ExecCredential".to_owned())
-        }
-        _ => None,
+        return Some(format!("the exec plugin failed: {}", out.status));
     }
+    let unreadable = matches!(error, AuthError::AuthExecParse(_));
+    unreadable.then(|| "the exec plugin did not print an ExecCredential".to_owned())
 }

@@ -189,7 +189,7 @@ async fn what_is_wrong_in_a_kubeconfig_is_said_in_one_line() {
     };
     let nowhere = r#"{"server": "https://a", "certificate-authority": "/nonexistent"}"#;
     let damaged = r#"{"server": "https://a", "certificate-authority-data": "!"}"#;
-    let proxied = r#"{"server": "https://a", "proxy-url": "http://p"}"#;
+    let proxied = r#"{"server": "https://a", "proxy-url": "socks5://top-secret@p"}"#;
     for (text, want) in [
         (
             config("other", "{}"),
@@ -202,7 +202,10 @@ async fn what_is_wrong_in_a_kubeconfig_is_said_in_one_line() {
         ),
         (config("c", nowhere), "/nonexistent"),
         (config("c", damaged), "certificate authority"),
-        (config("c", proxied), "proxy-url is not supported"),
+        (
+            config("c", proxied),
+            "proxy-url: only proxies with http:// are supported",
+        ),
     ] {
         let message = refusal(Some(&text), "").await;
         assert!(message.contains(want), "{message}");

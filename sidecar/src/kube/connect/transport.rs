@@ -22,6 +22,7 @@ use tower_service::Service;
 
 use super::bearer::Bearer;
 use super::identity::Identity;
+use super::proxy::Proxy;
 use super::stack::{self, Connections, Dial};
 use crate::election::Fence;
 
@@ -43,6 +44,7 @@ pub(super) struct Transport {
 
 struct Shared {
     config: Config,
+    proxy: Option<Proxy>,
     bearer: Option<Bearer>,
     fence: Fence,
     state: Mutex<State>,
@@ -61,10 +63,15 @@ struct State {
 
 impl Transport {
     /// With credentials as they are now: reads files and asks exec plugins.
-    pub(super) fn new(config: Config, bearer: Option<Bearer>, fence: Fence) -> Result<Self, Error> {
+    pub(super) fn new(
+        config: Config,
+        proxy: Option<Proxy>,
+        bearer: Option<Bearer>,
+        fence: Fence,
+    ) -> Result<Self, Error> {
         // Read before the connector reads the same files: what changes in between is seen next time.
         let identity = Identity::read(&config.auth_info);
-        let dial = stack::dial(&config, &fence)?;
+        let dial = stack::dial(&config, proxy.clone(), &fence)?;
         let state = State {
             connections: dial(),
             dial,
@@ -76,6 +83,7 @@ impl Transport {
         Ok(Self {
             shared: Arc::new(Shared {
                 config,
+                proxy,
                 bearer,
                 fence,
                 state: Mutex::new(state),
@@ -159,9 +167,15 @@ impl Shared {
         }
         let shared = self.clone();
         let read = tokio::task::spawn_blocking(move || {
+            let Shared {
+                config,
+                proxy,
+                fence,
+                ..
+            } = &*shared;
             (
-                Identity::read(&shared.config.auth_info),
-                stack::dial(&shared.config, &shared.fence),
+                Identity::read(&config.auth_info),
+                stack::dial(config, proxy.clone(), fence),
             )
         });
         match read.await {
