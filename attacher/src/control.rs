@@ -40,6 +40,8 @@ pub(crate) async fn work(parts: &Parts, driver: &Arc<DriverLink>) -> Result<(), 
         retry_max: config.retry_max,
     };
     let cluster = Cluster::new(Arc::clone(driver), pacing, &parts.base.queues)?;
+    cluster.queue.depends_on(&parts.base.server);
+    cluster.releases.depends_on(&parts.base.server);
     let attacher = Arc::new(Attacher {
         cluster: Arc::clone(&cluster),
         driver: Arc::clone(driver),

@@ -93,6 +93,9 @@ fn provisioner(
         (_, _) => Places::default(),
     };
     let cluster = Cluster::new(Arc::clone(driver), pacing, &parts.base.queues, places)?;
+    cluster.claim_queue.depends_on(&parts.base.server);
+    cluster.volume_queue.depends_on(&parts.base.server);
+    cluster.source_queue.depends_on(&parts.base.server);
     if let (Some(config), Some(producer)) = (&config.capacity, &parts.producer) {
         let capacity = Capacity::new(capacity::Parts {
             origin: producer.origin.clone(),
@@ -106,6 +109,7 @@ fn provisioner(
             metrics: &producer.room,
         });
         let capacity = capacity?;
+        capacity.queue.depends_on(&parts.base.server);
         cluster.capacity.get_or_init(|| capacity);
     }
     let books = Arc::downgrade(&cluster);

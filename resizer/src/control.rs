@@ -59,6 +59,7 @@ fn resizer(parts: &Parts, driver: &Arc<DriverLink>) -> Result<(Arc<Resizer>, Wor
     };
     let settings = &config.settings;
     let cluster = Cluster::new(Arc::clone(driver), pacing, settings, &parts.base.queues)?;
+    cluster.queue.depends_on(&parts.base.server);
     let source = Source {
         component: format!("external-resizer {}", driver.current().name),
         host: names::hostname().unwrap_or_default(),

@@ -33,6 +33,7 @@ pub mod kube;
 pub mod log;
 pub mod metrics;
 pub mod names;
+pub mod outage;
 pub mod quantity;
 pub mod queue;
 pub mod retry;

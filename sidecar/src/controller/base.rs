@@ -15,9 +15,11 @@ use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::{Exit, Values};
 use crate::kube::connect::{self, Variable};
+use crate::kube::probe::probe;
 use crate::kube::rate::RateMetrics;
 use crate::metrics::{ElectionMetrics, Registry};
 use crate::names::LeaseOwner;
+use crate::outage::Outage;
 use crate::queue;
 use crate::shutdown::{Shutdown, Signal};
 
@@ -51,6 +53,9 @@ pub struct Base {
     /// Guards what this process may do as leader alone: the clients' requests already, and the
     /// driver's calls if its connection is told.
     pub fence: Fence,
+    /// Whether the API server answers. Queues depend on it
+    /// ([`depends_on`](queue::Queue::depends_on)).
+    pub server: Outage,
     program: Program,
     election: ElectionMetrics,
     health: LeaderHealth,
@@ -71,12 +76,14 @@ impl Base {
         options.fence = fence.clone();
         let registry = Registry::new();
         let rates = RateMetrics::new(&registry)?;
+        let server = Outage::default();
         Ok(Self {
-            client: program.connect(&options, Some(rates)).await?,
+            client: program.connect(&options, Some(rates), &server).await?,
             shutdown,
             queues: queue::Metrics::new(&registry)?,
             options,
             fence,
+            server,
             program,
             election: ElectionMetrics::new(&registry)?,
             registry,
@@ -89,7 +96,7 @@ impl Base {
     /// # Errors
     /// As for [`Base::new`].
     pub async fn another_client(&self, options: &connect::Options) -> Result<Client, Exit> {
-        self.program.connect(options, None).await
+        self.program.connect(options, None, &self.server).await
     }
 
     /// Answers HTTP while `working`; the address is in use before that begins.
@@ -107,6 +114,7 @@ impl Base {
             biased;
             result = working => result,
             () = serving => Err(Exit::failure(fatal, "the HTTP server ended")),
+            never = probe(self.client.clone(), self.server.clone()) => match never {},
         }
     }
 
@@ -153,8 +161,9 @@ impl Program {
         &self,
         options: &connect::Options,
         rates: Option<RateMetrics>,
+        server: &Outage,
     ) -> Result<Client, Exit> {
-        let client = connect::connect(options, rates).await;
+        let client = connect::connect_to(options, rates, server).await;
         client.map_err(|error| self.fatal(&error))
     }
 

@@ -24,6 +24,7 @@ use super::rate::{Limiter, Rate, RateError, RateMetrics};
 use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::Values;
+use crate::outage::Outage;
 
 use bearer::Bearer;
 use transport::Transport;
@@ -187,6 +188,18 @@ pub async fn connect(
     options: &Options,
     metrics: Option<RateMetrics>,
 ) -> Result<Client, ConnectError> {
+    connect_to(options, metrics, &Outage::default()).await
+}
+
+/// Makes the client, whose requests tell `server` whether they are answered.
+///
+/// # Errors
+/// As for [`connect`].
+pub async fn connect_to(
+    options: &Options,
+    metrics: Option<RateMetrics>,
+    server: &Outage,
+) -> Result<Client, ConnectError> {
     let mut kubeconfig = kubeconfig(options)?;
     let authority = authority_file(&kubeconfig);
     let named = current_cluster(&mut kubeconfig).and_then(|cluster| cluster.proxy_url.take());
@@ -215,7 +228,7 @@ pub async fn connect(
         }
         options.error(problem)
     })?;
-    let limiter = Limiter::new(options.rate, options.timeout, metrics);
+    let limiter = Limiter::new(options.rate, options.timeout, metrics).reporting_to(server);
     Ok(ClientBuilder::new(limiter.limit(transport), namespace).build())
 }
 

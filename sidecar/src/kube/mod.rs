@@ -1,6 +1,7 @@
 //! The Kubernetes side of a controller sidecar.
 //!
 //! The way to the API server: [`connect`] makes the client, [`rate`] keeps it from asking too much,
+//! [`probe`] notices that it answers again,
 //! [`access`] checks at the start what it may do, [`discovery`] what there is, [`api`] reads and
 //! writes single objects, [`patch`] builds what is written, [`events`] tells users what happened.
 //!
@@ -17,5 +18,6 @@ pub mod interner;
 pub mod key;
 pub mod lean;
 pub mod patch;
+pub mod probe;
 pub mod rate;
 pub mod reflect;

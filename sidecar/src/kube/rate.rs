@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::flags::Values;
+use crate::outage::Outage;
 use gate::Gate;
 use lane::Lane;
 
@@ -101,6 +102,7 @@ pub struct Limiter {
     gates: Arc<Gates>,
     timeout: Duration,
     metrics: Option<RateMetrics>,
+    server: Outage,
 }
 
 #[derive(Debug)]
@@ -125,6 +127,16 @@ impl Limiter {
             gates: Arc::new(gates),
             timeout,
             metrics,
+            server: Outage::default(),
+        }
+    }
+
+    /// Also tells `server` whether requests are answered.
+    #[must_use]
+    pub fn reporting_to(self, server: &Outage) -> Self {
+        Self {
+            server: server.clone(),
+            ..self
         }
     }
 
@@ -138,7 +150,7 @@ impl Limiter {
         match (lane, gates.rate) {
             // There is one holder of a lease, and its requests follow one another at a pace that the
             // flags of the election set. client-go's bucket for them is as slow as that for objects.
-            (Lane::Watch | Lane::Review | Lane::Lease, _)
+            (Lane::Watch | Lane::Review | Lane::Probe | Lane::Lease, _)
             | (_, Rate::Unlimited)
             | (Lane::List, Rate::Fixed { .. }) => gates.open.clone(),
             (Lane::Event, Rate::Adaptive) => gates.events.clone(),

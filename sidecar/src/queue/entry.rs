@@ -67,6 +67,15 @@ pub(super) enum Phase {
     },
 }
 
+/// Whether a failure was that of a server which did not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blocked {
+    No,
+    Yes,
+    /// It was, the server answered again, and the key was tried again because of that.
+    Over,
+}
+
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) place: Place,
@@ -74,6 +83,8 @@ pub(super) struct Entry {
     pub(super) failures: u32,
     /// End of the back-off after the last failure, while it lies ahead.
     pub(super) backoff: Option<Mark>,
+    /// What the last failure had to do with an outage.
+    pub(super) blocked: Blocked,
     /// Earliest time asked for with `add_after`, while it lies ahead.
     pub(super) after: Option<Mark>,
     /// Where it ran when it hung, if its present or its last run does or did.

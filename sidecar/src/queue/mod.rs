@@ -14,13 +14,14 @@ use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::metrics::RegisterError;
+use crate::outage::Outage;
 use crate::retry::RetryPolicy;
 use backlog::Backlog;
 use metrics::{Counters, Snapshot};
@@ -89,10 +90,13 @@ struct Inner<K> {
     delay: Delay,
     counters: Option<Counters>,
     changed: Notify,
+    server: OnceLock<Outage>,
 }
 
 struct Locked<K> {
     state: State<K>,
+    /// How many outages of the server had ended when that was looked at.
+    outages: u64,
     backlogs: Vec<Backlog>,
 }
 
@@ -131,7 +135,11 @@ impl<K: WorkKey> Queue<K> {
     pub fn new(config: Config) -> Result<Self, RegisterError> {
         let state = State::new(config.lanes, config.shared);
         let backlogs = state.lanes(now()).map(|_| Backlog::new()).collect();
-        let locked = Mutex::new(Locked { state, backlogs });
+        let locked = Mutex::new(Locked {
+            state,
+            outages: 0,
+            backlogs,
+        });
         let mut failed = None;
         let inner = Arc::new_cyclic(|weak: &std::sync::Weak<Inner<K>>| {
             let counters = config.metrics.and_then(|metrics| {
@@ -149,9 +157,17 @@ impl<K: WorkKey> Queue<K> {
                 delay: config.delay,
                 counters,
                 changed,
+                server: OnceLock::new(),
             }
         });
         failed.map_or(Ok(Self { inner }), Err)
+    }
+
+    /// What fails while this server does not answer is tried again as soon as it does. Once for a
+    /// queue.
+    pub fn depends_on(&self, server: &Outage) {
+        self.inner.lock().outages = server.ended();
+        let _another = self.inner.server.set(server.clone());
     }
 
     /// Makes the key ready at once, also if it is waiting out a back-off: for news about the object.
@@ -204,10 +220,11 @@ impl<K: WorkKey> Queue<K> {
                     }
                     return Some(Work::new(self.clone(), popped.key));
                 }
-                Next::Sleep(None) => changed.await,
-                Next::Sleep(Some(until)) => {
-                    let _elapsed = tokio::time::timeout_at(until.into(), changed).await;
-                }
+                Next::Sleep(until) => tokio::select! {
+                    () = changed => {}
+                    () = self.inner.server_answers_again() => {}
+                    () = at(until) => {}
+                },
             }
         }
     }
@@ -302,6 +319,11 @@ impl<K: Clone + Eq + Hash> Inner<K> {
         let mut locked = self.lock();
         let locked = &mut *locked;
         self.count_adds(locked.state.advance(now));
+        let ended = self.server.get().map_or(0, Outage::ended);
+        if ended != locked.outages {
+            locked.outages = ended;
+            self.count_adds(locked.state.unblock(now));
+        }
         if locked.state.is_shut_down() {
             return Next::Closed;
         }
@@ -328,6 +350,14 @@ impl<K: Clone + Eq + Hash> Inner<K> {
         Next::Sleep(until)
     }
 
+    async fn server_answers_again(&self) {
+        let known = self.lock().outages;
+        match self.server.get() {
+            Some(server) => server.ends(known).await,
+            None => std::future::pending().await,
+        }
+    }
+
     fn snapshot(&self) -> Snapshot {
         let now = now();
         let locked = self.lock();
@@ -342,6 +372,13 @@ impl<K: Clone + Eq + Hash> Inner<K> {
 /// Tokio's clock, so that tests can pause it.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {

@@ -9,11 +9,14 @@
 //!
 //! No clock, no tasks, no locks here: time comes in as an argument and never runs backwards.
 
+mod outage;
+mod stats;
+
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use super::entry::{Entry, LaneStats, Mark, Phase, Place, Popped};
+use super::entry::{Blocked, Entry, Mark, Phase, Place, Popped};
 use super::lane::{Lane, LaneConfig};
 
 /// The queue. See the module's documentation for its rules.
@@ -184,6 +187,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     pub fn done(&mut self, key: &K, now: Instant) -> Duration {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.failures = 0;
+            entry.blocked = Blocked::No;
             if let Some(mark) = entry.backoff.take() {
                 self.timers.remove(&mark);
             }
@@ -249,38 +253,6 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.shut_down
     }
 
-    /// Keys handed out and not yet ended.
-    pub fn running(&self) -> usize {
-        self.running
-    }
-
-    /// Failures that count towards the key's next delay.
-    pub fn failures(&self, key: &K) -> u32 {
-        self.entries.get(key).map_or(0, |entry| entry.failures)
-    }
-
-    /// Depth, running keys and oldest wait per lane, in the lanes' order.
-    pub fn lanes(&self, now: Instant) -> impl Iterator<Item = LaneStats> + '_ {
-        self.lanes.iter().map(move |lane| LaneStats {
-            lane: lane.config.name,
-            depth: lane.depth(),
-            running: lane.running(),
-            oldest_wait: lane
-                .oldest()
-                .map_or(Duration::ZERO, |since| now.saturating_duration_since(since)),
-        })
-    }
-
-    /// How long each running key has been running.
-    pub fn run_times(&self, now: Instant) -> impl Iterator<Item = Duration> + '_ {
-        self.entries
-            .values()
-            .filter_map(move |entry| match entry.phase {
-                Phase::Running { started, .. } => Some(now.saturating_duration_since(started)),
-                Phase::Idle | Phase::Waiting(_) => None,
-            })
-    }
-
     fn place(&self, place: Place) -> Place {
         let lane = if place.lane < self.lanes.len() {
             place.lane
@@ -302,6 +274,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             phase: Phase::Idle,
             failures: 0,
             backoff: None,
+            blocked: Blocked::No,
             after: None,
             hangs: None,
         })
@@ -373,6 +346,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             entry.after = None;
         } else {
             entry.backoff = None;
+            entry.blocked = Blocked::No;
             if matches!(entry.phase, Phase::Running { .. }) {
                 return false;
             }

@@ -264,3 +264,49 @@ async fn the_whole_text_is_client_gos() {
         .collect();
     assert_eq!(text, include_str!("testdata/workqueue.txt"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn fs_16_what_failed_while_a_server_was_away_is_due_when_it_answers() {
+    let minutes = Box::new(|failures| 60 * S * failures);
+    let queue = Queue::new(Config::new("test", 2, minutes)).unwrap();
+    let server = Outage::default();
+    queue.depends_on(&server);
+    let start = now();
+    let next = async || {
+        let work = queue.get().await.unwrap();
+        let at = now().duration_since(start).as_secs();
+        (*work.key(), at, work)
+    };
+    queue.add(&"own fault", nowhere());
+    let (key, _, work) = next().await;
+    assert_eq!((key, work.retry()), ("own fault", 60 * S));
+    queue.add(&"hurt", nowhere());
+    let (key, _, work) = next().await;
+    server.unanswered();
+    assert_eq!((key, work.retry()), ("hurt", 60 * S));
+    let waiting = async {
+        sleep(5 * S).await;
+        assert!(server.served());
+    };
+    let ((key, at, work), ()) = tokio::join!(next(), waiting);
+    assert_eq!((key, at), ("hurt", 5));
+    // Once: what fails again has to wait, however often the server goes and comes back.
+    server.unanswered();
+    assert_eq!(work.retry(), 120 * S);
+    sleep(5 * S).await;
+    assert!(server.served());
+    let (key, at, work) = next().await;
+    assert_eq!((key, at), ("own fault", 60));
+    work.done();
+    // The back-off was served, so that the next outage counts again.
+    let (key, at, work) = next().await;
+    assert_eq!((key, at), ("hurt", 125));
+    server.unanswered();
+    assert_eq!(work.retry(), 180 * S);
+    sleep(5 * S).await;
+    assert!(server.served());
+    let (key, at, work) = next().await;
+    assert_eq!((key, at), ("hurt", 130));
+    work.done();
+    assert_eq!(queue.failures(&"hurt"), 0);
+}

@@ -8,6 +8,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use super::{Queue, now};
+use crate::outage::Outage;
 
 /// What can be a key: an object's name, mostly.
 pub trait WorkKey: Clone + Eq + Hash + Send + Sync + fmt::Debug + 'static {}
@@ -72,7 +73,14 @@ impl<K: WorkKey> Work<K> {
     fn fail(&mut self) -> Duration {
         self.ended = true;
         let inner = &self.queue.inner;
-        let (ran, wait) = inner.lock().state.retry(&self.key, now(), &inner.delay);
+        let (ran, wait) = {
+            let state = &mut inner.lock().state;
+            let ended = state.retry(&self.key, now(), &inner.delay);
+            if inner.server.get().is_some_and(Outage::is_on) {
+                state.blocked(&self.key);
+            }
+            ended
+        };
         self.queue.retried();
         self.queue.ended(ran);
         wait

@@ -15,6 +15,8 @@ pub(super) enum Lane {
     Lease,
     /// Permission checks, of which there are a few at the start.
     Review,
+    /// Whether the server is there, asked while it is not.
+    Probe,
     /// Events.
     Event,
     /// Everything else.
@@ -29,17 +31,19 @@ impl Lane {
             Self::List => "list",
             Self::Lease => "lease",
             Self::Review => "review",
+            Self::Probe => "probe",
             Self::Event => "event",
             Self::Object => "object",
         }
     }
 
     /// All of them.
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Watch,
         Self::List,
         Self::Lease,
         Self::Review,
+        Self::Probe,
         Self::Event,
         Self::Object,
     ];
@@ -59,6 +63,7 @@ pub(super) fn lane(uri: &http::Uri) -> Lane {
     let mut next = || segments.next().unwrap_or_default();
     let (root, group) = (next(), next());
     match (root, group) {
+        ("readyz", _) => Lane::Probe,
         ("apis", "coordination.k8s.io") => Lane::Lease,
         ("apis", "authorization.k8s.io") => Lane::Review,
         ("apis", "events.k8s.io") => Lane::Event,
@@ -129,6 +134,7 @@ mod tests {
                 "storage.k8s.io",
             ),
             ("/version", Lane::Object, ""),
+            ("/readyz", Lane::Probe, ""),
         ] {
             let parsed: http::Uri = uri.parse().unwrap();
             assert_eq!((lane(&parsed), group(&parsed)), (want, want_group), "{uri}");

@@ -89,7 +89,17 @@ impl Limiter {
             let _running = self.metrics.as_ref().map(|metrics| metrics.running(lane));
             let deadline = Instant::now() + self.timeout;
             let answer = timeout_at(deadline, send(inner, request)).await;
-            let answer = answer.map_err(|_| RequestTimeout(self.timeout))??;
+            let answer = answer
+                .map_err(|_| BoxError::from(RequestTimeout(self.timeout)))
+                .and_then(|answer| answer);
+            if answer.is_err() {
+                self.server.unanswered();
+            }
+            let answer = answer?;
+            // One that is only beginning, or ending, refuses what it will serve.
+            if answer.status().is_success() && self.server.served() {
+                tracing::info!("The API server answers again");
+            }
             let refusal = refusal(&answer);
             entered.end(refusal.map_or(Verdict::Served, Verdict::Refused));
             if refusal.is_some()
@@ -123,7 +133,7 @@ fn pause(lane: Lane, retry: u32, asked: Option<Duration>) -> Option<Duration> {
     // Leader election, lists and watches have a schedule of their own.
     let here = match lane {
         Lane::Object | Lane::Event | Lane::Review => true,
-        Lane::Lease | Lane::List | Lane::Watch => false,
+        Lane::Lease | Lane::List | Lane::Watch | Lane::Probe => false,
     };
     let pause = asked.unwrap_or(Duration::from_secs(1));
     (here && retry < RETRIES && pause <= LONGEST_RETRY).then_some(pause)
