@@ -487,7 +487,9 @@ impl World {
                 *newest = version.max(*newest);
                 match content {
                     Content::Kept => self.slots.write_answered(&name, version, version),
-                    _ => self.slots.write_answered_unkept(&name, version),
+                    Content::Unkept | Content::Gone => {
+                        self.slots.write_answered_unkept(&name, version)
+                    }
                 }
             }
             // The answer to a deletion is not taken over: the watch tells it.
