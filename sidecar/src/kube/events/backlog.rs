@@ -60,19 +60,31 @@ impl Backlog {
         true
     }
 
-    /// The next one of an object that is not `busy`: those of one object are written in order.
+    /// The next one of an object that is not `busy`: those of one object are written in order, so that
+    /// the last that is written is the last that happened.
     pub(super) fn take(&mut self, busy: &[Id]) -> Option<Waiting> {
-        for lane in [&mut self.warnings, &mut self.normals] {
-            let mut free = lane.iter().filter(|(_, one)| !busy.contains(&one.object));
-            if let Some(number) = free.next().map(|(number, _)| *number) {
-                let next = lane.remove(&number)?;
-                if self.last.get(&next.object) == Some(&number) {
-                    self.last.remove(&next.object);
-                }
-                return Some(next);
-            }
+        let free = |one: &Waiting| !busy.contains(&one.object);
+        let urgent = self.warnings.iter().find(|(_, one)| free(one));
+        let Some((urgent, object)) = urgent.map(|(number, one)| (*number, one.object)) else {
+            let mut normals = self.normals.iter();
+            let next = normals
+                .find(|(_, one)| free(one))
+                .map(|(number, _)| *number)?;
+            return self.take_normal(next);
+        };
+        let mut before = self.normals.range(..urgent);
+        match before.find(|(_, one)| one.object == object) {
+            Some((&earlier, _)) => self.take_normal(earlier),
+            None => self.warnings.remove(&urgent),
         }
-        None
+    }
+
+    fn take_normal(&mut self, number: u64) -> Option<Waiting> {
+        let next = self.normals.remove(&number)?;
+        if self.last.get(&next.object) == Some(&number) {
+            self.last.remove(&next.object);
+        }
+        Some(next)
     }
 }
 
@@ -178,6 +190,28 @@ mod tests {
             .map(|(_, reason)| reason)
             .collect();
         assert_eq!(reasons, ["Begun", "Going on", "Done"]);
+    }
+
+    #[test]
+    fn a_warning_takes_what_came_before_it_along() {
+        let mut backlog = Backlog::default();
+        put(&mut backlog, "c0", Severity::Normal, "Begun");
+        for (severity, reason) in [
+            (Severity::Normal, "Begun"),
+            (Severity::Warning, "Failed"),
+            (Severity::Normal, "Done"),
+        ] {
+            put(&mut backlog, "c1", severity, reason);
+        }
+        let left = all(&mut backlog);
+        let want = [
+            ("c1", "Begun"),
+            ("c1", "Failed"),
+            ("c0", "Begun"),
+            ("c1", "Done"),
+        ];
+        let want = want.map(|(name, reason)| (name.to_owned(), reason));
+        assert_eq!(left, want);
     }
 
     #[test]
