@@ -10,8 +10,8 @@ use super::modify::Modification;
 use super::outcome::{ApiError, Cause, Failure, Refusal};
 use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
 use super::turn::{Kind, Task};
-use super::view::View;
-use super::{expand, modify};
+use super::view::{Caches, View};
+use super::{Driver, Settings, expand, modify};
 use crate::model::{Claim, Text, Uid};
 
 /// How often in one attempt a claim may have changed under its patch.
@@ -124,6 +124,30 @@ impl Attempt {
                 .and_then(Claim::detail)
                 .and_then(|claim| work.class(claim)),
         }
+    }
+
+    /// The next step, of what the caches say. They are looked at in one go.
+    #[must_use]
+    pub fn look(
+        &self,
+        caches: &impl Caches,
+        (driver, settings): (&Driver, &Settings),
+        now: &str,
+    ) -> Step {
+        let key = &self.task.claim;
+        let claim = caches.claim(key);
+        let claim = claim.as_deref();
+        let volume = self.volume(claim).and_then(|name| caches.volume(&name));
+        let class = self.class(claim).and_then(|name| caches.class(&name));
+        self.decide(&View {
+            driver,
+            settings,
+            claim,
+            volume: volume.as_deref(),
+            class: class.as_deref(),
+            in_use: caches.in_use(key),
+            now,
+        })
     }
 
     /// The next step under `view`.

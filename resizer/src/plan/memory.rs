@@ -236,14 +236,22 @@ impl Memory {
         Ended { next, woken }
     }
 
-    /// The cache has `after` now, in place of `before`. Returns what is to be looked at.
+    /// The cache has `after` now, in place of `before`; `None` stands for no such claim. Returns what
+    /// is to be looked at.
     pub fn claim_changed(
         &mut self,
         key: &Text,
         before: Option<&Claim>,
-        after: &Claim,
+        after: Option<&Claim>,
         origin: Origin,
     ) -> Vec<Task> {
+        let another = |before: &Claim| after.is_none_or(|after| before.uid() != after.uid());
+        if before.is_some_and(another) {
+            self.claim_gone(key);
+        }
+        let Some(after) = after else {
+            return Vec::new();
+        };
         let writer = match origin {
             Origin::Watch => None,
             Origin::Own => self.running.get(key).map(|running| running.kind),
@@ -263,8 +271,7 @@ impl Memory {
         tasks
     }
 
-    /// The cache has the claim no longer.
-    pub fn claim_gone(&mut self, key: &Text) {
+    fn claim_gone(&mut self, key: &Text) {
         self.claims.remove(key);
         if let Some(running) = self.running.get_mut(key) {
             running.gone = true;
@@ -304,17 +311,36 @@ impl Memory {
         tasks
     }
 
-    /// The cache has `after` now, in place of `before`. Returns what is to be looked at.
+    /// The cache has `after` now, in place of `before`; `None` stands for no such class. Returns what
+    /// is to be looked at.
     pub fn class_changed(
         &mut self,
         name: &Text,
         before: Option<&AttributesClass>,
-        after: &AttributesClass,
+        after: Option<&AttributesClass>,
     ) -> Vec<Task> {
-        match before == Some(after) {
+        match after.is_none() || before == after {
             true => Vec::new(),
             false => self.cured(&Cure::Class(name.clone())),
         }
+    }
+
+    /// Which books are not empty: at rest, without claims, volumes and pods, none.
+    #[cfg(test)]
+    pub(crate) fn not_empty(&self) -> Vec<String> {
+        let books: [&dyn std::fmt::Debug; 7] = [
+            &self.claims,
+            &self.turns,
+            &self.running,
+            &self.cures,
+            &self.waiting,
+            &self.annotated,
+            &self.calls,
+        ];
+        let texts = books.iter().map(|book| format!("{book:?}"));
+        texts
+            .filter(|text| text != "{}" && text != "Flights { busy: {} }")
+            .collect()
     }
 
     /// The cache has `after` now, in place of `before`; `None` stands for no pod that uses claims.

@@ -29,6 +29,7 @@
 //! | `secret` | the Secret of a call |
 //! | `settings` | what the command line says about decisions |
 //! | `step` | what an attempt asks for, and what it is told |
+//! | `sync_gate` | when the first work of each sort may begin |
 //! | `turn` | tasks, and which of a claim's two runs |
 //! | `usage` | which claims are in use by pods |
 //! | `view` | what a decision looks at |
@@ -46,6 +47,7 @@ pub mod request;
 mod secret;
 pub mod settings;
 pub mod step;
+pub mod sync_gate;
 pub mod turn;
 pub mod usage;
 pub mod view;

@@ -2,8 +2,22 @@
 //!
 //! Separate from the decisions, because the executor and the crash simulation fill it in.
 
+use std::sync::Arc;
+
 use super::{Driver, Settings};
-use crate::model::{AttributesClass, Claim, Volume};
+use crate::model::{AttributesClass, Claim, Text, Volume};
+
+/// What is known of the cluster.
+pub trait Caches {
+    /// The claim by this key, `namespace/name`.
+    fn claim(&self, key: &Text) -> Option<Arc<Claim>>;
+    /// The PersistentVolume of this name.
+    fn volume(&self, name: &Text) -> Option<Arc<Volume>>;
+    /// The VolumeAttributesClass of this name.
+    fn class(&self, name: &Text) -> Option<Arc<AttributesClass>>;
+    /// Whether a pod uses the claim; see [`usage`](super::usage).
+    fn in_use(&self, claim: &Text) -> bool;
+}
 
 /// Everything a decision looks at, read from the caches in one go. The caches must show what this
 /// process wrote itself from the moment the answer came.

@@ -33,6 +33,8 @@ pub(super) struct Disk {
     pub(super) class: String,
     /// Larger is impossible, for now.
     pub(super) limit: i64,
+    /// Larger is impossible for the node.
+    pub(super) node_limit: i64,
 }
 
 #[derive(Default)]
@@ -44,6 +46,8 @@ pub(super) struct ModelDriver {
     pub(super) offline: bool,
     /// Whether the class `c` is impossible, for now.
     pub(super) picky: bool,
+    /// Whether nothing can be sent to it, for now.
+    pub(super) away: bool,
 }
 
 impl ModelDriver {

@@ -5,8 +5,12 @@
 //! classes become another driver's; kubelet finishes or fails; watch
 //! events arrive late or again; attempts on several claims advance one step at a time; requests are
 //! refused, conflict or lose their answer; calls fail with or without effect, outlive their caller
-//! or are answered with other sizes than asked for; and the process stops at any point and starts
-//! anew with empty caches. Then the faults end and everything must come to rest.
+//! or are answered with other sizes than asked for; the driver cannot be reached; Secrets are missing
+//! or unreadable; lists arrive page by page while work goes on; and the process stops at any point and
+//! starts anew with empty caches, other flags and a driver that can do other things, while its
+//! patches of claims are still on their way. Then the faults end and everything must come to rest; in
+//! some runs what is impossible stays so, and everything else must come to rest. In the end all
+//! objects go.
 //!
 //! What is held, in every run:
 //!
@@ -16,19 +20,28 @@
 //!    until the driver's last word;
 //! 4. a class is reported only while it is the last one that the driver accepted, and the target of a
 //!    modification in doubt is not changed;
-//! 5. a volume's capacity is never lowered;
+//! 5. a volume's capacity is never lowered, except below what the node alone was to reach and did not;
 //! 6. every claim gets what it asks for once its cause is gone, and nothing is left behind of it;
 //! 7. without faults there is at most one call for each wish, however late watch events are;
 //! 8. nothing is begun with a class of another driver;
-//! 9. a volume that outlives its claim says what the driver made of it, unless a process ended.
+//! 9. a volume that outlives its claim says what the driver made of it, unless a process ended;
+//! 10. the driver is asked for nothing that nobody wants any more, unless it may be at it already;
+//! 11. a call carries the Secret that its volume names;
+//! 12. what is told is true: a class is announced before the driver is asked, none is said to be
+//!     missing that is there, and the last event of what succeeded is no failure;
+//! 13. between two changes or back-offs a claim costs a bounded number of requests, and what was called
+//!     impossible is not asked for again before its time;
+//! 14. nothing is remembered of claims that are gone.
 //!
-//! One assumption: a request of a stopped process is applied before its successor lists, or never.
+//! One assumption: a patch of a volume that a stopped process sent is applied before its successor
+//! lists, or never. Such patches carry no version, as upstream's.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `server` | the model API server, with its event log |
 //! | `driver` | the model driver |
 //! | `people` | what users, administrators, pods and kubelet do |
+//! | `check` | what is held at each step |
 //! | `process` | queue and attempts of one resizer process |
 //! | `watch` | its caches |
 //! | `run` | one run: what happens next |
@@ -36,6 +49,7 @@
 //! | `rest` | the end of a run |
 //! | `mutant` | faulty resizers, each of which must be caught |
 
+mod check;
 mod driver;
 mod mutant;
 mod people;
@@ -86,7 +100,7 @@ fn hold(runs: u64, faults: Faults) {
 /// Runs of each kind; `SIMULATION_RUNS` in the environment asks for more or fewer.
 fn runs() -> u64 {
     let asked = std::env::var("SIMULATION_RUNS").ok();
-    asked.and_then(|asked| asked.parse().ok()).unwrap_or(4_000)
+    asked.and_then(|asked| asked.parse().ok()).unwrap_or(2_000)
 }
 
 /// A mutant that goes unnoticed for so long is not caught.
@@ -105,6 +119,16 @@ fn invariants_hold_under_crashes_alone() {
 #[test]
 fn two_volumes_of_one_handle_are_not_called_for_at_once() {
     hold(runs(), Faults::Aliases);
+}
+
+#[test]
+fn what_can_be_done_is_done_beside_what_never_can() {
+    hold(runs(), Faults::Lasting);
+}
+
+#[test]
+fn fr_17_what_the_node_can_reach_is_reached() {
+    hold(runs(), Faults::NodeOnly);
 }
 
 #[test]

@@ -5,7 +5,7 @@
     reason = "a model that meets anything else has failed, and mutants differ in one point"
 )]
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
 use csi_proto::csi::ControllerExpandVolumeResponse;
 use tonic::Code;
@@ -16,10 +16,11 @@ use crate::model::{
     AttributesClass, Claim, ClaimDetail, Modify, ModifyPhase, Quantity, ResizeStatus, Text, Volume,
 };
 use crate::plan::memory::{Doubts, Start};
+use crate::plan::outcome::RpcError;
 use crate::plan::patch;
 use crate::plan::step::{Answer, ClaimWrite, End, Step, VolumeWrite};
 use crate::plan::{Kind, Task};
-use crate::testing::{condition, driver};
+use crate::testing::{condition, driver, size};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
@@ -65,11 +66,27 @@ pub(super) enum Mutant {
     TakesForeignClasses,
     /// Does not care for volumes whose claims have gone.
     ForgetsOrphans,
+    /// Takes everything for being in doubt that a claim says.
+    DoubtsWhatItNeverAsked,
+    /// Takes a driver that could not be reached for one that was asked.
+    TakesUnsentForAsked,
+    /// Asks without the Secret that it could not get.
+    AsksWithoutSecret,
+    /// Works before its caches are full.
+    OpensEarly,
+    /// Tries again at once.
+    RetriesAtOnce,
+    /// Does not remember what the driver called impossible.
+    ForgetsImpossible,
+    /// Does not tell that what failed to be written was written after all.
+    LeavesLastWordToFailure,
+    /// Leaves sizes on volumes that the node refused.
+    KeepsWhatTheNodeRefused,
 }
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 20] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 28] = [
         (Self::ExpandsFirst, Faults::None, "not recorded"),
         (Self::ModifiesFirst, Faults::None, "not recorded"),
         (Self::ReportsSizeFirst, Faults::None, "above the confirmed"),
@@ -102,6 +119,26 @@ impl Mutant {
             Faults::None,
             "does not say what it is",
         ),
+        (
+            Self::DoubtsWhatItNeverAsked,
+            Faults::All,
+            "wanted by nobody",
+        ),
+        (Self::TakesUnsentForAsked, Faults::All, "wanted by nobody"),
+        (Self::AsksWithoutSecret, Faults::All, "without its Secret"),
+        (Self::OpensEarly, Faults::None, "said to be missing"),
+        (Self::RetriesAtOnce, Faults::Lasting, "requests at once"),
+        (Self::ForgetsImpossible, Faults::Lasting, "too soon"),
+        (
+            Self::LeavesLastWordToFailure,
+            Faults::All,
+            "was told that it failed",
+        ),
+        (
+            Self::KeepsWhatTheNodeRefused,
+            Faults::NodeOnly,
+            "does not grow",
+        ),
     ];
 
     /// What a mutant begins an attempt with.
@@ -110,14 +147,23 @@ impl Mutant {
             Self::ForgetsSize => start.expand.settled = true,
             Self::ForgetsTarget => start.modify.settled = true,
             Self::NeverReads => start.doubts = Doubts::default(),
+            Self::DoubtsWhatItNeverAsked => {
+                start.expand.settled = false;
+                start.modify.settled = false;
+            }
+            Self::ForgetsImpossible => start.slow = None,
+            Self::LeavesLastWordToFailure => {
+                start.expand.unconfirmed = None;
+                start.modify.unconfirmed = None;
+            }
             _ => {}
         }
     }
 
     /// What a mutant takes the claim for.
-    pub(super) fn sees(self, claim: &Claim) -> Cow<'_, Claim> {
+    pub(super) fn sees(self, claim: Arc<Claim>) -> Arc<Claim> {
         let Some(detail) = claim.detail().filter(|_| self != Self::None) else {
-            return Cow::Borrowed(claim);
+            return claim;
         };
         let mut seen = detail.clone();
         match self {
@@ -138,38 +184,43 @@ impl Mutant {
                     target: seen.class.clone(),
                 });
             }
-            _ => return Cow::Borrowed(claim),
+            _ => return claim,
         }
-        Cow::Owned(Claim::Open(seen.into()))
+        Arc::new(Claim::Open(seen.into()))
     }
 
     /// What a mutant takes the volume for.
-    pub(super) fn sees_volume(self, volume: &Volume) -> Cow<'_, Volume> {
+    pub(super) fn sees_volume(self, volume: Arc<Volume>) -> Arc<Volume> {
         if self == Self::None {
-            return Cow::Borrowed(volume);
+            return volume;
         }
-        let mut seen = volume.clone();
+        let mut seen = Volume::clone(&volume);
         match self {
             Self::LowersVolumes => seen.capacity = None,
             Self::LeavesAnnotations => seen.pre_resize = None,
-            _ => return Cow::Borrowed(volume),
+            _ => return volume,
         }
-        Cow::Owned(seen)
+        Arc::new(seen)
     }
 
     /// What a mutant takes the class for.
-    pub(super) fn sees_class(self, class: &AttributesClass) -> Cow<'_, AttributesClass> {
+    pub(super) fn sees_class(self, class: Arc<AttributesClass>) -> Arc<AttributesClass> {
         match self {
-            Self::TakesForeignClasses => Cow::Owned(AttributesClass {
+            Self::TakesForeignClasses => Arc::new(AttributesClass {
                 driver: driver().name.into(),
-                ..class.clone()
+                ..AttributesClass::clone(&class)
             }),
-            _ => Cow::Borrowed(class),
+            _ => class,
         }
     }
 
     /// What a mutant makes of the decision.
-    pub(super) fn decides(self, step: Step, claim: Option<&ClaimDetail>) -> Step {
+    pub(super) fn decides(
+        self,
+        step: Step,
+        claim: Option<&ClaimDetail>,
+        held: Option<Quantity>,
+    ) -> Step {
         let instead = match (self, &step, claim) {
             (Self::ReportsSizeFirst, Step::Expand(request), Some(claim)) => {
                 let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
@@ -185,6 +236,18 @@ impl Mutant {
                 Step::PatchVolume(_, VolumeWrite::Grow | VolumeWrite::SetClass, _),
                 None,
             ) => Some(Step::End(End::Done)),
+            (
+                Self::KeepsWhatTheNodeRefused,
+                Step::PatchVolume(name, VolumeWrite::Grow, patch),
+                _,
+            ) => {
+                let capacity = patch.pointer("/spec/capacity/storage");
+                let capacity = capacity.map(|text| size(text.as_str().unwrap()));
+                let (name, nothing) = (name.clone(), serde_json::json!({}));
+                capacity
+                    .filter(|capacity| Some(*capacity) < held)
+                    .map(|_| Step::PatchVolume(name, VolumeWrite::Grow, nothing))
+            }
             _ => None,
         };
         instead.unwrap_or(step)
@@ -192,8 +255,20 @@ impl Mutant {
 
     /// What a mutant makes of an answer.
     pub(super) fn hears(self, step: &Step, answer: Answer) -> Answer {
-        let Answer::Failed(mut error) = answer else {
-            return answer;
+        let mut error = match answer {
+            Answer::Unsent(error) if self == Self::TakesUnsentForAsked => {
+                return Answer::Failed(RpcError {
+                    code: Code::DeadlineExceeded,
+                    ..error
+                });
+            }
+            Answer::Refused(_) | Answer::SecretNotText
+                if self == Self::AsksWithoutSecret && matches!(step, Step::LoadSecret(_)) =>
+            {
+                return Answer::Secret([].into());
+            }
+            Answer::Failed(error) => error,
+            answer => return answer,
         };
         if error.code == Code::DeadlineExceeded {
             if let (Self::BelievesTimeout, Step::Expand(request)) = (self, step) {

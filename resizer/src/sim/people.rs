@@ -4,9 +4,10 @@ use super::driver::Disk;
 use super::run::{Faults, World};
 use crate::keys::{FILE_SYSTEM_RESIZE_PENDING, NODE_RESIZE_ERROR, RESIZE_CONDITIONS};
 use crate::model::{
-    ClaimDetail, ClaimRef, Condition, Pod, Quantity, ResizeStatus, Text, Uid, Volume,
+    ClaimDetail, ClaimRef, Condition, CsiSource, Pod, Quantity, ResizeStatus, SecretRef, Source,
+    Text, Uid, Volume,
 };
-use crate::testing::{claim, class, condition, pv};
+use crate::testing::{claim, class, condition, driver, kind, pv};
 
 /// One step in size.
 pub(super) const UNIT: i64 = 1 << 30;
@@ -36,7 +37,9 @@ impl World {
         let volume = Text::from(format!("pv{number}"));
         let handle = match self.faults {
             Faults::Aliases => "h".to_owned(),
-            Faults::None | Faults::Crashes | Faults::All => format!("h{number}"),
+            Faults::None | Faults::Crashes | Faults::All | Faults::Lasting | Faults::NodeOnly => {
+                format!("h{number}")
+            }
         };
         let uid = Uid::new(&format!("u{number}"));
         self.truth(&uid);
@@ -49,6 +52,10 @@ impl World {
             confirmed: UNIT,
             class: String::new(),
             limit: limit * UNIT,
+            node_limit: match self.faults == Faults::NodeOnly {
+                true => limit * UNIT,
+                false => 1000 * UNIT,
+            },
         });
         let object = ClaimDetail {
             name: name.into(),
@@ -62,11 +69,23 @@ impl World {
         };
         // Sometimes the volume is bound a moment later than the claim.
         let late = self.dice.one_in(3);
-        let bound = Volume {
+        let mut bound = Volume {
             handle: handle.into(),
             claim: Some(of),
             ..pv()
         };
+        if self.dice.one_in(3) {
+            let secret = Text::from(format!("s{number}"));
+            kind(&mut bound).source = Source::Csi(CsiSource {
+                driver: driver().name.into(),
+                expand_secret: Some(SecretRef {
+                    namespace: "ns".into(),
+                    name: secret.clone(),
+                }),
+                ..CsiSource::default()
+            });
+            self.server.secrets.insert(secret, true);
+        }
         let unbound = Volume {
             claim: None,
             ..bound.clone()
@@ -134,6 +153,19 @@ impl World {
                 disk.limit += UNIT;
             }
         }
+        if self.restless && self.dice.one_in(3) {
+            self.driver.away = !self.driver.away;
+            if !self.driver.away {
+                self.driver_is_back();
+            }
+        }
+        if self.restless && self.dice.one_in(3) {
+            let name = Text::from(format!("s{}", self.dice.below(self.truths.len())));
+            match self.dice.below(3) {
+                0 => self.server.secrets.remove(&name),
+                text => self.server.secrets.insert(name, text == 1),
+            };
+        }
         if self.dice.one_in(2) {
             let name = CLASSES[self.dice.below(4)];
             if name == "z" || self.has_all_faults() {
@@ -157,23 +189,50 @@ impl World {
         self.server.put_pod(&name, (!gone).then_some(pod));
     }
 
-    /// kubelet takes a step for some claim.
+    fn driver_is_back(&mut self) {
+        let tasks = self.process.memory.driver_is_back();
+        self.process.wake(tasks);
+    }
+
+    /// kubelet takes a step for some claim, or writes what it has made of one that it read before.
     pub(super) fn kubelet(&mut self) {
+        if let Some((key, version, object)) = self.node_write.take() {
+            let now = self.server.claims.get(&key);
+            if now.is_some_and(|(now, _)| *now == version) {
+                self.check_capacity(&object);
+                self.server.put_claim(&key, Some(object));
+            }
+            return;
+        }
         let names: Vec<Text> = self.server.claims.keys().cloned().collect();
         if let Some(name) = self.pick(&names) {
             let fails = self.has_all_faults() && self.dice.one_in(4);
-            self.expand_on_node(&name, fails);
+            let write = self.expand_on_node(&name, fails);
+            match self.has_all_faults() && self.dice.one_in(3) {
+                true => self.node_write = write,
+                false => self.write_node(write),
+            }
         }
     }
 
-    pub(super) fn expand_on_node(&mut self, key: &Text, fails: bool) {
-        let Some((_, mut object)) = self.server.claims.get(key).cloned() else {
-            return;
-        };
-        let Some((_, volume)) = self.server.volumes.get(&object.volume) else {
-            return;
-        };
+    pub(super) fn write_node(&mut self, write: Option<(Text, u64, ClaimDetail)>) {
+        if let Some((key, _, object)) = write {
+            self.check_capacity(&object);
+            self.server.put_claim(&key, Some(object));
+        }
+    }
+
+    pub(super) fn expand_on_node(
+        &mut self,
+        key: &Text,
+        fails: bool,
+    ) -> Option<(Text, u64, ClaimDetail)> {
+        let (version, mut object) = self.server.claims.get(key).cloned()?;
+        let (_, volume) = self.server.volumes.get(&object.volume)?;
         let larger = volume.capacity > object.capacity;
+        let wanted = volume.capacity.map_or(0, |size| size.value());
+        let disk = self.driver.disks.get_mut(&*volume.handle)?;
+        let fails = fails || wanted > disk.node_limit;
         match object.resize {
             Some(ResizeStatus::NodePending) if larger => {
                 object.resize = Some(ResizeStatus::NodeInProgress);
@@ -187,16 +246,19 @@ impl World {
                 object.conditions = conditions.into();
             }
             Some(ResizeStatus::NodeInProgress) => {
+                if self.faults == Faults::NodeOnly {
+                    disk.size = disk.size.max(wanted);
+                    disk.confirmed = disk.confirmed.max(wanted);
+                }
                 object.capacity = volume.capacity;
                 object.resize = None;
                 let others = object.conditions.iter();
                 let others = others.filter(|held| !RESIZE_CONDITIONS.contains(&&*held.kind));
                 object.conditions = others.cloned().collect();
-                self.check_capacity(&object);
             }
-            _ => return,
+            _ => return None,
         }
-        self.server.put_claim(key, Some(object));
+        Some((key.clone(), version, object))
     }
 
     /// All classes are there, and the driver's, and nothing is impossible or in use any more.
@@ -211,6 +273,13 @@ impl World {
             self.server.put_pod(&name.into(), None);
         }
         self.driver.picky = false;
+        self.driver.away = false;
+        self.driver_is_back();
+        for number in 0..self.truths.len() {
+            self.server
+                .secrets
+                .insert(format!("s{number}").into(), true);
+        }
         for disk in self.driver.disks.values_mut() {
             disk.limit = 1000 * UNIT;
         }

@@ -8,9 +8,9 @@
 )]
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sidecar::kube::cache::Source;
 use sidecar::kube::cache::slots::Change;
 
 use super::mutant::Mutant;
@@ -21,7 +21,9 @@ use crate::plan::attempt::Attempt;
 use crate::plan::event::Origin;
 use crate::plan::memory::{Memory, Next};
 use crate::plan::step::{Answer, End, Step};
-use crate::plan::{Driver, Settings, Task, View};
+use crate::plan::sync_gate::SyncGates;
+use crate::plan::view::Caches;
+use crate::plan::{Driver, Kind, Settings, Task};
 use crate::testing::NOW;
 
 /// An attempt under way.
@@ -57,20 +59,27 @@ pub(super) struct Process {
     pub(super) volumes: Watch<Volume>,
     pub(super) classes: Watch<AttributesClass>,
     pub(super) pods: Watch<Pod>,
+    gates: SyncGates,
     pub(super) ready: BTreeSet<Task>,
     pub(super) later: BTreeSet<Task>,
     pub(super) running: Vec<Running>,
     pub(super) memory: Memory,
     pub(super) now: Instant,
+    /// How far the server's log was when this began.
+    pub(super) began: usize,
 }
 
 impl Process {
-    /// A process that has just listed everything.
-    pub(super) fn start(server: &Server, driver: Driver, mutant: Mutant) -> Self {
-        let settings = Settings::default();
+    /// A process that has just begun to list everything.
+    pub(super) fn start(
+        server: &Server,
+        (driver, settings): (Driver, Settings),
+        mutant: Mutant,
+    ) -> Self {
         let mut process = Self {
-            driver,
             memory: Memory::new(&settings),
+            gates: SyncGates::new(driver.abilities, &settings),
+            driver,
             settings,
             mutant,
             claims: Watch::new(),
@@ -81,29 +90,89 @@ impl Process {
             later: BTreeSet::new(),
             running: Vec::new(),
             now: Instant::now(),
+            began: server.log.len(),
         };
-        process.list(server);
+        if mutant == Mutant::OpensEarly {
+            for kind in Kind::ALL {
+                process.gates.open(kind);
+            }
+        }
+        process.relist(server);
         process
     }
 
-    /// Lists everything anew, as at the start and after a watch broke.
-    pub(super) fn list(&mut self, server: &Server) {
+    /// Begins to list everything anew, as at the start and after watches broke.
+    pub(super) fn relist(&mut self, server: &Server) {
         let log = &server.log;
-        for change in self.volumes.list(&server.volumes, log) {
-            self.volume_changed(&change);
-        }
+        self.volumes.begin_list(&server.volumes, log);
         let claims = server.claims.iter();
         let claims = claims
             .map(|(name, (version, claim))| (name.clone(), (*version, Claim::new(claim.clone()))));
-        for change in self.claims.list(&claims.collect(), log) {
-            self.claim_changed(&change);
+        self.claims.begin_list(&claims.collect(), log);
+        self.classes.begin_list(&server.classes, log);
+        self.pods.begin_list(&server.pods, log);
+    }
+
+    /// Lists everything anew, in one go.
+    pub(super) fn list(&mut self, server: &Server) {
+        self.relist(server);
+        self.fill();
+    }
+
+    /// The rest of the lists.
+    pub(super) fn fill(&mut self) {
+        for kind in 0..4 {
+            while self.page(kind) {}
         }
-        for change in self.classes.list(&server.classes, log) {
-            self.class_changed(&change);
+    }
+
+    /// The next page of a list; whether one was under way.
+    pub(super) fn page(&mut self, kind: usize) -> bool {
+        let under_way = match kind {
+            0 => self.claims.is_listing(),
+            1 => self.volumes.is_listing(),
+            2 => self.classes.is_listing(),
+            _ => self.pods.is_listing(),
+        };
+        match kind {
+            0 => {
+                for change in self.claims.page() {
+                    self.claim_changed(&change);
+                }
+            }
+            1 => {
+                for change in self.volumes.page() {
+                    self.volume_changed(&change);
+                }
+            }
+            2 => {
+                for change in self.classes.page() {
+                    self.class_changed(&change);
+                }
+            }
+            _ => {
+                for change in self.pods.page() {
+                    self.pod_changed(&change);
+                }
+            }
         }
-        for change in self.pods.list(&server.pods, log) {
-            self.pod_changed(&change);
+        let both = self.claims.synced && self.volumes.synced;
+        for (kind, known) in [
+            (Kind::Expand, both && self.pods.synced),
+            (Kind::Modify, both && self.classes.synced),
+        ] {
+            if known {
+                let early = self.gates.open(kind);
+                self.ready.extend(early);
+            }
         }
+        under_way
+    }
+
+    /// Puts these into the queue.
+    pub(super) fn wake(&mut self, tasks: impl IntoIterator<Item = Task>) {
+        let due = self.gates.pass(tasks);
+        self.ready.extend(due);
     }
 
     /// Takes in one event of the server's log.
@@ -134,24 +203,19 @@ impl Process {
     }
 
     fn claim_changed(&mut self, change: &Change<Claim>) {
-        match change {
+        let (key, old, new, origin) = match change {
             Change::Upserted {
                 key,
                 old,
                 new,
                 source,
-            } => {
-                let origin = match source {
-                    Source::Watch => Origin::Watch,
-                    Source::Own => Origin::Own,
-                };
-                let key = Text::from(key.as_str());
-                let tasks = self.memory.claim_changed(&key, old.as_deref(), new, origin);
-                if self.mutant != Mutant::OverhearsNews || origin == Origin::Watch {
-                    self.ready.extend(tasks);
-                }
-            }
-            Change::Deleted { key, .. } => self.memory.claim_gone(&key.as_str().into()),
+            } => (key, old.as_deref(), Some(&**new), Origin::from(*source)),
+            Change::Deleted { key, old } => (key, Some(&**old), None, Origin::Watch),
+        };
+        let key = Text::from(key.as_str());
+        let tasks = self.memory.claim_changed(&key, old, new, origin);
+        if self.mutant != Mutant::OverhearsNews || origin == Origin::Watch {
+            self.wake(tasks);
         }
     }
 
@@ -163,17 +227,19 @@ impl Process {
         let name = Text::from(key.as_str());
         let tasks = self.memory.volume_changed(&name, old, new, &self.driver);
         if self.mutant != Mutant::ForgetsVolumes {
-            self.ready.extend(tasks);
+            self.wake(tasks);
         }
     }
 
     fn class_changed(&mut self, change: &Change<AttributesClass>) {
-        if let Change::Upserted { key, old, new, .. } = change {
-            let name = Text::from(key.as_str());
-            let tasks = self.memory.class_changed(&name, old.as_deref(), new);
-            if self.mutant != Mutant::ForgetsClasses {
-                self.ready.extend(tasks);
-            }
+        let (key, old, new) = match change {
+            Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),
+            Change::Deleted { key, old } => (key, Some(&**old), None),
+        };
+        let name = Text::from(key.as_str());
+        let tasks = self.memory.class_changed(&name, old, new);
+        if self.mutant != Mutant::ForgetsClasses {
+            self.wake(tasks);
         }
     }
 
@@ -182,13 +248,14 @@ impl Process {
             Change::Upserted { old, new, .. } => (old.as_deref(), Some(&**new)),
             Change::Deleted { old, .. } => (Some(&**old), None),
         };
-        self.ready.extend(self.memory.pod_changed(old, new));
+        let tasks = self.memory.pod_changed(old, new);
+        self.wake(tasks);
     }
 
     /// Begins an attempt on a queued task.
     pub(super) fn begin(&mut self, task: &Task) {
         self.ready.remove(task);
-        let Some(claim) = self.claims.get(&task.claim).cloned() else {
+        let Some(claim) = self.claims.get(&task.claim) else {
             return;
         };
         let Some(mut start) = self.memory.begin(task, &claim, self.now) else {
@@ -206,25 +273,15 @@ impl Process {
     /// The next step of attempt `index`.
     pub(super) fn decide(&self, index: usize) -> Step {
         let Running { task, attempt, .. } = &self.running[index];
-        let claim = self.claims.get(&task.claim);
-        let claim = claim.map(|claim| self.mutant.sees(claim));
+        let step = attempt.look(self, (&self.driver, &self.settings), NOW);
+        let claim = self.claim(&task.claim);
         let claim = claim.as_deref();
-        let volume = attempt.volume(claim);
-        let volume = volume.and_then(|name| self.volumes.get(&name));
-        let volume = volume.map(|volume| self.mutant.sees_volume(volume));
-        let class = attempt.class(claim);
-        let class = class.and_then(|name| self.classes.get(&name));
-        let class = class.map(|class| self.mutant.sees_class(class));
-        let step = attempt.decide(&View {
-            driver: &self.driver,
-            settings: &self.settings,
-            claim,
-            volume: volume.as_deref(),
-            class: class.as_deref(),
-            in_use: self.memory.in_use(&task.claim),
-            now: NOW,
-        });
-        self.mutant.decides(step, claim.and_then(Claim::detail))
+        let held = attempt
+            .volume(claim)
+            .and_then(|name| self.volumes.get(&name));
+        let held = held.and_then(|volume| volume.capacity);
+        self.mutant
+            .decides(step, claim.and_then(Claim::detail), held)
     }
 
     /// A request about an object is about to be sent.
@@ -272,13 +329,16 @@ impl Process {
         let running = self.running.remove(index);
         let task = running.task;
         let ended = self.memory.end(&task, &running.attempt, end, self.now);
-        self.ready.extend(ended.woken);
+        self.wake(ended.woken);
         match ended.next {
             Next::Forget => {}
             Next::Again => {
                 self.ready.insert(task);
             }
             Next::Backoff | Next::After(_) if self.mutant == Mutant::ForgetsRetries => {}
+            Next::Backoff if self.mutant == Mutant::RetriesAtOnce => {
+                self.ready.insert(task);
+            }
             Next::Backoff | Next::After(_) => {
                 self.later.insert(task);
             }
@@ -288,5 +348,23 @@ impl Process {
     /// Time passes.
     pub(super) fn wait(&mut self, seconds: u64) {
         self.now += Duration::from_secs(seconds);
+    }
+}
+
+impl Caches for Process {
+    fn claim(&self, key: &Text) -> Option<Arc<Claim>> {
+        Some(self.mutant.sees(self.claims.get(key)?))
+    }
+
+    fn volume(&self, name: &Text) -> Option<Arc<Volume>> {
+        Some(self.mutant.sees_volume(self.volumes.get(name)?))
+    }
+
+    fn class(&self, name: &Text) -> Option<Arc<AttributesClass>> {
+        Some(self.mutant.sees_class(self.classes.get(name)?))
+    }
+
+    fn in_use(&self, claim: &Text) -> bool {
+        self.memory.in_use(claim)
     }
 }

@@ -2,28 +2,74 @@
 
 use super::run::{Faults, World};
 use crate::keys::{MODIFYING_VOLUME, RESIZE_CONDITIONS};
-use crate::model::{ClaimDetail, Text};
+use crate::model::{ClaimDetail, Text, Volume};
+use crate::plan::{Driver, Settings};
 
 impl World {
     /// Faults stop. Everything that can move moves until nothing does.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn settle(&mut self, found: (Driver, Settings)) {
         self.settling = true;
+        if self.next != found {
+            self.stop();
+            self.next = found;
+            self.restart();
+        }
+        while !self.late.is_empty() {
+            self.arrive_late();
+        }
         while let Some(call) = self.driver.running.iter().find(|call| !call.awaited) {
             let id = call.id;
             self.driver.end(id, true, 0);
         }
-        self.cure();
-        let mut before = usize::MAX;
+        if self.faults != Faults::Lasting {
+            self.cure();
+        }
+        let (mut before, mut quiet) = (usize::MAX, 0);
         for _ in 0..40 {
             self.process.list(&self.server);
             self.retry();
+            for truth in self.truths.values_mut() {
+                truth.effort = 0;
+            }
             self.drain();
             self.settle_nodes();
             let now = self.server.log.len();
-            if now == before && self.process.later.is_empty() {
+            quiet = if now == before { quiet + 1 } else { 0 };
+            // What is tried again for ever changes nothing.
+            let lasting = self.faults == Faults::Lasting && quiet >= 3;
+            let over = self.process.later.is_empty() || lasting;
+            if quiet > 0 && over {
                 return;
             }
             before = now;
+        }
+    }
+
+    /// Everything is deleted, and the caches learn of it.
+    pub(super) fn leave(&mut self) {
+        for key in self.server.claims.keys().cloned().collect::<Vec<_>>() {
+            self.server.put_claim(&key, None);
+        }
+        for name in self.server.volumes.keys().cloned().collect::<Vec<_>>() {
+            self.server.put_volume(&name, None);
+        }
+        for name in self.server.pods.keys().cloned().collect::<Vec<_>>() {
+            self.server.put_pod(&name, None);
+        }
+        self.process.list(&self.server);
+        self.retry();
+        self.drain();
+    }
+
+    /// Nothing is remembered of what is gone, whatever stood in its way.
+    pub(super) fn check_left(&self) -> Result<(), String> {
+        let mut left = self.process.memory.not_empty();
+        if !self.process.later.is_empty() {
+            left.push(format!("retries: {:?}", self.process.later));
+        }
+        match left.is_empty() {
+            true => Ok(()),
+            false => Err(format!("left behind: {left:?}")),
         }
     }
 
@@ -41,16 +87,18 @@ impl World {
     fn settle_nodes(&mut self) {
         let names: Vec<Text> = self.server.claims.keys().cloned().collect();
         for name in names {
-            self.expand_on_node(&name, false);
-            self.expand_on_node(&name, false);
+            for _ in 0..2 {
+                let write = self.expand_on_node(&name, false);
+                self.write_node(write);
+            }
         }
     }
 
     pub(super) fn check_rest(&self) -> Result<(), String> {
         for (key, (_, claim)) in &self.server.claims {
-            let wrong = self
-                .check_size(claim)
-                .or_else(|| self.check_modification(claim));
+            let size = self.check_size(claim).filter(|_| !self.is_large(claim));
+            let class = { self.check_modification(claim) }.filter(|_| !self.is_hopeless(claim));
+            let wrong = size.or(class).or_else(|| self.check_last_word(claim));
             if let Some(wrong) = wrong {
                 let (_, volume) = &self.server.volumes[&claim.volume];
                 return Err(format!("{key} {wrong}: {claim:?} {volume:?}"));
@@ -78,6 +126,58 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// What it asks for, or is in the middle of, stays impossible.
+    fn is_large(&self, claim: &ClaimDetail) -> bool {
+        let (_, volume) = &self.server.volumes[&claim.volume];
+        let disk = &self.driver.disks[&*volume.handle];
+        let request = claim.request.map_or(0, |size| size.value());
+        let asked = { claim.allocated }.map_or(request, |size| size.value().max(request));
+        match self.faults {
+            Faults::NodeOnly => request > disk.node_limit,
+            Faults::Lasting => {
+                let used = self.driver.offline && self.server.is_used(&claim.key());
+                asked > disk.limit || self.driver.away || used || !self.has_secret(volume)
+            }
+            Faults::None | Faults::Crashes | Faults::All | Faults::Aliases => false,
+        }
+    }
+
+    /// The class it asks for, or is on the way to, stays missing or impossible.
+    fn is_hopeless(&self, claim: &ClaimDetail) -> bool {
+        let (_, volume) = &self.server.volumes[&claim.volume];
+        let target = claim.modify.as_ref().map(|modify| &modify.target);
+        let mut classes = target.into_iter().chain([&claim.class]);
+        let good = |name: &Text| match self.server.classes.get(name) {
+            Some((_, class)) if *class.driver == *self.process.driver.name => {
+                **name != *"c" || !self.driver.picky
+            }
+            Some(_) => false,
+            None => name.is_empty(),
+        };
+        let good = classes.all(good) && self.has_secret(volume) && !self.driver.away;
+        self.faults == Faults::Lasting && !good
+    }
+
+    fn has_secret(&self, volume: &Volume) -> bool {
+        let source = volume.csi("test.csi.driver");
+        let named = source.and_then(|source| source.expand_secret.as_ref());
+        named.is_none_or(|named| self.server.secrets.get(&named.name) == Some(&true))
+    }
+
+    /// Whoever has what they ask for was not told last that it failed.
+    fn check_last_word(&self, claim: &ClaimDetail) -> Option<&'static str> {
+        let (size, class, wanted) = &self.truths[&claim.uid.to_string()].last;
+        let grown = claim.request <= claim.capacity
+            && claim.node_expansion_not_required.as_deref() == Some("true");
+        let modified = claim.modify.is_none()
+            && claim.class == claim.current_class
+            && claim.class == *wanted
+            && !wanted.is_empty();
+        let failed = (grown && *size == "VolumeResizeFailed")
+            || (modified && *class == "VolumeModifyFailed");
+        failed.then_some("was told that it failed")
     }
 
     fn check_size(&self, claim: &ClaimDetail) -> Option<&'static str> {

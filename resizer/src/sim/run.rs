@@ -1,13 +1,17 @@
 //! One run: dice decide what happens next, and every change is checked as it happens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use super::Dice;
 use super::driver::ModelDriver;
 use super::mutant::Mutant;
-use super::process::{Process, Running, State};
+use super::process::{Object, Process, Running, State};
 use super::server::{Event, Server};
-use crate::model::Text;
+use crate::model::{ClaimDetail, ResizeStatus, Text};
+use crate::plan::driver::Expansion;
+use crate::plan::step::Step;
+use crate::plan::{Driver, Settings};
 use crate::testing::driver;
 
 /// Which faults a run has.
@@ -21,11 +25,27 @@ pub(super) enum Faults {
     All,
     /// As `All`, with one volume handle for all volumes.
     Aliases,
+    /// As `All`, and what is impossible, missing, unreadable or in use stays so for ever.
+    Lasting,
+    /// As `All`, with a driver that leaves expansions to the node, which cannot do them all.
+    NodeOnly,
 }
 
 /// What is known of a claim's volume beyond the objects.
 #[derive(Default)]
 pub(super) struct Truth {
+    /// A process that has ended may have asked for the class that the claim says is under way.
+    pub(super) left_class: Option<String>,
+    /// The same of its size.
+    pub(super) left_size: bool,
+    /// The classes that this process has announced since the last one was reached.
+    pub(super) told: BTreeSet<String>,
+    /// Reasons of the last event about its size, and about its class, with the class wanted then.
+    pub(super) last: (&'static str, &'static str, Text),
+    /// The size that was called impossible last, and when.
+    pub(super) impossible: Option<(i64, Instant)>,
+    /// Requests and calls since time passed or anything changed.
+    pub(super) effort: u32,
     /// The largest size that a call without final answer may have reached.
     pub(super) size: Option<i64>,
     /// The class of a call without final answer.
@@ -45,18 +65,30 @@ pub(super) struct World {
     pub(super) server: Server,
     pub(super) driver: ModelDriver,
     pub(super) process: Process,
+    /// The driver and the flags that the next process finds.
+    pub(super) next: (Driver, Settings),
+    /// Patches of claims that a process which has ended had sent, and that are still on their way.
+    pub(super) late: Vec<(Text, Step)>,
+    /// What kubelet is about to write: claim, the version that it has read, and the object.
+    pub(super) node_write: Option<(Text, u64, ClaimDetail)>,
     /// By UID of the claim.
     pub(super) truths: BTreeMap<String, Truth>,
     /// What went wrong first.
     violation: Option<String>,
     /// The end of the run, without faults.
     pub(super) settling: bool,
+    /// Whether driver, Secrets and flags change. Not in every run: others then come to more.
+    pub(super) restless: bool,
 }
 
 /// Runs the interleaving of `seed`.
 pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<(), String> {
     let server = Server::default();
-    let process = Process::start(&server, driver(), mutant);
+    let mut found = (driver(), Settings::default());
+    if faults == Faults::NodeOnly {
+        found.0.abilities.expansion = Expansion::NodeOnly;
+    }
+    let process = Process::start(&server, found.clone(), mutant);
     let mut world = World {
         dice: Dice(seed),
         faults,
@@ -64,28 +96,39 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<(), Strin
         server,
         driver: ModelDriver::default(),
         process,
+        next: found.clone(),
+        late: Vec::new(),
+        node_write: None,
         truths: BTreeMap::new(),
         violation: None,
         settling: false,
+        restless: false,
     };
+    world.restless = world.has_all_faults() && world.dice.one_in(3);
     world.furnish();
-    world.process = Process::start(&world.server, driver(), mutant);
+    world.process = Process::start(&world.server, found.clone(), mutant);
+    world.fill();
     for _ in 0..ACTIONS {
         world.act();
         if let Some(violation) = world.violation.take() {
             return Err(violation);
         }
     }
-    world.settle();
+    world.settle(found);
+    if let Some(violation) = world.violation.take() {
+        return Err(violation);
+    }
+    world.check_rest()?;
+    world.leave();
     match world.violation.take() {
         Some(violation) => Err(violation),
-        None => world.check_rest(),
+        None => world.check_left(),
     }
 }
 
 impl World {
     pub(super) fn has_all_faults(&self) -> bool {
-        matches!(self.faults, Faults::All | Faults::Aliases)
+        !matches!(self.faults, Faults::None | Faults::Crashes)
     }
 
     fn act(&mut self) {
@@ -97,8 +140,12 @@ impl World {
             5..=9 => self.deliver(),
             10 => self.retry(),
             11 if self.faults != Faults::None && self.dice.one_in(4) => self.crash(),
-            12 if all => self.end_orphan(),
-            _ => self.work(),
+            12 if all && self.dice.one_in(2) => self.end_orphan(),
+            12 if self.faults != Faults::None => self.arrive_late(),
+            _ => return self.work(),
+        }
+        for truth in self.truths.values_mut() {
+            truth.effort = 0;
         }
     }
 
@@ -106,10 +153,14 @@ impl World {
     fn deliver(&mut self) {
         let all = self.has_all_faults();
         if all && self.dice.one_in(12) {
-            return self.process.list(&self.server);
+            self.process.relist(&self.server);
+            return self.fill();
         }
         // Claims change most.
         let kind = [0, 0, 1, 2, 3][self.dice.below(5)];
+        if self.process.page(kind) {
+            return;
+        }
         let cursor = match kind {
             0 => &mut self.process.claims.cursor,
             1 => &mut self.process.volumes.cursor,
@@ -136,24 +187,90 @@ impl World {
 
     /// Back-offs end.
     pub(super) fn retry(&mut self) {
-        let seconds = [1, 100, 400][self.dice.below(3)];
+        let seconds = match self.settling {
+            true => 400,
+            false => [1, 100, 400][self.dice.below(3)],
+        };
         let process = &mut self.process;
         process.wait(seconds);
         process.ready.append(&mut process.later);
     }
 
-    /// The process ends; what it sent is applied now or never.
-    fn crash(&mut self) {
+    /// The process ends; what it sent is applied now, later or never.
+    pub(super) fn stop(&mut self) {
         let running = std::mem::take(&mut self.process.running);
         for Running { task, state, .. } in running {
-            let applied = self.dice.one_in(2);
+            let fate = self.dice.below(3);
             match state {
-                State::Sent(step) if applied => drop(self.apply(&task.claim, &step)),
+                State::Sent(step @ Step::PatchClaim(..)) if fate == 0 => {
+                    self.late.push((task.claim, step));
+                }
+                State::Sent(step) if fate == 1 && !matches!(step, Step::LoadSecret(_)) => {
+                    drop(self.apply(&task.claim, &step));
+                }
                 State::Calling(_, id) => self.driver.abandon(id),
                 State::Deciding | State::Sent(_) | State::Answered(..) => {}
             }
         }
-        self.process = Process::start(&self.server, driver(), self.mutant);
+    }
+
+    /// The next process may have other flags, and find that the driver can do other things.
+    fn crash(&mut self) {
+        self.stop();
+        if self.restless {
+            let (driver, settings) = &mut self.next;
+            driver.abilities.modify = !self.dice.one_in(4);
+            settings.handle_in_use = !self.dice.one_in(4);
+            settings.extra_modify_metadata = self.dice.one_in(4);
+            settings.gates.annotate = !self.dice.one_in(4);
+            settings.gates.attributes_class = !self.dice.one_in(4);
+        }
+        self.restart();
+    }
+
+    pub(super) fn restart(&mut self) {
+        for truth in self.truths.values_mut() {
+            truth.told.clear();
+            truth.last = Default::default();
+            truth.impossible = None;
+        }
+        let claims: Vec<ClaimDetail> = { self.server.claims.values() }
+            .map(|(_, claim)| claim.clone())
+            .collect();
+        for claim in &claims {
+            self.leave_doubt(claim);
+        }
+        self.process = Process::start(&self.server, self.next.clone(), self.mutant);
+        self.fill();
+    }
+
+    /// Lists often come in one page.
+    fn fill(&mut self) {
+        if !self.dice.one_in(3) {
+            self.process.fill();
+        }
+    }
+
+    /// Nobody knows what the process that wrote this has asked for.
+    fn leave_doubt(&mut self, claim: &ClaimDetail) {
+        let modify = claim.modify.as_ref().filter(|_| claim.is_changing());
+        let class = modify.map(|modify| modify.target.to_string());
+        let truth = self.truth(&claim.uid);
+        truth.left_size |= claim.resize == Some(ResizeStatus::ControllerInProgress);
+        if class.is_some() {
+            truth.left_class = class;
+        }
+    }
+
+    /// What a process that has ended had sent arrives.
+    pub(super) fn arrive_late(&mut self) {
+        if self.late.is_empty() {
+            return;
+        }
+        let (claim, step) = self.late.remove(0);
+        if let Ok(Object::Claim(found)) = self.apply(&claim, &step) {
+            self.leave_doubt(&found.1);
+        }
     }
 
     pub(super) fn complain(&mut self, violation: String) {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::model::{AttributesClass, ClaimDetail, Pod, Text, Volume};
 use crate::plan::outcome::{ApiError, Refusal};
+use crate::plan::step::Answer;
 use crate::testing::{patch_claim, patch_volume};
 
 /// An object and its resource version.
@@ -27,6 +28,8 @@ pub(super) struct Server {
     pub(super) volumes: BTreeMap<Text, Versioned<Volume>>,
     pub(super) classes: BTreeMap<Text, Versioned<AttributesClass>>,
     pub(super) pods: BTreeMap<Text, Versioned<Pod>>,
+    /// Secrets by name, and whether their values are texts.
+    pub(super) secrets: BTreeMap<Text, bool>,
     /// Names of the claims that volumes were made for.
     pub(super) made_for: BTreeMap<Text, Text>,
     /// Every change with its resource version, oldest first.
@@ -86,6 +89,14 @@ impl Server {
     pub(super) fn is_used(&self, claim: &Text) -> bool {
         let mut pods = self.pods.values();
         pods.any(|(_, pod)| pod.claim_keys().any(|key| key == *claim))
+    }
+
+    pub(super) fn secret(&self, name: &Text) -> Answer {
+        match self.secrets.get(name) {
+            Some(true) => Answer::Secret([("user".to_owned(), name.to_string())].into()),
+            Some(false) => Answer::SecretNotText,
+            None => Answer::Refused(error(Refusal::NotFound)),
+        }
     }
 
     pub(super) fn patch_claim(

@@ -10,13 +10,14 @@ use csi_proto::csi::ControllerExpandVolumeResponse;
 use serde_json::Value;
 use tonic::Code;
 
+use super::check::targets;
 use super::driver::Wish;
 use super::mutant::Mutant;
 use super::people::UNIT;
 use super::process::{Object, State};
 use super::run::{Faults, World};
 use super::server::{Versioned, error};
-use crate::model::{ClaimDetail, ModifyPhase, Text, Volume};
+use crate::model::{ClaimDetail, ResizeStatus, Text, Volume};
 use crate::plan::Task;
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
 use crate::plan::step::{Answer, ClaimWrite, End, Step};
@@ -69,6 +70,17 @@ impl World {
         let claim = running.task.claim.clone();
         match std::mem::replace(&mut running.state, State::Deciding) {
             State::Deciding => self.decide(index),
+            State::Sent(step @ Step::LoadSecret(_)) => {
+                let Step::LoadSecret(reference) = &step else {
+                    unreachable!("matched");
+                };
+                let answer = match self.fate() {
+                    Fate::Applied => self.server.secret(&reference.name),
+                    Fate::Unheard | Fate::Lost => Answer::Refused(error(Refusal::Unknown)),
+                    Fate::Refused => Answer::Refused(error(Refusal::Refused)),
+                };
+                self.process.running[index].state = State::Answered(step, answer, None);
+            }
             State::Sent(step) => {
                 let result = match self.fate() {
                     Fate::Applied => self.apply(&claim, &step),
@@ -89,7 +101,7 @@ impl World {
             State::Answered(step, answer, object) => {
                 if matches!(step, Step::Expand(_) | Step::Modify(..)) {
                     self.land(index);
-                } else {
+                } else if !matches!(step, Step::LoadSecret(_)) {
                     self.process.absorb(&claim, &step, object);
                 }
                 let answer = self.process.mutant.hears(&step, answer);
@@ -105,25 +117,33 @@ impl World {
         }
         match &step {
             Step::End(end) => self.process.finish(index, end),
-            Step::Announce(_) | Step::LoadSecret(_) => {
+            Step::Announce(announcement) => {
+                self.check_told(index, announcement);
                 self.process.running[index]
                     .attempt
                     .fold(&step, Answer::Done);
+            }
+            Step::LoadSecret(_) => {
+                self.count_effort(index);
+                self.process.running[index].state = State::Sent(step);
             }
             Step::ReadClaim
             | Step::ReadVolume(_)
             | Step::PatchClaim(..)
             | Step::PatchVolume(..) => {
+                self.count_effort(index);
                 let claim = self.process.running[index].task.claim.clone();
                 self.process.announce(&claim, &step);
                 self.process.running[index].state = State::Sent(step);
             }
             Step::Expand(request) => {
+                self.check_secret(index, request.secrets.is_empty());
                 let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
                 let handle = request.volume_id.clone();
                 self.take_off(index, step, &handle, Wish::Size(bytes));
             }
             Step::Modify(target, request) => {
+                self.check_secret(index, request.secrets.is_empty());
                 let wish = Wish::Class(target.to_string());
                 let handle = request.volume_id.clone();
                 self.take_off(index, step, &handle, wish);
@@ -141,9 +161,15 @@ impl World {
         if { calls }.any(|call| call.handle == handle && call.awaited) {
             self.complain(format!("two calls at once for {handle}"));
         }
-        self.check_recorded(index, &wish);
+        self.process.running[index].flight = Some(guard.clone());
+        if self.driver.away {
+            self.process.running[index].state =
+                State::Answered(step, Answer::Unsent(rpc(Code::Unavailable)), None);
+            return;
+        }
+        self.count_effort(index);
+        self.check_asked(index, &wish);
         let used = self.server.is_used(&task.claim);
-        self.process.running[index].flight = Some(guard);
         let state = match self.driver.begin(handle, wish, used) {
             Ok(id) => State::Calling(step, id),
             Err(code) => {
@@ -152,47 +178,6 @@ impl World {
             }
         };
         self.process.running[index].state = state;
-    }
-
-    /// Nothing is begun with a class that the process knows to be another driver's.
-    fn check_own_class(&mut self, patch: &Value) {
-        let target = patch.pointer("/status/modifyVolumeStatus/targetVolumeAttributesClassName");
-        let class = target
-            .and_then(Value::as_str)
-            .and_then(|name| self.process.classes.get(&name.into()));
-        if class.is_some_and(|class| *class.driver != *self.process.driver.name) {
-            self.complain(format!("a class of another driver: {patch}"));
-        }
-    }
-
-    /// What the driver is asked must be on the claim, and is in doubt from now on.
-    fn check_recorded(&mut self, index: usize, wish: &Wish) {
-        let running = &self.process.running[index];
-        let uid = running.attempt.uid().clone();
-        let claim = self.server.claims.get(&running.task.claim);
-        let claim = claim
-            .map(|(_, claim)| claim)
-            .filter(|claim| claim.uid == uid);
-        let recorded = claim.is_none_or(|claim| match wish {
-            Wish::Size(bytes) => {
-                claim.resize.is_some() && claim.allocated.is_some_and(|size| size.value() >= *bytes)
-            }
-            Wish::Class(class) => claim.is_changing() && targets(claim, class),
-        });
-        if !recorded {
-            self.complain(format!("not recorded before the call: {wish:?}, {claim:?}"));
-        }
-        let truth = self.truth(&uid);
-        match wish {
-            Wish::Size(bytes) => {
-                truth.calls.0 += 1;
-                truth.size = truth.size.max(Some(*bytes));
-            }
-            Wish::Class(class) => {
-                truth.calls.1 += 1;
-                truth.class = Some(class.clone());
-            }
-        }
     }
 
     /// The driver's answer has arrived; a final one ends all doubt.
@@ -204,10 +189,21 @@ impl World {
             return;
         }
         let uid = running.attempt.uid().clone();
+        let now = self.process.now;
+        let impossible = code.is_some_and(|code| classify(kind, code) == Class::Infeasible);
         let truth = self.truth(&uid);
         match step {
-            Step::Expand(_) => truth.size = None,
-            _ => truth.class = None,
+            Step::Expand(request) => {
+                let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
+                truth.impossible = impossible.then_some((bytes, now));
+                truth.size = None;
+                // What was reached is recorded before anything else is asked for.
+                truth.left_size = code.is_none();
+            }
+            _ => {
+                let reached = truth.class.take();
+                truth.left_class = reached.filter(|_| code.is_none());
+            }
         }
     }
 
@@ -330,37 +326,16 @@ impl World {
         {
             self.complain(format!("{class} given up while it is in doubt: {patch}"));
         }
+        let truth = self.truth(&after.uid);
+        if after.modify.is_none() {
+            truth.told.clear();
+            truth.left_class = None;
+        }
+        truth.left_size &= after.resize == Some(ResizeStatus::ControllerInProgress);
         if before.current_class != after.current_class {
             self.check_class(&after, &after.current_class);
         }
         Ok((version, after))
-    }
-
-    /// No more is reported than the driver has confirmed.
-    pub(super) fn check_capacity(&mut self, claim: &ClaimDetail) {
-        let Some(disk) = self.disk(&claim.volume) else {
-            return;
-        };
-        let (capacity, confirmed) = (claim.capacity.unwrap().value(), disk.confirmed);
-        if capacity > confirmed {
-            self.complain(format!(
-                "capacity {capacity} above the confirmed {confirmed}"
-            ));
-        }
-    }
-
-    fn check_class(&mut self, claim: &ClaimDetail, class: &Text) {
-        let applied = self.disk(&claim.volume).map(|disk| disk.class.clone());
-        if self.faults != Faults::Aliases && applied.is_some_and(|applied| applied != **class) {
-            self.complain(format!("class {class} reported, but not the driver's"));
-        }
-    }
-
-    fn disk(&self, volume: &Text) -> Option<&super::driver::Disk> {
-        let (_, volume) = self.server.volumes.get(volume)?;
-        volume.csi("test.csi.driver")?;
-        let handle = &volume.handle;
-        self.driver.disks.get(&**handle)
     }
 
     fn patch_volume(&mut self, name: &Text, patch: &Value) -> Result<Versioned<Volume>, ApiError> {
@@ -370,6 +345,14 @@ impl World {
             .get(name)
             .and_then(|(_, volume)| volume.capacity);
         let (version, after) = self.server.patch_volume(name, patch)?;
+        if self.faults == Faults::NodeOnly {
+            // What the node has not reached is nothing but a plan.
+            let held = self.disk(name).map(|disk| disk.confirmed);
+            if after.capacity.map(|size| size.value()) < held {
+                self.complain(format!("volume lowered below {held:?}: {patch}"));
+            }
+            return Ok((version, after));
+        }
         if after.capacity < before {
             self.complain(format!("volume lowered from {before:?}: {patch}"));
         }
@@ -387,11 +370,6 @@ fn claim_object(found: Versioned<ClaimDetail>) -> Object {
 
 fn volume_object(found: Versioned<Volume>) -> Object {
     Object::Volume(Box::new(found))
-}
-
-fn targets(claim: &ClaimDetail, class: &str) -> bool {
-    let modify = claim.modify.as_ref();
-    modify.is_some_and(|modify| modify.phase == ModifyPhase::InProgress && *modify.target == *class)
 }
 
 fn rpc(code: Code) -> RpcError {

@@ -1,6 +1,7 @@
-//! One watch of a process: the real cache's contents, fed from the server's log.
+//! One watch of a process: the real cache's contents, filled page by page and then fed from the
+//! server's log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use sidecar::kube::cache::slots::{Change, Slots};
@@ -9,11 +10,20 @@ use sidecar::kube::key::Key;
 use super::server::{Event, Versioned};
 use crate::model::Text;
 
+struct Listing<T> {
+    left: VecDeque<(Text, Versioned<T>)>,
+    version: u64,
+}
+
 /// One kind of object as this process sees it.
 pub(super) struct Watch<T> {
     pub(super) slots: Slots<T>,
     /// How far into the server's log this watch has come.
     pub(super) cursor: usize,
+    /// What a list under way has still to bring, and the version that it is of.
+    listing: Option<Listing<T>>,
+    /// Whether a list was complete once.
+    pub(super) synced: bool,
 }
 
 impl<T: Clone> Watch<T> {
@@ -21,28 +31,49 @@ impl<T: Clone> Watch<T> {
         Self {
             slots: Slots::new(),
             cursor: 0,
+            listing: None,
+            synced: false,
         }
     }
 
-    pub(super) fn get(&self, name: &Text) -> Option<&Arc<T>> {
-        self.slots.get(name)
+    pub(super) fn get(&self, name: &Text) -> Option<Arc<T>> {
+        self.slots.get(name).cloned()
     }
 
-    /// Lists everything, in one consistent read.
-    pub(super) fn list(
+    pub(super) fn is_listing(&self) -> bool {
+        self.listing.is_some()
+    }
+
+    /// A list of everything begins, which is one consistent read.
+    pub(super) fn begin_list(
         &mut self,
         objects: &BTreeMap<Text, Versioned<T>>,
         log: &[Versioned<Event>],
-    ) -> Vec<Change<T>> {
+    ) {
         self.cursor = log.len();
         let now = log.last().map_or(0, |(version, _)| *version);
+        let all = objects.iter();
+        let all = all.map(|(name, object)| (name.clone(), object.clone()));
+        self.listing = Some(Listing {
+            left: all.collect(),
+            version: now,
+        });
         self.slots.begin_list();
-        let mut changes = Vec::new();
-        for (name, (version, object)) in objects {
-            changes.extend(self.slots.upsert(key(name), object.clone(), *version));
+    }
+
+    /// The next page of the list, if one is under way.
+    pub(super) fn page(&mut self) -> Vec<Change<T>> {
+        let Some(listing) = &mut self.listing else {
+            return Vec::new();
+        };
+        if let Some((name, (version, object))) = listing.left.pop_front() {
+            let change = self.slots.upsert(key(&name), object, version);
+            return change.into_iter().collect();
         }
-        changes.extend(self.slots.finish_list(now));
-        changes
+        let version = listing.version;
+        self.listing = None;
+        self.synced = true;
+        self.slots.finish_list(version)
     }
 
     pub(super) fn observe(

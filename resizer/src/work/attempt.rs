@@ -18,7 +18,7 @@ use super::driver::DriverLink;
 use crate::plan::attempt::Attempt;
 use crate::plan::memory::Next;
 use crate::plan::step::{End, Step};
-use crate::plan::{Settings, Task, View};
+use crate::plan::{Settings, Task};
 
 /// Works on claims.
 pub struct Resizer {
@@ -72,24 +72,9 @@ impl Resizer {
 
     /// Looks and decides, in one go.
     fn decide(&self, attempt: &Attempt) -> Step {
-        let cluster = &self.cluster;
-        let key = &attempt.task().claim;
-        let claim = cluster.claims.get(key);
-        let claim = claim.as_deref();
-        let volume = attempt.volume(claim);
-        let volume = volume.and_then(|name| cluster.volumes.get(&name));
-        let class = attempt.class(claim);
-        let class = class.and_then(|name| cluster.classes.get(&name));
-        let in_use = cluster.memory().in_use(key);
-        attempt.decide(&View {
-            driver: &self.driver.current(),
-            settings: &self.settings,
-            claim,
-            volume: volume.as_deref(),
-            class: class.as_deref(),
-            in_use,
-            now: &Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        })
+        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let by = (&*self.driver.current(), &self.settings);
+        attempt.look(&*self.cluster, by, &now)
     }
 
     /// Tells books, queue and log how it ended.

@@ -11,11 +11,12 @@ use sidecar::kube::interner::Interner;
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{Config, Metrics, Queue, exponential};
 
-use super::doors::Doors;
 use super::driver::DriverLink;
 use crate::model::{AttributesClass, Claim, Pod, Text, Volume};
 use crate::plan::event::Origin;
 use crate::plan::memory::Memory;
+use crate::plan::sync_gate::SyncGates;
+use crate::plan::view::Caches;
 use crate::plan::{Kind, Settings, Task, turn};
 
 /// Caches, queue and books.
@@ -32,7 +33,7 @@ pub struct Cluster {
     pub queue: Queue<Task>,
     driver: Arc<DriverLink>,
     memory: Mutex<Memory>,
-    doors: Doors,
+    gates: Mutex<SyncGates>,
 }
 
 /// How often and how much at a time is worked.
@@ -65,10 +66,7 @@ impl Cluster {
             // Under the name that upstream gives both of its queues.
             ..Config::new(format!("{}-pvc", current.name), pacing.workers, delay)
         })?;
-        let has = |kind| {
-            let gated = kind == Kind::Modify && !settings.gates.attributes_class;
-            current.abilities.has(kind) && !gated
-        };
+        let gates = SyncGates::new(current.abilities, settings);
         let strings = Interner::default();
         Ok(Arc::new_cyclic(|cluster| Self {
             claims: Cache::owned(cluster, &strings, Self::claim_changed),
@@ -78,7 +76,7 @@ impl Cluster {
             queue,
             driver,
             memory: Mutex::new(Memory::new(settings)),
-            doors: Doors::new(has),
+            gates: Mutex::new(gates),
         }))
     }
 
@@ -87,19 +85,23 @@ impl Cluster {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn gates(&self) -> MutexGuard<'_, SyncGates> {
+        self.gates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// All that work of this sort depends on is known: it may begin.
     pub fn open(&self, kind: Kind) {
-        for task in self.doors.open(kind) {
+        let early = self.gates().open(kind);
+        for task in early {
             self.queue.add(&task, task.place());
         }
     }
 
     /// Looks at these at once.
     pub fn wake(&self, tasks: impl IntoIterator<Item = Task>) {
-        for task in tasks {
-            if self.doors.pass(&task) {
-                self.queue.add(&task, task.place());
-            }
+        let due = self.gates().pass(tasks);
+        for task in due {
+            self.queue.add(&task, task.place());
         }
     }
 
@@ -110,41 +112,29 @@ impl Cluster {
     }
 
     fn claim_changed(&self, event: Event<'_, Claim>) {
-        match event {
+        let (key, old, new, origin) = match event {
             Event::Upserted {
                 key,
                 old,
                 new,
                 source,
-            } => {
-                let key = Text::from(key.as_str());
-                let old = old.map(|old| &**old);
-                let origin = match source {
-                    Source::Watch => Origin::Watch,
-                    Source::Own => Origin::Own,
-                };
-                let tasks = {
-                    let mut memory = self.memory();
-                    if old.is_some_and(|old| old.uid() != new.uid()) {
-                        memory.claim_gone(&key);
-                    }
-                    memory.claim_changed(&key, old, new, origin)
-                };
-                self.wake(tasks);
-            }
-            Event::Deleted { key, .. } => self.memory().claim_gone(&key.as_str().into()),
-            Event::Resync { key, record } => {
-                if record.detail().is_none() {
-                    return;
-                }
-                let key = Text::from(key.as_str());
-                for kind in Kind::ALL {
-                    let task = Task::new(kind, &key);
-                    if self.doors.pass(&task) {
-                        self.queue.resync(&task, task.place());
-                    }
-                }
-            }
+            } => (key, old, Some(&**new), Origin::from(source)),
+            Event::Deleted { key, old } => (key, Some(old), None, Origin::Watch),
+            Event::Resync { key, record } => return self.resync(key.as_str(), record),
+        };
+        let (key, old) = (Text::from(key.as_str()), old.map(|old| &**old));
+        let tasks = self.memory().claim_changed(&key, old, new, origin);
+        self.wake(tasks);
+    }
+
+    fn resync(&self, key: &str, claim: &Claim) {
+        if claim.detail().is_none() {
+            return;
+        }
+        let both = Kind::ALL.map(|kind| Task::new(kind, &Text::from(key)));
+        let due = self.gates().pass(both);
+        for task in due {
+            self.queue.resync(&task, task.place());
         }
     }
 
@@ -172,12 +162,40 @@ impl Cluster {
     }
 
     fn class_changed(&self, event: Event<'_, AttributesClass>) {
-        if let Event::Upserted { key, old, new, .. } = event {
-            let name = Text::from(key.as_str());
-            let tasks = self
-                .memory()
-                .class_changed(&name, old.map(|old| &**old), new);
-            self.wake(tasks);
+        let (key, old, new) = match event {
+            Event::Upserted { key, old, new, .. } => (key, old, Some(&**new)),
+            Event::Deleted { key, old } => (key, Some(old), None),
+            Event::Resync { .. } => return,
+        };
+        let (name, old) = (Text::from(key.as_str()), old.map(|old| &**old));
+        let tasks = self.memory().class_changed(&name, old, new);
+        self.wake(tasks);
+    }
+}
+
+impl From<Source> for Origin {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Watch => Self::Watch,
+            Source::Own => Self::Own,
         }
+    }
+}
+
+impl Caches for Cluster {
+    fn claim(&self, key: &Text) -> Option<Arc<Claim>> {
+        self.claims.get(key)
+    }
+
+    fn volume(&self, name: &Text) -> Option<Arc<Volume>> {
+        self.volumes.get(name)
+    }
+
+    fn class(&self, name: &Text) -> Option<Arc<AttributesClass>> {
+        self.classes.get(name)
+    }
+
+    fn in_use(&self, claim: &Text) -> bool {
+        self.memory().in_use(claim)
     }
 }

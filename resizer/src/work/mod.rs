@@ -6,14 +6,12 @@
 //! | `api` | the kinds of objects, and what failures of requests mean |
 //! | `driver` | the driver behind its socket, through its restarts |
 //! | `cluster` | caches, queue and books, and what events put into the queue |
-//! | `doors` | when the first work of each sort may begin |
 //! | `attempt` | attempts, from the queue and back to it |
 //! | `step` | the single step of an attempt |
 
 pub mod api;
 mod attempt;
 pub mod cluster;
-mod doors;
 pub mod driver;
 pub mod record;
 mod step;

@@ -326,6 +326,7 @@ impl Expansion {
     /// The claim is written.
     fn finish(&mut self, write: ClaimWrite) {
         let on_node = write != ClaimWrite::FinishResize;
+        self.marks.unconfirmed = None;
         let short = self.grown.as_ref().and_then(Grown::shortfall);
         self.finished = Some(Finished {
             left: self.to_tell(),

@@ -43,7 +43,8 @@ pub(super) struct Modification {
     slow: Option<String>,
     /// How often the claim was marked.
     marked: u8,
-    announced: bool,
+    /// What was told before the driver is asked.
+    announced: Option<Announcement>,
     secrets: Loaded,
     /// The class that the driver has applied.
     modified: Option<Text>,
@@ -59,7 +60,7 @@ impl Modification {
             called: None,
             slow: start.slow.clone(),
             marked: 0,
-            announced: false,
+            announced: None,
             secrets: Loaded::default(),
             modified: None,
             written: false,
@@ -122,8 +123,8 @@ impl Modification {
                         false => Err(End::Failed(ignored(claim))),
                     };
                 }
-                if !self.announced {
-                    return Ok(Step::Announce(modifying(claim, target)));
+                if let Some(step) = self.announce(modifying(claim, target)) {
+                    return Ok(step);
                 }
                 self.ask(view, claim, (volume, source), (target, class))
             }
@@ -164,14 +165,19 @@ impl Modification {
         {
             return Ok(Step::PatchClaim(ClaimWrite::MarkPendingClass, patch));
         }
-        match self.announced {
-            true => Err(End::Waits(Cure::Class(target.clone()))),
-            false => Ok(Step::Announce(Announcement {
-                warning: true,
-                reason: "VolumeModifyFailed",
-                message,
-            })),
-        }
+        let announcement = Announcement {
+            warning: true,
+            reason: "VolumeModifyFailed",
+            message,
+        };
+        let told = self.announce(announcement);
+        told.ok_or_else(|| End::Waits(Cure::Class(target.clone())))
+    }
+
+    /// Tells it, unless it was told last: the class, or the wish for it, may have changed since.
+    fn announce(&self, announcement: Announcement) -> Option<Step> {
+        let told = self.announced.as_ref() == Some(&announcement);
+        (!told).then_some(Step::Announce(announcement))
     }
 
     fn is_slow(
@@ -252,13 +258,14 @@ impl Modification {
                     (_, Some(target)) => Some(modified(claim, target)),
                     (_, None) => None,
                 };
+                self.marks.unconfirmed = None;
                 self.finished = Some(Finished { left });
             }
             Step::PatchVolume(..) => self.written = true,
             Step::Announce(announcement) => match &mut self.finished {
                 Some(finished) => finished.left = None,
                 None if self.marks.told(announcement) => {}
-                None => self.announced = true,
+                None => self.announced = Some(announcement.clone()),
             },
             Step::LoadSecret(reference) => {
                 let loaded = self.secrets.fold(reference, answer);

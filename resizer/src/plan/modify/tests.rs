@@ -160,7 +160,9 @@ fn z_106_107_a_class_that_is_not_there() {
     assert_eq!(next, Next::Forget);
     assert!(bench.claim.conditions.is_empty());
     bench.classes.insert("z", class("7"));
-    let woken = bench.memory.class_changed(&"z".into(), None, &class("7"));
+    let woken = bench
+        .memory
+        .class_changed(&"z".into(), None, Some(&class("7")));
     assert_eq!(woken, [task()], "Q2");
     let lines = run(&mut bench);
     assert_eq!(only(&lines, &["Mod"]), [r#"Mod h1 {"iops": "7"}"#], "z_107");
@@ -176,13 +178,15 @@ fn z_107_a_class_that_comes_during_the_attempt_is_not_missed() {
     let shown = Claim::new(bench.claim.clone());
     bench.memory.begin(&task(), &shown, bench.now).unwrap();
     assert_eq!(
-        bench.memory.class_changed(&"z".into(), None, &class("7")),
+        bench
+            .memory
+            .class_changed(&"z".into(), None, Some(&class("7"))),
         [task()]
     );
     assert!(
         bench
             .memory
-            .class_changed(&"z".into(), Some(&class("7")), &class("7"))
+            .class_changed(&"z".into(), Some(&class("7")), Some(&class("7")))
             .is_empty()
     );
 }
@@ -418,7 +422,9 @@ fn a_class_that_went_while_it_was_applied() {
     );
     assert_eq!(next, Next::Backoff);
     assert_eq!(
-        bench.memory.class_changed(&"z".into(), None, &class("7")),
+        bench
+            .memory
+            .class_changed(&"z".into(), None, Some(&class("7"))),
         [task()]
     );
 }
