@@ -307,7 +307,7 @@ impl Attempt {
             Ok(secrets) => secrets,
             Err(step) => return Ok(step),
         };
-        let request = request::unpublish(source, view.known_node_id()?, secrets);
+        let request = request::unpublish(&source.handle, view.known_node_id()?, secrets);
         Ok(Step::Unpublish(Box::new(request)))
     }
 

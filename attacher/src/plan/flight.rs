@@ -8,7 +8,7 @@ pub use sidecar::flight::Flights;
 use crate::model::Text;
 
 /// What a call is about.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
     /// Volume handle.
     pub volume: Text,

@@ -17,6 +17,7 @@ use std::time::Duration;
 use sidecar::queue::{Group, LaneConfig, Place};
 use tonic::Code;
 
+use super::orphan::Orphan;
 use super::outcome::{Direction, Failure};
 use crate::model::Attachment;
 
@@ -44,6 +45,12 @@ pub fn lanes(threads: usize) -> (Vec<LaneConfig>, usize) {
 pub fn place(attachment: &Attachment) -> Place {
     let lane = index(Direction::of(attachment));
     Place::new(lane, Group::of(&attachment.node))
+}
+
+/// Where what an attachment left waits.
+#[must_use]
+pub fn place_of_orphan(orphan: &Orphan) -> Place {
+    Place::new(index(Direction::Detach), Group::of(&orphan.node))
 }
 
 /// The lane of a direction.

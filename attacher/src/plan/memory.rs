@@ -5,9 +5,21 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::Driver;
+use super::attachment::Step;
 use super::flight::{Flights, Target};
+use super::orphan::{self, Orphan};
 use super::outcome::{Cure, Failure};
 use crate::model::{Attachment, Text};
+
+/// What there is to work on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Item {
+    /// The VolumeAttachment of this name.
+    Attachment(Text),
+    /// What a VolumeAttachment that is gone left published.
+    Orphan(Target),
+}
 
 /// Who waits for the end of a volume's patch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +39,17 @@ pub struct Start {
     pub doubtful: bool,
 }
 
+/// What the end of an attempt leaves to look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Ended {
+    /// The volume that the attachment named, whose finalizer may be due now.
+    pub volume: Option<Text>,
+    /// The attachment, if it went meanwhile and left an [`Orphan`] that is to be
+    /// [`owed`](Memory::owe).
+    pub lost: Option<Attachment>,
+}
+
 /// The books of one process.
 #[derive(Debug, Default)]
 pub struct Memory {
@@ -36,42 +59,132 @@ pub struct Memory {
     working: HashMap<Text, Option<Text>>,
     /// Attachments whose last write may or may not have been applied, with the volume they name.
     doubtful: HashMap<Text, Option<Text>>,
-    cures: HashMap<Cure, HashSet<Text>>,
+    /// What would cure a failure, and whose.
+    cures: HashMap<Cure, HashSet<Item>>,
+    /// The same the other way round, so that one end costs no look at all others.
+    waiting: HashMap<Item, HashSet<Cure>>,
     forced: HashSet<Text>,
+    /// Attachments of which this process has unpublished the volume, by name, with their uid, until
+    /// they are gone.
+    unpublished: HashMap<Text, Text>,
+    /// Attachments that were lost while they were worked on, as they were.
+    lost: HashMap<Text, Attachment>,
+    orphans: HashMap<Target, Orphan>,
     /// Attachments worked on since the comparison with the driver's list began, if one runs.
     touched: Option<HashSet<Text>>,
     /// Calls, with the attachments that wait for their end.
-    pub calls: Flights<Target, Text>,
+    pub calls: Flights<Target, Item>,
     /// Patches of volumes. One at a time: the next one then sees what this one did.
     pub patches: Flights<Text, Waiter>,
 }
 
 impl Memory {
-    /// The cache has `new` now, in place of `old`.
-    pub fn upserted(&mut self, old: Option<&Attachment>, new: &Attachment) {
+    /// The cache has `new` now, in place of `old`. Whether `old` left an [`Orphan`] that is to be
+    /// [`owed`](Self::owe).
+    #[must_use]
+    pub fn upserted(
+        &mut self,
+        old: Option<&Attachment>,
+        new: &Attachment,
+        driver: &Driver,
+    ) -> bool {
         let before = old.and_then(|old| old.volume.as_ref());
-        if before == new.volume.as_ref() && old.is_some() {
-            return;
+        if before != new.volume.as_ref() || old.is_none() {
+            if let Some(volume) = before {
+                self.unname(volume, &new.name);
+            }
+            if let Some(volume) = &new.volume {
+                let names = self.named.entry(volume.clone()).or_default();
+                names.insert(new.name.clone());
+            }
         }
-        if let Some(volume) = before {
-            self.unname(volume, &new.name);
+        let Some(old) = old else {
+            return false;
+        };
+        if old.uid != new.uid {
+            return self.went(old, driver);
         }
-        if let Some(volume) = &new.volume {
-            let names = self.named.entry(volume.clone()).or_default();
-            names.insert(new.name.clone());
-        }
+        // Somebody else took the finalizer, and the detach with it.
+        let held = |attachment: &Attachment| attachment.has_finalizer(&driver.finalizer);
+        new.deleting
+            && !held(new)
+            && match held(old) {
+                true => self.leaves(&deleting(old), driver),
+                false => self.leaves(old, driver),
+            }
     }
 
-    /// The cache has `old` no longer.
-    pub fn deleted(&mut self, old: &Attachment) {
+    /// The cache has `old` no longer. Whether it left an [`Orphan`] that is to be
+    /// [`owed`](Self::owe).
+    #[must_use]
+    pub fn deleted(&mut self, old: &Attachment, driver: &Driver) -> bool {
         if let Some(volume) = &old.volume {
             self.unname(volume, &old.name);
         }
         self.forced.remove(&old.name);
-        self.cures.retain(|_, names| {
-            names.remove(&old.name);
-            !names.is_empty()
-        });
+        self.forget_cures(&Item::Attachment(old.name.clone()));
+        self.went(old, driver)
+    }
+
+    fn went(&mut self, old: &Attachment, driver: &Driver) -> bool {
+        let leaves = self.leaves(old, driver);
+        self.unpublished.remove(&old.name);
+        leaves
+    }
+
+    /// An attempt on it may be unpublishing at this moment: then its end says what is left.
+    fn leaves(&mut self, old: &Attachment, driver: &Driver) -> bool {
+        if !orphan::leaves(old, driver) || self.unpublished.get(&old.name) == Some(&old.uid) {
+            return false;
+        }
+        let working = self.working.contains_key(&old.name);
+        if working {
+            let lost = self.lost.entry(old.name.clone());
+            lost.or_insert_with(|| old.clone());
+        }
+        !working
+    }
+
+    /// A step of an attempt on `attachment` was taken, with success.
+    pub fn took(&mut self, step: &Step, attachment: &Attachment, driver: &Driver) {
+        let held = attachment.deleting && attachment.has_finalizer(&driver.finalizer);
+        if !matches!(step, Step::Unpublish(_)) || !held {
+            return;
+        }
+        let (name, uid) = (&attachment.name, &attachment.uid);
+        match self.lost.get(name) {
+            Some(lost) if lost.uid == *uid => {
+                self.lost.remove(name);
+            }
+            Some(_) | None => {
+                self.unpublished.insert(name.clone(), uid.clone());
+            }
+        }
+    }
+
+    /// From now on this is to be unpublished.
+    pub fn owe(&mut self, orphan: Orphan) {
+        self.orphans.insert(orphan.target.clone(), orphan);
+    }
+
+    /// What is to be unpublished there, if anything.
+    #[must_use]
+    pub fn orphan(&self, target: &Target) -> Option<&Orphan> {
+        self.orphans.get(target)
+    }
+
+    /// Nothing is left to unpublish there.
+    pub fn settled(&mut self, target: &Target) {
+        self.orphans.remove(target);
+        self.forget_cures(&Item::Orphan(target.clone()));
+    }
+
+    /// Which orphans a change of `attachment` may concern.
+    #[must_use]
+    pub fn orphans_beside(&self, attachment: &Attachment) -> Vec<Target> {
+        let beside = |orphan: &&Orphan| orphan.node == attachment.node;
+        let orphans = self.orphans.values().filter(beside);
+        orphans.map(|orphan| orphan.target.clone()).collect()
     }
 
     fn unname(&mut self, volume: &Text, name: &Text) {
@@ -99,6 +212,7 @@ impl Memory {
         if let Some(touched) = &mut self.touched {
             touched.insert(name.clone());
         }
+        self.forget_cures(&Item::Attachment(name.clone()));
         let doubt = self.doubtful.remove(name);
         let start = Start {
             forced: self.forced.remove(name),
@@ -120,21 +234,50 @@ impl Memory {
             let volume = self.working.get(name).cloned().flatten();
             self.doubtful.insert(name.clone(), volume);
         }
+        self.awaits(Item::Attachment(name.clone()), failure);
+    }
+
+    /// The work on `item` failed: remembers what would cure it.
+    pub fn awaits(&mut self, item: Item, failure: &Failure) {
         if let Some(cure) = failure.cure() {
-            let names = self.cures.entry(cure).or_default();
-            names.insert(name.clone());
+            let waiting = self.waiting.entry(item.clone()).or_default();
+            waiting.insert(cure.clone());
+            self.cures.entry(cure).or_default().insert(item);
         }
     }
 
-    /// The attempt ended. Returns the volume it named, whose finalizer may be due now.
-    pub fn end(&mut self, name: &Text) -> Option<Text> {
-        self.working.remove(name).flatten()
+    fn forget_cures(&mut self, item: &Item) {
+        for cure in self.waiting.remove(item).into_iter().flatten() {
+            if let Some(items) = self.cures.get_mut(&cure) {
+                items.remove(item);
+                if items.is_empty() {
+                    self.cures.remove(&cure);
+                }
+            }
+        }
     }
 
-    /// What was missing has appeared: these attachments need not wait for their retry.
+    /// The attempt ended.
+    pub fn end(&mut self, name: &Text) -> Ended {
+        Ended {
+            volume: self.working.remove(name).flatten(),
+            lost: self.lost.remove(name),
+        }
+    }
+
+    /// What was missing has appeared: these need not wait for their retry.
     #[must_use]
-    pub fn cured(&mut self, cure: &Cure) -> HashSet<Text> {
-        self.cures.remove(cure).unwrap_or_default()
+    pub fn cured(&mut self, cure: &Cure) -> HashSet<Item> {
+        let items = self.cures.remove(cure).unwrap_or_default();
+        for item in &items {
+            if let Some(cures) = self.waiting.get_mut(item) {
+                cures.remove(cure);
+                if cures.is_empty() {
+                    self.waiting.remove(item);
+                }
+            }
+        }
+        items
     }
 
     /// The next attempt is to be made whatever the status says.
@@ -155,11 +298,19 @@ impl Memory {
     }
 }
 
+/// The same object, seen after its deletion.
+fn deleting(attachment: &Attachment) -> Attachment {
+    Attachment {
+        deleting: true,
+        ..attachment.clone()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::outcome::ApiError;
-    use crate::testing::va;
+    use crate::testing::{driver, va};
 
     fn lost() -> Failure {
         Failure::Prepare(ApiError {
@@ -174,19 +325,19 @@ mod tests {
         let (mut memory, pv) = (Memory::default(), Text::from("pv1"));
         let name = va().name;
         assert!(!memory.uses(&pv));
-        memory.upserted(None, &va());
-        memory.upserted(Some(&va()), &va());
+        assert!(!memory.upserted(None, &va(), &driver()));
+        assert!(!memory.upserted(Some(&va()), &va(), &driver()));
         assert!(memory.uses(&pv));
         memory.begin(&name);
         memory.works_on(&name, Some(&pv));
-        memory.deleted(&va());
+        assert!(!memory.deleted(&va(), &driver()));
         assert!(memory.uses(&pv), "the attempt goes on");
         memory.failed(&name, &lost());
-        assert_eq!(memory.end(&name), Some(pv.clone()));
+        assert_eq!(memory.end(&name).volume, Some(pv.clone()));
         assert!(memory.uses(&pv), "nobody knows what the last patch did");
         let start = memory.begin(&name);
         assert!(start.doubtful && memory.uses(&pv));
-        memory.end(&name);
+        let _ = memory.end(&name);
         assert!(!memory.uses(&pv));
         assert!(!memory.begin(&name).doubtful);
     }
@@ -194,12 +345,12 @@ mod tests {
     #[test]
     fn a_changed_source_moves_the_reference() {
         let mut memory = Memory::default();
-        memory.upserted(None, &va());
+        assert!(!memory.upserted(None, &va(), &driver()));
         let other = Attachment {
             volume: Some("pv2".into()),
             ..va()
         };
-        memory.upserted(Some(&va()), &other);
+        assert!(!memory.upserted(Some(&va()), &other, &driver()));
         assert!(!memory.uses(&"pv1".into()) && memory.uses(&"pv2".into()));
     }
 
@@ -207,14 +358,40 @@ mod tests {
     fn cures_are_handed_out_once_and_go_with_the_attachment() {
         let mut memory = Memory::default();
         let failure = Failure::NoCsiNode("node1".into());
+        let item = || Item::Attachment(va().name);
         let cure = failure.cure().unwrap();
         memory.failed(&va().name, &failure);
         memory.failed(&va().name, &failure);
-        assert_eq!(memory.cured(&cure), HashSet::from([va().name]));
+        assert_eq!(memory.cured(&cure), HashSet::from([item()]));
         assert!(memory.cured(&cure).is_empty());
         memory.failed(&va().name, &failure);
-        memory.deleted(&va());
+        assert!(!memory.deleted(&va(), &driver()));
         assert!(memory.cured(&cure).is_empty());
+        assert!(memory.waiting.is_empty());
+    }
+
+    #[test]
+    fn fs_13_one_attachments_end_looks_at_its_own_cures() {
+        let mut memory = Memory::default();
+        let (one, other) = (Text::from("va1"), Text::from("va2"));
+        let failures = [
+            Failure::NoCsiNode("node1".into()),
+            Failure::NoVolume("pv1".into()),
+        ];
+        for failure in &failures {
+            memory.failed(&one, failure);
+            memory.failed(&other, failure);
+        }
+        assert!(!memory.deleted(&va(), &driver()));
+        assert_eq!(memory.waiting.len(), 1);
+        for failure in &failures {
+            let cured = memory.cured(&failure.cure().unwrap());
+            assert_eq!(cured, HashSet::from([Item::Attachment(other.clone())]));
+        }
+        assert!(memory.waiting.is_empty() && memory.cures.is_empty());
+        memory.failed(&one, &failures[0]);
+        memory.begin(&one);
+        assert!(memory.cures.is_empty(), "it is tried again");
     }
 
     #[test]
@@ -223,10 +400,10 @@ mod tests {
         let name = |text: &str| Text::from(text);
         memory.begin(&name("before"));
         memory.begin(&name("over"));
-        memory.end(&name("over"));
+        let _ = memory.end(&name("over"));
         memory.begin_comparison();
         memory.begin(&name("during"));
-        memory.end(&name("during"));
+        let _ = memory.end(&name("during"));
         let touched = memory.end_comparison();
         assert_eq!(touched, HashSet::from([name("before"), name("during")]));
         memory.force(name("a"));

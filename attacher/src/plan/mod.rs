@@ -17,7 +17,9 @@
 //! | `drift` | which attachments differ from the driver's list |
 //! | `event` | which changes of objects are work |
 //! | `flight` | one call at a time for a volume and node |
+//! | `orphan` | what attachments that are gone left published, and when it is unpublished |
 //! | `memory` | what the process remembers beyond its caches |
+//! | `wake` | who is looked at after a change, and after the end of an attempt |
 //! | `lane` | whose turn it is: attach and detach lanes, fairness among nodes |
 //! | `driver` | what the driver can do, and which changes of it end the process |
 
@@ -29,12 +31,14 @@ pub mod event;
 pub mod flight;
 pub mod lane;
 pub mod memory;
+pub mod orphan;
 pub mod outcome;
 pub mod request;
 pub mod status;
 pub mod trivial;
 pub mod view;
 pub mod volume;
+pub mod wake;
 
 pub use driver::Driver;
 pub use view::View;

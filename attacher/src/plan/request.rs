@@ -36,15 +36,16 @@ pub fn publish(
     }
 }
 
-/// `ControllerUnpublishVolume` for `source` on the node the driver knows as `node_id`.
+/// `ControllerUnpublishVolume` for the volume with this handle on the node the driver knows as
+/// `node_id`.
 #[must_use]
 pub fn unpublish(
-    source: &CsiSource,
+    handle: &str,
     node_id: &str,
     secrets: &Secrets,
 ) -> ControllerUnpublishVolumeRequest {
     ControllerUnpublishVolumeRequest {
-        volume_id: source.handle.to_string(),
+        volume_id: handle.to_owned(),
         node_id: node_id.to_owned(),
         secrets: secrets.clone(),
     }

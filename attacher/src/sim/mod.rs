@@ -13,7 +13,9 @@
 //! 3. every deleted VolumeAttachment goes once its cause is gone, and nothing stays attached that
 //!    no VolumeAttachment asks for;
 //! 4. no two controller calls of one process are in flight for one volume and node;
-//! 5. without faults there is exactly one publish and one unpublish call for each, however late
+//! 5. what attachments leave that go without having been detached, because somebody took their
+//!    finalizer, is unpublished unless it may be in use, and never under another attachment;
+//! 6. without faults there is exactly one publish and one unpublish call for each, however late
 //!    watch events are.
 //!
 //! One assumption: a request of a stopped process is applied before its successor lists, or never.
@@ -24,12 +26,16 @@
 //! | `driver` | the model driver |
 //! | `process` | queues and attempts of one attacher process |
 //! | `watch` | its caches |
+//! | `informer` | what it makes of their changes |
 //! | `run` | one run: what happens next |
 //! | `step` | attempts advance, invariants are held |
+//! | `call` | calls of the driver, and what attachments that are gone have left |
 //! | `rest` | the end of a run |
 //! | `mutant` | faulty attachers, each of which must be caught |
 
+mod call;
 mod driver;
+mod informer;
 mod mutant;
 mod process;
 mod rest;
@@ -88,6 +94,11 @@ fn invariants_hold_under_every_fault() {
 #[test]
 fn invariants_hold_under_crashes_alone() {
     hold(0..RUNS, Faults::Crashes);
+}
+
+#[test]
+fn fs_20_what_attachments_leave_that_lost_their_finalizer_is_unpublished() {
+    hold(0..RUNS, Faults::Strips);
 }
 
 #[test]

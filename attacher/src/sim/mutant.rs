@@ -47,11 +47,15 @@ pub(super) enum Mutant {
     ForgetsVolumes,
     /// Takes a volume for unused while an attempt on an attachment of it runs.
     ForgetsAttempts,
+    /// Does not unpublish what attachments that are gone have left.
+    ForgetsOrphans,
+    /// Unpublishes it whoever asks for volume and node by then.
+    DetachesUnder,
 }
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 13] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 15] = [
         (Self::ReleasesFirst, Faults::Crashes, "finalizer removed"),
         (Self::PublishesFirst, Faults::Crashes, "stays attached"),
         (Self::MarksFirst, Faults::Crashes, "reported attached"),
@@ -66,9 +70,11 @@ impl Mutant {
         (Self::CallsAtOnce, Faults::Aliases, "at once"),
         (Self::ForgetsRetries, Faults::All, "does not"),
         (Self::ForgetsOwnWrites, Faults::None, "calls for"),
-        (Self::BelievesOldEvents, Faults::All, "stays attached"),
+        (Self::BelievesOldEvents, Faults::All, "detached under"),
         (Self::ForgetsVolumes, Faults::Crashes, "does not"),
         (Self::ForgetsAttempts, Faults::None, "does not go"),
+        (Self::ForgetsOrphans, Faults::Strips, "stays attached"),
+        (Self::DetachesUnder, Faults::Strips, "is detached under"),
     ];
 
     /// What a mutant takes the attachment for.

@@ -11,8 +11,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
-use sidecar::kube::cache::Source;
-use sidecar::kube::cache::slots::Change;
 
 use super::mutant::Mutant;
 use super::server::{Event, Server, Versioned};
@@ -20,9 +18,10 @@ use super::watch::{Watch, key};
 use crate::model::{Attachment, CsiNode, Text, Volume};
 use crate::plan::attachment::{Answer, Attempt, Refresh, Step};
 use crate::plan::flight::Target;
-use crate::plan::memory::{Memory, Waiter};
-use crate::plan::outcome::{Cure, Direction, Failure};
-use crate::plan::{Driver, View, event, volume};
+use crate::plan::memory::{Item, Memory, Waiter};
+use crate::plan::outcome::Failure;
+use crate::plan::wake::{self, End, Next};
+use crate::plan::{Driver, View, volume};
 
 /// An attempt under way.
 pub(super) struct Running {
@@ -57,18 +56,25 @@ pub(super) struct Releasing {
     pub(super) patch: Value,
 }
 
+/// An unpublish call for what an attachment left.
+pub(super) struct Unpublishing {
+    pub(super) target: Target,
+    pub(super) id: u64,
+}
+
 pub(super) struct Process {
     pub(super) driver: Driver,
     pub(super) mutant: Mutant,
     pub(super) attachments: Watch<Attachment>,
     pub(super) volumes: Watch<Volume>,
     pub(super) nodes: Watch<CsiNode>,
-    pub(super) ready: BTreeSet<Text>,
-    pub(super) later: BTreeSet<Text>,
+    pub(super) ready: BTreeSet<Item>,
+    pub(super) later: BTreeSet<Item>,
     pub(super) ready_volumes: BTreeSet<Text>,
     pub(super) later_volumes: BTreeSet<Text>,
     pub(super) running: Vec<Running>,
     pub(super) releasing: Vec<Releasing>,
+    pub(super) unpublishing: Vec<Unpublishing>,
     pub(super) memory: Memory,
 }
 
@@ -87,6 +93,7 @@ impl Process {
             later_volumes: BTreeSet::new(),
             running: Vec::new(),
             releasing: Vec::new(),
+            unpublishing: Vec::new(),
             memory: Memory::default(),
         };
         process.list(server);
@@ -131,52 +138,9 @@ impl Process {
         }
     }
 
-    pub(super) fn attachment_changed(&mut self, change: Change<Attachment>) {
-        match change {
-            Change::Upserted {
-                old, new, source, ..
-            } => {
-                self.memory.upserted(old.as_deref(), &new);
-                let own = source == Source::Own;
-                if !own && event::is_work(old.as_deref(), &new, &self.driver) {
-                    self.ready.insert(new.name.clone());
-                }
-            }
-            Change::Deleted { old, .. } => {
-                self.memory.deleted(&old);
-                self.ready_volumes.extend(old.volume.clone());
-            }
-        }
-    }
-
-    pub(super) fn volume_changed(&mut self, change: &Change<Volume>) {
-        if let Change::Upserted { key, .. } = change {
-            let name = Text::from(key.as_str());
-            self.look_at_volume(&name);
-            self.cured(&Cure::Volume(name));
-        }
-    }
-
-    fn node_changed(&mut self, change: &Change<CsiNode>) {
-        if let Change::Upserted { key, .. } = change {
-            self.cured(&Cure::CsiNode(key.as_str().into()));
-        }
-    }
-
-    fn look_at_volume(&mut self, name: &Text) {
-        let volume = self.volumes.get(name);
-        if volume.is_some_and(|volume| volume::may_release(volume, &self.driver)) {
-            self.ready_volumes.insert(name.clone());
-        }
-    }
-
-    fn cured(&mut self, cure: &Cure) {
-        self.ready.extend(self.memory.cured(cure));
-    }
-
     /// Begins an attempt on a queued attachment; the server is asked only in doubt.
     pub(super) fn begin(&mut self, name: &Text, server: &Server) {
-        self.ready.remove(name);
+        self.ready.remove(&Item::Attachment(name.clone()));
         let start = self.memory.begin(name);
         if start.doubtful {
             self.attachments.slots.begin_write(&key(name));
@@ -192,13 +156,13 @@ impl Process {
             }
             if !server.attachments.contains_key(name) {
                 // The end of the object is on its way as an event.
-                self.ready_volumes.extend(self.memory.end(name));
-                return;
+                let ended = self.memory.end(name);
+                return self.ended(ended);
             }
         }
         let Some(current) = self.attachments.get(name).cloned() else {
-            self.ready_volumes.extend(self.memory.end(name));
-            return;
+            let ended = self.memory.end(name);
+            return self.ended(ended);
         };
         self.memory.works_on(name, current.volume.as_ref());
         self.running.push(Running {
@@ -221,11 +185,11 @@ impl Process {
             Refresh::Keep => {}
             Refresh::Take => running.current = cached.unwrap().clone(),
             Refresh::Replaced => {
-                self.finish(index, End::Again);
+                self.finish(index, &End::Again);
                 return None;
             }
             Refresh::Gone => {
-                self.finish(index, End::Done);
+                self.finish(index, &End::Done);
                 return None;
             }
         }
@@ -287,41 +251,43 @@ impl Process {
     }
 
     /// Ends attempt `index`.
-    pub(super) fn finish(&mut self, index: usize, end: End) {
+    pub(super) fn finish(&mut self, index: usize, end: &End) {
         let running = self.running.remove(index);
-        let name = running.name;
         if let Some(target) = &running.target {
-            self.ready.extend(self.memory.calls.end(target));
+            self.land(target);
         }
-        let turned = Direction::of(&running.current) != running.attempt.direction();
-        if let End::Failed(failure) = &end {
-            self.memory.failed(&name, failure);
+        let (next, ended) = wake::ended(&mut self.memory, end, &running.attempt, &running.current);
+        let item = Item::Attachment(running.name);
+        match next {
+            Next::Retry if self.mutant == Mutant::ForgetsRetries => {}
+            Next::Retry => {
+                self.later.insert(item);
+            }
+            Next::Again => {
+                self.ready.insert(item);
+            }
+            Next::Change => {
+                self.later.remove(&item);
+            }
         }
-        self.ready_volumes.extend(self.memory.end(&name));
-        match end {
-            End::Failed(_) if !turned => {
-                if self.mutant != Mutant::ForgetsRetries {
-                    self.later.insert(name);
-                }
-            }
-            End::Failed(_) | End::Again => {
-                self.ready.insert(name);
-            }
-            End::Done if turned => {
-                self.ready.insert(name);
-            }
-            End::Waits if running.attempt.forced() => self.memory.force(name),
-            End::Done | End::Waits => {}
-        }
+        self.ended(ended);
+    }
+
+    /// A call ended: who waited for that goes on.
+    pub(super) fn land(&mut self, target: &Target) {
+        let waiting = self.memory.calls.end(target);
+        self.wake_all(waiting);
     }
 
     /// A patch of `volume` ended: who waited for it may go on.
     pub(super) fn patched(&mut self, volume: &Text) {
         for waiter in self.memory.patches.end(volume) {
             match waiter {
-                Waiter::Attachment(name) => self.ready.insert(name),
-                Waiter::Volume(name) => self.ready_volumes.insert(name),
-            };
+                Waiter::Attachment(name) => self.wake_all([Item::Attachment(name)]),
+                Waiter::Volume(name) => {
+                    self.ready_volumes.insert(name);
+                }
+            }
         }
     }
 
@@ -350,13 +316,4 @@ impl Process {
             self.volume_changed(&change);
         }
     }
-}
-
-/// How an attempt ends.
-pub(super) enum End {
-    Done,
-    Again,
-    /// Another call for the volume and node is in flight; its end brings this one back.
-    Waits,
-    Failed(Failure),
 }

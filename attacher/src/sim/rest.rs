@@ -6,7 +6,9 @@ use super::run::{Faults, World, target};
 use crate::model::{Attachment, Text};
 use crate::plan::View;
 use crate::plan::drift::{Expected, Listing, expected};
-use crate::testing::F;
+use crate::plan::memory::Item;
+use crate::plan::orphan;
+use crate::testing::{F, driver};
 use csi_proto::csi::ListVolumesResponse;
 use csi_proto::csi::list_volumes_response::{Entry, VolumeStatus};
 
@@ -59,7 +61,8 @@ impl World {
         for entry in &comparison.expected {
             if !touched.contains(&entry.name) && comparison.listing.contradicts(entry) {
                 self.process.memory.force(entry.name.clone());
-                self.process.ready.insert(entry.name.clone());
+                self.process
+                    .wake_all([Item::Attachment(entry.name.clone())]);
             }
         }
     }
@@ -70,15 +73,15 @@ impl World {
         self.comparison = None;
         while let Some(id) = self.driver.running.iter().find(|call| !call.awaited) {
             let id = id.id;
-            self.driver.end(id, true);
+            self.end_call(id, true);
         }
         self.cure_nodes();
         let mut before = usize::MAX;
         for _ in 0..12 {
-            self.process.list(&self.server);
+            self.list();
             self.retry_all();
             self.drain();
-            if self.faulty_kind() {
+            if self.has_faults() {
                 let comparison = self.compare();
                 self.end_comparison(&comparison);
                 self.drain();
@@ -92,10 +95,6 @@ impl World {
         }
     }
 
-    fn faulty_kind(&self) -> bool {
-        matches!(self.faults, Faults::All | Faults::Aliases)
-    }
-
     /// Works until no queue has anything; what waits for a retry keeps waiting.
     fn drain(&mut self) {
         for _ in 0..4000 {
@@ -103,7 +102,8 @@ impl World {
             let idle = process.ready.is_empty()
                 && process.ready_volumes.is_empty()
                 && process.running.is_empty()
-                && process.releasing.is_empty();
+                && process.releasing.is_empty()
+                && process.unpublishing.is_empty();
             if idle {
                 return;
             }
@@ -158,9 +158,14 @@ impl World {
             return Ok(());
         }
         for held in &self.driver.attached {
-            let wanted =
-                |object: &Attachment| key(&target(object)) == *held && object.has_finalizer(F);
-            if !objects().any(wanted) {
+            let wanted = |object: &Attachment| {
+                // It goes with the object, or once the object does not ask for it any more.
+                let owed = self.process.memory.orphan(&target(object)).is_some();
+                let later = orphan::leaves(object, &driver()) || (owed && !object.deleting);
+                let stripped = self.faults == Faults::Strips && later;
+                key(&target(object)) == *held && (object.has_finalizer(F) || stripped)
+            };
+            if !objects().any(wanted) && !self.in_use.contains(held) {
                 return Err(format!("{held:?} stays attached"));
             }
         }

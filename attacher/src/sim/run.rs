@@ -1,15 +1,16 @@
 //! One run: dice decide what happens next, and every change is checked as it happens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Dice;
 use super::driver::{ModelDriver, key};
 use super::mutant::Mutant;
-use super::process::{Process, Releasing, Running, State};
+use super::process::{Process, Releasing, Running, State, Unpublishing};
 use super::rest::Comparison;
 use super::server::{Event, Server};
 use crate::model::{Attachment, CsiSource, Source, Text, Volume};
 use crate::plan::flight::Target;
+use crate::plan::orphan;
 use crate::testing::{F, csi, csinode, driver, list, pv, spec, va};
 
 /// Which faults a run has.
@@ -23,6 +24,9 @@ pub(super) enum Faults {
     All,
     /// As `All`, with several attachments for one volume and node.
     Aliases,
+    /// As `All` without a stop of the process, which forgets what it owes; somebody takes our
+    /// finalizer off attachments, so that they go at any step.
+    Strips,
 }
 
 /// What a run that held was like.
@@ -51,6 +55,10 @@ pub(super) struct World {
     pub(super) settling: bool,
     /// A comparison with the driver's list that has begun.
     pub(super) comparison: Option<Comparison>,
+    /// Volumes and nodes of attachments from which somebody took our finalizer.
+    pub(super) stripped: BTreeSet<(String, String)>,
+    /// Of these, what must not be unpublished: for all that is known it is in use.
+    pub(super) in_use: BTreeSet<(String, String)>,
 }
 
 /// Runs the interleaving of `seed`.
@@ -70,6 +78,8 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<Outcome, 
         violation: None,
         settling: false,
         comparison: None,
+        stripped: BTreeSet::new(),
+        in_use: BTreeSet::new(),
     };
     world.furnish();
     world.process = Process::start(&world.server, driver(), mutant);
@@ -125,12 +135,14 @@ impl World {
 
     fn act(&mut self) {
         self.steps += 1;
-        let all = matches!(self.faults, Faults::All | Faults::Aliases);
+        let all = self.has_faults();
+        let crashes = !matches!(self.faults, Faults::None | Faults::Strips);
         match self.dice.below(24) {
             0..=2 => self.user(),
             3..=7 => self.deliver(),
             8 | 9 => self.retry(),
-            10 if self.faults != Faults::None && self.dice.one_in(4) => self.crash(),
+            10 if crashes && self.dice.one_in(4) => self.crash(),
+            10 if self.faults == Faults::Strips => self.strip(),
             11 if all => self.end_orphan(),
             12 if all && self.dice.one_in(2) => self.disturb(),
             _ => self.work(),
@@ -181,7 +193,7 @@ impl World {
     fn create(&mut self, volume: &str, node: &str) {
         let prefix = match self.faults {
             Faults::Aliases => ["va", "alt"][self.dice.below(2)],
-            Faults::None | Faults::Crashes | Faults::All => "va",
+            Faults::None | Faults::Crashes | Faults::All | Faults::Strips => "va",
         };
         let name = Text::from(format!("{prefix}-{volume}-{node}"));
         if self.server.attachments.contains_key(&name) {
@@ -203,9 +215,9 @@ impl World {
 
     /// One watch brings its next event, or one it brought before, or breaks.
     fn deliver(&mut self) {
-        let all = matches!(self.faults, Faults::All | Faults::Aliases);
+        let all = self.has_faults();
         if all && self.dice.one_in(12) {
-            return self.process.list(&self.server);
+            return self.list();
         }
         let kind = self.dice.below(3);
         let cursor = match kind {
@@ -236,6 +248,40 @@ impl World {
         }
     }
 
+    /// The process lists everything anew.
+    pub(super) fn list(&mut self) {
+        // Attached, held and not being deleted: gone without a trace, it may as well be in use.
+        for (name, known) in self.process.attachments.slots.iter() {
+            let now = self.server.attachments.get(name.as_str());
+            let same = now.is_some_and(|(_, object)| object.uid == known.uid);
+            if !same && orphan::is_unexplained(known, &self.process.driver) {
+                self.in_use.insert(key(&target(known)));
+            }
+        }
+        self.process.list(&self.server);
+    }
+
+    /// Somebody takes our finalizer off an attachment.
+    fn strip(&mut self) {
+        let held = self.server.attachments.values();
+        let held = held.filter(|(_, object)| object.has_finalizer(F));
+        let held: Vec<Attachment> = held.map(|(_, object)| object.clone()).collect();
+        if held.is_empty() {
+            return;
+        }
+        let object = held[self.dice.below(held.len())].clone();
+        self.stripped.insert(key(&target(&object)));
+        let kept = object.finalizers.iter().filter(|held| ***held != *F);
+        self.server.put_attachment(Attachment {
+            finalizers: kept.cloned().collect(),
+            ..object
+        });
+    }
+
+    pub(super) fn has_faults(&self) -> bool {
+        matches!(self.faults, Faults::All | Faults::Aliases | Faults::Strips)
+    }
+
     fn retry(&mut self) {
         let process = &mut self.process;
         process.ready.append(&mut process.later);
@@ -257,6 +303,9 @@ impl World {
                 State::Calling(_, id) => self.driver.abandon(id),
                 State::Deciding | State::Sent(_) | State::Answered(..) | State::Recording(..) => {}
             }
+        }
+        for Unpublishing { id, .. } in std::mem::take(&mut self.process.unpublishing) {
+            self.driver.abandon(id);
         }
         for Releasing { name, patch } in std::mem::take(&mut self.process.releasing) {
             if self.dice.one_in(2) {
@@ -287,7 +336,7 @@ impl World {
         let orphan = self.driver.running.iter().find(|call| !call.awaited);
         if let Some(id) = orphan.map(|call| call.id) {
             let effect = self.dice.one_in(2);
-            self.driver.end(id, effect);
+            self.end_call(id, effect);
         }
     }
 

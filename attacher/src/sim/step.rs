@@ -6,20 +6,23 @@
     reason = "a model that meets anything else has failed"
 )]
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
+use super::call::rpc;
 use super::driver::{Kind, key};
-use super::process::{End, Releasing, State, Written};
+use super::process::{Process, Releasing, State, Written};
 use super::run::{Faults, World, target};
 use super::server::Versioned;
 use super::watch::key as key_of;
 use crate::model::{Attachment, Text, Volume};
 use crate::plan::attachment::{Answer, Step};
 use crate::plan::flight::Target;
-use crate::plan::memory::Waiter;
-use crate::plan::outcome::{ApiError, Failure, RpcError};
+use crate::plan::memory::{Item, Waiter};
+use crate::plan::outcome::{ApiError, Failure};
+use crate::plan::wake::End;
 use crate::testing::F;
-use tonic::Code;
 
 const TIME: &str = "2026-01-02T03:04:05Z";
 
@@ -35,18 +38,21 @@ enum Fate {
 
 impl World {
     pub(super) fn faulty(&self) -> bool {
-        matches!(self.faults, Faults::All | Faults::Aliases) && !self.settling
+        self.has_faults() && !self.settling
     }
 
     /// Something in the process advances.
     pub(super) fn work(&mut self) {
         let attempts = self.process.running.len();
         let releases = self.process.releasing.len();
-        let choice = self.dice.below(attempts + releases + 2);
+        let orphans = self.process.unpublishing.len();
+        let choice = self.dice.below(attempts + releases + orphans + 2);
         if choice < attempts {
             self.advance(choice);
         } else if choice < attempts + releases {
             self.release(choice - attempts);
+        } else if choice < attempts + releases + orphans {
+            self.unpublished(choice - attempts - releases);
         } else {
             self.begin();
         }
@@ -55,16 +61,19 @@ impl World {
     /// A queued attachment or volume gets a worker.
     fn begin(&mut self) {
         let process = &mut self.process;
-        let busy = |name: &&Text| process.running.iter().any(|running| running.name == **name);
-        let ready: Vec<Text> = process
-            .ready
-            .iter()
-            .filter(|name| !busy(name))
-            .cloned()
-            .collect();
+        let busy = |item: &&Item| match item {
+            Item::Attachment(name) => process.running.iter().any(|running| running.name == *name),
+            Item::Orphan(target) => {
+                { process.unpublishing.iter() }.any(|call| call.target == *target)
+            }
+        };
+        let ready = process.ready.iter().filter(|item| !busy(item));
+        let ready: Vec<Item> = ready.cloned().collect();
         if !ready.is_empty() && process.running.len() < 4 && !self.dice.one_in(4) {
-            let name = &ready[self.dice.below(ready.len())];
-            return process.begin(name, &self.server);
+            return match &ready[self.dice.below(ready.len())] {
+                Item::Attachment(name) => process.begin(name, &self.server),
+                Item::Orphan(target) => self.unpublish(target),
+            };
         }
         let Some(name) = process.ready_volumes.pop_first() else {
             return;
@@ -140,7 +149,7 @@ impl World {
                 };
                 self.process
                     .absorb(index, None, result.map(Written::Attachment));
-                self.process.finish(index, End::Failed(failure));
+                self.process.finish(index, &End::Failed(failure));
             }
         }
     }
@@ -150,14 +159,14 @@ impl World {
             return;
         };
         match step {
-            Step::Done => self.process.finish(index, End::Done),
-            Step::Again => self.process.finish(index, End::Again),
+            Step::Done => self.process.finish(index, &End::Done),
+            Step::Again => self.process.finish(index, &End::Again),
             Step::Fail(failure) => self.fail(index, failure),
             Step::Protect(ref name, _) => {
                 let waiter = Waiter::Attachment(self.process.running[index].name.clone());
                 match self.process.memory.patches.begin(name, waiter) {
                     true => self.send(index, step),
-                    false => self.process.finish(index, End::Waits),
+                    false => self.process.finish(index, &End::Waits),
                 }
             }
             Step::Publish(ref request) => {
@@ -194,8 +203,13 @@ impl World {
             node: self.process.mutant.flight(&name, &target.node),
             ..target.clone()
         };
-        if !self.process.memory.calls.begin(&guard, name) {
-            return self.process.finish(index, End::Waits);
+        if !self
+            .process
+            .memory
+            .calls
+            .begin(&guard, Item::Attachment(name))
+        {
+            return self.process.finish(index, &End::Waits);
         }
         let others = self.process.running.iter().enumerate();
         let calling = others.filter_map(|(other, running)| match &running.state {
@@ -219,33 +233,6 @@ impl World {
         };
     }
 
-    /// The driver answers, or the deadline expires.
-    fn call(&mut self, index: usize, step: Step, id: u64) {
-        let answer = match self.faulty() && self.dice.one_in(4) {
-            false => match self.driver.end(id, true).map(|call| call.kind) {
-                Some(Kind::Publish) => Answer::Published(Default::default()),
-                Some(Kind::Unpublish) => Answer::Unpublished,
-                None => unreachable!("calls end once"),
-            },
-            true => match self.dice.below(3) {
-                0 => {
-                    self.driver.abandon(id);
-                    Answer::Failed(rpc(Code::DeadlineExceeded))
-                }
-                1 => {
-                    self.driver.end(id, true);
-                    Answer::Failed(rpc(Code::Unavailable))
-                }
-                _ => {
-                    self.driver.end(id, false);
-                    let codes = [Code::Internal, Code::NotFound];
-                    Answer::Failed(rpc(codes[self.dice.below(2)]))
-                }
-            },
-        };
-        self.process.running[index].state = State::Answered(step, answer, None);
-    }
-
     fn fold(&mut self, index: usize, step: &Step, answer: Answer, written: Option<Written>) {
         if !matches!(step, Step::Publish(_) | Step::Unpublish(_)) {
             self.process.absorb(index, Some(step), written);
@@ -256,13 +243,18 @@ impl World {
         let answer = self.process.mutant.hears(step, answer);
         let running = &mut self.process.running[index];
         match running.attempt.fold(step, answer) {
-            Ok(()) => {}
+            Ok(()) => {
+                let current = Arc::clone(&running.current);
+                let Process { memory, driver, .. } = &mut self.process;
+                memory.took(step, &current, driver);
+            }
             Err(failure) => self.fail(index, failure),
         }
     }
 
     fn fail(&mut self, index: usize, failure: Failure) {
         let running = &mut self.process.running[index];
+        self.process.memory.failed(&running.name, &failure);
         let direction = running.attempt.direction();
         let driver = &self.process.driver;
         match failure.status_patch(&running.current, direction, driver, TIME) {
@@ -271,7 +263,7 @@ impl World {
                 let name = key_of(&running.name);
                 self.process.attachments.slots.begin_write(&name);
             }
-            None => self.process.finish(index, End::Failed(failure)),
+            None => self.process.finish(index, &End::Failed(failure)),
         }
     }
 
@@ -339,15 +331,13 @@ impl World {
         let result = self.server.patch_volume(name, patch);
         if before && !held(self.server.volumes.get(name)) {
             let handle = format!("h-{name}");
-            let attached = self
-                .driver
-                .attached
-                .iter()
-                .any(|(volume, _)| *volume == handle);
+            let mut attached = self.driver.attached.iter();
+            let attached = attached.any(|(volume, _)| *volume == handle);
             let calls = self.driver.running.iter();
             let calling =
                 { calls }.any(|call| *call.target.volume == *handle && call.kind == Kind::Publish);
-            if attached || calling {
+            let stripped = self.stripped.iter().any(|(volume, _)| *volume == handle);
+            if (attached || calling) && !stripped {
                 self.complain(format!(
                     "volume finalizer removed while {name} may be attached"
                 ));
@@ -355,11 +345,6 @@ impl World {
         }
         result
     }
-}
-
-fn rpc(code: Code) -> RpcError {
-    let message = "simulated".into();
-    RpcError { code, message }
 }
 
 fn refused() -> ApiError {

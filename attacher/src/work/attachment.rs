@@ -18,8 +18,9 @@ use super::step::{Carried, Run};
 use crate::model::{Attachment, Text};
 use crate::plan::attachment::{Attempt, Refresh, Step};
 use crate::plan::lane::{self, Pace};
+use crate::plan::memory::Item;
 use crate::plan::outcome::{Direction, Failure};
-use crate::plan::{Driver, View};
+use crate::plan::wake::{self, End, Next};
 
 /// For an attempt of which nobody can say how long it should take.
 const NEVER: Duration = Duration::from_secs(86_400);
@@ -53,19 +54,6 @@ enum Outcome {
     Tried(End, Run),
 }
 
-/// How an attempt ended.
-#[derive(Debug)]
-pub(super) enum End {
-    /// Nothing is left to do.
-    Done,
-    /// The goal changed: at once again.
-    Again,
-    /// Somebody else's end brings it back.
-    Waits,
-    /// It is to be retried.
-    Failed(Failure),
-}
-
 impl Attacher {
     /// Works until the queue is shut down, then waits for what still runs.
     pub async fn serve(self: &Arc<Self>) {
@@ -76,32 +64,48 @@ impl Attacher {
         serve.await;
     }
 
-    async fn work(&self, work: Work<Text>) {
-        let name = work.key().clone();
-        let mut attempt = Box::pin(self.attempt(&name));
-        let lane = self
-            .cluster
-            .attachments
-            .get(&name)
-            .as_deref()
-            .map(Direction::of);
-        let limit = self.hangs_after(lane.unwrap_or(Direction::Attach));
-        let ended = tokio::select! {
+    async fn work(&self, work: Work<Item>) {
+        match work.key().clone() {
+            Item::Attachment(name) => {
+                let attachment = self.cluster.attachments.get(&name);
+                let direction = attachment.as_deref().map(Direction::of);
+                let direction = direction.unwrap_or(Direction::Attach);
+                let ended = { self.noticing(&work, direction, self.attempt(&name)) }.await;
+                if let Outcome::Tried(End::Failed(failure), _) = &ended
+                    && lane::hung(failure)
+                {
+                    work.hangs();
+                }
+                self.close(work, &name, ended);
+            }
+            Item::Orphan(target) => {
+                let attempt = self.unpublish_orphan(&target);
+                let ended = self.noticing(&work, Direction::Detach, attempt).await;
+                self.close_orphan(work, &target, ended);
+            }
+        }
+    }
+
+    /// Notices when an attempt takes unusually long.
+    async fn noticing<T>(
+        &self,
+        work: &Work<Item>,
+        direction: Direction,
+        attempt: impl Future<Output = T>,
+    ) -> T {
+        let mut attempt = Box::pin(attempt);
+        let limit = self.hangs_after(direction).unwrap_or(NEVER);
+        tokio::select! {
             biased;
             ended = &mut attempt => ended,
-            () = sleep(limit.unwrap_or(NEVER)) => {
+            () = sleep(limit) => {
                 if work.hangs() {
-                    verbose!(4, attachment = &*name, "Takes long, others of its node get fewer workers");
+                    let item = work.key();
+                    verbose!(4, ?item, "Takes long, others of its node get fewer workers");
                 }
                 attempt.await
             }
-        };
-        if let Outcome::Tried(End::Failed(failure), _) = &ended
-            && lane::hung(failure)
-        {
-            work.hangs();
         }
-        self.close(work, ended);
     }
 
     fn hangs_after(&self, direction: Direction) -> Option<Duration> {
@@ -119,63 +123,48 @@ impl Attacher {
     }
 
     /// Tells queue and books how it ended.
-    fn close(&self, work: Work<Text>, outcome: Outcome) {
-        let name = work.key().clone();
+    fn close(&self, work: Work<Item>, name: &Text, outcome: Outcome) {
         let (end, run) = match outcome {
             Outcome::Tried(end, run) => (end, run),
             Outcome::Nothing => {
-                let volume = self.cluster.memory().end(&name);
+                let ended = self.cluster.memory().end(name);
                 work.done();
-                return self.volume_is_free(volume);
+                return self.cluster.ended(ended);
             }
             Outcome::Unread { forced, failure } => {
                 let mut memory = self.cluster.memory();
-                memory.failed(&name, &failure);
-                memory.end(&name);
+                memory.failed(name, &failure);
+                let ended = memory.end(name);
                 if forced {
                     memory.force(name.clone());
                 }
                 drop(memory);
                 let wait = work.retry();
-                tracing::error!(attachment = &*name, retry_after = ?wait, err = %failure, "Error processing");
-                return;
+                tracing::error!(attachment = &**name, retry_after = ?wait, err = %failure, "Error processing");
+                return self.cluster.ended(ended);
             }
         };
-        let turned = Direction::of(&run.current) != run.attempt.direction();
-        let volume = {
-            let mut memory = self.cluster.memory();
-            if matches!(end, End::Waits) && run.attempt.forced() {
-                memory.force(name.clone());
-            }
-            memory.end(&name)
-        };
-        match end {
-            End::Failed(failure) if !turned => {
+        let (next, ended) =
+            wake::ended(&mut self.cluster.memory(), &end, &run.attempt, &run.current);
+        match next {
+            Next::Retry => {
                 let wait = work.retry();
-                self.report(&run.current, &failure, wait);
-            }
-            End::Failed(_) | End::Again => {
-                self.cluster.queue.add(&name, lane::place(&run.current));
-                work.done();
-            }
-            End::Done | End::Waits => {
-                if turned {
-                    self.cluster.queue.add(&name, lane::place(&run.current));
+                if let End::Failed(failure) = end {
+                    self.report(&run.current, &failure, wait);
                 }
+            }
+            Next::Again => {
+                self.cluster.look_at(&run.current);
                 work.done();
             }
+            Next::Change => work.done(),
         }
-        self.volume_is_free(volume);
-    }
-
-    fn volume_is_free(&self, volume: Option<Text>) {
-        if let Some(volume) = volume {
-            self.cluster.look_at_volume(&volume);
-        }
+        self.cluster.ended(ended);
     }
 
     fn report(&self, attachment: &Attachment, failure: &Failure, wait: Duration) {
-        let failures = self.cluster.queue.failures(&attachment.name);
+        let item = Item::Attachment(attachment.name.clone());
+        let failures = self.cluster.queue.failures(&item);
         tracing::error!(
             attachment = &*attachment.name,
             node = &*attachment.node,
@@ -235,7 +224,7 @@ impl Attacher {
             if let Some(end) = self.refresh(run) {
                 return end;
             }
-            let step = self.decide(run, &driver);
+            let step = self.decide(run);
             let failure = match self.carry_out(run, step).await {
                 Carried::On => continue,
                 Carried::Ended(end) => return end,
@@ -261,17 +250,9 @@ impl Attacher {
     }
 
     /// Looks and decides, in one go.
-    fn decide(&self, run: &Run, driver: &Driver) -> Step {
-        let attachment = &run.current;
-        let name = attachment.volume.as_ref();
-        let volume = name.and_then(|name| self.cluster.volumes.get(name));
-        let node = self.cluster.nodes.get(&attachment.node);
-        run.attempt.decide(&View {
-            driver,
-            attachment,
-            volume: volume.as_deref(),
-            node: node.as_deref(),
-        })
+    fn decide(&self, run: &Run) -> Step {
+        self.cluster
+            .with_view(&run.current, |view| run.attempt.decide(view))
     }
 }
 

@@ -13,9 +13,11 @@ use sidecar::queue::{Config, Metrics, Place, Queue, exponential};
 
 use super::driver::DriverLink;
 use crate::model::{Attachment, CsiNode, Text, Volume};
-use crate::plan::memory::{Memory, Waiter};
+use crate::plan::memory::{Ended, Item, Memory, Waiter};
+use crate::plan::orphan::{Orphan, Verdict};
 use crate::plan::outcome::Cure;
-use crate::plan::{event, lane, volume};
+use crate::plan::wake::{self, Due};
+use crate::plan::{View, lane};
 
 /// Caches, queues and books.
 pub struct Cluster {
@@ -25,8 +27,8 @@ pub struct Cluster {
     pub volumes: Cache<Volume>,
     /// CSINodes.
     pub nodes: Cache<CsiNode>,
-    /// VolumeAttachments of this driver to look at.
-    pub queue: Queue<Text>,
+    /// VolumeAttachments of this driver to look at, and what such have left published.
+    pub queue: Queue<Item>,
     /// PersistentVolumes whose finalizer may be due.
     pub releases: Queue<Text>,
     /// Texts that records share.
@@ -90,15 +92,108 @@ impl Cluster {
     /// Looks at the attachment at once.
     pub fn wake(&self, name: &Text) {
         if let Some(attachment) = self.attachments.get(name) {
-            self.queue.add(name, lane::place(&attachment));
+            self.look_at(&attachment);
         }
+    }
+
+    /// The same for an attachment that may have changed since it was cached.
+    pub fn look_at(&self, attachment: &Attachment) {
+        let item = Item::Attachment(attachment.name.clone());
+        self.queue.add(&item, lane::place(attachment));
+    }
+
+    /// Whoever waited for this need not wait any longer.
+    pub fn wake_all(&self, items: impl IntoIterator<Item = Item>) {
+        for item in items {
+            match &item {
+                Item::Attachment(name) => self.wake(name),
+                Item::Orphan(target) => {
+                    let place = self.memory().orphan(target).map(lane::place_of_orphan);
+                    if let Some(place) = place {
+                        self.queue.add(&item, place);
+                    }
+                }
+            }
+        }
+    }
+
+    /// An attempt ended: what depended on it is looked at.
+    pub fn ended(&self, ended: Ended) {
+        if let Some(lost) = ended.lost {
+            self.orphaned(&lost);
+        }
+        if let Some(volume) = ended.volume {
+            self.look_at_volume(&volume);
+        }
+    }
+
+    /// This attachment is gone and may have left its volume on the node.
+    fn orphaned(&self, attachment: &Attachment) {
+        let orphan = self.with_view(attachment, Orphan::of);
+        let (attachment, node) = (&*attachment.name, &*attachment.node);
+        match orphan {
+            Ok(orphan) => {
+                let volume_handle = &*orphan.target.volume;
+                tracing::warn!(
+                    attachment,
+                    node,
+                    volume_handle,
+                    "VolumeAttachment is gone and its volume may be on the node, detaching"
+                );
+                let item = Item::Orphan(orphan.target.clone());
+                self.memory().owe(orphan);
+                self.wake_all([item]);
+            }
+            Err(failure) => {
+                tracing::error!(
+                    attachment,
+                    node,
+                    err = %failure,
+                    "VolumeAttachment is gone and its volume may be on the node, cannot be detached"
+                );
+            }
+        }
+    }
+
+    /// What to do about an orphan, as the caches are now.
+    pub fn verdict(&self, orphan: &Orphan) -> Verdict {
+        let mut all = Vec::new();
+        let mut collect = |attachment: &Arc<Attachment>| all.push(Arc::clone(attachment));
+        self.attachments
+            .for_each(|_, attachment| collect(attachment));
+        let driver = self.driver.current();
+        let looked_up: Vec<_> = { all.iter() }
+            .map(|attachment| {
+                let name = attachment.volume.as_ref();
+                let volume = name.and_then(|name| self.volumes.get(name));
+                (attachment, volume, self.nodes.get(&attachment.node))
+            })
+            .collect();
+        orphan.verdict({ looked_up.iter() }.map(|(attachment, volume, node)| View {
+            driver: &driver,
+            attachment,
+            volume: volume.as_deref(),
+            node: node.as_deref(),
+        }))
+    }
+
+    /// Looks at everything that a decision on `attachment` needs, in one go.
+    pub fn with_view<T>(&self, attachment: &Attachment, decide: impl FnOnce(&View<'_>) -> T) -> T {
+        let name = attachment.volume.as_ref();
+        let volume = name.and_then(|name| self.volumes.get(name));
+        let node = self.nodes.get(&attachment.node);
+        decide(&View {
+            driver: &self.driver.current(),
+            attachment,
+            volume: volume.as_deref(),
+            node: node.as_deref(),
+        })
     }
 
     /// Looks at the volume's finalizer if it may be due.
     pub fn look_at_volume(&self, name: &Text) {
         let driver = self.driver.current();
-        let due = |volume: Arc<Volume>| volume::may_release(&volume, &driver);
-        if self.volumes.get(name).is_some_and(due) {
+        if wake::is_release_due(self.volumes.get(name).as_deref(), &driver) {
             self.releases.add(name, Place::default());
         }
     }
@@ -120,23 +215,26 @@ impl Cluster {
             Event::Upserted {
                 old, new, source, ..
             } => {
-                let old = old.map(|old| &**old);
-                self.memory().upserted(old, new);
-                // What this process writes itself is looked at by the attempt that wrote it.
-                if source == Source::Watch && event::is_work(old, new, &driver) {
-                    self.queue.add(&new.name, lane::place(new));
-                }
+                let (old, own) = (old.map(|old| &**old), source == Source::Own);
+                let due = wake::attachment_upserted(&mut self.memory(), old, new, own, &driver);
+                self.look_after(due);
             }
             Event::Deleted { old, .. } => {
-                self.memory().deleted(old);
-                if let Some(volume) = &old.volume {
-                    self.look_at_volume(volume);
+                let due = wake::attachment_deleted(&mut self.memory(), old, &driver);
+                if due.unexplained {
+                    tracing::warn!(
+                        attachment = &*old.name,
+                        node = &*old.node,
+                        "VolumeAttachment is gone without having been deleted first; its volume \
+                         may be in use and stays on the node"
+                    );
                 }
+                self.look_after(due);
             }
             Event::Resync { record, .. } => {
                 // A resync also retries what waits for its back-off, without lengthening it.
                 if *record.attacher == *driver.name {
-                    self.queue.add(&record.name, lane::place(record));
+                    self.look_at(record);
                 }
             }
         }
@@ -145,11 +243,10 @@ impl Cluster {
     fn volume_changed(&self, event: Event<'_, Volume>) {
         match event {
             Event::Upserted { key, old, .. } => {
+                let old = old.map(|old| &**old);
                 let name = Text::from(key.as_str());
-                self.look_at_volume(&name);
-                if old.is_none() {
-                    self.cured(&Cure::Volume(name));
-                }
+                let due = wake::volume_upserted(&mut self.memory(), &name, old);
+                self.look_after(due);
             }
             Event::Resync { key, .. } => self.look_at_volume(&key.as_str().into()),
             Event::Deleted { .. } => {}
@@ -157,22 +254,26 @@ impl Cluster {
     }
 
     fn node_changed(&self, event: Event<'_, CsiNode>) {
-        if let Event::Upserted { key, new, .. } = event
-            && new.id_for(&self.driver.current().name).is_some()
-        {
-            self.cured(&Cure::CsiNode(key.as_str().into()));
+        if let Event::Upserted { key, new, .. } = event {
+            let (name, driver) = (Text::from(key.as_str()), self.driver.current());
+            let due = wake::node_upserted(&mut self.memory(), &name, new, &driver);
+            self.look_after(due);
+        }
+    }
+
+    fn look_after(&self, due: Due) {
+        if let Some(lost) = due.lost {
+            self.orphaned(&lost);
+        }
+        self.wake_all(due.items);
+        for volume in due.volumes {
+            self.look_at_volume(&volume);
         }
     }
 
     /// The driver can be asked again: what failed without it need not wait for its retry.
     pub fn driver_is_back(&self) {
-        self.cured(&Cure::Driver);
-    }
-
-    fn cured(&self, cure: &Cure) {
-        let names = self.memory().cured(cure);
-        for name in names {
-            self.wake(&name);
-        }
+        let items = self.memory().cured(&Cure::Driver);
+        self.wake_all(items);
     }
 }

@@ -7,6 +7,7 @@
 //! | `driver` | the driver behind its socket, through its restarts |
 //! | `cluster` | caches, queues and books, and what events put into the queues |
 //! | `attachment` | attempts on VolumeAttachments |
+//! | `orphan` | what attachments that are gone have left |
 //! | `step` | the single step of an attempt |
 //! | `volume` | finalizers of PersistentVolumes |
 //! | `drift` | comparison with the driver's list |
@@ -18,6 +19,7 @@ pub mod cluster;
 pub mod complaint;
 pub mod drift;
 pub mod driver;
+mod orphan;
 pub mod record;
 mod step;
 pub mod volume;

@@ -15,12 +15,13 @@ use sidecar::verbose;
 use tokio::time::Instant;
 
 use super::api::{self, ATTACHMENTS, VOLUMES};
-use super::attachment::{Attacher, End};
+use super::attachment::Attacher;
 use crate::model::{Attachment, Text};
 use crate::plan::attachment::{Answer, Attempt, Step};
 use crate::plan::flight::Target;
-use crate::plan::memory::Waiter;
+use crate::plan::memory::{Item, Waiter};
 use crate::plan::outcome::{ApiError, Direction, Failure, RpcError};
+use crate::plan::wake::End;
 use crate::plan::{Driver, trivial};
 
 /// An attempt and the newest that it knows of its object.
@@ -72,7 +73,11 @@ impl Attacher {
             }
         };
         match run.attempt.fold(&step, answer) {
-            Ok(()) => Carried::On,
+            Ok(()) => {
+                let driver = self.driver.current();
+                self.cluster.memory().took(&step, &run.current, &driver);
+                Carried::On
+            }
             Err(failure) => Carried::Failed(failure),
         }
     }
@@ -140,15 +145,14 @@ impl Attacher {
     }
 
     fn take_off(&self, run: &Run, target: &Target) -> bool {
-        let name = run.current.name.clone();
-        self.cluster.memory().calls.begin(target, name)
+        let item = Item::Attachment(run.current.name.clone());
+        self.cluster.memory().calls.begin(target, item)
     }
 
-    fn land(&self, target: &Target, answer: Answer) -> Answer {
+    /// A call ended: who waited for that goes on.
+    pub(super) fn land<T>(&self, target: &Target, answer: T) -> T {
         let waiting = self.cluster.memory().calls.end(target);
-        for name in waiting {
-            self.cluster.wake(&name);
-        }
+        self.cluster.wake_all(waiting);
         answer
     }
 
@@ -169,7 +173,7 @@ impl Attacher {
         }
     }
 
-    async fn unpublish(&self, request: &ControllerUnpublishVolumeRequest) -> Answer {
+    pub(super) async fn unpublish(&self, request: &ControllerUnpublishVolumeRequest) -> Answer {
         let send = async |channel: Channel| {
             let mut client = ControllerClient::new(channel);
             call(self.driver.timeout(), request.clone(), async |request| {

@@ -1,0 +1,159 @@
+//! What VolumeAttachments that are gone have left published, and when it is unpublished.
+//!
+//! Separate from the attempts, because there is no object left to decide on. An object should not go
+//! before its volume was unpublished: our finalizer holds it. But anybody may take a finalizer off.
+//!
+//! Nothing is unpublished that somebody may use: an attachment that was reported attached, held our
+//! finalizer and was not being deleted when it was last seen did not go by the API's rules. Either
+//! its deletion was missed or the API server's storage was set back, and nobody can tell which.
+
+use tonic::Code;
+
+use super::Driver;
+use super::attachment::Answer;
+use super::flight::Target;
+use super::outcome::Failure;
+use super::request::Secrets;
+use super::view::View;
+use crate::model::{Attachment, SecretRef, Text};
+
+/// What a VolumeAttachment that is gone has left published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphan {
+    /// Name of the VolumeAttachment.
+    pub attachment: Text,
+    /// The PersistentVolume it named, unless its volume was written inline.
+    pub volume: Option<Text>,
+    /// `spec.nodeName`.
+    pub node: Text,
+    /// What to unpublish.
+    pub target: Target,
+    /// The Secret that goes with the call.
+    pub secret: Option<SecretRef>,
+}
+
+/// What is to be done about an orphan now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nobody asks for it: `ControllerUnpublishVolume`.
+    Unpublish,
+    /// Another VolumeAttachment holds volume and node: its own detach does this.
+    Settled,
+    /// Another VolumeAttachment asks for volume and node and does not hold them: it comes to, or
+    /// goes.
+    Wait,
+}
+
+/// Whether the driver may hold something for `attachment`, for all that the object shows.
+fn may_be_published(attachment: &Attachment, driver: &Driver) -> bool {
+    let begun = attachment.attached || attachment.node_id.is_some();
+    // Without the finalizer what is being deleted was detached, as always.
+    attachment.has_finalizer(&driver.finalizer) || (begun && !attachment.deleting)
+}
+
+/// Whether the end of `attachment`, last seen like this, leaves something published that nobody can
+/// be using.
+#[must_use]
+pub fn leaves(attachment: &Attachment, driver: &Driver) -> bool {
+    driver.abilities.publish
+        && *attachment.attacher == *driver.name
+        && may_be_published(attachment, driver)
+        && !is_unexplained(attachment, driver)
+}
+
+/// Whether `attachment`, last seen like this, can only be gone because something was missed.
+#[must_use]
+pub fn is_unexplained(attachment: &Attachment, driver: &Driver) -> bool {
+    let held = attachment.has_finalizer(&driver.finalizer);
+    held && attachment.attached && !attachment.deleting
+}
+
+impl Orphan {
+    /// What the end of the view's attachment leaves.
+    ///
+    /// # Errors
+    /// Says why it cannot be known.
+    pub fn of(view: &View<'_>) -> Result<Self, Failure> {
+        let source = view.csi(view.spec()?)?;
+        let attachment = view.attachment;
+        // Saved with the call that may have had effect; the CSINode may be of a later node.
+        let node_id = match attachment.node_id.as_deref() {
+            Some(saved) => saved,
+            None => view.node_id()?,
+        };
+        Ok(Self {
+            attachment: attachment.name.clone(),
+            volume: attachment.volume.clone(),
+            node: attachment.node.clone(),
+            target: Target {
+                volume: source.handle.clone(),
+                node: node_id.into(),
+            },
+            secret: source.publish_secret.as_deref().cloned(),
+        })
+    }
+
+    /// What to do while these VolumeAttachments exist.
+    pub fn verdict<'a>(&self, existing: impl Iterator<Item = View<'a>>) -> Verdict {
+        let mut verdict = Verdict::Unpublish;
+        for view in existing.filter(|view| self.is_asked_for(view)) {
+            if view.attachment.has_finalizer(&view.driver.finalizer) {
+                return Verdict::Settled;
+            }
+            if !view.attachment.deleting {
+                verdict = Verdict::Wait;
+            }
+        }
+        verdict
+    }
+
+    /// Whether the view's attachment is about the same volume and node.
+    fn is_asked_for(&self, view: &View<'_>) -> bool {
+        let attachment = view.attachment;
+        if *attachment.attacher != *view.driver.name {
+            return false;
+        }
+        let named = attachment.volume.is_some() && attachment.volume == self.volume;
+        if named && attachment.node == self.node {
+            return true;
+        }
+        let source = view.spec().and_then(|spec| view.csi(spec));
+        let same_node = view
+            .known_node_id()
+            .is_ok_and(|id| *id == *self.target.node);
+        (same_node || attachment.node == self.node)
+            && source.is_ok_and(|source| source.handle == self.target.volume)
+    }
+}
+
+/// The Secret's values out of the answer to the request for them.
+///
+/// # Errors
+/// Why there are none.
+pub fn secrets(orphan: &Orphan, answer: Answer) -> Result<Secrets, Failure> {
+    match (answer, &orphan.secret) {
+        (Answer::Secret(secrets), _) => Ok(secrets),
+        (Answer::Refused(error), Some(reference)) => Err(Failure::Secret(reference.clone(), error)),
+        (_, _) => Err(Failure::SecretNotText),
+    }
+}
+
+/// What the driver's answer means. Unlike for an object that exists, `NotFound` is an end: there is
+/// nobody who could look after it, and nothing to look after.
+///
+/// # Errors
+/// It is to be asked again.
+pub fn heard(answer: Answer) -> Result<(), Failure> {
+    if let Answer::Away(error) = answer {
+        return Err(Failure::Away(error));
+    }
+    if let Answer::Failed(error) = answer
+        && error.code != Code::NotFound
+    {
+        return Err(Failure::Call(error));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

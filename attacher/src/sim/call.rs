@@ -1,0 +1,128 @@
+//! Calls reach the driver and are answered, or not; and what attachments have left is unpublished.
+
+use tonic::Code;
+
+use super::driver::{Call, Kind};
+use super::process::{State, Unpublishing};
+use super::run::{Faults, World, target};
+use crate::model::Attachment;
+use crate::plan::attachment::{Answer, Step};
+use crate::plan::flight::Target;
+use crate::plan::memory::Item;
+use crate::plan::orphan::{self, Verdict};
+use crate::plan::outcome::RpcError;
+use crate::testing::F;
+
+impl World {
+    /// Work on an orphan begins.
+    pub(super) fn unpublish(&mut self, target: &Target) {
+        let process = &mut self.process;
+        let item = Item::Orphan(target.clone());
+        process.ready.remove(&item);
+        process.later.remove(&item);
+        let guard = Target {
+            node: process.mutant.flight(&"orphan".into(), &target.node),
+            ..target.clone()
+        };
+        if process.memory.orphan(target).is_none() || !process.memory.calls.begin(&guard, item) {
+            return;
+        }
+        match process.verdict(target) {
+            Some(Verdict::Unpublish) => match self.driver.begin(target, Kind::Unpublish) {
+                Ok(id) => {
+                    let target = target.clone();
+                    self.process.unpublishing.push(Unpublishing { target, id });
+                }
+                Err(code) => self.heard(target, Answer::Failed(rpc(code))),
+            },
+            Some(Verdict::Settled) | None => {
+                process.memory.settled(target);
+                process.land(&guard);
+            }
+            Some(Verdict::Wait) => process.land(&guard),
+        }
+    }
+
+    pub(super) fn unpublished(&mut self, index: usize) {
+        let Unpublishing { target, id } = self.process.unpublishing.remove(index);
+        let answer = self.answer(id);
+        self.heard(&target, answer);
+    }
+
+    /// The driver has answered about an orphan.
+    fn heard(&mut self, target: &Target, answer: Answer) {
+        let process = &mut self.process;
+        let item = Item::Orphan(target.clone());
+        match orphan::heard(answer) {
+            Ok(()) => process.memory.settled(target),
+            Err(failure) => {
+                process.memory.awaits(item.clone(), &failure);
+                process.later.insert(item);
+            }
+        }
+        let guard = Target {
+            node: process.mutant.flight(&"orphan".into(), &target.node),
+            ..target.clone()
+        };
+        process.land(&guard);
+    }
+
+    /// The driver answers, or the deadline expires.
+    pub(super) fn call(&mut self, index: usize, step: Step, id: u64) {
+        let answer = self.answer(id);
+        self.process.running[index].state = State::Answered(step, answer, None);
+    }
+
+    fn answer(&mut self, id: u64) -> Answer {
+        match self.faulty() && self.dice.one_in(4) {
+            false => match self.end_call(id, true).map(|call| call.kind) {
+                Some(Kind::Publish) => Answer::Published(Default::default()),
+                Some(Kind::Unpublish) => Answer::Unpublished,
+                None => unreachable!("calls end once"),
+            },
+            true => match self.dice.below(3) {
+                0 => {
+                    self.driver.abandon(id);
+                    Answer::Failed(rpc(Code::DeadlineExceeded))
+                }
+                1 => {
+                    self.end_call(id, true);
+                    Answer::Failed(rpc(Code::Unavailable))
+                }
+                _ => {
+                    // A driver says that something does not exist only if it does not hold it.
+                    let ended = self.end_call(id, false);
+                    let held = ended.is_some_and(|call| self.driver.may_hold(&call.target));
+                    let codes = match held && self.faults == Faults::Strips {
+                        true => [Code::Internal, Code::Unknown],
+                        false => [Code::Internal, Code::NotFound],
+                    };
+                    Answer::Failed(rpc(codes[self.dice.below(2)]))
+                }
+            },
+        }
+    }
+
+    /// A call ends, with effect or without.
+    pub(super) fn end_call(&mut self, id: u64, effect: bool) -> Option<Call> {
+        let call = self.driver.end(id, effect)?;
+        let live = |object: &Attachment| {
+            let held = object.attached && object.has_finalizer(F);
+            held && !object.deleting && target(object) == call.target
+        };
+        let mut objects = self.server.attachments.values();
+        if effect
+            && call.kind == Kind::Unpublish
+            && self.faults != Faults::Aliases
+            && objects.any(|(_, object)| live(object))
+        {
+            self.complain(format!("{:?} is detached under an attachment", call.target));
+        }
+        Some(call)
+    }
+}
+
+pub(super) fn rpc(code: Code) -> RpcError {
+    let message = "simulated".into();
+    RpcError { code, message }
+}
