@@ -1,8 +1,9 @@
 //! The durable form of a requirement: few bytes, because it goes into an annotation.
 //!
 //! Separate, because the form is a contract between versions of the program. With per-node topology
-//! a requirement names every node; names of nodes mostly differ in their last characters, so each
-//! value says how many characters it has in common with the one before it, and then the rest.
+//! a requirement names every node; names of nodes mostly differ in a few characters, so each value
+//! says how many characters at its beginning and at its end are those of the one before it, and then
+//! what is between.
 
 use std::sync::Arc;
 
@@ -36,32 +37,50 @@ const NOTHING: char = '0';
 /// No more is said to be common, so that the sign for it stays printable.
 const MOST: usize = 63;
 
+fn sign(common: usize) -> char {
+    (NOTHING..).nth(common).unwrap_or(NOTHING)
+}
+
+fn read(sign: char) -> Option<usize> {
+    (NOTHING..).take(MOST + 1).position(|known| known == sign)
+}
+
+/// How much the texts have in common, from where they begin.
+fn common<'a>(one: impl Iterator<Item = &'a char>, other: impl Iterator<Item = &'a char>) -> usize {
+    { one.zip(other).take(MOST) }
+        .take_while(|(one, other)| one == other)
+        .count()
+}
+
 fn shorten<'a>(values: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut before = "";
+    let mut before: Vec<char> = Vec::new();
     let mut all = Vec::new();
     for value in values {
-        let pairs = before.chars().zip(value.chars()).take(MOST);
-        let common = pairs.take_while(|(one, other)| one == other).count();
-        let sign = (NOTHING..).nth(common).unwrap_or(NOTHING);
-        let rest = value.chars().skip(common);
-        all.push(std::iter::once(sign).chain(rest).collect());
+        let value: Vec<char> = value.chars().collect();
+        let start = common(before.iter(), value.iter());
+        let rest = value.iter().skip(start);
+        let end = common(before.iter().skip(start).rev(), rest.clone().rev());
+        let middle = rest.take(value.len() - start - end);
+        all.push([sign(start), sign(end)].iter().chain(middle).collect());
         before = value;
     }
     all
 }
 
 fn lengthen(values: &[String]) -> Option<Vec<Text>> {
-    let mut before = String::new();
+    let mut before: Vec<char> = Vec::new();
     let mut all = Vec::with_capacity(values.len());
     for value in values {
-        let mut rest = value.chars();
-        let sign = rest.next()?;
-        let common = (NOTHING..).take(MOST + 1).position(|known| known == sign)?;
-        if before.chars().count() < common {
-            return None;
-        }
-        before = before.chars().take(common).chain(rest).collect();
-        all.push(before.as_str().into());
+        let mut middle = value.chars();
+        let (start, end) = (read(middle.next()?)?, read(middle.next()?)?);
+        let after = before.len().checked_sub(start + end)? + start;
+        let (first, last) = (before.get(..start)?, before.get(after..)?);
+        let whole: Vec<char> = { first.iter().copied() }
+            .chain(middle)
+            .chain(last.iter().copied())
+            .collect();
+        all.push(whole.iter().collect::<String>().as_str().into());
+        before = whole;
     }
     Some(all)
 }
@@ -148,8 +167,8 @@ mod tests {
         let requirement = Requirement::new(terms.into(), 1).unwrap();
         let json = serde_json::to_string(&requirement).unwrap();
         let expected = concat!(
-            r#"{"terms":[{"keys":["disk"],"count":1,"values":[["0ssd"]]},"#,
-            r#"{"keys":["rack","zone"],"count":2,"values":[["0A","0B"],["01","1"]]}],"first":1}"#,
+            r#"{"terms":[{"keys":["disk"],"count":1,"values":[["00ssd"]]},"#,
+            r#"{"keys":["rack","zone"],"count":2,"values":[["00A","00B"],["001","10"]]}],"first":1}"#,
         );
         assert_eq!(json, expected);
     }
@@ -173,14 +192,14 @@ mod tests {
     fn what_is_no_requirement_is_refused() {
         for json in [
             r#"{"terms":[],"first":0}"#,
-            r#"{"terms":[{"keys":["a"],"count":1,"values":[["01"]]}],"first":1}"#,
-            r#"{"terms":[{"keys":["a","b"],"count":1,"values":[["01"]]}],"first":0}"#,
-            r#"{"terms":[{"keys":["a"],"count":2,"values":[["01"]]}],"first":0}"#,
-            r#"{"terms":[{"keys":["a"],"count":1,"values":[["11"]]}],"first":0}"#,
+            r#"{"terms":[{"keys":["a"],"count":1,"values":[["001"]]}],"first":1}"#,
+            r#"{"terms":[{"keys":["a","b"],"count":1,"values":[["001"]]}],"first":0}"#,
+            r#"{"terms":[{"keys":["a"],"count":2,"values":[["001"]]}],"first":0}"#,
+            r#"{"terms":[{"keys":["a"],"count":1,"values":[["101"]]}],"first":0}"#,
             r#"{"terms":[{"keys":["a"],"count":1,"values":[[""]]}],"first":0}"#,
-            r#"{"terms":[{"keys":["a"],"count":1,"values":[["01"]]}]}"#,
+            r#"{"terms":[{"keys":["a"],"count":1,"values":[["001"]]}]}"#,
             r#"{"terms":[{"keys":[],"count":1000000000000,"values":[]}],"first":0}"#,
-            r#"{"terms":[{"keys":["a"],"count":1,"values":[["01"]]}],"first":-1}"#,
+            r#"{"terms":[{"keys":["a"],"count":1,"values":[["001"]]}],"first":-1}"#,
         ] {
             assert!(serde_json::from_str::<Requirement>(json).is_err(), "{json}");
         }
