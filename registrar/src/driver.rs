@@ -109,6 +109,8 @@ impl Driver {
             }
             let seconds = lost.elapsed().as_secs_f32();
             tracing::info!(driver = self.name, seconds, "The driver is back");
+            // One that drops every connection would else be asked without a pause.
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
     }
 

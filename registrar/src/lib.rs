@@ -7,7 +7,7 @@
 //! # Layout
 //!
 //! [`args`] what the flags ask for, [`driver`] the driver's name and its restarts, [`socket`] the
-//! registration socket as a file, [`serve`] keeping it and answering on it, [`registration`] the
+//! registration socket as a file, [`directory`] a watch of where it is, [`serve`] keeping it and answering on it, [`registration`] the
 //! answers, [`standing`] how far kubelet has come, [`health`] HTTP, [`run`] all of it together.
 //! [`grpc`] and [`authority`] make an HTTP/2 server that kubelet can talk to.
 
@@ -15,6 +15,7 @@
 pub mod agent;
 pub mod args;
 pub mod authority;
+pub mod directory;
 pub mod driver;
 pub mod grpc;
 pub mod health;

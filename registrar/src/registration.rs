@@ -26,6 +26,7 @@ pub struct Plugin {
     info: PluginInfo,
     standing: Mutex<Standing>,
     refusal: watch::Sender<Option<String>>,
+    starts: watch::Sender<()>,
 }
 
 impl Plugin {
@@ -42,6 +43,7 @@ impl Plugin {
             info,
             standing: Mutex::default(),
             refusal,
+            starts: watch::Sender::new(()),
         }
     }
 
@@ -60,6 +62,12 @@ impl Plugin {
     /// The socket is a new one: kubelet starts over.
     pub fn start_over(&self) {
         self.update(|standing| *standing = Standing::default());
+        self.starts.send_replace(());
+    }
+
+    /// Tells when kubelet starts over.
+    pub fn starts(&self) -> watch::Receiver<()> {
+        self.starts.subscribe()
     }
 
     fn update(&self, change: impl FnOnce(&mut Standing)) {

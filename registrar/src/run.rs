@@ -79,7 +79,7 @@ async fn register(config: Config) -> Result<(), Exit> {
         }
         exit = http => return Err(exit),
         renamed = driver.renamed() => return Err(renamed.into()),
-        never = serve(&mut socket, &plugin) => match never {},
+        lost = serve(&mut socket, &plugin) => return Err(lost.into()),
         never = remark_on_silence(&plugin) => match never {},
     }
     if socket.remove()? == Presence::Foreign {
@@ -121,11 +121,21 @@ async fn serve_http(
     }
 }
 
-/// A registrar that kubelet does not see looks healthy from everywhere else.
+/// A registrar that kubelet does not see looks healthy from everywhere else. Each new socket gives
+/// kubelet as much time as the first.
 async fn remark_on_silence(plugin: &Plugin) -> Infallible {
-    tokio::time::sleep(standing::PATIENCE).await;
-    if plugin.standing().asked.is_none() {
-        tracing::warn!("{}", standing::NOT_ASKED);
+    let mut starts = plugin.starts();
+    loop {
+        tokio::select! {
+            Ok(()) = starts.changed() => continue,
+            () = tokio::time::sleep(standing::PATIENCE) => {}
+        }
+        if plugin.standing().asked.is_none() {
+            tracing::warn!("{}", standing::NOT_ASKED);
+        }
+        if starts.changed().await.is_err() {
+            // The sender is part of `plugin`.
+            std::future::pending::<()>().await;
+        }
     }
-    std::future::pending().await
 }

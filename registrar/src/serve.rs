@@ -1,6 +1,5 @@
 //! Keeps the registration socket in its place and answers on it.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,46 +7,112 @@ use sidecar::error::Chain;
 use sidecar::verbose;
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, sleep_until};
 
+use crate::directory::DirectoryWatch;
 use crate::grpc;
 use crate::registration::{self, Plugin};
-use crate::socket::{Presence, RegistrationSocket};
+use crate::socket::{Identity, Presence, RegistrationSocket, SocketError};
 
-/// kubelet looks for changes as often. Looking costs one system call; an inotify watch would need
-/// the same look after it, and another watch on the directory's parents.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Between two looks at a socket that is in its place and whose directory is watched: for what no
+/// watch tells, such as a directory above that was moved.
+const QUIET: Duration = Duration::from_secs(60);
+/// Between two looks while something is wrong, and without a watch; kubelet looks as often.
+const TROUBLE: Duration = Duration::from_secs(1);
+/// Between two looks at the socket of another instance, which may be dead.
+const FOREIGN: Duration = Duration::from_secs(5);
+/// From a change in the directory to a look. A newer instance removes the socket before it creates its
+/// own, and must not find that this one was quicker.
+const SETTLE: Duration = Duration::from_millis(100);
+/// A socket that cannot be created again for so long never will be by this process: if the host has
+/// replaced the directory, a container still has the one that was deleted, until it starts again.
+const GIVE_UP: Duration = Duration::from_secs(30);
 /// Peers at the same time; kubelet uses one connection, and each health check another.
 const PEERS: usize = 128;
 /// Pause when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers kubelet for ever. The socket is created again whenever it is gone.
-pub async fn serve(socket: &mut RegistrationSocket, plugin: &Arc<Plugin>) -> Infallible {
+/// Answers kubelet until the socket is gone and cannot be created again. Before that it is, whenever
+/// it is gone.
+pub async fn serve(socket: &mut RegistrationSocket, plugin: &Arc<Plugin>) -> SocketError {
     let room = Arc::new(Semaphore::new(PEERS));
-    let mut ticks = tokio::time::interval(LOOK_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut trouble = Trouble::default();
+    let mut keeper = Keeper::default();
+    let mut watch = watch(socket);
+    // What happened before the watch it does not tell.
+    let mut next = Instant::now() + SETTLE;
     loop {
         let accept = async {
             let permit = Arc::clone(&room).acquire_owned().await;
             (socket.listener().accept().await, permit)
         };
+        let changed = async {
+            match &watch {
+                Some(watch) => watch.changed().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            (accepted, permit) = accept => match accepted {
-                Ok((stream, _)) => {
-                    let plugin = Arc::clone(plugin);
-                    tokio::spawn(async move {
-                        converse(stream, plugin).await;
-                        drop(permit);
-                    });
+            (accepted, permit) = accept => {
+                match accepted {
+                    Ok((stream, _)) => {
+                        let plugin = Arc::clone(plugin);
+                        tokio::spawn(async move {
+                            converse(stream, plugin).await;
+                            drop(permit);
+                        });
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "Cannot accept a connection");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
                 }
-                Err(error) => {
-                    tracing::warn!(%error, "Cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+            changed = changed => {
+                if changed.is_err() {
+                    watch = None;
                 }
-            },
-            _ = ticks.tick() => keep(socket, plugin, &mut trouble),
+                next = next.min(Instant::now() + SETTLE);
+                continue;
+            }
+            () = sleep_until(next) => {}
+        }
+        let look = match keeper.look(socket, plugin, Instant::now()).await {
+            Ok(look) => look,
+            Err(error) => return error,
+        };
+        if look.is_new {
+            // Perhaps in another directory of the same path.
+            watch = self::watch(socket);
+            next = Instant::now() + SETTLE;
+            continue;
+        }
+        next = Instant::now()
+            + look
+                .presence
+                .map_or(TROUBLE, |it| pause(it, watch.is_some()));
+    }
+}
+
+fn pause(presence: Presence, is_watched: bool) -> Duration {
+    match presence {
+        Presence::Ours if is_watched => QUIET,
+        Presence::Foreign => FOREIGN,
+        Presence::Ours | Presence::Gone => TROUBLE,
+    }
+}
+
+fn watch(socket: &RegistrationSocket) -> Option<DirectoryWatch> {
+    // The path was made of a directory and a name.
+    match DirectoryWatch::new(socket.path().parent()?) {
+        Ok(watch) => Some(watch),
+        Err(error) => {
+            let every = TROUBLE.as_secs();
+            tracing::warn!(
+                %error,
+                "Cannot watch the directory of the registration socket, looking every {every} s"
+            );
+            None
         }
     }
 }
@@ -62,42 +127,114 @@ async fn converse(stream: UnixStream, plugin: Arc<Plugin>) {
     }
 }
 
-/// The last thing that was wrong with the socket, so that it is logged once and not every second.
-#[derive(Debug, Default)]
-struct Trouble(Option<String>);
+/// What was found at the socket's path.
+struct Look {
+    /// `None` if the system does not say.
+    presence: Option<Presence>,
+    /// It was created again.
+    is_new: bool,
+}
 
-impl Trouble {
-    fn is(&mut self, text: String) {
-        if self.0.as_ref() != Some(&text) {
+/// Looks after the socket.
+#[derive(Debug, Default)]
+struct Keeper {
+    /// The last thing that was wrong, so that it is logged once and not at every look.
+    trouble: Option<String>,
+    /// Since when it is gone and cannot be created again.
+    gone: Option<Instant>,
+    /// Nobody listened on the socket of another instance when it was looked at last.
+    deserted: Option<Identity>,
+}
+
+impl Keeper {
+    /// Looks at the socket and creates it again if it is gone.
+    ///
+    /// # Errors
+    /// That has failed for too long.
+    async fn look(
+        &mut self,
+        socket: &mut RegistrationSocket,
+        plugin: &Plugin,
+        now: Instant,
+    ) -> Result<Look, SocketError> {
+        let mut presence = socket.presence();
+        let deserted = self.deserted.take();
+        if matches!(presence, Ok(Presence::Foreign)) {
+            // Once is not enough: between bind and listen nobody listens either.
+            self.deserted = socket.deserted().await;
+            if self.deserted.is_some() && self.deserted == deserted {
+                presence = socket.remove_deserted().map(|()| Presence::Gone);
+            }
+        }
+        let path = socket.path().display().to_string();
+        match &presence {
+            Ok(Presence::Ours) => self.trouble = None,
+            Ok(Presence::Gone) => return self.create(socket, plugin, now),
+            Ok(Presence::Foreign) => {
+                self.is_wrong(format!(
+                    "{path} is not the socket of this process any more: another registrar of the \
+                     driver runs, or the file was replaced"
+                ));
+            }
+            Err(error) => {
+                self.is_wrong(format!(
+                    "--plugin-registration-path: cannot look at {path}: {error}"
+                ));
+            }
+        }
+        self.gone = None;
+        Ok(Look {
+            presence: presence.ok(),
+            is_new: false,
+        })
+    }
+
+    fn create(
+        &mut self,
+        socket: &mut RegistrationSocket,
+        plugin: &Plugin,
+        now: Instant,
+    ) -> Result<Look, SocketError> {
+        let Err(error) = socket.create_again() else {
+            plugin.start_over();
+            (self.trouble, self.gone) = (None, None);
+            let path = socket.path().display();
+            tracing::warn!(%path, "The registration socket was gone and is created again");
+            return Ok(Look {
+                presence: Some(Presence::Ours),
+                is_new: true,
+            });
+        };
+        let since = *self.gone.get_or_insert(now);
+        if now.duration_since(since) >= GIVE_UP {
+            return Err(error);
+        }
+        self.is_wrong(format!(
+            "The registration socket is gone and cannot be created again: {}",
+            Chain(&error)
+        ));
+        Ok(Look {
+            presence: Some(Presence::Gone),
+            is_new: false,
+        })
+    }
+
+    fn is_wrong(&mut self, text: String) {
+        if self.trouble.as_ref() != Some(&text) {
             tracing::error!("{text}");
-            self.0 = Some(text);
+            self.trouble = Some(text);
         }
     }
 }
 
-fn keep(socket: &mut RegistrationSocket, plugin: &Plugin, trouble: &mut Trouble) {
-    match socket.presence() {
-        Ok(Presence::Ours) => trouble.0 = None,
-        Ok(Presence::Gone) => match socket.create_again() {
-            Ok(()) => {
-                plugin.start_over();
-                trouble.0 = None;
-                let path = socket.path().display();
-                tracing::warn!(%path, "The registration socket was gone and is created again");
-            }
-            Err(error) => trouble.is(format!(
-                "The registration socket is gone and cannot be created again: {}",
-                Chain(&error)
-            )),
-        },
-        Ok(Presence::Foreign) => trouble.is(format!(
-            "{} is not the socket of this process any more: another registrar of the driver runs, \
-             or the file was replaced",
-            socket.path().display()
-        )),
-        Err(error) => trouble.is(format!(
-            "--plugin-registration-path: cannot look at {}: {error}",
-            socket.path().display()
-        )),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fr_13_a_socket_in_its_place_is_looked_at_once_a_minute() {
+        assert_eq!(pause(Presence::Ours, true), Duration::from_secs(60));
+        assert_eq!(pause(Presence::Ours, false), Duration::from_secs(1));
+        assert_eq!(pause(Presence::Gone, true), Duration::from_secs(1));
     }
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
 
 /// Longest path of a unix socket, without the terminating zero.
 const MAX_PATH: usize = 107;
@@ -86,7 +86,7 @@ fn advice(error: &io::Error) -> &'static str {
 
 /// Tells a file from another that takes its path later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Identity {
+pub struct Identity {
     device: u64,
     inode: u64,
 }
@@ -96,6 +96,17 @@ impl Identity {
     fn of(path: &Path) -> io::Result<Self> {
         let metadata = std::fs::symlink_metadata(path)?;
         Ok(Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        })
+    }
+}
+
+impl Identity {
+    /// Of a socket, and of nothing else.
+    fn of_socket(path: &Path) -> Option<Self> {
+        let metadata = std::fs::symlink_metadata(path).ok()?;
+        metadata.file_type().is_socket().then(|| Self {
             device: metadata.dev(),
             inode: metadata.ino(),
         })
@@ -171,6 +182,28 @@ impl RegistrationSocket {
             Ok(_) => Ok(Presence::Foreign),
             Err(error) if is_absent(&error) => Ok(Presence::Gone),
             Err(error) => Err(error),
+        }
+    }
+
+    /// The socket at the path, of another process, if nobody listens on it: what was killed leaves
+    /// its file behind.
+    pub async fn deserted(&self) -> Option<Identity> {
+        let before = Identity::of_socket(&self.path)?;
+        let refused = match UnixStream::connect(&self.path).await {
+            Err(error) => error.kind() == io::ErrorKind::ConnectionRefused,
+            Ok(_) => false,
+        };
+        refused.then_some(before)
+    }
+
+    /// Removes such a socket.
+    ///
+    /// # Errors
+    /// It is there still.
+    pub fn remove_deserted(&self) -> io::Result<()> {
+        match std::fs::remove_file(&self.path) {
+            Err(error) if !is_absent(&error) => Err(error),
+            Ok(()) | Err(_) => Ok(()),
         }
     }
 

@@ -8,17 +8,22 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::expect_used,
     reason = "a panic is how a test fails"
 )]
 
 mod attaching;
 mod ephemeral;
 mod failing;
+mod frozen;
 mod hostile;
 mod mounting;
 mod options;
 mod restarting;
+#[path = "../rows/rows.rs"]
 mod rows;
 mod simulation;
 mod stage;
+mod turns;
 mod unmounting;

@@ -161,6 +161,13 @@ impl Stage {
             .join("kubelet")
     }
 
+    /// The same, made for a program that does not make it itself.
+    pub(crate) fn make_root(&self) -> PathBuf {
+        let root = self.root();
+        std::fs::create_dir(&root).unwrap();
+        root
+    }
+
     pub(crate) fn layout(&self) -> Layout {
         Layout {
             root: self.root(),

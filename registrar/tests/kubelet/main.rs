@@ -20,6 +20,7 @@ mod objects;
 mod process;
 mod refreshing;
 mod registering;
+#[path = "../rows/rows.rs"]
 mod rows;
 mod schedule;
 mod script;

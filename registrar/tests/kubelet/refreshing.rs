@@ -186,13 +186,13 @@ async fn a_refresh_under_way_does_not_bring_a_driver_back() {
 }
 
 /// A pod that waits for a volume whose attachment failed with `code`.
-async fn waiting(period: Option<i64>, code: i64) -> (Stage, bool) {
+async fn waiting(period: Option<i64>, code: i64, uid: &str) -> (Stage, bool) {
     let stage = refreshed_every(period).await;
     stage.driver.configure(|model| model.max_volumes = 7);
     let pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": { "namespace": "default", "name": "p" },
+        "metadata": { "namespace": "default", "name": "p", "uid": uid },
         "status": { "phase": "Pending" },
     });
     stage.api.insert(pod);
@@ -204,6 +204,7 @@ async fn waiting(period: Option<i64>, code: i64) -> (Stage, bool) {
     let api = Api::new(stage.api.client());
     let attachments = Attachments::new(api, N.to_owned(), stage.plugin(), stage.known());
     let pod = PodKey {
+        uid: "uid-of-p".to_owned(),
         namespace: "default".to_owned(),
         name: "p".to_owned(),
     };
@@ -222,7 +223,7 @@ async fn waiting(period: Option<i64>, code: i64) -> (Stage, bool) {
 
 #[tokio::test(start_paused = true)]
 async fn k_77_a_pod_whose_volume_finds_the_node_full_is_failed() {
-    let (stage, rejected) = waiting(Some(60), 8).await;
+    let (stage, rejected) = waiting(Some(60), 8, "uid-of-p").await;
     assert!(rejected);
     assert_eq!(stage.node_get_infos(), 1);
     assert_eq!(stage.entry(D).unwrap()["allocatable"]["count"], 7);
@@ -232,9 +233,18 @@ async fn k_77_a_pod_whose_volume_finds_the_node_full_is_failed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn fr_5_the_successor_of_the_pod_is_not_failed() {
+    let (stage, rejected) = waiting(Some(60), 8, "uid-of-another").await;
+    assert!(!rejected);
+    assert_eq!(stage.node_get_infos(), 1, "the limit is corrected");
+    let pod = stage.api.object("pods", "default/p").unwrap();
+    assert_eq!(pod["status"]["phase"], "Pending");
+}
+
+#[tokio::test(start_paused = true)]
 async fn k_78_other_failures_and_drivers_without_a_period_leave_the_pod_waiting() {
     for (period, code) in [(None, 8), (Some(60), 13)] {
-        let (stage, rejected) = waiting(period, code).await;
+        let (stage, rejected) = waiting(period, code, "uid-of-p").await;
         assert!(!rejected, "{period:?} {code}");
         assert_eq!(stage.node_get_infos(), 0, "{period:?} {code}");
         let pod = stage.api.object("pods", "default/p").unwrap();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-pub(crate) use sidecar_testkit::process::{End, Process, as_init, signal_to, until};
+pub(crate) use sidecar_testkit::process::{End, Process, as_init, must_not_skip, signal_to, until};
 
 use crate::driver::{Driver, NAME};
 

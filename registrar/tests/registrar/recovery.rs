@@ -1,12 +1,14 @@
 //! What happens around a running registrar, and how things come right again.
 
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
 use crate::driver::{Driver, NAME};
-use crate::process::{Seat, until};
+use crate::process::{PROGRAM, Process, Seat, must_not_skip, until};
 use crate::{http, kubelet};
 
 #[tokio::test]
@@ -161,4 +163,79 @@ async fn the_first_of_two_instances_takes_over_when_the_second_ends() {
     first.says("is created again").await;
     assert_eq!(kubelet::ask(&seat.socket()).await.name, NAME);
     first.must_run();
+}
+
+/// Killed, it leaves its file, which its successor on that path must not take for a living one's.
+#[tokio::test]
+async fn fr_12_the_first_of_two_instances_takes_over_when_the_second_is_killed() {
+    let seat = Seat::new();
+    let (_driver, mut first) = seat.running(&[]).await;
+    let second = seat.start(&[]);
+    first.says("not the socket of this process any more").await;
+    second.signal(Signal::KILL);
+    drop(second);
+    first.says("is created again").await;
+    assert_eq!(kubelet::ask(&seat.socket()).await.name, NAME);
+    first.must_run();
+}
+
+/// Without a look: a look alone would come within a minute.
+#[tokio::test]
+async fn fr_13_the_watch_follows_the_directory() {
+    let seat = Seat::new();
+    let (_driver, mut process) = seat.running(&[]).await;
+    for _ in 0..2 {
+        std::fs::rename(seat.directory(), seat.path("away")).unwrap();
+        std::fs::create_dir(seat.directory()).unwrap();
+        process.listening(&seat.socket()).await;
+        std::fs::remove_file(seat.socket()).unwrap();
+        process.listening(&seat.socket()).await;
+        std::fs::remove_dir_all(seat.path("away")).unwrap();
+    }
+}
+
+/// The host replaces `plugins_registry`: in a container the bind mount stays on the directory that
+/// was deleted, and nothing can be created there any more.
+#[tokio::test]
+async fn fr_6_a_directory_that_was_replaced_below_a_bind_mount_ends_the_process() {
+    let seat = Seat::new();
+    let _driver = Driver::start(&seat.csi());
+    let (host, mounted) = (seat.path("host"), seat.directory());
+    std::fs::create_dir(&host).unwrap();
+    let mut command = Command::new("unshare");
+    let script = format!(
+        "mount --bind {} {} && exec \"$0\" \"$@\"",
+        host.display(),
+        mounted.display()
+    );
+    command.args(["--mount", "--propagation=private", "sh", "-c", &script]);
+    command.arg(PROGRAM).args(seat.flags());
+    let mut process = Process::start(command);
+    let socket = host.join(format!("{NAME}-reg.sock"));
+    let refused = async || !process.is_running() && !process.log().contains("Starting");
+    if may_be_skipped(refused, &socket).await {
+        return;
+    }
+    std::fs::remove_dir_all(&host).unwrap();
+    std::fs::create_dir(&host).unwrap();
+    let gone = process.elapsed();
+    process.says("cannot be created again").await;
+    let end = process.ended_within(Duration::from_secs(60)).await;
+    end.failed_naming(&["--plugin-registration-path", "cannot listen"]);
+    let took = (end.took - gone).as_secs_f32();
+    assert!((29.0..45.0).contains(&took), "ended after {took} s");
+}
+
+/// Whether a mount namespace was refused; never in continuous integration, where root can have one.
+async fn may_be_skipped(mut refused: impl AsyncFnMut() -> bool, socket: &Path) -> bool {
+    let mut skip = false;
+    until("the socket below the bind mount", async || {
+        skip = refused().await;
+        skip || socket.exists()
+    })
+    .await;
+    if skip {
+        must_not_skip("a mount namespace");
+    }
+    skip
 }

@@ -59,11 +59,7 @@ async fn r_36_sigterm_while_connecting() {
 
 /// The registrar as process 1 of a new pid namespace, and its id outside.
 async fn registrar_as_init(seat: &Seat) -> Option<(Process, u32)> {
-    let started = as_init(PROGRAM, &seat.flags()).await;
-    if started.is_none() {
-        eprintln!("skipped: no permission to create a pid namespace");
-    }
-    started
+    as_init(PROGRAM, &seat.flags()).await
 }
 
 #[tokio::test]

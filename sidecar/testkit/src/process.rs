@@ -216,6 +216,23 @@ impl End {
     }
 }
 
+/// Says that a test is skipped because the machine refuses `what`. In continuous integration (`CI` is
+/// `true`) root gets it, and a test that shows nothing fails instead.
+///
+/// # Panics
+///
+/// There.
+#[allow(clippy::print_stderr, reason = "a test that shows nothing says so")]
+pub fn must_not_skip(what: &str) {
+    let is_integration = std::env::var("CI").is_ok_and(|it| it == "true");
+    let is_root = rustix::process::geteuid().is_root();
+    assert!(
+        !(is_integration && is_root),
+        "the machine refuses {what}, and CI=true: nothing may be skipped"
+    );
+    eprintln!("skipped: the machine refuses {what}");
+}
+
 /// A program as process 1 of a new pid namespace, and its id outside; `None` without the permission
 /// to make one.
 pub async fn as_init(program: &str, flags: &[String]) -> Option<(Process, u32)> {
@@ -223,6 +240,7 @@ pub async fn as_init(program: &str, flags: &[String]) -> Option<(Process, u32)> 
         .args(["--pid", "--fork", "true"])
         .output();
     if !allowed.is_ok_and(|output| output.status.success()) {
+        must_not_skip("a pid namespace");
         return None;
     }
     let mut command = Command::new("unshare");

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use super::files::{UNFINISHED_LINK, unfinished, unfinished_link};
 use crate::agent::model::volume::{Lifecycle, PodRef, Volume};
 use crate::kubelet::plan::driver::is_driver_name;
 use crate::kubelet::plan::exhausted::attachment_name;
@@ -35,7 +36,9 @@ const LONGEST_NAME: usize = 255;
 /// [`Unsafe`]
 pub fn part(what: &'static str, name: &str) -> Result<String, Unsafe> {
     let escaped = name.replace('/', "~");
-    let bad = matches!(escaped.as_str(), "" | "." | "..")
+    // No name in the API begins with a dot; what does so here is not finished.
+    let bad = escaped.is_empty()
+        || escaped.starts_with(UNFINISHED_LINK)
         || escaped.len() > LONGEST_NAME
         || escaped.chars().any(char::is_control);
     if bad {
@@ -156,6 +159,29 @@ impl Layout {
         Ok(self.plugins().join(driver).join(sha(&[handle])))
     }
 
+    /// Everything that may be left in the directory of a pod that has no volume any more, given the
+    /// names in its directories of file systems and of links to devices.
+    #[must_use]
+    pub fn pod_leftovers(&self, uid: &str, volumes: &[String], links: &[String]) -> Vec<PathBuf> {
+        let Ok(uid) = pod_uid(uid) else {
+            return Vec::new();
+        };
+        let pod = self.pods().join(uid);
+        let mut all = Vec::new();
+        let folder = pod.join("volumes").join(ESCAPED_PLUGIN);
+        for name in volumes {
+            all.extend(published_leftovers(&folder.join(name)));
+        }
+        all.push(folder);
+        let folder = pod.join("volumeDevices").join(ESCAPED_PLUGIN);
+        let unfinished = links
+            .iter()
+            .filter(|name| name.starts_with(UNFINISHED_LINK));
+        all.extend(unfinished.map(|name| folder.join(name)));
+        all.extend([folder, pod.join("volumes"), pod.join("volumeDevices"), pod]);
+        all
+    }
+
     /// The VolumeAttachment of a volume on this node.
     #[must_use]
     pub fn attachment(&self, driver: &str, handle: &str) -> String {
@@ -229,6 +255,62 @@ pub struct Places {
     pub target_metadata: PathBuf,
     /// Block devices: the pod's link to the device. Its presence says that the pod has one.
     pub link: PathBuf,
+}
+
+impl Places {
+    /// What lies on disk because the volume is, or may be, published. What stands for the whole goes
+    /// last: the link, or the metadata and its folder.
+    #[must_use]
+    pub fn published(&self, block: bool) -> Vec<PathBuf> {
+        let target = self.target.clone();
+        if block {
+            return vec![target, unfinished_link(&self.link), self.link.clone()];
+        }
+        let folder = parent(&self.target_metadata).to_path_buf();
+        let metadata = self.target_metadata.clone();
+        vec![target, unfinished(&metadata), metadata, folder]
+    }
+
+    /// What lies on disk because the volume is, or may be, staged. The metadata goes last but for
+    /// its folder.
+    #[must_use]
+    pub fn staged(&self) -> Vec<PathBuf> {
+        let (staging, metadata) = (self.staging.clone(), self.stage_metadata.clone());
+        let folder = parent(&metadata).to_path_buf();
+        vec![staging, unfinished(&metadata), metadata, folder]
+    }
+
+    /// What attempts that did not come as far as the driver have left of a volume that is not
+    /// staged. The last is used by others as well.
+    #[must_use]
+    pub fn not_staged(&self) -> Vec<PathBuf> {
+        let above = parent(parent(&self.stage_metadata)).to_path_buf();
+        self.staged().into_iter().chain([above]).collect()
+    }
+
+    /// The same of one without metadata.
+    #[must_use]
+    pub fn stage_leftovers(&self) -> Vec<PathBuf> {
+        let folder = parent(&self.stage_metadata);
+        let above = parent(folder).to_path_buf();
+        vec![
+            self.staging.clone(),
+            unfinished(&self.stage_metadata),
+            folder.to_path_buf(),
+            above,
+        ]
+    }
+}
+
+/// What an attempt that did not come as far as the driver may have left in the folder of a
+/// published file system.
+#[must_use]
+pub fn published_leftovers(folder: &Path) -> [PathBuf; 3] {
+    [
+        folder.join("mount"),
+        unfinished(&folder.join(METADATA)),
+        folder.to_path_buf(),
+    ]
 }
 
 /// The folder that a path is in; the path itself at the root of the file system.

@@ -6,6 +6,7 @@
 
 pub mod block;
 pub mod expand;
+pub mod files;
 pub mod layout;
 pub mod metadata;
 pub mod mount;

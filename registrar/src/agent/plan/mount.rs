@@ -176,15 +176,9 @@ impl Mount {
             return Err(Leave::Failed(message));
         }
         if !self.device_from_disk {
-            let Places {
-                staging,
-                stage_metadata,
-                ..
-            } = &self.places;
-            let mut gone = !log.is_mounted(staging.clone())?;
+            let mut gone = !log.is_mounted(self.places.staging.clone())?;
             if gone {
-                let all = [staging, stage_metadata, parent(stage_metadata)];
-                gone = removed(log, all.map(Into::into).into())?;
+                gone = removed(log, self.places.staged())?;
             }
             log.changes.device = Some(if gone { State::None } else { State::Uncertain });
         }
@@ -323,27 +317,11 @@ impl Mount {
         if !again && !self.pod_from_disk {
             let mut gone = !log.is_mounted(self.places.target.clone())?;
             if gone {
-                gone = removed(log, self.published_paths())?;
+                gone = removed(log, self.places.published(self.volume.block))?;
             }
             log.changes.pod = Some(if gone { State::None } else { State::Uncertain });
         }
         Err(Leave::Failed(format!("{begin}{failure}")))
-    }
-
-    /// What lies on disk because the volume is, or may be, published.
-    fn published_paths(&self) -> Vec<std::path::PathBuf> {
-        let Places {
-            target,
-            target_metadata,
-            link,
-            ..
-        } = &self.places;
-        if self.volume.block {
-            return [target, link].map(Into::into).into();
-        }
-        [target, target_metadata, parent(target)]
-            .map(Into::into)
-            .into()
     }
 
     pub(super) fn call(&self, call: Call) -> Step {

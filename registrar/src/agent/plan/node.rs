@@ -30,6 +30,59 @@ pub struct Report {
     pub attached: Option<BTreeSet<String>>,
 }
 
+/// The reports that were not answered, or not with a yes. Each may have been taken by the API server
+/// nevertheless, at any time since.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reports {
+    sent: Option<BTreeSet<String>>,
+    /// What all those have in common that have failed since the last success.
+    doubtful: Option<BTreeSet<String>>,
+}
+
+impl Reports {
+    /// Whether the Node's status lists the volume, whatever becomes of these reports. A volume that
+    /// the last report has left out, and that a pod wants meanwhile, is not: it may be detached.
+    #[must_use]
+    pub fn lists(&self, node: &NodeView, volume: &str) -> bool {
+        let has = |report: &Option<BTreeSet<String>>| {
+            report.as_ref().is_none_or(|report| report.contains(volume))
+        };
+        node.in_use.contains(volume) && has(&self.sent) && has(&self.doubtful)
+    }
+
+    /// The next report as a patch of the Node's status; `None` while one is under way, and if there
+    /// is nothing to say. What is in doubt is said again although the Node seems to have it.
+    #[must_use]
+    pub fn next(&self, node: &NodeView, report: &Report) -> Option<Value> {
+        if self.sent.is_some() {
+            return None;
+        }
+        let mut node = node.clone();
+        let mut patch = patch(&node, report);
+        if self.doubtful.is_some() && patch.is_none() {
+            // Other than what is said.
+            node.in_use.insert(String::new());
+            patch = self::patch(&node, report);
+        }
+        patch
+    }
+
+    /// A report is on its way.
+    pub fn begin(&mut self, report: Report) {
+        self.sent = Some(report.in_use);
+    }
+
+    /// It has ended; `taken` if the API server said so.
+    pub fn end(&mut self, taken: bool) {
+        let Some(sent) = self.sent.take() else { return };
+        self.doubtful = match self.doubtful.take() {
+            _ if taken => None,
+            None => Some(sent),
+            Some(doubtful) => Some(doubtful.intersection(&sent).cloned().collect()),
+        };
+    }
+}
+
 /// Strategic merge patch for the Node's `status` subresource, `None` if nothing is to be changed.
 #[must_use]
 pub fn patch(node: &NodeView, report: &Report) -> Option<Value> {

@@ -6,7 +6,8 @@
 
 use std::path::PathBuf;
 
-use super::layout::{Layout, VolumeName, ephemeral_key, parent, unique_name};
+use super::files::unfinished;
+use super::layout::{Layout, VolumeName, ephemeral_key, parent, published_leftovers, unique_name};
 use super::metadata::Metadata;
 use super::script::Mount;
 use super::state::Published;
@@ -36,8 +37,8 @@ pub struct StageFound {
     pub metadata: Option<Metadata>,
 }
 
-/// Enters what was found. Returns directories of which nobody knows what they are for, to be removed
-/// as far as they are empty.
+/// Enters what was found. Returns what nobody knows the use of: directories, to be removed as far as
+/// they are empty, and files that were never finished.
 pub fn enter(
     world: &mut World,
     layout: &Layout,
@@ -51,7 +52,7 @@ pub fn enter(
             let folder = volumes
                 .join(super::layout::ESCAPED_PLUGIN)
                 .join(&found.name);
-            strange.extend([folder.join("mount"), folder]);
+            strange.extend(published_leftovers(&folder));
         }
     }
     for found in stages {
@@ -61,7 +62,7 @@ pub fn enter(
             if !found.block {
                 strange.push(folder.join("globalmount"));
             }
-            strange.extend([folder, above]);
+            strange.extend([unfinished(&found.file), folder, above]);
         }
     }
     strange

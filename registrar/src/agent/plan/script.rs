@@ -56,7 +56,7 @@ pub enum Step {
     References(PathBuf),
     /// Remove files and empty directories, in this order; what is not there is fine.
     Remove(Vec<PathBuf>),
-    /// Remove empty directories, in this order, as far as they are empty.
+    /// Remove empty directories, in this order, as far as they are empty, and what is unfinished.
     Tidy(Vec<PathBuf>),
     /// Give a tree to a group.
     Own {

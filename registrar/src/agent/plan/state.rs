@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::layout::{Places, VolumeName};
 use super::mount;
-use super::operation::{Kind, Subject};
+use super::operation::{Attempt, Kind};
 use super::script::{Changes, Mount};
 use super::world::Host;
 use crate::agent::model::volume::{Use, Volume};
@@ -59,6 +59,8 @@ pub struct State {
     pub wanted: BTreeMap<String, Wanted>,
     /// By uid of the pod.
     pub have: BTreeMap<String, Published>,
+    /// Uids of the pods that something was begun for, the latest last.
+    pub turns: Vec<String>,
     /// Uid of the pod that a mount is under way for.
     pub mounting: Option<String>,
     /// The size that the file system was grown to.
@@ -70,9 +72,10 @@ pub struct State {
 /// What one look at a volume depends on besides the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
-    /// All pods of the node are known, and what was found on disk.
+    /// What other pods of the node want of it is known, as far as it is waited for.
     pub complete: bool,
-    /// The Node's status says that the volume is attached, after it said that it is in use.
+    /// The Node's status says that the volume is attached, after it said that it is in use, which it
+    /// still does.
     pub attached: bool,
 }
 
@@ -97,13 +100,11 @@ impl State {
     #[must_use]
     pub fn decide(&self, view: View) -> Vec<Operation> {
         let mut operations = Vec::new();
-        if view.complete {
-            let unwanted = { self.have.iter() }
-                .filter(|(pod, published)| !published.held && !self.wanted.contains_key(*pod));
-            operations.extend(unwanted.map(|(pod, _)| Operation::Unpublish(pod.clone())));
-        }
+        let unwanted = { self.have.iter() }
+            .filter(|(pod, published)| !published.held && !self.wanted.contains_key(*pod));
+        operations.extend(unwanted.map(|(pod, _)| Operation::Unpublish(pod.clone())));
         let attached = view.attached || self.attach == Some(false);
-        for (pod, wanted) in &self.wanted {
+        for (pod, wanted) in self.in_turns() {
             let done = self.have.get(pod).filter(|it| it.mount == Mount::Mounted);
             match done {
                 Some(published) if !published.again => {
@@ -122,6 +123,19 @@ impl State {
             });
         }
         operations
+    }
+
+    /// What pods want, those first that have waited longest for their turn: all mounts of a volume
+    /// exclude each other, and one that always fails must not keep the others from their own.
+    fn in_turns(&self) -> Vec<(&String, &Wanted)> {
+        let mut pods: Vec<_> = self.wanted.iter().collect();
+        pods.sort_by_key(|(pod, _)| self.turns.iter().position(|it| it == *pod));
+        pods
+    }
+
+    pub(super) fn take_turn(&mut self, pod: &str) {
+        self.turns.retain(|it| it != pod);
+        self.turns.push(pod.to_owned());
     }
 
     fn has_grown(&self, wanted: &Wanted) -> bool {
@@ -179,17 +193,13 @@ impl Operation {
         }
     }
 
-    /// What it is on, for the exclusion of others. All mounts of a persistent volume exclude each
-    /// other.
+    /// The operation on this volume, for the exclusion of others and the pause after a failure.
     #[must_use]
-    pub fn subject(&self, volume: &str) -> Subject {
-        let pod = match self {
-            Self::Unpublish(pod) => Some(pod.clone()),
-            Self::Mount(_) | Self::Expand(_) | Self::Unstage | Self::Forget => None,
-        };
-        Subject {
+    pub fn attempt(&self, volume: &str) -> Attempt {
+        Attempt {
             volume: volume.to_owned(),
-            pod,
+            kind: self.kind(),
+            pod: self.pod().map(str::to_owned),
         }
     }
 

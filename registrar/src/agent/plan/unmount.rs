@@ -54,7 +54,6 @@ impl Unpublish {
         let Places {
             target,
             target_metadata,
-            link,
             ..
         } = &self.places;
         let metadata = log.metadata(Step::Read(target_metadata.clone()))?;
@@ -68,14 +67,7 @@ impl Unpublish {
         };
         log.done(&begin, call(metadata, Call::Unpublish(request)))?;
         must_be_free(log, &begin, target)?;
-        // What stands for the whole goes last: the link, or the metadata.
-        let paths = if self.block {
-            vec![target.clone(), link.clone()]
-        } else {
-            let folder = parent(target).to_path_buf();
-            vec![target.clone(), target_metadata.clone(), folder]
-        };
-        log.done(&begin, Step::Remove(paths))
+        log.done(&begin, Step::Remove(self.places.published(self.block)))
     }
 
     /// The metadata goes last but for the folder: without it and without the mount there is nothing
@@ -84,7 +76,6 @@ impl Unpublish {
         let Places {
             target,
             target_metadata,
-            link,
             ..
         } = &self.places;
         if log.is_mounted(target.clone())? {
@@ -94,11 +85,7 @@ impl Unpublish {
                  beside it; unmount it by hand and remove the directory"
             )));
         }
-        let mut paths = vec![target.clone(), parent(target).to_path_buf()];
-        if self.block {
-            paths = vec![target.clone(), link.clone()];
-        }
-        log.done(begin, Step::Remove(paths))
+        log.done(begin, Step::Remove(self.places.published(self.block)))
     }
 }
 
@@ -131,10 +118,9 @@ impl Unstage {
                 "{begin}{path} is still mounted at {other}"
             )));
         }
-        let folder = parent(stage_metadata).to_path_buf();
         let Some(metadata) = log.metadata(Step::Read(stage_metadata.clone()))? else {
             // Never staged. What a driver without that capability got is empty.
-            return log.done(&begin, Step::Tidy(vec![staging.clone(), folder]));
+            return log.done(&begin, Step::Tidy(self.places.stage_leftovers()));
         };
         registered(log, &begin, metadata)?;
         let can = match log.capabilities(&metadata.driver)? {
@@ -154,9 +140,8 @@ impl Unstage {
             let published = parent(&self.places.target).to_path_buf();
             log.done(&begin, Step::Tidy(vec![published]))?;
         }
-        let above = parent(&folder).to_path_buf();
-        let paths = vec![staging.clone(), stage_metadata.clone(), folder];
-        log.done(&begin, Step::Remove(paths))?;
+        let above = parent(parent(stage_metadata)).to_path_buf();
+        log.done(&begin, Step::Remove(self.places.staged()))?;
         log.done(&begin, Step::Tidy(vec![above]))
     }
 }

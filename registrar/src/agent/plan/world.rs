@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::expand;
 use super::layout::{Layout, Places, Unsafe, VolumeName, key};
 use super::mount;
+use super::node::{NodeView, Reports};
 use super::script::{Mount, Next, Reply};
-use super::state::{Operation, State, Wanted};
+use super::state::{Operation, State, View, Wanted};
 use super::unmount::{Unpublish, Unstage};
 
 /// What operations need to know of the machine.
@@ -130,6 +131,7 @@ impl World {
         for (key, state) in &mut self.volumes {
             if !keys.contains(key) {
                 state.wanted.remove(pod);
+                state.turns.retain(|it| it != pod);
             }
             if let Some(published) = state.have.get_mut(pod) {
                 published.held = false;
@@ -162,12 +164,33 @@ impl World {
         })
     }
 
-    /// What the Node's status is to say: the persistent volumes that must not be detached.
+    /// What the Node's status is to say: the persistent volumes that must not be detached. As long
+    /// as it is not known what all pods want, nothing `reported` is taken back.
     #[must_use]
-    pub fn in_use(&self, reported: &BTreeSet<String>) -> BTreeSet<String> {
+    pub fn in_use(&self, reported: &BTreeSet<String>, complete: bool) -> BTreeSet<String> {
         let used = |(key, state): &(&String, &State)| state.is_in_use(reported.contains(*key));
-        let volumes = self.volumes.iter().filter(used);
-        volumes.map(|(key, _)| key.clone()).collect()
+        let volumes = self.volumes.iter().filter(used).map(|(key, _)| key);
+        let kept = reported.iter().filter(|_| !complete);
+        volumes.chain(kept).cloned().collect()
+    }
+
+    /// What all volumes need, in the order in which it is to be tried.
+    #[must_use]
+    pub fn decide(
+        &self,
+        node: &NodeView,
+        reports: &Reports,
+        complete: bool,
+    ) -> Vec<(String, Operation)> {
+        let volumes = self.volumes.iter().flat_map(|(key, state)| {
+            let view = View {
+                complete,
+                attached: reports.lists(node, key) && node.attached.contains(key),
+            };
+            let operations = state.decide(view).into_iter();
+            operations.map(|operation| (key.clone(), operation))
+        });
+        volumes.collect()
     }
 
     /// The operation with everything it needs. `None` if there is nothing to do after all.
@@ -189,9 +212,14 @@ impl World {
             Operation::Mount(pod) => {
                 let task = state.mount(pod, on)?;
                 state.mounting = Some(pod.clone());
+                state.take_turn(pod);
                 Some(Task::Mount(Box::new(task)))
             }
-            Operation::Expand(pod) => state.mount(pod, on).map(|it| Task::Expand(Box::new(it))),
+            Operation::Expand(pod) => {
+                let task = state.mount(pod, on)?;
+                state.take_turn(pod);
+                Some(Task::Expand(Box::new(task)))
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ use sidecar::quantity::Quantity;
 use super::{calls, disk};
 use crate::agent::model::driver::{CsiDriver, TokenRequest};
 use crate::agent::model::volume::{ClaimUse, PodRef, SecretRef};
+use crate::agent::plan::files;
 use crate::agent::plan::layout::Layout;
 use crate::agent::plan::script::{Answer, Changes, Failure, Next, Reply, Step};
 use crate::agent::plan::world::Task;
@@ -73,24 +74,16 @@ impl Actor {
                 let limit = deadline.remaining();
                 calls::call(&driver, &endpoint, &call, limit, &self.operations).await
             }
-            Step::MakeDirectory(path) => {
-                at(&path, disk::make_directory(&path)).map(|()| Answer::Done)
-            }
-            Step::Write(path, metadata) => {
-                at(&path, disk::write(&path, &metadata)).map(|()| Answer::Done)
-            }
+            Step::MakeDirectory(path) => change(&files::make_directory(path)),
+            Step::Write(path, metadata) => change(&files::write(&path, &metadata)),
             Step::Read(path) => at(&path, disk::read(&path)).map(Answer::Metadata),
-            Step::Link { link, target } => {
-                at(&link, disk::link(&link, &target)).map(|()| Answer::Done)
-            }
+            Step::Link { link, target } => change(&files::link(link, target)),
             Step::IsMounted(path) => at(&path, disk::is_mounted(&path)).map(Answer::Is),
             Step::References(path) => {
                 let within = self.layout.pods();
                 at(&path, disk::references(&path, &within)).map(Answer::Paths)
             }
-            Step::Remove(paths) => disk::remove(&paths)
-                .map(|()| Answer::Done)
-                .map_err(|error| Failure::local(error.to_string())),
+            Step::Remove(paths) => change(&files::remove(paths)),
             Step::Tidy(paths) => {
                 disk::tidy(&paths);
                 Ok(Answer::Done)
@@ -214,6 +207,14 @@ pub(super) fn key(namespace: Option<&str>, name: &str) -> Result<Key, Failure> {
 
 pub(super) fn refused(kind: &str, name: &str, error: &ApiError) -> Failure {
     Failure::local(format!("{kind} {}: {}", clip(name), clip(&error.message)))
+}
+
+fn change(sequence: &files::Sequence) -> Reply {
+    match disk::carry_out(sequence) {
+        Ok(()) => Ok(Answer::Done),
+        // It names the path.
+        Err(error) => Err(Failure::local(error.to_string())),
+    }
 }
 
 fn at<T>(path: &std::path::Path, result: io::Result<T>) -> Result<T, Failure> {

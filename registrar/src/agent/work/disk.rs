@@ -10,7 +10,8 @@ use tracing::warn;
 
 pub(super) use super::mounts::{is_mounted, references};
 pub(super) use super::ownership::own;
-use crate::agent::plan::layout::{ESCAPED_PLUGIN, Layout, METADATA, Places, parent, pod_uid};
+use crate::agent::plan::files::{FileCall, Sequence, is_unfinished};
+use crate::agent::plan::layout::{ESCAPED_PLUGIN, Layout, METADATA, parent, pod_uid};
 use crate::agent::plan::metadata::Metadata;
 use crate::agent::plan::reconstruct::{PodFound, StageFound};
 
@@ -20,17 +21,40 @@ const MODE: u32 = 0o750;
 /// No handle is that long; a file that is was written by nobody who belongs here.
 const LONGEST_METADATA: u64 = 1 << 20;
 
-/// Makes a directory and those above it.
-pub(super) fn make_directory(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(MODE).create(path)
+/// Makes the calls of a step, up to the first that fails.
+pub(super) fn carry_out(sequence: &Sequence) -> io::Result<()> {
+    let result = sequence.calls.iter().try_for_each(carry_out_one);
+    if let (Err(_), Some(undo)) = (&result, &sequence.undo) {
+        // What it does not remove is removed with the rest.
+        let _ = carry_out_one(undo);
+    }
+    result
 }
 
-/// Writes a metadata file, at once or not at all.
-pub(super) fn write(path: &Path, metadata: &Metadata) -> io::Result<()> {
-    make_directory(parent(path))?;
-    let unfinished = path.with_extension("json.new");
-    fs::write(&unfinished, metadata.text())?;
-    fs::rename(&unfinished, path)
+fn carry_out_one(call: &FileCall) -> io::Result<()> {
+    let (path, result) = match call {
+        FileCall::MakeDirectory(path) => (path, make_directory(path)),
+        FileCall::Fill(path, text) => (path, fs::write(path, text)),
+        FileCall::Link { link, target } => (link, symlink(target, link)),
+        FileCall::Rename(from, to) => (to, fs::rename(from, to)),
+        FileCall::Remove(path) => (path, remove(path)),
+    };
+    result.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+/// Makes a directory and those above it, without a look at one that is there.
+fn make_directory(path: &Path) -> io::Result<()> {
+    let make = || match DirBuilder::new().mode(MODE).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        result => result,
+    };
+    match make() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && path != parent(path) => {
+            make_directory(parent(path))?;
+            make()
+        }
+        result => result,
+    }
 }
 
 /// Reads a metadata file; `None` if it is not there.
@@ -46,40 +70,27 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Metadata>> {
     metadata.map(Some).map_err(io::Error::other)
 }
 
-/// Makes a symbolic link, in place of an older one.
-pub(super) fn link(link: &Path, target: &Path) -> io::Result<()> {
-    make_directory(parent(link))?;
-    match fs::remove_file(link) {
-        Err(error) if !is_absent(&error) => return Err(error),
-        Ok(()) | Err(_) => {}
+/// Removes a file or an empty directory, without a look at what may be mounted on it.
+fn remove(path: &Path) -> io::Result<()> {
+    let removed = match fs::remove_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => fs::remove_file(path),
+        result => result,
+    };
+    match removed {
+        Err(error) if !is_absent(&error) => Err(error),
+        Ok(()) | Err(_) => Ok(()),
     }
-    symlink(target, link)
 }
 
-/// Removes files and empty directories, in this order.
-pub(super) fn remove(paths: &[PathBuf]) -> io::Result<()> {
-    for path in paths {
-        let removed = match fs::symlink_metadata(path) {
-            Ok(metadata) if metadata.is_dir() => fs::remove_dir(path),
-            Ok(_) => fs::remove_file(path),
-            Err(error) => Err(error),
-        };
-        match removed {
-            Err(error) if !is_absent(&error) => {
-                let path = path.display();
-                return Err(io::Error::new(error.kind(), format!("{path}: {error}")));
-            }
-            Ok(()) | Err(_) => {}
-        }
-    }
-    Ok(())
-}
-
-/// Removes empty directories.
+/// Removes empty directories and what is unfinished.
 pub(super) fn tidy(paths: &[PathBuf]) {
     for path in paths {
         // Used by others, or not there.
-        let _ = fs::remove_dir(path);
+        let _ = if is_unfinished(path) {
+            fs::remove_file(path)
+        } else {
+            fs::remove_dir(path)
+        };
     }
 }
 
@@ -166,24 +177,16 @@ fn names(directory: &Path) -> Vec<String> {
 
 /// Removes the directories of a pod as far as they are empty.
 pub(super) fn tidy_pod(layout: &Layout, uid: &str) {
-    let Ok(uid) = pod_uid(uid) else {
+    let Ok(part) = pod_uid(uid) else {
         return;
     };
-    let pod = layout.pods().join(uid);
-    let volumes = pod.join("volumes").join(ESCAPED_PLUGIN);
-    for name in names(&volumes) {
-        let folder = volumes.join(name);
-        tidy(&[folder.join("mount"), folder]);
-    }
-    for folder in ["volumes", "volumeDevices"] {
-        let folder = pod.join(folder);
-        tidy(&[folder.join(ESCAPED_PLUGIN), folder]);
-    }
-    tidy(&[pod]);
+    let pod = layout.pods().join(part);
+    let volumes = names(&pod.join("volumes").join(ESCAPED_PLUGIN));
+    let links = names(&pod.join("volumeDevices").join(ESCAPED_PLUGIN));
+    tidy(&layout.pod_leftovers(uid, &volumes, &links));
 }
 
-/// Removes the directories of a volume that was never staged, as far as they are empty.
-pub(super) fn tidy_staged(places: &Places) {
-    let folder = parent(&places.stage_metadata);
-    tidy(&[places.staging.clone(), folder.to_path_buf()]);
+/// Uids of pods that have a directory.
+pub(super) fn pods(layout: &Layout) -> Vec<String> {
+    names(&layout.pods())
 }

@@ -1,23 +1,28 @@
 //! Gives a tree of files to a group.
 //!
 //! The files belong to a pod, which may change them meanwhile: nothing is followed that is a link,
-//! every file is opened relative to its directory, and what is changed is what was opened.
+//! every file is opened relative to its directory, and what is changed is what was opened. A file that
+//! cannot be changed is logged and passed over, as kubelet does: a file system that refuses one of
+//! them for ever would else keep the pod from its volume for ever.
 
+use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, chownat, fchmod, fchown, fstat, openat,
     statat,
 };
+use tracing::warn;
 
 /// Files get these bits, directories these and set-group-id.
 const FILE: u32 = 0o660;
 const DIRECTORY: u32 = 0o2770;
 
 /// Directories in directories; far beyond what file systems are used for, and each costs a file
-/// descriptor.
+/// descriptor while it is gone through.
 const DEEPEST: usize = 200;
 
 /// Changes group and mode of the tree at `path`; not at all if `on_root_mismatch` and the root is as
@@ -31,23 +36,29 @@ pub(super) fn own(path: &Path, group: u32, on_root_mismatch: bool) -> io::Result
         return Ok(());
     }
     if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-        tree(&root, gid, 0)?;
+        let mut directory = Dir::new(root)?;
+        tree(&mut directory, gid, 0)?;
+        // Last: a tree that was not finished is seen by its root.
+        change(directory.fd()?, &stat, gid, path);
+    } else {
+        change(root.as_fd(), &stat, gid, path);
     }
-    // Last: a tree that was not finished is seen by its root.
-    change(root.as_fd(), &stat, gid)
+    Ok(())
 }
 
-fn tree(directory: &OwnedFd, gid: Gid, depth: usize) -> io::Result<()> {
+fn tree(directory: &mut Dir, gid: Gid, depth: usize) -> io::Result<()> {
     if depth > DEEPEST {
         return Err(io::Error::other("directories are nested too deeply"));
     }
-    for entry in Dir::read_from(directory)? {
+    while let Some(entry) = directory.read() {
         let entry = entry?;
         let name = entry.file_name();
+        let shown = Path::new(OsStr::from_bytes(name.to_bytes()));
+        let within = directory.fd()?;
         if matches!(name.to_bytes(), b"." | b"..") {
             continue;
         }
-        let stat = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        let stat = match statat(within, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(rustix::io::Errno::NOENT) => continue,
             Err(error) => return Err(error.into()),
@@ -55,31 +66,43 @@ fn tree(directory: &OwnedFd, gid: Gid, depth: usize) -> io::Result<()> {
         let kind = FileType::from_raw_mode(stat.st_mode);
         if !matches!(kind, FileType::Directory | FileType::RegularFile) {
             // Links, sockets and the like: opening could do something, and their mode is no matter.
-            chownat(directory, name, None, Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            let changed = chownat(within, name, None, Some(gid), flags);
+            passed_over("owner", changed, shown);
             continue;
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let opened = match openat(directory, name, flags, Mode::empty()) {
+        let opened = match openat(within, name, flags, Mode::empty()) {
             Ok(opened) => opened,
             Err(rustix::io::Errno::NOENT) => continue,
             Err(error) => return Err(error.into()),
         };
         let stat = fstat(&opened)?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-            tree(&opened, gid, depth + 1)?;
+            let mut inner = Dir::new(opened)?;
+            tree(&mut inner, gid, depth + 1)?;
+            change(inner.fd()?, &stat, gid, shown);
+        } else {
+            change(opened.as_fd(), &stat, gid, shown);
         }
-        change(opened.as_fd(), &stat, gid)?;
     }
     Ok(())
 }
 
-fn change(file: BorrowedFd<'_>, stat: &Stat, gid: Gid) -> io::Result<()> {
+fn change(file: BorrowedFd<'_>, stat: &Stat, gid: Gid, name: &Path) {
     let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
     let bits = if is_directory { DIRECTORY } else { FILE };
-    fchown(file, None, Some(gid))?;
+    passed_over("owner", fchown(file, None, Some(gid)), name);
     // After the group: changing that may clear bits.
-    fchmod(file, Mode::from_raw_mode((stat.st_mode & 0o7777) | bits))?;
-    Ok(())
+    let mode = Mode::from_raw_mode((stat.st_mode & 0o7777) | bits);
+    passed_over("mode", fchmod(file, mode), name);
+}
+
+fn passed_over(what: &str, changed: rustix::io::Result<()>, name: &Path) {
+    if let Err(error) = changed {
+        let name = name.display();
+        warn!(%name, what, %error, "Cannot give a file to the pod's group");
+    }
 }
 
 #[cfg(test)]

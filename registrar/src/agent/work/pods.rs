@@ -9,25 +9,29 @@ use crate::agent::model::volume::PodRef;
 use crate::agent::plan::layout::pod_name;
 use crate::kubelet::work::api::Api;
 
-/// The status of a pod that runs, as a strategic merge patch.
+/// The status of a pod that runs, for a strategic merge patch.
 fn running(now: &str) -> Value {
     let condition = |kind: &str| json!({ "type": kind, "status": "True" });
     let conditions = ["Initialized", "Ready", "ContainersReady", "PodScheduled"].map(condition);
-    json!({ "status": { "phase": "Running", "startTime": now, "conditions": conditions } })
+    json!({ "phase": "Running", "startTime": now, "conditions": conditions })
 }
 
 /// Says that the pod runs. Whether that was taken.
 pub(super) async fn run(api: &Api, pod: &PodRef, now: &str) -> bool {
     let PodRef {
-        namespace, name, ..
+        namespace,
+        name,
+        uid,
+        ..
     } = pod;
-    match api.patch_pod_status(namespace, name, &running(now)).await {
+    let status = running(now);
+    match api.patch_pod_status(namespace, name, uid, &status).await {
         Ok(_) => {
             info!(pod = pod_name(pod), "Volumes are mounted, the pod runs");
             true
         }
-        // It has gone meanwhile.
-        Err(error) if error.is_not_found() => true,
+        // It has gone meanwhile, perhaps with a successor.
+        Err(error) if error.is_not_found() || error.is_conflict() => true,
         Err(error) => {
             let (pod, error) = (pod_name(pod), Chain(&error));
             warn!(pod, %error, "Cannot say that the pod runs");

@@ -28,9 +28,10 @@ use super::watch::{NODES, Watched};
 use super::{disk, pods};
 use crate::agent::model::pod::Pod;
 use crate::agent::model::volume::PodRef;
+use crate::agent::plan::files;
 use crate::agent::plan::layout::{Places, pod_name};
-use crate::agent::plan::node::{self, NodeView, Report};
-use crate::agent::plan::operation::{Operations, Subject};
+use crate::agent::plan::node::{NodeView, Report, Reports};
+use crate::agent::plan::operation::{Attempt, Operations};
 use crate::agent::plan::reconstruct;
 use crate::agent::plan::script::Changes;
 use crate::agent::plan::state::Operation;
@@ -80,7 +81,7 @@ pub struct Reconciler {
     operations: Operations,
     books: Book,
     tasks: JoinSet<Done>,
-    reporting: bool,
+    reports: Reports,
     report_not_before: Instant,
 }
 
@@ -97,7 +98,7 @@ enum Done {
 struct Ended {
     key: String,
     operation: Operation,
-    subject: Subject,
+    attempt: Attempt,
     places: Places,
     pod: Option<PodRef>,
     changes: Changes,
@@ -116,7 +117,7 @@ impl Reconciler {
             operations: Operations::default(),
             books: Book::default(),
             tasks: JoinSet::new(),
-            reporting: false,
+            reports: Reports::default(),
             report_not_before: Instant::now(),
         }
     }
@@ -148,6 +149,11 @@ impl Reconciler {
         let (pods, stages) = disk::scan(layout);
         let strange = reconstruct::enter(&mut self.world, layout, pods, stages);
         disk::tidy(&strange);
+        for pod in disk::pods(layout) {
+            if !self.world.has_any(&pod) {
+                disk::tidy_pod(layout, &pod);
+            }
+        }
         let volumes = self.world.volumes().count();
         if volumes > 0 {
             info!(volumes, "Found what an earlier run has left");
@@ -172,7 +178,7 @@ impl Reconciler {
             Done::Resolved(uid, resolved) => self.resolved(&uid, resolved),
             Done::Operation(ended) => self.ended(*ended),
             Done::Reported(result) => {
-                self.reporting = false;
+                self.reports.end(result.is_ok());
                 if let Err(error) = result {
                     warn!(error, "Cannot report the volumes in use");
                     self.report_not_before = Instant::now() + WRITE_PAUSE;
@@ -216,19 +222,16 @@ impl Reconciler {
         self.tell(&pod.names, Severity::Warning, "FailedMount", &message);
     }
 
-    fn report(&mut self, node: &NodeView, now: Instant) -> Option<Instant> {
-        if self.reporting {
-            return None;
-        }
+    fn report(&mut self, node: &NodeView, complete: bool, now: Instant) -> Option<Instant> {
         let report = Report {
-            in_use: self.world.in_use(&node.in_use),
+            in_use: self.world.in_use(&node.in_use, complete),
             attached: None,
         };
-        let patch = node::patch(node, &report)?;
+        let patch = self.reports.next(node, &report)?;
         if now < self.report_not_before {
             return Some(self.report_not_before);
         }
-        self.reporting = true;
+        self.reports.begin(report);
         let (objects, key) = (self.parts.actor.objects.clone(), self.node.clone());
         let cache = self.parts.watched.node.clone();
         self.tasks.spawn(async move {
@@ -247,18 +250,19 @@ impl Reconciler {
     }
 
     fn start(&mut self, key: String, operation: Operation, host: &Host) {
-        let subject = operation.subject(&key);
+        let attempt = operation.attempt(&key);
         let Some(task) = self.world.begin(&key, &operation, host) else {
             if operation == Operation::Forget {
                 let staged = self.world.volume(&key);
                 if let Some(places) = staged.and_then(|state| state.staged.as_ref()) {
-                    disk::tidy_staged(places);
+                    // Also what could not be removed: nothing stands for it any more.
+                    let _ = disk::carry_out(&files::remove(places.not_staged()));
                 }
                 self.world.forget(&key);
                 self.operations.forget(&key);
             }
             self.operations
-                .finish(&subject, true, Instant::now().into_std());
+                .finish(&attempt, true, Instant::now().into_std());
             return;
         };
         let pod = match &task {
@@ -276,7 +280,7 @@ impl Reconciler {
             Done::Operation(Box::new(Ended {
                 key,
                 operation,
-                subject,
+                attempt,
                 places: task.places().clone(),
                 pod,
                 changes,
@@ -313,6 +317,7 @@ impl Reconciler {
         let pod = PodKey {
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
+            uid: pod.uid.clone(),
         };
         self.tasks.spawn(async move {
             let missing: Vec<_> = missing.into_iter().collect();

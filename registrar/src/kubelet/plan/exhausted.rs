@@ -58,12 +58,12 @@ pub fn attachment_name(volume_handle: &str, driver: &str, node: &str) -> String 
     name
 }
 
-/// Strategic merge patch for the `status` subresource of a pod that is turned away.
+/// The status of a pod that is turned away, for a strategic merge patch.
 #[must_use]
 pub fn rejection(driver: &str) -> Value {
     let message = format!(
         "Node has insufficient volume attachment capacity for CSI driver {driver}; \
          the pod has to be placed on another node"
     );
-    json!({ "status": { "phase": "Failed", "reason": REJECTION_REASON, "message": message } })
+    json!({ "phase": "Failed", "reason": REJECTION_REASON, "message": message })
 }

@@ -67,6 +67,12 @@ pub enum ApiError {
 }
 
 impl ApiError {
+    /// Whether the object is not the one that the write was about.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Refused { code: 409, .. })
+    }
+
     /// Whether the object does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
@@ -172,7 +178,8 @@ impl Api {
         self.object("GET", &path, JSON, None, name).await
     }
 
-    /// PATCH of a pod's `status`.
+    /// PATCH of a pod's `status`, refused by the server with a conflict if the pod of that name is
+    /// not the one with this uid: its successor has nothing to do with it.
     ///
     /// # Errors
     /// [`ApiError`]
@@ -180,10 +187,12 @@ impl Api {
         &self,
         namespace: &str,
         name: &str,
-        patch: &Value,
+        uid: &str,
+        status: &Value,
     ) -> Result<Value, ApiError> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
-        self.request("PATCH", &path, STRATEGIC_MERGE, Some(patch))
+        let patch = json!({ "metadata": { "uid": uid }, "status": status });
+        self.request("PATCH", &path, STRATEGIC_MERGE, Some(&patch))
             .await
     }
 

@@ -13,13 +13,15 @@ use crate::kubelet::plan::exhausted::{
     Waiting, attachment_name, is_checked, is_exhausted, rejection,
 };
 
-/// A pod by namespace and name.
+/// A pod by its names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodKey {
     /// Namespace.
     pub namespace: String,
     /// Name.
     pub name: String,
+    /// Uid.
+    pub uid: String,
 }
 
 /// The check, for whoever waits for volumes on behalf of pods.
@@ -67,9 +69,14 @@ impl Attachments {
         }
         let Some(driver) = full else { return Ok(false) };
         self.api
-            .patch_pod_status(&pod.namespace, &pod.name, &rejection(driver))
-            .await?;
-        Ok(true)
+            .patch_pod_status(&pod.namespace, &pod.name, &pod.uid, &rejection(driver))
+            .await
+            .map(|_| true)
+            // It has gone meanwhile, perhaps with a successor.
+            .or_else(|error| {
+                let gone = error.is_not_found() || error.is_conflict();
+                if gone { Ok(false) } else { Err(error) }
+            })
     }
 
     async fn is_exhausted(&self, volume: &Waiting) -> bool {

@@ -1,10 +1,14 @@
 //! What the loop remembers of each pod.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::agent::model::pod::Pod;
+
+/// What the first look at a pod's volumes may take before nobody waits for it.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 /// One pod.
 struct Entry {
@@ -12,6 +16,8 @@ struct Entry {
     /// When its volumes are to be looked up (again).
     next: Instant,
     resolving: bool,
+    /// When it was seen first.
+    first: Instant,
     /// Looked up at least once, whatever came of it.
     attempted: bool,
     /// Everything was found at least once.
@@ -55,6 +61,7 @@ impl Book {
                 None => Entry {
                     pod,
                     next: now,
+                    first: now,
                     resolving: false,
                     attempted: false,
                     complete: false,
@@ -77,10 +84,12 @@ impl Book {
         self.entries.values().map(|entry| &entry.pod)
     }
 
-    /// Every pod that may want volumes was looked at.
-    pub(super) fn is_complete(&self) -> bool {
+    /// Every pod that may want volumes was looked at, or its first look takes too long: what others
+    /// want no more does not wait for it any longer. It can do without, since what it has published
+    /// stays, and the rest is staged again.
+    pub(super) fn is_complete(&self, now: Instant) -> bool {
         let mut entries = self.entries.values();
-        entries.all(|entry| entry.attempted || entry.pod.ended)
+        entries.all(|entry| entry.attempted || entry.pod.ended || now >= entry.first + FIRST_LOOK)
     }
 
     /// What is due for a pod, and when to look at it again. `waits` is whether volumes are missing.
@@ -115,7 +124,8 @@ impl Book {
             let look = (alive && !entry.resolving).then_some(entry.next);
             let wait = alive.then_some(entry.waiting + super::WAIT);
             let say = (!entry.said).then_some(entry.say);
-            [look, wait, say]
+            let first = (alive && !entry.attempted).then_some(entry.first + FIRST_LOOK);
+            [look, wait, say, first]
         });
         times.flatten().filter(|then| *then > now).min()
     }

@@ -38,7 +38,7 @@ impl Reconciler {
         let Ended {
             key,
             operation,
-            subject,
+            attempt,
             places,
             pod,
             changes,
@@ -48,7 +48,7 @@ impl Reconciler {
         let now = Instant::now();
         let pause = self
             .operations
-            .finish(&subject, result.is_ok(), now.into_std());
+            .finish(&attempt, result.is_ok(), now.into_std());
         let Some(state) = self.world.volume_mut(&key) else {
             return;
         };

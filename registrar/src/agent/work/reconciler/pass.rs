@@ -9,9 +9,7 @@ use super::super::disk;
 use super::Reconciler;
 use super::books::Due;
 use crate::agent::model::pod::Pod;
-use crate::agent::plan::node::NodeView;
 use crate::agent::plan::operation::Refused;
-use crate::agent::plan::state::{Operation, View};
 
 /// However quiet everything is.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
@@ -22,26 +20,20 @@ impl Reconciler {
         let now = Instant::now();
         self.update_pods(now);
         let node = self.view();
-        let complete = self.books.is_complete();
+        let complete = self.books.is_complete(now);
         let mut next = now + LONGEST_SLEEP;
-        let mut wanted = self.decide(&node, complete);
         let host = self.host(&node);
-        for (key, operation) in wanted.drain(..) {
-            let subject = operation.subject(&key);
-            match self
-                .operations
-                .start(&subject, operation.kind(), now.into_std())
-            {
+        for (key, operation) in self.world.decide(&node, &self.reports, complete) {
+            let attempt = operation.attempt(&key);
+            match self.operations.start(&attempt, now.into_std()) {
                 Ok(()) => self.start(key, operation, &host),
                 Err(Refused::Busy) => {}
                 Err(Refused::BackOff(then)) => next = next.min(then.into()),
             }
         }
         // Last: what has just been forgotten is not in use any more, and its attachment waits for that.
-        if complete {
-            next = next.min(self.report(&node, now).unwrap_or(next));
-        }
-        self.attend(complete, now);
+        next = next.min(self.report(&node, complete, now).unwrap_or(next));
+        self.attend(now);
         next.min(self.books.next(now).unwrap_or(next))
             .max(now + Duration::from_millis(1))
     }
@@ -52,6 +44,7 @@ impl Reconciler {
         watched.for_each(|_, pod| pods.push((**pod).clone()));
         for uid in self.books.update(pods, now) {
             self.world.unwant(&uid);
+            self.operations.forget_pod(&uid);
             if !self.world.has_any(&uid) {
                 disk::tidy_pod(&self.parts.actor.layout, &uid);
             }
@@ -66,21 +59,8 @@ impl Reconciler {
         }
     }
 
-    fn decide(&self, node: &NodeView, complete: bool) -> Vec<(String, Operation)> {
-        let mut all = Vec::new();
-        for (key, state) in self.world.volumes() {
-            let view = View {
-                complete,
-                attached: node.in_use.contains(key) && node.attached.contains(key),
-            };
-            let operations = state.decide(view).into_iter();
-            all.extend(operations.map(|operation| (key.to_owned(), operation)));
-        }
-        all
-    }
-
     /// Pods to look up, to say something about, or that wait too long.
-    fn attend(&mut self, complete: bool, now: Instant) {
+    fn attend(&mut self, now: Instant) {
         let uids: Vec<String> = { self.books.pods() }
             .map(|pod| pod.names.uid.clone())
             .collect();
@@ -89,8 +69,7 @@ impl Reconciler {
                 continue;
             };
             let waits = !self.world.has_all(&uid);
-            let ready = complete
-                && self.parts.run_pods
+            let ready = self.parts.run_pods
                 && if pod.deleting {
                     !self.world.has_any(&uid)
                 } else {
