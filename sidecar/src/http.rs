@@ -2,37 +2,29 @@
 //!
 //! Four fixed routes need no framework. Listener and route errors are values: the program decides
 //! how to end.
+//!
+//! The ports are open to every pod of the cluster, and whoever keeps a health probe from being
+//! answered has the driver or the leader killed. Therefore nobody is refused: a connection too many
+//! closes another one ([`admission`]), each has its time limits ([`connection`]), and what has been
+//! rendered and not been read is bounded ([`answer`]).
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
-use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{Request, Response, StatusCode};
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use http::StatusCode;
+
+mod admission;
+mod answer;
+mod connection;
+mod server;
+
+pub use server::{ListenError, Server};
 
 /// Content type of everything but metrics.
 pub const TEXT: &str = "text/plain; charset=utf-8";
-const PROCESS_START: HeaderName = HeaderName::from_static("process-start-time-unix");
-/// Connections served at the same time; the next one waits.
-const CONNECTIONS: usize = 128;
-/// How long a client may take to send a request, also on a connection that is kept open.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Room for the head of a request.
-const BUFFER: usize = 16 << 10;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,15 +84,23 @@ impl Reply {
 
 type Handler = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Reply> + Send>> + Send + Sync>;
 
+/// What answers at a path.
+#[derive(Clone)]
+struct Route {
+    handler: Handler,
+    /// Its answers are large and cost time.
+    is_large: bool,
+}
+
 /// Paths and what answers there, for every method.
 #[derive(Clone, Default)]
 pub struct Routes {
-    handlers: BTreeMap<String, Handler>,
+    routes: BTreeMap<String, Route>,
 }
 
 impl fmt::Debug for Routes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.handlers.keys()).finish()
+        f.debug_set().entries(self.routes.keys()).finish()
     }
 }
 
@@ -130,14 +130,23 @@ impl Routes {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Reply> + Send + 'static,
     {
+        self.insert(path, false, handler)
+    }
+
+    fn insert<F, Fut>(&mut self, path: &str, is_large: bool, handler: F) -> Result<(), RouteError>
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Reply> + Send + 'static,
+    {
         if !path.starts_with('/') || path.contains(char::is_whitespace) {
             return Err(RouteError::Malformed(path.to_owned()));
         }
-        if self.handlers.contains_key(path) {
+        if self.routes.contains_key(path) {
             return Err(RouteError::Taken(path.to_owned()));
         }
         let handler: Handler = Arc::new(move || Box::pin(handler()));
-        self.handlers.insert(path.to_owned(), handler);
+        self.routes
+            .insert(path.to_owned(), Route { handler, is_large });
         Ok(())
     }
 
@@ -151,165 +160,21 @@ impl Routes {
         registry: &crate::metrics::Registry,
     ) -> Result<(), RouteError> {
         let registry = registry.clone();
-        self.add(path, move || {
+        self.insert(path, true, move || {
             std::future::ready(Reply::metrics(registry.render()))
         })
     }
 
-    fn find(&self, path: &str) -> Option<&Handler> {
+    fn find(&self, path: &str) -> Option<&Route> {
         let below = |pattern: &str| pattern.ends_with('/') && path.starts_with(pattern);
         let prefix = || {
-            let matching = self.handlers.iter().filter(|(pattern, _)| below(pattern));
+            let matching = self.routes.iter().filter(|(pattern, _)| below(pattern));
             matching
                 .max_by_key(|(pattern, _)| pattern.len())
-                .map(|(_, handler)| handler)
+                .map(|(_, route)| route)
         };
-        self.handlers.get(path).or_else(prefix)
+        self.routes.get(path).or_else(prefix)
     }
-
-    async fn reply(&self, path: &str) -> Reply {
-        match self.find(path) {
-            Some(handler) => handler().await,
-            None => Reply::not_found(),
-        }
-    }
-}
-
-/// The server cannot listen; the wording is Go's.
-#[derive(Debug, thiserror::Error)]
-pub enum ListenError {
-    /// Not an address.
-    #[error("listen tcp: address {address}: {reason}")]
-    Address {
-        /// The address as given.
-        address: String,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// The operating system refuses.
-    #[error("listen tcp {address}")]
-    Listen {
-        /// The address as given.
-        address: String,
-        /// Its reason.
-        #[source]
-        source: io::Error,
-    },
-}
-
-/// A listening server.
-#[derive(Debug)]
-pub struct Server {
-    listener: TcpListener,
-}
-
-impl Server {
-    /// Listens on `host:port`; without host on all interfaces.
-    ///
-    /// # Errors
-    /// The address is malformed, taken, or not this machine's.
-    pub async fn bind(address: &str) -> Result<Self, ListenError> {
-        let (host, port) = split(address).map_err(|reason| ListenError::Address {
-            address: address.to_owned(),
-            reason,
-        })?;
-        let listener = match host {
-            // Both families, or the old one alone where the new one is switched off.
-            "" => match TcpListener::bind(("::", port)).await {
-                Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-                    TcpListener::bind(("0.0.0.0", port)).await
-                }
-                listener => listener,
-            },
-            host => TcpListener::bind((host, port)).await,
-        };
-        let listener = listener.map_err(|source| ListenError::Listen {
-            address: address.to_owned(),
-            source,
-        })?;
-        Ok(Self { listener })
-    }
-
-    /// Where the server listens, with the actual port.
-    ///
-    /// # Errors
-    /// The operating system does not say.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
-
-    /// Serves until dropped.
-    pub async fn serve(self, routes: Routes) {
-        let routes = Arc::new(routes);
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
-        loop {
-            let Ok(permit) = Arc::clone(&room).acquire_owned().await else {
-                return;
-            };
-            match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    let routes = Arc::clone(&routes);
-                    tokio::spawn(async move {
-                        converse(stream, routes).await;
-                        drop(permit);
-                    });
-                }
-                // Out of file descriptors, or a client that went away: neither ends the server.
-                Err(error) => {
-                    tracing::warn!(%error, "Cannot accept an HTTP connection");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-            }
-        }
-    }
-}
-
-async fn converse(stream: TcpStream, routes: Arc<Routes>) {
-    let service = service_fn(move |request: Request<Incoming>| {
-        let routes = Arc::clone(&routes);
-        async move { Ok::<_, Infallible>(response(routes.reply(request.uri().path()).await)) }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(REQUEST_TIMEOUT)
-        .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = connection.await {
-        tracing::debug!(%error, "HTTP connection ended");
-    }
-}
-
-fn response(reply: Reply) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(reply.body)));
-    *response.status_mut() = reply.status;
-    let content_type = HeaderValue::from_static(reply.content_type);
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
-    if let Some(seconds) = reply.process_start {
-        response
-            .headers_mut()
-            .insert(PROCESS_START, HeaderValue::from(seconds));
-    }
-    response
-}
-
-/// Splits `host:port`; brackets hold an IPv6 address.
-fn split(address: &str) -> Result<(&str, u16), &'static str> {
-    let (host, port) = address.rsplit_once(':').ok_or("missing port in address")?;
-    let host = match host.strip_prefix('[') {
-        Some(rest) => rest.strip_suffix(']').ok_or("missing ']' in address")?,
-        None if host.contains(':') => return Err("too many colons in address"),
-        None => host,
-    };
-    // Go takes an empty port for zero, and names of services, which no manifest uses.
-    if port.is_empty() {
-        return Ok((host, 0));
-    }
-    if !port.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err("unknown port");
-    }
-    port.parse()
-        .map(|port| (host, port))
-        .map_err(|_| "invalid port")
 }
 
 #[cfg(test)]

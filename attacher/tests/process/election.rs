@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use sidecar_testkit::build;
 use sidecar_testkit::election::succeed_while_stopped;
+use sidecar_testkit::http::attack::Target;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::metrics::{free_port, get};
@@ -204,4 +205,21 @@ async fn row_137_names_of_lease_and_finalizer() {
     stage.until_attached("va2").await;
     let finalizers = stage.attachment("va2")["metadata"]["finalizers"].clone();
     assert_eq!(finalizers, json!(["external-attacher/a-b-c-d-X"]));
+}
+
+#[tokio::test]
+async fn fs_11_health_is_answered_under_attack() {
+    let stage = Stage::new().await;
+    let address = free_port();
+    let endpoint = format!("--http-endpoint={address}");
+    let mut attacher = stage.start(&[ELECTION[0], ELECTION[1], &endpoint]);
+    attacher.logs("Starting CSI attacher").await;
+    let target = Target {
+        id: attacher.id(),
+        address,
+        health: "/healthz/leader-election",
+        large: "/metrics",
+    };
+    target.withstands().await;
+    assert!(attacher.is_running(), "{}", attacher.log());
 }

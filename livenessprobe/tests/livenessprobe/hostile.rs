@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sidecar_testkit::driver::Probe;
+use sidecar_testkit::http::attack::Target;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{JoinHandle, JoinSet};
@@ -132,4 +133,21 @@ async fn texts_of_any_kind() {
         }
     }
     serving.is_healthy().await;
+}
+
+#[tokio::test]
+async fn fs_11_health_is_answered_under_attack() {
+    if is_foreign() {
+        return;
+    }
+    let driver = process::driver();
+    let mut serving = Serving::beside(&driver, &[]).await;
+    let target = Target {
+        id: serving.process.id(),
+        address: serving.address.clone(),
+        health: "/healthz",
+        large: "/metrics",
+    };
+    target.withstands().await;
+    serving.process.must_run();
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use sidecar_testkit::build::{self, Object};
 use sidecar_testkit::election::succeed_while_stopped;
+use sidecar_testkit::http::attack::Target;
 
 use super::stage::{ANNOTATION, DRIVER, PV, READY, Stage, claim, free_address, get, settle};
 
@@ -135,4 +136,21 @@ async fn fs_9_a_leader_that_was_stopped_changes_nothing_when_it_goes_on() {
     assert!(ended.log.contains("Stopped leading"), "{}", ended.log);
     let volumes = stage.api.objects("persistentvolumes").len();
     assert!(volumes < 400, "it was not at work");
+}
+
+#[tokio::test]
+async fn fs_11_health_is_answered_under_attack() {
+    let stage = Stage::new().await;
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let mut program = stage.start(&[ELECTION[0], ELECTION[1], &endpoint]);
+    program.logs(READY).await;
+    let target = Target {
+        id: program.id(),
+        address,
+        health: "/healthz/leader-election",
+        large: "/metrics",
+    };
+    target.withstands().await;
+    assert!(program.is_running(), "{}", program.log());
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use sidecar_testkit::api::access::Allow;
+use sidecar_testkit::http::attack::Target;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
@@ -299,4 +300,24 @@ async fn a_busy_port_ends_it() {
         "{last}"
     );
     assert!(last.contains("in use"), "{last}");
+}
+
+#[tokio::test]
+async fn fs_11_health_is_answered_under_attack() {
+    let stage = Stage::set();
+    let served = stage.api.serve_plain().await;
+    let mut arguments = flags(&stage, served.kubeconfig().to_path_buf());
+    arguments.push("--http-endpoint=127.0.0.1:0".to_owned());
+    let mut program = Program::start(&arguments);
+    let port = program.port().await;
+    until("it is healthy", || get(port, "/healthz").1 == "ok").await;
+    let target = Target {
+        id: program.child.id(),
+        address: format!("127.0.0.1:{port}"),
+        health: "/healthz",
+        large: "/metrics",
+    };
+    target.withstands().await;
+    let ended = program.child.try_wait().unwrap();
+    assert!(ended.is_none(), "{}", program.log());
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use sidecar_testkit::http::attack::Target;
 pub(crate) use sidecar_testkit::http::get;
 use sidecar_testkit::http::request;
 
@@ -241,4 +242,18 @@ async fn the_registration_path_follows_kubelet() {
     let answer = get(&address, "/registration").await;
     assert_eq!(answer.status, 200);
     assert!(answer.body.starts_with("registered"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn fs_11_health_is_answered_under_attack() {
+    let seat = Seat::new();
+    let (_driver, mut process, address) = running(&seat, &[]).await;
+    let target = Target {
+        id: process.id(),
+        address,
+        health: "/healthz",
+        large: "/registration",
+    };
+    target.withstands().await;
+    process.must_run();
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use sidecar_testkit::election::succeed_while_stopped;
+use sidecar_testkit::http::attack::Target;
 use tokio::time::sleep;
 
-use super::stage::{EXPAND, Stage, claim, free_address, get, volume};
+use super::stage::{EXPAND, READY, Stage, claim, free_address, get, volume};
 
 const NAME: &str = "external-resizer-test-csi-driver";
 const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
@@ -126,4 +127,21 @@ async fn fs_9_a_leader_that_was_stopped_changes_nothing_when_it_goes_on() {
         claims.iter().filter(grown).count() < 400,
         "it was not at work"
     );
+}
+
+#[tokio::test]
+async fn fs_11_health_is_answered_under_attack() {
+    let stage = Stage::new().await;
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let mut program = stage.start(&[ELECTION[0], ELECTION[1], &endpoint]);
+    program.logs(READY).await;
+    let target = Target {
+        id: program.id(),
+        address,
+        health: "/healthz/leader-election",
+        large: "/metrics",
+    };
+    target.withstands().await;
+    assert!(program.is_running(), "{}", program.log());
 }

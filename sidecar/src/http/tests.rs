@@ -1,6 +1,11 @@
 //! Rows 64 to 66, 78, 80 and 81 of the common specification, and Go's behaviour for the rest.
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
 
 use super::*;
 use crate::metrics::Registry;
@@ -209,4 +214,152 @@ async fn a_connection_can_be_used_again() {
     let last = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     let answer = server.raw(&format!("{one}{last}")).await;
     assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), 2);
+}
+
+/// What the peer gets until the server closes, or nothing more if it resets.
+async fn rest(stream: &mut TcpStream) -> Vec<u8> {
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    answer
+}
+
+const ASK: &str = "GET /large HTTP/1.1\r\nHost: x\r\n\r\n";
+
+fn large(bytes: usize) -> Routes {
+    let mut routes = health();
+    let reply = move || std::future::ready(Reply::text(StatusCode::OK, "x".repeat(bytes)));
+    routes.insert("/large", true, reply).unwrap();
+    routes
+}
+
+#[tokio::test(start_paused = true)]
+async fn fs_11_a_request_must_come_in_time() {
+    let server = serve(health()).await;
+    for sent in ["", "GET /heal", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let start = tokio::time::Instant::now();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        rest(&mut stream).await;
+        let took = start.elapsed().as_secs();
+        assert!((29..=31).contains(&took), "{sent:?}: {took} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fs_11_an_answer_must_be_read_in_time() {
+    let server = serve(large(1 << 20)).await;
+    let mut deaf = TcpStream::connect(server.address).await.unwrap();
+    deaf.write_all(ASK.as_bytes()).await.unwrap();
+    sleep(Duration::from_secs(29)).await;
+    // Still there.
+    deaf.write_all(b" ").await.unwrap();
+    sleep(Duration::from_secs(2)).await;
+    let answer = rest(&mut deaf).await;
+    assert!(answer.len() < 1 << 20, "{} bytes", answer.len());
+}
+
+#[tokio::test]
+async fn fs_11_those_who_do_not_read_make_room_for_one_who_does() {
+    let server = serve(large(1 << 20)).await;
+    let mut deaf = Vec::new();
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(ASK.as_bytes()).await.unwrap();
+        deaf.push(stream);
+    }
+    let limit = Duration::from_secs(20);
+    let answer = tokio::time::timeout(limit, server.ask("GET", "/large")).await;
+    assert_eq!(answer.unwrap().2.len(), 1 << 20);
+}
+
+#[tokio::test]
+async fn fs_11_large_answers_at_the_same_time_are_bounded_and_all_come() {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    let asked = Arc::new(AtomicUsize::new(0));
+    let mut routes = Routes::new();
+    let count = Arc::clone(&asked);
+    let reply = move || {
+        count.fetch_add(1, SeqCst);
+        std::future::ready(Reply::text(StatusCode::OK, "x".repeat(1 << 20)))
+    };
+    routes.insert("/large", true, reply).unwrap();
+    let server = serve(routes).await;
+    let mut streams = Vec::new();
+    for _ in 0..5 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(ASK.as_bytes()).await.unwrap();
+        streams.push(stream);
+    }
+    sleep(Duration::from_millis(300)).await;
+    let made = asked.load(SeqCst);
+    assert_eq!(made, 3, "two that are held, one that waits for room");
+    for stream in &mut streams {
+        let mut answer = vec![0; 1 << 20];
+        stream.read_exact(&mut answer).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn fs_11_answers_without_a_body_do_not_pile_up() {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    let asked = Arc::new(AtomicUsize::new(0));
+    let mut routes = Routes::new();
+    let count = Arc::clone(&asked);
+    let reply = move || {
+        count.fetch_add(1, SeqCst);
+        std::future::ready(Reply::ok())
+    };
+    routes.add("/healthz", reply).unwrap();
+    let server = serve(routes).await;
+    let mut deaf = TcpStream::connect(server.address).await.unwrap();
+    let many = "HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000);
+    let all = async {
+        for _ in 0..1000 {
+            deaf.write_all(many.as_bytes()).await.unwrap();
+        }
+    };
+    let stuck = tokio::time::timeout(Duration::from_secs(3), all).await;
+    assert!(stuck.is_err(), "a million requests were taken");
+    let before = asked.load(SeqCst);
+    sleep(Duration::from_millis(300)).await;
+    assert_eq!(asked.load(SeqCst), before, "it goes on without a reader");
+}
+
+#[tokio::test]
+async fn fs_11_more_than_there_may_be_and_a_probe() {
+    let server = serve(health()).await;
+    let mut idle = Vec::new();
+    for _ in 0..admission::PER_PEER + 10 {
+        idle.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    // A probe comes from the same address, when all of these have been idle for a while.
+    sleep(admission::FRESH).await;
+    assert_eq!(server.ask("GET", "/healthz").await.2, "ok");
+    assert!(rest(&mut idle[0]).await.is_empty(), "the oldest is closed");
+    let last = idle.last_mut().unwrap();
+    last.write_all(b"GET /healthz HTTP/1.1\r\nConnection: close\r\nHost: x\r\n\r\n")
+        .await
+        .unwrap();
+    assert!(rest(last).await.ends_with(b"ok"), "the newest is served");
+}
+
+/// Go does not care for `net.ipv6.bindv6only`.
+#[tokio::test]
+async fn fr_14_without_host_both_families_are_served() {
+    let server = Server::bind(":0").await.unwrap();
+    let address = server.local_addr().unwrap();
+    if address.is_ipv6() {
+        let socket = socket2::SockRef::from(&server.listener);
+        assert!(!socket.only_v6().unwrap());
+    }
+    let task = tokio::spawn(server.serve(health()));
+    let _running = Running { address, task };
+    for host in ["127.0.0.1", "::1"] {
+        if host == "::1" && !address.is_ipv6() {
+            continue;
+        }
+        let ip = host.parse().unwrap();
+        let stream = TcpStream::connect(SocketAddr::new(ip, address.port())).await;
+        assert!(stream.is_ok(), "{host}");
+    }
 }

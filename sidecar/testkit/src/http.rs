@@ -1,7 +1,9 @@
-//! An HTTP client for `/healthz` and `/metrics`.
+//! An HTTP client for `/healthz` and `/metrics`, and clients that mean no good.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+pub mod attack;
 
 /// An answer.
 #[derive(Debug)]

@@ -73,7 +73,12 @@ fn row<S: Started>(program: &Path, start: &impl Fn(&Path) -> S) -> String {
 }
 
 /// A line of `/proc/ID/status`, in bytes.
-fn memory(id: u32, key: &str) -> u64 {
+///
+/// # Panics
+///
+/// The program does not run, or the line is not there.
+#[must_use]
+pub fn memory(id: u32, key: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{id}/status")).expect("the program runs");
     let line = status.lines().find(|line| line.starts_with(key));
     let number = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
@@ -91,4 +96,17 @@ fn processor_time(id: u32) -> Duration {
         number.expect("a number of nanoseconds")
     };
     Duration::from_nanos(threads.map(of).sum())
+}
+
+/// For how long its first thread could have run and had no processor.
+///
+/// # Panics
+///
+/// The program does not run.
+#[must_use]
+pub fn kept_waiting(id: u32) -> Duration {
+    let text = fs::read_to_string(format!("/proc/{id}/schedstat")).expect("the program runs");
+    let number = text.split_whitespace().nth(1);
+    let number = number.and_then(|number| number.parse::<u64>().ok());
+    Duration::from_nanos(number.expect("a number of nanoseconds"))
 }

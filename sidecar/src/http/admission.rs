@@ -1,0 +1,320 @@
+//! Who has to go when there are too many connections: a decision without clock or sockets.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// Connections that are open at the same time.
+pub(super) const CONNECTIONS: usize = 512;
+/// Those of one peer that do not wait for the program itself. A node's probes and a scraper share an
+/// address with whoever else is on that node's network.
+pub(super) const PER_PEER: usize = 64;
+/// Whoever has just come, or just been answered, is spared while there is room at all: a probe's request
+/// follows its connection by a moment, which on a busy node may be long.
+pub(super) const FRESH: Duration = Duration::from_secs(2);
+
+/// What a connection is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    /// No request, or a part of one, has arrived.
+    Idle,
+    /// An answer is not wholly sent.
+    Sending,
+    /// A large answer is to be made once others are sent.
+    Queued,
+    /// An answer is being made.
+    Answering,
+}
+
+#[derive(Debug)]
+struct Connection<C> {
+    peer: IpAddr,
+    phase: Phase,
+    since: Instant,
+    /// Closes the connection when dropped.
+    close: C,
+}
+
+/// The open connections, by the order in which they came.
+#[derive(Debug)]
+pub(super) struct Admission<C> {
+    open: BTreeMap<u64, Connection<C>>,
+    next: u64,
+}
+
+impl<C> Default for Admission<C> {
+    fn default() -> Self {
+        Self {
+            open: BTreeMap::new(),
+            next: 0,
+        }
+    }
+}
+
+impl<C> Admission<C> {
+    /// Takes a new connection in and returns its number, and what closes the one that had to go for
+    /// it, if one had to.
+    ///
+    /// The new one is never refused: it may be a probe. Where there are too many, or too many of its
+    /// peer, the one that has been idle for longest goes; failing that, the one that has not read its
+    /// answer for longest. If there are too many in all, and all of them wait for the program itself or
+    /// have come just now, the peer with the most loses its oldest.
+    pub(super) fn admit(&mut self, peer: IpAddr, now: Instant, close: C) -> (u64, Option<C>) {
+        let peer = peer.to_canonical();
+        let victim = self.victim(peer, now);
+        let closed = victim.and_then(|id| self.open.remove(&id));
+        let id = self.next;
+        self.next += 1;
+        let connection = Connection {
+            peer,
+            phase: Phase::Idle,
+            since: now,
+            close,
+        };
+        self.open.insert(id, connection);
+        (id, closed.map(|connection| connection.close))
+    }
+
+    fn victim(&self, peer: IpAddr, now: Instant) -> Option<u64> {
+        let waits = |other: &Connection<C>| other.phase != Phase::Answering;
+        let is_stale = |other: &Connection<C>| {
+            waits(other) && now.saturating_duration_since(other.since) >= FRESH
+        };
+        if self.open.len() >= CONNECTIONS {
+            return self
+                .first(is_stale, |other| (other.phase, other.since))
+                .or_else(|| {
+                    let peers = self.open.values().map(|other| other.peer);
+                    let busiest =
+                        peers.max_by_key(|peer| self.count(|other| other.peer == *peer))?;
+                    self.first(|other| other.peer == busiest, |other| other.since)
+                });
+        }
+        let is_own = |other: &Connection<C>| other.peer == peer && waits(other);
+        if self.count(is_own) < PER_PEER {
+            return None;
+        }
+        let stale = |other: &Connection<C>| is_own(other) && is_stale(other);
+        self.first(stale, |other| (other.phase, other.since))
+    }
+
+    fn count(&self, among: impl Fn(&Connection<C>) -> bool) -> usize {
+        self.open.values().filter(|other| among(other)).count()
+    }
+
+    fn first<K: Ord>(
+        &self,
+        among: impl Fn(&Connection<C>) -> bool,
+        key: impl Fn(&Connection<C>) -> K,
+    ) -> Option<u64> {
+        let candidates = self.open.iter().filter(|(_, other)| among(other));
+        candidates
+            .min_by_key(|(_, other)| key(other))
+            .map(|(id, _)| *id)
+    }
+
+    /// A connection has come to do something else.
+    pub(super) fn enter(&mut self, id: u64, phase: Phase, now: Instant) {
+        if let Some(connection) = self.open.get_mut(&id)
+            && connection.phase != phase
+        {
+            connection.phase = phase;
+            connection.since = now;
+        }
+    }
+
+    /// What a connection is doing, unless it has been closed.
+    pub(super) fn phase(&self, id: u64) -> Option<Phase> {
+        self.open.get(&id).map(|connection| connection.phase)
+    }
+
+    /// A connection is gone.
+    pub(super) fn leave(&mut self, id: u64) {
+        self.open.remove(&id);
+    }
+
+    /// Takes out those whose answer has not been read for so long, and returns what closes them.
+    pub(super) fn not_reading(&mut self, patience: Duration, now: Instant) -> Vec<C> {
+        let stuck = self.open.extract_if(.., |_, connection| {
+            connection.phase == Phase::Sending
+                && now.saturating_duration_since(connection.since) >= patience
+        });
+        stuck.map(|(_, connection)| connection.close).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn peer(number: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, number])
+    }
+
+    /// Connections in the order of their numbers, a millisecond apart; `close` is the number.
+    fn crowd(peers: impl IntoIterator<Item = IpAddr>) -> (Admission<u64>, Instant) {
+        let mut admission = Admission::default();
+        let mut now = Instant::now();
+        for (number, peer) in (0..).zip(peers) {
+            now += Duration::from_millis(1);
+            assert_eq!(admission.admit(peer, now, number), (number, None));
+        }
+        (admission, now)
+    }
+
+    fn many() -> impl Iterator<Item = IpAddr> {
+        (0..CONNECTIONS).map(|number| peer(u8::try_from(number % 16).unwrap()))
+    }
+
+    #[test]
+    fn fs_11_who_has_to_go_when_there_are_too_many() {
+        let new = peer(100);
+        let (mut full, now) = crowd(many());
+        let later = now + FRESH;
+        assert_eq!(full.admit(new, later, 1000).1, Some(0), "the oldest");
+
+        let (mut full, now) = crowd(many());
+        full.enter(0, Phase::Answering, now);
+        full.enter(1, Phase::Sending, now);
+        let later = now + FRESH;
+        assert_eq!(full.admit(new, later, 1000).1, Some(2), "the oldest idle");
+
+        let (mut full, now) = crowd(many());
+        for id in 0..CONNECTIONS as u64 {
+            full.enter(id, Phase::Answering, now);
+        }
+        full.enter(7, Phase::Sending, now);
+        let later = now + FRESH;
+        assert_eq!(full.admit(new, later, 1000).1, Some(7), "does not read");
+
+        let (mut full, now) = crowd(many());
+        full.enter(0, Phase::Sending, now);
+        let later = now + FRESH;
+        full.enter(0, Phase::Idle, later);
+        assert_eq!(full.admit(new, later, 1000).1, Some(1), "not just served");
+    }
+
+    #[test]
+    fn fs_11_a_probe_is_not_closed_for_those_who_come_after_it() {
+        let (mut busy, mut now) = crowd(std::iter::repeat_n(peer(1), PER_PEER));
+        let (probe, _) = busy.admit(peer(1), now, 1000);
+        for number in 0..300 {
+            now += Duration::from_millis(6);
+            busy.admit(peer(1), now, 2000 + number);
+            assert!(busy.phase(probe).is_some(), "{number}");
+        }
+        now += FRESH;
+        for number in 0..=PER_PEER as u64 {
+            busy.admit(peer(1), now, 3000 + number);
+        }
+        assert_eq!(busy.phase(probe), None, "it has had its time");
+    }
+
+    #[test]
+    fn fs_11_where_all_wait_for_the_program_the_peer_with_the_most_loses_one() {
+        let mut full = Admission::default();
+        let now = Instant::now();
+        for number in 0..CONNECTIONS as u64 {
+            let peer = peer(if number == 0 { 1 } else { 2 });
+            assert_eq!(full.admit(peer, now, number), (number, None));
+            full.enter(number, Phase::Answering, now);
+        }
+        assert_eq!(full.admit(peer(3), now, 1000).1, Some(1));
+    }
+
+    #[test]
+    fn fs_11_a_peer_with_too_many_loses_its_own() {
+        let scraper = std::iter::once(peer(1));
+        let (mut admission, now) = crowd(scraper.chain(std::iter::repeat_n(peer(2), PER_PEER)));
+        let later = now + FRESH;
+        assert_eq!(admission.admit(peer(2), later, 1000).1, Some(1));
+        let mapped: IpAddr = "::ffff:10.0.0.2".parse().unwrap();
+        assert_eq!(admission.admit(mapped, later, 1001).1, Some(2), "the same");
+        assert_eq!(admission.admit(peer(3), later, 1002).1, None);
+    }
+
+    #[test]
+    fn fs_11_health_checks_under_way_are_not_counted_against_their_peer() {
+        let (mut admission, now) = crowd(std::iter::repeat_n(peer(1), PER_PEER));
+        for id in 0..PER_PEER as u64 {
+            admission.enter(id, Phase::Answering, now);
+        }
+        assert_eq!(admission.admit(peer(1), now, 1000).1, None);
+    }
+
+    #[test]
+    fn fs_11_who_does_not_read_is_taken_out() {
+        let (mut admission, now) = crowd([peer(1), peer(2), peer(3)]);
+        admission.enter(0, Phase::Sending, now);
+        admission.enter(1, Phase::Sending, now + Duration::from_millis(1));
+        let patience = Duration::from_secs(1);
+        assert_eq!(admission.not_reading(patience, now + patience), [0]);
+        assert_eq!((admission.phase(0), admission.open.len()), (None, 2));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Come(u8),
+        Enter(u64, Phase),
+        Leave(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let phase = prop::sample::select(vec![
+            Phase::Idle,
+            Phase::Sending,
+            Phase::Queued,
+            Phase::Answering,
+        ]);
+        let number = 0..1200_u64;
+        prop_oneof![
+            12 => (0..12_u8).prop_map(Step::Come),
+            4 => (number.clone(), phase).prop_map(|(id, phase)| Step::Enter(id, phase)),
+            1 => number.prop_map(Step::Leave),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(12))]
+
+        /// Never more than there may be, never one closed without need, and the newest always stays.
+        #[test]
+        fn fs_11_bounded_and_open_to_everybody(steps in prop::collection::vec(step(), 0..1200)) {
+            let mut admission: Admission<u64> = Admission::default();
+            let mut open = BTreeSet::new();
+            let mut now = Instant::now();
+            let mut next = 0;
+            for step in steps {
+                now += Duration::from_millis(3);
+                match step {
+                    Step::Come(number) => {
+                        let own = admission.count(|other| {
+                            other.peer == peer(number) && other.phase != Phase::Answering
+                        });
+                        let before = open.len();
+                        let (id, closed) = admission.admit(peer(number), now, next);
+                        prop_assert_eq!(id, next);
+                        next += 1;
+                        if let Some(closed) = closed {
+                            prop_assert!(before >= CONNECTIONS || own >= PER_PEER);
+                            prop_assert!(open.remove(&closed));
+                        }
+                        open.insert(id);
+                        prop_assert_eq!(admission.phase(id), Some(Phase::Idle));
+                    }
+                    Step::Enter(id, phase) => admission.enter(id, phase, now),
+                    Step::Leave(id) => {
+                        admission.leave(id);
+                        open.remove(&id);
+                    }
+                }
+                prop_assert!(admission.open.len() <= CONNECTIONS);
+            }
+            prop_assert!(admission.open.keys().eq(open.iter()));
+        }
+    }
+}

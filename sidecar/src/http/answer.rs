@@ -1,0 +1,104 @@
+//! From a path to an answer, with a bound on what has been made and not been read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http_body_util::Full;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use tokio::time::sleep;
+
+use super::admission::Phase;
+use super::connection::{Member, Open};
+use super::{Reply, Routes};
+
+const PROCESS_START: HeaderName = HeaderName::from_static("process-start-time-unix");
+/// Bytes of large answers that are held for clients at the same time; one larger answer may be held
+/// alone.
+const UNREAD: usize = 2 << 20;
+/// Who has not read a large answer for so long loses it once another client wants one.
+const SLOW: Duration = Duration::from_secs(1);
+/// Between two looks for room.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Makes the answers of all connections.
+#[derive(Debug)]
+pub(super) struct Answers {
+    routes: Routes,
+    /// Large answers are made one after the other, so that health checks come between them.
+    turn: Mutex<()>,
+    unread: Arc<Semaphore>,
+}
+
+/// A large answer's text; its room is free again when the last byte of it has been sent.
+struct Held {
+    text: String,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
+impl Answers {
+    pub(super) fn new(routes: Routes) -> Self {
+        Self {
+            routes,
+            turn: Mutex::new(()),
+            unread: Arc::new(Semaphore::new(UNREAD)),
+        }
+    }
+
+    /// Answers what stands at `path` to a connection; others may have to go to make room.
+    pub(super) async fn answer(&self, path: &str, member: &Member) -> Response<Full<Bytes>> {
+        let Some(route) = self.routes.find(path) else {
+            return small(Reply::not_found());
+        };
+        if !route.is_large {
+            member.enter(Phase::Answering);
+            return small((route.handler)().await);
+        }
+        member.enter(Phase::Queued);
+        let _turn = self.turn.lock().await;
+        let mut reply = (route.handler)().await;
+        let text = std::mem::take(&mut reply.body);
+        let room = self.room(text.len(), &member.open).await;
+        let body = Bytes::from_owner(Held { text, _room: room });
+        response(&reply, body)
+    }
+
+    async fn room(&self, bytes: usize, open: &Open) -> Option<OwnedSemaphorePermit> {
+        let bytes = u32::try_from(bytes.min(UNREAD)).unwrap_or(u32::MAX);
+        loop {
+            match Arc::clone(&self.unread).try_acquire_many_owned(bytes) {
+                Ok(room) => return Some(room),
+                Err(TryAcquireError::Closed) => return None,
+                Err(TryAcquireError::NoPermits) => {}
+            }
+            open.close_those_not_reading(SLOW);
+            sleep(LOOK).await;
+        }
+    }
+}
+
+fn small(mut reply: Reply) -> Response<Full<Bytes>> {
+    let body = Bytes::from(std::mem::take(&mut reply.body));
+    response(&reply, body)
+}
+
+fn response(reply: &Reply, body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = reply.status;
+    let content_type = HeaderValue::from_static(reply.content_type);
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    if let Some(seconds) = reply.process_start {
+        response
+            .headers_mut()
+            .insert(PROCESS_START, HeaderValue::from(seconds));
+    }
+    response
+}

@@ -1,0 +1,264 @@
+//! One connection: requests after each other, and a limit to the time that each step may take.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::yield_now;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::admission::{Admission, Phase};
+use super::answer::Answers;
+
+/// How long a connection may be without a whole request, from its begin or from the last answer on.
+const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+/// How long a client may take to read an answer.
+const READ_LIMIT: Duration = Duration::from_secs(30);
+/// Room for the head of a request.
+const BUFFER: usize = 16 << 10;
+/// Between two lines about connections that were closed.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// All open connections of a server; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Open(Arc<Mutex<Table>>);
+
+#[derive(Debug, Default)]
+struct Table {
+    admission: Admission<oneshot::Sender<Infallible>>,
+    /// Closed for want of room since the last line about it.
+    closed: u64,
+    reported: Option<Instant>,
+}
+
+impl Open {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a connection in, at the cost of another one if need be.
+    pub(super) fn admit(&self, peer: IpAddr) -> Admitted {
+        let (close, closed) = oneshot::channel();
+        let mut table = self.table();
+        let (id, victim) = table.admission.admit(peer, now(), close);
+        if victim.is_some() {
+            table.closed += 1;
+        }
+        drop(table);
+        self.report();
+        Admitted {
+            member: Arc::new(Member {
+                open: self.clone(),
+                id,
+                sent: Notify::new(),
+            }),
+            closed,
+        }
+    }
+
+    /// Closes the connections of those who have not read their answer for so long.
+    pub(super) fn close_those_not_reading(&self, patience: Duration) {
+        let mut table = self.table();
+        let victims = table.admission.not_reading(patience, now());
+        table.closed += victims.len() as u64;
+        drop(table);
+        drop(victims);
+        self.report();
+    }
+
+    fn report(&self) {
+        let mut table = self.table();
+        let now = Instant::now();
+        let is_quiet = table
+            .reported
+            .is_some_and(|last| now.duration_since(last) < QUIET);
+        if table.closed == 0 || is_quiet {
+            return;
+        }
+        let closed = std::mem::take(&mut table.closed);
+        table.reported = Some(now);
+        drop(table);
+        tracing::warn!(
+            closed,
+            "Too many HTTP connections: idle ones, or ones whose answer nobody reads, were closed"
+        );
+    }
+}
+
+fn now() -> std::time::Instant {
+    Instant::now().into_std()
+}
+
+/// A connection that may be served.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    member: Arc<Member>,
+    /// Ends when it has to go.
+    closed: oneshot::Receiver<Infallible>,
+}
+
+/// A connection's place among the open ones.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) open: Open,
+    id: u64,
+    /// An answer has been sent whole.
+    sent: Notify,
+}
+
+impl Member {
+    pub(super) fn enter(&self, phase: Phase) {
+        self.open.table().admission.enter(self.id, phase, now());
+    }
+
+    fn is_sending(&self) -> bool {
+        self.open.table().admission.phase(self.id) == Some(Phase::Sending)
+    }
+
+    /// Waits until the last answer is sent: without this, answers without a body pile up in hyper's
+    /// buffer for a client that sends requests and reads nothing.
+    async fn sent(&self) {
+        while self.is_sending() {
+            self.sent.notified().await;
+        }
+    }
+}
+
+/// Serves `stream` until its end, or until it has to go.
+pub(super) async fn converse(stream: TcpStream, admitted: Admitted, answers: Arc<Answers>) {
+    let Admitted { member, closed } = admitted;
+    let socket = Socket {
+        stream,
+        member: Arc::clone(&member),
+        limit: None,
+    };
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (member, answers) = (Arc::clone(&member), Arc::clone(&answers));
+        async move {
+            member.sent().await;
+            // Others come between two requests that were sent at once.
+            yield_now().await;
+            let answer = answers.answer(request.uri().path(), &member).await;
+            member.enter(Phase::Sending);
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(REQUEST_LIMIT)
+        .max_buf_size(BUFFER)
+        .serve_connection(TokioIo::new(socket), service);
+    tokio::select! {
+        biased;
+        _ = closed => tracing::debug!("HTTP connection closed for want of room"),
+        end = connection => {
+            if let Err(error) = end {
+                tracing::debug!(%error, "HTTP connection ended");
+            }
+        }
+    }
+}
+
+/// A stream that fails when its peer does not read.
+struct Socket {
+    stream: TcpStream,
+    member: Arc<Member>,
+    /// When the answer must have been read; since the first write that had to wait.
+    limit: Option<Pin<Box<Sleep>>>,
+}
+
+impl Socket {
+    fn limited<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        result: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if result.is_ready() {
+            return result;
+        }
+        let limit = self
+            .limit
+            .get_or_insert_with(|| Box::pin(sleep(READ_LIMIT)));
+        limit
+            .as_mut()
+            .poll(cx)
+            .map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.limited(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.limited(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    /// hyper comes here once its buffer is empty.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        if flushed.is_ready() {
+            self.limit = None;
+            if self.member.is_sending() {
+                self.member.enter(Phase::Idle);
+                self.member.sent.notify_one();
+            }
+        }
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let mut table = self.member.open.table();
+        // One that was closed for want of room is not there any more.
+        if table.admission.phase(self.member.id) != Some(Phase::Idle) {
+            // Else the system would go on offering the rest of the answer to a peer that reads
+            // nothing, and keep it for minutes.
+            let _ = self.stream.set_zero_linger();
+        }
+        table.admission.leave(self.member.id);
+    }
+}

@@ -1,0 +1,170 @@
+//! Where the server listens, and who it lets in.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::SockRef;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::task::yield_now;
+use tokio::time::sleep;
+
+use super::Routes;
+use super::answer::Answers;
+use super::connection::{Open, converse};
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
+/// Connections that are accepted before the rest of the program has its turn.
+const AT_ONCE: u32 = 16;
+/// Bytes that the system holds of an answer.
+const SEND_BUFFER: u32 = 64 << 10;
+/// Bytes that it holds of requests.
+const RECEIVE_BUFFER: u32 = 32 << 10;
+
+/// The server cannot listen; the wording is Go's.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Not an address.
+    #[error("listen tcp: address {address}: {reason}")]
+    Address {
+        /// The address as given.
+        address: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The operating system refuses.
+    #[error("listen tcp {address}")]
+    Listen {
+        /// The address as given.
+        address: String,
+        /// Its reason.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A listening server.
+#[derive(Debug)]
+pub struct Server {
+    pub(super) listener: TcpListener,
+}
+
+impl Server {
+    /// Listens on `host:port`; without host on all interfaces.
+    ///
+    /// # Errors
+    /// The address is malformed, taken, or not this machine's.
+    pub async fn bind(address: &str) -> Result<Self, ListenError> {
+        let (host, port) = split(address).map_err(|reason| ListenError::Address {
+            address: address.to_owned(),
+            reason,
+        })?;
+        let listener = match host {
+            "" => everywhere(port),
+            host => first_of(host, port).await,
+        };
+        let listener = listener.map_err(|source| ListenError::Listen {
+            address: address.to_owned(),
+            source,
+        })?;
+        Ok(Self { listener })
+    }
+
+    /// Where the server listens, with the actual port.
+    ///
+    /// # Errors
+    /// The operating system does not say.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until dropped.
+    pub async fn serve(self, routes: Routes) {
+        let answers = Arc::new(Answers::new(routes));
+        let open = Open::default();
+        let mut accepted = 0_u32;
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, peer)) => {
+                    let admitted = open.admit(peer.ip());
+                    tokio::spawn(converse(stream, admitted, Arc::clone(&answers)));
+                    // Their requests, which as a rule are there already, are read before others could
+                    // have them closed for being idle.
+                    accepted = accepted.wrapping_add(1);
+                    if accepted.is_multiple_of(AT_ONCE) {
+                        yield_now().await;
+                    }
+                }
+                // Out of file descriptors, or a client that went away: neither ends the server.
+                Err(error) => {
+                    tracing::warn!(%error, "Cannot accept an HTTP connection");
+                    sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+}
+
+/// Listens on both families, or on the old one alone where the new one is switched off.
+fn everywhere(port: u16) -> io::Result<TcpListener> {
+    let both = || {
+        let socket = TcpSocket::new_v6()?;
+        // What the system's net.ipv6.bindv6only says is for those who do not ask.
+        SockRef::from(&socket).set_only_v6(false)?;
+        listen(socket, SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)))
+    };
+    match both() {
+        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+            listen(TcpSocket::new_v4()?, (Ipv4Addr::UNSPECIFIED, port).into())
+        }
+        listener => listener,
+    }
+}
+
+/// Listens on the first address of `host` that can be had.
+async fn first_of(host: &str, port: u16) -> io::Result<TcpListener> {
+    let mut failed = None;
+    for address in tokio::net::lookup_host((host, port)).await? {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        };
+        match socket.and_then(|socket| listen(socket, address)) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => failed = Some(error),
+        }
+    }
+    Err(failed.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into()))
+}
+
+fn listen(socket: TcpSocket, address: SocketAddr) -> io::Result<TcpListener> {
+    socket.set_reuseaddr(true)?;
+    // Connections inherit these. Unread answers and unasked requests wait in the system's memory,
+    // which counts as the pod's.
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Splits `host:port`; brackets hold an IPv6 address.
+fn split(address: &str) -> Result<(&str, u16), &'static str> {
+    let (host, port) = address.rsplit_once(':').ok_or("missing port in address")?;
+    let host = match host.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']').ok_or("missing ']' in address")?,
+        None if host.contains(':') => return Err("too many colons in address"),
+        None => host,
+    };
+    // Go takes an empty port for zero, and names of services, which no manifest uses.
+    if port.is_empty() {
+        return Ok((host, 0));
+    }
+    if !port.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("unknown port");
+    }
+    port.parse()
+        .map(|port| (host, port))
+        .map_err(|_| "invalid port")
+}

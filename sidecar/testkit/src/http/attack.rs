@@ -1,0 +1,195 @@
+//! Clients that keep an HTTP server from its work, all at once, and a probe in their midst.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream as Blocking};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::measure::{kept_waiting, memory};
+
+/// Connections that send nothing.
+const IDLE: usize = 200;
+/// Those that send the head of a request byte by byte.
+const SLOW: usize = 50;
+/// Those that ask as often as they can and read nothing.
+const DEAF: usize = 50;
+/// Those that send requests without waiting for answers, and read.
+const PIPELINING: usize = 20;
+/// Requests that are sent in one piece.
+const PIPELINED: usize = 10;
+/// Between two such pieces: a debug build and its driver are kept busy, and not out of breath.
+const PIPELINE_PAUSE: Duration = Duration::from_secs(1);
+/// How long a connection that was closed stays away.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long the attack has before it counts.
+const BUILD_UP: Duration = Duration::from_secs(2);
+/// How long probes are sent during the attack.
+const LASTING: Duration = Duration::from_secs(6);
+/// Between two probes.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// What kubelet gives a probe if the pod says nothing else.
+const LIMIT: Duration = Duration::from_secs(1);
+/// What a probe gets at all, and how many in a hundred may take longer than [`LIMIT`]: other tests run
+/// on the same processors. The time for which the server waited for one of them does not count.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LATE: usize = 10;
+/// By how much the server's process may grow.
+const MEMORY: u64 = 32 << 20;
+/// How many connections may be open; the program's other files are counted with them.
+const FILES: usize = 550;
+
+/// The server that is attacked.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its process.
+    pub id: u32,
+    /// Where it listens.
+    pub address: String,
+    /// A path that answers with 200 as long as all is well.
+    pub health: &'static str,
+    /// The path with the largest answer.
+    pub large: &'static str,
+}
+
+impl Target {
+    /// Attacks the server for some seconds and asks it for its health meanwhile, from the same
+    /// address.
+    ///
+    /// # Panics
+    ///
+    /// Probes are not answered with 200 within a second, or memory or open files are not bounded.
+    pub async fn withstands(self) {
+        let run = tokio::task::spawn_blocking(move || self.attacked());
+        if let Err(failed) = run.await {
+            std::panic::resume_unwind(failed.into_panic());
+        }
+    }
+
+    fn attacked(&self) {
+        self.probe();
+        let before = memory(self.id, "VmHWM");
+        let (end, ended) = oneshot::channel::<()>();
+        let (address, large, health) = (self.address.clone(), self.large, self.health);
+        let attack = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            runtime.block_on(async {
+                let mut clients = attack(&address, health, large);
+                let _ = ended.await;
+                clients.shutdown().await;
+            });
+        });
+        thread::sleep(BUILD_UP);
+        let start = Instant::now();
+        let mut took = Vec::new();
+        while start.elapsed() < LASTING {
+            took.push(self.probe());
+            let files = std::fs::read_dir(format!("/proc/{}/fd", self.id));
+            let files = files.expect("the program runs").count();
+            assert!(files <= FILES, "{files} open files");
+            thread::sleep(INTERVAL);
+        }
+        drop(end);
+        attack.join().expect("the attack ends");
+        self.probe();
+        let late = took.iter().filter(|took| **took > LIMIT).count();
+        assert!(late * 100 <= took.len() * LATE, "{took:?}");
+        let grown = memory(self.id, "VmHWM") - before;
+        assert!(grown <= MEMORY, "grown by {grown} bytes");
+    }
+
+    fn probe(&self) -> Duration {
+        let (start, before) = (Instant::now(), kept_waiting(self.id));
+        let answer = self.ask();
+        let took = start.elapsed();
+        let waited = kept_waiting(self.id).saturating_sub(before);
+        let answer = answer.unwrap_or_else(|error| panic!("no answer in {took:?}: {error}"));
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer:?}");
+        took.saturating_sub(waited)
+    }
+
+    /// As kubelet does: on a connection of its own.
+    fn ask(&self) -> std::io::Result<String> {
+        let address: SocketAddr = self.address.parse().expect("an address");
+        let mut stream = Blocking::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(request(self.health, "close").as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+}
+
+fn request(path: &str, connection: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: {connection}\r\n\r\n")
+}
+
+fn attack(address: &str, health: &str, large: &str) -> JoinSet<()> {
+    let mut clients = JoinSet::new();
+    let mut spawn = |count, behaviour: Behaviour, path: &str| {
+        for _ in 0..count {
+            clients.spawn(client(address.to_owned(), path.to_owned(), behaviour));
+        }
+    };
+    spawn(IDLE, Behaviour::Idle, health);
+    spawn(SLOW, Behaviour::Slow, health);
+    spawn(DEAF, Behaviour::Deaf, large);
+    spawn(PIPELINING, Behaviour::Pipelining, health);
+    clients
+}
+
+#[derive(Clone, Copy)]
+enum Behaviour {
+    Idle,
+    Slow,
+    Deaf,
+    Pipelining,
+}
+
+/// Comes again whenever it is sent away.
+async fn client(address: String, path: String, behaviour: Behaviour) {
+    loop {
+        if let Ok(stream) = TcpStream::connect(&address).await {
+            // It ends when the server has closed.
+            let _ = converse(stream, &path, behaviour).await;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn converse(mut stream: TcpStream, path: &str, behaviour: Behaviour) -> std::io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    let many = request(path, "keep-alive").repeat(PIPELINED);
+    match behaviour {
+        Behaviour::Idle => while stream.read(&mut buffer).await? > 0 {},
+        Behaviour::Slow => {
+            for byte in request(path, "keep-alive").bytes().cycle() {
+                stream.write_all(&[byte]).await?;
+                sleep(Duration::from_secs(1)).await;
+            }
+        }
+        Behaviour::Deaf => loop {
+            stream.write_all(many.as_bytes()).await?;
+        },
+        Behaviour::Pipelining => loop {
+            stream.write_all(many.as_bytes()).await?;
+            let pause = sleep(PIPELINE_PAUSE);
+            tokio::pin!(pause);
+            loop {
+                tokio::select! {
+                    () = &mut pause => break,
+                    read = stream.read(&mut buffer) => if read? == 0 { return Ok(()) },
+                }
+            }
+        },
+    }
+    Ok(())
+}
