@@ -37,7 +37,17 @@ pub fn routes(
     let (healthy, socket) = (Arc::clone(plugin), PathBuf::from(path));
     routes.add("/healthz", move || {
         let (plugin, socket) = (Arc::clone(&healthy), socket.clone());
-        async move { healthz(&socket, limit, plugin.name()).await }
+        async move {
+            let reply = healthz(&socket, limit, plugin.name()).await;
+            if reply.status != StatusCode::OK {
+                tracing::error!(
+                    status = reply.status.as_u16(),
+                    err = reply.body.as_str(),
+                    "Health check failed"
+                );
+            }
+            reply
+        }
     })?;
     let registered = Arc::clone(plugin);
     routes.add("/registration", move || {

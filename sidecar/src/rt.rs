@@ -9,6 +9,8 @@ use std::future::Future;
 use std::io::Write;
 use std::process::ExitCode;
 
+use rustix::process::{Resource, Rlimit, setrlimit};
+
 use crate::error::Chain;
 
 /// How a program ends: what it prints and the code it returns.
@@ -61,6 +63,7 @@ impl<E: std::error::Error + 'static> From<E> for Exit {
 ///
 /// Tasks that are still running are dropped, blocking ones are not waited for.
 pub fn run(main: impl Future<Output = Result<(), Exit>>) -> ExitCode {
+    keep_no_core();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -73,6 +76,16 @@ pub fn run(main: impl Future<Output = Result<(), Exit>>) -> ExitCode {
         Err(error) => Exit::failure(1, format_args!("cannot start the runtime: {error}")),
     };
     finish(&exit)
+}
+
+/// A core file would hold tokens and Secrets, and a panic aborts.
+fn keep_no_core() {
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    // Lowering a limit is allowed to everybody.
+    let _ = setrlimit(Resource::Core, none);
 }
 
 /// Prints what an [`Exit`] asks for and returns its code.
@@ -88,6 +101,7 @@ pub fn finish(exit: &Exit) -> ExitCode {
         }
         None => {}
     }
+    crate::log::flush();
     ExitCode::from(exit.code)
 }
 

@@ -119,5 +119,6 @@ fn poll_any(signals: &mut [tokio::signal::unix::Signal], cx: &mut Context<'_>) -
     reason = "the user insists, and whatever hangs must not stop it"
 )]
 fn end_now(code: i32) -> ! {
+    crate::log::flush();
     std::process::exit(code)
 }

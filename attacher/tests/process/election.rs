@@ -1,15 +1,17 @@
 //! Rows 129, 132, 133 and 137: one leader among replicas.
 
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
 use sidecar_testkit::build;
 use sidecar_testkit::election::succeed_while_stopped;
 use sidecar_testkit::http::attack::Target;
+use sidecar_testkit::process::{Process, Signal};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::metrics::{free_port, get};
-use super::stage::{PATIENCE, Stage, settle};
+use super::stage::{PATIENCE, Stage, program, settle};
 
 const LEASE: &str = "ns/external-attacher-leader-test-csi-driver";
 const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
@@ -222,4 +224,41 @@ async fn fs_11_health_is_answered_under_attack() {
     };
     target.withstands().await;
     assert!(attacher.is_running(), "{}", attacher.log());
+}
+
+#[tokio::test]
+async fn fs_9_a_leader_whose_log_nobody_reads_stays_leader_and_works() {
+    let stage = Stage::new().await;
+    let address = free_port();
+    let mut command = Command::new(program());
+    command.env_clear();
+    command.args([stage.kubeconfig(), stage.csi_address()]);
+    command
+        .args(ELECTION)
+        .arg("--leader-election-retry-period=1s");
+    command.args(["-v=5", &format!("--http-endpoint={address}")]);
+    let (mut process, stderr) = Process::start_unread(command);
+    stage.attach("va1", "pv1");
+    stage.until_attached("va1").await;
+    let renewed = || {
+        let lease = stage.api.object("leases", LEASE).unwrap();
+        lease["spec"]["renewTime"].as_str().unwrap().to_owned()
+    };
+    for _ in 0..3 {
+        let before = renewed();
+        let again = async {
+            while renewed() == before {
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        timeout(PATIENCE, again)
+            .await
+            .expect("the lease is renewed");
+        assert_eq!(get(&address, "/healthz/leader-election").await.0, 200);
+    }
+    // Nor does it hold up the end.
+    process.signal(Signal::TERM);
+    let end = process.ended_within(PATIENCE).await;
+    assert_eq!(end.status.code(), Some(0));
+    drop(stderr);
 }

@@ -266,3 +266,11 @@ async fn nothing_is_listed_that_is_not_needed() {
         "row 26"
     );
 }
+
+#[tokio::test]
+async fn fa_6_no_core_file() {
+    let stage = Stage::new().await;
+    let program = stage.start(&[]);
+    program.logs("Starting CSI attacher").await;
+    sidecar_testkit::process::keeps_no_core(program.id());
+}

@@ -1,6 +1,7 @@
 //! Drivers that do not behave.
 
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tonic::Code;
 
-use crate::process::{self, Serving, is_foreign};
+use crate::process::{self, Process, Serving, is_foreign};
 
 /// Something at the driver's socket that answers every connection with the same bytes.
 struct Impostor {
@@ -150,4 +151,31 @@ async fn fs_11_health_is_answered_under_attack() {
     };
     target.withstands().await;
     serving.process.must_run();
+}
+
+/// Every failed check is a line.
+#[tokio::test]
+async fn fs_9_a_log_that_nobody_reads_does_not_stop_it() {
+    if is_foreign() {
+        return;
+    }
+    let driver = process::driver();
+    let address = process::free();
+    let mut command = Command::new(process::program());
+    command.args(process::csi_address(&driver));
+    command.arg(format!("--http-endpoint={address}"));
+    let (mut process, stderr) = Process::start_unread(command);
+    process::listening(&mut process, &address).await;
+    for count in 0..20 {
+        let fail = Probe::Fail(Code::Internal, format!("failure {count}"));
+        driver.configure(|model| model.probes.push_back(fail));
+        assert_eq!(process::get(&address, "/healthz").await.status, 500);
+        assert_eq!(process::get(&address, "/healthz").await.status, 200);
+    }
+    process.read(stderr);
+    process.says("failure 19").await;
+    let log = process.log();
+    for text in ["\"Starting\"", "HTTP server is listening", "failure 0\""] {
+        assert!(log.contains(text), "no {text}: {log}");
+    }
 }

@@ -68,3 +68,12 @@ async fn l_12_a_driver_that_never_tells_its_name() {
     }
     assert!(driver.calls()[0].is_running());
 }
+
+#[tokio::test]
+async fn fa_6_no_core_file() {
+    let driver = process::driver();
+    let serving = Serving::beside(&driver, &[]).await;
+    if !process::is_foreign() {
+        sidecar_testkit::process::keeps_no_core(serving.process.id());
+    }
+}

@@ -240,3 +240,11 @@ async fn watches_that_are_refused_are_tried_again() {
     fault.remove();
     stage.until_volume(PV).await;
 }
+
+#[tokio::test]
+async fn fa_6_no_core_file() {
+    let stage = Stage::new().await;
+    let program = stage.start(&[]);
+    program.logs(READY).await;
+    sidecar_testkit::process::keeps_no_core(program.id());
+}

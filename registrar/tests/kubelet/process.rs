@@ -321,3 +321,14 @@ async fn fs_11_health_is_answered_under_attack() {
     let ended = program.child.try_wait().unwrap();
     assert!(ended.is_none(), "{}", program.log());
 }
+
+#[tokio::test]
+async fn fa_6_no_core_file() {
+    let stage = Stage::set();
+    let served = stage.api.serve_plain().await;
+    let mut arguments = flags(&stage, served.kubeconfig().to_path_buf());
+    arguments.push("--http-endpoint=127.0.0.1:0".to_owned());
+    let program = Program::start(&arguments);
+    program.port().await;
+    sidecar_testkit::process::keeps_no_core(program.child.id());
+}

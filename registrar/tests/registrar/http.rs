@@ -70,6 +70,7 @@ async fn r_40_replaced_by_a_file() {
     let answer = get(&address, "/healthz").await;
     assert_eq!(answer.status, 500);
     assert!(answer.body.contains("not a socket"), "{}", answer.body);
+    process.says("\"Health check failed\" err=").await;
     // It is nobody's to remove.
     process
         .says("not the socket of this process any more")
@@ -80,12 +81,14 @@ async fn r_40_replaced_by_a_file() {
 }
 
 #[tokio::test]
-async fn r_41_replaced_by_another_server() {
+async fn r_41_fr_12_replaced_by_another_server() {
     let seat = Seat::new();
-    let (_driver, _process, address) = running(&seat, &[]).await;
+    let (_driver, process, address) = running(&seat, &[]).await;
     let _other = Impostor::start(&seat.socket(), "other", Duration::ZERO);
     let answer = get(&address, "/healthz").await;
     assert_eq!(answer.head_and_body(), (500, "invalid driver name other"));
+    let line = "\"Health check failed\" err=\"invalid driver name other\" status=500";
+    process.says(line).await;
 }
 
 #[tokio::test]
@@ -256,4 +259,31 @@ async fn fs_11_health_is_answered_under_attack() {
     };
     target.withstands().await;
     process.must_run();
+}
+
+#[tokio::test]
+async fn fs_9_a_log_that_nobody_reads_does_not_stop_it() {
+    let seat = Seat::new();
+    let _driver = Driver::start(&seat.csi());
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let command = seat.command(&[&format!("--http-endpoint={address}")]);
+    let (mut process, stderr) = Process::start_unread(command);
+    process.listening(&seat.socket()).await;
+    kubelet::ask(&seat.socket()).await;
+    kubelet::notify(&seat.socket(), true, "").await.unwrap();
+    assert_eq!(get(&address, "/healthz").await.status, 200);
+    process.signal(rustix::process::Signal::TERM);
+    // Its last words have two seconds to be read.
+    let reading = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        process.read(stderr);
+    };
+    reading.await;
+    let end = process.ended().await;
+    end.with_code(0);
+    for text in ["\"Starting\"", "Signal received, shutting down"] {
+        assert!(end.stderr.contains(text), "no {text}: {}", end.stderr);
+    }
 }

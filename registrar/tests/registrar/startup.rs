@@ -158,3 +158,10 @@ async fn what_is_wrong_with_an_address_is_said() {
         until(reason, async || process.log().contains(reason)).await;
     }
 }
+
+#[tokio::test]
+async fn fa_6_no_core_file() {
+    let seat = Seat::new();
+    let (_driver, process) = seat.running(&[]).await;
+    sidecar_testkit::process::keeps_no_core(process.id());
+}

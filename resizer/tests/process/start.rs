@@ -341,3 +341,11 @@ async fn missing_rules_are_named_as_they_go_into_a_manifest() {
     );
     assert!(program.is_running());
 }
+
+#[tokio::test]
+async fn fa_6_no_core_file() {
+    let stage = Stage::new().await;
+    let program = stage.start(&[]);
+    program.logs(READY).await;
+    sidecar_testkit::process::keeps_no_core(program.id());
+}

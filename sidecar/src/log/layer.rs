@@ -1,6 +1,6 @@
 //! From `tracing` to lines on stderr.
 
-use std::io::Write;
+use std::os::fd::AsFd;
 use std::time::{Duration, SystemTime};
 
 use tracing::level_filters::LevelFilter;
@@ -9,7 +9,8 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
-use super::fields::{Entry, Fields};
+use super::fields::{Entry, Fields, Value};
+use super::sink::Sink;
 use super::text::Origin;
 use super::{Format, json, text};
 
@@ -20,15 +21,14 @@ pub(super) struct Lines<W> {
     pub(super) write: W,
 }
 
-pub(super) fn install(format: Format, own: &'static [&'static str]) {
+pub(super) fn install<F>(format: Format, own: &'static [&'static str], sink: Sink<F>)
+where
+    F: AsFd + Send + Sync + 'static,
+{
     let lines = Lines {
         format,
         own,
-        // One call per line, so that lines of several threads do not mix. A closed stderr must not
-        // end the program.
-        write: |line: &str| {
-            let _ = std::io::stderr().write_all(line.as_bytes());
-        },
+        write: move |line: &str| sink.write(line),
     };
     // Fails only if a test has installed a subscriber of its own.
     let _ = tracing::subscriber::set_global_default(Registry::default().with(lines));
@@ -126,11 +126,33 @@ where
             file: path.rsplit('/').next().unwrap_or(path),
             line: event.metadata().line().unwrap_or_default(),
         };
-        let line = match self.format {
-            Format::Text => text::line(origin, &entry),
-            Format::Json => json::line(origin, &entry),
+        (self.write)(&self.format.line(origin, &entry));
+    }
+}
+
+impl Format {
+    fn line(self, origin: Origin<'_>, entry: &Entry) -> String {
+        match self {
+            Self::Text => text::line(origin, entry),
+            Self::Json => json::line(origin, entry),
+        }
+    }
+
+    /// The line that says that nobody read the log for a while.
+    pub(super) fn lost(self, lines: u64) -> String {
+        let mut entry = Entry {
+            message: "Log lines were dropped because nobody read the log".to_owned(),
+            ..Entry::default()
         };
-        (self.write)(&line);
+        entry.fields.set("lines", Value::Plain(lines.to_string()));
+        let origin = Origin {
+            severity: 'W',
+            time: now(),
+            process: std::process::id(),
+            file: "sink.rs",
+            line: line!(),
+        };
+        self.line(origin, &entry)
     }
 }
 

@@ -2,20 +2,24 @@
 //!
 //! `tracing` events are the input; the formatters are our own because tools that read the log of
 //! the Go sidecars shall read this one. Messages of libraries appear from warning level on only.
-//! Nothing is buffered, so nothing has to be flushed before the process ends.
+//! Lines wait in memory only while nobody reads stderr; [`flush`] gives them a last chance.
 
 mod fields;
 mod json;
 mod layer;
+mod sink;
 mod text;
 
+use std::io::Stderr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use crate::duration::GoDuration;
 use crate::flags::Values;
 use crate::rt::Exit;
 
+use sink::Sink;
 pub use text::quote;
 
 /// As the value of `err`: there is no error, shown as `null`.
@@ -107,21 +111,36 @@ fn unavailable(name: &str) -> String {
 
 static VERBOSITY: AtomicU32 = AtomicU32::new(0);
 static VMODULE: OnceLock<Vec<(String, u32)>> = OnceLock::new();
-static UP: OnceLock<()> = OnceLock::new();
+static UP: OnceLock<Sink<Stderr>> = OnceLock::new();
+
+/// What a reader of the log that has stalled may cost at the end of the process.
+const LAST_CHANCE: Duration = Duration::from_secs(2);
 
 /// Starts the log. A second call changes nothing.
 ///
 /// `own` names the crates whose info messages appear, each as in `module_path!()`; `sidecar` is
 /// always among them. Other crates are libraries and may only warn.
 pub fn init(config: &Config, own: &'static [&'static str]) {
-    if UP.set(()).is_err() {
+    let remark: fn(u64) -> String = match config.format {
+        Format::Text => |lines| Format::Text.lost(lines),
+        Format::Json => |lines| Format::Json.lost(lines),
+    };
+    let sink = Sink::new(std::io::stderr(), remark);
+    if UP.set(sink.clone()).is_err() {
         return;
     }
     VERBOSITY.store(config.verbosity, Ordering::Relaxed);
     if !config.vmodule.is_empty() {
         let _ = VMODULE.set(config.vmodule.clone());
     }
-    layer::install(config.format, own);
+    layer::install(config.format, own, sink);
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        // It writes to stderr by itself, which would wait for a reader that has stalled.
+        if flush() {
+            report(panic);
+        }
+    }));
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -130,6 +149,12 @@ pub fn init(config: &Config, own: &'static [&'static str]) {
 /// The log is up, so that errors go there.
 pub fn is_up() -> bool {
     UP.get().is_some()
+}
+
+/// Waits for the reader of stderr if lines are left for it, for two seconds at most; whether all are
+/// written. To be called before the process ends.
+pub fn flush() -> bool {
+    UP.get().is_none_or(|sink| sink.flush(LAST_CHANCE))
 }
 
 /// Whether messages of `level` in source file `file` appear; [`crate::verbose!`] asks this.

@@ -2,7 +2,7 @@
 //! test.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -10,7 +10,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::fs::OFlags;
+pub use rustix::process::Signal;
+use rustix::process::{Pid, kill_process};
 
 /// More than anything here should ever take, on a machine that is busy with other tests.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -47,28 +49,50 @@ pub struct Process {
 
 impl Process {
     /// Starts it.
-    pub fn start(mut command: Command) -> Self {
+    pub fn start(command: Command) -> Self {
+        let (reader, writer) = pipe().expect("a pipe");
+        let process = Self::spawn(command, writer);
+        process.read(reader);
+        process
+    }
+
+    /// Starts it with a stderr that nobody reads and that takes nothing any more, until
+    /// [`Process::read`] is given what is returned.
+    pub fn start_unread(command: Command) -> (Self, PipeReader) {
+        let (reader, writer) = pipe().expect("a pipe");
+        let mut filler = writer.try_clone().expect("another handle");
+        rustix::fs::fcntl_setfl(&filler, OFlags::NONBLOCK).expect("set a flag");
+        let line = [&[b'x'; 4095][..], b"\n"].concat();
+        while filler.write(&line).is_ok() {}
+        rustix::fs::fcntl_setfl(&filler, OFlags::empty()).expect("clear a flag");
+        (Self::spawn(command, writer), reader)
+    }
+
+    fn spawn(mut command: Command, stderr: PipeWriter) -> Self {
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+            .stderr(stderr);
         let started = Instant::now();
-        let mut child = command.spawn().expect("start the program");
-        let stderr: Arc<Mutex<Vec<_>>> = Arc::default();
-        let (lines, pipe) = (Arc::clone(&stderr), child.stderr.take().expect("a pipe"));
+        let child = command.spawn().expect("start the program");
+        Self {
+            child,
+            started,
+            stderr: Arc::default(),
+        }
+    }
+
+    /// Reads its stderr from now on.
+    pub fn read(&self, stderr: PipeReader) {
+        let (lines, started) = (Arc::clone(&self.stderr), self.started);
         std::thread::spawn(move || {
-            for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 lines
                     .lock()
                     .expect("no panic in the reader")
                     .push((started.elapsed(), line));
             }
         });
-        Self {
-            child,
-            started,
-            stderr,
-        }
     }
 
     /// Process id.
@@ -169,6 +193,18 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Asserts that a process leaves no core file, whatever happens to it.
+///
+/// # Panics
+///
+/// It would, or it does not run.
+pub fn keeps_no_core(id: u32) {
+    let limits = fs::read_to_string(format!("/proc/{id}/limits")).expect("the program runs");
+    let line = limits.lines().find(|line| line.starts_with("Max core"));
+    let words: Vec<&str> = line.expect("a line").split_whitespace().collect();
+    assert_eq!(words, ["Max", "core", "file", "size", "0", "0", "bytes"]);
 }
 
 /// Sends a signal to a process.
