@@ -7,14 +7,30 @@
 pub mod sanitize;
 
 /// CSI, package `csi.v1`.
-#[allow(clippy::all, missing_docs, unreachable_pub, reason = "generated")]
+#[allow(
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    clippy::too_many_lines,
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    reason = "generated"
+)]
 #[rustfmt::skip]
 pub mod csi {
     include!("gen/csi.v1.rs");
 }
 
 /// Kubelet plugin registration, package `pluginregistration` (its version 1 is not in the name).
-#[allow(clippy::all, missing_docs, unreachable_pub, reason = "generated")]
+#[allow(
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    clippy::too_many_lines,
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    reason = "generated"
+)]
 #[rustfmt::skip]
 pub mod registration {
     include!("gen/pluginregistration.rs");

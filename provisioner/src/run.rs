@@ -73,6 +73,8 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
 
 async fn start(values: &Values, config: Config) -> Result<(), Exit> {
     let base = Base::new(values, PROGRAM).await?;
+    // Of all programs upstream's provisioner alone does.
+    base.registry.count_scrapes()?;
     let mut parts = Parts {
         config,
         metrics: Metrics::new(&base.registry)?,

@@ -4,7 +4,7 @@
 //!
 //! Pure modules, which know neither clock nor runtime:
 //! [`duration`], [`quantity`], [`flags`], [`flight`], [`gates`], [`names`], [`retry`], [`rpc_code`],
-//! [`slow_set`], [`text`], [`error`].
+//! [`slow_set`], [`text`], [`visible`], [`error`].
 //!
 //! Shell modules, which act:
 //! [`log`], [`csi`] (the driver's socket), [`http`] and [`metrics`] (what the sidecar shows),
@@ -42,3 +42,4 @@ pub mod rt;
 pub mod shutdown;
 pub mod slow_set;
 pub mod text;
+pub mod visible;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use sidecar::visible::visible;
 
 use super::Driver;
 use crate::keys::{MAX_ERROR_MESSAGE, NODE_ID_ANNOTATION};
@@ -113,7 +114,8 @@ pub fn failed(
     code: Option<i32>,
     time: &str,
 ) -> Value {
-    let message = truncate(message, MAX_ERROR_MESSAGE);
+    let message = visible(message);
+    let message = truncate(&message, MAX_ERROR_MESSAGE);
     let before = field.of(attachment);
     let mut error = Map::new();
     if before.and_then(|error| error.message.as_deref()) != Some(message) {

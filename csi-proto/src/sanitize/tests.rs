@@ -10,7 +10,7 @@ use crate::csi::{
     controller_service_capability, list_volumes_response, volume_capability,
 };
 
-#[allow(clippy::all, dead_code, reason = "generated")]
+#[allow(clippy::all, dead_code, unreachable_pub, reason = "generated")]
 #[rustfmt::skip]
 mod shapes {
     include!("sanitizer.test.rs");

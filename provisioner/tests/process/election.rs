@@ -154,3 +154,20 @@ async fn fs_11_health_is_answered_under_attack() {
     target.withstands().await;
     assert!(program.is_running(), "{}", program.log());
 }
+
+#[tokio::test]
+async fn fp_14_scrapes_are_counted() {
+    let stage = Stage::new().await;
+    let address = free_address();
+    let program = stage.start(&[&format!("--http-endpoint={address}")]);
+    program.logs(READY).await;
+    for scrapes in 0..2 {
+        let (_, text) = get(&address, "/metrics").await;
+        for line in [
+            format!("promhttp_metric_handler_requests_total{{code=\"200\"}} {scrapes}"),
+            "promhttp_metric_handler_requests_in_flight 1".to_owned(),
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
+        }
+    }
+}

@@ -17,6 +17,7 @@ use ::kube::Client;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::visible::visible;
 use backlog::Backlog;
 use correlate::{Now, cut};
 
@@ -116,7 +117,8 @@ impl Recorder {
             about: about.clone(),
             severity,
             reason,
-            message: cut(&message).to_owned(),
+            // As a rule the driver's words, and people read them in a terminal.
+            message: cut(&visible(&message)).to_owned(),
         };
         let now = Now {
             wall: jiff::Timestamp::now(),

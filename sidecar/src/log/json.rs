@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::fields::{Entry, Value};
 use super::text::Origin;
+use crate::visible::is_hidden;
 
 /// The line of an event, with its end. `v` is for messages, `err` for errors.
 pub(super) fn line(origin: Origin<'_>, entry: &Entry) -> String {
@@ -43,8 +44,10 @@ fn string(value: &str, text: &mut String) {
             '\n' => text.push_str("\\n"),
             '\r' => text.push_str("\\r"),
             '\t' => text.push_str("\\t"),
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => {
-                let _ = write!(text, "\\u{:04x}", u32::from(c));
+            c if is_hidden(c) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(text, "\\u{unit:04x}");
+                }
             }
             c => text.push(c),
         }

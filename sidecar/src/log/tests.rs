@@ -140,6 +140,17 @@ fn a_value_cannot_start_a_line_of_its_own() {
 }
 
 #[test]
+fn fa_10_json_says_the_same_with_what_hides_escaped() {
+    let log = capture();
+    let name = "a\u{202e}\u{200b}\u{e0041}容量";
+    tracing::info!(name, "m");
+    let line = log.lines_as(Format::Json).remove(0);
+    assert!(line.contains(r"a\u202e\u200b\udb40\udc41容量"), "{line}");
+    let object: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(object["name"], name);
+}
+
+#[test]
 fn libraries_may_only_warn() {
     let _turn = at_verbosity(0);
     let log = capture();

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::fields::{Entry, Value};
+use crate::visible::{escape_into, is_hidden};
 
 /// Where and when an event happened.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +66,8 @@ fn month_and_day(days_since_epoch: u64) -> (u64, u64) {
     (month, day)
 }
 
-/// Quotes as Go's `%q` does: control characters are escaped, so that a value cannot start a line of
-/// its own.
+/// Quotes as Go's `%q` does: control and format characters are escaped, so that a value cannot start
+/// a line of its own, or reorder the one it stands in.
 pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quote_into(text, &mut quoted);
@@ -86,12 +87,7 @@ fn quote_into(text: &str, quoted: &mut String) {
             '\u{8}' => quoted.push_str("\\b"),
             '\u{b}' => quoted.push_str("\\v"),
             '\u{c}' => quoted.push_str("\\f"),
-            c if c.is_ascii_control() => {
-                let _ = write!(quoted, "\\x{:02x}", u32::from(c));
-            }
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') => {
-                let _ = write!(quoted, "\\u{:04x}", u32::from(c));
-            }
+            c if is_hidden(c) => escape_into(c, quoted),
             c => quoted.push(c),
         }
     }
@@ -137,6 +133,14 @@ mod tests {
         assert_eq!(
             quote("a\"b\\c\nd\u{1}\u{e9}\u{85}"),
             r#""a\"b\\c\nd\x01é\u0085""#
+        );
+    }
+
+    #[test]
+    fn fa_10_quoting_of_what_hides() {
+        assert_eq!(
+            quote("a\u{202e}\u{200b}\u{2028}\u{feff}\u{e0041}容量"),
+            r#""a\u202e\u200b\u2028\ufeff\U000e0041容量""#
         );
     }
 }

@@ -6,9 +6,13 @@
 mod election;
 mod operations;
 mod process;
+mod scrapes;
 mod text;
 
+use std::sync::{Arc, OnceLock};
+
 use prometheus::core::Collector;
+use scrapes::Scrapes;
 
 pub use election::ElectionMetrics;
 pub use operations::{CsiOperations, LabelError, Labels, NON_GRPC, OperationsConfig, Side};
@@ -23,6 +27,7 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escapi
 pub struct Registry {
     inner: prometheus::Registry,
     process: Process,
+    scrapes: Arc<OnceLock<Scrapes>>,
 }
 
 /// What of the `process_*` family a scrape shows.
@@ -62,8 +67,25 @@ impl Registry {
         Ok(self.inner.register(metric)?)
     }
 
+    /// Counts scrapes from now on, as `promhttp_metric_handler_requests_*`.
+    ///
+    /// # Errors
+    /// It does already.
+    pub fn count_scrapes(&self) -> Result<(), RegisterError> {
+        let scrapes = Scrapes::new(&self.inner)?;
+        self.scrapes.get_or_init(|| scrapes);
+        Ok(())
+    }
+
     /// The text of a scrape.
     pub fn render(&self) -> String {
+        match self.scrapes.get() {
+            Some(scrapes) => scrapes.count(|| self.text()),
+            None => self.text(),
+        }
+    }
+
+    fn text(&self) -> String {
         let mut families = self.inner.gather();
         families.extend(match self.process {
             Process::All => process::families(),

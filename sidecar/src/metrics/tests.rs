@@ -185,3 +185,26 @@ fn the_process_family_may_be_its_start_time_alone() {
     // The header has whole seconds.
     assert!((0.0..1.0).contains(&(value - process_start().unwrap() as f64)));
 }
+
+#[test]
+fn fp_14_scrapes_are_counted_where_upstream_counts_them() {
+    let registry = Registry::new();
+    assert!(!registry.render().contains("promhttp_"));
+    registry.count_scrapes().unwrap();
+    assert!(registry.count_scrapes().is_err());
+    for before in ["0", "1"] {
+        let text = registry.clone().render();
+        for line in [
+            "# HELP promhttp_metric_handler_requests_in_flight Current number of scrapes being served.",
+            "# TYPE promhttp_metric_handler_requests_in_flight gauge",
+            "promhttp_metric_handler_requests_in_flight 1",
+            "# HELP promhttp_metric_handler_requests_total Total number of scrapes by HTTP status code.",
+            "# TYPE promhttp_metric_handler_requests_total counter",
+            "promhttp_metric_handler_requests_total{code=\"500\"} 0",
+            "promhttp_metric_handler_requests_total{code=\"503\"} 0",
+            &format!("promhttp_metric_handler_requests_total{{code=\"200\"}} {before}"),
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! one by one, by their type, and those of others are not even mentioned.
 
 use serde_json::{Map, Value, json};
+use sidecar::visible::visible;
 
 use crate::model::{ClaimDetail, Condition};
 
@@ -125,7 +126,7 @@ fn whole(condition: &Condition) -> Value {
         ("message", &condition.message),
     ] {
         if !text.is_empty() {
-            put(name, json!(&**text));
+            put(name, json!(visible(text)));
         }
     }
     object.into()

@@ -249,3 +249,13 @@ async fn recording_never_waits() {
     worker.abort();
     warn(&Recorder::disabled(), "pv1", "boom");
 }
+
+#[tokio::test(start_paused = true)]
+async fn fa_10_a_drivers_words_show_what_they_are() {
+    let api = FakeApi::new();
+    let (recorder, worker) = started(&api);
+    warn(&recorder, "pv1", "no\u{202e}ecaps \u{1b}[2J 容量\n\tat y");
+    drained(recorder, worker).await;
+    let events = api.objects("events");
+    assert_eq!(events[0]["message"], "no\\u202eecaps \\x1b[2J 容量\n\tat y");
+}
