@@ -181,6 +181,7 @@ impl Capacity {
             namespace: Some(self.producer.namespace.clone()),
             labels: self.producer.selector(),
             fields: String::new(),
+            relist: false,
         };
         reflect(client.clone(), scope, self.objects.clone(), None).await
     }

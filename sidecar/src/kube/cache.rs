@@ -7,18 +7,19 @@
 //! The cache does not speak to the API server; [`reflect`](super::reflect) does.
 
 pub mod slots;
+mod standing;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use serde::Deserialize;
-use tokio::sync::watch;
 
 use super::interner::Interner;
 use super::key::Key;
 use super::lean::{Meta, Object};
 
 use slots::{Change, Slots};
+use standing::Standing;
 
 /// What a cache keeps of an object, and how it is read.
 pub trait Record: Send + Sync + Sized + 'static {
@@ -92,7 +93,7 @@ struct Inner<R> {
     slots: Mutex<Slots<R>>,
     strings: Interner,
     handler: Handler<R>,
-    synced: watch::Sender<bool>,
+    standing: Standing,
 }
 
 /// A handle on the cache of one kind of objects; clones are the same cache.
@@ -138,13 +139,12 @@ impl<R> Cache<R> {
     /// lock held, so that it may read this cache and others.
     pub fn new(strings: Interner, handler: impl Fn(Event<'_, R>) + Send + Sync + 'static) -> Self {
         let slots = Mutex::new(Slots::new());
-        let (synced, _) = watch::channel(false);
         Self {
             inner: Arc::new(Inner {
                 slots,
                 strings,
                 handler: Box::new(handler),
-                synced,
+                standing: Standing::default(),
             }),
         }
     }
@@ -174,19 +174,6 @@ impl<R> Cache<R> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Whether all objects were listed once.
-    pub fn is_synced(&self) -> bool {
-        *self.inner.synced.borrow()
-    }
-
-    /// Waits until all objects were listed once. Without the permission to list that is never: the
-    /// caller brings a bound.
-    pub async fn synced(&self) {
-        let mut synced = self.inner.synced.subscribe();
-        // Cannot fail: `self` holds the sender.
-        let _closed = synced.wait_for(|synced| *synced).await;
     }
 
     /// Announces a write of this object by this process, before the request is sent.
@@ -224,7 +211,7 @@ impl<R> Cache<R> {
             self.tell(Some(change));
         }
         self.inner.strings.sweep();
-        self.inner.synced.send_replace(true);
+        self.inner.standing.listed();
     }
 
     pub(super) fn keep(&self, key: &str) {

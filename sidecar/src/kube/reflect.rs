@@ -42,6 +42,13 @@ const STREAM_SILENCE: Duration = Duration::from_secs(30);
 /// Of an error's body.
 const STATUS_BYTES: usize = 64 << 10;
 
+/// A watch that the server ended in good order and that stands again within this time has missed no
+/// more than any watch is late.
+const BRIEF: Duration = Duration::from_secs(1);
+
+/// What had happened before a watch was opened comes first, and at once.
+const BACKLOG: Duration = Duration::from_millis(250);
+
 /// So many objects that cannot be read are named in the log, once each.
 const UNREADABLE_NAMED: usize = 100;
 
@@ -75,6 +82,7 @@ pub async fn reflect<R: Record>(
         scope,
         cache: cache.clone(),
         progress: Progress::new(wants_streams(streaming.ok().as_deref())),
+        ended: None,
         unreadable: HashSet::new(),
         told_since: Instant::now(),
     };
@@ -105,6 +113,8 @@ struct Reflector<R> {
     scope: Scope,
     cache: Cache<R>,
     progress: Progress,
+    /// When a watch ended that is to be resumed.
+    ended: Option<Instant>,
     unreadable: HashSet<String>,
     /// When the watch that is open began to tell of changes.
     told_since: Instant,
@@ -154,6 +164,8 @@ impl<R: Record> Reflector<R> {
                 Ask::Stream | Ask::Watch(_) => self.watch(&ask).await,
             };
             if let Err(Ended { end, lasted, cause }) = ended {
+                self.cache.lost();
+                self.ended.get_or_insert_with(Instant::now);
                 let pause = self.progress.end(&end, lasted, unit_random());
                 if end != End::Closed {
                     tracing::warn!(
@@ -162,6 +174,7 @@ impl<R: Record> Reflector<R> {
                         retry_after_ms = pause.as_millis(),
                         "Listing or watching failed"
                     );
+                    self.missed();
                 }
                 sleep(pause).await;
             }
@@ -198,12 +211,28 @@ impl<R: Record> Reflector<R> {
         }
         if let Some(version) = self.progress.page(page.version(), page.token()) {
             self.cache.finish_list(version);
+            self.ended = None;
         }
         Ok(())
     }
 
+    /// What happened while there was no watch is not to be waited for, if the scope says so.
+    fn missed(&mut self) {
+        if self.scope.relist {
+            self.progress.start_over();
+        }
+    }
+
     async fn watch(&mut self, ask: &Ask) -> Result<(), Ended> {
         let mut body = self.send(ask).await?.into_body();
+        let away = self.ended.take().map(|ended| ended.elapsed());
+        if self.scope.relist
+            && away.is_some_and(|away| away > BRIEF)
+            && matches!(ask, Ask::Watch(_))
+        {
+            self.missed();
+            return Ok(());
+        }
         self.told_since = Instant::now();
         let followed = self.follow(&mut body).await;
         followed.map_err(|ended| Ended {
@@ -215,10 +244,20 @@ impl<R: Record> Reflector<R> {
     /// Follows an open watch to its end, which is always one of the errors.
     async fn follow(&mut self, body: &mut Body) -> Result<(), Ended> {
         let mut lines = Lines::default();
+        let backlog = sleep(BACKLOG);
+        tokio::pin!(backlog);
         loop {
             let streaming = self.progress.is_streaming();
             let silence = if streaming { STREAM_SILENCE } else { SILENCE };
-            let frame = match timeout(silence, body.frame()).await {
+            let frame = tokio::select! {
+                biased;
+                frame = timeout(silence, body.frame()) => frame,
+                () = &mut backlog, if !streaming && !self.cache.is_current() => {
+                    self.cache.stands();
+                    continue;
+                }
+            };
+            let frame = match frame {
                 Err(_elapsed) if streaming => {
                     self.progress.stream_has_no_end();
                     return Err(Ended::at_once(End::Closed, "the streaming list has no end"));
@@ -262,6 +301,7 @@ impl<R: Record> Reflector<R> {
                 if initial_events_end && self.progress.initial_events_end(&version) {
                     self.told_since = Instant::now();
                     self.cache.finish_list(&version);
+                    self.cache.stands();
                 }
                 self.progress.event(&version);
             }

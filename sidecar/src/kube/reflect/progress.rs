@@ -170,6 +170,13 @@ impl Progress {
         self.position == Position::Streaming
     }
 
+    /// Everything is to be listed again, whatever is known. A list that is under way goes on.
+    pub(super) fn start_over(&mut self) {
+        if matches!(self.position, Position::At(_)) {
+            self.position = Position::Nothing;
+        }
+    }
+
     /// A request ended, or the watch that it opened and that told of changes for as long as `lasted`;
     /// how long to wait before the next.
     pub(super) fn end(&mut self, end: &End, lasted: Duration, unit_random: f64) -> Duration {

@@ -102,19 +102,19 @@ impl Drop for World {
 }
 
 fn start(api: &FakeApi) -> World {
-    start_with(api, None)
+    start_with(api, None, false)
 }
 
-fn start_with(api: &FakeApi, resync: Option<Duration>) -> World {
-    start_from(api, api.client(), resync)
+fn start_with(api: &FakeApi, resync: Option<Duration>, relist: bool) -> World {
+    start_from(api, api.client(), resync, relist)
 }
 
 fn start_behind(api: &FakeApi, limiter: Limiter) -> World {
     let client = Client::new(limiter.limit(api.service()), "default");
-    start_from(api, client, None)
+    start_from(api, client, None, false)
 }
 
-fn start_from(api: &FakeApi, client: Client, resync: Option<Duration>) -> World {
+fn start_from(api: &FakeApi, client: Client, resync: Option<Duration>, relist: bool) -> World {
     let told = Arc::<Mutex<Vec<String>>>::default();
     let cache = Cache::new(Interner::default(), {
         let told = Arc::clone(&told);
@@ -147,7 +147,10 @@ fn start_from(api: &FakeApi, client: Client, resync: Option<Duration>) -> World 
             });
         }
     });
-    let scope = Scope::all(Resource::new("storage.k8s.io", "v1", "csinodes"));
+    let scope = Scope {
+        relist,
+        ..Scope::all(Resource::new("storage.k8s.io", "v1", "csinodes"))
+    };
     let task = tokio::spawn(reflect(client, scope, cache.clone(), resync));
     World {
         api: api.clone(),
@@ -192,6 +195,15 @@ impl World {
             .requests_to("GET", CSINODES)
             .iter()
             .filter(|request| !request.is_watch())
+            .count()
+    }
+
+    fn streams(&self) -> usize {
+        let requests = self.api.requests_to("GET", CSINODES);
+        let streams = |request: &&_| !is_plain_watch(request);
+        { requests.iter() }
+            .filter(|request| request.is_watch())
+            .filter(streams)
             .count()
     }
 
@@ -291,6 +303,69 @@ async fn a_watch_that_ends_or_breaks_goes_on_where_it_was() {
         }
         assert_eq!(world.lists(), lists);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fs_19_a_cache_is_not_current_while_its_watch_is_known_to_be_broken() {
+    for (api, relist) in [server(3), streaming(3)].into_iter().zip([false, true]) {
+        let world = start_with(&api, None, relist);
+        world.in_step().await;
+        world.cache.current().await;
+        api.set_down(true);
+        sleep(S / 10).await;
+        assert!(world.cache.is_synced() && !world.cache.is_current());
+        api.insert(csinode("m"));
+        sleep(60 * S).await;
+        assert!(!world.cache.is_current());
+        api.set_down(false);
+        world.cache.current().await;
+        assert_eq!(world.cached(), truth(&api), "what was missed comes before");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fs_19_what_a_broken_watch_missed_is_listed_where_that_matters() {
+    for api in [server(3), streaming(3)] {
+        let world = start_with(&api, None, true);
+        world.cache.current().await;
+        let asked = world.lists() + world.streams();
+        sleep(60 * S).await;
+        api.close_watches();
+        sleep(2 * S).await;
+        assert!(world.cache.is_current(), "ended in good order");
+        assert_eq!(world.lists() + world.streams(), asked);
+        // The watch is opened again, and tells nothing of what it missed.
+        api.hold_watches("csinodes");
+        api.break_watches();
+        api.insert(csinode("m"));
+        while world.cache.is_current() {
+            sleep(S / 100).await;
+        }
+        world.cache.current().await;
+        assert_eq!(world.cached(), truth(&api));
+        assert!(world.lists() + world.streams() > asked);
+        api.release_watches("csinodes");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fs_19_a_watch_that_stayed_away_for_long_is_not_resumed_where_that_matters() {
+    let api = streaming(3);
+    let world = start_with(&api, None, true);
+    world.cache.current().await;
+    sleep(60 * S).await;
+    let gate = sidecar_testkit::Gate::new();
+    let held = Fault::on("GET", CSINODES).when(is_plain_watch).times(1);
+    api.fault(held.hold(&gate));
+    api.close_watches();
+    sleep(20 * S).await;
+    assert!(!world.cache.is_current());
+    let streams = world.streams();
+    gate.open();
+    world.cache.current().await;
+    assert_eq!(world.streams(), streams + 1);
+    sleep(60 * S).await;
+    assert_eq!(world.streams(), streams + 1, "once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -422,7 +497,7 @@ async fn fs_14_the_time_of_a_page_does_not_include_its_wait_for_a_turn() {
             tower_service::Service::call(&mut *service.lock().unwrap(), request)
         })
     };
-    let world = start_from(&api, Client::new(counted, "default"), None);
+    let world = start_from(&api, Client::new(counted, "default"), None, false);
     timeout(300 * S, world.cache.synced()).await.unwrap();
     assert_eq!(lists.load(Ordering::Relaxed), 1, "given up while it waited");
 }
@@ -557,7 +632,7 @@ async fn an_own_write_is_not_told_as_news_whichever_comes_first() {
 
 #[tokio::test(start_paused = true)]
 async fn resyncs_tell_about_every_object_in_their_period() {
-    let world = start_with(&streaming(2), Some(600 * S));
+    let world = start_with(&streaming(2), Some(600 * S), false);
     world.in_step().await;
     world.told();
     sleep(599 * S).await;

@@ -49,6 +49,9 @@ pub struct Scope {
     pub labels: String,
     /// Field selector, empty for none.
     pub fields: String,
+    /// Whether a watch that broke is followed by a list instead of being resumed: once the cache is
+    /// current again, everything that happened meanwhile is in it, and not only on its way.
+    pub relist: bool,
 }
 
 impl Scope {
@@ -59,6 +62,7 @@ impl Scope {
             namespace: None,
             labels: String::new(),
             fields: String::new(),
+            relist: false,
         }
     }
 

@@ -28,6 +28,7 @@ fn requests_as_the_api_server_reads_them() {
         namespace: Some("a b".to_owned()),
         labels: "x in (y,z),!w".to_owned(),
         fields: "spec.nodeName=n1".to_owned(),
+        relist: false,
     };
     assert_eq!(
         scope.uri(&Ask::Page(Some("to/ken=&".to_owned())), timeout),

@@ -1,0 +1,88 @@
+//! Whether a cache has everything, and whether it is being kept so.
+//!
+//! Separate, because some decisions must not be taken on what may have changed unseen: a watch that
+//! is known to have ended tells nothing, and the cache looks the same as before.
+
+use std::convert::Infallible;
+
+use tokio::sync::watch;
+
+use super::Cache;
+
+/// What its reflector says about a cache.
+#[derive(Debug, Default)]
+pub(super) struct Standing(watch::Sender<State>);
+
+#[derive(Debug, Default, Clone, Copy)]
+struct State {
+    /// All objects were listed once.
+    synced: bool,
+    /// Changes arrive.
+    current: bool,
+}
+
+impl Standing {
+    /// All objects were listed.
+    pub(super) fn listed(&self) {
+        self.0.send_modify(|state| state.synced = true);
+    }
+
+    fn set_current(&self, current: bool) {
+        self.0.send_if_modified(|state| {
+            let changed = state.current != current;
+            state.current = current;
+            changed
+        });
+    }
+
+    async fn until(&self, condition: impl Fn(&State) -> bool) {
+        let mut state = self.0.subscribe();
+        // Cannot fail: `self` holds the sender.
+        let _closed = state.wait_for(condition).await;
+    }
+}
+
+impl<R> Cache<R> {
+    /// Whether all objects were listed once.
+    pub fn is_synced(&self) -> bool {
+        self.inner.standing.0.borrow().synced
+    }
+
+    /// Waits until all objects were listed once. Without the permission to list that is never: the
+    /// caller brings a bound.
+    pub async fn synced(&self) {
+        self.inner.standing.until(|state| state.synced).await;
+    }
+
+    /// Whether the watch stands, as far as is known: `false` from its end until it stands again.
+    ///
+    /// What changed meanwhile may still be on its way then, unless the scope says
+    /// [`relist`](crate::kube::reflect::Scope::relist).
+    pub fn is_current(&self) -> bool {
+        self.inner.standing.0.borrow().current
+    }
+
+    /// Waits until the cache [is current](Self::is_current).
+    pub async fn current(&self) {
+        self.inner.standing.until(|state| state.current).await;
+    }
+
+    /// Calls `then` whenever the cache [is current](Self::is_current) again after it was not.
+    pub async fn whenever_current(&self, then: impl Fn()) -> Infallible {
+        loop {
+            self.inner.standing.until(|state| !state.current).await;
+            self.current().await;
+            then();
+        }
+    }
+
+    /// The watch stands.
+    pub(in crate::kube) fn stands(&self) {
+        self.inner.standing.set_current(true);
+    }
+
+    /// The watch has ended.
+    pub(in crate::kube) fn lost(&self) {
+        self.inner.standing.set_current(false);
+    }
+}
