@@ -9,7 +9,7 @@ use sidecar::flags::Exit;
 use sidecar::kube::access;
 use sidecar::kube::api::Api;
 use sidecar::kube::events::Worker;
-use sidecar::kube::reflect::reflect_all;
+use sidecar::kube::reflect::{Scope, reflect, reflect_all};
 use sidecar::names;
 use sidecar::retry::RetryPolicy;
 use sidecar::slow_set::SWEEP_INTERVAL;
@@ -231,7 +231,17 @@ async fn watch(client: &Client, cluster: &Cluster, watched: Watched) -> Infallib
     let resync = Some(RESYNC);
     let attachments = async {
         match watched.attachments {
-            true => reflect_all(client, ATTACHMENTS, &cluster.attachments, None).await,
+            true => {
+                let scope = Scope {
+                    relist: true,
+                    ..Scope::all(ATTACHMENTS)
+                };
+                let cache = &cluster.attachments;
+                tokio::select! {
+                    never = reflect(client.clone(), scope, cache.clone(), None) => never,
+                    never = cache.whenever_current(|| cluster.attachments_are_known()) => never,
+                }
+            }
             false => std::future::pending().await,
         }
     };
@@ -278,7 +288,7 @@ async fn serve(provisioner: &Arc<Provisioner>, watched: Watched) {
         cluster.classes.synced(),
     );
     if watched.attachments {
-        cluster.attachments.synced().await;
+        cluster.attachments.current().await;
     }
     if watched.nodes {
         tokio::join!(cluster.nodes.synced(), cluster.csi_nodes.synced());

@@ -35,6 +35,9 @@ pub struct View<'a> {
     /// Node of a VolumeAttachment, of whatever state, that names the volume. `None` also where
     /// VolumeAttachments are not watched, because the driver has nothing to publish.
     pub attached_to: Option<&'a Text>,
+    /// VolumeAttachments are to be watched, and the watch is known to have missed some: none may
+    /// be concluded from.
+    pub attachments_missed: bool,
     /// Node deployment: the topology of this process's node, if the driver told one.
     pub node: Option<&'a Pairs>,
 }
@@ -154,7 +157,12 @@ impl Attempt {
             };
         };
         match (detail(current), detail(cached)) {
-            (Some(_), Some(cached)) if Some(&cached.uid) != self.uid.as_ref() => Refresh::Gone,
+            // One that began with the finalizer of a volume in use takes it as it found it.
+            (Some(current), Some(cached))
+                if cached.uid != *self.uid.as_ref().unwrap_or(&current.uid) =>
+            {
+                Refresh::Gone
+            }
             (Some(current), Some(cached)) if cached.version <= current.version => Refresh::Keep,
             (Some(_), None) if self.has_deleted() => Refresh::Keep,
             (Some(_) | None, _) => Refresh::Take,
@@ -232,6 +240,9 @@ impl Attempt {
         };
         if let Some(node) = view.attached_to {
             return Err(Failure::Attached(node.clone()));
+        }
+        if view.attachments_missed {
+            return Err(Failure::AttachmentsMissed);
         }
         Ok(Step::Delete(Box::new(DeleteVolumeRequest {
             volume_id: source.handle.to_string(),

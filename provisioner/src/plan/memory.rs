@@ -146,7 +146,12 @@ impl<P> Memory<P> {
         if self.slow.get(key).is_some_and(replaced) {
             self.slow.remove(key);
         }
-        self.slow.time_remaining(key, now)
+        let wait = self.slow.time_remaining(key, now);
+        if wait.is_zero() {
+            // What is about to be tried is not to be found with the time of its last refusal.
+            self.slow.remove(key);
+        }
+        wait
     }
 
     /// Forgets waits that are over. To be called every [`slow_set::SWEEP_INTERVAL`].
@@ -297,6 +302,21 @@ impl<P> Memory<P> {
     /// The cache has the PersistentVolume no longer.
     pub fn volume_gone(&mut self, name: &str) {
         self.removed.remove(name);
+    }
+
+    /// What is in the books: nothing, once all claims and volumes are as they should be.
+    #[cfg(test)]
+    pub(crate) fn left(&self) -> Vec<&'static str> {
+        let books = [
+            ("doubts", self.doubts.len()),
+            ("unsaved", self.unsaved.len()),
+            ("waits", self.waits.len()),
+            ("cures", self.cures.len()),
+            ("calls", self.calls.len()),
+            ("removed", self.removed.len()),
+        ];
+        let left = { books.into_iter() }.filter(|(_, entries)| *entries > 0);
+        left.map(|(book, _)| book).collect()
     }
 }
 

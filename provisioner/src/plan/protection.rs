@@ -7,6 +7,8 @@ use std::collections::HashSet;
 
 use crate::keys::{CLONE_FINALIZER, DOUBT_FINALIZER, SNAPSHOT_GROUP};
 use crate::model::{Claim, ClaimPhase, DataSource, Snapshot, Text};
+use crate::plan::Settings;
+use crate::plan::request;
 
 /// Namespace and name of an object.
 pub type Place = (Text, Text);
@@ -66,24 +68,37 @@ pub fn freed_source(before: &Claim, after: Option<&Claim>) -> Option<Place> {
     (pending(before) && !after.is_some_and(pending)).then(|| clone_source(before))?
 }
 
-/// Snapshots that open claims are to be filled from.
+/// Name of the PersistentVolume that is made for the claim; `None` for a claim of another driver.
 #[must_use]
-pub fn restored<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> HashSet<Place> {
-    let waiting = claims.into_iter().filter(|claim| waits(claim));
+pub fn volume_of(claim: &Claim, driver: &str, settings: &Settings) -> Option<String> {
+    let ours = claim.provisioner() == Some(driver);
+    ours.then(|| request::volume_name(settings, &claim.uid).ok())?
+}
+
+/// Snapshots that open claims are to be filled from. `has_volume` says for which claims the
+/// PersistentVolume is there: they may wait for their binding, but not for the snapshot.
+#[must_use]
+pub fn restored<'a>(
+    claims: impl IntoIterator<Item = &'a Claim>,
+    has_volume: impl Fn(&Claim) -> bool,
+) -> HashSet<Place> {
+    let waiting = { claims.into_iter() }.filter(|claim| waits(claim) && !has_volume(claim));
     waiting.flat_map(snapshots_of).collect()
 }
 
 /// Whether another claim is being filled from the snapshot that `claim` has been filled from. If its
-/// call is in doubt, it can be repeated only while the snapshot is there.
+/// call is in doubt, it can be repeated only while the snapshot is there. `has_volume` is as in
+/// [`restored`]: of two that are done at the same time, none must wait for the other's binding.
 #[must_use]
 pub fn is_shared<'a>(
     (namespace, name): (&str, &str),
     claim: &Claim,
     claims: impl IntoIterator<Item = &'a Claim>,
+    has_volume: impl Fn(&Claim) -> bool,
 ) -> bool {
     let is_it = |place: Place| *place.0 == *namespace && *place.1 == *name;
     let mut others = claims.into_iter().filter(|other| other.uid != claim.uid);
-    others.any(|other| waits(other) && snapshots_of(other).any(is_it))
+    others.any(|other| waits(other) && snapshots_of(other).any(is_it) && !has_volume(other))
 }
 
 /// Whether the claim is to be filled, or a volume may be made for it that it does not need any more.
@@ -123,7 +138,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::keys::SNAPSHOT_FINALIZER;
+    use crate::keys::{SNAPSHOT_FINALIZER, STORAGE_PROVISIONER};
+    use crate::model::Pairs;
 
     fn claim(namespace: &str, name: &str, phase: ClaimPhase) -> Claim {
         Claim {
@@ -304,9 +320,12 @@ mod tests {
             ),
         ];
         for (row, snapshot, claim, swept) in rows {
-            let used = restored([&claim]);
-            let found = orphans([snapshot], &used).count();
-            assert_eq!(found == 1, swept, "row {row}");
+            let found = |done| {
+                let used = restored([&claim], |_| done);
+                orphans([snapshot], &used).count() == 1
+            };
+            assert_eq!(found(false), swept, "row {row}");
+            assert_eq!(found(true), snapshot.is_protected(), "FP-5, {row}");
         }
     }
 
@@ -329,9 +348,32 @@ mod tests {
             ("another, bound elsewhere, in doubt", doubtful, true),
         ];
         for (row, other, shared) in rows {
-            let found = |name| is_shared(("ns1", name), &done, [&other]);
-            assert_eq!(found("s1"), shared, "{row}");
-            assert!(!found("s2"), "{row}");
+            let found = |name, made| is_shared(("ns1", name), &done, [&other], |_| made);
+            assert_eq!(found("s1", false), shared, "{row}");
+            assert!(!found("s2", false), "{row}");
+            assert!(!found("s1", true), "FP-5, {row}");
         }
+    }
+
+    #[test]
+    fn fp_5_whose_volume_is_known() {
+        let settings = Settings::default();
+        let named = |claim: &Claim| volume_of(claim, "test-driver", &settings);
+        let ours = Claim {
+            uid: "u".into(),
+            annotations: [(STORAGE_PROVISIONER, "test-driver")].into_iter().collect(),
+            ..Claim::default()
+        };
+        assert_eq!(named(&ours).as_deref(), Some("pvc-u"));
+        let of_another = Claim {
+            annotations: [(STORAGE_PROVISIONER, "other")].into_iter().collect(),
+            ..ours.clone()
+        };
+        assert_eq!(named(&of_another), None, "its names are its own affair");
+        let without = Claim {
+            annotations: Pairs::default(),
+            ..ours
+        };
+        assert_eq!(named(&without), None);
     }
 }

@@ -8,7 +8,7 @@ use super::request::Written;
 use super::run::{Fate, World, lost, refused};
 use super::watch::key as key_of;
 use crate::model::Claim;
-use crate::plan::claim::{Answer, Attempt, Effect, End, Failure, Step};
+use crate::plan::claim::{Answer, Attempt, End, Failure, Step};
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::memory::ClaimKey;
 use crate::plan::protection::is_shared;
@@ -90,7 +90,9 @@ impl World {
         let known = self.known_claims();
         let known = known.iter().map(|claim| &**claim);
         let claim = &self.process.running[index].current;
-        let shared = is_shared((&snapshot.namespace, &snapshot.name), claim, known);
+        let has_volume = |claim: &Claim| self.process.has_volume(claim);
+        let place = (&*snapshot.namespace, &*snapshot.name);
+        let shared = is_shared(place, claim, known, has_volume);
         shared && self.mutant != Mutant::FreesShared
     }
 
@@ -193,11 +195,12 @@ impl World {
         {
             process.memory.wait_for(cure, &key);
         }
-        match failure.map(|failure| attempt.effect(&failure)) {
+        let cached = { process.claims.get(&key.name) }.filter(|claim| claim.uid == key.uid);
+        if failure.is_some() && cached.is_none() && process.memory.doubtful_claim(&key).is_none() {
+            process.memory.gone(&key);
+        }
+        match failure {
             None => {}
-            Some(Effect::Reschedule) => {
-                process.ready.insert(key);
-            }
             Some(_) if process.mutant.forgets_retries() => {}
             Some(_) => {
                 process.later.insert(key);

@@ -26,11 +26,12 @@
 //!    finalizer of ours stays where nothing is due, and every volume in use that is to be deleted
 //!    one day has one. Only who asked for a copy of what is gone, and was never heard, waits;
 //! 9. without faults there is exactly one CreateVolume and one DeleteVolume for each volume, and no
-//!    DELETE of what is gone, however late watch events are.
+//!    DELETE of what is gone, however late watch events are;
+//! 10. when everything is at rest, no process remembers anything of a claim or a volume.
 //!
 //! Assumptions: a request of a stopped process is applied before its successor lists, or never; when
 //! a change of a volume is seen, or it is looked at again after an own write, the attachments that
-//! were made before have been seen as well. For 9 the same of claims: a process that still sees a
+//! were made before have been seen as well, unless their watch is known to have ended. For 9 the same of claims: a process that still sees a
 //! claim, but neither its volume nor any trace of it, would make another volume, and delete it when
 //! it sees more. A sweep of snapshots decides and writes at once, and nobody changes what is to
 //! become of a volume while its finalizer is being changed.

@@ -40,6 +40,8 @@ pub(super) struct Deleting {
     pub(super) name: Text,
     pub(super) attempt: delete::Attempt,
     pub(super) current: Arc<Volume>,
+    /// The driver has deleted the volume during this attempt.
+    pub(super) deleted: bool,
     pub(super) state: volume::State,
 }
 
@@ -56,6 +58,8 @@ pub(super) struct Process {
     pub(super) claims: Watch<Claim>,
     pub(super) volumes: Watch<Volume>,
     pub(super) attachments: Watch<Attachment>,
+    /// The watch of attachments has ended, and it is known.
+    pub(super) attachments_missed: bool,
     pub(super) classes: Watch<Class>,
     pub(super) nodes: Watch<NodeInfo>,
     pub(super) ready: BTreeSet<ClaimKey>,
@@ -107,6 +111,7 @@ impl Process {
             claims: Watch::new(),
             volumes: Watch::new(),
             attachments: Watch::new(),
+            attachments_missed: false,
             classes: Watch::new(),
             nodes: Watch::new(),
             ready: BTreeSet::new(),
@@ -142,12 +147,7 @@ impl Process {
                 self.node_changed(&change);
             }
         }
-        for change in self
-            .attachments
-            .list(&server.attachments, now, |held| Some(held.clone()))
-        {
-            self.attachment_changed(&change);
-        }
+        self.list_attachments(server);
         for change in self
             .volumes
             .list(&server.volumes, now, |volume| Some(mutant.keeps(volume)))
@@ -157,6 +157,18 @@ impl Process {
         for change in self.claims.list(&server.claims, now, keep) {
             self.claim_changed(change);
         }
+    }
+
+    /// What a watch of attachments that had ended goes on from.
+    pub(super) fn list_attachments(&mut self, server: &Server) {
+        let keep = |held: &Attachment| Some(held.clone());
+        let changes = self
+            .attachments
+            .list(&server.attachments, server.now(), keep);
+        for change in changes {
+            self.attachment_changed(&change);
+        }
+        self.attachments_missed = false;
     }
 
     /// Takes in one event of the server's log.
@@ -237,6 +249,12 @@ impl Process {
             let source = Arc::clone(source);
             self.look_at_source(&source);
         }
+    }
+
+    /// Whether the PersistentVolume of the claim is there.
+    pub(super) fn has_volume(&self, claim: &Claim) -> bool {
+        let name = protection::volume_of(claim, &self.driver.name, &self.settings);
+        name.is_some_and(|name| self.volumes.get(&name).is_some())
     }
 
     fn cured(&mut self, cure: &Cure) {

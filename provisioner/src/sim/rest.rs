@@ -194,6 +194,7 @@ impl World {
             ));
         }
         self.check_snapshots()?;
+        self.check_books()?;
         for (name, id) in self.drivers().flat_map(|driver| &driver.volumes) {
             let of = |volume: &VolumeDetail| matches!(&volume.source, Source::Csi(source) if *source.handle == **id);
             if !volumes().any(of) && !self.excused.contains(name) {
@@ -219,6 +220,15 @@ impl World {
         let deleting = |snapshot: &&Snapshot| snapshot.deleting;
         match snapshots().find(deleting) {
             Some(stuck) => Err(format!("{} does not go", stuck.name)),
+            None => Ok(()),
+        }
+    }
+
+    /// What is settled is forgotten: a process runs for months.
+    fn check_books(&self) -> Result<(), String> {
+        let left = self.processes().map(|process| process.memory.left());
+        match left.flatten().next() {
+            Some(book) => Err(format!("the books are not empty: {book}")),
             None => Ok(()),
         }
     }

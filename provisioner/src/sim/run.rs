@@ -239,6 +239,12 @@ impl World {
         if faulty && self.dice.one_in(12) {
             return self.process.list(&self.server);
         }
+        if faulty && self.dice.one_in(12) {
+            return match self.process.attachments_missed {
+                true => self.process.list_attachments(&self.server),
+                false => self.process.attachments_missed = true,
+            };
+        }
         let kind = self.dice.below(if self.case.scene == Scene::Places {
             5
         } else {
@@ -279,6 +285,9 @@ impl World {
 
     /// Where in the log the next event for this watch is.
     fn next(&mut self, kind: usize) -> Option<usize> {
+        if kind == 2 && self.process.attachments_missed {
+            return None;
+        }
         let cursor = self.cursor(kind);
         let mut log = self.server.log.iter().enumerate().skip(cursor);
         log.find(|(_, (_, event))| kind_of(event) == kind)

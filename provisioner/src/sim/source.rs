@@ -132,13 +132,14 @@ impl World {
             return;
         }
         let known = self.known_claims();
-        let restored = protection::restored(known.iter().map(|claim| &**claim));
+        let known = known.iter().map(|claim| &**claim);
+        let restored = protection::restored(known, |claim| self.process.has_volume(claim));
         let restored = self.mutant.spares(restored);
         let snapshots: Vec<_> = self.server.snapshots.values().cloned().collect();
         for snapshot in protection::orphans(&snapshots, &restored) {
             let is_it = |source: &Type| matches!(source, Type::Snapshot(source) if *source.snapshot_id == *snapshot.uid);
             let names = |claim: &Claim| {
-                let restored = protection::restored([claim]);
+                let restored = protection::restored([claim], |_| false);
                 restored.iter().any(|(_, name)| *name == snapshot.name)
             };
             if let Some(by) = self.needed_by(is_it, names) {

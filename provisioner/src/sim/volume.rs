@@ -43,6 +43,7 @@ impl World {
             name: name.clone(),
             attempt: Attempt::new(&current),
             current,
+            deleted: false,
             state: State::Deciding,
         });
     }
@@ -89,6 +90,7 @@ impl World {
             volume: &deleting.current,
             class: None,
             attached_to: process.mutant.sees_attachment(attached_to.as_ref()),
+            attachments_missed: process.attachments_missed,
             node: process
                 .mutant
                 .lives_on(process.node.as_ref().map(|(_, labels)| labels)),
@@ -184,6 +186,7 @@ impl World {
         }
         let answer = self.process.mutant.hears_delete(answer);
         let deleting = &mut self.process.deleting[index];
+        deleting.deleted |= matches!(answer, Answer::Deleted);
         if let Err(failure) = deleting.attempt.fold(step, answer) {
             self.finish_volume(index, Some(failure));
         }
@@ -191,6 +194,12 @@ impl World {
 
     fn finish_volume(&mut self, index: usize, failure: Option<Failure>) {
         let deleting = self.process.deleting.remove(index);
+        if failure.is_none()
+            && deleting.deleted
+            && let Volume::Ending(detail) = &*deleting.current
+        {
+            self.process.note_removed(&deleting.name, &detail.uid);
+        }
         let follows = failure.is_none() && deleting.attempt.is_to_follow(&deleting.current);
         if follows {
             self.observe_attachments();
@@ -275,6 +284,13 @@ impl World {
 }
 
 impl super::process::Process {
+    fn note_removed(&mut self, name: &Text, uid: &Text) {
+        self.memory.removed(name, uid);
+        if self.volumes.get(name).is_none() {
+            self.memory.volume_gone(name);
+        }
+    }
+
     /// Takes the result of an own write into the cache; `None` is a failure.
     pub(super) fn absorb_volume(&mut self, index: usize, written: Option<Versioned<VolumeDetail>>) {
         let deleting = &mut self.deleting[index];
@@ -283,9 +299,6 @@ impl super::process::Process {
             Some((version, object)) => {
                 let kept = Arc::new(self.mutant.keeps(&object));
                 let gone = object.finalizers.is_empty();
-                if gone || !object.is_protected() && object.deleting {
-                    self.memory.removed(&name, &object.uid);
-                }
                 deleting.current = Arc::clone(&kept);
                 match self.mutant.forgets_own_writes() || gone {
                     true => self.volumes.slots.write_failed(&key(&name)),

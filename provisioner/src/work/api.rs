@@ -59,7 +59,7 @@ impl From<api::ApiError> for ApiError {
 
 /// Reads an object, changes it and writes it back as a whole, so that what this program does not
 /// know survives. `change` says whether there is anything to write. The JSON as it is afterwards,
-/// `None` if nothing was written.
+/// which the caller may not have seen before even if nothing was written.
 ///
 /// # Errors
 /// The server refused, or nobody knows.
@@ -68,14 +68,14 @@ pub async fn edit(
     resource: &Resource,
     key: &Key,
     change: impl FnOnce(&mut Value) -> bool,
-) -> Result<Option<String>, api::ApiError> {
+) -> Result<String, api::ApiError> {
     let read = api.get(resource, key).await?;
     let mut object: Value =
         serde_json::from_str(&read).map_err(|error| api::ApiError::unreadable(&error))?;
     if !change(&mut object) {
-        return Ok(None);
+        return Ok(read);
     }
-    Ok(Some(api.update(resource, key, &object).await?))
+    api.update(resource, key, &object).await
 }
 
 /// The key of an object.

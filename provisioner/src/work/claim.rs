@@ -201,15 +201,25 @@ impl Provisioner {
         {
             capacity.failed(class);
         }
-        if effect == Effect::Reschedule {
-            tracing::warn!(claim, err = %failure, "Another node is to be selected");
-            // Its own write wakes nobody, and a claim that is bound immediately may go on without a
-            // node, or be anybody's again.
-            self.cluster.wake(&run.key);
-            return work.done();
-        }
+        self.forget_if_gone(&run.key);
+        // Also if another node is to be selected: its own write wakes nobody, and a claim that is
+        // bound immediately may go on without a node, or be anybody's again. A node that is selected
+        // meanwhile wakes it.
         let wait = work.retry();
-        tracing::error!(claim, retry_after = ?wait, err = %failure, "Provisioning failed");
+        let outcome = match effect {
+            Effect::Reschedule => "Another node is to be selected",
+            Effect::Finished | Effect::Infeasible | Effect::InBackground | Effect::NoChange => {
+                "Provisioning failed"
+            }
+        };
+        tracing::error!(claim, retry_after = ?wait, err = %failure, "{outcome}");
+    }
+
+    /// The claim may have gone during the attempt, when the books had nothing of it yet.
+    fn forget_if_gone(&self, key: &ClaimKey) {
+        if self.look_up(key).is_none() {
+            self.cluster.memory().gone(key);
+        }
     }
 
     /// There is less room where the volume was made.

@@ -3,6 +3,8 @@
 //! Separate from the workers: caches tell changes from their own tasks, and all that happens then
 //! is a look at the books and an entry in a queue.
 
+mod attached;
+
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +15,6 @@ use sidecar::metrics::RegisterError;
 use sidecar::queue::{Config, Group, Metrics, Place, Queue, exponential};
 use tokio::sync::Notify;
 
-use super::attached::Attached;
 use super::capacity::Capacity;
 use super::driver::DriverLink;
 use super::record;
@@ -24,6 +25,7 @@ use crate::plan::ownership::Contests;
 use crate::plan::request::Prepared;
 use crate::plan::topology::{Entry, Places};
 use crate::plan::{event, protection, turn};
+use attached::Attached;
 
 /// Caches, queues and books.
 pub struct Cluster {
@@ -130,11 +132,6 @@ impl Cluster {
     /// Claims that this process would take for its node. Never held across an await.
     pub fn contests(&self) -> MutexGuard<'_, Contests> {
         self.contests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Node of a VolumeAttachment that names the volume.
-    pub fn attached_to(&self, volume: &Text) -> Option<Text> {
-        self.attached.node_of(volume)
     }
 
     /// Looks at the claim at once.
@@ -293,27 +290,6 @@ impl Cluster {
             }
             Event::Resync { .. } => {}
         }
-    }
-
-    fn attachment_changed(&self, event: Event<'_, Attachment>) {
-        match event {
-            Event::Upserted { key, old, new, .. } => {
-                if let Some(old) = old
-                    && old.volume != new.volume
-                {
-                    self.detached(key, &old.volume);
-                }
-                self.attached.add(key, new);
-            }
-            Event::Deleted { key, old } => self.detached(key, &old.volume),
-            Event::Resync { .. } => {}
-        }
-    }
-
-    /// An attachment no longer holds the volume: it may be deleted now.
-    fn detached(&self, key: &Key, volume: &Text) {
-        self.attached.remove(key, volume);
-        self.look_at_volume(volume);
     }
 
     fn node_changed(&self, event: Event<'_, Node>) {

@@ -8,9 +8,8 @@
 //! | `api` | kinds of objects, and what failures of requests mean |
 //! | `discovery` | kinds that an API server may lack |
 //! | `driver` | the driver behind its socket, through its restarts |
-//! | `attached` | which volumes VolumeAttachments name |
 //! | `attributes` | VolumeAttributesClasses that claims wait for |
-//! | `cluster` | caches, queues and books, and what events put into the queues |
+//! | `cluster` | caches, queues and books, and what events put into the queues; in `attached`, which volumes VolumeAttachments name |
 //! | `provisioner` | the parts that executors share |
 //! | `claim` | attempts for claims |
 //! | `step` | the single step of such an attempt |
@@ -23,7 +22,6 @@
 //! | `ownership` | node deployment: claims that nobody has taken yet |
 
 pub mod api;
-mod attached;
 mod attributes;
 pub mod capacity;
 pub mod claim;

@@ -197,10 +197,8 @@ impl Provisioner {
             selection = select(object, &run.claim.uid, &own.name);
             selection == Selection::Selected
         });
-        if let Some(json) = written.await? {
-            let taken = write.answered(&json);
-            taken.map_err(|error| api::ApiError::unreadable(&Chain(&error)))?;
-        }
+        let taken = write.answered(&written.await?);
+        taken.map_err(|error| api::ApiError::unreadable(&Chain(&error)))?;
         Ok(selection)
     }
 }

@@ -88,8 +88,9 @@ impl Provisioner {
             let cache: Cache<Snapshot> = Cache::new(self.cluster.strings.clone(), |_| {});
             let watching = reflect_all(client, SNAPSHOTS, &cache, None);
             let sweeping = async {
-                cache.synced().await;
                 loop {
+                    // Without the claims every snapshot would look as if nobody needed it.
+                    tokio::join!(cache.current(), self.cluster.claims.current());
                     self.sweep(&cache).await;
                     sleep(every).await;
                 }
@@ -117,7 +118,15 @@ impl Provisioner {
     pub(super) fn is_shared(&self, snapshot: &Edit, claim: &Claim) -> bool {
         let (claims, busy) = self.known_claims();
         let known = claims.iter().map(|claim| &**claim).chain(&busy);
-        protection::is_shared((&snapshot.namespace, &snapshot.name), claim, known)
+        let place = (&*snapshot.namespace, &*snapshot.name);
+        protection::is_shared(place, claim, known, |claim| self.has_volume(claim))
+    }
+
+    /// Whether the PersistentVolume of the claim is there, bound or not.
+    fn has_volume(&self, claim: &Claim) -> bool {
+        let driver = self.driver.current();
+        let name = protection::volume_of(claim, &driver.name, &self.settings);
+        name.is_some_and(|name| self.cluster.volumes.get(&name).is_some())
     }
 
     /// Claims that are open, and those that may be gone while a volume is made for them.
@@ -132,7 +141,8 @@ impl Provisioner {
 
     async fn sweep(&self, snapshots: &Cache<Snapshot>) {
         let (claims, busy) = self.known_claims();
-        let restored = protection::restored(claims.iter().map(|claim| &**claim).chain(&busy));
+        let known = claims.iter().map(|claim| &**claim).chain(&busy);
+        let restored = protection::restored(known, |claim| self.has_volume(claim));
         let mut all: Vec<Arc<Snapshot>> = Vec::new();
         snapshots.for_each(|_, snapshot| all.push(Arc::clone(snapshot)));
         for snapshot in protection::orphans(all.iter().map(|one| &**one), &restored) {

@@ -155,14 +155,14 @@ impl Provisioner {
             applied = edit.apply(object);
             applied == Applied::Changed
         });
-        let written = written.await?;
+        let object = written.await?;
         if applied == Applied::Another {
             return Err(another(&key).into());
         }
-        if let (Some(own), Some(json)) = (own, written)
-            && !is_gone(&json)
+        if let Some(own) = own
+            && !is_gone(&object)
         {
-            let taken = own.answered(&json);
+            let taken = own.answered(&object);
             taken.map_err(|error| api::ApiError::unreadable(&Chain(&error)))?;
         }
         Ok(applied)

@@ -84,9 +84,7 @@ impl Provisioner {
                 if run.deleted {
                     self.metrics.deleted(class, took);
                     tracing::info!(volume = &*run.name, "Volume deleted");
-                    if let Some(uid) = uid(&run.current) {
-                        self.cluster.memory().removed(&run.name, uid);
-                    }
+                    self.note_removed(run);
                     self.room_freed(&run.current);
                 }
                 match run.attempt.is_to_follow(&run.current) {
@@ -102,10 +100,24 @@ impl Provisioner {
                 if failure.is_event() {
                     self.news.volume_failed(&run.name, &run.current, &failure);
                 }
+                if matches!(failure, Failure::AttachmentsMissed) {
+                    self.cluster.wait_for_attachments(&run.name);
+                }
                 let wait = work.retry();
                 let volume = &*run.name;
                 tracing::error!(volume, retry_after = ?wait, err = %failure, "Volume deletion failed");
             }
+        }
+    }
+
+    fn note_removed(&self, run: &Run) {
+        let Some(uid) = uid(&run.current) else {
+            return;
+        };
+        self.cluster.memory().removed(&run.name, uid);
+        // The watch may have been faster, also while this was noted.
+        if self.cluster.volumes.get(&run.name).is_none() {
+            self.cluster.memory().volume_gone(&run.name);
         }
     }
 
@@ -165,12 +177,15 @@ impl Provisioner {
     /// Looks and decides, in one go.
     fn decide_volume(&self, run: &Run) -> Step {
         let class = self.cluster.classes.get(class(&run.current));
+        // In this order: a list that ends in between shows what was missed to neither otherwise.
+        let attachments_missed = self.cluster.misses_attachments();
         let attached_to = self.cluster.attached_to(&run.name);
         run.attempt.decide(&View {
             driver: &self.driver.current(),
             volume: &run.current,
             class: class.as_deref(),
             attached_to: attached_to.as_ref(),
+            attachments_missed,
             node: self.node.as_ref(),
         })
     }

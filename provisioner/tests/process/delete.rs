@@ -229,6 +229,50 @@ async fn rows_217_to_219_attached_volumes() {
     stage.until_calls(DELETE, 1).await;
 }
 
+#[tokio::test]
+async fn fs_19_nothing_is_deleted_while_attachments_are_not_watched() {
+    let stage = Stage::new().await;
+    stage.can(ControllerRpc::PublishUnpublishVolume);
+    for name in ["pv1", "pv2"] {
+        stage.api.insert(released(name).phase("Bound"));
+    }
+    let program = stage.start(&["--retry-interval-start=5m"]);
+    program.logs(READY).await;
+    // Their watch breaks, and only theirs: volumes are known again at once.
+    let gate = sidecar_testkit::Gate::new();
+    let attachments = Fault::on("GET", "*/volumeattachments");
+    stage.api.fault(attachments.hold(&gate));
+    stage.api.break_watches();
+    stage
+        .api
+        .insert(build::attachment("va1").by(DRIVER).on("node1").of("pv1"));
+    for name in ["pv1", "pv2"] {
+        stage.api.edit("persistentvolumes", name, |object| {
+            object["status"]["phase"] = "Released".into();
+        });
+    }
+    program
+        .logs("the watch of VolumeAttachments is interrupted")
+        .await;
+    settle().await;
+    assert_eq!(stage.calls(DELETE), 0);
+    assert!(stage.events("VolumeFailedDelete").is_empty());
+    gate.open();
+    stage
+        .until("what is not attached goes at once", |stage| {
+            finalizers(&stage.volume("pv2")) == json!([PROTECTION])
+        })
+        .await;
+    stage.until_events("VolumeFailedDelete", 1).await;
+    assert_eq!(stage.calls(DELETE), 1);
+    stage.api.remove("volumeattachments", "va1");
+    stage
+        .until("and what is, when it is no longer", |stage| {
+            finalizers(&stage.volume("pv1")) == json!([PROTECTION])
+        })
+        .await;
+}
+
 const SECRET_NAME: &str = "volume.kubernetes.io/provisioner-deletion-secret-name";
 const SECRET_NAMESPACE: &str = "volume.kubernetes.io/provisioner-deletion-secret-namespace";
 

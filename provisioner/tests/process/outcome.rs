@@ -230,6 +230,42 @@ async fn rows_174_184_and_185_a_node_without_room_is_given_up() {
 }
 
 #[tokio::test]
+async fn fp_6_a_node_that_was_taken_off_unnoticed_is_not_asked_for_again_and_again() {
+    let node = "volume.kubernetes.io/selected-node";
+    let stage = Stage::new().await;
+    in_zones(&stage);
+    let full = CallFault::on(CREATE).fail(Code::ResourceExhausted, "full");
+    stage.driver.fault(full);
+    let unselect = Fault::on("PUT", "*/persistentvolumeclaims/c1").times(1);
+    stage.api.fault(unselect.lose_reply());
+    stage.api.insert(claim().annotation(node, "n1"));
+    // The watch is late by more than the test takes.
+    stage.api.hold_watches("persistentvolumeclaims");
+    let program = stage.start(&[QUICK]);
+    stage.until_calls(CREATE, 2).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(stage.calls(CREATE), 2, "{}", program.log());
+    stage.api.release_watches("persistentvolumeclaims");
+    settle().await;
+    assert_eq!(stage.calls(CREATE), 2, "nobody has selected a node");
+}
+
+#[tokio::test]
+async fn fp_9_an_impossible_request_is_repeated_once_in_its_time() {
+    let stage = Stage::new().await;
+    let never = CallFault::on(CREATE).fail(Code::InvalidArgument, "never");
+    stage.driver.fault(never);
+    let _program = stage.start(&[QUICK, "--retry-interval-max=2s"]);
+    stage.api.insert(claim());
+    stage.until_calls(CREATE, 5).await;
+    let calls = stage.driver.calls_to(CREATE);
+    for pair in calls.windows(2) {
+        let apart = pair[1].started - pair[0].started;
+        assert!(apart >= Duration::from_secs(2), "{apart:?}");
+    }
+}
+
+#[tokio::test]
 async fn row_183_no_room_without_a_node_is_final() {
     let stage = Stage::new().await;
     stage.driver.fault(

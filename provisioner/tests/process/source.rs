@@ -8,7 +8,7 @@ use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
-use super::stage::{ANNOTATION, DRIVER, GI, PV, Stage, claim, finalizers, settle, together};
+use super::stage::{ANNOTATION, DRIVER, GI, PV, READY, Stage, claim, finalizers, settle, together};
 
 const RESTORED: &str = "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
 const CLONED: &str = "provisioner.storage.kubernetes.io/cloning-protection";
@@ -190,7 +190,7 @@ async fn sources((row, clones, freed): (&str, bool, bool)) {
         .api
         .insert(build::claim("ns2/clone").with("/spec/dataSource", of));
     let program = stage.start(&[]);
-    program.logs(super::stage::READY).await;
+    program.logs(READY).await;
     if freed {
         stage
             .until("row 231", |stage| stage.claim("ns1/src").is_null())
@@ -307,6 +307,65 @@ async fn row_229_a_clone_in_doubt_may_finish_although_its_source_is_deleted() {
     stage.api.delete("persistentvolumeclaims", "ns1/src");
     stage.until_volume(PV).await;
     assert_eq!(stage.calls("CreateVolume"), 3, "{}", program.log());
+}
+
+#[tokio::test]
+async fn fp_5_two_restores_at_once_do_not_leave_the_finalizer_to_each_other() {
+    let stage = Stage::new().await;
+    snapshot(&stage);
+    let gate = sidecar_testkit::Gate::new();
+    let saving = Fault::on("POST", "*/persistentvolumes");
+    stage.api.fault(saving.hold(&gate));
+    let _program = stage.start(&["--snapshot-orphan-sweep-interval=0"]);
+    stage.api.insert(restoring());
+    let other = restoring().with("/metadata/name", "c2").uid("uid-c2");
+    stage.api.insert(other);
+    stage.until_calls("CreateVolume", 2).await;
+    stage.until("both are made", |_| gate.waiting() == 2).await;
+    assert_eq!(snapshot_finalizers(&stage), json!([RESTORED]));
+    gate.open();
+    stage.until_events("ProvisioningSucceeded", 2).await;
+    // Nobody binds the claims.
+    stage
+        .until("it goes", |stage| snapshot_finalizers(stage) == json!([]))
+        .await;
+}
+
+#[tokio::test]
+async fn fp_2_no_snapshot_is_freed_before_the_claims_are_known() {
+    let stage = Stage::new().await;
+    snapshot(&stage);
+    stage.api.edit("volumesnapshots", "ns1/s1", |object| {
+        object["metadata"]["finalizers"] = json!([RESTORED]);
+    });
+    // Another driver's.
+    let restoring = restoring().class("other").annotation(ANNOTATION, "other");
+    stage.api.insert(restoring);
+    let gate = sidecar_testkit::Gate::new();
+    let claims = Fault::on("GET", "*/persistentvolumeclaims");
+    stage.api.fault(claims.hold(&gate));
+    let program = stage.start(&["--snapshot-orphan-sweep-interval=300ms"]);
+    let watched = |stage: &Stage| {
+        let asked = stage.api.requests_to("GET", "*/volumesnapshots");
+        asked
+            .iter()
+            .any(|request| request.query.contains_key("resourceVersion"))
+    };
+    stage.until("the snapshots are known", watched).await;
+    settle().await;
+    settle().await;
+    gate.open();
+    program.logs(READY).await;
+    settle().await;
+    assert_eq!(snapshot_finalizers(&stage), json!([RESTORED]));
+    let written = stage.api.requests_to("PUT", "*/volumesnapshots/*");
+    assert!(written.is_empty(), "{written:?}");
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    stage
+        .until("it is swept", |stage| {
+            snapshot_finalizers(stage) == json!([])
+        })
+        .await;
 }
 
 #[tokio::test]

@@ -24,6 +24,8 @@ pub enum Failure {
     SecretNotText(SecretRef),
     /// A VolumeAttachment says that the volume may be in use on this node.
     Attached(Text),
+    /// Nobody knows at the moment whether a VolumeAttachment names the volume.
+    AttachmentsMissed,
     /// The driver refused, failed or did not answer in time.
     Call(RpcError),
     /// The finalizer could not be added or removed.
@@ -46,14 +48,14 @@ impl Failure {
             | Self::SecretNotText(_)
             | Self::Attached(_)
             | Self::Call(_) => true,
-            Self::Upkeep(_) | Self::Remove(_) | Self::Release(_) => false,
+            Self::AttachmentsMissed | Self::Upkeep(_) | Self::Remove(_) | Self::Release(_) => false,
         }
     }
 
     /// Whether it counts as a failed deletion in the metrics.
     #[must_use]
     pub fn is_counted(&self) -> bool {
-        !matches!(self, Self::Upkeep(_))
+        !matches!(self, Self::Upkeep(_) | Self::AttachmentsMissed)
     }
 }
 
@@ -84,6 +86,9 @@ impl fmt::Display for Failure {
             Self::Attached(node) => {
                 write!(out, "persistentvolume is still attached to node {node}")
             }
+            Self::AttachmentsMissed => out.write_str(
+                "the watch of VolumeAttachments is interrupted: the volume may be attached",
+            ),
             Self::Call(error) => write!(out, "{error}"),
             Self::Upkeep(error) => write!(out, "could not patch the finalizers: {error}"),
             Self::Remove(error) => {

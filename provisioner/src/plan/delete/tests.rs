@@ -75,6 +75,7 @@ fn decide(volume: &Volume, attempt: &Attempt) -> Step {
         volume,
         class: None,
         attached_to: None,
+        attachments_missed: false,
         node: None,
     })
 }
@@ -234,6 +235,7 @@ fn what_must_hold_before_a_volume_is_deleted() {
         volume: &volume,
         class: Some(&class),
         attached_to: None,
+        attachments_missed: false,
         node: None,
     };
     let decide = |view: &View<'_>| Attempt::new(view.volume).decide(view);
@@ -246,6 +248,15 @@ fn what_must_hold_before_a_volume_is_deleted() {
         decide(&in_use),
         Step::Fail(Failure::Attached("n1".into())),
         "row 217"
+    );
+    let unknown = View {
+        attachments_missed: true,
+        ..view
+    };
+    assert_eq!(
+        decide(&unknown),
+        Step::Fail(Failure::AttachmentsMissed),
+        "FS-19"
     );
     for lacking in [0, 1] {
         let mut driver = driver.clone();
@@ -378,6 +389,7 @@ fn secrets_come_from_the_volume_or_its_class() {
             volume: &volume,
             class,
             attached_to: None,
+            attachments_missed: false,
             node: None,
         });
         match expected {
@@ -610,4 +622,19 @@ fn an_upkeep_that_found_another_volume_is_followed_by_a_look() {
     }
     let released = released().keep();
     assert!(!Attempt::new(&released).is_to_follow(&released));
+}
+
+/// Found by the simulation: the volume went, its object stayed, and was taken for removed.
+#[test]
+fn an_upkeep_that_turned_into_a_deletion_finishes_it() {
+    let released = released().keep();
+    let mut attempt = Attempt::new(&Volume::Finalizer(Upkeep::Add, Owner::default()));
+    let step = decide(&released, &attempt);
+    assert_eq!(step, call(&[]));
+    assert!(attempt.fold(&step, Answer::Deleted).is_ok());
+    assert_eq!(
+        attempt.refresh(&released, Some(&released)),
+        Refresh::Keep,
+        "the object is still to go"
+    );
 }

@@ -25,6 +25,22 @@ fn unsaved() -> Unsaved {
 }
 
 #[test]
+fn fp_9_a_request_that_is_impossible_again_waits_again() {
+    let mut books = books();
+    let never = || Outcome::Final {
+        infeasible: Some("c".into()),
+    };
+    let wait = Duration::from_secs(300);
+    let start = Instant::now();
+    books.end(&claim(), never(), start);
+    assert_eq!(books.slow(&key(), Some("c"), start), wait);
+    // Nothing has swept it by the time at which it is tried again.
+    assert_eq!(books.slow(&key(), Some("c"), start + wait), Duration::ZERO);
+    books.end(&claim(), never(), start + wait);
+    assert_eq!(books.slow(&key(), Some("c"), start + wait), wait);
+}
+
+#[test]
 fn rows_181_182_187_188_189_only_doubt_outlives_the_claim() {
     let now = Instant::now();
     let rows: [(&str, Vec<Outcome<&str>>, bool); 9] = [
