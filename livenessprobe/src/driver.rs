@@ -13,6 +13,7 @@ use sidecar::csi::Deadline;
 use sidecar::csi::connection::{self, Address, OnLoss, Options};
 use sidecar::csi::identity::{self, IdentityError};
 use sidecar::csi::observe::Observer;
+use sidecar::election::Fence;
 use sidecar::metrics::CsiOperations;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -68,6 +69,8 @@ impl Driver {
                 response_limit: None,
                 operations: Some(operations),
             },
+            // Nobody leads here.
+            fence: Fence::default(),
         };
         Self {
             address,
