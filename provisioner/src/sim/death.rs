@@ -133,8 +133,11 @@ impl World {
     }
 
     /// This volume may be lost, and asked for anew in another way.
-    fn excuse(&mut self, name: String) {
+    pub(super) fn excuse(&mut self, name: String) {
         self.driver.open.remove(&name);
+        if let Some(other) = &mut self.other {
+            other.driver.open.remove(&name);
+        }
         self.excused.insert(name);
     }
 }

@@ -46,7 +46,7 @@ pub(super) struct ModelDriver {
     /// Places without room.
     pub(super) full: BTreeSet<String>,
     pub(super) running: Vec<Call>,
-    /// The request by name, until the driver has given a final answer.
+    /// The request by name, until the driver has refused it for good or the volume is deleted.
     pub(super) open: BTreeMap<String, CreateVolumeRequest>,
     /// How many calls of each kind there were, by name of the volume.
     pub(super) calls: BTreeMap<String, (u32, u32)>,
@@ -157,6 +157,10 @@ impl ModelDriver {
                 self.volumes.get(&name).cloned()
             }
             Kind::Delete(id) => {
+                if let Some(name) = self.name_of(&id) {
+                    // What is asked for under this name from now on is another volume.
+                    self.open.remove(&name);
+                }
                 self.volumes.retain(|_, held| *held != id);
                 Some(id)
             }

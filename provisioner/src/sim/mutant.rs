@@ -106,6 +106,7 @@ impl Mutant {
         use Scene::{Nodes, Places, Plain, Sources};
         const EARLY: &[&str] = &["before its volume"];
         const LOST: &[&str] = &["left over", "while it may be made"];
+        const FORGOTTEN: &[&str] = &["left over", "while it may be made", "not empty: doubts"];
         const ANOTHER: &[&str] = &["left over", "repeated as another", "while it may be made"];
         const FREED: &[&str] = &["freed while"];
         const STAYS: &[&str] = &["does not"];
@@ -132,7 +133,7 @@ impl Mutant {
             (
                 Self::ForgetsDeletedClaims,
                 case(Stops, InDoubt, Plain),
-                LOST,
+                FORGOTTEN,
             ),
             (Self::ForgetsDoubt, case(Stops, InDoubt, Plain), ANOTHER),
             (Self::AsksAnew, case(Stops, InDoubt, Plain), ANOTHER),

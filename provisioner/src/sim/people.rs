@@ -192,9 +192,10 @@ impl World {
         if let Some((_, volume)) = self.server.volumes.get(name)
             && (volume.reclaim != Reclaim::Delete || !volume.is_protected())
         {
-            self.excused.insert(name.to_string());
+            self.excuse(name.to_string());
         }
-        self.server.delete_volume(name, None).ok();
+        let name = name.clone();
+        self.server.delete_volume(&name, None).ok();
     }
 
     /// A volume that was made by hand appears, or what is to become of one is decided anew.

@@ -52,7 +52,7 @@ pub(super) enum Fate {
 /// A provisioner and its driver.
 pub(super) struct Site {
     process: Process,
-    driver: ModelDriver,
+    pub(super) driver: ModelDriver,
 }
 
 pub(super) struct World {

@@ -24,8 +24,9 @@ struct Durable {
 #[derive(Serialize, Deserialize)]
 struct Group {
     keys: Vec<String>,
-    /// How many terms there are.
-    count: usize,
+    /// How many terms there are. Versions before this form wrote none, and for each term its values.
+    #[serde(default)]
+    count: Option<usize>,
     /// For each key the terms' values, shortened.
     values: Vec<Vec<String>>,
 }
@@ -97,19 +98,22 @@ impl Group {
         let values = (0..keys.len()).map(column).collect();
         Some(Self {
             keys,
-            count: terms.len(),
+            count: Some(terms.len()),
             values,
         })
     }
 
     fn terms(&self) -> Option<Vec<Term>> {
+        let Some(count) = self.count else {
+            return self.values.iter().map(|row| self.term(row)).collect();
+        };
         let columns: Option<Vec<Vec<Text>>> = { self.values.iter() }
             .map(|column| lengthen(column))
             .collect();
         let columns = columns?;
-        let even = columns.iter().all(|column| column.len() == self.count);
+        let even = columns.iter().all(|column| column.len() == count);
         // Terms without a key are all the same one.
-        if columns.len() != self.keys.len() || !even || columns.is_empty() && self.count > 1 {
+        if columns.len() != self.keys.len() || !even || columns.is_empty() && count > 1 {
             return None;
         }
         let keys: Vec<Text> = self.keys.iter().map(|key| key.as_str().into()).collect();
@@ -117,7 +121,14 @@ impl Group {
             let values = columns.iter().filter_map(|column| column.get(index));
             Term::new(keys.iter().cloned().zip(values.cloned()))
         };
-        Some((0..self.count).map(term).collect())
+        Some((0..count).map(term).collect())
+    }
+
+    /// A term whose values stand as they are.
+    fn term(&self, values: &[String]) -> Option<Term> {
+        let text = |text: &String| Text::from(text.as_str());
+        (values.len() == self.keys.len())
+            .then(|| Term::new(self.keys.iter().map(text).zip(values.iter().map(text))))
     }
 }
 
@@ -173,6 +184,17 @@ mod tests {
         assert_eq!(json, expected);
     }
 
+    #[test]
+    fn what_earlier_versions_wrote_is_read() {
+        let json = r#"{"terms":[{"keys":["disk"],"values":[["ssd"]]},{"keys":["rack","zone"],"values":[["A","1"],["B","1"]]}],"first":1}"#;
+        let terms = ["disk=ssd", "rack=A zone=1", "rack=B zone=1"].map(term);
+        let requirement = Requirement::new(terms.into(), 1).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Requirement>(json).unwrap(),
+            requirement
+        );
+    }
+
     proptest! {
         #[test]
         fn any_values_come_back(
@@ -198,6 +220,7 @@ mod tests {
             r#"{"terms":[{"keys":["a"],"count":1,"values":[["101"]]}],"first":0}"#,
             r#"{"terms":[{"keys":["a"],"count":1,"values":[[""]]}],"first":0}"#,
             r#"{"terms":[{"keys":["a"],"count":1,"values":[["001"]]}]}"#,
+            r#"{"terms":[{"keys":["a","b"],"values":[["1"]]}],"first":0}"#,
             r#"{"terms":[{"keys":[],"count":1000000000000,"values":[]}],"first":0}"#,
             r#"{"terms":[{"keys":["a"],"count":1,"values":[["001"]]}],"first":-1}"#,
         ] {
