@@ -5,8 +5,8 @@
 //!
 //! The ports are open to every pod of the cluster, and whoever keeps a health probe from being
 //! answered has the driver or the leader killed. Therefore nobody is refused: a connection too many
-//! closes another one ([`admission`]), each has its time limits ([`connection`]), and what has been
-//! rendered and not been read is bounded ([`answer`]).
+//! closes another one (`admission`), each has its time limits (`connection`), and what has been
+//! rendered and not been read is bounded (`answer`).
 
 use std::collections::BTreeMap;
 use std::fmt;
