@@ -129,6 +129,12 @@ smoke: cluster ## The test cluster's own tests: it starts, runs a pod and leaves
 	$(call say,smoke: the test cluster proves itself)
 	@$(MAKE) -C e2e/cluster test smoke
 
+.PHONY: model
+model: cluster ## The model API server of the tests answers like the real one
+	$(need-rust)
+	$(call say,model: the same requests to the model API server and to the real one)
+	@e2e/cluster/model bin/csi-cluster cargo test $(ALL) --test conformance -- --include-ignored
+
 # What is measured beside the driver must not wait for it, as tests may.
 driver-build := $(with-test) component
 driver-folder := debug
@@ -176,7 +182,7 @@ demo: demo-needs build driver $(if $(DEMO_KUBECONFIG),,cluster helm) ## The whol
 
 .PHONY: test
 test: ## Every check and test
-	@.ci/stages 'nice go-programs &' lint test-programs build driver wait cluster 'smoke sanity conformance-quick &' 'unit +' wait \
+	@.ci/stages 'nice go-programs &' lint test-programs build driver wait cluster 'smoke sanity model conformance-quick &' 'unit +' wait \
 	    'nice chart &' 'e2e +' wait 'real-node +'
 
 .PHONY: go-programs

@@ -1,8 +1,9 @@
 //! The points at which tests rely on the model: the same requests, the same answers, from the model
 //! and from a real API server.
 //!
-//! The model always runs. The real server runs on request, with a kubeconfig of a cluster
-//! administrator whose controller manager is stopped (it would add finalizers of its own):
+//! The model always runs. The real server is asked by `make model`, or on request, with a
+//! kubeconfig of a cluster administrator whose controller manager is stopped (it would add
+//! finalizers of its own):
 //!
 //! ```text
 //! CONFORMANCE_KUBECONFIG=FILE cargo test -p sidecar-testkit --test conformance -- --ignored
@@ -776,7 +777,7 @@ async fn the_model_answers_like_the_server() {
 }
 
 #[tokio::test]
-#[ignore = "needs a cluster: CONFORMANCE_KUBECONFIG"]
+#[ignore = "needs a cluster: make model"]
 async fn the_server_still_answers_like_that() {
     let path = std::env::var_os("CONFORMANCE_KUBECONFIG").unwrap();
     let kubeconfig = kube::config::Kubeconfig::read_from(path).unwrap();
