@@ -129,7 +129,7 @@ async fn rows_8_and_9_worker_threads_are_checked_after_the_kubeconfig() {
 }
 
 #[tokio::test]
-async fn row_88b_a_rate_without_burst_is_refused() {
+async fn common_88b_a_rate_without_burst_is_refused() {
     let stage = Stage::new().await;
     let ended = stage.start(&["--kube-api-burst=0"]).end().await;
     assert_eq!(ended.code, Some(1));

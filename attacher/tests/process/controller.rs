@@ -24,7 +24,7 @@ fn identity() -> String {
 }
 
 #[tokio::test]
-async fn rows_49_and_63_the_lease_and_the_event_about_it() {
+async fn common_49_and_63_the_lease_and_the_event_about_it() {
     let stage = Stage::new().await;
     let arguments = ["--leader-election", "--leader-election-namespace=ns"];
     let _attacher = stage.start(&arguments);
@@ -56,7 +56,7 @@ async fn rows_49_and_63_the_lease_and_the_event_about_it() {
 }
 
 #[tokio::test]
-async fn rows_52_to_54_the_namespace_of_the_lease() {
+async fn common_52_to_54_the_namespace_of_the_lease() {
     let file = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
     let without = match std::fs::read_to_string(file) {
         Ok(namespace) => namespace.trim().to_owned(),
@@ -82,7 +82,7 @@ async fn rows_52_to_54_the_namespace_of_the_lease() {
 }
 
 #[tokio::test]
-async fn row_80_metrics_where_they_were_asked_for() {
+async fn common_80_metrics_where_they_were_asked_for() {
     let stage = Stage::new().await;
     let address = free_port();
     let endpoint = format!("--http-endpoint={address}");
@@ -93,7 +93,7 @@ async fn row_80_metrics_where_they_were_asked_for() {
 }
 
 #[tokio::test]
-async fn row_83_every_line_is_an_object() {
+async fn common_83_every_line_is_an_object() {
     let stage = Stage::new().await;
     let attacher = stage.start(&["--logging-format=json", "-v=5"]);
     stage.attach("va1", "pv1");
@@ -113,7 +113,7 @@ async fn row_83_every_line_is_an_object() {
 }
 
 #[tokio::test]
-async fn row_85_automaxprocs() {
+async fn common_85_automaxprocs() {
     for (flag, code) in [
         ("--automaxprocs", 0),
         ("--automaxprocs=false", 0),
@@ -125,14 +125,14 @@ async fn row_85_automaxprocs() {
 }
 
 #[tokio::test]
-async fn row_86_the_flag_and_not_the_variable_names_the_kubeconfig() {
+async fn common_86_the_flag_and_not_the_variable_names_the_kubeconfig() {
     let stage = Stage::new().await;
     let attacher = stage.start_in(&[], &[("KUBECONFIG", "/nonexistent")]);
     attacher.logs("Starting CSI attacher").await;
 }
 
 #[tokio::test]
-async fn row_88_a_rate_that_is_asked_for_is_kept_to() {
+async fn common_88_a_rate_that_is_asked_for_is_kept_to() {
     let stage = Stage::new().await;
     stage.volume("pv2", Some(json!(["a/b"])));
     stage.volume("pv3", Some(json!(["a/b"])));

@@ -141,7 +141,7 @@ async fn fs_9_a_leader_that_was_stopped_changes_nothing_when_it_goes_on() {
 }
 
 #[tokio::test]
-async fn row_68_the_lease_is_renewed_on_time_while_the_controllers_wait_for_their_turn() {
+async fn common_68_the_lease_is_renewed_on_time_while_the_controllers_wait_for_their_turn() {
     let stage = Stage::new().await;
     for number in 0..20 {
         stage.volume(&format!("v{number}"), None);

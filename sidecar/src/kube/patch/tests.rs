@@ -50,7 +50,7 @@ fn rows_36_to_38_adding_a_finalizer() {
 }
 
 #[test]
-fn rows_104_and_106_removing_a_finalizer_takes_one_entry_by_index() {
+fn attacher_104_and_106_removing_a_finalizer_takes_one_entry_by_index() {
     let want = json!([
         {"op": "test", "path": "/metadata/finalizers/1", "value": F},
         {"op": "remove", "path": "/metadata/finalizers/1"},

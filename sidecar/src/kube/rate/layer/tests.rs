@@ -140,7 +140,7 @@ async fn without_a_rate_the_number_at_once_is_what_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn row_139_no_limit_is_no_limit() {
+async fn attacher_139_no_limit_is_no_limit() {
     let api = with_volume();
     let gate = Gate::new();
     api.fault(Fault::on("PATCH", "*").hold(&gate));
