@@ -82,8 +82,10 @@ build: ## Every shipped program, released and static, into bin/ (needs Rust alon
 
 # A tag v1.2.3 is version 1.2.3 of images and charts. Images carry the time of their source.
 IMAGE_TAG ?= $(patsubst v%,%,$(VERSION))
-IMAGE_REGISTRY ?= ghcr.io/csi-sidecars
-IMAGE_SOURCE ?= https://github.com/csi-sidecars/csi-sidecars
+# Names of images on this machine alone: who pushes them says where to.
+IMAGE_REGISTRY ?= localhost/csi-sidecars
+# URL for the label of that name; none leaves it out.
+IMAGE_SOURCE ?=
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 # Not for compilers: what is compiled from C would be compiled anew for each commit, and everything above it.
 unexport SOURCE_DATE_EPOCH
@@ -114,8 +116,8 @@ e2e-kind: images ## csi-driver-host-path with our sidecars on kind (needs docker
 	@e2e/kind/run.sh build/images '$(IMAGE_REGISTRY)' '$(IMAGE_TAG)'
 
 .PHONY: chart-package
-chart-package: helm ## The chart as a file that names the images of IMAGE_TAG, into build/chart
-	@bin/helm package charts/csi-sidecars --version '$(IMAGE_TAG)' --app-version '$(IMAGE_TAG)' --destination build/chart
+chart-package: helm ## The chart as a file that names the images of IMAGE_TAG in IMAGE_REGISTRY, into build/chart
+	@charts/package.sh "$$PWD/bin/helm" '$(IMAGE_TAG)' '$(if $(filter file,$(origin IMAGE_REGISTRY)),,$(IMAGE_REGISTRY))' "$$PWD/build/chart"
 
 .PHONY: cluster
 cluster: ## The test cluster's program (needs Go), into bin/

@@ -170,7 +170,7 @@ fn an_image_holds_the_program_as_upstreams_does_and_says_where_it_is_from() {
     let listed = &image.index["manifests"][0];
     assert_eq!(
         listed["annotations"]["io.containerd.image.name"],
-        "ghcr.io/csi-sidecars/csi-attacher:1.2.3"
+        "localhost/csi-sidecars/csi-attacher:1.2.3"
     );
     assert!(table.contains(listed["digest"].as_str().unwrap()));
     let program = std::fs::read(run.dir.path().join("csi-attacher")).unwrap();

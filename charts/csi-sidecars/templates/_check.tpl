@@ -32,6 +32,24 @@
 {{- if and .Values.secrets.names (ne .Values.secrets.access "named") -}}
 {{- fail (printf "secrets.names is given, but secrets.access is %q: set it to \"named\"" .Values.secrets.access) -}}
 {{- end -}}
+{{- range $place := list "controller" "node" -}}
+{{- $it := index $.Values $place -}}
+{{- if and $it.create (not $it.hostNetwork) (include "csi-sidecars.probeHost" (dict "root" $ "place" $place)) -}}
+{{- fail (printf "%s.bindAddress is %s: kubelet's probes come from outside of the pod's network; leave it empty, or set %s.hostNetwork" $place $it.bindAddress $place) -}}
+{{- end -}}
+{{- $names := list -}}
+{{- with $it.driver -}}
+{{- $names = append $names (default "driver" .name) -}}
+{{- end -}}
+{{- range concat $it.initContainers $it.extraContainers -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- range $name := $it.tokenFor -}}
+{{- if not (has $name $names) -}}
+{{- fail (printf "%s.tokenFor: there is no container %q; our own sidecars have a token where they need one, and there are: %s" $place $name (join ", " $names)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.livenessprobe.enabled (not .Values.livenessprobe.port) -}}
 {{- fail "livenessprobe.port is required: kubelet asks the livenessprobe there; switch it off with livenessprobe.enabled=false" -}}
 {{- end -}}

@@ -9,7 +9,22 @@
 {{- toYaml (mergeOverwrite $user (deepCopy .root.Values.securityContext) (deepCopy .sidecar.securityContext)) -}}
 {{- end -}}
 
-{{/* dict root, sidecar (values), program, flags (template), place, probe, ready, env, mounts */}}
+{{/* Where the HTTP servers of a place listen: dict root, place. */}}
+{{- define "csi-sidecars.bindAddress" -}}
+{{- $address := (index .root.Values .place).bindAddress -}}
+{{- ternary (printf "[%s]" $address) $address (contains ":" $address) -}}
+{{- end -}}
+
+{{/* kubelet asks a pod's address; who listens on the loopback of the node is found there alone. */}}
+{{- define "csi-sidecars.probeHost" -}}
+{{- $address := (index .root.Values .place).bindAddress -}}
+{{- if or (hasPrefix "127." $address) (eq $address "::1") -}}
+{{- $address -}}
+{{- end -}}
+{{- end -}}
+
+{{/* dict root, sidecar (values), program, flags (template), place, api (talks to the API server),
+     probe, ready, env, mounts */}}
 {{- define "csi-sidecars.container" -}}
 - name: {{ .program }}
   image: {{ include "csi-sidecars.image" (dict "root" .root "program" .program "override" .sidecar.image) | quote }}
@@ -19,6 +34,9 @@
   {{- end }}
   args:
     {{- include .flags .root | trim | nindent 4 }}
+    {{- with .sidecar.port }}
+    - {{ printf "--http-endpoint=%s:%d" (include "csi-sidecars.bindAddress" $) (int .) | quote }}
+    {{- end }}
     {{- with .sidecar.extraArgs }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -32,13 +50,16 @@
       containerPort: {{ int . }}
       protocol: TCP
   {{- end }}
+  {{- $host := include "csi-sidecars.probeHost" . }}
   {{- if .probe }}
+  {{- $get := dict "path" .probe "port" .portName }}
+  {{- if $host }}{{ $_ := set $get "host" $host }}{{ end }}
   livenessProbe:
-    {{- toYaml (mergeOverwrite (dict "httpGet" (dict "path" .probe "port" .portName) "initialDelaySeconds" 10 "timeoutSeconds" 10 "periodSeconds" 20 "failureThreshold" 3) (deepCopy .sidecar.livenessProbe)) | nindent 4 }}
+    {{- toYaml (mergeOverwrite (dict "httpGet" $get "initialDelaySeconds" 10 "timeoutSeconds" 10 "periodSeconds" 20 "failureThreshold" 3) (deepCopy .sidecar.livenessProbe)) | nindent 4 }}
   {{- end }}
   {{- if .ready }}
   readinessProbe:
-    httpGet: {path: {{ .ready }}, port: {{ .portName }}}
+    httpGet: {path: {{ .ready }}, port: {{ .portName }}{{ with $host }}, host: {{ . | quote }}{{ end }}}
     periodSeconds: 5
   {{- end }}
   {{- with .sidecar.resources }}
@@ -51,6 +72,11 @@
   volumeMounts:
     - name: socket-dir
       mountPath: {{ .root.Values.socket.directory }}
+      {{- /* Who connects to a socket writes nothing into its directory. */}}
+      readOnly: true
+    {{- if .api }}
+    - {{- include "csi-sidecars.apiToken.mount" .root | nindent 6 }}
+    {{- end }}
     {{- with .mounts }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -63,12 +89,12 @@
 {{- end -}}
 
 {{- define "csi-sidecars.attacher.container" -}}
-{{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.attacher "program" "csi-attacher" "flags" "csi-sidecars.flags.attacher" "portName" "attacher" "place" "controller"
+{{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.attacher "program" "csi-attacher" "flags" "csi-sidecars.flags.attacher" "portName" "attacher" "place" "controller" "api" true
   "probe" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.attacher))) -}}
 {{- end -}}
 
 {{- define "csi-sidecars.resizer.container" -}}
-{{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.resizer "program" "csi-resizer" "flags" "csi-sidecars.flags.resizer" "portName" "resizer" "place" "controller"
+{{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.resizer "program" "csi-resizer" "flags" "csi-sidecars.flags.resizer" "portName" "resizer" "place" "controller" "api" true
   "probe" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.resizer))) -}}
 {{- end -}}
 
@@ -86,7 +112,7 @@
 {{- if $features.capacity }}{{ $_ := set $fields "NAMESPACE" "metadata.namespace" }}{{ $_ := set $fields "POD_NAME" "metadata.name" }}{{ end -}}
 {{- if $features.nodeDeployment }}{{ $_ := set $fields "NODE_NAME" "spec.nodeName" }}{{ end -}}
 {{- $probe := ternary "" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.provisioner)) $features.nodeDeployment -}}
-{{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.provisioner "program" "csi-provisioner" "flags" "csi-sidecars.flags.provisioner" "portName" "provisioner"
+{{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.provisioner "program" "csi-provisioner" "flags" "csi-sidecars.flags.provisioner" "portName" "provisioner" "api" true
   "place" (ternary "node" "controller" $features.nodeDeployment) "probe" $probe
   "env" (include "csi-sidecars.fieldEnv" $fields | fromYamlArray)) -}}
 {{- end -}}

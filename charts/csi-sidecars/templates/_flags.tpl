@@ -32,7 +32,6 @@
 {{- end -}}
 {{- include "csi-sidecars.flags.common" .root }}
 {{- include "csi-sidecars.flags" (list
-  (list "http-endpoint" (ternary (printf ":%v" $sidecar.port) "" (not (empty $sidecar.port))))
   (list "kube-api-qps" .root.Values.kubeApi.qps)
   (list "kube-api-burst" .root.Values.kubeApi.burst)
   (list "timeout" $sidecar.timeout)
@@ -134,7 +133,6 @@
 {{- include "csi-sidecars.flags.common" . }}
 {{- include "csi-sidecars.flags" (list
   (list "kubelet-registration-path" (printf "%s/%s" (include "csi-sidecars.node.socketDirectory" .) .Values.socket.file))
-  (list "http-endpoint" (ternary (printf ":%v" $it.port) "" (not (empty $it.port))))
   (list "timeout" $it.timeout)
 ) }}
 {{- end -}}
@@ -143,7 +141,6 @@
 {{- $it := .Values.livenessprobe -}}
 {{- include "csi-sidecars.flags.common" . }}
 {{- include "csi-sidecars.flags" (list
-  (list "http-endpoint" (printf ":%v" $it.port))
   (list "probe-timeout" $it.probeTimeout)
 ) }}
 {{- end -}}

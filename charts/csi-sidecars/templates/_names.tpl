@@ -56,6 +56,8 @@ app.kubernetes.io/component: node
 {{- $image := .root.Values.image -}}
 {{- if .override -}}
 {{- .override -}}
+{{- else if not $image.registry -}}
+{{- fail "image.registry is required: registry and folder of the sidecars' images, such as registry.example.com/storage; `make images` in the source makes images to push there, see docs/images.md" -}}
 {{- else -}}
 {{- $name := ternary $image.multiCallName .program $image.multiCall -}}
 {{- printf "%s/%s:%s" (trimSuffix "/" $image.registry) $name (default .root.Chart.AppVersion $image.tag) -}}

@@ -1,5 +1,25 @@
 {{/* Volumes, and the driver's container in the pods of this chart. Public: controller.volumes,
-     node.volumes. */}}
+     node.volumes, all.volumes, apiToken.volume, apiToken.mount. */}}
+
+{{/* What kubelet would mount into every container of the pod: here only those get it that talk to
+     the API server. Clients look for these files at this path. */}}
+{{- define "csi-sidecars.apiToken.volume" -}}
+- name: api-token
+  projected:
+    sources:
+      - serviceAccountToken: {expirationSeconds: 3600, path: token}
+      - configMap:
+          name: kube-root-ca.crt
+          items: [{key: ca.crt, path: ca.crt}]
+      - downwardAPI:
+          items: [{path: namespace, fieldRef: {apiVersion: v1, fieldPath: metadata.namespace}}]
+{{- end -}}
+
+{{- define "csi-sidecars.apiToken.mount" -}}
+name: api-token
+mountPath: /var/run/secrets/kubernetes.io/serviceaccount
+readOnly: true
+{{- end -}}
 
 {{- define "csi-sidecars.controller.volumes" -}}
 - name: socket-dir
@@ -10,9 +30,10 @@
   {{- else }}
   emptyDir: {}
   {{- end }}
+{{ include "csi-sidecars.apiToken.volume" . }}
 {{- end -}}
 
-{{- define "csi-sidecars.node.volumes" -}}
+{{- define "csi-sidecars.node.directories" -}}
 - name: socket-dir
   hostPath:
     path: {{ include "csi-sidecars.node.socketDirectory" . }}
@@ -23,13 +44,44 @@
     type: DirectoryOrCreate
 {{- end -}}
 
-{{/* The driver's container: dict root, container, mounts, privileged. What it says itself stays. */}}
+{{- define "csi-sidecars.node.volumes" -}}
+{{ include "csi-sidecars.node.directories" . }}
+{{- if or (and .Values.provisioner.enabled .Values.features.nodeDeployment) .Values.node.tokenFor }}
+{{ include "csi-sidecars.apiToken.volume" . }}
+{{- end }}
+{{- end -}}
+
+{{/* Of a pod with the containers of both. */}}
+{{- define "csi-sidecars.all.volumes" -}}
+{{ include "csi-sidecars.node.directories" . }}
+{{ include "csi-sidecars.apiToken.volume" . }}
+{{- end -}}
+
+{{/* Containers of a list that tokenFor names get the token: dict containers, names. */}}
+{{- define "csi-sidecars.withToken" -}}
+{{- $given := list -}}
+{{- range $container := .containers -}}
+{{- if has $container.name $.names -}}
+{{- $mounts := append (default list $container.volumeMounts) (include "csi-sidecars.apiToken.mount" $ | fromYaml) -}}
+{{- $container = merge (dict "volumeMounts" $mounts) $container -}}
+{{- end -}}
+{{- $given = append $given $container -}}
+{{- end -}}
+{{- toYaml $given -}}
+{{- end -}}
+
+{{/* The driver's container: dict root, place, container, mounts, privileged. What it says itself
+     stays. */}}
 {{- define "csi-sidecars.driver.container" -}}
 {{- $root := .root -}}
 {{- $container := tpl (toYaml .container) $root | fromYaml -}}
 {{- $defaults := dict "name" "driver" "imagePullPolicy" $root.Values.image.pullPolicy -}}
 {{- if $root.Values.livenessprobe.enabled -}}
-{{- $_ := set $defaults "livenessProbe" (include "csi-sidecars.driver.livenessProbe" $root | fromYaml) -}}
+{{- $probe := include "csi-sidecars.driver.livenessProbe" $root | fromYaml -}}
+{{- with include "csi-sidecars.probeHost" (dict "root" $root "place" .place) -}}
+{{- $_ := set $probe.httpGet "host" . -}}
+{{- end -}}
+{{- $_ := set $defaults "livenessProbe" $probe -}}
 {{- end -}}
 {{- if .privileged -}}
 {{- $_ := set $defaults "securityContext" (dict "privileged" true "runAsUser" 0 "runAsNonRoot" false) -}}
@@ -39,15 +91,15 @@
 {{- $env := concat (list $endpoint $node) (default list $container.env) -}}
 {{- $mount := dict "name" "socket-dir" "mountPath" $root.Values.socket.directory -}}
 {{- $mounts := concat (list $mount) (default list .mounts) (default list $container.volumeMounts) -}}
-{{- toYaml (list (mergeOverwrite $defaults $container (dict "env" $env "volumeMounts" $mounts))) -}}
+{{- include "csi-sidecars.withToken" (dict "names" (index $root.Values .place).tokenFor "containers" (list (mergeOverwrite $defaults $container (dict "env" $env "volumeMounts" $mounts)))) -}}
 {{- end -}}
 
 {{/* Everything of a pod's specification that both kinds of pods have: dict root, place (values),
-     account, containers, volumes, security, api. */}}
+     account, containers, volumes, security. */}}
 {{- define "csi-sidecars.podSpec" -}}
 {{- $place := .place -}}
 serviceAccountName: {{ .account }}
-automountServiceAccountToken: {{ .api }}
+automountServiceAccountToken: false
 {{- with include "csi-sidecars.imagePullSecrets" .root }}
 imagePullSecrets:
   {{- . | trim | nindent 2 }}
@@ -82,7 +134,7 @@ topologySpreadConstraints:
 {{- end }}
 {{- with $place.initContainers }}
 initContainers:
-  {{- toYaml . | nindent 2 }}
+  {{- include "csi-sidecars.withToken" (dict "containers" . "names" $place.tokenFor) | nindent 2 }}
 {{- end }}
 containers:
   {{- with .driver }}
@@ -90,7 +142,7 @@ containers:
   {{- end }}
   {{- .containers | trim | nindent 2 }}
   {{- with $place.extraContainers }}
-  {{- toYaml . | nindent 2 }}
+  {{- include "csi-sidecars.withToken" (dict "containers" . "names" $place.tokenFor) | nindent 2 }}
   {{- end }}
 volumes:
   {{- .volumes | nindent 2 }}

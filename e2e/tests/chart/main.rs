@@ -5,6 +5,7 @@ mod command_line;
 mod grant;
 mod metrics;
 mod mutation;
+mod package;
 mod refused;
 mod rendered;
 mod rows;
@@ -26,6 +27,10 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "chart_wrong_values_are_refused_with_a_reason",
         run: refused::all,
+    },
+    Scenario {
+        name: "chart_package_names_the_packagers_registry",
+        run: package::all,
     },
     Scenario {
         name: "chart_pods_are_complete_and_hardened",

@@ -27,6 +27,7 @@ const ROWS: &[Row] = &[
     row(&["attacher.featureGates.Topology=maybe"], &["'/attacher/featureGates/Topology'", "got string, want boolean"]),
     row(&["attacher.extraArgs={resync=5m}"], &["'/attacher/extraArgs/0'", "does not match pattern"]),
     row(&["attacher.image=NoTag"], &["'/attacher/image'", "does not match pattern"]),
+    row(&["image.registry="], &["image.registry is required", "registry.example.com/storage", "make images"]),
     row(&["image.registry=https://registry.example.com"], &["'/image/registry'", "does not match pattern"]),
     row(&["image.pullPolicy=always"], &["'/image/pullPolicy'", "'Always', 'IfNotPresent', 'Never'"]),
     row(&["log.format=xml"], &["'/log/format'", "'text', 'json'"]),
@@ -45,6 +46,13 @@ const ROWS: &[Row] = &[
     row(&["node.socketDirectory=plugins/mine"], &["'/node/socketDirectory'", "does not match pattern"]),
     row(&["registrar.port=70000"], &["'/registrar/port'", "maximum: got 70,000, want 65,535"]),
     row(&["registrar.port=8081"], &["attacher.port and registrar.port are both 8081"]),
+    row(&["controller.bindAddress=localhost"], &["'/controller/bindAddress'", "does not match pattern"]),
+    row(&["controller.bindAddress=[::1]"], &["'/controller/bindAddress'"]),
+    row(&["controller.bindAddress=127.0.0.1"], &["controller.bindAddress is 127.0.0.1", "set controller.hostNetwork"]),
+    row(&["node.bindAddress=::1"], &["node.bindAddress is ::1", "set node.hostNetwork"]),
+    row(&["controller.tokenFor={csi-attacher}"], &["controller.tokenFor: there is no container \"csi-attacher\"", "there are: driver"]),
+    row(&["networkPolicy.enabled=true", "networkPolicy.metricsFrom[0].namespace=x"], &["'/networkPolicy/metricsFrom/0'", "'namespace' not allowed"]),
+    row(&["networkPolicy.egress.apiServerPorts={https}"], &["'/networkPolicy/egress/apiServerPorts/0'", "got string, want integer"]),
     row(&["livenessprobe.port=null"], &["livenessprobe.port is required"]),
     row(&["features.nodeDeployment=true", "features.topology=false"], &["features.nodeDeployment needs features.topology"]),
     row(&["features.capacity=true", "provisioner.enabled=false"], &["features.capacity needs provisioner.enabled"]),
@@ -70,6 +78,10 @@ pub(super) fn all(_: &Cluster) -> Result<Verdict> {
         row(
             &["driver.capacity={fast}"],
             &["'/driver/capacity/0'", "does not match pattern"],
+        ),
+        row(
+            &["csi-sidecars.image.registry="],
+            &["image.registry is required"],
         ),
         row(
             &["csi-sidecars.features.nodeDeployment=true"],

@@ -18,10 +18,11 @@ pub(super) const SIDECARS: [&str; 5] = [
     "livenessprobe",
 ];
 
-/// How the demo is rendered: as it is, and with a provisioner on each node.
+/// How the demo is rendered: with what must be given, and with a provisioner on each node.
 const DEMOS: [&[&str]; 2] = [
-    &[],
+    &["csi-sidecars.image.registry=registry.example.com/storage"],
     &[
+        "csi-sidecars.image.registry=registry.example.com/storage",
         "csi-sidecars.features.nodeDeployment=true",
         "csi-sidecars.features.capacity=true",
         "csi-sidecars.driver.attachRequired=false",
@@ -114,25 +115,65 @@ fn workload(object: &Value, pod: &Value, objects: &[Value]) -> Result<()> {
             );
         }
         probes(container).with_context(|| name.to_owned())?;
-        if SIDECARS.contains(&name) {
+        let sidecar = SIDECARS.contains(&name);
+        if sidecar {
             hardened(container).with_context(|| name.to_owned())?;
         }
+        let read_only = mount(container, "socket-dir").pointer("/readOnly") == Some(&json!(true));
+        let has_socket = !mount(container, "socket-dir").is_null();
+        ensure!(
+            read_only == sidecar || !has_socket,
+            "{name}: the socket's directory is read-only: {read_only}"
+        );
     }
     let account = text(pod, "/serviceAccountName").context("a service account")?;
     let account = format!("ServiceAccount/{account}");
     // One that the chart does not make is the library's user's.
     let made = objects.iter().any(|object| title(object) == account);
     ensure!(made, "there is no {account}");
-    needs_token(pod)
+    tokens(&title(object), pod)
 }
 
-/// Pods whose programs talk to the API server get a token, others none.
-fn needs_token(pod: &Value) -> Result<()> {
-    let clients = ["csi-attacher", "csi-provisioner", "csi-resizer"];
-    let mut containers = items(pod, "/containers").filter_map(|it| text(it, "/name"));
-    let needs = containers.any(|name| clients.contains(&name));
-    let has = pod.pointer("/automountServiceAccountToken") == Some(&json!(true));
-    ensure!(needs == has, "token mounted: {has}, needed: {needs}");
+/// A container's mount of this volume, or null.
+fn mount<'a>(container: &'a Value, volume: &str) -> &'a Value {
+    let mut mounts = items(container, "/volumeMounts");
+    let found = mounts.find(|mount| text(mount, "/name") == Some(volume));
+    found.unwrap_or(&Value::Null)
+}
+
+/// Containers that are not ours and are given a token by `tokenFor`.
+const GIVEN: [(&str, &str); 2] = [
+    ("StatefulSet/everything-controller", "csi-snapshotter"),
+    ("DaemonSet/everything-node", "driver"),
+];
+
+/// Containers whose programs talk to the API server have a token, others none.
+fn tokens(title: &str, pod: &Value) -> Result<()> {
+    let automatic = pod.pointer("/automountServiceAccountToken");
+    ensure!(automatic == Some(&json!(false)), "{automatic:?}");
+    let mut needed = false;
+    for container in items(pod, "/containers").chain(items(pod, "/initContainers")) {
+        let name = text(container, "/name").unwrap_or_default();
+        let client = ["csi-attacher", "csi-provisioner", "csi-resizer"].contains(&name);
+        let needs = client || GIVEN.contains(&(title, name));
+        let expected = match needs {
+            true => json!({
+                "name": "api-token", "readOnly": true,
+                "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+            }),
+            false => Value::Null,
+        };
+        let token = mount(container, "api-token");
+        ensure!(*token == expected, "{name}: {token}");
+        needed |= needs;
+    }
+    let volumes = names(pod, "/volumes");
+    // A controller's pod has it for whatever is added to it.
+    let controller = !title.starts_with("DaemonSet/");
+    ensure!(
+        volumes.contains("api-token") == (needed || controller),
+        "{volumes:?}"
+    );
     Ok(())
 }
 
@@ -199,6 +240,7 @@ fn other(object: &Value, objects: &[Value]) -> Result<()> {
             ensure!(pods_of(objects, selector).count() == 1, "no pods");
             Ok(())
         }
+        "NetworkPolicy" => network_policy(object, objects),
         "ServiceMonitor" => {
             let services: Vec<_> = { objects.iter() }
                 .filter(|it| text(it, "/kind") == Some("Service"))
@@ -220,6 +262,26 @@ fn other(object: &Value, objects: &[Value]) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Peers may ask every port of a sidecar.
+fn network_policy(object: &Value, objects: &[Value]) -> Result<()> {
+    let open: BTreeSet<_> = items(object, "/spec/ingress/0/ports")
+        .filter_map(|port| port.pointer("/port").and_then(Value::as_u64))
+        .collect();
+    let mut found = 0;
+    for pod in pods_of(objects, object.pointer("/spec/podSelector/matchLabels")) {
+        for container in items(pod, "/spec/containers") {
+            for port in items(container, "/ports") {
+                let port = port.pointer("/containerPort").and_then(Value::as_u64);
+                let port = port.context("a port's number")?;
+                ensure!(open.contains(&port), "port {port} is not in {open:?}");
+                found += 1;
+            }
+        }
+    }
+    ensure!(found > 0, "no ports");
+    Ok(())
 }
 
 fn names_of_ports(monitor: &Value) -> Vec<&str> {

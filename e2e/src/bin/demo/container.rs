@@ -23,7 +23,7 @@ pub(crate) const ZONE: &str = "topology.demo.csi.example.com/zone";
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Makes a root directory that only this process sees, and becomes the program in it. Arguments:
-/// host name, directory, program, (source, target)…, `--`, arguments of the program.
+/// host name, directory, program, (source, target, ro or rw)…, `--`, arguments of the program.
 const BECOME: &str = r#"set -eu
 echo "$1" > /proc/sys/kernel/hostname
 root=$2 program=$3
@@ -34,8 +34,8 @@ entry=$root/${program##*/}
 mount --bind "$program" "$entry"
 while [ "$1" != -- ]; do
     mkdir -p "$root$2"
-    mount --bind "$1" "$root$2"
-    shift 2
+    mount -o "bind,$3" "$1" "$root$2"
+    shift 3
 done
 shift
 mount -o remount,ro "$root"
@@ -73,12 +73,9 @@ impl Container<'_> {
         text(self.pod, "/metadata/name").context("a pod without name")
     }
 
-    /// Does it talk to the API server? Only such pods get a token.
-    fn has_token(&self) -> Result<bool> {
-        Ok(self
-            .mounts()?
-            .iter()
-            .any(|(_, inside)| inside.starts_with("/var/run/secrets/")))
+    /// Has its pod the network of the machine?
+    fn on_host_network(&self) -> bool {
+        self.pod.pointer("/spec/hostNetwork") == Some(&Value::Bool(true))
     }
 
     /// Starts it.
@@ -105,14 +102,14 @@ impl Container<'_> {
     fn sidecar(&self, program: &Path) -> Result<Command> {
         let mut command = self.cluster.on_node(&self.node.name, "unshare");
         command.args(["--mount", "--uts"]);
-        if !self.has_token()? {
+        if !self.on_host_network() {
             // Pods of all nodes want the same ports.
             command.arg("--net");
         }
         command.args(["/bin/sh", "-c", BECOME, "sh", self.pod_name()?]);
         command.arg(self.dir.join(self.name()?)).arg(program);
-        for (source, target) in self.mounts()? {
-            command.arg(source).arg(target);
+        for (source, target, mode) in self.mounts()? {
+            command.arg(source).args([&*target, mode]);
         }
         command.arg("--").env_clear().env("PATH", PATH);
         command.envs(self.environment()?);
@@ -126,21 +123,23 @@ impl Container<'_> {
 
     fn driver(&self) -> Result<Command> {
         let mounts = self.mounts()?;
-        let socket = mounts.iter().find(|(_, inside)| inside == "/csi");
-        let (source, _) = socket.context("the driver's container has no /csi")?;
+        let socket = mounts.iter().find(|(_, inside, _)| inside == "/csi");
+        let (source, ..) = socket.context("the driver's container has no /csi")?;
         symlink(source, self.short())?;
         let mut command = self.cluster.on_node(&self.node.name, program::driver()?);
         command.envs(self.environment()?);
         Ok(command)
     }
 
-    /// Directories on the node and where the container sees them.
-    fn mounts(&self) -> Result<Vec<(PathBuf, String)>> {
+    /// Directories on the node, where the container sees them, and whether it may write there.
+    fn mounts(&self) -> Result<Vec<(PathBuf, String, &'static str)>> {
         let mut mounts = Vec::new();
         for mount in items(self.spec, "/volumeMounts") {
             let name = text(mount, "/name").context("a mount without name")?;
             let inside = text(mount, "/mountPath").context("a mount without path")?;
-            mounts.push((self.volume(name)?, inside.to_owned()));
+            let read_only = mount.pointer("/readOnly") == Some(&Value::Bool(true));
+            let mode = if read_only { "ro" } else { "rw" };
+            mounts.push((self.volume(name)?, inside.to_owned(), mode));
         }
         Ok(mounts)
     }

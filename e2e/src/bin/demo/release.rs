@@ -62,6 +62,7 @@ impl Release {
         };
         let written = json!({
             "driver": { "name": DRIVER, "attachRequired": true },
+            "image": { "registry": "registry.example.com/storage" },
             "features": { "topology": true },
             "csiDriver": { "create": true, "fsGroupPolicy": "File" },
             "attacher": { "port": port(0) },

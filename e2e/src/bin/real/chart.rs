@@ -115,13 +115,14 @@ impl Helm {
         command
     }
 
-    /// A verb on the release, with the chart's values as in its README and the settings.
+    /// A verb on the release, with the values of the chart's README and the settings.
     fn run(&self, verb: &[&str]) -> Result<String> {
         let chart = program::root().join("charts/csi-driver-host-path-demo");
         let (first, rest) = verb.split_first().unwrap_or((&"version", &[]));
         let mut command = self.command();
         command.args([first, RELEASE]).arg(chart);
         command.args(["--namespace", NAMESPACE]).args(rest);
+        command.arg("--set=csi-sidecars.image.registry=registry.example.com/storage");
         command.args(self.settings);
         process::output(&mut command)
     }

@@ -16,6 +16,19 @@ const NODE: &str = "DaemonSet/test-csi-sidecars-node";
 const SET: &str = "StatefulSet/everything-controller";
 const EVERY_NODE: &str = "DaemonSet/everything-node";
 
+const NAMED: &[&str] = &[
+    "secrets.access=named",
+    "secrets.names[0].name=key",
+    "secrets.names[0].namespace=storage",
+];
+const NAMED_AND_RESIZED: &[&str] = &[
+    "secrets.access=named",
+    "secrets.names[0].name=key",
+    "secrets.names[0].namespace=storage",
+    "resizer.enabled=true",
+];
+const CLOSED: &[&str] = &["networkPolicy.enabled=true"];
+
 macro_rules! under {
     ($base:literal, $rest:literal) => {
         concat!("/spec/template/spec/containers/[", $base, "]", $rest)
@@ -51,7 +64,7 @@ pub(super) const TABLE: &[Row] = &[
     row(LIBRARY, &[], "ClusterRoleBinding/storage:test-csi-sidecars-attacher", "/subjects", Is(r#"[{"kind": "ServiceAccount", "name": "library-driver", "namespace": "storage"}]"#)),
     // Which sidecars.
     row(MINIMAL, &[], CONTROLLER, under!("csi-resizer", ""), Absent),
-    row(MINIMAL, &["resizer.enabled=true"], CONTROLLER, under!("csi-resizer", "/image"), Is(r#""ghcr.io/csi-sidecars/csi-resizer:0.1.0""#)),
+    row(MINIMAL, &["resizer.enabled=true"], CONTROLLER, under!("csi-resizer", "/image"), Is(r#""registry.example.com/storage/csi-resizer:0.1.0""#)),
     row(MINIMAL, &["attacher.enabled=false"], CONTROLLER, under!("csi-attacher", ""), Absent),
     row(MINIMAL, &["attacher.enabled=false"], "ClusterRole/storage:test-csi-sidecars-attacher", "", Absent),
     row(MINIMAL, &["rbac.create=false"], "ClusterRole/storage:test-csi-sidecars-attacher", "", Absent),
@@ -104,12 +117,50 @@ pub(super) const TABLE: &[Row] = &[
     row(ONE_IMAGE, &[], CONTROLLER, under!("csi-attacher", "/securityContext/runAsUser"), Is("0")),
     row(MINIMAL, &["attacher.securityContext.runAsUser=7"], CONTROLLER, under!("csi-attacher", "/securityContext/runAsUser"), Is("7")),
     row(MINIMAL, &[], NODE, "/spec/template/spec/automountServiceAccountToken", Is("false")),
-    row(ON_NODES, &[], NODE, "/spec/template/spec/automountServiceAccountToken", Is("true")),
+    row(ON_NODES, &[], NODE, under!("csi-provisioner", "/volumeMounts/[api-token]/readOnly"), Is("true")),
+    row(ON_NODES, &[], NODE, under!("csi-node-driver-registrar", "/volumeMounts/[api-token]"), Absent),
+    row(ON_NODES, &[], NODE, under!("driver", "/volumeMounts/[api-token]"), Absent),
+    row(MINIMAL, &[], NODE, "/spec/template/spec/volumes/[api-token]", Absent),
+    row(MINIMAL, &["node.tokenFor={driver}"], NODE, under!("driver", "/volumeMounts/[api-token]/mountPath"), Is(r#""/var/run/secrets/kubernetes.io/serviceaccount""#)),
+    row(MINIMAL, &["node.tokenFor={driver}"], NODE, "/spec/template/spec/volumes/[api-token]/projected/sources/0/serviceAccountToken/path", Is(r#""token""#)),
+    row(MINIMAL, &[], CONTROLLER, "/spec/template/spec/volumes/[api-token]/projected/sources/1/configMap/name", Is(r#""kube-root-ca.crt""#)),
+    row(EVERYTHING, &[], SET, under!("csi-snapshotter", "/volumeMounts/[api-token]/readOnly"), Is("true")),
+    row(EVERYTHING, &["controller.tokenFor={wait}"], SET, "/spec/template/spec/initContainers/[wait]/volumeMounts/[api-token]/readOnly", Is("true")),
     row(EVERYTHING, &[], "ServiceAccount/everything-controller", "/metadata/annotations/example.com~1role", Is(r#""storage""#)),
     row(EVERYTHING, &["controller.serviceAccount.name=mine"], SET, "/spec/template/spec/serviceAccountName", Is(r#""mine""#)),
     row(ONE_IMAGE, &[], "Role/storage:test-csi-sidecars-secrets", "/rules/0/resourceNames", Is(r#"["admin", "user"]"#)),
+    // FA-12: Secrets by name are for the accounts whose programs read them.
+    row(ONE_IMAGE, &[], "RoleBinding/storage:test-csi-sidecars-secrets", "/subjects", Is(r#"[{"kind": "ServiceAccount", "name": "test-csi-sidecars-controller", "namespace": "storage"}]"#)),
+    row(ON_NODES, NAMED, "RoleBinding/storage:test-csi-sidecars-secrets", "/subjects", Is(r#"[{"kind": "ServiceAccount", "name": "test-csi-sidecars-node", "namespace": "storage"}]"#)),
+    row(ON_NODES, NAMED_AND_RESIZED, "RoleBinding/storage:test-csi-sidecars-secrets", "/subjects/1/name", Is(r#""test-csi-sidecars-node""#)),
+    row(ON_NODES, NAMED_AND_RESIZED, "RoleBinding/storage:test-csi-sidecars-secrets", "/subjects/0/name", Is(r#""test-csi-sidecars-controller""#)),
+    row(REGISTRAR_ALONE, NAMED, "RoleBinding/storage:test-csi-sidecars-secrets", "", Absent),
+    row(REGISTRAR_ALONE, NAMED, "Role/storage:test-csi-sidecars-secrets", "", Absent),
+    // FA-12: who connects to a socket writes nothing into its directory.
+    row(MINIMAL, &[], CONTROLLER, under!("csi-attacher", "/volumeMounts/[socket-dir]/readOnly"), Is("true")),
+    row(MINIMAL, &[], NODE, under!("csi-node-driver-registrar", "/volumeMounts/[socket-dir]/readOnly"), Is("true")),
+    row(MINIMAL, &[], NODE, under!("csi-node-driver-registrar", "/volumeMounts/[registration-dir]/readOnly"), Absent),
+    row(MINIMAL, &[], NODE, under!("driver", "/volumeMounts/[socket-dir]/readOnly"), Absent),
+    // FA-7: who can reach the ports.
+    row(MINIMAL, &[], "NetworkPolicy/test-csi-sidecars-controller", "", Absent),
+    row(MINIMAL, CLOSED, "NetworkPolicy/test-csi-sidecars-controller", "/spec/ingress", Is("[]")),
+    row(MINIMAL, CLOSED, "NetworkPolicy/test-csi-sidecars-controller", "/spec/policyTypes", Is(r#"["Ingress"]"#)),
+    row(MINIMAL, CLOSED, "NetworkPolicy/test-csi-sidecars-node", "/spec/podSelector/matchLabels/app.kubernetes.io~1component", Is(r#""node""#)),
+    row(EVERYTHING, &[], "NetworkPolicy/everything-controller", "/spec/ingress/0/from", Is(r#"[{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]"#)),
+    row(EVERYTHING, &[], "NetworkPolicy/everything-controller", "/spec/ingress/1", Is(r#"{"ports": [{"port": 9000}]}"#)),
+    row(EVERYTHING, &[], "NetworkPolicy/everything-controller", "/spec/egress/0", Is(r#"{"ports": [{"port": 443, "protocol": "TCP"}, {"port": 6443, "protocol": "TCP"}]}"#)),
+    row(EVERYTHING, &[], "NetworkPolicy/everything-controller", "/spec/egress/1", Is(r#"{"to": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]}"#)),
+    row(EVERYTHING, &[], EVERY_NODE, under!("csi-node-driver-registrar", "/args"), Has("--http-endpoint=127.0.0.1:9809")),
+    row(EVERYTHING, &[], EVERY_NODE, under!("csi-node-driver-registrar", "/livenessProbe/httpGet/host"), Is(r#""127.0.0.1""#)),
+    row(EVERYTHING, &[], EVERY_NODE, under!("csi-node-driver-registrar", "/readinessProbe/httpGet/host"), Is(r#""127.0.0.1""#)),
+    row(EVERYTHING, &[], EVERY_NODE, under!("driver", "/livenessProbe/httpGet/host"), Is(r#""127.0.0.1""#)),
+    row(EVERYTHING, &[], EVERY_NODE, under!("livenessprobe", "/args"), Has("--http-endpoint=127.0.0.1:9808")),
+    row(EVERYTHING, &[], SET, under!("livenessprobe", "/args"), Has("--http-endpoint=:9808")),
+    row(EVERYTHING, &[], SET, under!("csi-attacher", "/livenessProbe/httpGet/host"), Absent),
+    row(MINIMAL, &["node.bindAddress=::"], NODE, under!("livenessprobe", "/args"), Has("--http-endpoint=[::]:9808")),
+    row(MINIMAL, &["node.bindAddress=::"], NODE, under!("driver", "/livenessProbe/httpGet/host"), Absent),
     // Flags.
-    row(MINIMAL, &[], CONTROLLER, under!("csi-attacher", "/args"), Is(r#"["--csi-address=/csi/csi.sock", "--v=2", "--http-endpoint=:8081", "--leader-election=true"]"#)),
+    row(MINIMAL, &[], CONTROLLER, under!("csi-attacher", "/args"), Is(r#"["--csi-address=/csi/csi.sock", "--v=2", "--leader-election=true", "--http-endpoint=:8081"]"#)),
     row(EVERYTHING, &[], SET, under!("csi-attacher", "/args"), Has("--timeout=1m30s")),
     row(EVERYTHING, &[], SET, under!("csi-attacher", "/args"), Has("--worker-threads=25")),
     row(EVERYTHING, &[], SET, under!("csi-attacher", "/args"), Has("--feature-gates=ReleaseLeaderElectionOnExit=true")),

@@ -54,7 +54,7 @@ fn command() -> Command {
         .args([
             option("programs", "bin").help("Folder with the static programs"),
             option("out", "build/images").help("Folder for what is written"),
-            option("registry", "ghcr.io/csi-sidecars").help("Registry and path before the names"),
+            option("registry", "localhost/csi-sidecars").help("Registry and path before the names"),
             needed("tag", "VERSION").help("Version and tag"),
             needed("target", "TRIPLE").help("What the programs were built for"),
             text("revision").help("Commit that they were built from"),

@@ -16,7 +16,7 @@ pub(crate) struct Release {
     pub(crate) programs: PathBuf,
     /// Folder for archives and SBOMs.
     pub(crate) out: PathBuf,
-    /// `ghcr.io/csi-sidecars`: what stands before an image's name.
+    /// `registry.example.com/storage`: what stands before an image's name.
     pub(crate) registry: String,
     /// Version and tag.
     pub(crate) tag: String,
