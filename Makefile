@@ -84,6 +84,8 @@ build: ## Every shipped program, released and static, into bin/ (needs Rust alon
 IMAGE_TAG ?= $(patsubst v%,%,$(VERSION))
 # Names of images on this machine alone: who pushes them says where to.
 IMAGE_REGISTRY ?= localhost/csi-sidecars
+# What was built with changes is of no commit.
+REVISION = $(if $(findstring -dirty,$(VERSION)),,$$(git rev-parse HEAD 2>/dev/null || true))
 # URL for the label of that name; none leaves it out.
 IMAGE_SOURCE ?=
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
@@ -93,7 +95,7 @@ unexport SOURCE_DATE_EPOCH
 # Archives of programs in bin/, by name.
 archives = $(with-test) images && \
     SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' $(CARGO_TARGET_DIR)/debug/images --tag '$(IMAGE_TAG)' --target '$(HOST)' --registry '$(IMAGE_REGISTRY)' \
-        --source '$(IMAGE_SOURCE)' --revision "$$(git rev-parse HEAD 2>/dev/null || true)" $(1)
+        --program-version '$(VERSION)' --source '$(IMAGE_SOURCE)' --revision "$(REVISION)" $(1)
 IMAGES ?= $(PROGRAMS) csi-sidecars
 
 .PHONY: images

@@ -18,12 +18,16 @@ use serde_json::Value;
 const AMD64: u8 = 62;
 const ARM64: u8 = 183;
 
-/// The least that is a static program: an ELF header.
+/// What the programs say that they are.
+const VERSION: &str = "v1.2.3-4-gabc";
+
+/// The least that is a static program: an ELF header, and a version.
 fn program(dir: &Path, name: &str, machine: u8) {
     let mut bytes = vec![0_u8; 64];
     bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
     bytes[18] = machine;
     bytes.extend(name.as_bytes());
+    bytes.extend(VERSION.as_bytes());
     std::fs::write(dir.join(name), bytes).unwrap();
 }
 
@@ -49,6 +53,7 @@ impl Run {
         command.arg("--programs").arg(self.dir.path());
         command.arg("--out").arg(self.dir.path().join("out"));
         command.args(["--revision=abc", "--source=https://example.com/x"]);
+        command.args(["--program-version", VERSION]);
         command.args(["--target=x86_64-unknown-linux-gnu"]);
         command.args(arguments).output().unwrap()
     }
@@ -211,7 +216,7 @@ fn an_sbom_lists_what_this_program_links_and_nothing_else() {
         let components = sbom["components"].as_array().unwrap();
         for one in components {
             let name = one["name"].as_str().unwrap();
-            let ours = ["csi-proto", "sidecar", "rust-std", "glibc"].contains(&name);
+            let ours = ["csi-proto", "sidecar", "rust-std", "glibc", "libgcc"].contains(&name);
             assert_eq!(one["hashes"].is_null(), ours, "checksum of {name}");
             assert!(!one["licenses"].is_null(), "licence of {name}");
             // A toolchain is not taken apart.
@@ -224,7 +229,7 @@ fn an_sbom_lists_what_this_program_links_and_nothing_else() {
     let has = |names: &[String], name: &str| names.iter().any(|one| one == name);
     let registrar = names("csi-node-driver-registrar");
     let manager = names("csi-plugin-manager");
-    for name in ["tonic", "tokio", "sidecar", "rust-std"] {
+    for name in ["tonic", "tokio", "sidecar", "rust-std", "glibc", "libgcc"] {
         assert!(has(&registrar, name), "{name}");
     }
     // Development, other systems, other programs, macros.
@@ -232,6 +237,85 @@ fn an_sbom_lists_what_this_program_links_and_nothing_else() {
         assert!(!has(&registrar, name), "{name}");
     }
     assert!(has(&manager, "kube") && !has(&manager, "proptest"));
+}
+
+fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    let done = Command::new(program).args(arguments).output().ok()?;
+    let text = String::from_utf8(done.stdout).unwrap().trim().to_owned();
+    done.status.success().then_some(text)
+}
+
+/// An advisory of a distribution is about a source package and a revision of its own.
+#[test]
+fn fr_15_what_the_linker_took_from_the_distribution_is_named_as_its_advisories_name_it() {
+    let run = Run::new(AMD64);
+    run.made(&["livenessprobe"]);
+    let sbom: Value = serde_json::from_slice(&run.read("livenessprobe-amd64.cdx.json")).unwrap();
+    let purl = |name: &str| {
+        let mut components = sbom["components"].as_array().unwrap().iter();
+        let found = components.find(|one| one["name"] == name);
+        text(&found.unwrap()["purl"]).to_owned()
+    };
+    for (name, file) in [("glibc", "libc.a"), ("libgcc", "libgcc_eh.a")] {
+        let purl = purl(name);
+        let file = said("cc", &[&format!("-print-file-name={file}")]).unwrap();
+        let file = Path::new(&file).canonicalize().unwrap();
+        let owner = said("dpkg-query", &["-S", file.to_str().unwrap()]);
+        let Some(owner) = owner else {
+            assert!(purl.starts_with("pkg:"), "{purl}");
+            continue;
+        };
+        let package = owner.rsplit_once(": ").unwrap().0.to_owned();
+        let format = "-f=${source:Package}@${source:Version}";
+        let source = said("dpkg-query", &["-W", format, &package]).unwrap();
+        let source = source.replace('+', "%2B").replace(':', "%3A");
+        assert!(
+            purl.starts_with("pkg:deb/")
+                && purl.contains(&format!("/{source}?arch=source&distro=")),
+            "{purl} is not of {source}"
+        );
+    }
+}
+
+/// A user of an image is entitled to the licences of all that is in it, without looking elsewhere.
+#[test]
+fn fa_8_an_image_has_the_licences_of_everything_that_is_linked_into_its_program() {
+    let run = Run::new(AMD64);
+    run.made(&["csi-attacher"]);
+    let image = image(&run.read("csi-attacher-amd64.oci.tar"));
+    let file = |name: &str| {
+        let bytes = image.files.get(&format!("licenses/{name}"));
+        let bytes = bytes.unwrap_or_else(|| panic!("no {name} in {:?}", image.files.keys()));
+        String::from_utf8_lossy(bytes).into_owned()
+    };
+    let notice = file("NOTICE");
+    for said in [
+        "csi-attacher 1.2.3",
+        "commit: abc",
+        "source: https://example.com/x",
+    ] {
+        assert!(notice.contains(said), "{notice}");
+    }
+    let sbom: Value = serde_json::from_slice(&run.read("csi-attacher-amd64.cdx.json")).unwrap();
+    let crates = file("crates.txt");
+    for one in sbom["components"].as_array().unwrap() {
+        let (name, version) = (text(&one["name"]), text(&one["version"]));
+        match text(one.get("purl").unwrap_or(&Value::from(""))) {
+            "" => {}
+            purl if purl.starts_with("pkg:cargo/") => {
+                assert!(crates.contains(&format!("\n{name} {version} (")), "{name}");
+            }
+            _ => assert!(notice.contains(&format!("- {name} {version} (")), "{name}"),
+        }
+    }
+    assert!(file("LICENSE").contains("Apache License"));
+    assert!(file("rust-std.html").contains("The Rust Standard Library"));
+    if said("dpkg-query", &["--version"]).is_some() {
+        assert!(file("glibc/copyright").contains("GNU C Library"));
+        assert!(file("libgcc/copyright").contains("RUNTIME LIBRARY EXCEPTION"));
+        assert!(file("common/LGPL-2.1").contains("LESSER GENERAL PUBLIC LICENSE"));
+        assert!(file("common/GPL-3").contains("GENERAL PUBLIC LICENSE"));
+    }
 }
 
 /// The parts of the CycloneDX 1.5 schema that documents of ours can break.
@@ -302,6 +386,14 @@ fn what_cannot_be_an_image_is_named_with_the_way_out() {
     std::fs::remove_file(at("csi-resizer")).unwrap();
     std::fs::write(at("livenessprobe"), "#!/bin/sh\n").unwrap();
     program(run.dir.path(), "csi-provisioner", ARM64);
+    let older = std::fs::read(at("csi-attacher")).unwrap();
+    let older = String::from_utf8_lossy(&older[64..]).replace(VERSION, "v1.2.2");
+    let older = [
+        &std::fs::read(at("csi-attacher")).unwrap()[..64],
+        older.as_bytes(),
+    ]
+    .concat();
+    std::fs::write(at("csi-attacher"), older).unwrap();
     for (arguments, said) in [
         (
             &["--tag=1", "csi-resizer"][..],
@@ -314,6 +406,10 @@ fn what_cannot_be_an_image_is_named_with_the_way_out() {
         (
             &["--tag=1", "csi-provisioner"],
             "csi-provisioner is for arm64, and --target=x86_64-",
+        ),
+        (
+            &["--tag=1", "csi-attacher"],
+            "csi-attacher was not built as version v1.2.3-4-gabc",
         ),
         (
             &["--tag=1", "csi-snapshotter"],

@@ -3,8 +3,10 @@
 //! Started by `make images` in the root of the repository. Writes OCI archives and SBOMs; prints
 //! what a release has to tell of them.
 
+mod licences;
 mod sbom;
 mod shipped;
+mod system;
 mod tree;
 
 use std::ffi::OsString;
@@ -17,8 +19,9 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Arg, ArgMatches, Command};
 use oci_archive::catalogue::{Entry, IMAGES};
 
-use crate::sbom::Toolchain;
+use crate::licences::Sources;
 use crate::shipped::{Made, Release};
+use crate::system::Toolchain;
 
 fn main() -> ExitCode {
     let (text, code) = match run(std::env::args_os()) {
@@ -56,6 +59,8 @@ fn command() -> Command {
             option("out", "build/images").help("Folder for what is written"),
             option("registry", "localhost/csi-sidecars").help("Registry and path before the names"),
             needed("tag", "VERSION").help("Version and tag"),
+            needed("program-version", "TEXT")
+                .help("Version that the programs were built with, and say they are"),
             needed("target", "TRIPLE").help("What the programs were built for"),
             text("revision").help("Commit that they were built from"),
             text("source").help("URL of the source"),
@@ -75,10 +80,12 @@ fn run(argv: impl IntoIterator<Item = OsString>) -> Result<String> {
     let release = release(&arguments)?;
     let wanted = wanted(&arguments)?;
     let toolchain = Toolchain::here(&release.target)?;
+    let sources = Sources::here(&release.target)?;
     std::fs::create_dir_all(&release.out)
         .with_context(|| format!("cannot create {}", release.out.display()))?;
     let made = wanted.into_iter().map(|entry| {
-        shipped::make(entry, &release, &toolchain).with_context(|| format!("image {}", entry.name))
+        shipped::make(entry, &release, &toolchain, &sources)
+            .with_context(|| format!("image {}", entry.name))
     });
     let made = made.collect::<Result<Vec<_>>>()?;
     Ok(table(&release, &made))
@@ -100,6 +107,7 @@ fn release(arguments: &ArgMatches) -> Result<Release> {
         out: PathBuf::from(text("out")),
         registry: text("registry").trim_end_matches('/').to_owned(),
         tag,
+        program_version: text("program-version"),
         revision: text("revision"),
         source: text("source"),
         target: text("target"),

@@ -2,63 +2,19 @@
 //!
 //! Scanners find it beside the archive and, as a file of the image, after a pull.
 
-use std::process::Command;
-
-use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use crate::system::{Part, Toolchain, escaped};
 use crate::tree::{Crate, Tree};
 
-/// What is linked in besides crates.
-pub(crate) struct Toolchain {
-    /// Version of the compiler, and so of the standard library.
-    pub(crate) rust: String,
-    /// Version of the C library, if it is glibc.
-    pub(crate) glibc: Option<String>,
-}
-
-impl Toolchain {
-    /// The toolchain of this machine.
-    pub(crate) fn here(target: &str) -> Result<Self> {
-        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-        let said = Command::new(rustc).arg("-vV").output();
-        let said = said.context("cannot run rustc")?;
-        let said = String::from_utf8_lossy(&said.stdout);
-        let release = said.lines().find_map(|line| line.strip_prefix("release: "));
-        // `libc.a` is of the same source package as the library that getconf belongs to.
-        let libc = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
-        let libc = libc.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned());
-        let libc = libc.unwrap_or_default();
-        let glibc = libc.strip_prefix("glibc ").map(str::to_owned);
-        Ok(Self {
-            rust: release.context("rustc -vV names no release")?.to_owned(),
-            glibc: glibc.filter(|_| target.ends_with("-gnu")),
-        })
-    }
-
-    fn parts(&self) -> Vec<Value> {
-        let mut parts = vec![part(
-            "rust-std",
-            &self.rust,
-            "MIT OR Apache-2.0",
-            &format!("pkg:generic/rust-std@{}", self.rust),
-        )];
-        if let Some(version) = &self.glibc {
-            let purl = format!("pkg:generic/glibc@{version}");
-            parts.push(part("glibc", version, "LGPL-2.1-or-later", &purl));
-        }
-        parts
-    }
-}
-
-fn part(name: &str, version: &str, license: &str, purl: &str) -> Value {
+fn part(part: &Part) -> Value {
     json!({
         "type": "library",
-        "bom-ref": format!("{name}@{version}"),
-        "name": name,
-        "version": version,
-        "licenses": [{ "expression": license }],
-        "purl": purl,
+        "bom-ref": format!("{}@{}", part.name, part.version),
+        "name": part.name,
+        "version": part.version,
+        "licenses": [{ "expression": part.license }],
+        "purl": part.purl,
     })
 }
 
@@ -68,6 +24,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) version: &'a str,
     /// SHA-256 of the file, in hexadecimal.
     pub(crate) sha256: &'a str,
+    /// Commit that the program says it was built from; may be empty.
+    pub(crate) revision: &'a str,
     /// RFC 3339; none leaves the time out.
     pub(crate) created: Option<&'a str>,
 }
@@ -81,22 +39,25 @@ pub(crate) fn document(subject: &Subject<'_>, tree: &Tree, toolchain: &Toolchain
     if let Some(root) = tree.crates.get(&tree.root) {
         needed.extend(root.needs.iter().map(|key| json!(key)));
     }
-    for part in toolchain.parts() {
+    for part in toolchain.parts.iter().map(part) {
         needed.extend(part.get("bom-ref").cloned());
         components.push(part);
     }
     edges.push(json!({ "ref": subject.name, "dependsOn": needed }));
     edges.extend(others.map(|(key, found)| json!({ "ref": key, "dependsOn": found.needs })));
-    let mut metadata = json!({
-        "component": {
-            "type": "application",
-            "bom-ref": subject.name,
-            "name": subject.name,
-            "version": subject.version,
-            "licenses": [{ "expression": "Apache-2.0" }],
-            "hashes": [{ "alg": "SHA-256", "content": subject.sha256 }],
-        },
+    let mut program = json!({
+        "type": "application",
+        "bom-ref": subject.name,
+        "name": subject.name,
+        "version": subject.version,
+        "licenses": [{ "expression": "Apache-2.0" }],
+        "hashes": [{ "alg": "SHA-256", "content": subject.sha256 }],
     });
+    if let (false, Some(program)) = (subject.revision.is_empty(), program.as_object_mut()) {
+        let commits = json!({ "commits": [{ "uid": subject.revision }] });
+        program.insert("pedigree".to_owned(), commits);
+    }
+    let mut metadata = json!({ "component": program });
     if let (Some(created), Some(metadata)) = (subject.created, metadata.as_object_mut()) {
         metadata.insert("timestamp".to_owned(), json!(created));
     }
@@ -132,9 +93,7 @@ fn component(found: &Crate) -> Value {
     if let Some(checksum) = &found.checksum {
         let hash = json!([{ "alg": "SHA-256", "content": checksum }]);
         fields.insert("hashes".to_owned(), hash);
-        // A package URL must not carry a plus sign as it is.
-        let version = found.version.replace('+', "%2B");
-        let purl = format!("pkg:cargo/{}@{version}", found.name);
+        let purl = format!("pkg:cargo/{}@{}", found.name, escaped(&found.version));
         fields.insert("purl".to_owned(), json!(purl));
     }
     component
@@ -169,20 +128,31 @@ mod tests {
 
     #[test]
     fn the_program_stands_for_its_package_and_needs_what_is_linked() {
+        let linked = |name: &str, version: &str, purl: &str| Part {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            license: "MIT",
+            purl: purl.to_owned(),
+            packages: Vec::new(),
+        };
         let toolchain = Toolchain {
-            rust: "1.95.0".to_owned(),
-            glibc: Some("2.36".to_owned()),
+            parts: vec![
+                linked("rust-std", "1.95.0", "pkg:generic/rust-std@1.95.0"),
+                linked("glibc", "2.36-9", "pkg:deb/debian/glibc@2.36-9"),
+            ],
+            sysroot: "/".into(),
         };
         let subject = Subject {
             name: "csi-attacher",
             version: "7",
             sha256: "ff",
+            revision: "abc",
             created: None,
         };
         let document = document(&subject, &tree(), &toolchain);
         let refs = document["components"].as_array().unwrap().iter();
         let refs: Vec<_> = refs.map(|one| one["bom-ref"].as_str().unwrap()).collect();
-        assert_eq!(refs, ["zstd@1.0.0+x", "rust-std@1.95.0", "glibc@2.36"]);
+        assert_eq!(refs, ["zstd@1.0.0+x", "rust-std@1.95.0", "glibc@2.36-9"]);
         assert_eq!(
             document["dependencies"][0],
             json!({ "ref": "csi-attacher", "dependsOn": refs })
@@ -191,5 +161,8 @@ mod tests {
         assert_eq!(purl, "pkg:cargo/zstd@1.0.0%2Bx");
         let program = &document["metadata"]["component"];
         assert_eq!(program["hashes"][0]["content"], "ff");
+        assert_eq!(program["pedigree"]["commits"][0]["uid"], "abc");
+        let glibc = &document["components"][2];
+        assert_eq!(glibc["purl"], "pkg:deb/debian/glibc@2.36-9");
     }
 }

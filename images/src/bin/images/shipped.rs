@@ -1,13 +1,15 @@
 //! One image as it is shipped: the program, what it is made of, and who made it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 use oci_archive::catalogue::Entry;
 use oci_archive::{Archive, Image, Layer, Program, sha256};
 
-use crate::sbom::{self, Subject, Toolchain};
+use crate::licences::{self, Sources};
+use crate::sbom::{self, Subject};
+use crate::system::Toolchain;
 use crate::tree;
 
 /// What all images of one run have in common.
@@ -20,7 +22,9 @@ pub(crate) struct Release {
     pub(crate) registry: String,
     /// Version and tag.
     pub(crate) tag: String,
-    /// Commit.
+    /// What the programs say that they are: `git describe` of the revision.
+    pub(crate) program_version: String,
+    /// Commit; empty if the programs are not of one.
     pub(crate) revision: String,
     /// Where the source is.
     pub(crate) source: String,
@@ -39,8 +43,36 @@ pub(crate) struct Made {
     pub(crate) digest: String,
 }
 
+/// Does a program hold this version, and not one that only begins like it?
+///
+/// livenessprobe has no `--version`, as upstream's has none, and a program for another processor could
+/// not be asked: the text is looked for.
+fn says(program: &[u8], version: &str) -> bool {
+    let after = |at: usize| program.get(at + version.len()..).unwrap_or_default();
+    let mut places = program
+        .windows(version.len().max(1))
+        .enumerate()
+        .filter(|(_, window)| *window == version.as_bytes());
+    places.any(|(at, _)| !continues(after(at)))
+}
+
+/// `git describe` goes on with `-dirty`, or with `-N-gHASH` after a tag.
+fn continues(rest: &[u8]) -> bool {
+    let Some(rest) = rest.strip_prefix(b"-") else {
+        return false;
+    };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let counted = digits > 0 && rest.get(digits..).is_some_and(|it| it.starts_with(b"-g"));
+    counted || rest.starts_with(b"dirty")
+}
+
 /// Makes an image; writes `NAME-ARCHITECTURE.oci.tar` and `NAME-ARCHITECTURE.cdx.json`.
-pub(crate) fn make(entry: &Entry, release: &Release, toolchain: &Toolchain) -> Result<Made> {
+pub(crate) fn make(
+    entry: &Entry,
+    release: &Release,
+    toolchain: &Toolchain,
+    sources: &Sources,
+) -> Result<Made> {
     let file = release.programs.join(entry.name);
     if !file.is_file() {
         bail!("{} is missing: `make images` builds it", file.display());
@@ -53,18 +85,33 @@ pub(crate) fn make(entry: &Entry, release: &Release, toolchain: &Toolchain) -> R
         file.display(),
         release.target
     );
+    ensure!(
+        says(program.content(), &release.program_version),
+        "{} was not built as version {}, and what is written about it would be about another program: \
+         `make images` builds it again",
+        file.display(),
+        release.program_version
+    );
     let subject = Subject {
         name: entry.name,
         version: &release.tag,
         sha256: &sha256(program.content()),
+        revision: &release.revision,
         created: release.created.as_deref(),
     };
     let crates = tree::of(entry, &release.target)?;
     let document = sbom::document(&subject, &crates, toolchain);
     let document = format!("{document:#}\n");
+    let about = licences::Subject {
+        name: entry.name,
+        version: &release.tag,
+        source: &release.source,
+        revision: &release.revision,
+    };
+    let texts = licences::files(&about, &crates, toolchain, sources)?;
     let image = Image {
         architecture: architecture.to_owned(),
-        layers: vec![root(entry, &program)?, described(entry, &document)?],
+        layers: vec![root(entry, &program)?, described(entry, &document, &texts)?],
         entrypoint: vec![format!("/{}", entry.name)],
         // Upstream's images say the same; the user of a pod counts, and the registrar needs root.
         user: "0".to_owned(),
@@ -110,14 +157,24 @@ fn root(entry: &Entry, program: &Program) -> Result<Layer> {
     Ok(layer)
 }
 
-/// What the program is made of, where scanners of pulled images look for it.
-fn described(entry: &Entry, document: &str) -> Result<Layer> {
+/// What the program is made of, where scanners of pulled images look for it, and under which licences.
+fn described(entry: &Entry, document: &str, licences: &BTreeMap<String, Vec<u8>>) -> Result<Layer> {
     let mut layer = Layer::new();
     for directory in ["/usr", "/usr/share", "/usr/share/sbom"] {
         layer.directory(directory, 0o755)?;
     }
     let file = format!("/usr/share/sbom/{}.cdx.json", entry.name);
     layer.file(&file, document.as_bytes(), 0o644)?;
+    layer.directory("/licenses", 0o755)?;
+    let folders = licences
+        .keys()
+        .filter_map(|file| Some(file.rsplit_once('/')?.0));
+    for folder in folders.collect::<BTreeSet<_>>() {
+        layer.directory(&format!("/licenses/{folder}"), 0o755)?;
+    }
+    for (file, text) in licences {
+        layer.file(&format!("/licenses/{file}"), text, 0o644)?;
+    }
     Ok(layer)
 }
 
@@ -140,4 +197,28 @@ fn labels(entry: &Entry, release: &Release) -> BTreeMap<String, String> {
         (key, value.to_owned())
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fr_15_a_program_says_its_version_and_not_one_that_begins_like_it() {
+        for (program, version, expected) in [
+            ("..0123456789ab..", "0123456789ab", true),
+            ("..0123456789ab-dirty..", "0123456789ab", false),
+            ("..0123456789ab-dirty..", "0123456789ab-dirty", true),
+            ("..v1.2.3..", "v1.2.3", true),
+            ("..v1.2.3-4-gabc..", "v1.2.3", false),
+            ("..v1.2.3-4-gabc..v1.2.3", "v1.2.3", true),
+            ("..v1.2.3-rest", "v1.2.3", true),
+            ("..v1.2.3", "v1.2.4", false),
+            ("", "v1", false),
+            ("v1", "", false),
+        ] {
+            let found = says(program.as_bytes(), version);
+            assert_eq!(found, expected, "{version:?} in {program:?}");
+        }
+    }
 }
