@@ -159,6 +159,7 @@ impl Instrument {
                 .map(ToString::to_string)
                 .unwrap_or_default(),
             connection: connection.number(),
+            caller: connection.caller(),
             start_ns: clock::now(),
             deadline_ms: head
                 .headers

@@ -36,6 +36,9 @@ pub struct Call {
     pub authority: String,
     /// Number of the connection in that process.
     pub connection: u64,
+    /// Process id of the caller, as the kernel gave it when the connection was made; absent if it
+    /// did not.
+    pub caller: Option<u32>,
     /// Arrival, nanoseconds since the epoch.
     pub start_ns: u64,
     /// Answer, or the moment the caller went away; absent if the driver died before.

@@ -8,14 +8,16 @@ use tokio::sync::Notify;
 #[derive(Debug, Clone)]
 pub struct Connection {
     number: u64,
+    caller: Option<u32>,
     close: Arc<Notify>,
 }
 
 impl Connection {
-    /// The connection of that number.
-    pub fn new(number: u64) -> Self {
+    /// The connection of that number, made by the process `caller`.
+    pub fn new(number: u64, caller: Option<u32>) -> Self {
         Self {
             number,
+            caller,
             close: Arc::default(),
         }
     }
@@ -23,6 +25,11 @@ impl Connection {
     /// Counted from 1 in one process.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Process id of whoever made it, if the system says so.
+    pub fn caller(&self) -> Option<u32> {
+        self.caller
     }
 
     /// Closes it without a word.

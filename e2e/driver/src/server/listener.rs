@@ -120,7 +120,9 @@ impl Listener {
 
     async fn serve(self: Arc<Self>, stream: UnixStream) {
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        let connection = Connection::new(number);
+        let caller = stream.peer_cred().ok().and_then(|peer| peer.pid());
+        let caller = caller.and_then(|pid| u32::try_from(pid).ok());
+        let connection = Connection::new(number, caller);
         let mut hang_up = self.hang_up.subscribe();
         let service = service_fn(|request| {
             let answer = Arc::clone(&self.instrument).handle(

@@ -35,6 +35,7 @@ async fn a_call_is_recorded_without_its_secrets() {
         call.deadline_ms
     );
     assert!(call.end_ns.is_some_and(|end| end >= call.start_ns));
+    assert_eq!(call.caller, Some(std::process::id()));
     assert_eq!(call.request["parameters"]["kind"], "fast");
     let text = std::fs::read_to_string(&driver.record).unwrap();
     assert!(!text.contains("hunter2"), "{text}");
