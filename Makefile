@@ -223,6 +223,7 @@ unit: ## Unit, property, crash-simulation, component and process tests
 	$(call say,unit: cargo test)
 	@# Most of these tests wait for time to pass, not for a processor.
 	@RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))} cargo test $(ALL) --exclude e2e
+	@cargo test -q $(ALL) --bin chaos
 
 .PHONY: sanity
 sanity: driver ## csi-sanity against the test driver, mount and block
@@ -288,6 +289,13 @@ bench: build cluster driver helm ## Figures of all programs (REGISTRAR=, ATTACHE
 	@$(if $(BENCH),,$(bench) -p registrar --bench startup)
 	@$(if $(BENCH),,$(bench) -p livenessprobe --bench startup)
 	@$(bench) -p e2e --bench controller -- $(BENCH)
+
+.PHONY: chaos
+chaos: build cluster driver helm ## Claims while everything fails, then an audit (SEED=, MINUTES=, CLAIMS=, SCHEDULE=file, PROVISIONER=path, ...)
+	$(call say,chaos: claims come and go while everything around the controllers fails)
+	@$(with-test) scenarios
+	@$(others) $(CARGO_TARGET_DIR)/debug/chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
+	    $(if $(CLAIMS),--claims $(CLAIMS)) $(if $(SCHEDULE),--schedule '$(SCHEDULE)') $(if $(BREAK),--break $(BREAK)) $(if $(QUIET),--quiet $(QUIET))
 
 # In the gate each simulation runs a fixed number of interleavings.
 .PHONY: simulate

@@ -5,7 +5,7 @@
 //! which Kubernetes' own storage tests carry along. `RBAC=upstream` puts ours under that one too.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -150,7 +150,8 @@ impl<'a> Controller<'a> {
         &self.namespace
     }
 
-    fn kubeconfig(&self, route: Route) -> Result<PathBuf> {
+    /// The account's kubeconfig.
+    pub fn kubeconfig(&self, route: Route) -> Result<PathBuf> {
         let (suffix, flag) = match route {
             Route::Direct => ("direct", "--create"),
             Route::Proxy => ("proxy", "--proxy"),
@@ -285,6 +286,17 @@ impl<'a> Controller<'a> {
         flags: &[&str],
         environment: &[(&str, &str)],
     ) -> Result<Process> {
+        self.start_with(replica, &self.kubeconfig(route)?, flags, environment)
+    }
+
+    /// The same with a kubeconfig of its own.
+    pub fn start_with(
+        &self,
+        replica: &str,
+        kubeconfig: &Path,
+        flags: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Process> {
         let program = (self.sidecar.program)()?;
         let name = format!("{}-{replica}", self.sidecar.name);
         let mut command = match rustix::process::geteuid().is_root() {
@@ -300,10 +312,7 @@ impl<'a> Controller<'a> {
         };
         command
             .arg(format!("--csi-address={}", self.socket.display()))
-            .arg(format!(
-                "--kubeconfig={}",
-                self.kubeconfig(route)?.display()
-            ))
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .args(flags)
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")

@@ -230,6 +230,17 @@ pub fn claim_from(name: &str, class: &str, size: &str, kind: &str, source: &str)
 /// the content, and the VolumeSnapshot of the namespace `default` that it is bound to. The status is
 /// a subresource and has to be written on its own.
 pub fn snapshot(name: &str, driver: &str, handle: &str, bytes: u64) -> Snapshot {
+    snapshot_in("default", name, driver, handle, bytes)
+}
+
+/// As [`snapshot`], in another namespace; names of contents are cluster-wide, and made from `name`.
+pub fn snapshot_in(
+    namespace: &str,
+    name: &str,
+    driver: &str,
+    handle: &str,
+    bytes: u64,
+) -> Snapshot {
     let version = "snapshot.storage.k8s.io/v1";
     let content = format!("content-of-{name}");
     Snapshot {
@@ -242,7 +253,7 @@ pub fn snapshot(name: &str, driver: &str, handle: &str, bytes: u64) -> Snapshot 
         }}),
         object: json!({
             "apiVersion": version, "kind": "VolumeSnapshot",
-            "metadata": { "name": name, "namespace": "default" },
+            "metadata": { "name": name, "namespace": namespace },
             "spec": { "source": { "volumeSnapshotContentName": content } },
         }),
         content: json!({
@@ -251,7 +262,7 @@ pub fn snapshot(name: &str, driver: &str, handle: &str, bytes: u64) -> Snapshot 
             "spec": {
                 "deletionPolicy": "Retain", "driver": driver,
                 "source": { "snapshotHandle": handle },
-                "volumeSnapshotRef": { "name": name, "namespace": "default" },
+                "volumeSnapshotRef": { "name": name, "namespace": namespace },
             },
         }),
     }

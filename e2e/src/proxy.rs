@@ -38,6 +38,11 @@ impl FaultProxy {
             .map(drop)
     }
 
+    /// Adds a rule behind those that are there.
+    pub fn add(&self, rule: &Value) -> Result<()> {
+        self.ask("POST", "/rules", &rule.to_string()).map(drop)
+    }
+
     /// To how many requests the rules of that name were applied.
     pub fn hits(&self, name: &str) -> Result<u64> {
         let rules: Vec<Value> = serde_json::from_str(&self.ask("GET", "/rules", "")?)

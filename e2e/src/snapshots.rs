@@ -52,14 +52,16 @@ pub fn store(api: &Api, snapshot: &object::Snapshot) -> Result<()> {
         }
     }
     manifest::create(api, &content)?;
-    let name = |object: &serde_json::Value| {
-        let name = crate::api::text(object, "/metadata/name");
-        name.unwrap_or_default().to_owned()
+    let of = |object: &serde_json::Value, field| {
+        let text = crate::api::text(object, field);
+        text.unwrap_or_default().to_owned()
     };
+    let name = |object| of(object, "/metadata/name");
     let content = name(&snapshot.content);
     let contents = format!("{GROUP}/volumesnapshotcontents/{content}/status");
     api.merge(&contents, &snapshot.content_status)?;
-    let snapshots = format!("{GROUP}/namespaces/default/volumesnapshots");
+    let namespace = of(&snapshot.object, "/metadata/namespace");
+    let snapshots = format!("{GROUP}/namespaces/{namespace}/volumesnapshots");
     let status = format!("{snapshots}/{}/status", name(&snapshot.object));
     api.merge(&status, &snapshot.status)?;
     Ok(())

@@ -1,0 +1,203 @@
+//! Does what users do, at its time, whatever the API server is like just then.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use e2e::api::{Api, text};
+use e2e::object;
+use serde_json::json;
+
+use crate::stage::{CLASS, DRIVER, SNAPSHOT, namespace, node};
+use crate::users::{Act, Leaving, Origin, Step, namespace_of};
+
+const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
+
+/// How many users there are. What concerns one claim is done by one of them.
+pub(crate) const USERS: u64 = 8;
+
+/// After this a request is not tried again.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What has been done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    pub(crate) created: AtomicU64,
+    pub(crate) clones: AtomicU64,
+    pub(crate) restores: AtomicU64,
+    pub(crate) grown: AtomicU64,
+    pub(crate) attached: AtomicU64,
+    pub(crate) detached: AtomicU64,
+    pub(crate) deleted: AtomicU64,
+    pub(crate) namespaces: AtomicU64,
+    /// The claim was gone, or had no volume yet.
+    pub(crate) left_out: AtomicU64,
+}
+
+impl Done {
+    pub(crate) fn line(&self) -> String {
+        let [created, grown, attached, detached, deleted] = [
+            &self.created,
+            &self.grown,
+            &self.attached,
+            &self.detached,
+            &self.deleted,
+        ]
+        .map(count);
+        format!(
+            "{created} claims created, {deleted} deleted, {attached} attached, {detached} detached, {grown} grown"
+        )
+    }
+}
+
+/// A counter's value.
+pub(crate) fn count(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+/// Users at work.
+pub(crate) struct Users<'r> {
+    pub(crate) began: Instant,
+    pub(crate) stop: &'r AtomicBool,
+    pub(crate) done: &'r Done,
+}
+
+impl Users<'_> {
+    /// Does the steps of one user.
+    pub(crate) fn work(&self, api: &Api, steps: &[Step], user: u64) {
+        for step in steps.iter().filter(|it| it.claim % USERS == user) {
+            let counted = self.insist(step.at_ms, || self.perform(api, step));
+            if let Some(counter) = counted {
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Deletes namespaces.
+    pub(crate) fn leave(&self, api: &Api, leaving: &[Leaving]) {
+        for leave in leaving {
+            let path = format!("/api/v1/namespaces/{}", namespace(leave.namespace));
+            let deleted = self.insist(leave.at_ms, || api.delete(&path));
+            let counter = &self.done.namespaces;
+            counter.fetch_add(u64::from(deleted.is_some()), Ordering::Relaxed);
+        }
+    }
+
+    /// Does something when its time has come, again and again while the API server has trouble.
+    /// Nothing if the object is in a state in which it cannot be done.
+    fn insist<T>(&self, at_ms: u64, act: impl Fn() -> Result<T>) -> Option<T> {
+        let due = self.began + Duration::from_millis(at_ms);
+        while Instant::now() < due {
+            if self.stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            thread::sleep(Duration::from_millis(20).min(due - Instant::now()));
+        }
+        loop {
+            match act() {
+                Ok(done) => return Some(done),
+                Err(error) if is_final(&error) => {
+                    self.done.left_out.fetch_add(1, Ordering::Relaxed);
+                    return None;
+                }
+                Err(_) if due.elapsed() > PATIENCE || self.stop.load(Ordering::Relaxed) => {
+                    return None;
+                }
+                Err(_) => thread::sleep(Duration::from_millis(200)),
+            }
+        }
+    }
+
+    /// The counter of what was done.
+    fn perform(&self, api: &Api, step: &Step) -> Result<&AtomicU64> {
+        let home = namespace(namespace_of(step.claim));
+        let claims = format!("/api/v1/namespaces/{home}/persistentvolumeclaims");
+        let name = claim(step.claim);
+        let path = format!("{claims}/{name}");
+        let done = self.done;
+        Ok(match step.act {
+            Act::Create(origin) => {
+                let (object, counter) = match origin {
+                    Origin::New => (object::claim(&name, CLASS, "1Mi"), None),
+                    Origin::Clone(source) => {
+                        let (kind, source) = ("PersistentVolumeClaim", claim(source));
+                        let object = object::claim_from(&name, CLASS, "1Mi", kind, &source);
+                        (object, Some(&done.clones))
+                    }
+                    Origin::Snapshot => {
+                        let kind = "VolumeSnapshot";
+                        let object = object::claim_from(&name, CLASS, "1Mi", kind, SNAPSHOT);
+                        (object, Some(&done.restores))
+                    }
+                };
+                create(api, &claims, &object)?;
+                if let Some(counter) = counter {
+                    counter.fetch_add(1, Ordering::Relaxed);
+                }
+                &done.created
+            }
+            Act::Grow(mebibytes) => {
+                let size = format!("{mebibytes}Mi");
+                let patch = json!({ "spec": { "resources": { "requests": { "storage": size } } } });
+                api.merge(&path, &patch)?;
+                &done.grown
+            }
+            Act::Attach(number) => {
+                let object = api.get(&path)?;
+                let bound = text(&object, "/status/phase") == Some("Bound");
+                let Some(volume) = text(&object, "/spec/volumeName").filter(|_| bound) else {
+                    return Ok(&done.left_out);
+                };
+                let name = attachment(step.claim);
+                let object = object::volume_attachment(&name, DRIVER, volume, &node(number));
+                create(api, ATTACHMENTS, &object)?;
+                &done.attached
+            }
+            Act::Detach => {
+                let path = format!("{ATTACHMENTS}/{}", attachment(step.claim));
+                if api.find(&path)?.is_none() {
+                    return Ok(&done.left_out);
+                }
+                api.delete(&path)?;
+                &done.detached
+            }
+            Act::Delete => {
+                api.delete(&path)?;
+                &done.deleted
+            }
+        })
+    }
+}
+
+fn claim(number: u64) -> String {
+    format!("data-{number}")
+}
+
+fn attachment(claim: u64) -> String {
+    format!("chaos-{claim}")
+}
+
+/// A create whose answer was lost has been done all the same.
+fn create(api: &Api, collection: &str, object: &serde_json::Value) -> Result<()> {
+    match api.create(collection, object) {
+        Err(error) if status(&error) == Some(409) => Ok(()),
+        answer => answer.map(drop),
+    }
+}
+
+/// The API server's answer is that this cannot be done.
+fn is_final(error: &anyhow::Error) -> bool {
+    status(error).is_some_and(|code| (400..500).contains(&code) && code != 409 && code != 429)
+}
+
+/// The status of an answer that is an error.
+fn status(error: &anyhow::Error) -> Option<u16> {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
+    causes.find_map(|cause: &kube::Error| {
+        let kube::Error::Api(status) = cause else {
+            return None;
+        };
+        Some(status.code)
+    })
+}

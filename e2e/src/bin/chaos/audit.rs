@@ -1,0 +1,314 @@
+//! What is wrong with a cluster and a storage system, seen from outside. Pure: from what both list.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// A claim.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// `namespace/name`.
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    pub(crate) bound: bool,
+    pub(crate) terminating: bool,
+    /// `namespace/name` of the claim it is cloned from.
+    pub(crate) source: Option<String>,
+    /// Bytes asked for.
+    pub(crate) requested: i64,
+    /// Bytes it has by its status.
+    pub(crate) capacity: i64,
+    /// An expansion is under way by its status.
+    pub(crate) growing: bool,
+}
+
+/// A PersistentVolume.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Volume {
+    pub(crate) name: String,
+    pub(crate) handle: String,
+    /// UID of its claim.
+    pub(crate) claim: String,
+    /// `namespace/name` of its claim.
+    pub(crate) claim_name: String,
+    pub(crate) capacity: i64,
+    pub(crate) terminating: bool,
+}
+
+/// A VolumeAttachment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Attachment {
+    pub(crate) name: String,
+    /// Name of its PersistentVolume.
+    pub(crate) volume: String,
+    /// The driver's id of the node.
+    pub(crate) node: String,
+    pub(crate) attached: bool,
+    pub(crate) terminating: bool,
+}
+
+/// A namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Namespace {
+    pub(crate) name: String,
+    pub(crate) terminating: bool,
+}
+
+/// A volume in the storage.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub(crate) handle: String,
+    /// Name it was created by.
+    pub(crate) name: String,
+    /// `namespace/name` of the claim it was created for, as the driver was told.
+    pub(crate) claim: String,
+    pub(crate) capacity: i64,
+    /// Nodes it is attached to.
+    pub(crate) nodes: Vec<String>,
+}
+
+/// Everything at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) namespaces: Vec<Namespace>,
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) volumes: Vec<Volume>,
+    pub(crate) attachments: Vec<Attachment>,
+    pub(crate) stored: Vec<Stored>,
+}
+
+/// What the cluster should be like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// Nothing is under way; what users have not deleted is there.
+    Settled,
+    /// All has been deleted.
+    Empty,
+}
+
+/// A kind of damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Damage {
+    /// A volume that nobody will ever delete.
+    VolumeWithoutPv,
+    /// Data that is gone.
+    PvWithoutVolume,
+    /// Two volumes for one claim.
+    TwoVolumes,
+    /// Attached, and no VolumeAttachment says so.
+    AttachedWithoutObject,
+    /// A VolumeAttachment says so, and it is not attached.
+    ObjectWithoutAttached,
+    /// Still not attached.
+    NotAttached,
+    /// A VolumeAttachment that stays although it was deleted.
+    AttachmentStays,
+    /// A claim without volume.
+    ClaimPending,
+    /// A claim that stays although it was deleted.
+    ClaimStays,
+    /// A PersistentVolume that stays although its claim is gone.
+    PvStays,
+    /// A namespace that stays although it was deleted.
+    NamespaceStays,
+    /// Claim, PersistentVolume and storage disagree about a size, or it is too small.
+    Size,
+    /// A call of a leader that was frozen or cut off, after another one had taken its place.
+    StaleCall,
+}
+
+impl Damage {
+    /// All kinds, in the order of their weight.
+    pub(crate) const ALL: [Self; 13] = [
+        Self::VolumeWithoutPv,
+        Self::PvWithoutVolume,
+        Self::TwoVolumes,
+        Self::AttachedWithoutObject,
+        Self::ObjectWithoutAttached,
+        Self::StaleCall,
+        Self::NotAttached,
+        Self::AttachmentStays,
+        Self::ClaimPending,
+        Self::ClaimStays,
+        Self::PvStays,
+        Self::NamespaceStays,
+        Self::Size,
+    ];
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::VolumeWithoutPv => "volumes in the storage without PersistentVolume (leaked)",
+            Self::PvWithoutVolume => "PersistentVolumes without volume in the storage (lost)",
+            Self::TwoVolumes => "claims with two volumes",
+            Self::AttachedWithoutObject => "attachments in the storage without VolumeAttachment",
+            Self::ObjectWithoutAttached => "VolumeAttachments `attached` that are not",
+            Self::NotAttached => "VolumeAttachments that do not get attached",
+            Self::AttachmentStays => "deleted VolumeAttachments that stay",
+            Self::ClaimPending => "claims that stay Pending",
+            Self::ClaimStays => "deleted claims that stay Terminating",
+            Self::PvStays => "PersistentVolumes that stay without their claim",
+            Self::NamespaceStays => "deleted namespaces that stay Terminating",
+            Self::Size => "sizes on which claim, PersistentVolume and storage disagree",
+            Self::StaleCall => "calls of a thawed or cut-off leader while another one led",
+        })
+    }
+}
+
+/// One damaged object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    pub(crate) damage: Damage,
+    /// Which object.
+    pub(crate) object: String,
+}
+
+fn finding(damage: Damage, object: impl Into<String>) -> Finding {
+    let object = object.into();
+    Finding { damage, object }
+}
+
+/// All that is wrong.
+pub(crate) fn audit(state: &State, expected: Expected) -> Vec<Finding> {
+    let mut found = storage(state);
+    found.extend(attachments(state));
+    found.extend(match expected {
+        Expected::Settled => settled(state),
+        Expected::Empty => left(state),
+    });
+    found.sort();
+    found
+}
+
+/// Volumes on both sides.
+fn storage(state: &State) -> Vec<Finding> {
+    let handles: BTreeSet<_> = state.volumes.iter().map(|it| it.handle.as_str()).collect();
+    let stored: BTreeSet<_> = state.stored.iter().map(|it| it.handle.as_str()).collect();
+    let mut found = Vec::new();
+    let mut of_claim: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for volume in &state.stored {
+        if !handles.contains(volume.handle.as_str()) {
+            let object = format!("{} ({}, for {})", volume.handle, volume.name, volume.claim);
+            found.push(finding(Damage::VolumeWithoutPv, object));
+        }
+        if !volume.claim.is_empty() {
+            { of_claim.entry(&volume.claim).or_default() }.insert(&volume.handle);
+        }
+    }
+    for volume in &state.volumes {
+        if !stored.contains(volume.handle.as_str()) {
+            let object = format!("{} ({})", volume.name, volume.handle);
+            found.push(finding(Damage::PvWithoutVolume, object));
+        }
+        { of_claim.entry(&volume.claim_name).or_default() }.insert(&volume.handle);
+    }
+    for (claim, volumes) in of_claim {
+        if volumes.len() > 1 {
+            let object = format!("{claim}: {volumes:?}");
+            found.push(finding(Damage::TwoVolumes, object));
+        }
+    }
+    found
+}
+
+/// Attachments on both sides.
+fn attachments(state: &State) -> Vec<Finding> {
+    let handles: BTreeMap<_, _> = { state.volumes.iter() }
+        .map(|it| (it.name.as_str(), it.handle.as_str()))
+        .collect();
+    let attached: BTreeSet<_> = { state.stored.iter() }
+        .flat_map(|it| {
+            it.nodes
+                .iter()
+                .map(|node| (it.handle.as_str(), node.as_str()))
+        })
+        .collect();
+    let mut wanted = BTreeSet::new();
+    let mut found = Vec::new();
+    for object in &state.attachments {
+        let handle = handles.get(object.volume.as_str()).copied();
+        let place = (handle.unwrap_or_default(), object.node.as_str());
+        wanted.insert(place);
+        if object.attached && !object.terminating && !attached.contains(&place) {
+            found.push(finding(Damage::ObjectWithoutAttached, &object.name));
+        }
+    }
+    for (handle, node) in attached.difference(&wanted) {
+        let object = format!("{handle} on {node}");
+        found.push(finding(Damage::AttachedWithoutObject, object));
+    }
+    found
+}
+
+/// What is under way although nothing should be.
+fn settled(state: &State) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let claims: BTreeMap<_, _> = state
+        .claims
+        .iter()
+        .map(|it| (it.name.as_str(), it))
+        .collect();
+    for claim in &state.claims {
+        if claim.terminating {
+            found.push(finding(Damage::ClaimStays, &claim.name));
+            continue;
+        }
+        // Nobody can make a copy of what is not there.
+        let source = claim.source.as_ref().map(|it| claims.get(it.as_str()));
+        let hopeless = source.is_some_and(|source| source.is_none_or(|it| !it.bound));
+        if !claim.bound && !hopeless {
+            found.push(finding(Damage::ClaimPending, &claim.name));
+        }
+    }
+    for volume in &state.volumes {
+        let claim = state.claims.iter().find(|it| it.uid == volume.claim);
+        if volume.terminating || claim.is_none() {
+            found.push(finding(Damage::PvStays, &volume.name));
+        }
+        found.extend(claim.and_then(|claim| size(state, claim, volume)));
+    }
+    for object in &state.attachments {
+        if object.terminating {
+            found.push(finding(Damage::AttachmentStays, &object.name));
+        } else if !object.attached {
+            found.push(finding(Damage::NotAttached, &object.name));
+        }
+    }
+    let going = state.namespaces.iter().filter(|it| it.terminating);
+    found.extend(going.map(|it| finding(Damage::NamespaceStays, &it.name)));
+    found
+}
+
+/// Whether everybody means the same size.
+fn size(state: &State, claim: &Claim, volume: &Volume) -> Option<Finding> {
+    let stored = { state.stored.iter() }.find(|it| it.handle == volume.handle)?;
+    let same = claim.capacity == volume.capacity && volume.capacity == stored.capacity;
+    let enough = claim.capacity >= claim.requested;
+    let done = same && enough && !claim.growing;
+    (claim.bound && !claim.terminating && !done).then(|| {
+        let object = format!(
+            "{}: asked for {}, claim {}{}, PersistentVolume {}, storage {}",
+            claim.name,
+            claim.requested,
+            claim.capacity,
+            if claim.growing { " and growing" } else { "" },
+            volume.capacity,
+            stored.capacity
+        );
+        finding(Damage::Size, object)
+    })
+}
+
+/// What is there although nothing should be.
+fn left(state: &State) -> Vec<Finding> {
+    let claims = state.claims.iter().map(|it| (Damage::ClaimStays, &it.name));
+    let volumes = state.volumes.iter().map(|it| (Damage::PvStays, &it.name));
+    let objects = { state.attachments.iter() }.map(|it| (Damage::AttachmentStays, &it.name));
+    let namespaces = { state.namespaces.iter() }.map(|it| (Damage::NamespaceStays, &it.name));
+    let all = claims.chain(volumes).chain(objects).chain(namespaces);
+    all.map(|(damage, name)| finding(damage, name)).collect()
+}
+
+#[cfg(test)]
+#[path = "audit/tests.rs"]
+mod tests;

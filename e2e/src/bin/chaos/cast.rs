@@ -1,0 +1,168 @@
+//! The processes that things go wrong with: two replicas of each controller, and the driver. What
+//! has ended is started again, as the kubelet would.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use csi_test_driver::clock;
+use e2e::process::Process;
+use rustix::process::Signal;
+
+use crate::link::Link;
+use crate::schedule::Who;
+use crate::stage::Stage;
+
+/// How long a process stays away when it has ended.
+const PAUSE: Duration = Duration::from_millis(1000);
+
+/// Of all controllers. Leases are short, so that many change hands in one run; back-off is, so that
+/// what stays undone at the end is not only waiting for its next try.
+const FLAGS: [&str; 10] = [
+    "--leader-election=true",
+    "--leader-election-lease-duration=8s",
+    "--leader-election-renew-deadline=6s",
+    "--leader-election-retry-period=1s",
+    "--timeout=5s",
+    "--retry-interval-start=500ms",
+    "--retry-interval-max=10s",
+    "--kube-api-qps=100",
+    "--kube-api-burst=200",
+    "-v=3",
+];
+
+/// One replica.
+pub(crate) struct Replica {
+    pub(crate) who: Who,
+    /// What its identity in the lease contains.
+    pub(crate) identity: String,
+    pub(crate) link: Link,
+    number: &'static str,
+    kubeconfig: PathBuf,
+    process: Option<Process>,
+    due: Instant,
+    /// Whoever ended it was not we.
+    expected: bool,
+    pub(crate) starts: u64,
+    /// How often it ended without having been killed or terminated.
+    pub(crate) ended_itself: u64,
+}
+
+impl Replica {
+    /// Its process id, if it runs.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::id)
+    }
+
+    /// Sends it a signal; false if it does not run.
+    pub(crate) fn signal(&mut self, signal: Signal) -> bool {
+        self.expected |= signal == Signal::KILL || signal == Signal::TERM;
+        { self.process.as_ref() }.is_some_and(|process| process.signal(signal).is_ok())
+    }
+}
+
+/// All of them.
+pub(crate) struct Cast<'s, 'a> {
+    stage: &'s Stage<'a>,
+    pub(crate) replicas: Vec<Replica>,
+    driver: Option<Process>,
+    driver_due: Instant,
+    pub(crate) driver_starts: u64,
+}
+
+impl<'s, 'a> Cast<'s, 'a> {
+    /// Starts everything beside a driver that runs.
+    pub(crate) fn start(stage: &'s Stage<'a>, driver: Process) -> Result<Self> {
+        let mut replicas = Vec::new();
+        for who in Who::ALL {
+            for number in ["0", "1"] {
+                let (link, kubeconfig) = stage.link(who, number)?;
+                replicas.push(Replica {
+                    who,
+                    identity: format!("{}-{number}", who.program()),
+                    link,
+                    number,
+                    kubeconfig,
+                    process: None,
+                    due: Instant::now(),
+                    expected: false,
+                    starts: 0,
+                    ended_itself: 0,
+                });
+            }
+        }
+        let mut cast = Self {
+            stage,
+            replicas,
+            driver: Some(driver),
+            driver_due: Instant::now(),
+            driver_starts: 1,
+        };
+        cast.keep()?;
+        Ok(cast)
+    }
+
+    /// Starts what has ended, a moment later.
+    pub(crate) fn keep(&mut self) -> Result<()> {
+        let now = Instant::now();
+        for replica in &mut self.replicas {
+            if let Some(process) = &mut replica.process
+                && process.ended()?.is_some()
+            {
+                replica.process = None;
+                replica.due = now + PAUSE;
+                replica.ended_itself += u64::from(!replica.expected);
+            }
+            if replica.process.is_none() && now >= replica.due {
+                let controller = self.stage.controller(replica.who)?;
+                let mut flags = FLAGS.to_vec();
+                if replica.who == Who::Provisioner {
+                    flags.push("--extra-create-metadata=true");
+                }
+                let started =
+                    controller.start_with(replica.number, &replica.kubeconfig, &flags, &[]);
+                replica.process = Some(started?);
+                replica.starts += 1;
+                replica.expected = false;
+            }
+        }
+        if let Some(driver) = &mut self.driver
+            && driver.ended()?.is_some()
+        {
+            self.driver = None;
+            self.driver_due = self.driver_due.max(now + PAUSE);
+        }
+        if self.driver.is_none() && now >= self.driver_due {
+            self.driver = Some(self.stage.start_driver().context("the driver")?);
+            self.driver_starts += 1;
+        }
+        Ok(())
+    }
+
+    /// Kills the driver and keeps it away for a while.
+    pub(crate) fn kill_driver(&mut self, away: Duration) {
+        self.driver = None;
+        self.driver_due = Instant::now() + away;
+    }
+
+    /// The replica that holds a lease of this holder, if it runs.
+    pub(crate) fn leader(&self, who: Who, holder: &str) -> Option<usize> {
+        let leads = |it: &Replica| {
+            it.who == who && it.process.is_some() && holder.contains(it.identity.as_str())
+        };
+        self.replicas.iter().position(leads)
+    }
+
+    /// Lets everybody go on and reach the API server.
+    pub(crate) fn release(&mut self) {
+        for replica in &mut self.replicas {
+            replica.link.silence(false);
+            replica.signal(Signal::CONT);
+        }
+    }
+}
+
+/// Nanoseconds since the epoch, as in the driver's record.
+pub(crate) fn now_ns() -> u64 {
+    clock::now()
+}

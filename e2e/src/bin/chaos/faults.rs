@@ -1,0 +1,338 @@
+//! Makes things go wrong, and right again.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use csi_test_driver::control::client::Client;
+use e2e::process;
+use e2e::proxy::FaultProxy;
+use e2e::suite::say;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::cast::{Cast, now_ns};
+use crate::leases::Leases;
+use crate::schedule::{Fault, Kind, Who};
+use crate::stage::Stage;
+use crate::stale::Silenced;
+
+/// How long a fault waits for somebody whom it can happen to.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What is undone, or tried again, later.
+#[derive(Debug)]
+enum Later {
+    Thaw { replica: usize, pid: u32 },
+    Reconnect { replica: usize },
+    Unrule(String),
+    Again { kind: Kind, until: Instant },
+}
+
+/// The faults of a run.
+pub(crate) struct Faults<'s, 'a> {
+    stage: &'s Stage<'a>,
+    leases: &'s Leases,
+    proxy: FaultProxy,
+    driver: Client,
+    began: Instant,
+    /// Those that have not begun, by time.
+    ahead: std::vec::IntoIter<Fault>,
+    next: Option<Fault>,
+    later: Vec<(Instant, Later)>,
+    api_server: Option<JoinHandle<Result<()>>>,
+    rules: u64,
+    /// Leaders that could not renew.
+    pub(crate) silenced: Vec<Silenced>,
+    /// What happened, by kind.
+    pub(crate) counts: BTreeMap<&'static str, u64>,
+    /// What there was nobody for.
+    pub(crate) missed: u64,
+}
+
+impl<'s, 'a> Faults<'s, 'a> {
+    /// Nothing goes wrong yet.
+    pub(crate) fn new(
+        stage: &'s Stage<'a>,
+        leases: &'s Leases,
+        faults: &[Fault],
+        began: Instant,
+    ) -> Result<Self> {
+        let mut ahead = Vec::from(faults).into_iter();
+        Ok(Self {
+            stage,
+            leases,
+            proxy: FaultProxy::of(stage.cluster)?,
+            driver: stage.deployment.controller.control(),
+            began,
+            next: ahead.next(),
+            ahead,
+            later: Vec::new(),
+            api_server: None,
+            rules: 0,
+            silenced: Vec::new(),
+            counts: BTreeMap::new(),
+            missed: 0,
+        })
+    }
+
+    /// Does what is due.
+    pub(crate) fn proceed(&mut self, cast: &mut Cast<'_, '_>) -> Result<()> {
+        let now = Instant::now();
+        let (due, later) = std::mem::take(&mut self.later)
+            .into_iter()
+            .partition(|(at, _)| *at <= now);
+        self.later = later;
+        let due: Vec<(Instant, Later)> = due;
+        for (_, what) in due {
+            self.resume(cast, what)?;
+        }
+        while let Some(fault) = self.next.take() {
+            if self.began + Duration::from_millis(fault.at_ms) > now {
+                self.next = Some(fault);
+                break;
+            }
+            self.next = self.ahead.next();
+            self.happen(cast, fault.kind, now + PATIENCE)?;
+        }
+        Ok(())
+    }
+
+    fn resume(&mut self, cast: &mut Cast<'_, '_>, what: Later) -> Result<()> {
+        match what {
+            Later::Thaw { replica, pid } => {
+                if let Some(it) = cast.replicas.get_mut(replica)
+                    && it.pid() == Some(pid)
+                {
+                    self.silenced.push(Silenced {
+                        of: it.who,
+                        replica: it.identity.clone(),
+                        pid,
+                        since_ns: now_ns(),
+                    });
+                    it.signal(Signal::CONT);
+                }
+            }
+            Later::Reconnect { replica } => {
+                if let Some(it) = cast.replicas.get(replica) {
+                    it.link.silence(false);
+                }
+            }
+            // A driver that has died since has no rules.
+            Later::Unrule(id) => drop(self.driver.remove_rule(&id)),
+            Later::Again { kind, until } => self.happen(cast, kind, until)?,
+        }
+        Ok(())
+    }
+
+    /// Makes a fault happen, or puts it off if there is nobody whom it could happen to.
+    fn happen(&mut self, cast: &mut Cast<'_, '_>, kind: Kind, until: Instant) -> Result<()> {
+        if self.try_once(cast, &kind)? {
+            *self.counts.entry(kind.name()).or_default() += 1;
+            say(&format!("{}  {kind}", self.clock()));
+        } else if Instant::now() < until {
+            let soon = Instant::now() + Duration::from_millis(500);
+            self.later.push((soon, Later::Again { kind, until }));
+        } else {
+            self.missed += 1;
+            say(&format!("{}  missed: {kind}", self.clock()));
+        }
+        Ok(())
+    }
+
+    /// Minutes and seconds since the beginning.
+    pub(crate) fn clock(&self) -> String {
+        let seconds = self.began.elapsed().as_secs();
+        format!("  {:2}:{:02}", seconds / 60, seconds % 60)
+    }
+
+    fn try_once(&mut self, cast: &mut Cast<'_, '_>, kind: &Kind) -> Result<bool> {
+        Ok(match kind {
+            Kind::KillLeader { of } => self.signal(cast, *of, Signal::KILL),
+            Kind::TerminateLeader { of } => self.signal(cast, *of, Signal::TERM),
+            Kind::KillBoth { of } => {
+                let both = cast.replicas.iter_mut().filter(|it| it.who == *of);
+                both.map(|it| it.signal(Signal::KILL)).fold(false, |any, one| any | one)
+            }
+            Kind::FreezeLeader { of, ms } => self.freeze(cast, *of, *ms),
+            Kind::BlackHoleLeader { of, ms } => self.black_hole(cast, *of, *ms),
+            Kind::LoseReplies { of, times } => self.proxy_rule(
+                *of,
+                json!({ "action": "lose-reply", "method": "^(POST|PUT|PATCH|DELETE)$", "count": times }),
+            )?,
+            Kind::RefuseRequests { of, code, times } => {
+                let action = json!({ "action": "status", "code": code, "count": times });
+                self.proxy_rule(*of, action)?
+            }
+            Kind::CutWatches { gone } => self.cut_watches(cast, *gone)?,
+            Kind::KillApiServer { ms } => self.api_server(["kill", "start"], *ms)?,
+            Kind::PauseApiServer { ms } => self.api_server(["pause", "resume"], *ms)?,
+            Kind::KillDriver { ms } => {
+                cast.kill_driver(Duration::from_millis(*ms));
+                true
+            }
+            Kind::DisconnectDriver => self.driver.socket("disconnect").is_ok(),
+            Kind::LoseAnswers { method, times } => {
+                self.driver_rule(method, *times, json!({ "at": "after", "outcome": "disconnect" }))
+            }
+            Kind::Hang { method, times } => {
+                self.driver_rule(method, *times, json!({ "at": "after", "outcome": "hang" }))
+            }
+            Kind::Doubt { method, code, times } => {
+                self.driver_rule(method, *times, json!({ "at": "after", "outcome": fail(code) }))
+            }
+            Kind::Refuse { method, code, times } => {
+                self.driver_rule(method, *times, json!({ "at": "before", "outcome": fail(code) }))
+            }
+            Kind::CrashAfter { method } => {
+                self.driver_rule(method, 1, json!({ "at": "after", "outcome": "crash" }))
+            }
+            Kind::Slow { mean_ms, ms } => self.slow(*mean_ms, *ms),
+        })
+    }
+
+    fn leader(&self, cast: &Cast<'_, '_>, of: Who) -> Option<usize> {
+        cast.leader(of, &self.leases.holder(of)?)
+    }
+
+    fn signal(&self, cast: &mut Cast<'_, '_>, of: Who, signal: Signal) -> bool {
+        let leader = self.leader(cast, of);
+        let leader = leader.and_then(|index| cast.replicas.get_mut(index));
+        leader.is_some_and(|leader| leader.signal(signal))
+    }
+
+    fn freeze(&mut self, cast: &mut Cast<'_, '_>, of: Who, ms: u64) -> bool {
+        let Some(index) = self.leader(cast, of) else {
+            return false;
+        };
+        let frozen = cast.replicas.get_mut(index);
+        let pid = frozen.and_then(|it| it.signal(Signal::STOP).then(|| it.pid())?);
+        let Some(pid) = pid else { return false };
+        let thaw = Later::Thaw {
+            replica: index,
+            pid,
+        };
+        self.after(ms, thaw);
+        true
+    }
+
+    fn black_hole(&mut self, cast: &mut Cast<'_, '_>, of: Who, ms: u64) -> bool {
+        let Some(index) = self.leader(cast, of) else {
+            return false;
+        };
+        let Some((it, pid)) = cast
+            .replicas
+            .get(index)
+            .and_then(|it| Some((it, it.pid()?)))
+        else {
+            return false;
+        };
+        it.link.silence(true);
+        self.silenced.push(Silenced {
+            of,
+            replica: it.identity.clone(),
+            pid,
+            since_ns: now_ns(),
+        });
+        self.after(ms, Later::Reconnect { replica: index });
+        true
+    }
+
+    fn after(&mut self, ms: u64, what: Later) {
+        let at = Instant::now() + Duration::from_millis(ms);
+        self.later.push((at, what));
+    }
+
+    fn proxy_rule(&self, of: Who, mut rule: Value) -> Result<bool> {
+        if let Some(rule) = rule.as_object_mut() {
+            rule.insert("userAgent".to_owned(), json!(format!("^{}", of.program())));
+        }
+        self.proxy.add(&rule).map(|()| true)
+    }
+
+    fn cut_watches(&self, cast: &Cast<'_, '_>, gone: bool) -> Result<bool> {
+        if gone {
+            let rule = json!({
+                "uri": "[?&]watch=(true|1)", "action": "gone", "afterMs": 500, "count": 8,
+            });
+            self.proxy.add(&rule)?;
+        }
+        for replica in &cast.replicas {
+            replica.link.cut();
+        }
+        Ok(true)
+    }
+
+    /// Two verbs of the cluster with a pause in between; false while the last ones are under way.
+    fn api_server(&mut self, verbs: [&'static str; 2], ms: u64) -> Result<bool> {
+        if { self.api_server.as_ref() }.is_some_and(|it| !it.is_finished()) {
+            return Ok(false);
+        }
+        self.join_api_server()?;
+        let [mut down, mut up] = verbs.map(|verb| self.component(verb));
+        self.api_server = Some(thread::spawn(move || {
+            process::output(&mut down)?;
+            thread::sleep(Duration::from_millis(ms));
+            process::output(&mut up).map(drop)
+        }));
+        Ok(true)
+    }
+
+    fn component(&self, verb: &str) -> Command {
+        self.stage.cluster.command(&["ctl", verb, "kube-apiserver"])
+    }
+
+    fn join_api_server(&mut self) -> Result<()> {
+        match self.api_server.take().map(JoinHandle::join) {
+            Some(Err(_)) => Err(anyhow!("the thread of the API server panicked")),
+            Some(Ok(done)) => done,
+            None => Ok(()),
+        }
+    }
+
+    fn driver_rule(&mut self, method: &str, times: u64, action: Value) -> bool {
+        let matches = json!({ "method": method, "times": times });
+        self.rule(&matches, &action).is_some()
+    }
+
+    fn slow(&mut self, mean_ms: u64, ms: u64) -> bool {
+        let delay = json!({ "delay": { "mean_ms": mean_ms, "cap_ms": 5 * mean_ms } });
+        let id = self.rule(&json!({}), &delay);
+        let added = id.is_some();
+        if let Some(id) = id {
+            self.after(ms, Later::Unrule(id));
+        }
+        added
+    }
+
+    /// Adds a rule to the driver, if it runs.
+    fn rule(&mut self, matches: &Value, action: &Value) -> Option<String> {
+        self.rules += 1;
+        let id = format!("chaos-{}", self.rules);
+        let rule = json!({ "id": id, "match": matches, "action": action });
+        let rule = serde_json::from_value(rule).ok()?;
+        self.driver.add_rule(&rule).ok()
+    }
+
+    /// Ends everything that is still wrong.
+    pub(crate) fn end(&mut self, cast: &mut Cast<'_, '_>) -> Result<()> {
+        self.next = None;
+        for (_, what) in std::mem::take(&mut self.later) {
+            if !matches!(what, Later::Again { .. }) {
+                self.resume(cast, what)?;
+            }
+        }
+        cast.release();
+        self.proxy.replace(&[])?;
+        // A driver that has died since has no rules.
+        let _ = self.driver.clear_rules();
+        self.join_api_server()?;
+        self.stage.until_served()
+    }
+}
+
+fn fail(code: &str) -> Value {
+    json!({ "fail": { "code": code, "message": "so says the schedule" } })
+}

@@ -1,0 +1,85 @@
+//! Who leads: looks at the leases all the time and notes each change.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use e2e::api::{Api, text};
+use serde_json::Value;
+
+use crate::cast::now_ns;
+use crate::schedule::Who;
+use crate::stage::DRIVER;
+use crate::stale::Held;
+
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// The changes so far.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    held: Mutex<Vec<Held>>,
+}
+
+impl Leases {
+    fn with<T>(&self, look: impl FnOnce(&mut Vec<Held>) -> T) -> T {
+        look(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// All changes, by time.
+    pub(crate) fn all(&self) -> Vec<Held> {
+        self.with(|held| held.clone())
+    }
+
+    /// Who holds the lease, if anybody does.
+    pub(crate) fn holder(&self, of: Who) -> Option<String> {
+        let last = self.with(|held| held.iter().rfind(|it| it.of == of).cloned());
+        last.map(|it| it.holder).filter(|it| !it.is_empty())
+    }
+
+    /// Looks until `stop`. An API server that does not answer changes nothing.
+    pub(crate) fn watch(&self, api: &Api, namespace: &str, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            // Before the question: the change was then, or later.
+            let from_ns = now_ns();
+            for of in Who::ALL {
+                if let Ok(Some(holder)) = holder(api, namespace, of) {
+                    self.note(Held {
+                        of,
+                        from_ns,
+                        holder,
+                    });
+                }
+            }
+            thread::sleep(PERIOD);
+        }
+    }
+
+    fn note(&self, new: Held) {
+        self.with(|held| {
+            let last = held.iter().rfind(|it| it.of == new.of);
+            if last.is_none_or(|last| last.holder != new.holder) {
+                held.push(new);
+            }
+        });
+    }
+}
+
+fn holder(api: &Api, namespace: &str, of: Who) -> Result<Option<String>> {
+    let driver = DRIVER.replace('.', "-");
+    let name = match of {
+        Who::Provisioner => driver,
+        Who::Attacher => format!("external-attacher-leader-{driver}"),
+        Who::Resizer => format!("external-resizer-{driver}"),
+    };
+    let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+    let lease: Option<Value> = api.find(&format!("{leases}/{name}"))?;
+    let holder = |lease: Value| {
+        text(&lease, "/spec/holderIdentity")
+            .unwrap_or_default()
+            .to_owned()
+    };
+    Ok(lease.map(holder))
+}

@@ -1,0 +1,168 @@
+//! `make chaos`: claims come and go on a real control plane while everything around the controllers
+//! goes wrong; then an audit from outside says whether a volume was lost, leaked or forgotten.
+//!
+//! `schedule` and `users` decide beforehand what happens when, from a seed (`dice`); `stage` is what
+//! does not change, `cast` the processes, each with a `link` to the API server of its own; `acts`
+//! does what users do and `faults` what goes wrong, `leases` notes who leads; `observe` reads both
+//! sides, `audit` and `stale` judge what was read, `report` tells it; `run` is the order of all that.
+//!
+//! `PROVISIONER`, `ATTACHER` and `RESIZER` name other programs to do this to.
+
+mod acts;
+mod audit;
+mod cast;
+mod dice;
+mod faults;
+mod leases;
+mod link;
+mod observe;
+mod report;
+mod run;
+mod schedule;
+mod stage;
+mod stale;
+mod users;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use e2e::suite::{reasons, say};
+use e2e::{interrupt, program};
+
+use crate::run::Break;
+use crate::schedule::Schedule;
+
+const USAGE: &str = "usage: chaos [--seed N] [--minutes N] [--claims N] [--schedule FILE] [--break volume|forget|attachment] [--quiet SECONDS]";
+
+/// What a run is asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    seed: u64,
+    minutes: u64,
+    claims: u64,
+    schedule: Option<PathBuf>,
+    broken: Option<Break>,
+    quiet: u64,
+}
+
+fn wanted(arguments: impl Iterator<Item = String>) -> Result<Wanted> {
+    let mut wanted = Wanted {
+        seed: 1,
+        minutes: 8,
+        claims: 1000,
+        schedule: None,
+        broken: None,
+        quiet: 240,
+    };
+    let mut arguments = arguments.peekable();
+    while let Some(flag) = arguments.next() {
+        let value =
+            { arguments.next() }.with_context(|| format!("{flag} needs a value\n{USAGE}"))?;
+        let number = || {
+            value
+                .parse::<u64>()
+                .with_context(|| format!("{flag} {value}"))
+        };
+        match flag.as_str() {
+            "--seed" => wanted.seed = number()?,
+            "--minutes" => wanted.minutes = number()?,
+            "--claims" => wanted.claims = number()?,
+            "--schedule" => wanted.schedule = Some(value.into()),
+            "--quiet" => wanted.quiet = number()?,
+            "--break" => {
+                wanted.broken = Some(match value.as_str() {
+                    "volume" => Break::Volume,
+                    "forget" => Break::Forget,
+                    "attachment" => Break::Attachment,
+                    _ => bail!("--break {value}: none of volume, forget and attachment"),
+                });
+            }
+            _ => bail!("{flag} is not known\n{USAGE}"),
+        }
+    }
+    Ok(wanted)
+}
+
+fn main() -> ExitCode {
+    let outcome = wanted(std::env::args().skip(1)).and_then(|wanted| chaos(&wanted));
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            say(&format!("{}\nchaos: FAILED", reasons(&error)));
+            let stopped = interrupt::behind(&error);
+            stopped.map_or(ExitCode::from(2), |signal| signal.exit_code().into())
+        }
+    }
+}
+
+fn chaos(wanted: &Wanted) -> Result<bool> {
+    interrupt::listen()?;
+    let schedule = match &wanted.schedule {
+        Some(file) => read(file)?,
+        None => Schedule::new(wanted.seed, wanted.minutes * 60, wanted.claims),
+    };
+    let file = keep(&schedule)?;
+    say(&format!(
+        "  seed {}, schedule {}",
+        schedule.seed,
+        file.display()
+    ));
+    let options = run::Options {
+        broken: wanted.broken,
+        quiet: Duration::from_secs(wanted.quiet),
+    };
+    let report = run::run(&schedule, &options)?;
+    say(&report.text());
+    let verdict = match report.is_clean() {
+        true => "nothing lost, nothing leaked, nothing left".to_owned(),
+        false => format!(
+            "FAILED, {} findings",
+            report.after_faults.len() + report.at_the_end.len()
+        ),
+    };
+    say(&format!(
+        "chaos: {verdict} (seed {}, again: make chaos SCHEDULE={})",
+        schedule.seed,
+        file.display()
+    ));
+    Ok(report.is_clean())
+}
+
+fn read(file: &PathBuf) -> Result<Schedule> {
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    serde_json::from_str(&text).with_context(|| format!("{} is no schedule", file.display()))
+}
+
+/// Writes the schedule to where it can be found when the run has ended.
+fn keep(schedule: &Schedule) -> Result<PathBuf> {
+    let folder = program::root().join("build/chaos");
+    fs::create_dir_all(&folder)?;
+    let (seed, seconds, claims) = (schedule.seed, schedule.seconds, schedule.claims);
+    let file = folder.join(format!("seed-{seed}-{seconds}s-{claims}.json"));
+    fs::write(&file, serde_json::to_string_pretty(schedule)?)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Wanted> {
+        wanted(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn the_command_line_is_read() {
+        let all = parsed("--seed 3 --minutes 2 --claims 100 --break forget").unwrap();
+        assert_eq!((all.seed, all.minutes, all.claims), (3, 2, 100));
+        assert_eq!(all.broken, Some(Break::Forget));
+        assert_eq!(parsed("").unwrap().claims, 1000);
+        for wrong in ["--seed", "--seed x", "--break it", "--sed 1"] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What a run was, and what it found: a table for people and for pages.
+
+use std::collections::BTreeMap;
+
+use crate::audit::{Damage, Finding};
+
+/// Examples of each kind of damage that are named.
+const EXAMPLES: usize = 5;
+
+/// All that is told at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// Programs, by name: path, or what they are.
+    pub(crate) programs: Vec<(String, String)>,
+    /// What users did.
+    pub(crate) users: Vec<(&'static str, u64)>,
+    /// Faults by kind.
+    pub(crate) faults: BTreeMap<&'static str, u64>,
+    /// Faults that there was nobody for.
+    pub(crate) missed: u64,
+    /// Calls of the driver by method: all of them, and those answered OK.
+    pub(crate) calls: Vec<(&'static str, usize, usize)>,
+    /// Starts of a program, and how often it ended without having been killed or terminated.
+    pub(crate) starts: Vec<(String, u64, u64)>,
+    /// Until nothing was under way, and until nothing was left; nothing if that never came.
+    pub(crate) settled: Option<f64>,
+    pub(crate) emptied: Option<f64>,
+    /// Rules of the CSI specification that the driver's record breaks, by rule.
+    pub(crate) broken_rules: BTreeMap<String, usize>,
+    /// When users had stopped.
+    pub(crate) after_faults: Vec<Finding>,
+    /// When everything had been deleted.
+    pub(crate) at_the_end: Vec<Finding>,
+}
+
+impl Report {
+    /// Nothing is wrong.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.after_faults.is_empty() && self.at_the_end.is_empty()
+    }
+
+    /// The tables.
+    pub(crate) fn text(&self) -> String {
+        let mut lines = vec![
+            String::new(),
+            "| run | |".to_owned(),
+            "|---|---|".to_owned(),
+        ];
+        let mut row = |name: &str, value: String| lines.push(format!("| {name} | {value} |"));
+        for (name, path) in &self.programs {
+            row(name, path.clone());
+        }
+        for (name, number) in &self.users {
+            row(name, number.to_string());
+        }
+        let faults: u64 = self.faults.values().sum();
+        row("faults", format!("{faults} ({} missed)", self.missed));
+        for (method, all, ok) in &self.calls {
+            row(
+                &format!("{method} calls"),
+                format!("{all}, {ok} of them OK"),
+            );
+        }
+        for (name, starts, itself) in &self.starts {
+            row(
+                &format!("starts of {name}"),
+                format!("{starts}, after {itself} ends of its own"),
+            );
+        }
+        row("settled after", seconds(self.settled));
+        row("all gone after", seconds(self.emptied));
+        for (rule, times) in &self.broken_rules {
+            row(&format!("calls against the rule {rule}"), times.to_string());
+        }
+        lines.extend(["", "| fault | times |", "|---|---|"].map(str::to_owned));
+        let faults = self.faults.iter();
+        lines.extend(faults.map(|(name, times)| format!("| {name} | {times} |")));
+        lines.extend(
+            [
+                "",
+                "| damage | after the faults | when all was deleted |",
+                "|---|---|---|",
+            ]
+            .map(str::to_owned),
+        );
+        for damage in Damage::ALL {
+            let [settled, end] = [&self.after_faults, &self.at_the_end]
+                .map(|found| found.iter().filter(|it| it.damage == damage).count());
+            lines.push(format!("| {damage} | {settled} | {end} |"));
+        }
+        lines.push(String::new());
+        lines.extend(self.examples());
+        lines.join("\n")
+    }
+
+    fn examples(&self) -> Vec<String> {
+        let stages = [
+            ("after the faults", &self.after_faults),
+            ("when all was deleted", &self.at_the_end),
+        ];
+        let mut lines = Vec::new();
+        for (when, found) in stages {
+            for damage in Damage::ALL {
+                let these = found.iter().filter(|it| it.damage == damage);
+                let objects: Vec<_> = these.map(|it| it.object.as_str()).collect();
+                let shown = objects.get(..EXAMPLES).unwrap_or(&objects);
+                lines.extend(shown.iter().map(|it| format!("  {when}: {damage}: {it}")));
+                if objects.len() > shown.len() {
+                    lines.push(format!("    and {} more", objects.len() - shown.len()));
+                }
+            }
+        }
+        lines
+    }
+}
+
+fn seconds(took: Option<f64>) -> String {
+    took.map_or("never".to_owned(), |took| format!("{took:.0} s"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_counted_and_named() {
+        let mut report = Report::default();
+        assert!(report.is_clean());
+        let leak = |number: u32| Finding {
+            damage: Damage::VolumeWithoutPv,
+            object: format!("handle-{number}"),
+        };
+        report.at_the_end = (1..=7).map(leak).collect();
+        assert!(!report.is_clean());
+        let text = report.text();
+        assert!(text.contains("(leaked) | 0 | 7 |"), "{text}");
+        assert!(text.contains(": handle-5\n    and 2 more"), "{text}");
+        assert!(text.contains("| all gone after | never |"), "{text}");
+    }
+}

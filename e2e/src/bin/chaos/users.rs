@@ -1,0 +1,266 @@
+//! What users do, decided beforehand: which claims they create when, what becomes of their volumes,
+//! and when they delete them. Pure: the same for the same seed.
+
+use crate::dice::Dice;
+
+/// Namespaces that claims are spread over.
+pub(crate) const NAMESPACES: u64 = 10;
+
+/// Nodes without kubelet that volumes are attached to.
+pub(crate) const NODES: u64 = 6;
+
+/// What a claim starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Nothing.
+    New,
+    /// The claim of that number, in the same namespace.
+    Clone(u64),
+    /// The snapshot of the namespace.
+    Snapshot,
+}
+
+/// One thing that is done about a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// The claim is created.
+    Create(Origin),
+    /// Its owner asks for so many MiB.
+    Grow(u64),
+    /// Kubernetes wants its volume on that node.
+    Attach(u64),
+    /// Nobody needs it there any more.
+    Detach,
+    /// Its owner deletes it.
+    Delete,
+}
+
+/// An act and its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// Milliseconds after the beginning of the run.
+    pub(crate) at_ms: u64,
+    /// Number of the claim.
+    pub(crate) claim: u64,
+    /// What is done.
+    pub(crate) act: Act,
+}
+
+/// The namespace of a claim.
+pub(crate) fn namespace_of(claim: u64) -> u64 {
+    claim % NAMESPACES
+}
+
+/// A namespace that is deleted with all that is in it, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Leaving {
+    /// Milliseconds after the beginning of the run.
+    pub(crate) at_ms: u64,
+    /// Number of the namespace.
+    pub(crate) namespace: u64,
+}
+
+/// Two namespaces go in the middle of everything.
+pub(crate) fn leaving(seconds: u64) -> [Leaving; 2] {
+    [2, 3].map(|quarter| Leaving {
+        at_ms: seconds * 1000 * quarter / 4,
+        namespace: NAMESPACES - quarter + 1,
+    })
+}
+
+/// All that is done, by time; what concerns one claim is in its order.
+pub(crate) fn steps(seed: u64, seconds: u64, claims: u64) -> Vec<Step> {
+    let mut dice = Dice::new(seed, "users");
+    let births = births(&mut dice, seconds, claims);
+    let mut all = Vec::new();
+    for (claim, born) in (0..claims).zip(births) {
+        let mut life = Life {
+            dice: &mut dice,
+            claim,
+            born,
+            end: seconds * 1000,
+        };
+        all.extend(life.steps());
+    }
+    all.sort_by_key(|step| step.at_ms);
+    all
+}
+
+/// When claims are created: most of them one by one, every third one in a crowd.
+fn births(dice: &mut Dice, seconds: u64, claims: u64) -> Vec<u64> {
+    let last = seconds * 900;
+    let crowds: Vec<_> = (0..10).map(|_| dice.between(0, last)).collect();
+    let birth = |_| match dice.percent(33) {
+        true => dice.pick(&crowds).unwrap_or(0) + dice.between(0, 300),
+        false => dice.between(0, last),
+    };
+    let mut births: Vec<_> = (0..claims).map(birth).collect();
+    births.sort_unstable();
+    births
+}
+
+/// Every so many-th row of claims is one that others are cloned from; these do not grow.
+const SOURCE_ROW: u64 = 4;
+
+fn is_source(claim: u64) -> bool {
+    (claim / NAMESPACES).is_multiple_of(SOURCE_ROW)
+}
+
+struct Life<'d> {
+    dice: &'d mut Dice,
+    claim: u64,
+    born: u64,
+    end: u64,
+}
+
+impl Life<'_> {
+    fn steps(&mut self) -> Vec<Step> {
+        let death = self.death();
+        let mut acts = vec![(self.born, Act::Create(self.origin()))];
+        let until = death.unwrap_or(self.end);
+        if self.dice.percent(45) {
+            acts.extend(self.attachment(until));
+        }
+        if self.dice.percent(30) && !is_source(self.claim) {
+            let first = self.born + self.dice.between(500, 30_000);
+            acts.push((first, Act::Grow(self.dice.between(2, 4))));
+            if self.dice.percent(40) {
+                let second = first + self.dice.between(50, 20_000);
+                acts.push((second, Act::Grow(self.dice.between(5, 9))));
+            }
+        }
+        // What is due after the end of the run, or long after the claim's, is never done.
+        acts.retain(|(at, act)| *at < self.end && (*at < until || *act == Act::Detach));
+        if let Some(death) = death {
+            acts.push((death, Act::Delete));
+        }
+        acts.sort_by_key(|(at, _)| *at);
+        let claim = self.claim;
+        { acts.into_iter() }
+            .map(|(at_ms, act)| Step { at_ms, claim, act })
+            .collect()
+    }
+
+    fn origin(&mut self) -> Origin {
+        let sources: Vec<_> = (0..self.claim)
+            .filter(|it| namespace_of(*it) == namespace_of(self.claim) && is_source(*it))
+            .collect();
+        let young = sources.len().saturating_sub(3);
+        let young = sources.get(young..).unwrap_or_default();
+        match self.dice.between(1, 100) {
+            1..=15 if !is_source(self.claim) => {
+                self.dice.pick(young).map_or(Origin::New, Origin::Clone)
+            }
+            16..=25 => Origin::Snapshot,
+            _ => Origin::New,
+        }
+    }
+
+    /// Every fourth claim goes before its volume can be there, half of them later.
+    fn death(&mut self) -> Option<u64> {
+        match self.dice.between(1, 100) {
+            1..=25 => Some(self.born + self.dice.between(5, 1_500)),
+            26..=75 => Some(self.born + self.dice.between(3_000, 90_000)),
+            _ => None,
+        }
+        .filter(|death| *death < self.end)
+    }
+
+    /// Attached once or twice; the detach may come before the attach has ended, and after the claim
+    /// has gone.
+    fn attachment(&mut self, until: u64) -> Vec<(u64, Act)> {
+        let mut acts = Vec::new();
+        let mut at = self.born + self.dice.between(1_000, 10_000);
+        for _ in 0..self.dice.between(1, 2) {
+            acts.push((at, Act::Attach(self.dice.between(0, NODES - 1))));
+            at += match self.dice.percent(25) {
+                true => self.dice.between(20, 800),
+                false => self.dice.between(3_000, 40_000),
+            };
+            if at < until && self.dice.percent(30) {
+                return acts;
+            }
+            acts.push((at, Act::Detach));
+            at += self.dice.between(10, 5_000);
+        }
+        acts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    fn of_each(steps: &[Step]) -> BTreeMap<u64, Vec<Step>> {
+        let mut lives: BTreeMap<u64, Vec<Step>> = BTreeMap::new();
+        for step in steps {
+            lives.entry(step.claim).or_default().push(*step);
+        }
+        lives
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_users() {
+        assert_eq!(steps(5, 60, 100), steps(5, 60, 100));
+        assert_ne!(steps(5, 60, 100), steps(6, 60, 100));
+    }
+
+    #[test]
+    fn every_claim_is_created_first_and_once_and_deleted_at_most_once() {
+        let steps = steps(1, 480, 1000);
+        assert!(steps.is_sorted_by_key(|step| step.at_ms));
+        let lives = of_each(&steps);
+        assert_eq!(lives.len(), 1000);
+        for life in lives.values() {
+            assert!(matches!(life[0].act, Act::Create(_)), "{life:?}");
+            let created = life.iter().filter(|it| matches!(it.act, Act::Create(_)));
+            assert_eq!(created.count(), 1);
+            let deleted = life.iter().position(|it| it.act == Act::Delete);
+            let after = life.iter().skip(deleted.map_or(usize::MAX, |at| at + 1));
+            assert!(after.clone().all(|it| it.act == Act::Detach), "{life:?}");
+        }
+    }
+
+    #[test]
+    fn there_is_some_of_everything() {
+        let steps = steps(1, 480, 1000);
+        let count = |chosen: fn(&Step) -> bool| steps.iter().filter(|step| chosen(step)).count();
+        assert!(count(|it| matches!(it.act, Act::Create(Origin::Clone(_)))) > 40);
+        assert!(count(|it| it.act == Act::Create(Origin::Snapshot)) > 40);
+        assert!(count(|it| matches!(it.act, Act::Attach(_))) > 150);
+        assert!(count(|it| matches!(it.act, Act::Grow(_))) > 100);
+        let deleted = count(|it| it.act == Act::Delete);
+        assert!((500..900).contains(&deleted), "{deleted}");
+        let early = of_each(&steps).into_values().filter(|life| {
+            let end = life.iter().find(|it| it.act == Act::Delete);
+            end.is_some_and(|end| end.at_ms - life[0].at_ms < 1_500)
+        });
+        assert!(early.count() > 150);
+    }
+
+    #[test]
+    fn clones_are_of_earlier_claims_of_their_namespace_that_do_not_grow() {
+        let steps = steps(2, 480, 1000);
+        let grown: BTreeSet<_> = { steps.iter() }
+            .filter(|it| matches!(it.act, Act::Grow(_)))
+            .map(|it| it.claim)
+            .collect();
+        for step in &steps {
+            if let Act::Create(Origin::Clone(source)) = step.act {
+                assert!(source < step.claim);
+                assert_eq!(namespace_of(source), namespace_of(step.claim));
+                assert!(!grown.contains(&source));
+            }
+        }
+    }
+
+    #[test]
+    fn two_namespaces_leave_while_claims_are_created() {
+        let [first, second] = leaving(480);
+        assert_ne!(first.namespace, second.namespace);
+        assert!(first.namespace < NAMESPACES && second.namespace < NAMESPACES);
+        assert!(first.at_ms < second.at_ms && second.at_ms < 480_000 * 9 / 10);
+    }
+}
