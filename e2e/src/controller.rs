@@ -325,6 +325,15 @@ impl<'a> Controller<'a> {
         Process::start(&name, command, &self.dir)
     }
 
+    /// A Lease beside that of the election.
+    ///
+    /// # Errors
+    /// It is not there, or the API server does not answer.
+    pub fn lease(&self, api: &Api, name: &str) -> Result<Value> {
+        let leases = "/apis/coordination.k8s.io/v1/namespaces";
+        api.get(&format!("{leases}/{}/leases/{name}", self.namespace))
+    }
+
     /// Who holds a lease of the namespace; empty if it was released.
     pub fn holder(&self, api: &Api, lease: &str) -> Result<Option<String>> {
         let leases = "/apis/coordination.k8s.io/v1/namespaces";

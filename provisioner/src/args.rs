@@ -82,6 +82,8 @@ pub struct Config {
     pub clone_threads: usize,
     /// `--snapshot-orphan-sweep-interval`; `None` is never.
     pub sweep: Option<Duration>,
+    /// `--leader-election-namespace`: the journal is beside the election's lease.
+    pub lease_namespace: String,
     /// What decisions need; the identity is still empty.
     pub settings: Settings,
     /// Whether the gate `VolumeAttributesClass` was named, so that the API server is not asked.
@@ -147,6 +149,7 @@ pub fn decide(values: &Values, environment: &Environment) -> Result<(Command, Ve
         retry_max: duration("retry-interval-max"),
         clone_threads: threads(values, "cloning-protection-threads")?,
         sweep: Some(duration("snapshot-orphan-sweep-interval")).filter(|every| !every.is_zero()),
+        lease_namespace: values.string("leader-election-namespace").to_owned(),
         settings: settings(values, &gates, node)?,
         attributes_class_given: gates.is_explicit(ATTRIBUTES_CLASS),
         capacity: capacity(values, environment)?,
@@ -214,12 +217,11 @@ fn settings(
 
 fn protection(text: &str) -> Result<Protection, Exit> {
     match text {
-        "in-doubt" => Ok(Protection::InDoubt),
-        "always" => Ok(Protection::Always),
+        "journal" => Ok(Protection::Journal),
         "off" => Ok(Protection::Off),
         other => Err(Exit::failure(
             1,
-            format_args!("--provisioning-protection={other}: must be in-doubt, always or off"),
+            format_args!("--provisioning-protection={other}: must be journal or off"),
         )),
     }
 }

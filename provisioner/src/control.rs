@@ -1,7 +1,7 @@
 //! The controllers of one process while it leads: watches, workers, sweeps, and the drain.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use kube::Client;
@@ -16,9 +16,13 @@ use sidecar::slow_set::SWEEP_INTERVAL;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
+use crate::args::Config;
 use crate::model::Pairs;
 use crate::permission::{self, Uses};
+use crate::plan::Settings;
+use crate::plan::journal::Lost;
 use crate::plan::ownership::Pace;
+use crate::plan::settings::Protection;
 use crate::plan::topology::{Places, Term};
 use crate::run::Parts;
 use crate::work::Provisioner;
@@ -26,17 +30,18 @@ use crate::work::api::{ATTACHMENTS, CLAIMS, CLASSES, CSI_NODES, GRANTS, NODES, V
 use crate::work::capacity::{self, Capacity};
 use crate::work::cluster::{Cluster, Pacing};
 use crate::work::driver::{DriverLink, OwnNode};
+use crate::work::journal::Keeper;
 use crate::work::news::News;
 
 /// How often everything that may be due is looked at again.
 const RESYNC: Duration = Duration::from_secs(15 * 60);
 
-/// How long running attempts may go on after a signal: longer than a call takes by default, and of
-/// the thirty seconds that a pod has by default as much left as a hundred records may take.
+/// How long running attempts may go on after a signal: longer than a call takes by default, and less
+/// than the thirty seconds that a pod has by default.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// For the records of what is then still running.
-const LAST_WORDS: Duration = Duration::from_secs(12);
+/// For the last write of the journal.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// For events that are on their way when the process ends.
 const LAST_EVENTS: Duration = Duration::from_secs(1);
@@ -58,7 +63,8 @@ pub(crate) async fn work(
     driver: &Arc<DriverLink>,
     node: Option<OwnNode>,
 ) -> Result<(), Exit> {
-    let (provisioner, workers) = provisioner(parts, driver, node)?;
+    let journal = journal(parts, driver).await;
+    let (provisioner, workers) = provisioner(parts, driver, node, journal)?;
     let events: Vec<_> = { workers.into_iter() }
         .map(|worker: Worker| tokio::spawn(worker.run()))
         .collect();
@@ -78,6 +84,7 @@ fn provisioner(
     parts: &Parts,
     driver: &Arc<DriverLink>,
     node: Option<OwnNode>,
+    journal: Option<Keeper>,
 ) -> Result<(Arc<Provisioner>, [Worker; 2]), Exit> {
     let config = &parts.config;
     let pacing = Pacing {
@@ -130,7 +137,16 @@ fn provisioner(
         cluster,
         driver: Arc::clone(driver),
         api: Api::new(parts.base.client.clone()),
-        settings: config.settings.clone(),
+        settings: Settings {
+            // Without a journal it is as upstream: what was asked is in memory.
+            protection: match &journal {
+                Some(_) => config.settings.protection,
+                None => Protection::Off,
+            },
+            ..config.settings.clone()
+        },
+        journal,
+        recovered: OnceLock::new(),
         metrics: parts.metrics.clone(),
         news,
         pace: Pace {
@@ -181,9 +197,11 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
     let sweeping = provisioner.sweep_snapshots(&parts.base.client, parts.config.sweep);
     let mut serving = Box::pin(serve(provisioner, watched));
     let following = driver.follow();
+    let mut keeping = Box::pin(provisioner.keep_journal());
     tokio::pin!(watching, advising, sweeping, following);
     let mut end = tokio::select! {
         biased;
+        lost = &mut keeping => Some(Err(not_leading(&lost))),
         exit = &mut following => Some(Err(exit)),
         () = parts.base.shutdown.requested() => None,
         () = &mut serving => None,
@@ -208,6 +226,7 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
         () = std::future::ready(()), if end.is_some() => {}
         () = drained => tracing::info!("All running operations have ended"),
         () = &mut serving => {}
+        lost = &mut keeping => end = Some(Err(not_leading(&lost))),
         exit = &mut following => end = Some(Err(exit)),
         () = sleep(GRACE) => {
             let running: usize = cluster.claim_queue.lanes().iter().map(|lane| lane.running).sum();
@@ -215,15 +234,61 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
         }
         never = &mut watching => match never {},
     }
-    // What still runs is cut off here, so that it changes nothing behind the records' back.
+    // What still runs is cut off here; it stays in the journal for the process that comes next.
     drop(serving);
-    if timeout(LAST_WORDS, provisioner.record_doubts())
-        .await
-        .is_err()
+    drop(keeping);
+    if end.is_none()
+        && let Some(journal) = &provisioner.journal
     {
-        tracing::error!("Not all calls that may still run could be recorded");
+        let _ = timeout(LAST_WORDS, journal.flush()).await;
     }
     end.unwrap_or(Ok(()))
+}
+
+fn not_leading(lost: &Lost) -> Exit {
+    Exit::failure(1, format_args!("Stopped leading: {lost}"))
+}
+
+/// Where the election's lease is or would be; `None` if nothing says so and there is no election.
+fn journal_namespace(config: &Config) -> Option<String> {
+    let pod = std::env::var("POD_NAMESPACE").ok();
+    let file = std::fs::read_to_string(names::NAMESPACE_FILE).ok();
+    let flag = &config.lease_namespace;
+    let told = [Some(flag), pod.as_ref(), file.as_ref()];
+    let told = { told.into_iter().flatten() }.any(|text| !text.trim().is_empty());
+    let namespace = names::namespace(flag, pod.as_deref(), file.as_deref());
+    (told || config.election.is_some()).then_some(namespace)
+}
+
+/// The provisioning journal, if there is to be one and it may be written.
+async fn journal(parts: &Parts, driver: &DriverLink) -> Option<Keeper> {
+    let settings = &parts.config.settings;
+    if settings.protection == Protection::Off {
+        return None;
+    }
+    let Some(namespace) = journal_namespace(&parts.config) else {
+        tracing::warn!(
+            "No provisioning journal: its namespace is not known, set --leader-election-namespace \
+             or POD_NAMESPACE; until then a restart may lose volumes whose claims are deleted"
+        );
+        return None;
+    };
+    let rules = [permission::journal(&namespace)];
+    let report = tokio::select! {
+        report = access::check(&parts.base.client, &rules) => report,
+        () = parts.base.shutdown.requested() => return None,
+    };
+    if let Some(rule) = report.missing.first() {
+        tracing::error!(
+            %rule,
+            without = "a restart may lose volumes whose claims are deleted",
+            "No provisioning journal: the service account lacks a permission, add the rule"
+        );
+        return None;
+    }
+    let name = &driver.current().name;
+    let api = Api::new(parts.base.client.clone());
+    Some(Keeper::new(api, &namespace, name, settings, &parts.metrics))
 }
 
 /// Keeps the caches in step with the API server.
@@ -296,6 +361,8 @@ async fn serve(provisioner: &Arc<Provisioner>, watched: Watched) {
     if watched.grants {
         cluster.grants.synced().await;
     }
+    // Before anything is asked of the driver, and after all is known that answers it.
+    provisioner.recover().await;
     tracing::info!("Starting CSI provisioner");
     let workers = async {
         tokio::join!(

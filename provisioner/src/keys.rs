@@ -37,12 +37,6 @@ pub const CLONE_FINALIZER: &str = "provisioner.storage.kubernetes.io/cloning-pro
 pub const SNAPSHOT_FINALIZER: &str =
     "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
 
-/// Finalizer on a claim whose CreateVolume may still be running. Own.
-pub const DOUBT_FINALIZER: &str = "csi-sidecars.io/provisioning-protection";
-
-/// Annotation on such a claim: what the call is to be repeated with. Own.
-pub const DOUBT_ANNOTATION: &str = "csi-sidecars.io/provisioning-in-doubt";
-
 /// Annotations on a volume: Secret for DeleteVolume. Origin: external-provisioner.
 pub const DELETION_SECRET_NAME: &str = "volume.kubernetes.io/provisioner-deletion-secret-name";
 /// See [`DELETION_SECRET_NAME`].

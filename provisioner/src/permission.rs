@@ -3,7 +3,7 @@
 use sidecar::kube::access::Rule;
 
 use crate::plan::driver::Abilities;
-use crate::plan::settings::{Protection, Settings};
+use crate::plan::settings::Settings;
 
 const LIST: &[&str] = &["list", "watch"];
 const GET: &[&str] = &["get"];
@@ -17,6 +17,13 @@ pub struct Uses<'a> {
     pub capacity: Option<&'a str>,
     /// Whether finalizers of snapshots are swept.
     pub sweep: bool,
+}
+
+/// What the provisioning journal needs in its namespace.
+#[must_use]
+pub fn journal(namespace: &str) -> Rule {
+    const VERBS: &[&str] = &["get", "create", "update"];
+    Rule::required("coordination.k8s.io", "leases", VERBS).within(namespace)
 }
 
 /// The rules to check.
@@ -46,13 +53,9 @@ pub fn rules(can: Abilities, uses: &Uses<'_>) -> Vec<Rule> {
         rules.push(Rule::required(STORAGE, "csinodes", LIST));
         rules.push(Rule::required("", "nodes", LIST));
     }
-    let updates = topology || can.clone || settings.node.is_some();
-    if updates || settings.protection != Protection::Off {
+    if topology || can.clone || settings.node.is_some() {
         let rule = Rule::required("", "persistentvolumeclaims", &["get", "update"]);
-        rules.push(match updates {
-            true => rule,
-            false => rule.optional("a CreateVolume call in doubt is known to this process alone"),
-        });
+        rules.push(rule);
     }
     if can.publish {
         rules.push(Rule::required(STORAGE, "volumeattachments", LIST));

@@ -59,7 +59,7 @@
   verbs: [{{ if $features.cloning }}"get", {{ end }}"list", "watch", "create", "patch", "delete"]
 - apiGroups: [""]
   resources: ["persistentvolumeclaims"]
-  verbs: [{{ if or $features.topology $features.cloning (ne $it.protection "off") }}"get", "update", {{ end }}"list", "watch"]
+  verbs: [{{ if or $features.topology $features.cloning $features.nodeDeployment }}"get", "update", {{ end }}"list", "watch"]
 - apiGroups: ["storage.k8s.io"]
   resources: ["storageclasses"]
   verbs: ["list", "watch"]
@@ -101,7 +101,12 @@
 {{- end -}}
 
 {{- define "csi-sidecars.rules.provisioner.namespaced" -}}
-{{- if not .Values.features.nodeDeployment }}
+{{- if ne .Values.provisioner.protection "off" }}
+{{- /* The journal is in Leases that are numbered as they are needed, beside the one of the election. */}}
+- apiGroups: ["coordination.k8s.io"]
+  resources: ["leases"]
+  verbs: ["get", "create", "update"]
+{{- else if not .Values.features.nodeDeployment }}
 {{- include "csi-sidecars.rules.lease" (dict "root" . "prefix" "") }}
 {{- end }}
 {{- if .Values.features.capacity }}

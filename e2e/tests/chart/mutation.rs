@@ -146,7 +146,7 @@ fn complaint(log: &str, grant: &Grant) -> Option<String> {
     })
 }
 
-/// Whether the check at the start asks for it: not for the lease, which comes before, nor for
+/// Whether the check at the start asks for it: not for the election's lease, which comes before, nor for
 /// events about it, nor for the owners of capacity objects, without which the program ends at once.
 fn is_asked_for(grant: &Grant) -> bool {
     let here = grant.namespace.as_deref().is_some_and(|it| it != "default");

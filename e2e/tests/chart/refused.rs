@@ -23,7 +23,7 @@ const ROWS: &[Row] = &[
     row(&["attacher.workerThreads=0"], &["'/attacher/workerThreads'", "minimum: got 0, want 1"]),
     row(&["attacher.workerThreads=many"], &["'/attacher/workerThreads'", "got string, want null or integer"]),
     row(&["provisioner.volumeNameUuidLength=37"], &["'/provisioner/volumeNameUuidLength'", "maximum: got 37, want 36"]),
-    row(&["provisioner.protection=sometimes"], &["'/provisioner/protection'", "'in-doubt', 'always', 'off'"]),
+    row(&["provisioner.protection=sometimes"], &["'/provisioner/protection'", "'journal', 'off'"]),
     row(&["attacher.featureGates.Topology=maybe"], &["'/attacher/featureGates/Topology'", "got string, want boolean"]),
     row(&["attacher.extraArgs={resync=5m}"], &["'/attacher/extraArgs/0'", "does not match pattern"]),
     row(&["attacher.image=NoTag"], &["'/attacher/image'", "does not match pattern"]),

@@ -52,10 +52,10 @@ static WORK: &[Flag] = &[
     flag(
         "provisioning-protection",
         Kind::String,
-        "in-doubt",
-        "When a claim gets a finalizer and a record of its CreateVolume call, so that no volume is \
-         lost if the claim and this process go: \"in-doubt\" when a call ended without saying \
-         whether the driver still works on it, \"always\" before every first call, \"off\" never.",
+        "journal",
+        "How it is remembered what the driver was asked, so that no volume is lost if claim and \
+         process go: \"journal\" writes it into Leases beside the one of leader election before the \
+         driver is asked, \"off\" keeps it in memory.",
     ),
 ];
 

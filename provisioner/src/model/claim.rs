@@ -6,7 +6,7 @@
 use super::{List, Pairs, Quantity, Text, VolumeMode};
 use crate::keys::{
     ALPHA_SELECTED_NODE, BETA_STORAGE_CLASS, BETA_STORAGE_PROVISIONER, CLONE_FINALIZER,
-    DOUBT_FINALIZER, SELECTED_NODE, STORAGE_PROVISIONER,
+    SELECTED_NODE, STORAGE_PROVISIONER,
 };
 
 /// What the provisioner reads of a `core/v1` PersistentVolumeClaim.
@@ -116,7 +116,6 @@ impl Claim {
     pub fn is_actionable(&self) -> bool {
         self.volume.is_empty()
             || (self.deleting && self.has_finalizer(CLONE_FINALIZER))
-            || self.has_finalizer(DOUBT_FINALIZER)
             || (self.phase.is_open()
                 && (self.data_source.is_some() || self.data_source_ref.is_some()))
     }
@@ -183,7 +182,6 @@ mod tests {
                 true,
             ),
             ("source", finalizer(CLONE_FINALIZER), false),
-            ("in doubt", finalizer(DOUBT_FINALIZER), true),
             (
                 "clone, volume known, not bound yet",
                 Claim {

@@ -4,10 +4,9 @@
 //! at any point harmless, and the crash simulation runs exactly this function.
 //!
 //! What the driver is asked is settled completely before the first CreateVolume ([`Prepared`]), and
-//! repeated word for word until the driver has given a final answer, be the claim gone or not. While
-//! there is none, the claim carries the record of it, so that this holds across processes. A record
-//! is written by whoever may change the claim, so none is believed: after a restart everything but
-//! the topology is worked out again and must come out the same.
+//! repeated word for word until the driver has given a final answer, be the claim gone or not. It is
+//! in the provisioning [`journal`](super::journal) before the driver is asked, so that this holds
+//! across processes, whatever becomes of claim, class, node or command line meanwhile.
 //!
 //! | file | contents |
 //! |---|---|
@@ -21,15 +20,12 @@ use std::sync::Arc;
 
 use csi_proto::csi::{DeleteVolumeRequest, Volume};
 
-use super::edit::Edit;
+use super::Settings;
 use super::memory::{self, Unsaved};
-use super::outcome::ApiError;
 use super::pv::{self, Unusable};
 use super::request::{self, NameError, Prepared, Secrets};
 use super::settings::Protection;
 use super::view::View;
-use super::{Settings, doubt};
-use crate::keys::{DOUBT_ANNOTATION, DOUBT_FINALIZER};
 use crate::model::{AttributesClass, Claim, Content, SecretRef, Snapshot, Text, VolumeDetail};
 
 mod ending;
@@ -47,8 +43,6 @@ pub use step::{Announcement, Answer, End, Step};
 pub struct Attempt {
     /// What the driver was asked before, and must be asked again.
     frozen: Option<Arc<Prepared>>,
-    /// Whether this process asked it, so that it knows whether the claim carries the record.
-    remembered: bool,
     /// A volume of an earlier attempt that is to be saved.
     unsaved: Option<Unsaved>,
     loaded: Loaded,
@@ -56,10 +50,8 @@ pub struct Attempt {
     source_protected: bool,
     /// Whether the driver was asked by this attempt.
     called: bool,
-    /// Whether the claim carries a record; `None` if this attempt has not changed that.
-    guarded: Option<bool>,
-    /// The write that an ending wants was refused.
-    refused: Option<ApiError>,
+    /// What the driver is to be asked is in the journal.
+    intended: bool,
     /// Another node can be selected.
     unselected: bool,
     /// The ending's parts that are over.
@@ -85,7 +77,7 @@ struct Loaded {
 struct Concluded {
     announced: bool,
     released: bool,
-    settled: bool,
+    unselected: bool,
 }
 
 /// The furthest point of the attempt.
@@ -126,15 +118,13 @@ impl Attempt {
     #[must_use]
     pub fn new(start: memory::Start<Prepared>) -> Self {
         Self {
-            remembered: start.doubt.is_some(),
             frozen: start.doubt.map(|doubt| doubt.prepared),
             unsaved: start.unsaved,
             loaded: Loaded::default(),
             announced: false,
             source_protected: false,
             called: false,
-            guarded: None,
-            refused: None,
+            intended: false,
             unselected: false,
             concluded: Concluded::default(),
             made: None,
@@ -188,7 +178,7 @@ impl Attempt {
 
     /// Everything up to the driver's answer.
     fn begin(&self, view: &View<'_>) -> Result<Step, Stop> {
-        if view.volume_exists && (self.is_doubtful(view) || self.concluded.settled) {
+        if view.volume_exists && (self.frozen.is_some() || self.concluded.unselected) {
             let end = match &self.unsaved {
                 // This process asked for it, and the answer was lost.
                 Some(_) => End::Provisioned,
@@ -206,24 +196,12 @@ impl Attempt {
             }
             None => Arc::new(self.prepare(view)?),
         };
-        if view.settings.protection == Protection::Always {
-            if let Some(step) = self.guard(view, &prepared) {
-                return Ok(step);
-            }
-            // Nobody waits for a volume for it, and what is made would be on no record.
-            if self.frozen.is_none() && !self.is_guarded(view) {
-                return Ok(Step::Done(End::NotOurs));
-            }
-        }
         let secrets = self.secrets(prepared.secret().as_ref())?;
+        if view.settings.protection == Protection::Journal && !self.intended {
+            return Ok(Step::Intend(prepared));
+        }
         let request = prepared.request(secrets.clone());
         Ok(Step::Create(prepared, Box::new(request)))
-    }
-
-    /// Whether a volume may have been made for the claim before.
-    fn is_doubtful(&self, view: &View<'_>) -> bool {
-        let ours = view.claim.provisioner() == Some(&*view.driver.name);
-        self.frozen.is_some() || (ours && view.claim.has_finalizer(DOUBT_FINALIZER))
     }
 
     fn announce(&self, view: &View<'_>) -> Result<(), Stop> {
@@ -261,30 +239,6 @@ impl Attempt {
             name: name.as_str().into(),
             object: Arc::new(object),
         })
-    }
-
-    /// The step that records the request on the claim, unless that is done or cannot be.
-    fn guard(&self, view: &View<'_>, prepared: &Arc<Prepared>) -> Option<Step> {
-        // The API server takes no new finalizers on a claim that is being deleted.
-        let impossible = view.gone || (view.claim.deleting && !self.is_guarded(view));
-        if self.guarded == Some(true) || self.refused.is_some() || impossible {
-            return None;
-        }
-        let record = doubt::write(&view.driver.name, prepared);
-        let carried = view.claim.annotations.get(DOUBT_ANNOTATION);
-        // One that only the cache knows of may have been removed by an update whose answer was lost.
-        let known = self.remembered && self.guarded.is_none() && self.is_guarded(view);
-        if known && carried == Some(&*record) {
-            return None;
-        }
-        let edit = Edit::guard(view.claim, record);
-        Some(Step::Guard(edit, Arc::clone(prepared)))
-    }
-
-    /// Whether the claim carries a record of a call in doubt.
-    fn is_guarded(&self, view: &View<'_>) -> bool {
-        let carries = || view.claim.has_finalizer(DOUBT_FINALIZER);
-        !view.gone && self.guarded.unwrap_or_else(carries)
     }
 }
 

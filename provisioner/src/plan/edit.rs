@@ -6,9 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::keys::{
-    CLONE_FINALIZER, DOUBT_ANNOTATION, DOUBT_FINALIZER, SELECTED_NODE, SNAPSHOT_FINALIZER,
-};
+use crate::keys::{CLONE_FINALIZER, SELECTED_NODE, SNAPSHOT_FINALIZER};
 use crate::model::{Claim, Snapshot, Text};
 
 /// Kind of the object.
@@ -35,8 +33,6 @@ pub struct Edit {
     pub add_finalizers: Vec<&'static str>,
     /// Finalizers that shall not.
     pub remove_finalizers: Vec<&'static str>,
-    /// Annotations that shall be there.
-    pub annotate: Vec<(&'static str, String)>,
     /// Annotations that shall not.
     pub unannotate: Vec<&'static str>,
 }
@@ -63,34 +59,17 @@ impl Edit {
             uid: claim.uid.clone(),
             add_finalizers: Vec::new(),
             remove_finalizers: Vec::new(),
-            annotate: Vec::new(),
             unannotate: Vec::new(),
         }
     }
 
-    /// The claim gets the record of a call in doubt.
-    #[must_use]
-    pub fn guard(claim: &Claim, record: String) -> Self {
-        Self {
-            add_finalizers: vec![DOUBT_FINALIZER],
-            annotate: vec![(DOUBT_ANNOTATION, record)],
-            ..Self::of_claim(claim)
-        }
-    }
-
-    /// The doubt is settled.
-    #[must_use]
-    pub fn unguard(mut self) -> Self {
-        self.remove_finalizers.push(DOUBT_FINALIZER);
-        self.unannotate.push(DOUBT_ANNOTATION);
-        self
-    }
-
     /// Another node is to be selected.
     #[must_use]
-    pub fn unselect(mut self) -> Self {
-        self.unannotate.push(SELECTED_NODE);
-        self
+    pub fn unselect(claim: &Claim) -> Self {
+        Self {
+            unannotate: vec![SELECTED_NODE],
+            ..Self::of_claim(claim)
+        }
     }
 
     /// The claim is being cloned.
@@ -142,7 +121,6 @@ impl Edit {
     pub fn is_empty(&self) -> bool {
         self.add_finalizers.is_empty()
             && self.remove_finalizers.is_empty()
-            && self.annotate.is_empty()
             && self.unannotate.is_empty()
     }
 
@@ -194,9 +172,6 @@ impl Edit {
         let before = metadata.get("annotations").and_then(Value::as_object);
         let before = before.cloned().unwrap_or_default();
         let mut after = before.clone();
-        for (key, value) in &self.annotate {
-            after.insert((*key).to_owned(), value.as_str().into());
-        }
         for key in &self.unannotate {
             after.remove(*key);
         }
@@ -234,35 +209,22 @@ mod tests {
                 "annotations": {"a": "b", SELECTED_NODE: "n1"}, "managedFields": [{}]},
             "spec": {"unknown": true}
         });
-        let before = object.clone();
-        assert_eq!(
-            Edit::guard(&claim(), "{}".into()).apply(&mut object),
-            Applied::Changed
-        );
-        let finalizers = json!(["kubernetes.io/pvc-protection", DOUBT_FINALIZER]);
-        assert_eq!(object["metadata"]["finalizers"], finalizers);
-        assert_eq!(object["metadata"]["annotations"][DOUBT_ANNOTATION], "{}");
-        let again = Edit::guard(&claim(), "{}".into()).apply(&mut object);
-        assert_eq!(again, Applied::Unchanged);
-        let back = Edit::of_claim(&claim()).unguard();
-        assert_eq!(back.apply(&mut object), Applied::Changed);
-        assert_eq!(object, before, "row 184: and nothing else changes");
-        let unselect = Edit::of_claim(&claim()).unselect();
+        let mut expected = object.clone();
+        expected["metadata"]["annotations"] = json!({"a": "b"});
+        let unselect = Edit::unselect(&claim());
         assert_eq!(unselect.apply(&mut object), Applied::Changed);
-        assert_eq!(
-            object["metadata"]["annotations"],
-            json!({"a": "b"}),
-            "row 184"
-        );
+        assert_eq!(object, expected, "row 184: and nothing else changes");
         assert_eq!(unselect.apply(&mut object), Applied::Unchanged);
     }
 
     #[test]
     fn what_is_empty_goes_altogether() {
-        let mut object = json!({"metadata": {"uid": "u", "finalizers": [DOUBT_FINALIZER],
-            "annotations": {DOUBT_ANNOTATION: ""}}});
-        let edit = Edit::of_claim(&claim()).unguard();
-        assert_eq!(edit.apply(&mut object), Applied::Changed);
+        let mut object = json!({"metadata": {"uid": "u", "finalizers": [CLONE_FINALIZER],
+            "annotations": {SELECTED_NODE: ""}}});
+        let edits = [Edit::release_claim(&claim()), Edit::unselect(&claim())];
+        for edit in edits {
+            assert_eq!(edit.apply(&mut object), Applied::Changed);
+        }
         assert_eq!(object, json!({"metadata": {"uid": "u"}}));
     }
 
@@ -275,7 +237,7 @@ mod tests {
             json!([]),
         ] {
             let before = object.clone();
-            let edit = Edit::guard(&claim(), String::new());
+            let edit = Edit::protect_source(&claim());
             assert_eq!(edit.apply(&mut object), Applied::Another, "{object}");
             assert_eq!(object, before);
         }

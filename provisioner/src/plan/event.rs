@@ -5,7 +5,7 @@
 
 use super::Driver;
 use super::delete;
-use crate::keys::{DOUBT_FINALIZER, MIGRATED_TO, VOLUME_FINALIZER};
+use crate::keys::{MIGRATED_TO, VOLUME_FINALIZER};
 use crate::model::{Claim, Volume, VolumeDetail, VolumePhase};
 
 /// Whether the change from `before` to `after` calls for another look at the claim. Every change
@@ -22,13 +22,11 @@ pub fn is_work_for_claim(before: Option<&Claim>, after: &Claim, driver: &Driver)
     before.is_none_or(|before| seen(before) != seen(after))
 }
 
-/// Whether the claim may be this driver's: it names the driver, or it carries the record of a call
-/// in doubt, which says whose it is.
+/// Whether the claim may be this driver's: it names the driver.
 #[must_use]
 pub fn may_be_ours(claim: &Claim, driver: &Driver) -> bool {
     claim.provisioner() == Some(&*driver.name)
         || claim.annotations.get(MIGRATED_TO) == Some(&*driver.name)
-        || claim.has_finalizer(DOUBT_FINALIZER)
 }
 
 /// Whether the change from `before` to `after` calls for another look at the volume.
@@ -76,7 +74,6 @@ fn seen(volume: &Volume) -> Volume {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use super::*;
     use crate::keys::STORAGE_PROVISIONER;
@@ -109,10 +106,6 @@ mod tests {
             annotations: [(MIGRATED_TO, "test-driver")].into_iter().collect(),
             ..claim("")
         };
-        let doubtful = Claim {
-            finalizers: Arc::from([Text::from(DOUBT_FINALIZER)]),
-            ..claim("")
-        };
         let pending = Claim {
             phase: ClaimPhase::Pending,
             ..ours.clone()
@@ -125,7 +118,6 @@ mod tests {
             ("45 another driver's", None, &claim("other"), false),
             ("35 nobody's", None, &Claim::default(), false),
             ("44 migrated", None, &migrated, true),
-            ("in doubt", None, &doubtful, true),
         ];
         for (row, before, after, expected) in rows {
             assert_eq!(

@@ -2,7 +2,7 @@
 //!
 //! Separate and free of locks and clocks, so that the crash simulation keeps exactly these books. A
 //! crash loses them. What must not be lost with them, that a volume may exist of which the API does
-//! not know, is recorded on the claim as well; see [`doubt`](super::doubt).
+//! not know, is in the provisioning [`journal`](super::journal) as well.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use sidecar::slow_set::{self, SlowSet};
 
 use super::outcome::Cure;
-use crate::model::{Claim, Text};
+use crate::model::{Claim, ClaimPhase, Text};
 
 /// A claim: which object, and which one of that name. A claim that is gone while a call for it is in
 /// doubt and another one that has taken its name are worked on at the same time.
@@ -98,8 +98,8 @@ pub struct Memory<P> {
     /// What would cure the last failure of a claim, and the claims by it.
     waits: HashMap<ClaimKey, Cure>,
     cures: HashMap<Cure, HashSet<ClaimKey>>,
-    /// Calls that are running, with what they were made.
-    calls: HashMap<ClaimKey, (Arc<Claim>, Arc<P>)>,
+    /// Claims for which calls are running.
+    calls: HashMap<ClaimKey, Arc<Claim>>,
     /// PersistentVolumes that this process removed, by name with their UID.
     removed: HashMap<Text, Text>,
 }
@@ -159,10 +159,9 @@ impl<P> Memory<P> {
         self.slow.sweep(now);
     }
 
-    /// CreateVolume is about to be called with `prepared`.
-    pub fn calling(&mut self, claim: &Arc<Claim>, prepared: &Arc<P>) {
-        let call = (Arc::clone(claim), Arc::clone(prepared));
-        self.calls.insert(ClaimKey::of(claim), call);
+    /// CreateVolume is about to be called.
+    pub fn calling(&mut self, claim: &Arc<Claim>) {
+        self.calls.insert(ClaimKey::of(claim), Arc::clone(claim));
     }
 
     /// The attempt is over; `claim` is the claim as it was last seen.
@@ -194,10 +193,17 @@ impl<P> Memory<P> {
         }
     }
 
-    /// A claim that carries the record of another process: it is in doubt from the start.
+    /// A call of another process: it is in doubt from the start.
     pub fn doubt(&mut self, key: ClaimKey, claim: &Arc<Claim>, prepared: Arc<P>, now: Instant) {
         let since = self.doubts.get(&key).map_or(now, |doubt| doubt.since);
-        let claim = Arc::clone(claim);
+        // Whatever the claim was bound to meanwhile: what it is filled from is still needed.
+        let claim = match claim.phase.is_open() {
+            true => Arc::clone(claim),
+            false => Arc::new(Claim {
+                phase: ClaimPhase::Pending,
+                ..(**claim).clone()
+            }),
+        };
         self.doubts.insert(
             key,
             Doubt {
@@ -213,10 +219,18 @@ impl<P> Memory<P> {
         self.unsaved.remove(key);
     }
 
-    /// Calls that are running, for a process that ends: what may not be lost with it.
-    pub fn running(&self) -> impl Iterator<Item = (&ClaimKey, &Arc<Claim>, &Arc<P>)> {
-        let running = self.calls.iter();
-        running.map(|(key, (claim, prepared))| (key, claim, prepared))
+    /// Whether a call for the claim is running or in doubt: what must stay in the journal.
+    #[must_use]
+    pub fn is_busy(&self, key: &ClaimKey) -> bool {
+        self.doubts.contains_key(key) || self.calls.contains_key(key)
+    }
+
+    /// Nobody is to find out what came of the call in doubt: somebody took it out of the journal.
+    pub fn forget(&mut self, uid: &str) {
+        let is_it = |key: &&ClaimKey| *key.uid == *uid && !self.calls.contains_key(*key);
+        if let Some(key) = self.doubts.keys().find(is_it).cloned() {
+            self.settle(&key);
+        }
     }
 
     /// Calls in doubt.
@@ -228,7 +242,7 @@ impl<P> Memory<P> {
     /// still needed.
     pub fn busy_claims(&self) -> impl Iterator<Item = &Claim> {
         let doubts = self.doubts.values().map(|doubt| &*doubt.claim);
-        doubts.chain(self.calls.values().map(|(claim, _)| &**claim))
+        doubts.chain(self.calls.values().map(|claim| &**claim))
     }
 
     /// The claim is gone from the API. Nothing needs to be known of it, unless a call for it is
@@ -236,7 +250,7 @@ impl<P> Memory<P> {
     pub fn gone(&mut self, key: &ClaimKey) -> bool {
         self.slow.remove(key);
         self.wait_no_more(key);
-        let busy = self.doubts.contains_key(key) || self.calls.contains_key(key);
+        let busy = self.is_busy(key);
         if !busy {
             self.settle(key);
         }

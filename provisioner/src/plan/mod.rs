@@ -9,7 +9,7 @@
 //! | `capacity` | how much room there is where, for the scheduler |
 //! | `claim` | the next step for a claim that needs a volume |
 //! | `delete` | the next step for a volume: upkeep of its finalizer, deletion |
-//! | `doubt`, `edit` | the record of a call in doubt, changes of claims and snapshots |
+//! | `edit` | changes of claims and snapshots |
 //! | `driver` | what the driver can do, and which changes of it end the process |
 //! | `event` | which changes of objects are work |
 //! | `journal` | what is written down before the driver is asked |
@@ -32,7 +32,6 @@
 pub mod capacity;
 pub mod claim;
 pub mod delete;
-pub mod doubt;
 pub mod driver;
 pub mod edit;
 pub mod event;

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use crate::keys::{CLONE_FINALIZER, DOUBT_FINALIZER, SNAPSHOT_GROUP};
+use crate::keys::{CLONE_FINALIZER, SNAPSHOT_GROUP};
 use crate::model::{Claim, ClaimPhase, DataSource, Snapshot, Text};
 use crate::plan::Settings;
 use crate::plan::request;
@@ -41,7 +41,7 @@ pub fn release<'a>(source: &Claim, claims: impl IntoIterator<Item = &'a Claim>) 
         return Release::None;
     }
     let clones = |claim: &&Claim| {
-        (claim.phase == ClaimPhase::Pending || claim.has_finalizer(DOUBT_FINALIZER))
+        claim.phase == ClaimPhase::Pending
             && clone_source(claim).is_some_and(|(namespace, name)| {
                 namespace == source.namespace && name == source.name
             })
@@ -103,7 +103,7 @@ pub fn is_shared<'a>(
 
 /// Whether the claim is to be filled, or a volume may be made for it that it does not need any more.
 fn waits(claim: &Claim) -> bool {
-    claim.phase.is_open() || claim.has_finalizer(DOUBT_FINALIZER)
+    claim.phase.is_open()
 }
 
 /// The snapshots that the claim names.
@@ -337,15 +337,10 @@ mod tests {
             ..claim("ns1", "c1", phase)
         };
         let done = of("1", ClaimPhase::Pending);
-        let doubtful = Claim {
-            finalizers: Arc::from([Text::from(DOUBT_FINALIZER)]),
-            ..of("2", ClaimPhase::Bound)
-        };
         let rows = [
             ("itself", done.clone(), false),
             ("another", of("2", ClaimPhase::Pending), true),
             ("another, done", of("2", ClaimPhase::Bound), false),
-            ("another, bound elsewhere, in doubt", doubtful, true),
         ];
         for (row, other, shared) in rows {
             let found = |name, made| is_shared(("ns1", name), &done, [&other], |_| made);

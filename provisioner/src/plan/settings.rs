@@ -46,7 +46,7 @@ impl Default for Settings {
             default_fs_type: String::new(),
             publish_readonly: false,
             prevent_mode_conversion: true,
-            protection: Protection::InDoubt,
+            protection: Protection::Journal,
             node: None,
             gates: Gates::default(),
             identity: String::new(),
@@ -54,15 +54,13 @@ impl Default for Settings {
     }
 }
 
-/// When it is recorded on a claim that a volume may exist for it.
+/// Where it is written down that a volume may exist for a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protection {
-    /// When a CreateVolume ended without saying whether it still runs.
+    /// In the provisioning journal, before every first CreateVolume.
     #[default]
-    InDoubt,
-    /// Before every first CreateVolume.
-    Always,
-    /// Never.
+    Journal,
+    /// In this process's memory.
     Off,
 }
 

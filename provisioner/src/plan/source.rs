@@ -180,17 +180,16 @@ fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
 }
 
-/// The PersistentVolume behind a claim that is to be cloned. A clone whose call is in doubt may be
-/// made of a claim that is being deleted: `resumed`.
+/// The PersistentVolume behind a claim that is to be cloned.
 ///
 /// # Errors
 /// When the claim cannot be cloned.
-pub fn volume_of<'a>(claim: &Claim, source: &'a Claim, resumed: bool) -> Result<&'a Text, Error> {
+pub fn volume_of<'a>(claim: &Claim, source: &'a Claim) -> Result<&'a Text, Error> {
     let name = || source.key();
     if source.phase != ClaimPhase::Bound {
         return Err(Error::SourceUnbound(name()));
     }
-    if source.deleting && !resumed {
+    if source.deleting {
         return Err(Error::SourceDeleting(name()));
     }
     if source.class.is_none() {

@@ -28,9 +28,13 @@ impl World {
         if needs_secret(&request.parameters) && request.secrets.is_empty() {
             self.complain(format!("CreateVolume of {name} without its Secret"));
         }
-        let names = self.names.entry(uid).or_default();
+        let names = self.names.entry(uid.clone()).or_default();
         if !names.contains(name) {
             names.insert(name.clone());
+        }
+        let durable = self.server.intents().any(|held| *held == *uid);
+        if self.journals() && !durable {
+            self.complain(format!("CreateVolume of {name} is not in the journal"));
         }
         let state = match self.driver.create(request) {
             Ok(id) => State::Calling(step, id),

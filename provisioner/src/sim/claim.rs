@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
+use tonic::Code;
+
 use super::mutant::Mutant;
 use super::process::Running;
 use super::request::Written;
-use super::run::{Fate, World, lost, refused};
+use super::run::{Fate, World, lost, refused, rpc};
 use super::watch::key as key_of;
 use crate::model::Claim;
 use crate::plan::claim::{Answer, Attempt, End, Failure, Step};
 use crate::plan::edit::{Edit, Kind};
+use crate::plan::journal::{Intent, Ticket};
 use crate::plan::memory::ClaimKey;
 use crate::plan::protection::is_shared;
+use crate::plan::settings::Protection;
 use crate::plan::view::View;
 
 #[expect(clippy::large_enum_variant, reason = "a handful at a time, in a test")]
@@ -19,6 +23,8 @@ pub(super) enum State {
     Deciding,
     /// Sent to the API server, not yet applied.
     Sent(Step),
+    /// It waits for the journal.
+    Intending(Step, Ticket),
     /// The driver works on it.
     Calling(Step, u64),
     /// The answer is on its way; with the object if a write was applied and heard of.
@@ -77,6 +83,7 @@ impl World {
                 let answer = self.mutant.reads(&step, answer);
                 self.process.running[index].state = State::Answered(step, answer, written);
             }
+            State::Intending(step, ticket) => self.await_journal(index, step, ticket),
             State::Calling(step, id) => self.end_create_call(index, step, id),
             State::Answered(step, answer, written) => {
                 self.fold_claim(index, &step, answer, written);
@@ -113,16 +120,16 @@ impl World {
     /// What is decided on what the process knows.
     pub(super) fn decide(&self, attempt: &Attempt, claim: &Claim, gone: bool) -> Step {
         let process = &self.process;
-        let claim = process.mutant.sees_claim(claim);
-        let name = attempt.volume_name(&claim, &process.settings);
+        let name = attempt.volume_name(claim, &process.settings);
         let class = process.classes.get(claim.class_name());
         let view = View {
             driver: &process.driver,
             settings: &process.settings,
-            claim: &claim,
+            claim,
             gone,
             class: class.map(|class| &**class),
-            volume_exists: name.is_ok_and(|name| process.volumes.get(&name).is_some()),
+            volume_exists: !process.is_blind(&ClaimKey::of(claim))
+                && name.is_ok_and(|name| process.volumes.get(&name).is_some()),
             grants: &[],
             places: &process.places,
         };
@@ -137,8 +144,7 @@ impl World {
             Step::Done(_) => self.finish_claim(index, None),
             Step::Fail(failure) => self.finish_claim(index, Some(failure)),
             Step::Announce(_) => running.state = State::Answered(step, Answer::Done, None),
-            Step::Guard(ref edit, _)
-            | Step::Settle(ref edit, _)
+            Step::Unselect(ref edit, _)
             | Step::ProtectSource(ref edit)
             | Step::ReleaseSource(ref edit) => {
                 if edit.kind == Kind::Claim {
@@ -151,12 +157,37 @@ impl World {
                 process.volumes.slots.begin_write(&key_of(&unsaved.name));
                 running.state = State::Sent(step);
             }
-            Step::Create(ref prepared, ref request) => {
-                let (prepared, request) = (Arc::clone(prepared), request.clone());
-                process.memory.calling(&running.current, &prepared);
+            Step::Create(_, ref request) => {
+                let request = request.clone();
+                let uid = &running.key.uid;
+                let protected = process.settings.protection == Protection::Journal;
+                if protected
+                    && process.mutant != Mutant::CallsEarly
+                    && !process.journal.may_call(uid, self.clock)
+                {
+                    let answer = Answer::Unsent(rpc(Code::Unavailable));
+                    running.state = State::Answered(step, answer, None);
+                    return;
+                }
+                process.memory.calling(&running.current);
                 self.begin_create_call(index, step, &request);
             }
+            Step::Intend(ref prepared) => {
+                let intent = Intent::new(&running.current, prepared);
+                running.state = match process.journal.intend(intent, self.clock) {
+                    Ok(_) if process.mutant == Mutant::CallsEarly => {
+                        State::Answered(step, Answer::Done, None)
+                    }
+                    Ok(ticket) => State::Intending(step, ticket),
+                    Err(error) => State::Answered(step, Answer::Unwritable(error), None),
+                };
+            }
             Step::Discard(ref request) => {
+                if !self.may_discard(index) {
+                    let answer = Answer::Unsent(rpc(Code::Unavailable));
+                    self.process.running[index].state = State::Answered(step, answer, None);
+                    return;
+                }
                 let id = request.volume_id.clone();
                 self.discard(index, step, &id);
             }
@@ -171,10 +202,30 @@ impl World {
 
     fn fold_claim(&mut self, index: usize, step: &Step, answer: Answer, written: Option<Written>) {
         self.process.absorb_claim(index, step, written);
-        let running = &mut self.process.running[index];
+        let process = &mut self.process;
+        let running = &mut process.running[index];
+        if process.mutant == Mutant::SettlesEarly && matches!(answer, Answer::Created(_)) {
+            process.journal.settle(&running.key.uid);
+        }
         if let Err(failure) = running.attempt.fold(step, answer) {
             self.finish_claim(index, Some(failure));
         }
+    }
+
+    fn await_journal(&mut self, index: usize, step: Step, ticket: Ticket) {
+        let clock = self.clock;
+        let state = match self.process.journal.state(ticket, clock) {
+            Some(Ok(())) => State::Answered(step, Answer::Done, None),
+            Some(Err(error)) => State::Answered(step, Answer::Unwritable(error), None),
+            None => State::Intending(step, ticket),
+        };
+        self.process.running[index].state = state;
+        self.advance_journal();
+    }
+
+    fn may_discard(&self, index: usize) -> bool {
+        let uid = &self.process.running[index].key.uid;
+        !self.journals() || self.process.journal.may_call(uid, self.clock)
     }
 
     fn finish_claim(&mut self, index: usize, failure: Option<Failure>) {
@@ -190,6 +241,9 @@ impl World {
         }
         let outcome = process.mutant.remembers(attempt.outcome(failure.as_ref()));
         process.memory.end(&current, outcome, self.clock);
+        if process.mutant != Mutant::KeepsIntents {
+            process.settle(&key);
+        }
         if let Some(failure) = &failure
             && let Some(cure) = failure.cure(current.class_name())
         {

@@ -79,8 +79,10 @@ impl World {
                     return check.enough(if full { 0 } else { 1 << 40 });
                 }
                 Step::Done(_) => return false,
-                Step::Fail(_) | Step::Settle(..) | Step::Save(_) | Step::Discard(_) => return true,
-                Step::Announce(_) | Step::Guard(..) => Answer::Done,
+                Step::Fail(_) | Step::Unselect(..) | Step::Save(_) | Step::Discard(_) => {
+                    return true;
+                }
+                Step::Announce(_) | Step::Intend(_) => Answer::Done,
                 Step::LoadSecret(_) => Answer::Secret(Default::default()),
                 Step::ProtectSource(_)
                 | Step::ReleaseSource(_)

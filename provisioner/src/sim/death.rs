@@ -1,15 +1,14 @@
 //! How a process ends: killed anywhere, or asked to stop.
 //!
-//! Separate, because it also says which volumes the chosen protection allows to be lost.
+//! Separate, because it also says which volumes may be lost without a journal.
 
-use super::process::{Deleting, Process, Running};
+use super::freeze::Late;
+use super::process::{Deleting, Running};
 use super::run::{Faults, World};
 use super::source::Freeing;
 use super::{claim, volume};
-use crate::model::Text;
-use crate::plan::doubt;
-use crate::plan::edit::Edit;
-use crate::plan::settings::Protection;
+use crate::plan::claim::Step;
+use crate::plan::journal::Request;
 
 impl World {
     pub(super) fn end_process(&mut self) {
@@ -18,23 +17,24 @@ impl World {
             Faults::Kills | Faults::None => false,
             Faults::All => self.dice.one_in(2),
         };
-        match stops {
+        match stops && !self.process.fenced {
             true => self.stop(),
-            false => self.kill(),
+            false => self.cut_off(),
         }
-        let (site, strict) = (self.process.site, self.strict);
-        self.process = Process::start(&self.server, self.case, self.mutant, site, strict);
+        self.process = self.successor();
+        // One that was frozen while it took over has taken over once more.
+        if self.settling {
+            self.settle_driver();
+        }
     }
 
-    /// Everything that is under way is cut off: what was sent is applied now or never.
-    fn cut_off(&mut self) {
+    /// Everything that is under way is cut off.
+    pub(super) fn cut_off(&mut self) {
+        let unknown = self.unknown();
         for running in std::mem::take(&mut self.process.running) {
-            let applied = self.dice.one_in(2);
             match running.state {
-                claim::State::Sent(step) if applied => {
-                    self.apply_claim(&step);
-                }
-                claim::State::Taking if applied => {
+                claim::State::Sent(step) => self.outlive(step),
+                claim::State::Taking if self.dice.one_in(2) => {
                     let own = self.process.node.as_ref().map(|(own, _)| own.name.clone());
                     let Running { key, current, .. } = &running;
                     let force = self.mutant.takes_everything();
@@ -44,10 +44,30 @@ impl World {
                 claim::State::Calling(_, id) => self.driver.abandon(id),
                 claim::State::Deciding
                 | claim::State::Taking
-                | claim::State::Sent(_)
+                | claim::State::Intending(..)
                 | claim::State::Answered(..) => {}
             }
         }
+        if let Some((Request::Write(write), _)) = self.process.asking.take() {
+            match self.dice.below(3) {
+                0 => drop(self.write_journal(&write)),
+                1 => self.late.push(Late::Journal(write)),
+                _ => {}
+            }
+        }
+        self.leave_volumes();
+        if self.journals() {
+            return;
+        }
+        for name in unknown {
+            if !self.server.volumes.contains_key(&*name) {
+                self.excuse(name);
+            }
+        }
+    }
+
+    /// The same of what is done about volumes and sources: what was sent is applied now or never.
+    pub(super) fn leave_volumes(&mut self) {
         for Deleting { name, state, .. } in std::mem::take(&mut self.process.deleting) {
             match state {
                 volume::State::Sent(step) if self.dice.one_in(2) => {
@@ -64,17 +84,8 @@ impl World {
         }
     }
 
-    fn kill(&mut self) {
-        self.cut_off();
-        for (_, name) in self.unrecorded() {
-            if self.case.protection != Protection::Always {
-                self.excuse(name);
-            }
-        }
-    }
-
-    /// The process is asked to stop: what runs may end for a while, then what is in doubt is
-    /// recorded.
+    /// The process is asked to stop: what runs may end for a while, then what is settled leaves the
+    /// journal.
     fn stop(&mut self) {
         self.process.ready.clear();
         self.process.ready_volumes.clear();
@@ -87,48 +98,26 @@ impl World {
             }
         }
         self.cut_off();
-        let doubts = self.unrecorded();
-        let edits: Vec<(String, Edit)> = { self.process.memory.running() }
-            .chain(
-                { self.process.memory.doubts() }
-                    .map(|(key, doubt)| (key, &doubt.claim, &doubt.prepared)),
-            )
-            .filter(|(key, ..)| doubts.iter().any(|(uid, _)| *uid == key.uid))
-            .map(|(_, claim, prepared)| {
-                let record = doubt::write(&self.process.driver.name, prepared);
-                (prepared.name.clone(), Edit::guard(claim, record))
-            })
-            .collect();
-        let settings = &self.process.settings;
-        let records = settings.protection != Protection::Off && !self.mutant.drops_doubts();
-        for (name, edit) in edits {
-            // A claim that is gone or going takes no record.
-            let refused = self.case.protection == Protection::Off || self.cannot_record(&edit);
-            if records {
-                self.server.edit_claim(&edit).ok();
-            }
-            if refused {
-                self.excuse(name);
-            }
+        if self.journals() && self.process.is_open() {
+            self.flush_journal();
         }
     }
 
-    fn cannot_record(&self, edit: &Edit) -> bool {
-        let name = format!("{}/{}", edit.namespace, edit.name);
-        let claim = self.server.claims.get(&*name).map(|(_, claim)| claim);
-        claim.is_none_or(|claim| claim.uid != edit.uid || claim.deleting)
-    }
-
-    /// Calls whose outcome only this process knows: UID of the claim, name of the volume.
-    fn unrecorded(&self) -> Vec<(Text, String)> {
-        let memory = &self.process.memory;
-        let running = memory.running().map(|(key, _, prepared)| (key, prepared));
-        let doubts = memory.doubts().map(|(key, doubt)| (key, &doubt.prepared));
-        let known = |name: &str| self.server.volumes.contains_key(name);
+    /// Volumes that may be made, and of which only this process knows if there is no journal.
+    fn unknown(&self) -> Vec<String> {
+        let process = &self.process;
+        let running = process
+            .running
+            .iter()
+            .filter_map(|running| match &running.state {
+                claim::State::Calling(Step::Create(prepared, _), _)
+                | claim::State::Answered(Step::Create(prepared, _), ..) => Some(prepared),
+                _ => running.attempt.prepared(),
+            });
+        let doubts = { process.memory.doubts() }.map(|(_, doubt)| &doubt.prepared);
         running
             .chain(doubts)
-            .filter(|(key, prepared)| !self.server.is_recorded(&key.uid) && !known(&prepared.name))
-            .map(|(key, prepared)| (key.uid.clone(), prepared.name.clone()))
+            .map(|prepared| prepared.name.clone())
             .collect()
     }
 

@@ -8,28 +8,29 @@
 //!
 //! What is held, in every run:
 //!
-//! 1. no volume is left without a PersistentVolume or a claim that gets it. With
-//!    `--provisioning-protection=always` wherever the process is killed; with `in-doubt` wherever it
-//!    is killed except between the first CreateVolume and the record of its outcome, and wherever
-//!    it is asked to stop, as long as the claim was there to record it on;
+//! 1. no volume is left without a PersistentVolume, wherever the process is killed or stopped and
+//!    whatever becomes of its claim; only `--provisioning-protection=off` may lose some;
 //! 2. no claim has two volumes, however many provisioners there are;
 //! 3. no PersistentVolume goes, nor our finalizer on it, before its volume is deleted; no volume is
 //!    deleted while a VolumeAttachment names it, none that is to be kept, none of another driver;
 //! 4. a CreateVolume that is repeated is the same request, name, parameters, source and places, until
 //!    the driver gave a final answer; none lacks the Secret that its class names;
 //! 5. no two calls of one process for one volume are in flight;
-//! 6. no record is removed, and no other node is selected, while a volume may be made of which the
-//!    API does not know;
+//! 6. nothing is called before its intent is in the journal, and no intent is removed, nor another
+//!    node selected, while a volume may be made of which the API does not know;
 //! 7. no source loses its finalizer while a call for a claim that is made from it runs or is in
 //!    doubt;
-//! 8. every deleted claim, snapshot and volume goes, every claim gets its volume, no record and no
+//! 8. every deleted claim, snapshot and volume goes, every claim gets its volume, no intent and no
 //!    finalizer of ours stays where nothing is due, and every volume in use that is to be deleted
 //!    one day has one. Only who asked for a copy of what is gone, and was never heard, waits;
 //! 9. without faults there is exactly one CreateVolume and one DeleteVolume for each volume, and no
 //!    DELETE of what is gone, however late watch events are;
 //! 10. when everything is at rest, no process remembers anything of a claim or a volume.
 //!
-//! Assumptions: a request of a stopped process is applied before its successor lists, or never; when
+//! Assumptions: a request of a stopped process is applied before its successor lists, or never, but
+//! for writes of the journal and of PersistentVolumes, which may be applied at any time; a process that
+//! was frozen while its successor led goes on with its claims only, and finds its last confirmation too
+//! old to call the driver; when
 //! a change of a volume is seen, or it is looked at again after an own write, the attachments that
 //! were made before have been seen as well, unless their watch is known to have ended. For 9 the same of claims: a process that still sees a
 //! claim, but neither its volume nor any trace of it, would make another volume, and delete it when
@@ -48,6 +49,8 @@
 //! | `claim`, `volume`, `source`, `contest` | attempts advance |
 //! | `call`, `request` | what they ask of driver and server, and what they must not |
 //! | `death` | how a process ends |
+//! | `freeze` | processes that lead no longer and do not know it |
+//! | `journal` | the provisioning journal |
 //! | `run` | one run: what happens next |
 //! | `rest` | the end of a run |
 //! | `mutant` | faulty provisioners, each of which must be caught |
@@ -58,6 +61,8 @@ mod cluster;
 mod contest;
 mod death;
 mod driver;
+mod freeze;
+mod journal;
 mod mutant;
 mod people;
 mod process;
@@ -128,20 +133,14 @@ fn runs() -> u64 {
 const MOST: u64 = 50_000;
 
 #[test]
-fn nothing_is_lost_wherever_a_protecting_process_is_killed() {
-    hold(runs(), Faults::Kills, Protection::Always);
-    hold(2 * runs(), Faults::All, Protection::Always);
+fn j_19_nothing_is_lost_wherever_a_process_is_killed_or_frozen() {
+    hold(2 * runs(), Faults::Kills, Protection::Journal);
+    hold(3 * runs(), Faults::All, Protection::Journal);
 }
 
 #[test]
 fn nothing_is_lost_when_a_process_stops() {
-    hold(2 * runs(), Faults::Stops, Protection::InDoubt);
-}
-
-#[test]
-fn nothing_is_lost_but_what_a_killed_process_had_not_recorded() {
-    hold(runs(), Faults::Kills, Protection::InDoubt);
-    hold(2 * runs(), Faults::All, Protection::InDoubt);
+    hold(2 * runs(), Faults::Stops, Protection::Journal);
 }
 
 #[test]
@@ -151,8 +150,7 @@ fn everything_else_holds_without_protection() {
 
 #[test]
 fn one_call_each_without_faults() {
-    hold(runs(), Faults::None, Protection::InDoubt);
-    hold(runs(), Faults::None, Protection::Always);
+    hold(runs(), Faults::None, Protection::Journal);
 }
 
 /// The simulation is worth something only if it finds what is wrong.

@@ -5,17 +5,17 @@
     reason = "each mutant differs in one point"
 )]
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use tonic::Code;
 
+use super::process::Process;
 use super::run::{Case, Faults, rpc};
 use super::scene::Scene;
-use crate::keys::{DOUBT_FINALIZER, SELECTED_NODE};
-use crate::model::{Claim, Pairs, Reclaim, Text, Volume, VolumeDetail};
-use crate::plan::claim::{Answer, End, Step};
+use crate::model::{Pairs, Reclaim, Text, Volume, VolumeDetail};
+use crate::plan::claim::{Answer, Step};
 use crate::plan::delete;
+use crate::plan::journal::{self, HEADER};
 use crate::plan::memory::{Outcome, Start};
 use crate::plan::protection::{Place, Release};
 use crate::plan::request::Prepared;
@@ -44,14 +44,16 @@ pub(super) enum Mutant {
     BelievesTimeout,
     /// Takes NotFound of DeleteVolume for success.
     BelievesNotFound,
-    /// Records no doubt on the claim.
-    RecordsNothing,
-    /// Records doubt when it is there, not before the first call.
-    RecordsLate,
-    /// Stops without recording what is running.
-    StopsAtOnce,
-    /// Leaves the record on the claim.
-    KeepsRecords,
+    /// Calls before the intent is durable.
+    CallsEarly,
+    /// Takes the intent out before the PersistentVolume is there.
+    SettlesEarly,
+    /// Leaves settled intents in the journal.
+    KeepsIntents,
+    /// Takes any epoch for its own.
+    IgnoresEpochs,
+    /// Goes on with another process's calls before it knows what volumes there are.
+    RecoversEarly,
     /// Forgets a call in doubt with the claim.
     ForgetsDeletedClaims,
     /// Takes a call in doubt for ended.
@@ -74,12 +76,10 @@ pub(super) enum Mutant {
     SkipsSecrets,
     /// Takes a call that another one holds up for ended.
     BelievesAborted,
-    /// Knows nothing of a record that it did not write.
-    OverlooksRecords,
     /// Leaves a node without room selected.
     KeepsNode,
     /// Gives up a node while the driver may still be working there.
-    MovesInDoubt,
+    MovesJournal,
     /// Frees the sources of claims that are being made.
     FreesSources,
     /// Leaves the finalizer on sources that nobody needs.
@@ -102,115 +102,117 @@ impl Mutant {
     /// In which kind of run each must be caught, and by what.
     pub(super) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 31] = {
         use Faults::{All, Kills, None, Stops};
-        use Protection::{Always, InDoubt};
+        use Protection::Journal;
         use Scene::{Nodes, Places, Plain, Sources};
         const EARLY: &[&str] = &["before its volume"];
-        const LOST: &[&str] = &["left over", "while it may be made"];
-        const FORGOTTEN: &[&str] = &["left over", "while it may be made", "not empty: doubts"];
-        const ANOTHER: &[&str] = &["left over", "repeated as another", "while it may be made"];
+        const LOST: &[&str] = &["left over", "while it may be made", "stays behind"];
+        const FORGOTTEN: &[&str] = &[
+            "left over",
+            "while it may be made",
+            "stays behind",
+            "not empty: doubts",
+        ];
+        const ANOTHER: &[&str] = &[
+            "left over",
+            "repeated as another",
+            "while it may be made",
+            "stays behind",
+        ];
         const FREED: &[&str] = &["freed while"];
         const STAYS: &[&str] = &["does not"];
         const RETRY: &[&str] = &["does not", "left over"];
         const TWO: &[&str] = &["two volumes"];
+        const UNFENCED: &[&str] = &[
+            "is not in the journal",
+            "forgotten while",
+            "left over",
+            "two CreateVolume calls",
+        ];
         [
-            (Self::RemovesFirst, case(None, InDoubt, Plain), EARLY),
-            (Self::ReleasesFirst, case(None, InDoubt, Plain), EARLY),
+            (Self::RemovesFirst, case(None, Journal, Plain), EARLY),
+            (Self::ReleasesFirst, case(None, Journal, Plain), EARLY),
             (
                 Self::IgnoresAttachments,
-                case(None, InDoubt, Plain),
+                case(None, Journal, Plain),
                 &["while attached"],
             ),
-            (Self::BelievesTimeout, case(All, InDoubt, Plain), EARLY),
-            (Self::BelievesNotFound, case(All, InDoubt, Plain), EARLY),
-            (Self::RecordsNothing, case(Stops, InDoubt, Plain), LOST),
-            (Self::RecordsLate, case(Kills, Always, Plain), LOST),
-            (Self::StopsAtOnce, case(Stops, InDoubt, Plain), LOST),
+            (Self::BelievesTimeout, case(All, Journal, Plain), EARLY),
+            (Self::BelievesNotFound, case(All, Journal, Plain), EARLY),
             (
-                Self::KeepsRecords,
-                case(Kills, Always, Plain),
-                &["stays behind", "does not go"],
+                Self::CallsEarly,
+                case(All, Journal, Plain),
+                &["is not in the journal"],
             ),
+            (Self::SettlesEarly, case(Kills, Journal, Plain), LOST),
+            (
+                Self::KeepsIntents,
+                case(Kills, Journal, Plain),
+                &["stays behind"],
+            ),
+            (Self::IgnoresEpochs, case(All, Journal, Plain), UNFENCED),
+            (Self::RecoversEarly, case(All, Journal, Plain), LOST),
             (
                 Self::ForgetsDeletedClaims,
-                case(Stops, InDoubt, Plain),
+                case(Stops, Journal, Plain),
                 FORGOTTEN,
             ),
-            (Self::ForgetsDoubt, case(Stops, InDoubt, Plain), ANOTHER),
-            (Self::AsksAnew, case(Stops, InDoubt, Plain), ANOTHER),
+            (Self::ForgetsDoubt, case(Stops, Journal, Plain), ANOTHER),
+            (Self::AsksAnew, case(Stops, Journal, Plain), ANOTHER),
             (
                 Self::NamesAnew,
-                case(Stops, InDoubt, Plain),
+                case(Stops, Journal, Plain),
                 &["two volumes", "left over"],
             ),
-            (Self::ForgetsRetries, case(All, InDoubt, Plain), RETRY),
+            (Self::ForgetsRetries, case(All, Journal, Plain), RETRY),
             (
                 Self::ForgetsOwnWrites,
-                case(None, InDoubt, Plain),
+                case(None, Journal, Plain),
                 &["calls for"],
             ),
             (
                 Self::DeletesKept,
-                case(None, InDoubt, Plain),
+                case(None, Journal, Plain),
                 &["to be kept"],
             ),
             (
                 Self::DeletesOthers,
-                case(None, InDoubt, Plain),
+                case(None, Journal, Plain),
                 &["of another driver"],
             ),
             (
                 Self::IgnoresUpkeep,
-                case(None, InDoubt, Plain),
+                case(None, Journal, Plain),
                 &["finalizer"],
             ),
             (
                 Self::SkipsSecrets,
-                case(None, InDoubt, Plain),
+                case(None, Journal, Plain),
                 &["without its Secret"],
             ),
-            (Self::BelievesAborted, case(Kills, Always, Plain), ANOTHER),
-            (
-                Self::OverlooksRecords,
-                case(Stops, InDoubt, Places),
-                &["repeated as another", "stays behind"],
-            ),
-            (Self::KeepsNode, case(All, InDoubt, Places), STAYS),
-            (Self::MovesInDoubt, case(Stops, InDoubt, Places), ANOTHER),
-            (Self::FreesSources, case(Stops, InDoubt, Sources), FREED),
-            (Self::KeepsSources, case(None, InDoubt, Sources), STAYS),
-            (Self::FreesSnapshots, case(Stops, InDoubt, Sources), FREED),
-            (Self::FreesShared, case(Stops, InDoubt, Sources), RETRY),
+            (Self::BelievesAborted, case(Kills, Journal, Plain), ANOTHER),
+            (Self::KeepsNode, case(All, Journal, Places), STAYS),
+            (Self::MovesJournal, case(Stops, Journal, Places), ANOTHER),
+            (Self::FreesSources, case(Stops, Journal, Sources), FREED),
+            (Self::KeepsSources, case(None, Journal, Sources), STAYS),
+            (Self::FreesSnapshots, case(Stops, Journal, Sources), FREED),
+            (Self::FreesShared, case(Stops, Journal, Sources), RETRY),
             (
                 Self::KeepsSnapshots,
-                case(None, InDoubt, Sources),
+                case(None, Journal, Sources),
                 &["keeps the finalizer", "does not"],
             ),
-            (Self::TakesEverything, case(All, InDoubt, Nodes), TWO),
-            (Self::IgnoresNodes, case(None, InDoubt, Nodes), TWO),
-            (Self::DeletesElsewhere, case(None, InDoubt, Nodes), EARLY),
+            (Self::TakesEverything, case(All, Journal, Nodes), TWO),
+            (Self::IgnoresNodes, case(None, Journal, Nodes), TWO),
+            (Self::DeletesElsewhere, case(None, Journal, Nodes), EARLY),
         ]
     };
 
     /// What a mutant makes of the command line.
     pub(super) fn configures(self, settings: &mut Settings) {
         match self {
-            Self::RecordsNothing => settings.protection = Protection::Off,
-            Self::RecordsLate => settings.protection = Protection::InDoubt,
             Self::IgnoresNodes => settings.node = None,
             _ => {}
         }
-    }
-
-    /// What a mutant takes the claim for.
-    pub(super) fn sees_claim(self, claim: &Claim) -> Cow<'_, Claim> {
-        if self != Self::OverlooksRecords || !claim.has_finalizer(DOUBT_FINALIZER) {
-            return Cow::Borrowed(claim);
-        }
-        let others = { claim.finalizers.iter() }.filter(|held| ***held != *DOUBT_FINALIZER);
-        Cow::Owned(Claim {
-            finalizers: others.cloned().collect(),
-            ..claim.clone()
-        })
     }
 
     /// What a mutant keeps of a volume.
@@ -242,7 +244,7 @@ impl Mutant {
             (Self::BelievesAborted, Answer::Failed(error)) if error.code == Code::Aborted => {
                 code(Code::Internal)
             }
-            (Self::MovesInDoubt, Answer::Failed(error)) if error.code == Code::DeadlineExceeded => {
+            (Self::MovesJournal, Answer::Failed(error)) if error.code == Code::DeadlineExceeded => {
                 code(Code::ResourceExhausted)
             }
             (_, answer) => answer,
@@ -295,15 +297,14 @@ impl Mutant {
     /// What a mutant makes of the decision on a claim.
     pub(super) fn decides(self, step: Step, view: &View<'_>) -> Step {
         match (self, step) {
-            (Self::KeepsRecords, Step::Settle(_, None)) => Step::Done(End::Provisioned),
             (Self::NamesAnew, Step::Create(prepared, mut request)) => {
                 let class = view.class.map_or("", |class| &*class.uid);
                 request.name = format!("{}-{class}", request.name);
                 Step::Create(prepared, request)
             }
-            (Self::KeepsNode, Step::Settle(mut edit, failure)) => {
-                edit.unannotate.retain(|key| *key != SELECTED_NODE);
-                Step::Settle(edit, failure)
+            (Self::KeepsNode, Step::Unselect(mut edit, failure)) => {
+                edit.unannotate.clear();
+                Step::Unselect(edit, failure)
             }
             (_, step) => step,
         }
@@ -317,9 +318,20 @@ impl Mutant {
         }
     }
 
-    /// Whether a mutant stops without recording anything.
-    pub(super) fn drops_doubts(self) -> bool {
-        self == Self::StopsAtOnce
+    /// What a mutant reads in the journal.
+    pub(super) fn reads_journal(
+        self,
+        mut answer: journal::Answer,
+        process: &Process,
+    ) -> journal::Answer {
+        if self == Self::IgnoresEpochs
+            && process.journal.is_open()
+            && let journal::Answer::Found(Some(found)) = &mut answer
+            && let Some(header) = &process.header
+        {
+            found.annotations.insert(HEADER.to_owned(), header.clone());
+        }
+        answer
     }
 
     /// What a mutant takes for the node that a volume is attached to.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sidecar::kube::cache::Source;
 use sidecar::kube::cache::slots::Change;
@@ -17,6 +17,7 @@ use super::watch::Watch;
 use super::{claim, volume};
 use crate::model::{Attachment, Claim, Class, Pairs, Text, Volume};
 use crate::plan::claim::Attempt;
+use crate::plan::journal::{Journal, Owner, Request};
 use crate::plan::memory::{ClaimKey, Memory};
 use crate::plan::outcome::Cure;
 use crate::plan::ownership::Contests;
@@ -72,6 +73,15 @@ pub(super) struct Process {
     pub(super) deleting: Vec<Deleting>,
     pub(super) freeing: Vec<Freeing>,
     pub(super) memory: Memory<Prepared>,
+    pub(super) journal: Journal,
+    /// The journal's request under way, and when it was sent.
+    pub(super) asking: Option<(Request, Instant)>,
+    /// The header that the journal wrote last.
+    pub(super) header: Option<String>,
+    /// It has found out that another process leads.
+    pub(super) fenced: bool,
+    /// Claims whose calls are another process's.
+    pub(super) resumed: BTreeSet<ClaimKey>,
 }
 
 /// How long an infeasible request waits.
@@ -84,7 +94,7 @@ impl Process {
         case: Case,
         mutant: Mutant,
         site: usize,
-        strict: bool,
+        (strict, number): (bool, u64),
     ) -> Self {
         let Case {
             scene, protection, ..
@@ -97,9 +107,13 @@ impl Process {
         });
         let mut settings = scene.settings(protection, site, strict);
         mutant.configures(&mut settings);
+        let mut driver = scene.driver();
+        // Flags and capabilities are not what they were before.
+        settings.extra_create_metadata = number % 3 == 1;
+        driver.abilities.single_node_multi_writer = number % 4 == 2;
         let mut process = Self {
             site,
-            driver: scene.driver(),
+            driver,
             settings,
             mutant,
             places: match &node {
@@ -124,6 +138,19 @@ impl Process {
             deleting: Vec::new(),
             freeing: Vec::new(),
             memory: Memory::new(RETENTION),
+            journal: Journal::new(Owner {
+                lease: "test-driver".into(),
+                driver: "test-driver".into(),
+                node: scene
+                    .node(site)
+                    .map(|node| node.name.to_string())
+                    .unwrap_or_default(),
+                holder: format!("process-{number}"),
+            }),
+            asking: None,
+            header: None,
+            fenced: false,
+            resumed: BTreeSet::new(),
         };
         process.list(server);
         process
@@ -203,6 +230,11 @@ impl Process {
                 }
             }
         }
+    }
+
+    /// A mutant that recovers before anything is listed has not seen the volume.
+    pub(super) fn is_blind(&self, key: &ClaimKey) -> bool {
+        self.mutant == Mutant::RecoversEarly && self.resumed.contains(key)
     }
 
     pub(super) fn claim_changed(&mut self, change: Change<Claim>) {

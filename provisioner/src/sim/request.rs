@@ -12,7 +12,6 @@ use super::process::{Process, keep};
 use super::run::World;
 use super::server::{Versioned, refusal};
 use super::watch::key as key_of;
-use crate::keys::{DOUBT_FINALIZER, SELECTED_NODE};
 use crate::model::{Claim, Content, SnapshotRef, Text, VolumeDetail};
 use crate::plan::claim::{Answer, Step};
 use crate::plan::edit::{Edit, Kind};
@@ -32,8 +31,8 @@ impl World {
     /// The server applies what `step` asks for, or answers it.
     pub(super) fn apply_claim(&mut self, step: &Step) -> (Answer, Option<Written>) {
         let written = match step {
-            Step::Guard(edit, _) | Step::Settle(edit, _) => {
-                self.check_settled(edit);
+            Step::Unselect(edit, _) => {
+                self.check_moved(edit);
                 self.server.edit_claim(edit).map(Written::Claim).map(Some)
             }
             Step::ReleaseSource(_) if self.mutant.keeps_snapshots() => Ok(None),
@@ -97,19 +96,16 @@ impl World {
         Ok(Written::Volume(saved))
     }
 
-    /// A record goes, and another node is selected, only when nothing is made for the claim any
-    /// more or the PersistentVolume is there.
-    pub(super) fn check_settled(&mut self, edit: &Edit) {
-        let settles = edit.remove_finalizers.contains(&DOUBT_FINALIZER);
-        let moves = edit.unannotate.contains(&SELECTED_NODE);
-        if !settles && !moves || !self.is_there(edit) {
+    /// Another node is selected only when nothing is made for the claim any more or the
+    /// PersistentVolume is there.
+    fn check_moved(&mut self, edit: &Edit) {
+        if !self.is_there(edit) {
             return;
         }
         let name = format!("pvc-{}", edit.uid);
         let known = self.server.volumes.contains_key(&*name) || self.excused.contains(&name);
         if !known && self.drivers().any(|driver| driver.may_have(&name)) {
-            let what = if settles { "forgotten" } else { "moved" };
-            self.complain(format!("{name} {what} while it may be made"));
+            self.complain(format!("{name} moved while it may be made"));
         }
     }
 
@@ -125,9 +121,7 @@ impl Process {
     /// Takes the result of an own write into the caches; `None` is a failure.
     pub(super) fn absorb_claim(&mut self, index: usize, step: &Step, written: Option<Written>) {
         match step {
-            Step::Guard(edit, _) | Step::Settle(edit, _) | Step::ProtectSource(edit)
-                if edit.kind == Kind::Claim =>
-            {
+            Step::Unselect(edit, _) | Step::ProtectSource(edit) if edit.kind == Kind::Claim => {
                 let name: Text = format!("{}/{}", edit.namespace, edit.name).into();
                 let written = match written {
                     Some(Written::Claim(written)) => Some(written),

@@ -3,7 +3,6 @@
 use super::process::RETENTION;
 use super::run::{Faults, World};
 use super::scene::{CLASS, SOURCE, Scene};
-use crate::keys::DOUBT_FINALIZER;
 use crate::model::{Claim, Reclaim, Snapshot, Source, Text, VolumeDetail, VolumePhase};
 use crate::plan::memory::ClaimKey;
 
@@ -13,6 +12,10 @@ const ROUNDS: usize = 60;
 impl World {
     /// Faults stop. Everything that can move moves until nothing does.
     pub(super) fn settle(&mut self) {
+        self.thaw();
+        while !self.late.is_empty() {
+            self.apply_late();
+        }
         self.settling = true;
         for _ in 0..self.sites() {
             self.turn();
@@ -39,7 +42,7 @@ impl World {
     }
 
     /// Calls that nobody waits for end; at most one place stays without room.
-    fn settle_driver(&mut self) {
+    pub(super) fn settle_driver(&mut self) {
         while let Some(id) = self.driver.running.iter().find(|call| !call.awaited) {
             let id = id.id;
             match self.obstacle(id) {
@@ -65,7 +68,6 @@ impl World {
         let classes = self.case.scene.classes();
         let (mut quiet, mut class) = (0, 0);
         for _ in 0..ROUNDS {
-            // A record is believed only while the class is the one it was made for.
             if quiet > 0 || !self.server.classes.contains_key(CLASS) {
                 class = (class + 1) % classes;
                 self.set_class(class);
@@ -108,7 +110,7 @@ impl World {
             let mut processes = self.processes();
             let asked = processes.any(|process| process.memory.doubtful_claim(&key).is_some());
             let open = claim.phase.is_open() && claim.volume.is_empty();
-            open && !asked && !claim.has_finalizer(DOUBT_FINALIZER) && self.lacks_source(claim)
+            open && !asked && self.lacks_source(claim)
         };
         let claims = self.server.claims.values().map(|(_, claim)| claim);
         let hopeless: Vec<Text> = { claims.filter(|claim| is_hopeless(claim)) }
@@ -145,7 +147,10 @@ impl World {
                 && process.ready_sources.is_empty()
                 && process.freeing.is_empty()
                 && process.running.is_empty()
-                && process.deleting.is_empty();
+                && process.deleting.is_empty()
+                && !process.fenced
+                && (!self.journals()
+                    || process.asking.is_none() && process.journal.next(true).is_none());
             if idle {
                 return;
             }
@@ -163,8 +168,8 @@ impl World {
         if let Some(open) = claims().find(|claim| claim.phase.is_open()) {
             return Err(format!("{} does not get its volume: {open:?}", open.name));
         }
-        if let Some(kept) = claims().find(|claim| claim.has_finalizer(DOUBT_FINALIZER)) {
-            return Err(format!("the record stays behind on {}", kept.name));
+        if let Some(uid) = self.server.intents().next() {
+            return Err(format!("the intent of {uid} stays behind"));
         }
         let ours = |volume: &&VolumeDetail| {
             volume.owner.csi_driver.as_deref() == Some(&*self.process.driver.name)

@@ -7,6 +7,7 @@ use tonic::Code;
 
 use super::Dice;
 use super::driver::ModelDriver;
+use super::freeze::Late;
 use super::mutant::Mutant;
 use super::process::Process;
 use super::scene::Scene;
@@ -66,6 +67,10 @@ pub(super) struct World {
     pub(super) process: Process,
     /// Node deployment: the provisioner of the other node, which takes turns with this one.
     pub(super) other: Option<Box<Site>>,
+    /// A process that does not know that another one leads.
+    pub(super) frozen: Option<Box<Process>>,
+    /// Requests of dead processes that are not applied yet.
+    pub(super) late: Vec<Late>,
     pub(super) uids: u64,
     pub(super) clock: Instant,
     /// Names that the driver was asked for, by UID of the claim.
@@ -82,7 +87,7 @@ pub(super) struct World {
 pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
     let strict = seed.is_multiple_of(2);
     let server = Server::default();
-    let process = |site| Process::start(&server, case, mutant, site, strict);
+    let process = |site| Process::start(&server, case, mutant, site, (strict, site as u64));
     let driver = ModelDriver::new;
     let site = |site| Site {
         process: process(site),
@@ -99,7 +104,9 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
         driver,
         process,
         other,
-        uids: 0,
+        frozen: None,
+        late: Vec::new(),
+        uids: 2,
         clock: Instant::now(),
         names: BTreeMap::new(),
         excused: BTreeSet::new(),
@@ -147,7 +154,14 @@ impl World {
             0..=2 => self.user(),
             3..=7 => self.deliver(),
             8 | 9 => self.retry(),
-            10 if self.case.faults != Faults::None && self.dice.one_in(3) => self.end_process(),
+            10 if self.case.faults != Faults::None && self.dice.one_in(3) => {
+                match self.may_freeze() && self.dice.one_in(2) {
+                    true => self.freeze(),
+                    false => self.end_process(),
+                }
+            }
+            10 if self.frozen.is_some() => self.thaw(),
+            10 => self.apply_late(),
             11 => self.end_orphan(),
             12 | 13 => {
                 self.control();
@@ -180,6 +194,12 @@ impl World {
 
     /// Something in the process advances.
     pub(super) fn work(&mut self) {
+        if self.process.fenced {
+            return self.end_process();
+        }
+        if self.journals() && (!self.process.is_open() || self.dice.one_in(4)) {
+            return self.advance_journal();
+        }
         let claims = self.process.running.len();
         let volumes = self.process.deleting.len();
         let sources = self.process.freeing.len();

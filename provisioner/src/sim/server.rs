@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::wire::{read_volume, texts};
-use crate::keys::{DOUBT_ANNOTATION, SELECTED_NODE};
+use crate::keys::SELECTED_NODE;
 use crate::model::{Attachment, Claim, Class, List, Pairs, Snapshot, Text, VolumeDetail};
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::outcome::{ApiError, Refusal};
@@ -45,6 +45,8 @@ pub(super) struct Server {
     pub(super) attachments: BTreeMap<Text, Versioned<Attachment>>,
     pub(super) classes: BTreeMap<Text, Versioned<Class>>,
     pub(super) nodes: BTreeMap<Text, Versioned<NodeInfo>>,
+    /// Annotations by name.
+    pub(super) leases: BTreeMap<String, Versioned<BTreeMap<String, String>>>,
     /// Nobody watches these here.
     pub(super) snapshots: BTreeMap<Text, Snapshot>,
     /// Whether the Secret is there.
@@ -211,17 +213,11 @@ impl Server {
             return Err(refusal(Refusal::NotFound));
         }
         let finalizers = changed(&before.finalizers, before.deleting, edit)?;
-        let kept = { before.annotations.iter() }.filter(|(key, _)| {
-            let replaced = edit.annotate.iter().any(|(added, _)| added == key);
-            !replaced && !edit.unannotate.contains(key)
-        });
-        let added = edit
-            .annotate
-            .iter()
-            .map(|(key, value)| (*key, value.as_str()));
+        let annotations = before.annotations.iter();
         let object = Claim {
             finalizers,
-            annotations: kept.chain(added).collect(),
+            annotations: { annotations.filter(|(key, _)| !edit.unannotate.contains(key)) }
+                .collect(),
             ..before.clone()
         };
         if object == *before {
@@ -265,13 +261,6 @@ impl Server {
         }
         let claim = selected(claim, node);
         (Selection::Selected, Some(self.put_claim(claim)))
-    }
-
-    /// Whether the claim of this UID is there and says that a volume may exist for it.
-    pub(super) fn is_recorded(&self, uid: &str) -> bool {
-        let recorded =
-            |claim: &Claim| *claim.uid == *uid && claim.annotations.get(DOUBT_ANNOTATION).is_some();
-        self.claims.values().any(|(_, claim)| recorded(claim))
     }
 
     /// POST of a volume.

@@ -9,7 +9,6 @@ use super::driver::Kind;
 use super::run::{Fate, World};
 use super::server::Versioned;
 use super::watch::key as key_of;
-use crate::keys::DOUBT_FINALIZER;
 use crate::model::{Claim, Source, Text};
 use crate::plan::edit::Edit;
 use crate::plan::memory::ClaimKey;
@@ -116,8 +115,7 @@ impl World {
             let fills = |kind: &Kind| matches!(kind, Kind::Create(made) if *made == name);
             let mut calls = self.drivers().flat_map(|driver| &driver.running);
             let mut processes = self.processes();
-            claim.has_finalizer(DOUBT_FINALIZER)
-                || processes.any(|process| process.memory.doubtful_claim(&key).is_some())
+            processes.any(|process| process.memory.doubtful_claim(&key).is_some())
                 || calls.any(|call| {
                     call.awaited && fills(&call.kind) && call.source.as_ref().is_some_and(&is_it)
                 })

@@ -27,6 +27,8 @@ pub const CLASSES: Resource = Resource::new(STORAGE, "v1", "storageclasses");
 pub const ATTRIBUTES_CLASSES: Resource = Resource::new(STORAGE, "v1", "volumeattributesclasses");
 /// VolumeAttachments.
 pub const ATTACHMENTS: Resource = Resource::new(STORAGE, "v1", "volumeattachments");
+/// Leases.
+pub const LEASES: Resource = Resource::new("coordination.k8s.io", "v1", "leases");
 /// VolumeSnapshots.
 pub const SNAPSHOTS: Resource = Resource::new(SNAPSHOT, "v1", "volumesnapshots");
 /// VolumeSnapshotContents.

@@ -188,13 +188,6 @@ impl Provisioner {
             self.cluster.wait_for(cure, &run.key);
         }
         let claim = &*run.key.name;
-        if let Some(reason) = self.look(run, |view| run.attempt.unrecorded(view, failure)) {
-            tracing::warn!(
-                claim,
-                reason,
-                "A call that may still run is known to this process alone"
-            );
-        }
         let effect = run.attempt.effect(failure);
         if effect != Effect::NoChange
             && let Some(capacity) = self.cluster.capacity.get()
@@ -236,6 +229,7 @@ impl Provisioner {
     fn note(&self, run: &Run, outcome: Outcome<Prepared>) {
         let now = Instant::now().into_std();
         self.cluster.memory().end(&run.claim, outcome, now);
+        self.settle(&run.key);
     }
 }
 

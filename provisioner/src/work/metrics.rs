@@ -8,13 +8,16 @@ use std::time::Duration;
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{Gauge, HistogramOpts, HistogramVec, IntCounterVec, Opts};
+use prometheus::{Gauge, Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts};
 use sidecar::metrics::{RegisterError, Registry};
 
 use crate::plan::capacity;
 
 const CLAIM: &[&str] = &["class", "source"];
 const VOLUME: &[&str] = &["class"];
+
+/// Upper bounds of intents per write.
+const SIZES: [f64; 8] = [0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0];
 
 /// The program's own metrics; clones are the same.
 #[derive(Clone, Debug)]
@@ -23,6 +26,8 @@ pub struct Metrics {
     deleted: Outcomes,
     /// Operations of which nobody knows whether they still run.
     pub in_doubt: InDoubt,
+    commits: Histogram,
+    intents: Histogram,
 }
 
 /// Successes, failures and durations of one sort of operation.
@@ -82,6 +87,17 @@ impl Metrics {
     pub fn new(registry: &Registry) -> Result<Self, RegisterError> {
         let in_doubt = InDoubt::new()?;
         registry.register(Box::new(in_doubt.clone()))?;
+        let commits = Histogram::with_opts(HistogramOpts::new(
+            "csi_sidecar_provisioning_journal_commit_seconds",
+            "Latency in seconds of writes of the provisioning journal.",
+        ))?;
+        registry.register(Box::new(commits.clone()))?;
+        let intents = HistogramOpts::new(
+            "csi_sidecar_provisioning_journal_commit_intents",
+            "Number of CreateVolume calls that a write of the provisioning journal is made before.",
+        );
+        let intents = Histogram::with_opts(intents.buckets(SIZES.to_vec()))?;
+        registry.register(Box::new(intents.clone()))?;
         Ok(Self {
             provisioned: Outcomes::new(
                 registry,
@@ -91,7 +107,16 @@ impl Metrics {
             )?,
             deleted: Outcomes::new(registry, "_delete", "persistent volumes deleted", VOLUME)?,
             in_doubt,
+            commits,
+            intents,
         })
+    }
+
+    /// A write of the provisioning journal made so many intents durable.
+    pub fn committed(&self, intents: usize, took: Duration) {
+        self.commits.observe(took.as_secs_f64());
+        let intents = u32::try_from(intents).unwrap_or(u32::MAX);
+        self.intents.observe(f64::from(intents));
     }
 
     /// A claim of this class and kind of data source got its volume.
@@ -279,6 +304,7 @@ mod tests {
         metrics
             .in_doubt
             .read_from(|| Some((2, Duration::from_secs(5))));
+        metrics.committed(3, Duration::from_millis(7));
         let text = registry.render();
         for line in [
             r#"controller_persistentvolumeclaim_provision_total{class="sc1",source="VolumeSnapshot"} 1"#,
@@ -288,6 +314,9 @@ mod tests {
             r#"controller_persistentvolume_delete_total{class="sc1"} 1"#,
             r#"controller_persistentvolume_delete_failed_total{class="sc1"} 1"#,
             r#"controller_persistentvolume_delete_duration_seconds_count{class="sc1"} 1"#,
+            r#"csi_sidecar_provisioning_journal_commit_seconds_bucket{le="0.01"} 1"#,
+            r#"csi_sidecar_provisioning_journal_commit_intents_bucket{le="2"} 0"#,
+            r#"csi_sidecar_provisioning_journal_commit_intents_bucket{le="5"} 1"#,
             "csi_sidecar_provisioning_in_doubt 2",
             "csi_sidecar_provisioning_oldest_in_doubt_seconds 5",
         ] {

@@ -13,7 +13,7 @@
 //! | `provisioner` | the parts that executors share |
 //! | `claim` | attempts for claims |
 //! | `step` | the single step of such an attempt |
-//! | `doubt` | what the end of the process leaves in doubt |
+//! | `journal` | the provisioning journal at the API server |
 //! | `volume` | attempts on PersistentVolumes |
 //! | `protection` | finalizers of data sources |
 //! | `news` | events |
@@ -27,8 +27,8 @@ pub mod capacity;
 pub mod claim;
 pub mod cluster;
 pub mod discovery;
-mod doubt;
 pub mod driver;
+pub mod journal;
 pub mod metrics;
 pub mod news;
 mod ownership;

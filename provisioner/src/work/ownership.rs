@@ -158,13 +158,13 @@ impl Provisioner {
             let answer = match &step {
                 Step::Create(_, request) => return Rehearsed::Request(request.clone()),
                 Step::Done(_) => return Rehearsed::Nothing,
-                Step::Fail(_) | Step::Settle(..) | Step::Save(_) | Step::Discard(_) => {
+                Step::Fail(_) | Step::Unselect(..) | Step::Save(_) | Step::Discard(_) => {
                     return Rehearsed::Failed;
                 }
                 Step::Announce(_)
                 | Step::ProtectSource(_)
                 | Step::ReleaseSource(_)
-                | Step::Guard(..) => Answer::Done,
+                | Step::Intend(_) => Answer::Done,
                 // It is not the room's concern.
                 Step::LoadSecret(_) => Answer::Secret(std::collections::BTreeMap::new()),
                 Step::LoadSnapshot(..)

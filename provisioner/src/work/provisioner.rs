@@ -1,12 +1,13 @@
 //! The parts that all executors share.
 
 use std::string::FromUtf8Error;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use sidecar::kube::api::Api;
 
 use super::cluster::Cluster;
 use super::driver::DriverLink;
+use super::journal::Keeper;
 use super::metrics::Metrics;
 use super::news::News;
 use crate::model::{Pairs, SecretRef};
@@ -29,6 +30,10 @@ pub struct Provisioner {
     pub metrics: Metrics,
     /// What users read.
     pub news: News,
+    /// The provisioning journal, if there is one.
+    pub journal: Option<Keeper>,
+    /// What earlier processes have left in it is known.
+    pub recovered: OnceLock<()>,
     /// Node deployment: how long to wait before a claim is taken.
     pub pace: Pace,
     /// Node deployment: the topology of this process's node, if the driver told one.

@@ -1,7 +1,5 @@
 //! The single steps of an attempt for a claim, each one request or one call.
 
-use std::sync::Arc;
-
 use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::{CreateVolumeRequest, DeleteVolumeRequest};
 use serde::Deserialize;
@@ -13,6 +11,7 @@ use sidecar::kube::events::Severity;
 use sidecar::kube::key::Key;
 use sidecar::kube::reflect::Resource;
 use sidecar::verbose;
+use tonic::Code;
 
 use super::api::{
     ATTRIBUTES_CLASSES, CLAIMS, CONTENTS, SNAPSHOTS, VOLUMES, edit as edit_object, key,
@@ -25,7 +24,6 @@ use crate::plan::claim::{Announcement, Answer, Step};
 use crate::plan::edit::{Applied, Edit, Kind};
 use crate::plan::memory::Unsaved;
 use crate::plan::outcome::{ApiError, RpcError};
-use crate::plan::request::Prepared;
 
 /// How often the deletion of a volume that nobody can use is tried.
 const DISCARD_TRIES: u32 = 5;
@@ -53,19 +51,10 @@ impl Provisioner {
                 }
                 done(result)
             }
-            Step::Guard(edit, _) => {
-                let result = self.edit(edit).await;
-                if let Err(error) = &result {
-                    let claim = &*run.key.name;
-                    tracing::warn!(claim, err = %error, "A call in doubt could not be recorded on the claim");
-                }
-                done(result)
-            }
-            Step::Settle(edit, _) => done(self.edit(edit).await),
-            Step::Create(prepared, request) => {
-                self.create(run, prepared, std::mem::take(request)).await
-            }
-            Step::Discard(request) => self.discard(request).await,
+            Step::Intend(prepared) => self.intend(&run.claim, prepared).await,
+            Step::Unselect(edit, _) => done(self.edit(edit).await),
+            Step::Create(_, request) => self.create(run, std::mem::take(request)).await,
+            Step::Discard(request) => self.discard(run, request).await,
             Step::Save(unsaved) => done(self.save(unsaved).await),
             Step::LoadSecret(reference) => self.load_secret(reference).await,
             Step::LoadSnapshot(namespace, name) => loaded(self.snapshot(namespace, name).await),
@@ -168,12 +157,7 @@ impl Provisioner {
         Ok(applied)
     }
 
-    async fn create(
-        &self,
-        run: &Run,
-        prepared: &Arc<Prepared>,
-        request: Box<CreateVolumeRequest>,
-    ) -> Answer {
+    async fn create(&self, run: &Run, request: Box<CreateVolumeRequest>) -> Answer {
         let send = async |channel: Channel| {
             let mut client = ControllerClient::new(channel);
             call(self.driver.timeout(), *request, async |request| {
@@ -185,15 +169,25 @@ impl Provisioner {
             Ok(channel) => channel,
             Err(error) => return Answer::Unsent(error),
         };
+        // The driver was waited for; somebody else may lead by now, and be done with the claim.
+        if !self.may_call(&run.claim) {
+            return Answer::Unsent(not_now());
+        }
         // From here on it may be running, whatever becomes of this process.
-        self.cluster.memory().calling(&run.claim, prepared);
+        self.cluster.memory().calling(&run.claim);
         match send(channel).await {
             Ok(answer) => Answer::Created(Box::new(answer)),
             Err(status) => Answer::Failed(RpcError::from(&status)),
         }
     }
 
-    async fn discard(&self, request: &DeleteVolumeRequest) -> Answer {
+    async fn discard(&self, run: &Run, request: &DeleteVolumeRequest) -> Answer {
+        // Whoever leads now may have saved the volume.
+        if let Some(prepared) = run.attempt.prepared()
+            && !matches!(self.intend(&run.claim, prepared).await, Answer::Done)
+        {
+            return Answer::Unsent(not_now());
+        }
         let deadline = Deadline::after(self.driver.timeout());
         let mut tries = 0;
         loop {
@@ -221,6 +215,14 @@ impl Provisioner {
             }
         }
         Ok(())
+    }
+}
+
+/// It is not certain that nobody else leads.
+fn not_now() -> RpcError {
+    RpcError {
+        code: Code::Unavailable,
+        message: "the driver is not asked before it is certain that no other process leads".into(),
     }
 }
 

@@ -15,6 +15,7 @@ mod command_line;
 mod delete;
 mod driver;
 mod election;
+mod journal;
 mod migration;
 mod node;
 mod outcome;

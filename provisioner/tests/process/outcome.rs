@@ -9,15 +9,15 @@ use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
 use super::stage::{
-    ANNOTATION, DOUBT, DRIVER, PV, READY, RECORD, Stage, U, claim, class, finalizers, free_address,
-    get, settle, together,
+    ANNOTATION, DRIVER, PV, READY, Stage, U, claim, class, finalizers, free_address, get, settle,
+    together,
 };
 
 const CREATE: &str = "CreateVolume";
 const QUICK: &str = "--retry-interval-start=300ms";
 
 #[tokio::test]
-async fn row_181_a_call_in_doubt_is_repeated_and_recorded_on_the_claim() {
+async fn row_181_a_call_in_doubt_is_repeated_word_for_word() {
     together(
         [
             Code::DeadlineExceeded,
@@ -39,26 +39,13 @@ async fn in_doubt(code: Code) {
     stage
         .api
         .insert(claim().finalizer("kubernetes.io/pvc-protection"));
-    stage
-        .until("the record", |stage| {
-            finalizers(&stage.claim("ns1/c1"))
-                .to_string()
-                .contains(DOUBT)
-        })
-        .await;
-    let record = stage.claim("ns1/c1")["metadata"]["annotations"][RECORD].clone();
-    let record: serde_json::Value = serde_json::from_str(record.as_str().unwrap()).unwrap();
-    assert_eq!(
-        (&record["driver"], &record["prepared"]["name"]),
-        (&DRIVER.into(), &PV.into())
-    );
+    stage.until_calls(CREATE, 1).await;
+    assert_eq!(stage.intents(), [U]);
     stage.until_volume(PV).await;
-    stage
-        .until("the record goes", |stage| {
-            finalizers(&stage.claim("ns1/c1")) == json!(["kubernetes.io/pvc-protection"])
-        })
-        .await;
-    let annotations = stage.claim("ns1/c1")["metadata"]["annotations"].clone();
+    stage.until_settled().await;
+    let claim = stage.claim("ns1/c1");
+    assert_eq!(finalizers(&claim), json!(["kubernetes.io/pvc-protection"]));
+    let annotations = claim["metadata"]["annotations"].clone();
     assert_eq!(annotations, json!({ ANNOTATION: DRIVER }), "{code:?}");
     let requests = stage.creations();
     assert!(
@@ -75,7 +62,7 @@ async fn rows_181_and_187_the_claim_is_deleted_while_a_call_is_in_doubt() {
     let fault = stage
         .driver
         .fault(CallFault::on(CREATE).fail(Code::DeadlineExceeded, "later"));
-    let _program = stage.start(&[QUICK, "--provisioning-protection=off"]);
+    let _program = stage.start(&[QUICK]);
     stage.api.insert(claim());
     stage.until_calls(CREATE, 1).await;
     stage.until_events("ProvisioningFailed", 1).await;
@@ -93,43 +80,6 @@ async fn rows_181_and_187_the_claim_is_deleted_while_a_call_is_in_doubt() {
     assert!(stage.driver.calls_to("DeleteVolume").len() == 1, "row 187");
 }
 
-#[tokio::test]
-async fn no_volume_is_lost_when_claim_and_process_go_while_a_call_is_in_doubt() {
-    let stage = Stage::new().await;
-    stage.driver.fault(
-        CallFault::on(CREATE)
-            .fail_after(Code::DeadlineExceeded, "late")
-            .times(1),
-    );
-    let program = stage.start(&["--retry-interval-start=60s"]);
-    stage.api.insert(claim());
-    stage
-        .until("the record", |stage| {
-            finalizers(&stage.claim("ns1/c1"))
-                .to_string()
-                .contains(DOUBT)
-        })
-        .await;
-    program.kill().await;
-    stage.api.delete("persistentvolumeclaims", "ns1/c1");
-    assert!(!stage.claim("ns1/c1").is_null(), "the finalizer keeps it");
-    let _successor = stage.start(&[]);
-    stage
-        .until("the claim may go", |stage| stage.claim("ns1/c1").is_null())
-        .await;
-    assert!(!stage.volume(PV).is_null(), "first the volume is known");
-    let requests = stage.creations();
-    assert_eq!(requests.len(), 2);
-    assert_eq!(requests[0], requests[1]);
-    stage.api.edit("persistentvolumes", PV, |object| {
-        object["status"]["phase"] = "Released".into();
-    });
-    stage.until_volume_gone(PV).await;
-    stage
-        .driver
-        .configure(|model| assert!(model.volumes.is_empty(), "{model:?}"));
-}
-
 pub(crate) async fn rows_182_and_188_a_final_error_is_repeated_as_long_as_there_is_a_claim() {
     let stage = Stage::new().await;
     stage.driver.fault(
@@ -143,11 +93,7 @@ pub(crate) async fn rows_182_and_188_a_final_error_is_repeated_as_long_as_there_
     let _program = stage.start(&[QUICK]);
     stage.api.insert(claim());
     stage.until_calls(CREATE, 3).await;
-    stage
-        .until("the record goes", |stage| {
-            finalizers(&stage.claim("ns1/c1")) == json!([])
-        })
-        .await;
+    stage.until_settled().await;
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
     settle().await;
     let calls = stage.calls(CREATE);
@@ -309,7 +255,7 @@ pub(crate) async fn row_186_an_impossible_request_waits_for_another_class() {
 }
 
 #[tokio::test]
-async fn row_189_a_secret_that_vanished_does_not_end_a_doubt() {
+async fn row_189_fp_3_a_secret_that_vanished_does_not_end_a_doubt() {
     let stage = Stage::new().await;
     stage.api.remove("storageclasses", "sc1");
     let secret = class().parameter("csi.storage.k8s.io/provisioner-secret-name", "sec");
@@ -324,7 +270,7 @@ async fn row_189_a_secret_that_vanished_does_not_end_a_doubt() {
             .fail(Code::DeadlineExceeded, "late")
             .times(1),
     );
-    let _program = stage.start(&[QUICK, "--provisioning-protection=off"]);
+    let _program = stage.start(&[QUICK]);
     stage.api.insert(claim());
     stage.until_calls(CREATE, 1).await;
     stage.api.remove("secrets", "ns9/sec");
@@ -430,25 +376,4 @@ async fn namespaces_take_turns_when_workers_are_scarce() {
     stage.api.insert(of("small", 0));
     stage.until_volume("pvc-small-0").await;
     assert!(stage.calls(CREATE) < 8, "{}", stage.calls(CREATE));
-}
-
-#[tokio::test]
-async fn always_protected_before_the_first_call() {
-    let stage = Stage::new().await;
-    let program = stage.start(&["--provisioning-protection=always"]);
-    program.logs(READY).await;
-    stage.driver.fault(CallFault::on(CREATE).hang());
-    stage.api.insert(claim());
-    stage.until_calls(CREATE, 1).await;
-    let guarded = finalizers(&stage.claim("ns1/c1"));
-    assert_eq!(guarded, json!([DOUBT]));
-    program.kill().await;
-    stage.driver.clear_faults();
-    let _successor = stage.start(&["--provisioning-protection=always"]);
-    stage.until_volume(PV).await;
-    stage
-        .until("the record goes", |stage| {
-            finalizers(&stage.claim("ns1/c1")) == json!([])
-        })
-        .await;
 }

@@ -6,7 +6,7 @@ use super::{outcome, shutdown, start};
 async fn rows_12_30_182_186_and_188_half_a_minute() {
     tokio::join!(
         start::row_12_a_socket_that_never_appears(),
-        shutdown::calls_that_do_not_end_are_recorded_and_resumed(),
+        shutdown::calls_that_do_not_end_are_resumed(),
         outcome::rows_182_and_188_a_final_error_is_repeated_as_long_as_there_is_a_claim(),
         outcome::row_186_an_impossible_request_waits_for_another_class(),
     );

@@ -25,8 +25,9 @@ pub(crate) const PV: &str = "pvc-11111111-2222-3333-4444-555555555555";
 pub(crate) const GI: i64 = 1 << 30;
 pub(crate) const FINALIZER: &str = "external-provisioner.volume.kubernetes.io/finalizer";
 pub(crate) const PROTECTION: &str = "kubernetes.io/pv-protection";
-pub(crate) const DOUBT: &str = "csi-sidecars.io/provisioning-protection";
-pub(crate) const RECORD: &str = "csi-sidecars.io/provisioning-in-doubt";
+/// The Lease that has the provisioning journal.
+pub(crate) const JOURNAL: &str = "csi/test-driver-journal-0";
+const INTENT: &str = "intent.csi-sidecars.io/";
 pub(crate) const ANNOTATION: &str = "volume.kubernetes.io/storage-provisioner";
 pub(crate) const READY: &str = "Starting CSI provisioner";
 
@@ -66,6 +67,10 @@ impl Program {
 
     pub(crate) fn is_running(&mut self) -> bool {
         self.0.is_running()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.0.signal(signal);
     }
 
     pub(crate) fn terminate(&self) {
@@ -175,7 +180,9 @@ impl Stage {
         let address = format!("--csi-address={}", self.driver.socket().display());
         let mut all = vec![kubeconfig.as_str(), address.as_str()];
         all.extend(arguments);
-        Program::start(&all, environment)
+        let mut more = vec![("POD_NAMESPACE", "csi")];
+        more.extend(environment);
+        Program::start(&all, &more)
     }
 
     pub(crate) fn volume(&self, name: &str) -> Value {
@@ -184,6 +191,26 @@ impl Stage {
 
     pub(crate) fn claim(&self, name: &str) -> Value {
         { self.api.object("persistentvolumeclaims", name) }.unwrap_or_default()
+    }
+
+    /// UIDs of the claims whose intents are in the journal.
+    pub(crate) fn intents(&self) -> Vec<String> {
+        self.intents_in(JOURNAL)
+    }
+
+    pub(crate) fn intents_in(&self, lease: &str) -> Vec<String> {
+        let lease = self.api.object("leases", lease).unwrap_or_default();
+        let annotations = lease["metadata"]["annotations"].as_object().cloned();
+        let names = annotations.into_iter().flatten().map(|(name, _)| name);
+        names
+            .filter_map(|name| name.strip_prefix(INTENT).map(str::to_owned))
+            .collect()
+    }
+
+    /// Waits until nothing is owed to the driver.
+    pub(crate) async fn until_settled(&self) {
+        self.until("the intents go", |stage| stage.intents().is_empty())
+            .await;
     }
 
     /// Waits until the stage is as `condition` says.
@@ -251,7 +278,7 @@ impl Stage {
         });
     }
 
-    /// Writes of the program to objects, as `METHOD kind`, in order.
+    /// Writes of the program to objects but the journal, as `METHOD kind`, in order.
     pub(crate) fn writes(&self) -> Vec<String> {
         let name = |request: &Request| {
             let parts: Vec<&str> = request.path.split('/').collect();
@@ -264,7 +291,8 @@ impl Stage {
                 .trim_end()
                 .to_owned()
         };
-        let writes = self.api.writes();
+        let mut writes = self.api.writes();
+        writes.retain(|write| !is_journal(write));
         { writes.iter().map(name) }
             .filter(|write| !write.contains("selfsubjectaccessreviews"))
             .collect()
@@ -289,6 +317,12 @@ impl Stage {
         all.sort_by_key(|(at, _)| *at);
         all.into_iter().map(|(_, text)| text).collect()
     }
+}
+
+/// Whether a request is about the provisioning journal.
+pub(crate) fn is_journal(request: &Request) -> bool {
+    let body = &request.body["metadata"]["annotations"];
+    request.path.contains("-journal-") || !body["csi-sidecars.io/journal"].is_null()
 }
 
 pub(crate) fn finalizers(object: &Value) -> Value {

@@ -207,6 +207,7 @@ async fn what_is_not_permitted_is_named_as_it_goes_into_a_manifest() {
             Allow::new("storage.k8s.io", "storageclasses", "list,watch"),
             Allow::new("", "events", "create,patch"),
             Allow::new("", "secrets", "get"),
+            Allow::new("coordination.k8s.io", "leases", "get,create,update"),
         ]);
     };
     allow("list,watch,delete");

@@ -179,7 +179,7 @@ pub(super) const TABLE: &[Row] = &[
     row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--feature-gates=CrossNamespaceVolumeDataSource=true")),
     row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--volume-name-uuid-length=16")),
     row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--immediate-topology=false")),
-    row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--provisioning-protection=always")),
+    row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--provisioning-protection=journal")),
     // Capacity, and one provisioner for each node.
     row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--capacity-ownerref-level=1")),
     row(MINIMAL, &["features.capacity=true"], CONTROLLER, under!("csi-provisioner", "/args"), Has("--capacity-ownerref-level=2")),
@@ -247,8 +247,9 @@ pub(super) const PERMISSIONS: &[(&[&str], &str, &[&str])] = &[
     (&["features.cloning=true"], "provisioner", &[
         "get persistentvolumes", "get persistentvolumeclaims", "update persistentvolumeclaims",
     ]),
-    (&["provisioner.protection=always"], "provisioner", &[
-        "get persistentvolumeclaims", "update persistentvolumeclaims",
+    (&["provisioner.protection=journal"], "provisioner", &[
+        "create leases.coordination.k8s.io in storage", "get leases.coordination.k8s.io in storage",
+        "update leases.coordination.k8s.io in storage",
     ]),
     (&["features.snapshots=true"], "provisioner", &[
         "get volumesnapshotcontents.snapshot.storage.k8s.io",

@@ -58,13 +58,22 @@ impl<'a> Held<'a> {
         self.scene.stored("/left_over/volumes")
     }
 
-    /// Waits until the claim says that there may be a volume for it.
-    fn until_recorded(&self) -> Result<()> {
-        wait::until_true(SOON, "the doubt is recorded", || {
-            let claim = self.scene.api.get(&format!("{CLAIMS}/{}", self.claim))?;
-            let finalizers = claim.pointer("/metadata/finalizers").map(Value::to_string);
-            Ok(finalizers.is_some_and(|it| it.contains("csi-sidecars.io/provisioning-protection")))
-        })
+    /// The journal says that there may be a volume for the claim, and nothing of ours is on the claim.
+    fn is_recorded(&self) -> Result<()> {
+        let claim = self.scene.api.get(&format!("{CLAIMS}/{}", self.claim))?;
+        let text = claim.to_string();
+        ensure!(
+            !text.contains("csi-sidecars.io"),
+            "something of ours: {text}"
+        );
+        let uid = claim.pointer("/metadata/uid").and_then(Value::as_str);
+        let intent = format!("intent.csi-sidecars.io/{}", uid.unwrap_or_default());
+        let journal = self.scene.journal()?;
+        ensure!(
+            journal.to_string().contains(&intent),
+            "no {intent}: {journal}"
+        );
+        Ok(())
     }
 
     /// Another process finds nothing but what is recorded.
@@ -95,9 +104,8 @@ fn killed(cluster: &Cluster, name: &'static str, before: bool) -> Result<Verdict
         return Ok(unsuitable);
     }
     let held = Held::new(cluster, name)?;
-    let protected = ["--provisioning-protection=always"];
-    let mut first = held.asked(&protected)?;
-    held.until_recorded()?;
+    let mut first = held.asked(&[])?;
+    held.is_recorded()?;
     if before {
         held.scene.release(held.claim)?;
     }
@@ -106,7 +114,7 @@ fn killed(cluster: &Cluster, name: &'static str, before: bool) -> Result<Verdict
     if !before {
         held.scene.release(held.claim)?;
     }
-    held.settle(&protected)
+    held.settle(&[])
 }
 
 pub(super) fn killed_then_deleted(cluster: &Cluster) -> Result<Verdict> {
@@ -123,7 +131,7 @@ pub(super) fn killed_after_timeout(cluster: &Cluster) -> Result<Verdict> {
     }
     let held = Held::new(cluster, "late-call")?;
     let first = held.asked(&[BRIEF])?;
-    held.until_recorded().with_context(|| first.tail())?;
+    held.is_recorded().with_context(|| first.tail())?;
     held.scene.release(held.claim)?;
     drop(first);
     held.settle(&[])
@@ -145,7 +153,7 @@ pub(super) fn terminated(cluster: &Cluster) -> Result<Verdict> {
         waited > Duration::from_millis(300),
         "ended after {waited:?}"
     );
-    held.until_recorded().with_context(|| first.tail())?;
+    held.is_recorded().with_context(|| first.tail())?;
     held.scene.release(held.claim)?;
     held.settle(&[])
 }

@@ -100,6 +100,13 @@ impl<'a> Scene<'a> {
         })
     }
 
+    /// The Lease that has the provisioning journal.
+    pub(super) fn journal(&self) -> Result<Value> {
+        let lease = self.deployment.driver().replace('.', "-");
+        self.provisioner
+            .lease(&self.api, &format!("{lease}-journal-0"))
+    }
+
     /// Asks for a volume of the scene's class.
     pub(super) fn claim(&self, name: &str) -> Result<()> {
         self.create_claim(&object::claim(name, self.deployment.driver(), "1Mi"))

@@ -1,16 +1,15 @@
 //! What is written when the driver has answered, or cannot be asked.
 //!
-//! Separate from the way there, because here it is decided what is remembered: a doubt must be on
-//! the claim before the process forgets it, and must not stay there once it is settled.
+//! Separate from the way there, because here it is decided what is remembered: what the attempt
+//! leaves in the books stays in the journal, and what it does not leave there is settled.
 
 use std::sync::Arc;
 
 use super::{Announcement, Answer, Attempt, Effect, End, Failure, Reached, Step};
-use crate::keys::{DOUBT_FINALIZER, SELECTED_NODE};
+use crate::keys::SELECTED_NODE;
 use crate::plan::edit::Edit;
 use crate::plan::memory::Outcome;
 use crate::plan::request::Prepared;
-use crate::plan::settings::Protection;
 use crate::plan::view::View;
 
 impl Attempt {
@@ -27,78 +26,24 @@ impl Attempt {
                 return Step::ReleaseSource(Edit::release_snapshot(namespace, name));
             }
         }
-        if self.is_guarded(view) && !self.concluded.settled {
-            let edit = Edit::of_claim(view.claim).unguard();
-            return Step::Settle(edit, None);
-        }
-        match &self.refused {
-            Some(error) => Step::Fail(Failure::Unguard(error.clone())),
-            None => Step::Done(end),
-        }
+        Step::Done(end)
     }
 
-    /// The steps after a failure.
+    /// The steps after a failure: where the node is the reason, the one update that says so.
     pub(super) fn give_up(&self, view: &View<'_>, failure: &Failure) -> Step {
-        let step = match failure.effect() {
-            Effect::NoChange => None,
-            Effect::InBackground if view.settings.protection == Protection::Off => None,
-            Effect::InBackground => {
-                let prepared = self.frozen.as_ref();
-                prepared.and_then(|prepared| self.guard(view, prepared))
-            }
-            Effect::Finished | Effect::Infeasible | Effect::Reschedule => {
-                self.settle(view, failure)
-            }
-        };
-        step.unwrap_or_else(|| Step::Fail(failure.clone()))
-    }
-
-    /// The one update that says that the driver works on nothing any more, and on which node it is
-    /// not to be tried again.
-    fn settle(&self, view: &View<'_>, failure: &Failure) -> Option<Step> {
-        if self.concluded.settled || view.gone {
-            return None;
-        }
-        let mut edit = Edit::of_claim(view.claim);
-        // Before the call, a record is still all that is known.
-        if self.called && self.is_guarded(view) {
-            edit = edit.unguard();
-        }
         let selected = view.claim.annotations.get(SELECTED_NODE).is_some();
-        if failure.effect() == Effect::Reschedule && selected {
-            edit = edit.unselect();
+        let moves = failure.effect() == Effect::Reschedule && selected && !view.gone;
+        match moves && !self.concluded.unselected {
+            true => Step::Unselect(Edit::unselect(view.claim), failure.clone()),
+            false => Step::Fail(failure.clone()),
         }
-        (!edit.is_empty()).then(|| Step::Settle(edit, Some(failure.clone())))
     }
 
-    pub(super) fn settled(&mut self, edit: &Edit, failure: Option<&Failure>, answer: Answer) {
-        self.concluded.settled = true;
+    pub(super) fn tried_to_unselect(&mut self, failure: &Failure, answer: &Answer) {
+        self.concluded.unselected = true;
         // What comes before a call is decided on what the update has changed.
-        if let Some(failure) = failure {
-            self.reached = Reached::Failed(failure.clone());
-        }
-        let there = !matches!(answer, Answer::Refused(_));
-        match answer {
-            Answer::Refused(error) if !error.is_not_found() => self.refused = Some(error),
-            // A claim that is gone carries no record, and is not looked at again at once.
-            Answer::Refused(_)
-            | Answer::Done
-            | Answer::Snapshot(_)
-            | Answer::Content(_)
-            | Answer::SourceClaim(_)
-            | Answer::SourceVolume(_)
-            | Answer::AttributesClass(_)
-            | Answer::Secret(_)
-            | Answer::SecretNotText
-            | Answer::Created(_)
-            | Answer::Failed(_)
-            | Answer::Unsent(_) => {
-                if edit.remove_finalizers.contains(&DOUBT_FINALIZER) {
-                    self.guarded = Some(false);
-                }
-                self.unselected |= there && edit.unannotate.contains(&SELECTED_NODE);
-            }
-        }
+        self.reached = Reached::Failed(failure.clone());
+        self.unselected = matches!(answer, Answer::Done);
     }
 
     /// What `failure`, with which this attempt ended, says about the volume.
@@ -142,20 +87,5 @@ impl Attempt {
                 Outcome::Final { infeasible: None }
             }
         }
-    }
-
-    /// Why a doubt with which this attempt ended is in this process's memory only; `None` if it is
-    /// on the claim, or is to be nowhere else.
-    #[must_use]
-    pub fn unrecorded(&self, view: &View<'_>, failure: &Failure) -> Option<String> {
-        let doubtful = self.effect(failure) == Effect::InBackground;
-        if !doubtful || view.settings.protection == Protection::Off || self.is_guarded(view) {
-            return None;
-        }
-        Some(match &self.refused {
-            Some(error) => error.to_string(),
-            None if view.gone => "the claim is gone".to_owned(),
-            None => "the claim is being deleted, and takes no new finalizers".to_owned(),
-        })
     }
 }

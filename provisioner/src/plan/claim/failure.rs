@@ -6,9 +6,8 @@
 use sidecar::rpc_code::{self, Finality};
 use tonic::Code;
 
-use crate::keys::{DOUBT_ANNOTATION, DOUBT_FINALIZER};
 use crate::model::{SecretRef, Text};
-use crate::plan::doubt::Unreadable;
+use crate::plan::journal::Unwritable;
 use crate::plan::outcome::{ApiError, Cure, RpcError};
 use crate::plan::pv::Unusable;
 use crate::plan::request::NameError;
@@ -86,29 +85,9 @@ pub enum Failure {
     /// The VolumeAttributesClass is another driver's.
     #[error("VolumeAttributesClass {0} is of the driver {1}, not of this one")]
     AttributesClassDriver(Text, Text),
-    /// `--provisioning-protection=always`: the claim could not be protected.
-    #[error("could not protect the claim before the volume is made: {0}")]
-    Guard(ApiError),
-    /// The record of a call in doubt says nothing.
-    #[error(
-        "a volume may exist for this claim, but the record in the annotation {DOUBT_ANNOTATION} \
-         does not say which: {0}. Make sure that there is none, then remove the finalizer \
-         {DOUBT_FINALIZER}"
-    )]
-    Record(Unreadable),
-    /// The record of a call in doubt says something else than the cluster: in what.
-    #[error(
-        "a volume may exist for this claim, but the record in the annotation {DOUBT_ANNOTATION} \
-         does not agree with the claim and its class in {0}. Make sure that there is none, then \
-         remove the finalizer {DOUBT_FINALIZER}"
-    )]
-    RecordDiffers(&'static str),
-    /// Node deployment: a call of the provisioner on this node is in doubt.
-    #[error(
-        "a volume may exist for this claim on node {0}, whose provisioner has to find out. If that \
-         node is gone for good, remove the finalizer {DOUBT_FINALIZER}"
-    )]
-    RecordElsewhere(String),
+    /// What the driver would be asked could not be written into the provisioning journal.
+    #[error("the driver is not asked before that is in the provisioning journal: {0}")]
+    Intend(Unwritable),
     /// The driver cannot be reached, and nothing was sent to it.
     #[error("{0}")]
     Unsent(RpcError),
@@ -121,6 +100,9 @@ pub enum Failure {
     /// The driver's answer is no volume that could be used.
     #[error("{0}")]
     Unusable(Unusable),
+    /// The same, and the volume was deleted again.
+    #[error("{0}")]
+    Discarded(Unusable),
     /// The same, and the volume could not be deleted again.
     #[error(
         "{error}. Cleanup of volume {} failed, volume is orphaned: {cleanup}",
@@ -130,9 +112,6 @@ pub enum Failure {
     /// The volume is there, its PersistentVolume could not be saved.
     #[error("error saving the PersistentVolume: {0}")]
     Save(ApiError),
-    /// The volume is saved, the record of the doubt could not be removed.
-    #[error("could not remove the finalizer {DOUBT_FINALIZER}: {0}")]
-    Unguard(ApiError),
 }
 
 impl Failure {
@@ -157,7 +136,7 @@ impl Failure {
             | Self::AccessMode(_)
             | Self::AttributesClassDriver(..)
             | Self::SecretNotText(_)
-            | Self::Unguard(_) => Effect::Finished,
+            | Self::Discarded(_) => Effect::Finished,
             Self::Source(error) if error.is_final() => Effect::Finished,
             Self::Topology(error) if error.reschedules() => Effect::Reschedule,
             Self::InTree(_)
@@ -168,10 +147,7 @@ impl Failure {
             | Self::SecretName(_)
             | Self::Secret(..)
             | Self::AttributesClass(..)
-            | Self::Guard(_)
-            | Self::Record(_)
-            | Self::RecordDiffers(_)
-            | Self::RecordElsewhere(_)
+            | Self::Intend(_)
             | Self::Unsent(_) => Effect::NoChange,
             Self::Call(error) if error.code == Code::InvalidArgument => Effect::Infeasible,
             Self::Call(error) => match rpc_code::finality(error.code) {
@@ -186,7 +162,7 @@ impl Failure {
     /// Text of the Warning event `ProvisioningFailed`; `None` if it is only logged.
     #[must_use]
     pub fn event(&self, class: &str) -> Option<String> {
-        if matches!(self, Self::Save(_) | Self::Unguard(_)) {
+        if matches!(self, Self::Save(_)) {
             return None;
         }
         let delayed = match self.effect() {
@@ -201,7 +177,7 @@ impl Failure {
     /// Whether it counts as a failed attempt in the metrics.
     #[must_use]
     pub fn is_counted(&self) -> bool {
-        !matches!(self, Self::Save(_) | Self::Unguard(_))
+        !matches!(self, Self::Save(_))
     }
 
     /// What would cure it, so that the claim need not wait for its next retry. `class` is the name
@@ -228,17 +204,14 @@ impl Failure {
             | Self::Protect(..)
             | Self::Secret(..)
             | Self::SecretNotText(_)
-            | Self::Guard(_)
-            | Self::Record(_)
-            | Self::RecordDiffers(_)
-            | Self::RecordElsewhere(_)
+            | Self::Intend(_)
             | Self::Unsent(_)
             | Self::Call(_)
             | Self::Full(_)
             | Self::Unusable(_)
+            | Self::Discarded(_)
             | Self::Orphan(..)
-            | Self::Save(_)
-            | Self::Unguard(_) => None,
+            | Self::Save(_) => None,
         }
     }
 }

@@ -23,14 +23,11 @@ impl Attempt {
             (Step::ProtectSource(edit), Answer::Refused(error)) => {
                 return self.unprotected(edit, error);
             }
-            (Step::Guard(_, prepared), Answer::Done) => {
-                self.guarded = Some(true);
+            (Step::Intend(prepared), Answer::Done) => {
+                self.intended = true;
                 self.frozen = Some(Arc::clone(prepared));
             }
-            (Step::Guard(..), Answer::Refused(error)) if !self.called => {
-                return Err(Failure::Guard(error));
-            }
-            (Step::Guard(..), Answer::Refused(error)) => self.refused = Some(error),
+            (Step::Intend(_), Answer::Unwritable(error)) => return Err(Failure::Intend(error)),
             (Step::Create(..), Answer::Unsent(error)) => return Err(Failure::Unsent(error)),
             (Step::Create(prepared, _), answer) => self.answered(prepared, answer),
             (Step::Discard(_), answer) => self.discarded(answer),
@@ -44,7 +41,7 @@ impl Attempt {
                 self.reached = Reached::Failed(Failure::Save(error));
             }
             (Step::ReleaseSource(_), _) => self.concluded.released = true,
-            (Step::Settle(edit, failure), answer) => self.settled(edit, failure.as_ref(), answer),
+            (Step::Unselect(_, failure), answer) => self.tried_to_unselect(failure, &answer),
             (step, answer) => return self.load(step, answer),
         }
         Ok(())
@@ -76,6 +73,7 @@ impl Attempt {
                 | Answer::SecretNotText
                 | Answer::Created(_)
                 | Answer::Failed(_)
+                | Answer::Unwritable(_)
                 | Answer::Unsent(_),
             ) => {}
         }
@@ -119,6 +117,7 @@ impl Attempt {
             | Answer::AttributesClass(_)
             | Answer::Secret(_)
             | Answer::SecretNotText
+            | Answer::Unwritable(_)
             | Answer::Unsent(_) => return,
         };
     }
@@ -139,7 +138,8 @@ impl Attempt {
             | Answer::AttributesClass(_)
             | Answer::Secret(_)
             | Answer::SecretNotText
-            | Answer::Created(_) => Failure::Unusable(unusable),
+            | Answer::Unwritable(_)
+            | Answer::Created(_) => Failure::Discarded(unusable),
         });
     }
 }
@@ -156,12 +156,12 @@ fn not_loaded(step: &Step, error: ApiError) -> Failure {
         // These are not loads.
         Step::Announce(_)
         | Step::ProtectSource(_)
-        | Step::Guard(..)
+        | Step::Intend(_)
         | Step::Create(..)
         | Step::Discard(_)
         | Step::Save(_)
         | Step::ReleaseSource(_)
-        | Step::Settle(..)
+        | Step::Unselect(..)
         | Step::Done(_)
         | Step::Fail(_) => read("an object".to_owned(), error),
     }

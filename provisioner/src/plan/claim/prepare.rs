@@ -6,11 +6,9 @@
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
 
-use super::place::{place, resume_place};
+use super::place::place;
 use super::{Announcement, Attempt, End, Failure, Step, Stop};
-use crate::keys::{DOUBT_ANNOTATION, DOUBT_FINALIZER};
 use crate::model::{Claim, Class, SecretRef, Text, VolumeMode};
-use crate::plan::doubt::{self, Unreadable};
 use crate::plan::edit::Edit;
 use crate::plan::parameters;
 use crate::plan::pv::{Blueprint, ForClaim, SecretName, SecretRefs};
@@ -23,8 +21,7 @@ use crate::plan::view::View;
 impl Attempt {
     /// What the driver is to be asked.
     pub(super) fn prepare(&self, view: &View<'_>) -> Result<Prepared, Stop> {
-        let recorded = self.recorded(view)?;
-        let class = Self::class(view, recorded.is_some())?;
+        let class = Self::class(view)?;
         self.announce(view)?;
         let origin = source::origin(view.claim, view.grants, view.settings);
         let origin = origin.map_err(Failure::Source)?;
@@ -41,61 +38,22 @@ impl Attempt {
         capable(view, origin.as_ref(), attributes_class.is_some())?;
         let mut prepared = basics(view, class)?;
         prepared.source = match &origin {
-            Some(origin) => Some(self.source(view, class, origin, recorded.is_some())?),
+            Some(origin) => Some(self.source(view, class, origin)?),
             None => None,
         };
-        match &recorded {
-            Some(recorded) => resume_place(&mut prepared, recorded, view, class)?,
-            None => place(&mut prepared, view, class)?,
-        }
+        place(&mut prepared, view, class)?;
         self.finish(&mut prepared, view, class, attributes_class)?;
-        match recorded {
-            None => Ok(prepared),
-            // The claim's version in the record is that of the first call.
-            Some(recorded) => match doubt::difference(&recorded, &prepared) {
-                None => Ok(recorded),
-                Some(part) => Err(Failure::RecordDiffers(part).into()),
-            },
-        }
-    }
-
-    /// The record that the claim carries of a call of another process, if there is one. One that is
-    /// about another claim was copied with it, and says nothing.
-    fn recorded(&self, view: &View<'_>) -> Result<Option<Prepared>, Stop> {
-        let (claim, driver) = (view.claim, &view.driver.name);
-        if view.gone {
-            return Err(Stop::first(Step::Done(End::NotOurs)));
-        }
-        let ours = claim.provisioner() == Some(&**driver);
-        if !ours || !claim.has_finalizer(DOUBT_FINALIZER) {
-            return Ok(None);
-        }
-        let text = claim.annotations.get(DOUBT_ANNOTATION);
-        let text = text.ok_or(Failure::Record(Unreadable::Missing))?;
-        let recorded = doubt::read(text, driver).map_err(Failure::Record)?;
-        if *recorded.blueprint.claim.uid != *claim.uid {
-            return Ok(None);
-        }
-        match &view.settings.node {
-            Some(own) if !recorded.node.is_empty() && *recorded.node != *own.name => {
-                Err(elsewhere(claim, &own.name, recorded.node))
-            }
-            Some(_) | None => Ok(Some(recorded)),
-        }
+        Ok(prepared)
     }
 
     /// The claim's class, if the claim is to be worked on.
-    fn class<'a>(view: &View<'a>, resumed: bool) -> Result<&'a Class, Stop> {
+    fn class<'a>(view: &View<'a>) -> Result<&'a Class, Stop> {
         let over = |end| Err(Stop::first(Step::Done(end)));
-        let selection = match resumed {
-            // It was selected already.
-            true => select(&unbound(view.claim), view.class, view.driver, view.settings),
-            false => select(view.claim, view.class, view.driver, view.settings),
-        };
-        match selection {
-            Selection::No if resumed => {}
+        if view.gone {
+            return over(End::NotOurs);
+        }
+        match select(view.claim, view.class, view.driver, view.settings) {
             Selection::No => return over(End::NotOurs),
-            Selection::Contend if resumed => {}
             Selection::Contend => return over(End::Contend),
             Selection::NoClass(name) => return Err(Failure::NoClass(name).into()),
             Selection::OtherProvisioner | Selection::InTree(_) | Selection::Provision
@@ -120,13 +78,10 @@ impl Attempt {
         view: &View<'_>,
         class: &Class,
         origin: &Origin,
-        resumed: bool,
     ) -> Result<ContentSource, Stop> {
         let (source, edit) = match origin.kind {
             OriginKind::Snapshot => self.snapshot(view, class, origin)?,
-            OriginKind::Claim | OriginKind::Foreign => {
-                self.clone_of(view, class, origin, resumed)?
-            }
+            OriginKind::Claim | OriginKind::Foreign => self.clone_of(view, class, origin)?,
         };
         match edit {
             Some(edit) if !self.source_protected => Err(Stop::first(Step::ProtectSource(edit))),
@@ -159,13 +114,12 @@ impl Attempt {
         view: &View<'_>,
         class: &Class,
         origin: &Origin,
-        resumed: bool,
     ) -> Result<(ContentSource, Option<Edit>), Stop> {
         let Some(claim) = &self.loaded.claim else {
             let (namespace, name) = (origin.namespace.clone(), origin.name.clone());
             return Err(Stop::first(Step::LoadSourceClaim(namespace, name)));
         };
-        let volume = source::volume_of(view.claim, claim, resumed).map_err(Failure::Source)?;
+        let volume = source::volume_of(view.claim, claim).map_err(Failure::Source)?;
         let Some(volume) = &self.loaded.volume else {
             return Err(Stop::first(Step::LoadSourceVolume(volume.clone())));
         };
@@ -231,23 +185,6 @@ impl Attempt {
             .collect();
         prepared.blueprint.attributes_class = Some(wanted.to_string());
         Ok(())
-    }
-}
-
-/// Node deployment: only the provisioner that made a call can find out what came of it. Whoever else
-/// made a volume for the claim would make a second one.
-fn elsewhere(claim: &Claim, own: &str, node: String) -> Stop {
-    match claim.selected_node() == own {
-        true => Failure::RecordElsewhere(node).into(),
-        false => Stop::first(Step::Done(End::NotOurs)),
-    }
-}
-
-/// The claim as if no volume had been found for it yet.
-fn unbound(claim: &Claim) -> Claim {
-    Claim {
-        volume: Text::default(),
-        ..claim.clone()
     }
 }
 

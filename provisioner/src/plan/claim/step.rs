@@ -10,6 +10,7 @@ use csi_proto::csi::{CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequ
 use super::Failure;
 use crate::model::{AttributesClass, Claim, Content, SecretRef, Snapshot, Text, VolumeDetail};
 use crate::plan::edit::Edit;
+use crate::plan::journal::Unwritable;
 use crate::plan::memory::Unsaved;
 use crate::plan::outcome::{ApiError, RpcError};
 use crate::plan::request::{Prepared, Secrets};
@@ -33,8 +34,8 @@ pub enum Step {
     LoadAttributesClass(Text),
     /// GET and PUT of a data source: it gets a finalizer.
     ProtectSource(Edit),
-    /// GET and PUT of the claim: it gets the record of this request.
-    Guard(Edit, Arc<Prepared>),
+    /// The provisioning journal gets what the driver is about to be asked.
+    Intend(Arc<Prepared>),
     /// `CreateVolume`. From here on the request is repeated until there is an answer.
     Create(Arc<Prepared>, Box<CreateVolumeRequest>),
     /// `DeleteVolume` of a volume that nobody can use: up to five times at once, within the time
@@ -44,9 +45,8 @@ pub enum Step {
     Save(Unsaved),
     /// GET and PUT of the snapshot: it loses its finalizer. Its failure is only logged.
     ReleaseSource(Edit),
-    /// GET and PUT of the claim: the doubt is settled, or another node is to be selected, or both;
-    /// after a failure, after which.
-    Settle(Edit, Option<Failure>),
+    /// GET and PUT of the claim: another node is to be selected, after this failure.
+    Unselect(Edit, Failure),
     /// The attempt is over.
     Done(End),
     /// The attempt is over.
@@ -103,6 +103,8 @@ pub enum Answer {
     Done,
     /// The API server refused, or did not answer.
     Refused(ApiError),
+    /// The provisioning journal does not take it.
+    Unwritable(Unwritable),
     /// The snapshot.
     Snapshot(Box<Snapshot>),
     /// The snapshot's content.

@@ -19,9 +19,10 @@ use tonic::Code;
 use super::*;
 use crate::model::{Class, Grant, List, Pairs};
 use crate::plan::Driver;
-use crate::plan::edit::{Applied, Kind};
+use crate::plan::edit::{Applied, Edit, Kind};
+use crate::plan::journal::Unwritable;
 use crate::plan::memory::{ClaimKey, Memory};
-use crate::plan::outcome::{Cure, Refusal, RpcError};
+use crate::plan::outcome::{ApiError, Cure, Refusal, RpcError};
 use crate::plan::topology::Places;
 use crate::testing::{U, claim, class, driver};
 
@@ -57,6 +58,10 @@ struct World {
     /// The PersistentVolume saved last.
     saved: Value,
     memory: Memory<Prepared>,
+    /// What the provisioning journal has of the claim.
+    journal: Option<Arc<Prepared>>,
+    /// It takes nothing.
+    unwritable: bool,
 }
 
 impl Default for World {
@@ -85,6 +90,8 @@ impl Default for World {
             refusals: Vec::new(),
             saved: Value::Null,
             memory: Memory::new(Duration::from_secs(300)),
+            journal: None,
+            unwritable: false,
         }
     }
 }
@@ -179,6 +186,9 @@ impl World {
         let claim = Arc::new(self.claim.clone());
         self.memory
             .end(&claim, attempt.outcome(failure), Instant::now());
+        if !self.memory.is_busy(&self.key()) {
+            self.journal = None;
+        }
     }
 
     fn view(&self, attempt: &Attempt) -> View<'_> {
@@ -197,6 +207,14 @@ impl World {
     }
 
     fn execute(&mut self, step: &Step, trace: &mut Vec<String>) -> Answer {
+        if let Step::Intend(prepared) = step {
+            return self.intend(prepared);
+        }
+        if let Step::Create(prepared, _) = step
+            && self.settings.protection == Protection::Journal
+        {
+            assert_eq!(self.journal.as_ref(), Some(prepared), "call before intent");
+        }
         let line = describe(step);
         trace.push(line.clone());
         let word = line.split(' ').next().unwrap_or_default();
@@ -209,10 +227,9 @@ impl World {
         }
         match step {
             Step::Announce(_) => Answer::Done,
-            Step::ProtectSource(edit)
-            | Step::Guard(edit, _)
-            | Step::ReleaseSource(edit)
-            | Step::Settle(edit, _) => self.edit(edit),
+            Step::ProtectSource(edit) | Step::ReleaseSource(edit) | Step::Unselect(edit, _) => {
+                self.edit(edit)
+            }
             Step::Create(..) if self.unreachable => Answer::Unsent(rpc(Code::Unavailable)),
             Step::Create(..) => {
                 let next = match self.creates.len() {
@@ -235,6 +252,15 @@ impl World {
             }
             _ => Answer::Refused(refused(Refusal::NotFound)),
         }
+    }
+
+    /// Shows in no trace: it comes before each call.
+    fn intend(&mut self, prepared: &Arc<Prepared>) -> Answer {
+        if self.unwritable {
+            return Answer::Unwritable(Unwritable::Busy);
+        }
+        self.journal = Some(Arc::clone(prepared));
+        Answer::Done
     }
 
     fn load(&self, step: &Step) -> Option<Answer> {
@@ -330,7 +356,6 @@ fn describe(step: &Step) -> String {
         Step::LoadSecret(secret) => format!("get-secret {}/{}", secret.namespace, secret.name),
         Step::LoadAttributesClass(name) => format!("get-attributes {name}"),
         Step::ProtectSource(edit) => format!("protect {}/{}", edit.namespace, edit.name),
-        Step::Guard(edit, _) => format!("guard {}/{}", edit.namespace, edit.name),
         Step::Create(_, request) => format!("create {}", request_text(request)),
         Step::Discard(request) => {
             format!(
@@ -341,17 +366,8 @@ fn describe(step: &Step) -> String {
         }
         Step::Save(unsaved) => format!("save {}", unsaved.name),
         Step::ReleaseSource(edit) => format!("release {}/{}", edit.namespace, edit.name),
-        Step::Settle(edit, _) => {
-            let unguard = if edit.remove_finalizers.is_empty() {
-                ""
-            } else {
-                " unguard"
-            };
-            let selected = edit.unannotate.contains(&crate::keys::SELECTED_NODE);
-            let unselect = if selected { " unselect" } else { "" };
-            format!("settle{unguard}{unselect}")
-        }
-        Step::Done(_) | Step::Fail(_) => unreachable!(),
+        Step::Unselect(..) => "unselect".into(),
+        Step::Intend(_) | Step::Done(_) | Step::Fail(_) => unreachable!(),
     }
 }
 

@@ -27,6 +27,16 @@ pub struct Intent {
     pub source_ref: Option<DataSource>,
 }
 
+/// What becomes of the intent of an earlier process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// Its PersistentVolume is there: nothing is owed.
+    Settled,
+    /// Its call is repeated until the answer is final, whatever has become of the claim. A volume that
+    /// comes gets its PersistentVolume, and goes with that if nobody wants it.
+    Resumed,
+}
+
 /// Texts of an intent as they are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Encoded {
@@ -107,6 +117,15 @@ impl Intent {
             data_source_ref: self.source_ref.clone(),
             phase: ClaimPhase::Pending,
             ..Claim::default()
+        }
+    }
+
+    /// What becomes of the intent of an earlier process, when claims and volumes are known.
+    #[must_use]
+    pub fn recovery(&self, volume_exists: bool) -> Recovery {
+        match volume_exists {
+            true => Recovery::Settled,
+            false => Recovery::Resumed,
         }
     }
 

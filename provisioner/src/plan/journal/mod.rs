@@ -32,7 +32,7 @@ mod intent;
 mod object;
 mod request;
 
-pub use intent::Intent;
+pub use intent::{Intent, Recovery};
 pub use object::{Found, HEADER, INTENT, TERMS};
 pub use request::{Answer, Lost, Owner, Request, Unwritable, Verdict, Write};
 

@@ -8,7 +8,7 @@ use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, list, nullable, own, pairs, shared};
 
 use super::{interned, quantity};
-use crate::keys::{CLONE_FINALIZER, DOUBT_FINALIZER};
+use crate::keys::CLONE_FINALIZER;
 use crate::model::{Claim, ClaimPhase, DataSource, VolumeMode};
 
 /// A PersistentVolumeClaim on the wire.
@@ -79,7 +79,7 @@ impl Record for Claim {
 /// Whether it is bound and without our finalizers, as most are; what is left is asked of the
 /// record.
 fn is_quiet(wire: &ClaimWire<'_>) -> bool {
-    let ours = |held: &lean::Text<'_>| **held == *CLONE_FINALIZER || **held == *DOUBT_FINALIZER;
+    let ours = |held: &lean::Text<'_>| **held == *CLONE_FINALIZER;
     let volume = wire.spec.volume_name.as_deref();
     volume.is_some_and(|name| !name.is_empty())
         && wire.status.phase.as_deref() == Some("Bound")

@@ -1,7 +1,7 @@
 //! Rows 163, 173 and 181 to 200: what the driver answers, and what becomes of it.
 
 use super::*;
-use crate::keys::{ALPHA_SELECTED_NODE, DOUBT_FINALIZER, SELECTED_NODE};
+use crate::keys::{ALPHA_SELECTED_NODE, SELECTED_NODE};
 use crate::plan::topology::Entry;
 use sidecar::rpc_code;
 
@@ -41,11 +41,7 @@ fn rows_181_to_183_every_code() {
         let doubtful = expected == "InBackground";
         let known = world.memory.doubtful_claim(&world.key()).is_some();
         assert_eq!(known, doubtful, "181, 182: {code:?}");
-        assert_eq!(
-            world.claim.has_finalizer(DOUBT_FINALIZER),
-            doubtful,
-            "{code:?}"
-        );
+        assert_eq!(world.journal.is_some(), doubtful, "{code:?}");
     }
 }
 
@@ -62,20 +58,20 @@ fn rows_184_185_the_node_is_full() {
     let reschedule = format!("fail Reschedule {text}");
     assert_eq!(
         world.run(),
-        [ANNOUNCE, PLACED, "settle unselect", &reschedule],
+        [ANNOUNCE, PLACED, "unselect", &reschedule],
         "184"
     );
     assert_eq!(world.claim.selected_node(), "", "184");
     let mut world = full();
-    world.refusals = vec![("settle", Refusal::Conflict)];
+    world.refusals = vec![("unselect", Refusal::Conflict)];
     let finished = format!("fail Finished {text}");
     assert_eq!(
         world.run(),
-        [ANNOUNCE, PLACED, "settle unselect", &finished],
+        [ANNOUNCE, PLACED, "unselect", &finished],
         "185"
     );
     let mut world = full();
-    world.refusals = vec![("settle", Refusal::NotFound)];
+    world.refusals = vec![("unselect", Refusal::NotFound)];
     assert_eq!(
         world.run().last(),
         Some(&finished),
@@ -106,7 +102,7 @@ fn row_169_the_selected_node_is_gone() {
         w.annotate(&[(SELECTED_NODE, "gone")]);
     });
     let trace = world.run();
-    assert_eq!(trace[..2], [ANNOUNCE, "settle unselect"]);
+    assert_eq!(trace[..2], [ANNOUNCE, "unselect"]);
     assert!(trace[2].starts_with("fail Reschedule "), "{trace:#?}");
     assert_eq!(world.claim.selected_node(), "");
 }
@@ -136,7 +132,6 @@ fn row_186_an_impossible_request() {
 fn rows_187_to_189_the_claim_is_deleted_meanwhile() {
     let doubtful = || {
         let mut world = World::new(|w| {
-            w.settings.protection = Protection::Off;
             w.creates = vec![Err(rpc(Code::DeadlineExceeded)), Ok(answer())];
         });
         world.run();
@@ -200,20 +195,17 @@ fn rows_190_to_192_capacities() {
     assert_eq!(world.saved["spec"]["capacity"]["storage"], "1Gi", "190");
     let mut world = sized((1 << 30) - 1);
     let trace = world.run();
-    assert_eq!(
-        trace[1..4],
-        [CREATE, "discard vol-1", "guard ns1/c1"],
-        "191"
-    );
+    assert_eq!(trace[1..3], [CREATE, "discard vol-1"], "191");
     assert!(
-        trace[4].starts_with("fail InBackground created volume capacity"),
+        trace[3].starts_with("fail Finished created volume capacity"),
         "191: {trace:#?}"
     );
+    assert!(world.journal.is_none(), "fp_3: nothing is owed");
     let mut world = sized((1 << 30) - 1);
     world.discard = Err(rpc(Code::Internal));
     let trace = world.run();
     assert!(
-        trace[4].contains("Cleanup of volume vol-1 failed, volume is orphaned"),
+        trace[3].contains("Cleanup of volume vol-1 failed, volume is orphaned"),
         "192: {trace:#?}"
     );
     let mut world = World::new(|w| w.creates = vec![Ok(CreateVolumeResponse { volume: None })]);
@@ -277,7 +269,6 @@ fn rows_194_to_197_what_the_volume_says() {
 fn rows_199_200_the_volume_cannot_be_saved() {
     let mut world = World::new(|w| {
         w.refusals = vec![("save", Refusal::Unknown)];
-        w.settings.protection = Protection::Off;
     });
     let save = format!("save pvc-{U}");
     let failed = "fail InBackground error saving the PersistentVolume: no";
@@ -301,7 +292,6 @@ fn rows_199_200_the_volume_cannot_be_saved() {
 fn row_199_a_volume_that_was_saved_although_the_answer_was_lost() {
     let mut world = World::new(|w| {
         w.refusals = vec![("save", Refusal::Unknown)];
-        w.settings.protection = Protection::Off;
     });
     world.run();
     world.volumes.push(format!("pvc-{U}"));

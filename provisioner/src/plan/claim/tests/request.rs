@@ -128,7 +128,7 @@ fn refuse(rows: &[Refusal]) {
             "{row}: {trace:#?}"
         );
         assert!(last.contains(text), "{row}: {last}");
-        let writes = ["create", "protect", "guard", "settle", "save"];
+        let writes = ["create", "protect", "unselect", "save"];
         let wrote = trace
             .iter()
             .any(|line| writes.iter().any(|word| line.starts_with(word)));

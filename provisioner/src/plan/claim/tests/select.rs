@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::keys::{
-    ALPHA_SELECTED_NODE, BETA_STORAGE_CLASS, BETA_STORAGE_PROVISIONER, DOUBT_FINALIZER,
-    MIGRATED_TO, SELECTED_NODE, STORAGE_PROVISIONER,
+    ALPHA_SELECTED_NODE, BETA_STORAGE_CLASS, BETA_STORAGE_PROVISIONER, MIGRATED_TO, SELECTED_NODE,
+    STORAGE_PROVISIONER,
 };
 use crate::model::BindingMode;
 
@@ -259,15 +259,6 @@ fn rows_46_to_48_volumes_that_exist_and_claims_that_go() {
             "create",
         ),
         ("48", |w| w.claim.deleting = true, "create"),
-        (
-            "another driver's doubt",
-            |w| {
-                w.annotate(&[(STORAGE_PROVISIONER, "other")]);
-                w.claim.finalizers = list(&[DOUBT_FINALIZER]);
-                w.volumes = vec![format!("pvc-{U}")];
-            },
-            SILENT,
-        ),
     ]);
     let mut world = World::new(|w| w.volumes = vec![format!("pvc-{U}")]);
     assert_eq!(world.run(), ["done Exists"], "row 46: no event");

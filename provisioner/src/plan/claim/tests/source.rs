@@ -293,19 +293,17 @@ fn rows_112_123_143_a_driver_that_ignores_the_source() {
         let mut world = World::new(|w| {
             base(w);
             w.creates = vec![Ok(answer())];
-            w.settings.protection = Protection::Off;
         });
         let trace = world.run();
         assert_eq!(trace[trace.len() - 2], "discard vol-1", "{row}");
         assert!(
-            trace.last().unwrap().starts_with("fail InBackground "),
+            trace.last().unwrap().starts_with("fail Finished "),
             "{row}: {trace:#?}"
         );
     }
     let mut small = World::new(|w| {
         clone(w);
         w.claim.request = Some(Quantity::from_bytes((1 << 30) + 1));
-        w.settings.protection = Protection::Off;
     });
     let trace = small.run();
     assert!(
@@ -727,7 +725,7 @@ fn row_229_a_source_that_is_deleted_while_the_call_is_in_doubt() {
                 source.deleting = true;
             }
             if restart {
-                world.memory = Memory::new(Duration::from_secs(300));
+                world.restart();
             }
             let trace = world.run();
             assert_eq!(

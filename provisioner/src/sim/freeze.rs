@@ -1,0 +1,105 @@
+//! Processes that are stopped for so long that another one leads, and go on; requests of dead ones that
+//! are applied late.
+
+use std::time::Duration;
+
+use tonic::Code;
+
+use super::claim;
+use super::process::Process;
+use super::run::{Faults, World, rpc};
+use crate::plan::claim::{Answer, Step};
+use crate::plan::journal::Write;
+use crate::plan::memory::Unsaved;
+
+/// Longer than a lease.
+const FROZEN: Duration = Duration::from_secs(20);
+
+/// A request that outlives its process.
+pub(super) enum Late {
+    Journal(Write),
+    Save(Unsaved),
+}
+
+impl World {
+    /// Whether somebody else can lead while the process is frozen.
+    pub(super) fn may_freeze(&self) -> bool {
+        let can = matches!(self.case.faults, Faults::All | Faults::Kills);
+        can && self.journals() && self.other.is_none() && self.frozen.is_none()
+    }
+
+    /// The process stops anywhere, and another one leads.
+    pub(super) fn freeze(&mut self) {
+        self.leave_volumes();
+        for index in 0..self.process.running.len() {
+            let state = &mut self.process.running[index].state;
+            match std::mem::replace(state, claim::State::Deciding) {
+                claim::State::Calling(step, id) if self.dice.one_in(2) => {
+                    self.end_create_call(index, step, id);
+                }
+                claim::State::Calling(step, id) => {
+                    self.driver.abandon(id);
+                    let answer = Answer::Failed(rpc(Code::DeadlineExceeded));
+                    self.process.running[index].state = claim::State::Answered(step, answer, None);
+                }
+                state => self.process.running[index].state = state,
+            }
+        }
+        let successor = self.successor();
+        let frozen = std::mem::replace(&mut self.process, successor);
+        self.frozen = Some(Box::new(frozen));
+        self.clock += FROZEN;
+    }
+
+    /// A process of the same place that has just begun.
+    pub(super) fn successor(&mut self) -> Process {
+        self.uids += 1;
+        let site = self.process.site;
+        let number = (self.strict, self.uids);
+        Process::start(&self.server, self.case, self.mutant, site, number)
+    }
+
+    /// It goes on for a moment, until it notices.
+    pub(super) fn thaw(&mut self) {
+        let Some(mut frozen) = self.frozen.take() else {
+            return;
+        };
+        std::mem::swap(&mut self.process, &mut frozen);
+        for _ in 0..self.dice.below(16) {
+            let attempts = self.process.running.len();
+            if self.process.fenced {
+                break;
+            }
+            match attempts == 0 || self.dice.one_in(3) {
+                true => self.advance_journal(),
+                false => {
+                    let index = self.dice.below(attempts);
+                    self.advance_claim(index);
+                }
+            }
+        }
+        self.cut_off();
+        std::mem::swap(&mut self.process, &mut frozen);
+    }
+
+    /// A request of a dead process reaches the API server.
+    pub(super) fn apply_late(&mut self) {
+        if self.late.is_empty() {
+            return;
+        }
+        let place = self.dice.below(self.late.len());
+        match self.late.remove(place) {
+            Late::Journal(write) => drop(self.write_journal(&write)),
+            Late::Save(unsaved) => drop(self.server.create_volume(&unsaved.object)),
+        }
+    }
+
+    /// A claim's request that is under way when its process ends: applied now, later, or never.
+    pub(super) fn outlive(&mut self, step: Step) {
+        match (self.dice.below(3), step) {
+            (0, step) => drop(self.apply_claim(&step)),
+            (1, Step::Save(unsaved)) if self.journals() => self.late.push(Late::Save(unsaved)),
+            _ => {}
+        }
+    }
+}

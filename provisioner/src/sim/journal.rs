@@ -1,0 +1,160 @@
+//! Processes and the provisioning journal: requests that are under way, applied late, or lose their
+//! answer, and what must not be written.
+
+use super::mutant::Mutant;
+use super::process::Process;
+use super::run::{Fate, World, lost, refused};
+use super::server::{Server, refusal};
+use crate::plan::journal::{Answer, Found, HEADER, INTENT, Intent, Lost, Recovery, Request, Write};
+use crate::plan::memory::ClaimKey;
+use crate::plan::outcome::Refusal;
+use crate::plan::settings::Protection;
+
+impl Server {
+    fn found(&self, name: &str) -> Option<Found> {
+        let (version, annotations) = self.leases.get(name)?;
+        Some(Found {
+            version: version.to_string(),
+            annotations: annotations.clone(),
+            ..Found::default()
+        })
+    }
+
+    /// POST or PUT of a Lease.
+    fn write_lease(&mut self, write: &Write) -> Answer {
+        let held = self.leases.get(&write.name);
+        let held = held.map(|(version, _)| version.to_string());
+        let refused = match (&write.version, held) {
+            (None, Some(_)) => Some(Refusal::AlreadyExists),
+            (Some(_), None) => Some(Refusal::NotFound),
+            (wanted, held) => (*wanted != held).then_some(Refusal::Conflict),
+        };
+        if let Some(refused) = refused {
+            return Answer::Failed(refusal(refused));
+        }
+        self.version += 1;
+        let content = (self.version, write.annotations().clone());
+        self.leases.insert(write.name.clone(), content);
+        Answer::Written(self.version.to_string())
+    }
+
+    /// UIDs of the claims whose intents are in a journal.
+    pub(super) fn intents(&self) -> impl Iterator<Item = &str> {
+        let all = self.leases.values().flat_map(|(_, all)| all.keys());
+        all.filter_map(|name| name.strip_prefix(INTENT))
+    }
+}
+
+impl World {
+    pub(super) fn journals(&self) -> bool {
+        self.case.protection == Protection::Journal
+    }
+
+    /// The journal's next request is sent, or the one that was sent is answered.
+    pub(super) fn advance_journal(&mut self) {
+        let lazily = self.dice.one_in(4) || self.settling;
+        let process = &mut self.process;
+        let Some((request, sent)) = process.asking.take() else {
+            process.asking = process.journal.next(lazily).map(|next| (next, self.clock));
+            return;
+        };
+        let answer = match self.fate() {
+            Fate::Applied => self.apply_journal(&request),
+            Fate::Unheard => {
+                self.apply_journal(&request);
+                Answer::Failed(lost())
+            }
+            Fate::Lost => Answer::Failed(lost()),
+            Fate::Refused => Answer::Failed(refused()),
+        };
+        let process = &mut self.process;
+        let answer = process.mutant.reads_journal(answer, process);
+        if let Request::Write(write) = &request {
+            process.header = write.annotations().get(HEADER).cloned();
+        }
+        match process.journal.answered(&request, answer, sent) {
+            Ok(_) => self.recover(),
+            Err(Lost::Fenced(..)) => process.fenced = true,
+            Err(other) => self.complain(other.to_string()),
+        }
+    }
+
+    fn apply_journal(&mut self, request: &Request) -> Answer {
+        match request {
+            Request::Read(number) => {
+                Answer::Found(self.server.found(&self.process.journal.name(*number)))
+            }
+            Request::Write(write) => self.write_journal(write),
+        }
+    }
+
+    /// A process that stops writes what is settled.
+    pub(super) fn flush_journal(&mut self) {
+        for _ in 0..20 {
+            let Some(request) = self.process.journal.next(true) else {
+                return;
+            };
+            let answer = self.apply_journal(&request);
+            let sent = self.clock;
+            self.process.journal.answered(&request, answer, sent).ok();
+        }
+    }
+
+    pub(super) fn write_journal(&mut self, write: &Write) -> Answer {
+        let before: Vec<String> = self.server.intents().map(str::to_owned).collect();
+        let answer = self.server.write_lease(write);
+        for uid in before {
+            let name = format!("pvc-{uid}");
+            let known = self.server.volumes.contains_key(&*name) || self.excused.contains(&name);
+            let stays = self.server.intents().any(|held| held == uid);
+            if !stays && !known && self.drivers().any(|driver| driver.may_have(&name)) {
+                self.complain(format!("{name} forgotten while it may be made"));
+            }
+        }
+        answer
+    }
+
+    /// What earlier processes have left is gone on with, once everything is listed.
+    fn recover(&mut self) {
+        let clock = self.clock;
+        self.process.recover(clock);
+    }
+}
+
+impl Process {
+    fn recover(&mut self, now: std::time::Instant) {
+        for intent in self.journal.adopted() {
+            let name = &*intent.prepared.name;
+            let exists = self.volumes.get(name).is_some() && self.mutant != Mutant::RecoversEarly;
+            if intent.recovery(exists) == Recovery::Settled {
+                self.journal.settle(intent.uid());
+                continue;
+            }
+            self.resume(&intent, now);
+        }
+    }
+
+    fn resume(&mut self, intent: &Intent, now: std::time::Instant) {
+        let claim = intent.claim();
+        let key = ClaimKey::of(&claim);
+        let cached = self.claims.get(&key.name);
+        let cached = cached.filter(|cached| cached.uid == key.uid).cloned();
+        let claim = cached.unwrap_or_else(|| claim.into());
+        let prepared = intent.prepared.clone();
+        self.memory.doubt(key.clone(), &claim, prepared, now);
+        self.resumed.insert(key.clone());
+        self.ready.insert(key);
+    }
+
+    /// Nothing is owed to the driver for this claim any more.
+    pub(super) fn settle(&mut self, key: &ClaimKey) {
+        if !self.memory.is_busy(key) {
+            self.journal.settle(&key.uid);
+        }
+    }
+
+    /// Whether the driver may be asked for claims.
+    pub(super) fn is_open(&self) -> bool {
+        self.settings.protection == Protection::Off || self.journal.is_open()
+    }
+}

@@ -1,0 +1,347 @@
+//! The provisioning journal at the API server: sends what [`plan::journal`](crate::plan::journal) says,
+//! one request at a time.
+//!
+//! While a request is under way what is to be written gathers, and goes with the next one.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+use sidecar::kube::api::{self, Api};
+use sidecar::names::{self, LeaseOwner};
+use sidecar::verbose;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use super::api::{LEASES, key};
+use super::metrics::Metrics;
+use super::provisioner::Provisioner;
+use crate::model::Claim;
+use crate::plan::Settings;
+use crate::plan::claim::Answer as StepAnswer;
+use crate::plan::journal::{
+    Answer, Found, Intent, Journal, Lost, Owner, Recovery, Request, Unwritable, Verdict,
+};
+use crate::plan::memory::ClaimKey;
+use crate::plan::request::Prepared;
+
+/// Between the beginnings of two writes while many claims come: a thousand claims a minute or a
+/// thousand a second cost the API server about the same. A claim that comes alone does not wait.
+const PACE: Duration = Duration::from_millis(50);
+
+/// What is settled is written at the latest after this.
+const LAZILY: Duration = Duration::from_secs(3);
+
+/// Between tries while the API server refuses or does not answer.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The journal of one process.
+pub struct Keeper {
+    state: Mutex<Journal>,
+    /// Something is to be asked of the API server.
+    wanted: Notify,
+    /// An answer came.
+    answered: Notify,
+    api: Api,
+    namespace: String,
+    metrics: Metrics,
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper").finish_non_exhaustive()
+    }
+}
+
+impl Keeper {
+    /// The journal of `driver` in `namespace`.
+    #[must_use]
+    pub fn new(
+        api: Api,
+        namespace: &str,
+        driver: &str,
+        settings: &Settings,
+        metrics: &Metrics,
+    ) -> Self {
+        let node = settings.node.as_ref();
+        let owner = Owner {
+            lease: names::lease(LeaseOwner::Provisioner, driver),
+            driver: driver.to_owned(),
+            node: node.map(|node| node.name.to_string()).unwrap_or_default(),
+            holder: settings.identity.clone(),
+        };
+        Self {
+            state: Mutex::new(Journal::new(owner)),
+            wanted: Notify::new(),
+            answered: Notify::new(),
+            api,
+            namespace: namespace.to_owned(),
+            metrics: metrics.clone(),
+        }
+    }
+
+    /// Never held across an await.
+    fn state(&self) -> MutexGuard<'_, Journal> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `look` finds something, which it is asked after each answer.
+    async fn until<T>(&self, mut look: impl FnMut(&mut Journal) -> Option<T>) -> T {
+        loop {
+            let answered = self.answered.notified();
+            tokio::pin!(answered);
+            // From here on no answer is missed.
+            answered.as_mut().enable();
+            if let Some(found) = look(&mut self.state()) {
+                return found;
+            }
+            self.wanted.notify_one();
+            answered.await;
+        }
+    }
+
+    /// Waits until the journal is this process's.
+    pub async fn opened(&self) {
+        self.until(|journal| journal.is_open().then_some(())).await;
+    }
+
+    async fn intend(&self, intent: Intent) -> Result<(), Unwritable> {
+        let ticket = { self.state() }.intend(intent, Instant::now().into_std())?;
+        self.until(|journal| journal.state(ticket, Instant::now().into_std()))
+            .await
+    }
+
+    /// Takes out what is settled. To be called when nothing is worked on any more.
+    pub async fn flush(&self) {
+        while self.state().is_open()
+            && let Some(request) = self.next(true)
+        {
+            if !matches!(self.send(&request).await, Ok(Verdict::Go)) {
+                return;
+            }
+        }
+    }
+
+    fn next(&self, lazily: bool) -> Option<Request> {
+        self.state().next(lazily)
+    }
+
+    /// The next request that is due; `None` after a wait, when there may be one. `dirty` is since when
+    /// something is settled that is not written.
+    async fn wait(&self, dirty: &mut Option<Instant>) -> Option<Request> {
+        let now = Instant::now();
+        let until = match self.state().is_dirty() {
+            true => Some(*dirty.get_or_insert(now) + LAZILY),
+            false => None,
+        };
+        let request = self.next(until.is_some_and(|until| until <= now));
+        if request.is_some() || until.is_none() {
+            *dirty = None;
+        }
+        if request.is_none() {
+            let wanted = self.wanted.notified();
+            match until {
+                Some(until) => drop(timeout_at(until, wanted).await),
+                None => wanted.await,
+            }
+        }
+        request
+    }
+
+    async fn send(&self, request: &Request) -> Result<Verdict, Lost> {
+        let sent = Instant::now();
+        let answer = match self.ask(request).await {
+            Ok(answer) => answer,
+            Err(error) => Answer::Failed(error.into()),
+        };
+        if let (Request::Write(write), Answer::Written(_)) = (request, &answer) {
+            self.metrics.committed(write.intents, sent.elapsed());
+        }
+        let verdict = self.state().answered(request, answer, sent.into_std());
+        self.answered.notify_waiters();
+        verdict
+    }
+
+    async fn ask(&self, request: &Request) -> Result<Answer, api::ApiError> {
+        let write = match request {
+            Request::Read(number) => {
+                let name = self.state().name(*number);
+                let found = self
+                    .api
+                    .get(&LEASES, &key(Some(&self.namespace), &name)?)
+                    .await;
+                return match found {
+                    Ok(json) => Ok(Answer::Found(Some(read(&json)?))),
+                    Err(error) if error.is_not_found() => Ok(Answer::Found(None)),
+                    Err(error) => Err(error),
+                };
+            }
+            Request::Write(write) => write,
+        };
+        let body = write.body(&self.namespace);
+        let json = match write.version {
+            None => self.api.create(&LEASES, Some(&self.namespace), &body).await,
+            Some(_) => {
+                let key = key(Some(&self.namespace), &write.name)?;
+                self.api.update(&LEASES, &key, &body).await
+            }
+        };
+        Ok(Answer::Written(read(&json?)?.version))
+    }
+}
+
+fn read(json: &str) -> Result<Found, api::ApiError> {
+    #[derive(Deserialize)]
+    struct Lease {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        resource_version: String,
+        #[serde(default)]
+        annotations: Option<BTreeMap<String, String>>,
+        #[serde(default)]
+        labels: Value,
+    }
+    let lease: Lease =
+        serde_json::from_str(json).map_err(|error| api::ApiError::unreadable(&error))?;
+    Ok(Found {
+        version: lease.metadata.resource_version,
+        annotations: lease.metadata.annotations.unwrap_or_default(),
+        labels: lease.metadata.labels,
+    })
+}
+
+impl Provisioner {
+    /// Keeps the journal for ever.
+    ///
+    /// Returns why it is not this process's any more: nothing may be done then.
+    pub async fn keep_journal(&self) -> Lost {
+        let Some(journal) = &self.journal else {
+            return std::future::pending().await;
+        };
+        let mut pause = FIRST_PAUSE;
+        let mut dirty: Option<Instant> = None;
+        let mut said = false;
+        loop {
+            let Some(request) = journal.wait(&mut dirty).await else {
+                continue;
+            };
+            let began = Instant::now();
+            match journal.send(&request).await {
+                Err(lost) => return lost,
+                Ok(Verdict::Go) => {
+                    pause = FIRST_PAUSE;
+                    said = false;
+                }
+                Ok(Verdict::Later(error)) => {
+                    if !std::mem::replace(&mut said, true) {
+                        tracing::error!(err = %error, namespace = journal.namespace, "The provisioning journal cannot be written, no volume is made before it can");
+                    }
+                    sleep(pause).await;
+                    pause = LONGEST_PAUSE.min(pause * 2);
+                }
+            }
+            self.learn(journal);
+            if matches!(request, Request::Write(_)) && journal.state().is_open() {
+                sleep_until(began + PACE).await;
+            }
+        }
+    }
+
+    /// Takes in what others did to the journal.
+    fn learn(&self, journal: &Keeper) {
+        let (forgotten, broken) = {
+            let mut state = journal.state();
+            (state.forgotten(), state.broken())
+        };
+        for what in broken {
+            tracing::error!(
+                what,
+                "An entry of the provisioning journal cannot be read, it is kept: find out whether its volume exists, then remove the annotation"
+            );
+        }
+        for uid in forgotten {
+            tracing::warn!(
+                claim_uid = &*uid,
+                "Somebody removed this claim from the provisioning journal, its call is forgotten"
+            );
+            self.cluster.memory().forget(&uid);
+        }
+        if self.recovered.get().is_some() {
+            self.resume(journal);
+        }
+    }
+
+    /// Goes on with what earlier processes have left. To be called when claims and volumes are known.
+    pub async fn recover(&self) {
+        let Some(journal) = &self.journal else {
+            return;
+        };
+        journal.opened().await;
+        self.resume(journal);
+        self.recovered.get_or_init(|| ());
+    }
+
+    fn resume(&self, journal: &Keeper) {
+        let adopted = journal.state().adopted();
+        let mut resumed = 0_usize;
+        for intent in adopted {
+            let exists = self.cluster.volumes.get(&intent.prepared.name).is_some();
+            match intent.recovery(exists) {
+                Recovery::Settled => journal.state().settle(intent.uid()),
+                Recovery::Resumed => {
+                    let claim = intent.claim();
+                    let key = ClaimKey::of(&claim);
+                    let cached = self.cluster.claims.get(&key.name);
+                    let cached = cached.filter(|cached| cached.uid == key.uid);
+                    let claim: Arc<Claim> = cached.unwrap_or_else(|| Arc::new(claim));
+                    let now = Instant::now().into_std();
+                    let prepared = Arc::clone(&intent.prepared);
+                    { self.cluster.memory() }.doubt(key.clone(), &claim, prepared, now);
+                    self.cluster.wake(&key);
+                    resumed += 1;
+                }
+            }
+        }
+        journal.wanted.notify_one();
+        if resumed > 0 {
+            tracing::info!(resumed, "Going on with calls of an earlier process");
+        }
+    }
+
+    /// Writes down what the driver is about to be asked, and makes sure that nobody else leads.
+    pub(super) async fn intend(&self, claim: &Claim, prepared: &Arc<Prepared>) -> StepAnswer {
+        let Some(journal) = &self.journal else {
+            return StepAnswer::Done;
+        };
+        match journal.intend(Intent::new(claim, prepared)).await {
+            Ok(()) => StepAnswer::Done,
+            Err(error) => {
+                verbose!(2, claim = &*claim.key(), err = %error, "Not in the provisioning journal");
+                StepAnswer::Unwritable(error)
+            }
+        }
+    }
+
+    /// Whether the driver may be asked: the journal knows of it, and nobody else led a moment ago.
+    pub(super) fn may_call(&self, claim: &Claim) -> bool {
+        let now = Instant::now().into_std();
+        let journal = self.journal.as_ref();
+        journal.is_none_or(|journal| journal.state().may_call(&claim.uid, now))
+    }
+
+    /// Nothing is owed to the driver for this claim any more.
+    pub(super) fn settle(&self, key: &ClaimKey) {
+        if let Some(journal) = &self.journal
+            && !self.cluster.memory().is_busy(key)
+        {
+            journal.state().settle(&key.uid);
+            journal.wanted.notify_one();
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! Rows J-1 to J-17 as far as one or two processes can show them: the provisioning journal.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::json;
+use sidecar_testkit::api::access::Allow;
+use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::driver::ControllerRpc;
+use sidecar_testkit::{CallFault, Fault};
+use tonic::Code;
+
+use super::stage::{
+    ANNOTATION, DRIVER, JOURNAL, PV, READY, Stage, U, claim, class, finalizers, free_address, get,
+    is_journal, settle, together,
+};
+
+const CREATE: &str = "CreateVolume";
+const QUICK: &str = "--retry-interval-start=300ms";
+const WRITE: &str = "*/leases/test-driver-journal-0";
+
+/// Writes of the journal that were answered.
+fn commits(stage: &Stage) -> usize {
+    let writes = stage.api.writes();
+    { writes.iter() }
+        .filter(|write| is_journal(write) && write.status.is_some_and(|status| status < 300))
+        .count()
+}
+
+#[tokio::test]
+async fn j_1_the_intent_is_written_before_the_call_and_nothing_on_the_claim() {
+    let stage = Stage::new().await;
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let program = stage.start(&[&endpoint]);
+    program.logs(READY).await;
+    let opening = commits(&stage);
+    assert_eq!(opening, 1, "the epoch");
+    stage.api.insert(claim());
+    stage.until_volume(PV).await;
+    assert_eq!(commits(&stage), opening + 1, "one write more");
+    let trace = stage.trace();
+    let place = |text: &str| trace.iter().position(|line| line.contains(text));
+    let written = place("intent.csi-sidecars.io/").unwrap();
+    assert!(Some(written) < place(CREATE), "{trace:#?}");
+    stage.until_settled().await;
+    assert_eq!(commits(&stage), opening + 2);
+    assert!(
+        { stage.api.requests_to("*", "*/persistentvolumeclaims/*") }.is_empty(),
+        "nothing of ours is on it"
+    );
+    let text = get(&address, "/metrics").await.1;
+    for line in [
+        "csi_sidecar_provisioning_journal_commit_seconds_count ",
+        "csi_sidecar_provisioning_journal_commit_intents_sum ",
+        "csi_sidecar_provisioning_in_doubt ",
+    ] {
+        let line = text.lines().find(|held| held.starts_with(line));
+        let value = line.and_then(|line| line.rsplit(' ').next());
+        let expected = match line {
+            Some(line) if line.contains("_count") => "3",
+            Some(line) if line.contains("_sum") => "1",
+            _ => "0",
+        };
+        assert_eq!(value, Some(expected), "{text}");
+    }
+}
+
+/// What was leaked in a chaos run: the claim is deleted while its first call is under way, and the
+/// leader is killed.
+#[tokio::test]
+async fn j_4_and_j_5_killed_in_a_call_whose_claim_is_deleted() {
+    together(["under way", "in doubt", "answered"], killed).await;
+}
+
+async fn killed(when: &'static str) {
+    let stage = Stage::new().await;
+    let fault = match when {
+        "under way" => CallFault::on(CREATE).lose_reply(),
+        "in doubt" => CallFault::on(CREATE).fail_after(Code::DeadlineExceeded, "late"),
+        _ => CallFault::on(CREATE).delay(Duration::ZERO),
+    };
+    stage.driver.fault(fault.times(1));
+    let post = stage
+        .api
+        .fault(Fault::on("POST", "*/persistentvolumes").hang());
+    let program = stage.start(&["--retry-interval-start=60s", "--timeout=1m"]);
+    stage
+        .api
+        .insert(claim().finalizer("kubernetes.io/pvc-protection"));
+    stage.until_calls(CREATE, 1).await;
+    stage.api.delete("persistentvolumeclaims", "ns1/c1");
+    if when == "in doubt" {
+        stage.until_events("ProvisioningFailed", 1).await;
+    }
+    settle().await;
+    program.kill().await;
+    post.remove();
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    let _successor = stage.start(&[]);
+    stage.until_volume(PV).await;
+    let requests = stage.creations();
+    // A claim in doubt is looked at when it is being deleted, too.
+    assert!(requests.len() >= 2, "{when}");
+    let same = |pair: &[_]| pair[0] == pair[1];
+    assert!(requests.windows(2).all(same), "{when}");
+    stage.until_settled().await;
+    stage.api.edit("persistentvolumes", PV, |object| {
+        object["status"]["phase"] = "Released".into();
+    });
+    stage.until_volume_gone(PV).await;
+    stage
+        .driver
+        .configure(|model| assert!(model.volumes.is_empty(), "{when}: {model:?}"));
+}
+
+#[tokio::test]
+async fn j_6_and_j_15_who_was_frozen_ends_without_another_call() {
+    let stage = Stage::new().await;
+    stage
+        .driver
+        .fault(CallFault::on(CREATE).fail(Code::Aborted, "busy").times(2));
+    let frozen = stage.start(&["--retry-interval-start=6s"]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    frozen.signal(Signal::STOP);
+    let _successor = stage.start(&[QUICK]);
+    stage.until_volume(PV).await;
+    stage.until_settled().await;
+    let calls = stage.calls(CREATE);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    frozen.signal(Signal::CONT);
+    let ended = frozen.end().await;
+    assert_eq!(ended.code, Some(1), "{}", ended.log);
+    assert!(
+        { ended.log }.contains("Stopped leading: the provisioning journal"),
+        "says why"
+    );
+    assert_eq!(stage.calls(CREATE), calls);
+    let requests = stage.creations();
+    assert!(requests.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[tokio::test]
+async fn j_8_fp_4_a_successor_with_other_flags_repeats_the_same() {
+    let stage = Stage::new().await;
+    stage.api.remove("storageclasses", "sc1");
+    stage.api.insert(class().parameter("a", "b"));
+    stage.driver.fault(
+        CallFault::on(CREATE)
+            .fail(Code::DeadlineExceeded, "late")
+            .times(1),
+    );
+    let program = stage.start(&["--retry-interval-start=60s"]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    program.kill().await;
+    stage.driver.stop();
+    stage.can(ControllerRpc::SingleNodeMultiWriter);
+    stage.driver.start();
+    stage.api.remove("storageclasses", "sc1");
+    let flags = ["--extra-create-metadata", "--default-fstype=xfs"];
+    let _successor = stage.start(&flags);
+    stage.until_volume(PV).await;
+    let requests = stage.creations();
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[0], requests[1]);
+}
+
+#[tokio::test]
+async fn j_9_an_administrator_s_hand() {
+    let stage = Stage::new().await;
+    stage.driver.fault(
+        CallFault::on(CREATE)
+            .fail(Code::DeadlineExceeded, "late")
+            .times(1),
+    );
+    let program = stage.start(&["--retry-interval-start=60s"]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    program.kill().await;
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    stage.api.edit("leases", JOURNAL, |lease| {
+        let all = lease["metadata"]["annotations"].as_object_mut().unwrap();
+        all.remove(&format!("intent.csi-sidecars.io/{U}"));
+        all.insert("intent.csi-sidecars.io/broken".into(), "{".into());
+    });
+    let successor = stage.start(&[]);
+    successor.logs(READY).await;
+    settle().await;
+    assert_eq!(stage.calls(CREATE), 1, "forgotten, as asked");
+    assert!(
+        successor
+            .log()
+            .contains("intent.csi-sidecars.io/broken: it is damaged")
+    );
+    stage.api.insert(
+        build::claim("ns1/c2")
+            .class("sc1")
+            .mode("RWO")
+            .uid("u2")
+            .annotation(ANNOTATION, DRIVER),
+    );
+    stage.until_volume("pvc-u2").await;
+    assert!(stage.intents().contains(&"broken".to_owned()), "kept");
+    stage.api.remove("leases", JOURNAL);
+    stage.api.insert(
+        build::claim("ns1/c3")
+            .class("sc1")
+            .mode("RWO")
+            .uid("u3")
+            .annotation(ANNOTATION, DRIVER),
+    );
+    stage.until_volume("pvc-u3").await;
+    assert!(
+        !stage
+            .api
+            .object("leases", JOURNAL)
+            .unwrap_or_default()
+            .is_null(),
+        "made anew"
+    );
+}
+
+#[tokio::test]
+async fn j_10_no_call_before_it_is_known_that_the_intent_is_durable() {
+    let write = || Fault::on("PUT", WRITE);
+    together(
+        [
+            ("500", write().answer(500).times(2)),
+            ("429", write().too_many(0).times(2)),
+            ("lost answer", write().lose_reply().times(1)),
+            ("409", write().answer(409).times(1)),
+        ],
+        refused_at_first,
+    )
+    .await;
+}
+
+async fn refused_at_first((row, fault): (&'static str, Fault)) {
+    let stage = Stage::new().await;
+    let program = stage.start(&["--kube-api-qps=50"]);
+    program.logs(READY).await;
+    stage.api.fault(fault);
+    stage.api.insert(claim());
+    stage.until_volume(PV).await;
+    let trace = stage.trace();
+    let calls = trace
+        .iter()
+        .position(|line| line.starts_with(CREATE))
+        .unwrap();
+    let known = trace[..calls].iter().any(|line| {
+        line.contains("-journal-0") && line.contains("Some(200)") && line.contains(U)
+            || row == "lost answer" && line.starts_with("GET") && line.contains("-journal-0")
+    });
+    assert!(known, "{row}: {trace:#?}");
+    assert_eq!(stage.calls(CREATE), 1, "{row}");
+    assert!(stage.events("ProvisioningFailed").is_empty(), "{row}");
+}
+
+#[tokio::test]
+async fn j_11_refused_for_good() {
+    let stage = Stage::new().await;
+    let program = stage.start(&[QUICK]);
+    program.logs(READY).await;
+    let full = Fault::on("PUT", WRITE).answer_saying(403, "exceeded quota");
+    let full = stage.api.fault(full);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    let text = &stage.events("ProvisioningFailed")[0];
+    assert!(
+        text.contains("provisioning journal: exceeded quota"),
+        "{text}"
+    );
+    settle().await;
+    assert_eq!(stage.calls(CREATE), 0);
+    let said = program.log();
+    assert_eq!(
+        said.matches("cannot be written").count(),
+        1,
+        "said once: {said}"
+    );
+    full.remove();
+    stage.until_volume(PV).await;
+}
+
+#[tokio::test]
+async fn j_11_without_permission_or_namespace_or_wish_it_works_from_memory() {
+    const NONE: &[&str] = &[];
+    const OFF: &[&str] = &["--provisioning-protection=off"];
+    together(
+        [
+            ("permission", NONE, "csi"),
+            ("namespace", NONE, ""),
+            ("wish", OFF, "csi"),
+        ],
+        from_memory,
+    )
+    .await;
+}
+
+async fn from_memory(
+    (lacks, flags, namespace): (&'static str, &'static [&'static str], &'static str),
+) {
+    let stage = Stage::new().await;
+    if lacks == "permission" {
+        let all = [
+            "persistentvolumes",
+            "persistentvolumeclaims",
+            "events",
+            "storageclasses",
+        ];
+        let rules = all.map(|kind| {
+            let group = if kind == "storageclasses" {
+                "storage.k8s.io"
+            } else {
+                ""
+            };
+            Allow::new(group, kind, "get,list,watch,create,update,patch,delete")
+        });
+        stage.api.allow_only(rules);
+    }
+    stage.driver.fault(
+        CallFault::on(CREATE)
+            .fail(Code::DeadlineExceeded, "late")
+            .times(1),
+    );
+    let arguments: Vec<&str> = flags.iter().copied().chain([QUICK]).collect();
+    let program = stage.start_in(&arguments, &[("POD_NAMESPACE", namespace)]);
+    stage.api.insert(claim());
+    stage.until_volume(PV).await;
+    assert!({ stage.api.objects("leases") }.is_empty(), "{lacks}");
+    let log = program.log();
+    let said = log.matches("No provisioning journal").count();
+    assert_eq!(said, usize::from(lacks != "wish"), "{lacks}: {log}");
+    if lacks == "permission" {
+        let rule = r#"resources: [\"leases\"], verbs: [\"get\", \"create\", \"update\"]"#;
+        let plain = rule.replace('\\', "");
+        assert!(log.contains(rule) || log.contains(&plain), "{log}");
+    }
+    let requests = stage.creations();
+    assert_eq!(requests[0], requests[1], "{lacks}");
+}
+
+/// A namespace with the claim and its Secret is deleted: nothing of the user's waits for us.
+#[tokio::test]
+async fn j_7_fp_3_a_claim_goes_although_its_secret_is_gone() {
+    let stage = Stage::new().await;
+    stage.api.remove("storageclasses", "sc1");
+    let secret = class().parameter("csi.storage.k8s.io/provisioner-secret-name", "sec");
+    stage
+        .api
+        .insert(secret.parameter("csi.storage.k8s.io/provisioner-secret-namespace", "ns1"));
+    let values = || build::secret("ns1/sec").entry("k", "dg==");
+    stage.api.insert(values());
+    stage.driver.fault(
+        CallFault::on(CREATE)
+            .fail(Code::DeadlineExceeded, "late")
+            .times(1),
+    );
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let program = stage.start(&[QUICK, &endpoint]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    stage.api.remove("secrets", "ns1/sec");
+    assert_eq!(finalizers(&stage.claim("ns1/c1")), json!([]));
+    stage.api.delete("persistentvolumeclaims", "ns1/c1");
+    assert!(stage.claim("ns1/c1").is_null(), "it is gone at once");
+    settle().await;
+    assert_eq!(stage.intents(), [U], "the journal owes it");
+    let text = get(&address, "/metrics").await.1;
+    let doubts =
+        { text.lines() }.find(|line| line.starts_with("csi_sidecar_provisioning_in_doubt "));
+    assert!(doubts.is_some_and(|line| line.ends_with(" 1")), "{text}");
+    assert!(
+        program.log().contains("error getting secret sec"),
+        "{}",
+        program.log()
+    );
+    let written = format!("{:?}", stage.api.object("leases", JOURNAL));
+    assert!(
+        !written.contains("dg==") && written.contains("sec"),
+        "{written}"
+    );
+    stage.api.insert(values());
+    stage.until_volume(PV).await;
+    stage.until_settled().await;
+}
+
+#[tokio::test]
+async fn j_14_fp_1_only_the_node_that_made_the_call_goes_on() {
+    const SELECTED: &str = "volume.kubernetes.io/selected-node";
+    let one = Stage::new().await;
+    let two = sidecar_testkit::FakeDriver::new(DRIVER);
+    two.configure(|model| model.controller = vec![ControllerRpc::CreateDeleteVolume]);
+    two.start();
+    one.driver.fault(
+        CallFault::on(CREATE)
+            .fail_after(Code::DeadlineExceeded, "late")
+            .times(1),
+    );
+    let at = |node: &'static str, socket: String| {
+        let flags = ["--node-deployment", "--retry-interval-start=1s", &socket];
+        one.start_in(&flags, &[("NODE_NAME", node)])
+    };
+    let address = |driver: &sidecar_testkit::FakeDriver| {
+        format!("--csi-address={}", driver.socket().display())
+    };
+    let first = at("n1", address(&one.driver));
+    let other = at("n2", address(&two));
+    first.logs(READY).await;
+    other.logs(READY).await;
+    one.api.insert(claim().annotation(SELECTED, "n1"));
+    one.until_calls(CREATE, 1).await;
+    assert_eq!(one.intents_in("csi/test-driver-journal-n1-0"), [U]);
+    assert!({ one.intents_in("csi/test-driver-journal-n2-0") }.is_empty());
+    // The successors know their own calls as well.
+    first.kill().await;
+    other.kill().await;
+    let other = at("n2", address(&two));
+    other.logs(READY).await;
+    settle().await;
+    let _first = at("n1", address(&one.driver));
+    one.until_volume(PV).await;
+    settle().await;
+    assert!(two.calls_to(CREATE).is_empty(), "its driver was not asked");
+    assert_eq!(one.calls(CREATE), 2);
+}
