@@ -1,8 +1,9 @@
 //! What is measured of csi-provisioner.
 //!
-//! Layout: `objects` makes the cluster's contents, `large` measures memory, `provision` work;
-//! `reference` is a client that writes what a provisioner has to write and does nothing else.
+//! Layout: `objects` makes the cluster's contents, `large` measures memory, `provision` work,
+//! `journal` what the provisioning journal adds to it; `reference` is a client that writes what a provisioner has to write and does nothing else.
 
+mod journal;
 mod large;
 mod objects;
 mod provision;
@@ -31,6 +32,10 @@ pub(crate) static PROFILES: &[Profile] = &[
     Profile {
         name: "provision",
         run: provision::run,
+    },
+    Profile {
+        name: "journal",
+        run: journal::run,
     },
     Profile {
         name: "large",

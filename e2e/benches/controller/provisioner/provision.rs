@@ -18,43 +18,38 @@ use crate::usage::{Usage, at_rest};
 use crate::watch::Watch;
 use crate::world::{Controllers, Driver, Route, World};
 
-const COUNT: usize = 1_000;
+pub(super) const COUNT: usize = 1_000;
 const WARM_UP: usize = 50;
-const ROUNDS: usize = 3;
-const LIMIT: Duration = Duration::from_secs(180);
+pub(super) const ROUNDS: usize = 3;
+pub(super) const LIMIT: Duration = Duration::from_secs(180);
 
 /// One round of one program.
 #[derive(Debug, Default)]
-struct Round {
-    provision_cpu: f64,
+pub(super) struct Round {
+    pub(super) provision_cpu: f64,
     delete_cpu: f64,
-    provision: f64,
+    pub(super) provision: f64,
     delete: f64,
     writes: f64,
+    /// Writes of Leases.
+    pub(super) leases: f64,
 }
 
-struct Stage<'a> {
-    world: &'a World,
-    claims: Watch,
-    volumes: Watch,
+pub(super) struct Stage<'a> {
+    pub(super) world: &'a World,
+    pub(super) claims: Watch,
+    pub(super) volumes: Watch,
 }
 
 pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let world = World::up(Controllers::Running)?;
     let driver = world.driver()?;
-    world
-        .load
-        .create(CLASSES, std::iter::once(objects::class()))?;
-    let stage = Stage {
-        claims: Watch::open(&world.load, CLAIMS, objects::is_bound)?,
-        volumes: Watch::open(&world.load, VOLUMES, |_| true)?,
-        world: &world,
-    };
+    let stage = Stage::new(&world)?;
     let mut rounds: Vec<Vec<Round>> = contenders.iter().map(|_| Vec::new()).collect();
     let mut references = Vec::new();
     for number in 0..ROUNDS {
         for (contender, rounds) in contenders.iter().zip(&mut rounds) {
-            rounds.push(stage.round(&driver, contender, number)?);
+            rounds.push(stage.round(&driver, contender, number, &[])?);
         }
         references.push(stage.reference(number)?);
     }
@@ -104,10 +99,27 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     ])
 }
 
-impl Stage<'_> {
-    fn round(&self, driver: &Driver, contender: &Contender, number: usize) -> Result<Round> {
+impl<'a> Stage<'a> {
+    pub(super) fn new(world: &'a World) -> Result<Self> {
+        let classes = std::iter::once(objects::class());
+        world.load.create(CLASSES, classes)?;
+        Ok(Self {
+            claims: Watch::open(&world.load, CLAIMS, objects::is_bound)?,
+            volumes: Watch::open(&world.load, VOLUMES, |_| true)?,
+            world,
+        })
+    }
+
+    pub(super) fn round(
+        &self,
+        driver: &Driver,
+        contender: &Contender,
+        number: usize,
+        more: &[&str],
+    ) -> Result<Round> {
         let mut flags = vec!["--worker-threads=100", "--timeout=60s"];
         flags.extend(crate::world::UNLIMITED);
+        flags.extend(more);
         let world = self.world;
         let mut process = world.start(contender, driver, Route::Direct, &flags)?;
         at_rest(&mut process, LIMIT)?;
@@ -127,12 +139,14 @@ impl Stage<'_> {
         let requests = audit.phase()?;
         let write = |verb: &str| matches!(verb, "create" | "update" | "patch" | "delete");
         let writes = requests.count(|kind| write(&kind.verb) && kind.resource != "leases");
+        let leases = requests.count(|kind| write(&kind.verb) && kind.resource == "leases");
         let round = Round {
             provision_cpu: provisioned - begun,
             delete_cpu: deleted.cpu - provisioned,
             provision,
             delete,
             writes: writes as f64 / COUNT as f64,
+            leases: leases as f64,
         };
         say(&format!(
             "{:>5}: {provision:.2} s and {:.2} CPU-s to provision, {delete:.2} s and {:.2} CPU-s to delete, peak {:.1} MB; {requests}",
@@ -158,7 +172,7 @@ impl Stage<'_> {
         Ok(provision)
     }
 
-    fn clear(&self) {
+    pub(super) fn clear(&self) {
         self.claims.clear();
         self.volumes.clear();
     }
@@ -180,7 +194,11 @@ impl Stage<'_> {
     }
 
     /// Deletes claims, has `then` follow, and waits until their volumes are gone; seconds.
-    fn delete(&self, claims: &[String], then: impl FnOnce(&Load) -> Result<()>) -> Result<f64> {
+    pub(super) fn delete(
+        &self,
+        claims: &[String],
+        then: impl FnOnce(&Load) -> Result<()>,
+    ) -> Result<f64> {
         let start = Instant::now();
         let paths = claims.iter().map(|name| format!("{CLAIMS}/{name}"));
         self.world.load.delete(paths)?;
@@ -194,7 +212,7 @@ impl Stage<'_> {
     }
 }
 
-fn names(prefix: &str, count: usize) -> Vec<String> {
+pub(super) fn names(prefix: &str, count: usize) -> Vec<String> {
     (0..count)
         .map(|index| format!("{prefix}-{index}"))
         .collect()
