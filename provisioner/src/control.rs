@@ -1,7 +1,7 @@
 //! The controllers of one process while it leads: watches, workers, sweeps, and the drain.
 
 use std::convert::Infallible;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
@@ -13,10 +13,10 @@ use sidecar::kube::reflect::{Scope, reflect, reflect_all};
 use sidecar::names;
 use sidecar::retry::RetryPolicy;
 use sidecar::slow_set::SWEEP_INTERVAL;
+use tokio::sync::SetOnce;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
-use crate::args::Config;
 use crate::model::Pairs;
 use crate::permission::{self, Uses};
 use crate::plan::Settings;
@@ -32,6 +32,8 @@ use crate::work::cluster::{Cluster, Pacing};
 use crate::work::driver::{DriverLink, OwnNode};
 use crate::work::journal::Keeper;
 use crate::work::news::News;
+
+mod journal;
 
 /// How often everything that may be due is looked at again.
 const RESYNC: Duration = Duration::from_secs(15 * 60);
@@ -63,7 +65,7 @@ pub(crate) async fn work(
     driver: &Arc<DriverLink>,
     node: Option<OwnNode>,
 ) -> Result<(), Exit> {
-    let journal = journal(parts, driver).await;
+    let journal = journal::open(parts, driver).await;
     let (provisioner, workers) = provisioner(parts, driver, node, journal)?;
     let events: Vec<_> = { workers.into_iter() }
         .map(|worker: Worker| tokio::spawn(worker.run()))
@@ -119,15 +121,7 @@ fn provisioner(
         capacity.queue.depends_on(&parts.base.server);
         cluster.capacity.get_or_init(|| capacity);
     }
-    let books = Arc::downgrade(&cluster);
-    parts.metrics.in_doubt.read_from(move || {
-        let cluster = books.upgrade()?;
-        let memory = cluster.memory();
-        let since: Vec<_> = memory.doubts().map(|(_, doubt)| doubt.since).collect();
-        let now = Instant::now().into_std();
-        let oldest = { since.iter().min() }.map(|since| now.saturating_duration_since(*since));
-        Some((since.len(), oldest.unwrap_or_default()))
-    });
+    show_doubts(parts, &cluster);
     let name = driver.current().name.clone();
     let host = names::hostname().unwrap_or_default();
     // In the component of events, as upstream's library has it.
@@ -146,7 +140,7 @@ fn provisioner(
             ..config.settings.clone()
         },
         journal,
-        recovered: OnceLock::new(),
+        recovered: SetOnce::new(),
         metrics: parts.metrics.clone(),
         news,
         pace: Pace {
@@ -162,6 +156,19 @@ fn provisioner(
             }),
     };
     Ok((Arc::new(provisioner), workers))
+}
+
+/// The gauges of calls in doubt are read off the books.
+fn show_doubts(parts: &Parts, cluster: &Arc<Cluster>) {
+    let books = Arc::downgrade(cluster);
+    parts.metrics.in_doubt.read_from(move || {
+        let cluster = books.upgrade()?;
+        let memory = cluster.memory();
+        let since: Vec<_> = memory.doubts().map(|(_, doubt)| doubt.since).collect();
+        let now = Instant::now().into_std();
+        let oldest = { since.iter().min() }.map(|since| now.saturating_duration_since(*since));
+        Some((since.len(), oldest.unwrap_or_default()))
+    });
 }
 
 fn process_bytes() -> [u8; 16] {
@@ -247,48 +254,6 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
 
 fn not_leading(lost: &Lost) -> Exit {
     Exit::failure(1, format_args!("Stopped leading: {lost}"))
-}
-
-/// Where the election's lease is or would be; `None` if nothing says so and there is no election.
-fn journal_namespace(config: &Config) -> Option<String> {
-    let pod = std::env::var("POD_NAMESPACE").ok();
-    let file = std::fs::read_to_string(names::NAMESPACE_FILE).ok();
-    let flag = &config.lease_namespace;
-    let told = [Some(flag), pod.as_ref(), file.as_ref()];
-    let told = { told.into_iter().flatten() }.any(|text| !text.trim().is_empty());
-    let namespace = names::namespace(flag, pod.as_deref(), file.as_deref());
-    (told || config.election.is_some()).then_some(namespace)
-}
-
-/// The provisioning journal, if there is to be one and it may be written.
-async fn journal(parts: &Parts, driver: &DriverLink) -> Option<Keeper> {
-    let settings = &parts.config.settings;
-    if settings.protection == Protection::Off {
-        return None;
-    }
-    let Some(namespace) = journal_namespace(&parts.config) else {
-        tracing::warn!(
-            "No provisioning journal: its namespace is not known, set --leader-election-namespace \
-             or POD_NAMESPACE; until then a restart may lose volumes whose claims are deleted"
-        );
-        return None;
-    };
-    let rules = [permission::journal(&namespace)];
-    let report = tokio::select! {
-        report = access::check(&parts.base.client, &rules) => report,
-        () = parts.base.shutdown.requested() => return None,
-    };
-    if let Some(rule) = report.missing.first() {
-        tracing::error!(
-            %rule,
-            without = "a restart may lose volumes whose claims are deleted",
-            "No provisioning journal: the service account lacks a permission, add the rule"
-        );
-        return None;
-    }
-    let name = &driver.current().name;
-    let api = Api::new(parts.base.client.clone());
-    Some(Keeper::new(api, &namespace, name, settings, &parts.metrics))
 }
 
 /// Keeps the caches in step with the API server.

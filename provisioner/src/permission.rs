@@ -39,7 +39,7 @@ pub fn rules(can: Abilities, uses: &Uses<'_>) -> Vec<Rule> {
         Rule::required(
             "",
             "persistentvolumes",
-            &["list", "watch", "create", "patch", "delete"],
+            &["get", "list", "watch", "create", "patch", "delete"],
         ),
         Rule::required("", "persistentvolumeclaims", LIST),
         Rule::required(STORAGE, "storageclasses", LIST),
@@ -59,9 +59,6 @@ pub fn rules(can: Abilities, uses: &Uses<'_>) -> Vec<Rule> {
     }
     if can.publish {
         rules.push(Rule::required(STORAGE, "volumeattachments", LIST));
-    }
-    if can.clone {
-        rules.push(Rule::required("", "persistentvolumes", GET));
     }
     if can.modify && settings.gates.attributes_class {
         rules.push(

@@ -56,7 +56,7 @@
 {{- $features := .Values.features -}}
 - apiGroups: [""]
   resources: ["persistentvolumes"]
-  verbs: [{{ if $features.cloning }}"get", {{ end }}"list", "watch", "create", "patch", "delete"]
+  verbs: ["get", "list", "watch", "create", "patch", "delete"]
 - apiGroups: [""]
   resources: ["persistentvolumeclaims"]
   verbs: [{{ if or $features.topology $features.cloning $features.nodeDeployment }}"get", "update", {{ end }}"list", "watch"]

@@ -87,6 +87,8 @@ enum Reached {
     Bad(Unusable),
     /// The driver made the volume.
     Made,
+    /// There is a PersistentVolume of the name.
+    Named,
     /// The PersistentVolume is there.
     Saved,
     /// The driver's last word.
@@ -164,13 +166,13 @@ impl Attempt {
                 Err(Stop::Step(step)) => *step,
                 Err(Stop::Fail(failure)) => self.give_up(view, &failure),
             },
-            Reached::Bad(unusable) => Step::Discard(Box::new(DeleteVolumeRequest {
-                volume_id: unusable.discard().unwrap_or_default().to_owned(),
-                secrets: { self.loaded.secrets.clone() }
-                    .map(|(_, secrets)| secrets)
-                    .unwrap_or_default(),
-            })),
+            Reached::Bad(unusable) => match self.discard(unusable) {
+                Ok(step) => step,
+                Err(Stop::Step(step)) => *step,
+                Err(Stop::Fail(failure)) => Step::Fail(failure),
+            },
             Reached::Made => self.save(view),
+            Reached::Named => self.compare(),
             Reached::Saved => self.conclude(view, End::Provisioned),
             Reached::Failed(failure) => self.give_up(view, failure),
         }
@@ -179,12 +181,11 @@ impl Attempt {
     /// Everything up to the driver's answer.
     fn begin(&self, view: &View<'_>) -> Result<Step, Stop> {
         if view.volume_exists && (self.frozen.is_some() || self.concluded.unselected) {
-            let end = match &self.unsaved {
-                // This process asked for it, and the answer was lost.
-                Some(_) => End::Provisioned,
-                None => End::Exists,
-            };
-            return Ok(self.conclude(view, end));
+            return Ok(match &self.unsaved {
+                // This process asked for it, and the answer was lost. Or it is another volume's.
+                Some(_) => self.compare(),
+                None => self.conclude(view, End::Exists),
+            });
         }
         if let Some(unsaved) = &self.unsaved {
             return Ok(Step::Save(unsaved.clone()));
@@ -202,6 +203,23 @@ impl Attempt {
         }
         let request = prepared.request(secrets.clone());
         Ok(Step::Create(prepared, Box::new(request)))
+    }
+
+    /// Whose PersistentVolume it is that has the name.
+    fn compare(&self) -> Step {
+        match &self.unsaved {
+            Some(unsaved) => Step::LoadNamesake(unsaved.name.clone()),
+            // Cannot be: there is something to compare it with.
+            None => Step::Done(End::Exists),
+        }
+    }
+
+    fn discard(&self, unusable: &Unusable) -> Result<Step, Stop> {
+        let reference = self.frozen.as_ref().and_then(|prepared| prepared.secret());
+        Ok(Step::Discard(Box::new(DeleteVolumeRequest {
+            volume_id: unusable.discard().unwrap_or_default().to_owned(),
+            secrets: self.secrets(reference.as_ref())?.clone(),
+        })))
     }
 
     fn announce(&self, view: &View<'_>) -> Result<(), Stop> {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use sidecar::slow_set::{self, SlowSet};
 
 use super::outcome::Cure;
-use crate::model::{Claim, ClaimPhase, Text};
+use crate::model::{Claim, ClaimPhase, Source, Text, VolumeDetail};
 
 /// A claim: which object, and which one of that name. A claim that is gone while a call for it is in
 /// doubt and another one that has taken its name are worked on at the same time.
@@ -59,6 +59,30 @@ pub struct Unsaved {
     pub name: Text,
     /// The object.
     pub object: Arc<Value>,
+}
+
+impl Unsaved {
+    /// The driver's id of the volume.
+    #[must_use]
+    pub fn handle(&self) -> &str {
+        self.text("/spec/csi/volumeHandle")
+    }
+
+    /// Whether `volume` is the PersistentVolume of this volume.
+    #[must_use]
+    pub fn is(&self, volume: &VolumeDetail) -> bool {
+        match &volume.source {
+            Source::Csi(csi) => {
+                *csi.driver == *self.text("/spec/csi/driver") && *csi.handle == *self.handle()
+            }
+            Source::InTree(_) | Source::Other => false,
+        }
+    }
+
+    fn text(&self, place: &str) -> &str {
+        let text = self.object.pointer(place).and_then(Value::as_str);
+        text.unwrap_or_default()
+    }
 }
 
 /// What an attempt leaves behind in the books.

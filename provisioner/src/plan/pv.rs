@@ -125,6 +125,11 @@ pub enum Unusable {
         /// The volume, which is to be deleted.
         id: String,
     },
+    /// The PersistentVolume that has its name is of another volume.
+    Unrecorded {
+        /// The volume, which is to be deleted.
+        id: String,
+    },
     /// The driver does not say that it filled the volume from the data source.
     NotFilled {
         /// The volume, which is to be deleted.
@@ -138,7 +143,9 @@ impl Unusable {
     pub fn discard(&self) -> Option<&str> {
         match self {
             Self::NoVolume | Self::NoId => None,
-            Self::TooSmall { id, .. } | Self::NotFilled { id } => Some(id),
+            Self::TooSmall { id, .. } | Self::Unrecorded { id } | Self::NotFilled { id } => {
+                Some(id)
+            }
         }
     }
 }
@@ -151,6 +158,10 @@ impl fmt::Display for Unusable {
             Self::TooSmall { wanted, has, .. } => write!(
                 out,
                 "created volume capacity {has} less than requested capacity {wanted}"
+            ),
+            Self::Unrecorded { id } => write!(
+                out,
+                "the PersistentVolume that was to be saved is there, for another volume than {id}"
             ),
             Self::NotFilled { .. } => out.write_str(
                 "volume content source missing: the driver did not confirm that it used the data \

@@ -71,6 +71,9 @@ impl World {
                 self.process.running[index].state = State::Answered(step, Answer::Done, None);
             }
             State::Sent(step) => {
+                if let Step::ReleaseSource(snapshot) = &step {
+                    self.check_freed(&snapshot.name);
+                }
                 let (answer, written) = match self.fate() {
                     Fate::Applied => self.apply_claim(&step),
                     Fate::Unheard => {
@@ -195,6 +198,7 @@ impl World {
             | Step::LoadContent(_)
             | Step::LoadSourceClaim(..)
             | Step::LoadSourceVolume(_)
+            | Step::LoadNamesake(_)
             | Step::LoadSecret(_) => running.state = State::Sent(step),
             Step::LoadAttributesClass(_) => unreachable!("no attributes class"),
         }

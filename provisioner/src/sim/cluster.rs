@@ -3,7 +3,7 @@
 
 use super::people::PVC_PROTECTION;
 use super::run::World;
-use super::scene::{CLASS, Scene, node_in, zone};
+use super::scene::{CLASS, node_in, zone};
 use super::server::{PV_PROTECTION, selected};
 use crate::model::{BindingMode, Claim, ClaimPhase, Reclaim, Text, VolumeDetail, VolumePhase};
 
@@ -120,7 +120,7 @@ impl World {
     fn is_full(&self, zone: &str) -> bool {
         let nodes = self.case.scene.nodes();
         let serves =
-            |site: usize| self.case.scene != Scene::Nodes || *nodes[site] == *node_in(zone);
+            |site: usize| !self.case.scene.is_node_deployment() || *nodes[site] == *node_in(zone);
         self.drivers()
             .any(|driver| serves(driver.site) && driver.full.contains(zone))
     }

@@ -79,7 +79,11 @@ impl World {
                     return check.enough(if full { 0 } else { 1 << 40 });
                 }
                 Step::Done(_) => return false,
-                Step::Fail(_) | Step::Unselect(..) | Step::Save(_) | Step::Discard(_) => {
+                Step::Fail(_)
+                | Step::Unselect(..)
+                | Step::Save(_)
+                | Step::LoadNamesake(_)
+                | Step::Discard(_) => {
                     return true;
                 }
                 Step::Announce(_) | Step::Intend(_) => Answer::Done,

@@ -112,7 +112,12 @@ impl World {
             .filter_map(|running| match &running.state {
                 claim::State::Calling(Step::Create(prepared, _), _)
                 | claim::State::Answered(Step::Create(prepared, _), ..) => Some(prepared),
-                _ => running.attempt.prepared(),
+                claim::State::Deciding
+                | claim::State::Sent(_)
+                | claim::State::Intending(..)
+                | claim::State::Calling(..)
+                | claim::State::Answered(..)
+                | claim::State::Taking => running.attempt.prepared(),
             });
         let doubts = { process.memory.doubts() }.map(|(_, doubt)| &doubt.prepared);
         running

@@ -42,7 +42,11 @@ impl World {
                     let answer = Answer::Failed(rpc(Code::DeadlineExceeded));
                     self.process.running[index].state = claim::State::Answered(step, answer, None);
                 }
-                state => self.process.running[index].state = state,
+                state @ (claim::State::Deciding
+                | claim::State::Sent(_)
+                | claim::State::Intending(..)
+                | claim::State::Answered(..)
+                | claim::State::Taking) => self.process.running[index].state = state,
             }
         }
         let successor = self.successor();

@@ -100,10 +100,10 @@ pub(super) enum Mutant {
 
 impl Mutant {
     /// In which kind of run each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 31] = {
+    pub(super) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 32] = {
         use Faults::{All, Kills, None, Stops};
         use Protection::Journal;
-        use Scene::{Nodes, Places, Plain, Sources};
+        use Scene::{Apart, Nodes, Places, Plain, Sources};
         const EARLY: &[&str] = &["before its volume"];
         const LOST: &[&str] = &["left over", "while it may be made", "stays behind"];
         const FORGOTTEN: &[&str] = &[
@@ -126,6 +126,7 @@ impl Mutant {
             "is not in the journal",
             "forgotten while",
             "left over",
+            "repeated as another",
             "two CreateVolume calls",
         ];
         [
@@ -150,7 +151,7 @@ impl Mutant {
                 &["stays behind"],
             ),
             (Self::IgnoresEpochs, case(All, Journal, Plain), UNFENCED),
-            (Self::RecoversEarly, case(All, Journal, Plain), LOST),
+            (Self::RecoversEarly, case(All, Journal, Plain), EARLY),
             (
                 Self::ForgetsDeletedClaims,
                 case(Stops, Journal, Plain),
@@ -172,7 +173,7 @@ impl Mutant {
             (
                 Self::DeletesKept,
                 case(None, Journal, Plain),
-                &["to be kept"],
+                &["to be kept", "finalizer"],
             ),
             (
                 Self::DeletesOthers,
@@ -195,7 +196,7 @@ impl Mutant {
             (Self::FreesSources, case(Stops, Journal, Sources), FREED),
             (Self::KeepsSources, case(None, Journal, Sources), STAYS),
             (Self::FreesSnapshots, case(Stops, Journal, Sources), FREED),
-            (Self::FreesShared, case(Stops, Journal, Sources), RETRY),
+            (Self::FreesShared, case(Stops, Journal, Sources), FREED),
             (
                 Self::KeepsSnapshots,
                 case(None, Journal, Sources),
@@ -203,15 +204,15 @@ impl Mutant {
             ),
             (Self::TakesEverything, case(All, Journal, Nodes), TWO),
             (Self::IgnoresNodes, case(None, Journal, Nodes), TWO),
+            (Self::IgnoresNodes, case(None, Journal, Apart), TWO),
             (Self::DeletesElsewhere, case(None, Journal, Nodes), EARLY),
         ]
     };
 
     /// What a mutant makes of the command line.
     pub(super) fn configures(self, settings: &mut Settings) {
-        match self {
-            Self::IgnoresNodes => settings.node = None,
-            _ => {}
+        if self == Self::IgnoresNodes {
+            settings.node = None;
         }
     }
 

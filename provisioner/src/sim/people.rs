@@ -34,7 +34,7 @@ impl World {
                 Scene::Plain => self.keep_books_by_hand(),
                 Scene::Places => self.move_house(),
                 Scene::Sources => self.take_snapshot(),
-                Scene::Nodes => self.fill(),
+                Scene::Nodes | Scene::Apart => self.fill(),
             },
         }
     }
@@ -308,7 +308,7 @@ impl World {
         }
         let nodes = self.case.scene.nodes();
         let node = match self.case.scene {
-            Scene::Nodes => nodes[self.driver.site],
+            Scene::Nodes | Scene::Apart => nodes[self.driver.site],
             Scene::Plain | Scene::Places | Scene::Sources => nodes[self.dice.below(nodes.len())],
         };
         let zone = zone(node);

@@ -83,8 +83,8 @@ impl World {
                 let name = format!("{namespace}/{name}");
                 Answer::SourceClaim(Box::new(server.claims.get(&*name)?.1.clone()))
             }
-            Step::LoadSourceVolume(name) => {
-                Answer::SourceVolume(Box::new(server.volumes.get(name)?.1.clone()))
+            Step::LoadSourceVolume(name) | Step::LoadNamesake(name) => {
+                Answer::PersistentVolume(Box::new(server.volumes.get(name)?.1.clone()))
             }
             _ => unreachable!("no request"),
         })

@@ -52,7 +52,7 @@ impl World {
         }
         let spared = match self.case.scene {
             // The first node's.
-            Scene::Nodes => self
+            Scene::Nodes | Scene::Apart => self
                 .driver
                 .full
                 .pop_first()
@@ -78,7 +78,7 @@ impl World {
                 self.process.list(&self.server);
                 self.clock += RETENTION;
                 self.retry();
-                if self.case.scene == Scene::Nodes {
+                if self.case.scene.is_node_deployment() {
                     self.process.resync();
                 }
                 self.drain();

@@ -93,7 +93,7 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
         process: process(site),
         driver: driver(site),
     };
-    let other = (case.scene == Scene::Nodes).then(|| Box::new(site(1)));
+    let other = { case.scene.is_node_deployment() }.then(|| Box::new(site(1)));
     let (process, driver) = (process(0), driver(0));
     let mut world = World {
         dice: Dice(seed),

@@ -22,6 +22,9 @@ pub(super) enum Scene {
     Sources,
     /// A provisioner on each of two nodes.
     Nodes,
+    /// The same with a driver that does not say where its volumes are. They are kept: nobody could
+    /// tell on which node one is to be deleted.
+    Apart,
 }
 
 /// The one key of places.
@@ -52,11 +55,22 @@ pub(super) fn registered() -> Entry {
 }
 
 impl Scene {
-    pub(super) const ALL: [Self; 4] = [Self::Plain, Self::Places, Self::Sources, Self::Nodes];
+    pub(super) const ALL: [Self; 5] = [
+        Self::Plain,
+        Self::Places,
+        Self::Sources,
+        Self::Nodes,
+        Self::Apart,
+    ];
+
+    /// Whether there is a provisioner on each node.
+    pub(super) fn is_node_deployment(self) -> bool {
+        matches!(self, Self::Nodes | Self::Apart)
+    }
 
     pub(super) fn claims(self) -> &'static [&'static str] {
         match self {
-            Self::Plain | Self::Places | Self::Nodes => &CLAIMS,
+            Self::Plain | Self::Places | Self::Nodes | Self::Apart => &CLAIMS,
             Self::Sources => &CLAIMS_AND_SOURCE,
         }
     }
@@ -65,7 +79,7 @@ impl Scene {
         match self {
             Self::Plain | Self::Sources => &[],
             Self::Places => &NODES,
-            Self::Nodes => &NODES[..2],
+            Self::Nodes | Self::Apart => &NODES[..2],
         }
     }
 
@@ -73,7 +87,7 @@ impl Scene {
     pub(super) fn classes(self) -> usize {
         match self {
             Self::Plain | Self::Places => 3,
-            Self::Sources | Self::Nodes => 2,
+            Self::Sources | Self::Nodes | Self::Apart => 2,
         }
     }
 
@@ -85,8 +99,11 @@ impl Scene {
         ];
         let secret = secret.into_iter().filter(|_| number == 1);
         let parameters = [(NUMBER, &*number_text)].into_iter().chain(secret);
-        let waits = matches!((self, number), (Self::Places, 1 | 2) | (Self::Nodes, 1));
-        let kept = self == Self::Plain && number == 2;
+        let waits = matches!(
+            (self, number),
+            (Self::Places, 1 | 2) | (Self::Nodes | Self::Apart, 1)
+        );
+        let kept = self == Self::Apart || self == Self::Plain && number == 2;
         let allowed: Vec<SelectorTerm> = match (self, number) {
             (Self::Places, 2) => {
                 let zones = List::from(["z0", "z1"].map(Text::from));
@@ -135,7 +152,7 @@ impl Scene {
 
     /// Node deployment: the node at `site`.
     pub(super) fn node(self, site: usize) -> Option<NodeDeployment> {
-        (self == Self::Nodes).then(|| NodeDeployment {
+        self.is_node_deployment().then(|| NodeDeployment {
             name: NODES[site].into(),
             immediate_binding: true,
         })

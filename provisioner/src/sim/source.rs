@@ -124,6 +124,23 @@ impl World {
             .map(|claim| claim.name.clone())
     }
 
+    /// The snapshot is about to lose its finalizer.
+    pub(super) fn check_freed(&mut self, name: &Text) {
+        let Some(snapshot) = self.server.snapshots.get(name) else {
+            return;
+        };
+        let uid = snapshot.uid.clone();
+        let is_it =
+            |source: &Type| matches!(source, Type::Snapshot(source) if *source.snapshot_id == *uid);
+        let names = |claim: &Claim| {
+            let restored = protection::restored([claim], |_| false);
+            restored.iter().any(|(_, restored)| restored == name)
+        };
+        if let Some(by) = self.needed_by(is_it, names) {
+            self.complain(format!("{name} freed while {by} is made from it"));
+        }
+    }
+
     /// All snapshots that no open claim names lose their finalizer. Decided and written at once.
     pub(super) fn sweep(&mut self) {
         if self.mutant.keeps_snapshots() {
@@ -135,15 +152,7 @@ impl World {
         let restored = self.mutant.spares(restored);
         let snapshots: Vec<_> = self.server.snapshots.values().cloned().collect();
         for snapshot in protection::orphans(&snapshots, &restored) {
-            let is_it = |source: &Type| matches!(source, Type::Snapshot(source) if *source.snapshot_id == *snapshot.uid);
-            let names = |claim: &Claim| {
-                let restored = protection::restored([claim], |_| false);
-                restored.iter().any(|(_, name)| *name == snapshot.name)
-            };
-            if let Some(by) = self.needed_by(is_it, names) {
-                let name = &snapshot.name;
-                self.complain(format!("{name} freed while {by} is made from it"));
-            }
+            self.check_freed(&snapshot.name);
             let edit = Edit::release_snapshot(&snapshot.namespace, &snapshot.name);
             self.server.edit(&edit).ok();
         }

@@ -272,19 +272,19 @@ impl Provisioner {
             );
             self.cluster.memory().forget(&uid);
         }
-        if self.recovered.get().is_some() {
+        if self.recovered.initialized() {
             self.resume(journal);
         }
     }
 
     /// Goes on with what earlier processes have left. To be called when claims and volumes are known.
     pub async fn recover(&self) {
-        let Some(journal) = &self.journal else {
-            return;
-        };
-        journal.opened().await;
-        self.resume(journal);
-        self.recovered.get_or_init(|| ());
+        if let Some(journal) = &self.journal {
+            journal.opened().await;
+            self.resume(journal);
+        }
+        // It is called once.
+        let _ = self.recovered.set(());
     }
 
     fn resume(&self, journal: &Keeper) {

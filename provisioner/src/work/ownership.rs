@@ -158,7 +158,11 @@ impl Provisioner {
             let answer = match &step {
                 Step::Create(_, request) => return Rehearsed::Request(request.clone()),
                 Step::Done(_) => return Rehearsed::Nothing,
-                Step::Fail(_) | Step::Unselect(..) | Step::Save(_) | Step::Discard(_) => {
+                Step::Fail(_)
+                | Step::Unselect(..)
+                | Step::Save(_)
+                | Step::LoadNamesake(_)
+                | Step::Discard(_) => {
                     return Rehearsed::Failed;
                 }
                 Step::Announce(_)

@@ -89,8 +89,13 @@ impl Provisioner {
             let watching = reflect_all(client, SNAPSHOTS, &cache, None);
             let sweeping = async {
                 loop {
-                    // Without the claims every snapshot would look as if nobody needed it.
-                    tokio::join!(cache.current(), self.cluster.claims.current());
+                    // Without the claims every snapshot would look as if nobody needed it, and
+                    // without the journal one whose claim is gone while its call is not.
+                    tokio::join!(
+                        cache.current(),
+                        self.cluster.claims.current(),
+                        self.recovered.wait(),
+                    );
                     self.sweep(&cache).await;
                     sleep(every).await;
                 }

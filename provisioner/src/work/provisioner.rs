@@ -1,9 +1,10 @@
 //! The parts that all executors share.
 
 use std::string::FromUtf8Error;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use sidecar::kube::api::Api;
+use tokio::sync::SetOnce;
 
 use super::cluster::Cluster;
 use super::driver::DriverLink;
@@ -32,8 +33,8 @@ pub struct Provisioner {
     pub news: News,
     /// The provisioning journal, if there is one.
     pub journal: Option<Keeper>,
-    /// What earlier processes have left in it is known.
-    pub recovered: OnceLock<()>,
+    /// What earlier processes have left in it is known, or there is none.
+    pub recovered: SetOnce<()>,
     /// Node deployment: how long to wait before a claim is taken.
     pub pace: Pace,
     /// Node deployment: the topology of this process's node, if the driver told one.

@@ -62,7 +62,9 @@ impl Provisioner {
             Step::LoadSourceClaim(namespace, name) => {
                 loaded(self.source_claim(namespace, name).await)
             }
-            Step::LoadSourceVolume(name) => loaded(self.source_volume(name).await),
+            Step::LoadSourceVolume(name) | Step::LoadNamesake(name) => {
+                loaded(self.persistent_volume(name).await)
+            }
             Step::LoadAttributesClass(name) => loaded(self.attributes_class(name).await),
         })
     }
@@ -103,10 +105,10 @@ impl Provisioner {
         Ok(Answer::SourceClaim(Box::new(claim)))
     }
 
-    async fn source_volume(&self, name: &str) -> Result<Answer, api::ApiError> {
+    async fn persistent_volume(&self, name: &str) -> Result<Answer, api::ApiError> {
         let json = self.get(&VOLUMES, None, name).await?;
         let volume = read_volume(wire(&json)?, &self.cluster.strings);
-        Ok(Answer::SourceVolume(Box::new(volume)))
+        Ok(Answer::PersistentVolume(Box::new(volume)))
     }
 
     fn record<R: Record>(&self, json: &str) -> Result<R, api::ApiError> {

@@ -342,9 +342,10 @@ async fn from_memory(
     assert_eq!(requests[0], requests[1], "{lacks}");
 }
 
-/// A namespace with the claim and its Secret is deleted: nothing of the user's waits for us.
+/// A namespace with 50 claims in doubt and their Secret is deleted: nothing of the user's waits for us.
 #[tokio::test]
-async fn j_7_fp_3_a_claim_goes_although_its_secret_is_gone() {
+async fn j_7_fp_3_a_namespace_goes_although_its_secret_is_gone() {
+    const CLAIMS: usize = 50;
     let stage = Stage::new().await;
     stage.api.remove("storageclasses", "sc1");
     let secret = class().parameter("csi.storage.k8s.io/provisioner-secret-name", "sec");
@@ -355,37 +356,138 @@ async fn j_7_fp_3_a_claim_goes_although_its_secret_is_gone() {
     stage.api.insert(values());
     stage.driver.fault(
         CallFault::on(CREATE)
-            .fail(Code::DeadlineExceeded, "late")
-            .times(1),
+            .fail_after(Code::DeadlineExceeded, "late")
+            .times(CLAIMS),
     );
     let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
-    let program = stage.start(&[QUICK, &endpoint]);
-    stage.api.insert(claim());
-    stage.until_events("ProvisioningFailed", 1).await;
+    // Until the Secret is gone nothing is repeated.
+    let slow = "--retry-interval-start=2m";
+    let program = stage.start(&[slow, "--kube-api-qps=1000", &endpoint]);
+    for number in 0..CLAIMS {
+        stage.api.insert(numbered(number));
+    }
+    stage.until_events("ProvisioningFailed", CLAIMS).await;
     stage.api.remove("secrets", "ns1/sec");
-    assert_eq!(finalizers(&stage.claim("ns1/c1")), json!([]));
-    stage.api.delete("persistentvolumeclaims", "ns1/c1");
-    assert!(stage.claim("ns1/c1").is_null(), "it is gone at once");
+    for number in 0..CLAIMS {
+        let name = format!("ns1/c{number}");
+        stage.api.delete("persistentvolumeclaims", &name);
+        assert!(stage.claim(&name).is_null(), "it is gone at once");
+    }
+    let refused = "error getting secret sec";
+    program.logs(refused).await;
     settle().await;
-    assert_eq!(stage.intents(), [U], "the journal owes it");
+    assert_eq!(stage.intents().len(), CLAIMS, "the journal owes them");
+    assert_eq!(
+        stage.calls(CREATE),
+        CLAIMS,
+        "not without what it insists on"
+    );
     let text = get(&address, "/metrics").await.1;
     let doubts =
         { text.lines() }.find(|line| line.starts_with("csi_sidecar_provisioning_in_doubt "));
-    assert!(doubts.is_some_and(|line| line.ends_with(" 1")), "{text}");
-    assert!(
-        program.log().contains("error getting secret sec"),
-        "{}",
-        program.log()
+    assert_eq!(
+        doubts,
+        Some("csi_sidecar_provisioning_in_doubt 50"),
+        "{text}"
     );
     let written = format!("{:?}", stage.api.object("leases", JOURNAL));
     assert!(
         !written.contains("dg==") && written.contains("sec"),
         "{written}"
     );
+    program.kill().await;
     stage.api.insert(values());
-    stage.until_volume(PV).await;
+    let _successor = stage.start(&[QUICK, "--kube-api-qps=1000"]);
     stage.until_settled().await;
+    let volumes = || stage.api.objects("persistentvolumes");
+    assert_eq!(volumes().len(), CLAIMS);
+    for volume in volumes() {
+        let name = volume["metadata"]["name"].as_str().unwrap_or_default();
+        stage.api.edit("persistentvolumes", name, |object| {
+            object["status"]["phase"] = "Released".into();
+        });
+    }
+    stage
+        .until("they go", |stage| {
+            stage.api.objects("persistentvolumes").is_empty()
+        })
+        .await;
+    let left = stage.handles().len();
+    assert_eq!(left, 0);
+}
+
+fn numbered(number: usize) -> build::Claim {
+    build::claim(&format!("ns1/c{number}"))
+        .class("sc1")
+        .mode("RWO")
+        .uid(&format!("u{number}"))
+        .annotation(ANNOTATION, DRIVER)
+}
+
+/// With as many workers as there are by default.
+#[tokio::test]
+async fn j_2_a_thousand_claims_at_once_cost_few_writes() {
+    const CLAIMS: usize = 1000;
+    let stage = Stage::new().await;
+    let program = stage.start(&["--worker-threads=100"]);
+    program.logs(READY).await;
+    let opening = commits(&stage);
+    for number in 0..CLAIMS {
+        stage.api.insert(numbered(number));
+    }
+    let began = std::time::Instant::now();
+    stage
+        .until("all volumes", |stage| {
+            stage.api.objects("persistentvolumes").len() == CLAIMS
+        })
+        .await;
+    let (took, writes) = (began.elapsed(), commits(&stage) - opening);
+    println!("{writes} writes of the journal for {CLAIMS} claims in {took:?}");
+    assert_eq!(stage.calls(CREATE), CLAIMS);
+    assert!(writes <= 60, "{writes} in {took:?}");
+    stage.until_settled().await;
+}
+
+/// Back to a program that knows nothing of journals, which `off` stands for, and forth again.
+#[tokio::test]
+async fn j_16_a_swap_to_upstream_and_back() {
+    let stage = Stage::new().await;
+    stage.driver.fault(
+        CallFault::on(CREATE)
+            .fail_after(Code::DeadlineExceeded, "late")
+            .times(2),
+    );
+    let program = stage.start(&["--retry-interval-start=60s"]);
+    stage.api.insert(numbered(1));
+    stage.api.insert(numbered(2));
+    stage.until_events("ProvisioningFailed", 2).await;
+    program.terminate();
+    assert_eq!(program.end().await.code, Some(0));
+    stage.api.remove("persistentvolumeclaims", "ns1/c2");
+    let journal = |stage: &Stage| stage.api.object("leases", JOURNAL).unwrap_or_default();
+    let before = journal(&stage);
+    let other = stage.start(&["--provisioning-protection=off"]);
+    stage.until_volume("pvc-u1").await;
+    settle().await;
+    assert_eq!(journal(&stage), before, "nobody reads or writes it");
+    assert_eq!(finalizers(&stage.claim("ns1/c1")), json!([]));
+    assert!(stage.volume("pvc-u2").is_null(), "forgotten, as ever");
+    other.terminate();
+    assert_eq!(other.end().await.code, Some(0));
+    // Back: what is open is taken up, what is done is settled.
+    let back = stage.start(&[QUICK]);
+    stage.until_volume("pvc-u2").await;
+    stage.until_settled().await;
+    assert_eq!(stage.calls(CREATE), 4);
+    // And away for good: the documented command deletes what is left, the Lease.
+    back.terminate();
+    assert_eq!(back.end().await.code, Some(0));
+    stage.api.remove("leases", JOURNAL);
+    let again = stage.start(&[]);
+    again.logs(READY).await;
+    stage.api.insert(numbered(3));
+    stage.until_volume("pvc-u3").await;
 }
 
 #[tokio::test]

@@ -300,21 +300,87 @@ async fn rows_199_and_200_the_volume_cannot_be_saved_at_first() {
     );
     assert_eq!(stage.events("ProvisioningSucceeded").len(), 1, "row 199");
     assert_eq!(stage.calls("DeleteVolume"), 0, "row 199");
-    drop(program);
+}
 
+/// The PersistentVolume is there when it is to be saved. Whose it is decides.
+#[tokio::test]
+async fn row_200_j_4_an_existing_persistentvolume_counts_if_it_is_of_the_same_volume() {
+    together(
+        ["this volume", "another volume", "another driver's"],
+        exists,
+    )
+    .await;
+}
+
+async fn exists(whose: &'static str) {
     let stage = Stage::new().await;
-    let exists = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 409,
-        "reason": "AlreadyExists", "message": "exists"});
-    stage.api.fault(post().answer_raw(409, &exists.to_string()));
+    let gate = sidecar_testkit::Gate::new();
+    let post = Fault::on("POST", "*/persistentvolumes").hold(&gate);
+    stage.api.fault(post.times(1));
     let _program = stage.start(&[QUICK]);
     stage.api.insert(claim());
-    stage.until_events("ProvisioningSucceeded", 1).await;
+    stage.until_calls(CREATE, 1).await;
+    stage
+        .until("POST", |stage| {
+            !stage
+                .api
+                .requests_to("POST", "*/persistentvolumes")
+                .is_empty()
+        })
+        .await;
+    let made = stage.handles().remove(0);
+    let (driver, handle) = match whose {
+        "this volume" => (DRIVER, made.as_str()),
+        "another volume" => (DRIVER, "vol-of-another-node"),
+        _ => ("other-driver", made.as_str()),
+    };
+    stage
+        .api
+        .insert(build::volume(PV).csi(driver, handle).class("sc1"));
+    gate.open();
+    stage.until_settled().await;
     settle().await;
-    assert_eq!(
-        stage.api.requests_to("POST", "*/persistentvolumes").len(),
-        1,
-        "row 200"
-    );
+    let same = whose == "this volume";
+    assert_eq!(stage.calls("DeleteVolume"), usize::from(!same), "{whose}");
+    let left = stage.handles().len();
+    assert_eq!(left, usize::from(same), "{whose}");
+    let succeeded = stage.events("ProvisioningSucceeded").len();
+    assert_eq!(succeeded, usize::from(same), "{whose}");
+    let posts = stage.api.requests_to("POST", "*/persistentvolumes");
+    assert_eq!(posts.len(), 1, "{whose}");
+}
+
+/// What nobody knows of is owed until it is gone: while the driver does not delete it, it stays in the
+/// journal, and the claim may go.
+#[tokio::test]
+async fn j_4_a_volume_beside_another_one_s_persistentvolume_is_owed_for_deletion() {
+    let stage = Stage::new().await;
+    let gate = sidecar_testkit::Gate::new();
+    let post = Fault::on("POST", "*/persistentvolumes").hold(&gate);
+    stage.api.fault(post.times(1));
+    let busy = CallFault::on("DeleteVolume").fail(Code::Internal, "busy");
+    // All tries of one attempt, and of the next.
+    stage.driver.fault(busy.times(8));
+    let _program = stage.start(&[QUICK]);
+    stage.api.insert(claim());
+    stage
+        .until("POST", |stage| {
+            !stage
+                .api
+                .requests_to("POST", "*/persistentvolumes")
+                .is_empty()
+        })
+        .await;
+    let other = build::volume(PV).csi(DRIVER, "vol-of-another-node");
+    stage.api.insert(other.class("sc1"));
+    gate.open();
+    stage.until_calls("DeleteVolume", 5).await;
+    assert_eq!(stage.intents(), [U]);
+    stage.api.delete("persistentvolumeclaims", "ns1/c1");
+    stage.until_calls("DeleteVolume", 9).await;
+    stage.until_settled().await;
+    let left = stage.handles().len();
+    assert_eq!((left, stage.calls(CREATE)), (0, 1));
 }
 
 #[tokio::test]

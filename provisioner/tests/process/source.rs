@@ -368,13 +368,51 @@ async fn fp_2_no_snapshot_is_freed_before_the_claims_are_known() {
         .await;
 }
 
+/// The claim is gone, its call is not: until the journal is read nobody knows that the snapshot is
+/// needed.
+#[tokio::test]
+async fn j_5_no_snapshot_is_freed_before_the_journal_is_read() {
+    let stage = Stage::new().await;
+    snapshot(&stage);
+    stage.driver.fault(
+        CallFault::on("CreateVolume")
+            .fail(Code::DeadlineExceeded, "late")
+            .times(1),
+    );
+    let program = stage.start(&["--retry-interval-start=60s"]);
+    stage.api.insert(restoring());
+    stage.until_events("ProvisioningFailed", 1).await;
+    program.kill().await;
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    let gate = sidecar_testkit::Gate::new();
+    let journal = Fault::on("GET", "*/leases/test-driver-journal-0");
+    stage.api.fault(journal.hold(&gate));
+    let _successor = stage.start(&["--snapshot-orphan-sweep-interval=300ms"]);
+    let listed = |stage: &Stage| !stage.api.requests_to("GET", "*/volumesnapshots").is_empty();
+    stage.until("the snapshots are listed", listed).await;
+    settle().await;
+    settle().await;
+    assert_eq!(snapshot_finalizers(&stage), json!([RESTORED]));
+    gate.open();
+    stage.until_volume(PV).await;
+    stage
+        .until("it is swept", |stage| {
+            snapshot_finalizers(stage) == json!([])
+        })
+        .await;
+}
+
 #[tokio::test]
 async fn row_237_without_permission_there_is_no_sweep() {
     let stage = Stage::new().await;
     snapshot(&stage);
     use sidecar_testkit::api::access::Allow;
     stage.api.allow_only([
-        Allow::new("", "persistentvolumes", "list,watch,create,patch,delete"),
+        Allow::new(
+            "",
+            "persistentvolumes",
+            "get,list,watch,create,patch,delete",
+        ),
         Allow::new("", "persistentvolumeclaims", "list,watch,get,update"),
         Allow::new("storage.k8s.io", "storageclasses", "list,watch"),
         Allow::new("", "events", "create,patch"),

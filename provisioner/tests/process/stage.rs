@@ -263,6 +263,14 @@ impl Stage {
             .collect()
     }
 
+    /// Ids of the volumes that the driver has.
+    pub(crate) fn handles(&self) -> Vec<String> {
+        let mut handles = Vec::new();
+        self.driver
+            .configure(|model| handles = model.volumes.keys().cloned().collect());
+        handles
+    }
+
     pub(crate) fn calls(&self, method: &str) -> usize {
         self.driver.calls_to(method).len()
     }

@@ -210,7 +210,7 @@ async fn what_is_not_permitted_is_named_as_it_goes_into_a_manifest() {
             Allow::new("coordination.k8s.io", "leases", "get,create,update"),
         ]);
     };
-    allow("list,watch,delete");
+    allow("get,list,watch,delete");
     let mut program = stage.start(&["--retry-interval-start=1s"]);
     let rule = r#"{apiGroups: [""], resources: ["persistentvolumes"], verbs: ["create", "patch"]} in a ClusterRole"#;
     let rule = rule.replace('"', r#"\""#);
@@ -222,7 +222,7 @@ async fn what_is_not_permitted_is_named_as_it_goes_into_a_manifest() {
     let lines = program.log();
     let complaints = lines.lines().filter(|line| line.contains("a permission"));
     assert_eq!(complaints.count(), 1, "{lines}");
-    allow("list,watch,create,patch,delete");
+    allow("get,list,watch,create,patch,delete");
     stage.until_volume(PV).await;
     assert_eq!(stage.calls("CreateVolume"), 1);
 }

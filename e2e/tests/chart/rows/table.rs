@@ -245,7 +245,7 @@ pub(super) const PERMISSIONS: &[(&[&str], &str, &[&str])] = &[
         "get persistentvolumeclaims", "update persistentvolumeclaims",
     ]),
     (&["features.cloning=true"], "provisioner", &[
-        "get persistentvolumes", "get persistentvolumeclaims", "update persistentvolumeclaims",
+        "get persistentvolumeclaims", "update persistentvolumeclaims",
     ]),
     (&["provisioner.protection=journal"], "provisioner", &[
         "create leases.coordination.k8s.io in storage", "get leases.coordination.k8s.io in storage",
@@ -310,8 +310,8 @@ pub(super) const ALWAYS: &[(&str, &[&str])] = &[
         "patch volumeattachments/status.storage.k8s.io",
     ]),
     ("provisioner", &[
-        "list persistentvolumes", "watch persistentvolumes", "create persistentvolumes",
-        "patch persistentvolumes", "delete persistentvolumes",
+        "get persistentvolumes", "list persistentvolumes", "watch persistentvolumes",
+        "create persistentvolumes", "patch persistentvolumes", "delete persistentvolumes",
         "list persistentvolumeclaims", "watch persistentvolumeclaims",
         "list storageclasses.storage.k8s.io", "watch storageclasses.storage.k8s.io",
         "create events", "patch events",

@@ -9,6 +9,7 @@ use super::{Announcement, Answer, Attempt, Effect, End, Failure, Reached, Step};
 use crate::keys::SELECTED_NODE;
 use crate::plan::edit::Edit;
 use crate::plan::memory::Outcome;
+use crate::plan::pv::Unusable;
 use crate::plan::request::Prepared;
 use crate::plan::view::View;
 
@@ -75,9 +76,10 @@ impl Attempt {
         match (self.effect(failure), &self.frozen) {
             (Effect::NoChange, _) | (Effect::InBackground, None) => Outcome::Unchanged,
             (Effect::InBackground, Some(prepared)) => match (&self.unsaved, failure) {
-                (Some(unsaved), Failure::Save(_)) => {
-                    Outcome::Unsaved(Arc::clone(prepared), unsaved.clone())
-                }
+                (
+                    Some(unsaved),
+                    Failure::Save(_) | Failure::Orphan(Unusable::Unrecorded { .. }, _),
+                ) => Outcome::Unsaved(Arc::clone(prepared), unsaved.clone()),
                 (Some(_) | None, _) => Outcome::InDoubt(Arc::clone(prepared)),
             },
             (Effect::Infeasible, Some(prepared)) => Outcome::Final {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Announcement, Answer, Attempt, Failure, Reached, Step};
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::outcome::{ApiError, Refusal};
-use crate::plan::pv;
+use crate::plan::pv::{self, Unusable};
 use crate::plan::request::Prepared;
 
 impl Attempt {
@@ -32,14 +32,19 @@ impl Attempt {
             (Step::Create(prepared, _), answer) => self.answered(prepared, answer),
             (Step::Discard(_), answer) => self.discarded(answer),
             (Step::Save(_), Answer::Done) => self.reached = Reached::Saved,
-            (Step::Save(_), Answer::Refused(error)) if error.refusal == Refusal::AlreadyExists => {
-                self.reached = Reached::Saved;
-            }
             (Step::Save(unsaved), Answer::Refused(error)) => {
                 self.unsaved = Some(unsaved.clone());
                 self.called = true;
-                self.reached = Reached::Failed(Failure::Save(error));
+                self.reached = match error.refusal {
+                    Refusal::AlreadyExists => Reached::Named,
+                    Refusal::Conflict
+                    | Refusal::NotFound
+                    | Refusal::Forbidden
+                    | Refusal::Unknown
+                    | Refusal::Other => Reached::Failed(Failure::Save(error)),
+                };
             }
+            (Step::LoadNamesake(_), answer) => self.compared(answer),
             (Step::ReleaseSource(_), _) => self.concluded.released = true,
             (Step::Unselect(_, failure), answer) => self.tried_to_unselect(failure, &answer),
             (step, answer) => return self.load(step, answer),
@@ -53,7 +58,7 @@ impl Attempt {
             (_, Answer::Snapshot(snapshot)) => loaded.snapshot = Some(snapshot),
             (_, Answer::Content(content)) => loaded.content = Some(content),
             (_, Answer::SourceClaim(claim)) => loaded.claim = Some(claim),
-            (_, Answer::SourceVolume(volume)) => loaded.volume = Some(volume),
+            (_, Answer::PersistentVolume(volume)) => loaded.volume = Some(volume),
             (Step::LoadAttributesClass(name), Answer::AttributesClass(class)) => {
                 loaded.attributes = Some((name.clone(), class));
             }
@@ -113,11 +118,38 @@ impl Attempt {
             | Answer::Snapshot(_)
             | Answer::Content(_)
             | Answer::SourceClaim(_)
-            | Answer::SourceVolume(_)
+            | Answer::PersistentVolume(_)
             | Answer::AttributesClass(_)
             | Answer::Secret(_)
             | Answer::SecretNotText
             | Answer::Unwritable(_)
+            | Answer::Unsent(_) => return,
+        };
+    }
+
+    /// The volume counts as saved only if it is what the PersistentVolume of its name says.
+    fn compared(&mut self, answer: Answer) {
+        let Some(unsaved) = &self.unsaved else {
+            return;
+        };
+        self.called = true;
+        self.reached = match answer {
+            Answer::PersistentVolume(found) if unsaved.is(&found) => Reached::Saved,
+            Answer::PersistentVolume(_) => Reached::Bad(Unusable::Unrecorded {
+                id: unsaved.handle().to_owned(),
+            }),
+            Answer::Refused(error) => Reached::Failed(Failure::Save(error)),
+            // No step gets an answer of another kind; the shell's types see to it.
+            Answer::Done
+            | Answer::Snapshot(_)
+            | Answer::Content(_)
+            | Answer::SourceClaim(_)
+            | Answer::AttributesClass(_)
+            | Answer::Secret(_)
+            | Answer::SecretNotText
+            | Answer::Unwritable(_)
+            | Answer::Created(_)
+            | Answer::Failed(_)
             | Answer::Unsent(_) => return,
         };
     }
@@ -134,7 +166,7 @@ impl Attempt {
             | Answer::Snapshot(_)
             | Answer::Content(_)
             | Answer::SourceClaim(_)
-            | Answer::SourceVolume(_)
+            | Answer::PersistentVolume(_)
             | Answer::AttributesClass(_)
             | Answer::Secret(_)
             | Answer::SecretNotText
@@ -151,6 +183,7 @@ fn not_loaded(step: &Step, error: ApiError) -> Failure {
         Step::LoadContent(name) => read(format!("snapshotcontent {name}"), error),
         Step::LoadSourceClaim(namespace, name) => read(format!("PVC {namespace}/{name}"), error),
         Step::LoadSourceVolume(name) => read(format!("PersistentVolume {name}"), error),
+        Step::LoadNamesake(name) => read(format!("PersistentVolume {name}"), error),
         Step::LoadSecret(reference) => Failure::Secret(reference.clone(), error),
         Step::LoadAttributesClass(name) => Failure::AttributesClass(name.clone(), error),
         // These are not loads.

@@ -28,6 +28,9 @@ pub enum Step {
     LoadSourceClaim(Text, Text),
     /// GET of the PersistentVolume to be cloned.
     LoadSourceVolume(Text),
+    /// GET of the PersistentVolume that has the name of the one to be saved: it may be another
+    /// volume's.
+    LoadNamesake(Text),
     /// GET of a Secret.
     LoadSecret(SecretRef),
     /// GET of a VolumeAttributesClass.
@@ -111,8 +114,8 @@ pub enum Answer {
     Content(Box<Content>),
     /// The claim to be cloned.
     SourceClaim(Box<Claim>),
-    /// The volume to be cloned.
-    SourceVolume(Box<VolumeDetail>),
+    /// A PersistentVolume.
+    PersistentVolume(Box<VolumeDetail>),
     /// The attributes class.
     AttributesClass(Box<AttributesClass>),
     /// The Secret.

@@ -279,9 +279,9 @@ impl World {
                 let found = all.find(|one| one.namespace == *namespace && one.name == *name)?;
                 Some(Answer::SourceClaim(Box::new(found.clone())))
             }
-            Step::LoadSourceVolume(name) => {
+            Step::LoadSourceVolume(name) | Step::LoadNamesake(name) => {
                 let found = self.sources.iter().find(|one| one.name == *name)?;
-                Some(Answer::SourceVolume(Box::new(found.clone())))
+                Some(Answer::PersistentVolume(Box::new(found.clone())))
             }
             Step::LoadAttributesClass(name) => {
                 let found = self.attributes.iter().find(|one| one.name == *name)?;
@@ -353,6 +353,7 @@ fn describe(step: &Step) -> String {
         Step::LoadContent(name) => format!("get-content {name}"),
         Step::LoadSourceClaim(namespace, name) => format!("get-claim {namespace}/{name}"),
         Step::LoadSourceVolume(name) => format!("get-volume {name}"),
+        Step::LoadNamesake(name) => format!("compare {name}"),
         Step::LoadSecret(secret) => format!("get-secret {}/{}", secret.namespace, secret.name),
         Step::LoadAttributesClass(name) => format!("get-attributes {name}"),
         Step::ProtectSource(edit) => format!("protect {}/{}", edit.namespace, edit.name),

@@ -138,7 +138,8 @@ fn after_a_restart_the_same_is_asked() {
 /// Flags, capabilities and objects are another's by then: what was written is what counts.
 #[test]
 fn j_8_a_successor_repeats_what_was_recorded_whatever_has_changed() {
-    let changes: [(&str, fn(&mut World)); 9] = [
+    type Change = (&'static str, fn(&mut World));
+    let changes: [Change; 9] = [
         ("flags", |w| {
             w.settings.extra_create_metadata = true;
             w.settings.volume_name_prefix = "other".into();

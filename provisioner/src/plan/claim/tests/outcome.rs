@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::keys::{ALPHA_SELECTED_NODE, SELECTED_NODE};
+use crate::model::{Csi, Source};
 use crate::plan::topology::Entry;
 use sidecar::rpc_code;
 
@@ -284,8 +285,68 @@ fn rows_199_200_the_volume_cannot_be_saved() {
             .is_none(),
         "199: no event"
     );
-    let mut world = World::new(|w| w.refusals = vec![("save", Refusal::AlreadyExists)]);
-    assert_eq!(world.run(), provisioned(&[CREATE]), "200");
+    let mut world = World::new(|w| {
+        w.refusals = vec![("save", Refusal::AlreadyExists)];
+        w.sources = vec![namesake("vol-1")];
+    });
+    let compare = format!("compare pvc-{U}");
+    let succeeded = format!("event Succeeded pvc-{U}");
+    let all = [
+        ANNOUNCE,
+        CREATE,
+        &save,
+        &compare,
+        &succeeded,
+        "done Provisioned",
+    ];
+    assert_eq!(world.run(), all, "200");
+}
+
+/// The PersistentVolume that is to be saved, as it is if it is there.
+fn namesake(handle: &str) -> VolumeDetail {
+    VolumeDetail {
+        name: format!("pvc-{U}").into(),
+        source: Source::Csi(Csi {
+            driver: "test-driver".into(),
+            handle: handle.into(),
+        }),
+        ..VolumeDetail::default()
+    }
+}
+
+#[test]
+fn row_200_a_volume_beside_another_one_s_persistentvolume_is_deleted() {
+    let compare = format!("compare pvc-{U}");
+    let mut world = World::new(|w| {
+        w.refusals = vec![("save", Refusal::AlreadyExists)];
+        w.sources = vec![namesake("vol-2")];
+        w.discard = Err(rpc(Code::Internal));
+        w.parameters(&[
+            ("csi.storage.k8s.io/secret-name", "sec"),
+            ("csi.storage.k8s.io/secret-namespace", "ns"),
+        ]);
+        let values = BTreeMap::from([("k".to_owned(), "v".to_owned())]);
+        w.secrets.insert("ns/sec".into(), Some(values));
+    });
+    let discard = "discard vol-1 secrets {\"k\": \"v\"}";
+    let trace = world.run();
+    let [.., third, second, last] = &trace[..] else {
+        panic!("{trace:?}");
+    };
+    assert_eq!([third, second], [&compare, discard]);
+    assert!(last.contains("fail InBackground"), "{last}");
+    // Whether the cache knows of the object or not, and whether the claim is there or not.
+    world.volumes.push(format!("pvc-{U}"));
+    world.gone = true;
+    let secret = "get-secret ns/sec";
+    let again = world.run();
+    assert_eq!(again[..3], [&compare, secret, discard]);
+    assert!(world.memory.doubtful_claim(&world.key()).is_some());
+    world.discard = Ok(());
+    let last = world.run();
+    assert_eq!(last[..3], [&compare, secret, discard]);
+    assert!(last[3].contains("fail Finished"), "{last:?}");
+    assert!(world.memory.doubtful_claim(&world.key()).is_none());
 }
 
 #[test]
@@ -295,9 +356,13 @@ fn row_199_a_volume_that_was_saved_although_the_answer_was_lost() {
     });
     world.run();
     world.volumes.push(format!("pvc-{U}"));
-    let succeeded = provisioned(&[CREATE]);
-    let from = succeeded.len() - 2;
-    assert_eq!(world.run(), succeeded[from..], "no second POST");
+    world.sources = vec![namesake("vol-1")];
+    let all = [
+        format!("compare pvc-{U}"),
+        format!("event Succeeded pvc-{U}"),
+        "done Provisioned".to_owned(),
+    ];
+    assert_eq!(world.run(), all, "no second POST");
 }
 
 #[test]
