@@ -121,6 +121,8 @@ fn hold(runs: u64, faults: Faults, protection: Protection) {
             }
         }
     }
+    let all = runs * Scene::ALL.len() as u64;
+    println!("{all} interleavings, {faults:?}, {protection:?}");
 }
 
 /// Runs of each kind; `SIMULATION_RUNS` in the environment asks for more or fewer.

@@ -44,6 +44,12 @@ const FAMILIES: &[Family] = &[
         elsewhere: Some("provisioner"),
     },
     Family {
+        table: ("journal.md", "J-"),
+        crates: &["provisioner"],
+        names: &["j"],
+        elsewhere: None,
+    },
+    Family {
         table: ("resizer.md", "Z-"),
         crates: &["resizer"],
         names: &["z"],
