@@ -160,7 +160,10 @@ impl Failure {
         if let Self::NoCsiNode(node) | Self::NotRegistered { node, .. } = self {
             return Some(Cure::CsiNode(node.clone()));
         }
-        matches!(self, Self::Away(_)).then_some(Cure::Driver)
+        // A call that ran when the driver went ends as one that could not be made.
+        let without_driver = matches!(self, Self::Away(_))
+            || matches!(self, Self::Call(error) if error.code == Code::Unavailable);
+        without_driver.then_some(Cure::Driver)
     }
 
     /// Whether the API server's view of the attachment must be read before the next attempt.
@@ -300,7 +303,14 @@ mod tests {
                 Some(Cure::CsiNode(node)),
             ),
             (Failure::Away(lost.clone()), Some(Cure::Driver)),
-            (Failure::Call(lost), None),
+            (Failure::Call(lost), Some(Cure::Driver)),
+            (
+                Failure::Call(RpcError {
+                    code: Code::Internal,
+                    message: "full".into(),
+                }),
+                None,
+            ),
             (Failure::NotCsi, None),
         ];
         for (failure, cure) in rows {

@@ -46,7 +46,7 @@ async fn row_130_an_idle_attacher_survives_the_drivers_restart() {
 async fn row_131_a_driver_killed_during_publish() {
     let stage = Stage::new().await;
     let fault = stage.driver.fault(CallFault::on(PUBLISH).hang());
-    let mut attacher = stage.start(&["--retry-interval-start=300ms"]);
+    let mut attacher = stage.start(&["--retry-interval-start=5m"]);
     stage.attach("va1", "pv1");
     stage.until_calls(PUBLISH, 1).await;
     stage.driver.stop();

@@ -145,7 +145,18 @@ impl Failure {
         if let Self::NoClass(class) = self {
             return Some(Cure::Class(class.clone()));
         }
-        matches!(self.cause(), Some(Cause::Away(_))).then_some(Cure::Driver)
+        // A call that ran when the driver went ends as one that could not be made.
+        let without_driver = match self.cause()? {
+            Cause::Away(_) => true,
+            Cause::Call(error) => error.code == Code::Unavailable,
+            Cause::Secret(..)
+            | Cause::SecretNotText(_)
+            | Cause::AccessModes(..)
+            | Cause::EmptyHandle
+            | Cause::InTree(_)
+            | Cause::TooSmall(..) => false,
+        };
+        without_driver.then_some(Cure::Driver)
     }
 
     /// What the driver or the way to it has to do with it.

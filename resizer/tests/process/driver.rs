@@ -3,7 +3,7 @@
 use sidecar_testkit::CallFault;
 use sidecar_testkit::driver::{ControllerRpc, Memory, Probe};
 
-use super::stage::{EXPAND, GI, NEVER_AGAIN, QUICK, Stage, settle};
+use super::stage::{EXPAND, GI, NEVER_AGAIN, Stage, settle};
 
 #[tokio::test]
 async fn z_31_an_idle_resizer_survives_the_drivers_restart() {
@@ -31,10 +31,10 @@ async fn z_31_an_idle_resizer_survives_the_drivers_restart() {
 }
 
 #[tokio::test]
-async fn a_driver_killed_during_an_expansion() {
+async fn fs_7_a_driver_killed_during_an_expansion() {
     let stage = Stage::new().await;
     let hang = stage.driver.fault(CallFault::on(EXPAND).hang());
-    let mut program = stage.started(&[QUICK]).await;
+    let mut program = stage.started(&[NEVER_AGAIN]).await;
     stage.grow("4Gi");
     stage.until_calls(EXPAND, 1).await;
     stage.driver.stop();
