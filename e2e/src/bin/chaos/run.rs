@@ -16,7 +16,7 @@ use e2e::{interrupt, program};
 use serde_json::json;
 
 use crate::acts::{Done, USERS, Users, count};
-use crate::audit::{Expected, Finding, State, audit};
+use crate::audit::{Expected, Finding, State, Volume, audit};
 use crate::cast::Cast;
 use crate::faults::Faults;
 use crate::leases::Leases;
@@ -154,10 +154,8 @@ impl Run<'_, '_> {
         self.detach_for_the_gone()?;
         let (found, took) = self.until_clean(Expected::Settled)?;
         (report.after_faults, report.settled) = (found, took);
-        say(&format!(
-            "{}  settled; everything is deleted",
-            faults.clock()
-        ));
+        let so = took.map_or("not settled", |_| "settled");
+        say(&format!("{}  {so}; everything is deleted", faults.clock()));
         self.delete_all()?;
         let (found, took) = self.until_clean(Expected::Empty)?;
         (report.at_the_end, report.emptied) = (found, took);
@@ -333,7 +331,12 @@ impl Run<'_, '_> {
     /// Damage on purpose.
     fn damage(&self, broken: Break) -> Result<()> {
         let state = self.look()?;
-        let handle = state.volumes.first().map(|it| it.handle.clone());
+        // One that is in use: what is deleted anyway, nobody misses.
+        let used = |volume: &&Volume| {
+            let mut claims = state.claims.iter();
+            claims.any(|it| it.uid == volume.claim && it.bound && !it.terminating)
+        };
+        let handle = state.volumes.iter().find(used).map(|it| it.handle.clone());
         let handle = handle.context("a volume to do damage to")?;
         match broken {
             Break::Volume => {
