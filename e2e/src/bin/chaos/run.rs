@@ -154,8 +154,10 @@ impl Run<'_, '_> {
         self.detach_for_the_gone()?;
         let (found, took) = self.until_clean(Expected::Settled)?;
         (report.after_faults, report.settled) = (found, took);
-        let so = took.map_or("not settled", |_| "settled");
-        say(&format!("{}  {so}; everything is deleted", faults.clock()));
+        say(&format!(
+            "{}  settled; everything is deleted",
+            faults.clock()
+        ));
         self.delete_all()?;
         let (found, took) = self.until_clean(Expected::Empty)?;
         (report.at_the_end, report.emptied) = (found, took);
