@@ -80,7 +80,7 @@ async fn register(config: Config) -> Result<(), Exit> {
         exit = http => return Err(exit),
         renamed = driver.renamed() => return Err(renamed.into()),
         lost = serve(&mut socket, &plugin) => return Err(lost.into()),
-        never = remark_on_silence(&plugin) => match never {},
+        never = remark_on_silence(&plugin, || tracing::warn!("{}", standing::NOT_ASKED)) => match never {},
     }
     if socket.remove()? == Presence::Foreign {
         let path = path.display();
@@ -123,7 +123,7 @@ async fn serve_http(
 
 /// A registrar that kubelet does not see looks healthy from everywhere else. Each new socket gives
 /// kubelet as much time as the first.
-async fn remark_on_silence(plugin: &Plugin) -> Infallible {
+async fn remark_on_silence(plugin: &Plugin, mut remark: impl FnMut()) -> Infallible {
     let mut starts = plugin.starts();
     loop {
         tokio::select! {
@@ -131,11 +131,45 @@ async fn remark_on_silence(plugin: &Plugin) -> Infallible {
             () = tokio::time::sleep(standing::PATIENCE) => {}
         }
         if plugin.standing().asked.is_none() {
-            tracing::warn!("{}", standing::NOT_ASKED);
+            remark();
         }
         if starts.changed().await.is_err() {
             // The sender is part of `plugin`.
             std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn fr_6_each_new_socket_that_kubelet_does_not_see_is_remarked_on() {
+        let plugin = Plugin::new("d.example.com", "/csi.sock");
+        let remarks = Cell::new(0);
+        let silence = remark_on_silence(&plugin, || remarks.set(remarks.get() + 1));
+        let said = async {
+            sleep(Duration::from_secs(29)).await;
+            assert_eq!(remarks.get(), 0);
+            sleep(Duration::from_secs(300)).await;
+            assert_eq!(remarks.get(), 1, "once for each socket");
+            for sockets in 2..=3 {
+                plugin.start_over();
+                sleep(Duration::from_secs(29)).await;
+                assert_eq!(remarks.get(), sockets - 1);
+                sleep(Duration::from_secs(300)).await;
+                assert_eq!(remarks.get(), sockets);
+            }
+        };
+        tokio::select! {
+            never = silence => match never {},
+            () = said => {}
         }
     }
 }

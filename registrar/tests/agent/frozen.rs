@@ -15,7 +15,7 @@ use sidecar_testkit::process::{Process, must_not_skip, within};
 
 use crate::stage::{N, Stage};
 
-const AGENT: &str = env!("CARGO_BIN_EXE_csi-node-agent");
+pub(crate) const AGENT: &str = env!("CARGO_BIN_EXE_csi-node-agent");
 const REGISTRAR: &str = env!("CARGO_BIN_EXE_csi-node-driver-registrar");
 /// For what takes a moment unless it lasts for ever, on a machine that is busy.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -17,9 +17,12 @@ mod attaching;
 mod ephemeral;
 mod failing;
 mod frozen;
+mod growing;
 mod hostile;
+mod http;
 mod mounting;
 mod options;
+mod remade;
 mod restarting;
 #[path = "../rows/rows.rs"]
 mod rows;

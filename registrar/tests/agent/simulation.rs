@@ -1,10 +1,11 @@
 //! Crash safety as a property: a world of pods, a driver, a disk, the Node's status and the
 //! controller that attaches by it, in which the agent is stopped within any step, answers are lost,
-//! disks are full and calls fail, as chance has it.
+//! disks are full, calls fail and PersistentVolumes are made again for other storage, as chance has
+//! it.
 //!
 //! What holds at every moment: nothing is published that is not staged, nothing is unstaged that is
-//! published, no place has two volumes, whatever the driver holds is in use in the Node's status and
-//! so is never detached. And once chance ends and all pods are gone, nothing is left, neither in the
+//! published, no place has two volumes, a live pod keeps its volume, whatever the driver holds is in
+//! use in the Node's status and so is never detached. And once chance ends and all pods are gone, nothing is left, neither in the
 //! driver nor on disk nor in the Node's status.
 
 mod control;
@@ -15,13 +16,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use registrar::agent::model::claim::Turn;
 use registrar::agent::model::driver::CsiDriver;
 use registrar::agent::model::volume::{ClaimUse, Lifecycle, PodRef, Use, Volume};
 use registrar::agent::plan::files::{FileCall, Sequence, link, make_directory, remove, write};
+use registrar::agent::plan::growth::Growth;
 use registrar::agent::plan::layout::{ESCAPED_PLUGIN, Layout, ephemeral_handle, unique_name};
 use registrar::agent::plan::operation::{Attempt, Operations};
 use registrar::agent::plan::reconstruct;
-use registrar::agent::plan::script::{Answer, Failure, Next, Reply, Step};
+use registrar::agent::plan::script::{Answer, Call, Failure, Next, Reply, Step};
 use registrar::agent::plan::state::{Operation, Wanted};
 use registrar::agent::plan::world::{Host, Task, World};
 use serde_json::json;
@@ -58,7 +61,7 @@ struct Running {
 #[derive(Clone)]
 struct Pod {
     /// Persistent volumes by number.
-    volumes: Vec<u64>,
+    volumes: Vec<usize>,
     inline: bool,
     fs_group: Option<i64>,
 }
@@ -81,6 +84,10 @@ struct Sim {
     control: Control,
     pods: BTreeMap<String, Pod>,
     born: u64,
+    /// Which storage each PersistentVolume stands for: it may be made again for another.
+    generations: [u64; VOLUMES],
+    /// For so many calls to come the disk refuses everything.
+    refuses: u64,
     seed: u64,
     /// What happened, if anybody wants to know.
     trace: Option<Vec<String>>,
@@ -90,7 +97,7 @@ struct Sim {
 }
 
 /// Persistent volumes.
-const VOLUMES: u64 = 2;
+const VOLUMES: usize = 2;
 const GIB: i64 = 1 << 30;
 
 fn layout() -> Layout {
@@ -100,12 +107,16 @@ fn layout() -> Layout {
     }
 }
 
-fn volume(index: u64, block: bool, gib: u64) -> Volume {
+fn handle(index: usize, generation: u64) -> String {
+    format!("h-{index}-{generation}")
+}
+
+fn volume(index: usize, generation: u64, block: bool, gib: u64) -> Volume {
     let json = json!({ "metadata": { "name": format!("pv-{index}") }, "spec": {
         "accessModes": ["ReadWriteOnce"],
         "capacity": { "storage": format!("{gib}Gi") },
         "volumeMode": if block { "Block" } else { "Filesystem" },
-        "csi": { "driver": D, "volumeHandle": format!("h-{index}"), "fsType": "ext4" } } });
+        "csi": { "driver": D, "volumeHandle": handle(index, generation), "fsType": "ext4" } } });
     Volume::persistent(&format!("pv-{index}"), &json.to_string()).unwrap()
 }
 
@@ -114,7 +125,7 @@ fn inline(pod: &str) -> Volume {
         lifecycle: Lifecycle::Ephemeral,
         spec_name: "inline".to_owned(),
         handle: ephemeral_handle(pod, "inline"),
-        ..volume(0, false, 0)
+        ..volume(0, 0, false, 0)
     }
 }
 
@@ -142,7 +153,8 @@ fn sequence(step: &Step) -> Option<Sequence> {
         | Step::References(_)
         | Step::Tidy(_)
         | Step::Own { .. }
-        | Step::Resized { .. } => None,
+        | Step::Claim(..)
+        | Step::Tell { .. } => None,
     }
 }
 
@@ -164,6 +176,8 @@ impl Sim {
             control: Control::default(),
             pods: BTreeMap::new(),
             born: 0,
+            generations: [0; VOLUMES],
+            refuses: 0,
             seed,
             trace: traced.then(Vec::new),
             crashes: 0,
@@ -194,7 +208,7 @@ impl Sim {
         for index in &pod.volumes {
             // It may have grown since the claim heard of it.
             let gib = 1 + self.chance.below(2);
-            volumes.push(volume(*index, self.block, gib));
+            volumes.push(volume(*index, self.generations[*index], self.block, gib));
         }
         volumes.extend(pod.inline.then(|| inline(uid)));
         let usage = Use {
@@ -213,7 +227,11 @@ impl Sim {
         let claim = ClaimUse {
             namespace: "default".to_owned(),
             name: "claim".to_owned(),
+            uid: String::new(),
             size: GIB,
+            turn: Turn::Anybody,
+            tracked: self.chance.one_in(2),
+            version: String::new(),
         };
         let wanted = volumes.into_iter().map(|volume| Wanted {
             usage: Use {
@@ -339,7 +357,11 @@ impl Sim {
     }
 
     fn file_call(&mut self, call: &FileCall) -> Result<(), String> {
-        if self.faults && self.chance.one_in(25) {
+        if self.faults && self.refuses == 0 && self.chance.one_in(40) {
+            self.refuses = 1 + self.chance.below(6);
+        }
+        if self.faults && self.refuses > 0 {
+            self.refuses -= 1;
             // The disk is full, or worse. What was written so far is there.
             if let FileCall::Fill(path, text) = call {
                 self.files
@@ -365,6 +387,7 @@ impl Sim {
     }
 
     /// One step on the model.
+    #[expect(clippy::too_many_lines, reason = "an arm for each kind of step")]
     fn step(&mut self, step: &Step) -> Reply {
         if let Some(sequence) = sequence(step) {
             return self.change(&sequence);
@@ -377,16 +400,12 @@ impl Sim {
         match step {
             Step::Driver(_) => Ok(Answer::Driver(Some(csidriver()))),
             Step::Attachment(name) => {
-                let is = |index: &u64| {
-                    let handle = format!("h-{index}");
-                    layout().attachment(D, &handle) == *name
-                        && self
-                            .control
-                            .node
-                            .attached
-                            .contains(&unique_name(D, &handle))
+                let is = |handle: &String| {
+                    let attached = &self.control.node.attached;
+                    layout().attachment(D, handle) == *name
+                        && attached.contains(&unique_name(D, handle))
                 };
-                if (0..VOLUMES).any(|index| is(&index)) {
+                if self.handles().iter().any(is) {
                     return Ok(Answer::Context(BTreeMap::new()));
                 }
                 Err(Failure::local("not attached"))
@@ -402,6 +421,9 @@ impl Sim {
                 Err(Failure::local("not registered"))
             }
             Step::Call { call, .. } => {
+                if let Call::Unpublish(it) = &**call {
+                    self.must_be_gone(&it.target_path);
+                }
                 let chance = self.faults.then_some(&mut self.chance);
                 match self.driver.call(call, &mut self.files, chance) {
                     Ok(reply) => reply,
@@ -415,15 +437,59 @@ impl Sim {
                 }
                 Ok(Answer::Done)
             }
-            Step::Resized { .. } if self.faults && self.chance.one_in(6) => {
+            Step::Claim(..) | Step::Tell { .. } if self.faults && self.chance.one_in(6) => {
                 Err(Failure::local("not written"))
             }
-            Step::Registered(_) | Step::Secret(_) | Step::Token(..) | Step::Resized { .. } => {
-                Ok(Answer::Done)
-            }
+            Step::Claim(namespace, name) => Ok(Answer::Claim(ClaimUse {
+                namespace: namespace.clone(),
+                name: name.clone(),
+                uid: String::new(),
+                size: GIB,
+                turn: match self.chance.below(4) {
+                    0 => Turn::Anybody,
+                    1 => Turn::Node,
+                    2 => Turn::NodeBegun,
+                    _ => Turn::NotNode,
+                },
+                tracked: true,
+                version: String::new(),
+            })),
+            Step::Tell { claim, growth } => Ok(Answer::Claim(match growth {
+                Growth::Begun => ClaimUse {
+                    turn: Turn::NodeBegun,
+                    ..claim.clone()
+                },
+                Growth::Done(size) => ClaimUse {
+                    turn: Turn::Anybody,
+                    size: *size,
+                    ..claim.clone()
+                },
+                Growth::Failed(_) => claim.clone(),
+                Growth::Infeasible(_) => ClaimUse {
+                    turn: Turn::NotNode,
+                    ..claim.clone()
+                },
+            })),
+            Step::Registered(_) | Step::Secret(_) | Step::Token(..) => Ok(Answer::Done),
             Step::MakeDirectory(_) | Step::Write(..) | Step::Link { .. } | Step::Remove(_) => {
                 unreachable!("a sequence of calls")
             }
+        }
+    }
+
+    /// All storage there ever was for the PersistentVolumes.
+    fn handles(&self) -> Vec<String> {
+        let generations = self.generations.iter().enumerate();
+        let handles = generations.flat_map(|(index, generation)| {
+            (0..=*generation).map(move |generation| handle(index, generation))
+        });
+        handles.collect()
+    }
+
+    fn must_be_gone(&self, target: &str) {
+        let alive = |name: &str| self.pods.contains_key(name);
+        if target.split('/').any(alive) {
+            self.fail(&format!("{target} is taken from a live pod"));
         }
     }
 
@@ -450,13 +516,9 @@ impl Sim {
                     replies: Vec::new(),
                 }),
                 None => {
-                    let state = self.world.volume(&key);
-                    let places = state.and_then(|state| state.staged.clone());
-                    self.world.forget(&key);
+                    let left = self.world.forget(&key);
                     self.operations.finish(&attempt, true, self.now);
-                    if let Some(places) = places {
-                        let _ = self.change(&remove(places.not_staged()));
-                    }
+                    let _ = self.change(&remove(left));
                 }
             }
         }
@@ -498,10 +560,13 @@ impl Sim {
 
     /// The controller looks at a volume.
     fn control(&mut self) {
-        let index = self.chance.below(VOLUMES);
-        let handle = format!("h-{index}");
+        let index = usize::from(self.chance.one_in(2));
+        let generation = self.chance.below(self.generations[index] + 1);
+        let handle = handle(index, generation);
         let volume = unique_name(D, &handle);
-        let wanted = self.pods.values().any(|pod| pod.volumes.contains(&index));
+        // It knows the PersistentVolume of today only.
+        let wanted = generation == self.generations[index]
+            && self.pods.values().any(|pod| pod.volumes.contains(&index));
         if self.control.attach_or_detach(&volume, wanted) {
             self.note(|| format!("DETACH {volume}"));
             if self.driver.held().contains(handle.as_str()) {
@@ -542,7 +607,16 @@ impl Sim {
     fn run(&mut self) {
         for _ in 0..600 {
             if self.chance.one_in(30) {
+                if self.chance.one_in(3) {
+                    self.note(|| "ALL PODS are gone".to_owned());
+                    self.pods.clear();
+                }
                 self.crash();
+            }
+            if self.chance.one_in(100) {
+                let index = usize::from(self.chance.one_in(2));
+                self.note(|| format!("PV pv-{index} is made again"));
+                self.generations[index] = (self.generations[index] + 1).min(2);
             }
             if self.chance.one_in(40) {
                 let count = u64::try_from(self.pods.len()).unwrap().max(1);
@@ -564,7 +638,7 @@ impl Sim {
         for _ in 0..4000 {
             quiet = if self.tick() { 0 } else { quiet + 1 };
             // The controller has looked at everything.
-            if quiet == 60 {
+            if quiet == 300 {
                 break;
             }
         }

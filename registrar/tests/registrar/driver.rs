@@ -52,6 +52,33 @@ impl Driver {
         Self { serving, calls }
     }
 
+    /// Ends every connection after one answer.
+    pub(crate) fn dropping(socket: &Path) -> Self {
+        let calls: Arc<Mutex<u32>> = Arc::default();
+        let answer = Answer {
+            name: NAME.to_owned(),
+            delay: Duration::ZERO,
+            calls: Arc::clone(&calls),
+        };
+        let count = Arc::clone(&calls);
+        let listener = UnixListener::bind(socket).unwrap();
+        let serving = tokio::spawn(async move {
+            loop {
+                let before = *count.lock().unwrap();
+                let (stream, _) = listener.accept().await.unwrap();
+                let service = IdentityServer::new(answer.clone());
+                let peer = tokio::spawn(registrar::grpc::serve(stream, service));
+                while *count.lock().unwrap() == before {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                // The answer is on its way.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                peer.abort();
+            }
+        });
+        Self { serving, calls }
+    }
+
     /// How often it was asked its name.
     pub(crate) fn calls(&self) -> u32 {
         *self.calls.lock().unwrap()

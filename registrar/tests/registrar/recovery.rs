@@ -42,6 +42,24 @@ async fn r_47_the_driver_restarts() {
     );
 }
 
+/// Each of its losses is followed by an answer, so nothing but a pause keeps the two apart.
+#[tokio::test]
+async fn fr_12_a_driver_that_drops_every_connection_is_asked_once_a_second() {
+    let seat = Seat::new();
+    let driver = Driver::dropping(&seat.csi());
+    let mut process = seat.start(&[]);
+    process.listening(&seat.socket()).await;
+    until("the second return", async || {
+        process.log().matches("is back").count() == 2
+    })
+    .await;
+    let before = driver.calls();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let calls = driver.calls() - before;
+    assert!(calls <= 6, "{calls} calls in 5 s");
+    process.must_run();
+}
+
 #[tokio::test]
 async fn another_driver_in_the_place_of_the_first_ends_the_process() {
     let seat = Seat::new();

@@ -7,8 +7,8 @@ use std::time::Duration;
 const STARTS: usize = 30;
 /// Time to come to rest before memory is read.
 const REST: Duration = Duration::from_secs(3);
-/// How long processor time is watched.
-const WATCH: Duration = Duration::from_secs(10);
+/// For how many seconds processor time is watched, if the environment does not say.
+const WATCH: u64 = 10;
 
 /// A program that has started, with what it needs around it; dropping it ends both.
 pub trait Started {
@@ -22,7 +22,9 @@ pub trait Started {
 
 /// Prints the figures of `program`, which `make build` has put into `bin`, and beside it those of
 /// the binary that the environment variable `other` names, if any. `start` starts either;
-/// `of_use` says in a few words when a start is over.
+/// `of_use` says in a few words when a start is over. The environment variable `IDLE_SECONDS` is for
+/// how long each is left idle to see the processor time that it uses, 10 without it; what wakes up
+/// once a minute needs several minutes.
 ///
 /// # Panics
 ///
@@ -54,12 +56,14 @@ fn row<S: Started>(program: &Path, start: &impl Fn(&Path) -> S) -> String {
     std::thread::sleep(REST);
     let (rss, anonymous) = (memory(idle.id(), "VmRSS"), memory(idle.id(), "RssAnon"));
     let before = processor_time(idle.id());
-    std::thread::sleep(WATCH);
+    let seconds = std::env::var("IDLE_SECONDS").map(|it| it.parse().expect("IDLE_SECONDS"));
+    let watch = Duration::from_secs(seconds.unwrap_or(WATCH));
+    std::thread::sleep(watch);
     let used = processor_time(idle.id()) - before;
-    let per_hour = used.as_secs_f64() * 1e3 * (3600.0 / WATCH.as_secs_f64());
+    let per_hour = used.as_secs_f64() * 1e3 * (3600.0 / watch.as_secs_f64());
     let milliseconds = |took: Duration| took.as_secs_f64() * 1e3;
     format!(
-        "{:9.2} {:9.2} {:9.2} {per_hour:10.0} {:>20}",
+        "{:9.2} {:9.2} {:9.2} {per_hour:10.1} {:>20}",
         size as f64 / 1e6,
         rss as f64 / 1e6,
         anonymous as f64 / 1e6,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::volume::bytes;
+use super::volume::{ClaimUse, bytes};
 
 /// What is read of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,37 @@ pub struct Claim {
     pub size: i64,
     /// Uid of the controlling owner.
     pub owner: String,
+    /// Whose turn it is to grow it.
+    pub turn: Turn,
+    /// Somebody writes down how far growing it is; resizers of before 1.34 may not.
+    pub tracked: bool,
+    /// `metadata.resourceVersion`
+    pub version: String,
+}
+
+/// Who is to grow a claim's volume, by `status.allocatedResourceStatuses.storage`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Turn {
+    /// Not said.
+    #[default]
+    Anybody,
+    /// The nodes' (`NodeResizePending`).
+    Node,
+    /// The nodes', and one of them has begun (`NodeResizeInProgress`).
+    NodeBegun,
+    /// Not the nodes': the controller has not done its part, or it cannot be done.
+    NotNode,
+}
+
+impl Turn {
+    fn read(status: Option<&str>) -> Self {
+        match status {
+            None | Some("") => Self::Anybody,
+            Some("NodeResizePending") => Self::Node,
+            Some("NodeResizeInProgress") => Self::NodeBegun,
+            Some(_) => Self::NotNode,
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -40,6 +71,7 @@ struct Wire {
 #[serde(rename_all = "camelCase", default)]
 struct Meta {
     name: String,
+    resource_version: String,
     uid: Option<String>,
     deletion_timestamp: Option<String>,
     finalizers: Option<Vec<String>>,
@@ -60,10 +92,12 @@ struct Spec {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct Status {
     phase: Option<String>,
     capacity: Option<BTreeMap<String, String>>,
+    allocated_resources: Option<BTreeMap<String, String>>,
+    allocated_resource_statuses: Option<BTreeMap<String, String>>,
 }
 
 impl Claim {
@@ -86,7 +120,13 @@ impl Claim {
         let owner = owners
             .into_iter()
             .find(|owner| owner.controller == Some(true));
+        let turns = status.allocated_resource_statuses.unwrap_or_default();
+        let turn = turns.get("storage").map(String::as_str);
+        let allocated = status.allocated_resources.unwrap_or_default();
         Ok(Self {
+            turn: Turn::read(turn),
+            tracked: turn.is_some() || allocated.contains_key("storage"),
+            version: meta.resource_version,
             uid: meta.uid.unwrap_or_default(),
             name: meta.name,
             deleted: meta.deletion_timestamp.is_some() && !protected,
@@ -95,5 +135,19 @@ impl Claim {
             size: bytes(&status.capacity.unwrap_or_default()),
             owner: owner.map(|owner| owner.uid).unwrap_or_default(),
         })
+    }
+
+    /// What growing its volume needs of it.
+    #[must_use]
+    pub fn usage(&self, namespace: &str) -> ClaimUse {
+        ClaimUse {
+            namespace: namespace.to_owned(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            size: self.size,
+            turn: self.turn,
+            tracked: self.tracked,
+            version: self.version.clone(),
+        }
     }
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sidecar::quantity::Quantity;
 
+use super::claim::Turn;
 use crate::kubelet::plan::keys::clip;
 
 /// A Secret by namespace and name.
@@ -81,8 +82,16 @@ pub struct ClaimUse {
     pub namespace: String,
     /// Name.
     pub name: String,
+    /// Uid.
+    pub uid: String,
     /// `status.capacity.storage` in bytes; 0 if unset.
     pub size: i64,
+    /// Whose turn it is to grow it.
+    pub turn: Turn,
+    /// Somebody writes down how far growing it is.
+    pub tracked: bool,
+    /// `metadata.resourceVersion` of what this was read from.
+    pub version: String,
 }
 
 /// A pod by its names.

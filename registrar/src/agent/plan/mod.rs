@@ -7,6 +7,7 @@
 pub mod block;
 pub mod expand;
 pub mod files;
+pub mod growth;
 pub mod layout;
 pub mod metadata;
 pub mod mount;

@@ -82,11 +82,7 @@ pub fn persistent(
     let read_only = match &wanted.reference {
         Reference::Claim { read_only, .. } | Reference::Inline { read_only, .. } => *read_only,
     };
-    let claim = ClaimUse {
-        namespace: pod.names.namespace.clone(),
-        name: name.to_owned(),
-        size: claim.size,
-    };
+    let claim = claim.usage(&pod.names.namespace);
     Ok(Wanted {
         usage: usage(pod, wanted, read_only, Some(claim)),
         attach: driver.is_none_or(|driver| driver.attach),

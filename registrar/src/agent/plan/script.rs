@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use csi_proto::csi;
 use tonic::Code;
 
+use super::growth::Growth;
 use super::metadata::Metadata;
 use super::request::TOKENS;
 use crate::agent::model::driver::{CsiDriver, TokenRequest};
@@ -67,12 +68,14 @@ pub enum Step {
         /// Not if the root is as it should be.
         on_root_mismatch: bool,
     },
-    /// Write the new size into the claim's status.
-    Resized {
+    /// GET of the claim with this namespace and name.
+    Claim(String, String),
+    /// Write into the claim's status how far growing it is, if it still is as it was read.
+    Tell {
         /// The claim.
         claim: ClaimUse,
-        /// Bytes.
-        size: i64,
+        /// What is written.
+        growth: Growth,
     },
 }
 
@@ -127,6 +130,8 @@ pub enum Answer {
     Metadata(Option<Metadata>),
     /// [`Step::References`]
     Paths(Vec<PathBuf>),
+    /// [`Step::Claim`], [`Step::Tell`]: the claim as it is now.
+    Claim(ClaimUse),
 }
 
 /// Why a step failed.
@@ -217,6 +222,8 @@ pub struct Changes {
     pub size: Option<i64>,
     /// The driver will never expand the volume on this node.
     pub never_expands: bool,
+    /// The claim as it was read or written last.
+    pub claim: Option<ClaimUse>,
 }
 
 /// What comes next.
@@ -285,6 +292,7 @@ impl std::fmt::Debug for Answer {
             Self::Capabilities(capabilities) => write!(f, "{capabilities:?}"),
             Self::Metadata(data) => write!(f, "Metadata({data:?})"),
             Self::Paths(paths) => write!(f, "Paths({paths:?})"),
+            Self::Claim(claim) => write!(f, "{claim:?}"),
         }
     }
 }
@@ -350,6 +358,16 @@ impl<'a> Log<'a> {
         Ok(metadata.as_ref())
     }
 
+    /// A claim, which is remembered.
+    pub(super) fn claim(&mut self, what: &str, step: Step) -> Flow<ClaimUse> {
+        let answer = self.must(what, step)?;
+        let Answer::Claim(claim) = answer else {
+            return Err(mismatch(answer));
+        };
+        self.changes.claim = Some(claim.clone());
+        Ok(claim.clone())
+    }
+
     pub(super) fn is_mounted(&mut self, path: PathBuf) -> Flow<bool> {
         let answer = self.must("", Step::IsMounted(path))?;
         let Answer::Is(is) = answer else {
@@ -359,7 +377,7 @@ impl<'a> Log<'a> {
     }
 }
 
-/// The shell answered another question: a programming error, which must not end the process.
+/// The shell answered another question: a programming error.
 pub(super) fn mismatch(answer: &Answer) -> Leave {
     Leave::Failed(format!("an answer of the wrong kind: {answer:?}"))
 }

@@ -7,6 +7,7 @@ use super::mount;
 use super::operation::{Attempt, Kind};
 use super::script::{Changes, Mount};
 use super::world::Host;
+use crate::agent::model::claim::Turn;
 use crate::agent::model::volume::{Use, Volume};
 
 /// A volume that a pod wants, looked up.
@@ -63,7 +64,8 @@ pub struct State {
     pub turns: Vec<String>,
     /// Uid of the pod that a mount is under way for.
     pub mounting: Option<String>,
-    /// The size that the file system was grown to.
+    /// The size that the file system has on this node, as far as that is known: what the claim had
+    /// when it was mounted, or what it was grown to.
     pub size: i64,
     /// The driver will never expand it on this node.
     pub never_expands: bool,
@@ -139,9 +141,9 @@ impl State {
     }
 
     fn has_grown(&self, wanted: &Wanted) -> bool {
-        let claimed = wanted.usage.claim.as_ref().map_or(0, |claim| claim.size);
-        claimed > 0
-            && claimed.max(self.size) < wanted.volume.capacity
+        let claim = wanted.usage.claim.as_ref();
+        claim.is_some_and(|it| it.size > 0 && it.turn != Turn::NotNode)
+            && self.size < wanted.volume.capacity
             && !wanted.usage.read_only
             && !self.never_expands
     }
@@ -163,6 +165,10 @@ impl State {
         }
         self.size = changes.size.unwrap_or(self.size);
         self.never_expands |= changes.never_expands;
+        let wanted = operation.pod().and_then(|pod| self.wanted.get_mut(pod));
+        if let (Some(wanted), Some(claim)) = (wanted, &changes.claim) {
+            wanted.usage.claim = Some(claim.clone());
+        }
         let (Some(pod), Some(mount)) = (operation.pod(), changes.pod) else {
             return;
         };
@@ -222,10 +228,26 @@ impl State {
         self.block = wanted.volume.block;
         self.attach = Some(wanted.attach && wanted.volume.is_persistent());
         self.staged.get_or_insert(places);
+        let is_mounted = !self.have.is_empty();
+        if self.size == 0 || !is_mounted {
+            self.size = wanted.usage.claim.as_ref().map_or(0, |claim| claim.size);
+        }
         if let Some(published) = self.have.get_mut(pod) {
             published.again |= wanted.republish;
         }
         self.wanted.insert(pod.to_owned(), wanted);
+    }
+
+    /// Whether a place of the pod, or one of the whole volume, is in use or may be.
+    pub(super) fn occupies(&self, pod: &str, places: &Places) -> bool {
+        let staged = |is: fn(&Places, &Places) -> bool| {
+            self.staged.as_ref().is_some_and(|it| is(it, places))
+        };
+        let published = { self.have.get(pod) }.is_some_and(|it| it.places.target == places.target);
+        let mounting = self.mounting.as_deref() == Some(pod) && staged(|a, b| a.target == b.target);
+        let is_there =
+            self.device != Mount::None || self.mounting.is_some() || !self.have.is_empty();
+        published || mounting || is_there && staged(|a, b| a.stage_metadata == b.stage_metadata)
     }
 
     pub(super) fn mount(&mut self, pod: &str, on: &Host) -> Option<mount::Mount> {

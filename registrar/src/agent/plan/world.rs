@@ -1,6 +1,7 @@
 //! All volumes of the node, and how their operations begin.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use super::expand;
 use super::layout::{Layout, Places, Unsafe, VolumeName, key};
@@ -9,6 +10,7 @@ use super::node::{NodeView, Reports};
 use super::script::{Mount, Next, Reply};
 use super::state::{Operation, State, View, Wanted};
 use super::unmount::{Unpublish, Unstage};
+use crate::kubelet::plan::keys::clip;
 
 /// What operations need to know of the machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +59,31 @@ impl Task {
     }
 }
 
+/// Why a pod cannot have a volume.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotWanted {
+    /// Its names cannot be a part of a path.
+    #[error(transparent)]
+    Unsafe(#[from] Unsafe),
+    /// The PersistentVolume was made again, and what it was before is still there.
+    #[error("the place of volume {volume:?} is taken by another of the same name, {other}")]
+    Taken {
+        /// Name of the volume.
+        volume: String,
+        /// Unique name of the one that has its place.
+        other: String,
+    },
+}
+
+impl NotWanted {
+    fn taken(volume: &str, other: &str) -> Self {
+        Self::Taken {
+            volume: clip(volume).to_owned(),
+            other: clip(other).to_owned(),
+        }
+    }
+}
+
 /// All volumes by key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct World {
@@ -86,9 +113,25 @@ impl World {
         self.volumes.entry(key).or_default()
     }
 
-    /// Nothing is left of the volume.
-    pub fn forget(&mut self, key: &str) {
-        self.volumes.remove(key);
+    /// Nothing is left of the volume but the returned paths, which nothing stands for any more.
+    pub fn forget(&mut self, key: &str) -> Vec<PathBuf> {
+        let staged = self.volumes.remove(key).and_then(|state| state.staged);
+        // A volume of the same name has them now, and removes them with its own.
+        let shared = |places: &Places| {
+            let mut others = self.volumes.values().filter_map(|it| it.staged.as_ref());
+            others.any(|other| other.stage_metadata == places.stage_metadata)
+        };
+        staged
+            .filter(|places| !shared(places))
+            .map_or_else(Vec::new, |places| places.not_staged())
+    }
+
+    /// The other volume, by key, that is where this one would go for the pod: a PersistentVolume
+    /// that was made again under its name has another key and the same places.
+    fn in_the_way(&self, key: &str, pod: &str, places: &Places) -> Option<&str> {
+        let mut others = self.volumes.iter().filter(|(other, _)| *other != key);
+        let other = others.find(|(_, state)| state.occupies(pod, places));
+        other.map(|(other, _)| other.as_str())
     }
 
     /// Takes over what the pod wants. `all` is whether this is everything: then what else it wanted
@@ -96,25 +139,31 @@ impl World {
     /// that are published again.
     ///
     /// # Errors
-    /// The names of a volume cannot be a part of a path. The others are taken over.
+    /// [`NotWanted`], for one of them. The others are taken over, and what the pod has it keeps.
     pub fn want(
         &mut self,
         layout: &Layout,
         pod: &str,
         wanted: Vec<Wanted>,
         all: bool,
-    ) -> Result<(), Unsafe> {
+    ) -> Result<(), NotWanted> {
         let mut result = Ok(());
         let mut keys = BTreeSet::new();
         for wanted in wanted {
             let key = key(&wanted.volume, pod);
-            match layout.places(&VolumeName::from(&wanted.volume), pod) {
-                Ok(places) => {
-                    keys.insert(key.clone());
-                    self.enter(key).want(pod, places, wanted);
+            let places = match layout.places(&VolumeName::from(&wanted.volume), pod) {
+                Ok(places) => places,
+                Err(error) => {
+                    result = Err(error.into());
+                    continue;
                 }
-                Err(error) => result = Err(error),
+            };
+            if let Some(other) = self.in_the_way(&key, pod, &places) {
+                result = Err(NotWanted::taken(&wanted.volume.spec_name, other));
+                continue;
             }
+            keys.insert(key.clone());
+            self.enter(key).want(pod, places, wanted);
         }
         if all && result.is_ok() {
             self.unwant_but(pod, &keys);
@@ -196,6 +245,10 @@ impl World {
     /// The operation with everything it needs. `None` if there is nothing to do after all.
     #[must_use]
     pub fn begin(&mut self, key: &str, operation: &Operation, on: &Host) -> Option<Task> {
+        let refused = operation
+            .pod()
+            .and_then(|pod| self.refused(key, pod, on))
+            .map(|reason| reason.to_string());
         let state = self.volumes.get_mut(key)?;
         match operation {
             Operation::Forget => None,
@@ -210,7 +263,8 @@ impl World {
                 name: state.name.clone(),
             })),
             Operation::Mount(pod) => {
-                let task = state.mount(pod, on)?;
+                let mut task = state.mount(pod, on)?;
+                task.refused = task.refused.or(refused);
                 state.mounting = Some(pod.clone());
                 state.take_turn(pod);
                 Some(Task::Mount(Box::new(task)))
@@ -221,5 +275,13 @@ impl World {
                 Some(Task::Expand(Box::new(task)))
             }
         }
+    }
+
+    /// Why the pod cannot have the volume now, although it could when that was looked up.
+    fn refused(&self, key: &str, pod: &str, on: &Host) -> Option<NotWanted> {
+        let volume = &self.volumes.get(key)?.wanted.get(pod)?.volume;
+        let places = on.layout.places(&VolumeName::from(volume), pod).ok()?;
+        let other = self.in_the_way(key, pod, &places)?;
+        Some(NotWanted::taken(&volume.spec_name, other))
     }
 }

@@ -12,12 +12,13 @@ use sidecar::kube::api::{Api, ApiError};
 use sidecar::kube::key::Key;
 use sidecar::kube::patch::{Part, Patch};
 use sidecar::kube::reflect::Resource;
-use sidecar::quantity::Quantity;
 
-use super::{calls, disk};
+use super::{calls, disk, pods};
+use crate::agent::model::claim::Claim;
 use crate::agent::model::driver::{CsiDriver, TokenRequest};
 use crate::agent::model::volume::{ClaimUse, PodRef, SecretRef};
 use crate::agent::plan::files;
+use crate::agent::plan::growth::Growth;
 use crate::agent::plan::layout::Layout;
 use crate::agent::plan::script::{Answer, Changes, Failure, Next, Reply, Step};
 use crate::agent::plan::world::Task;
@@ -93,7 +94,8 @@ impl Actor {
                 group,
                 on_root_mismatch,
             } => own(path, group, on_root_mismatch).await,
-            Step::Resized { claim, size } => self.resized(&claim, size).await,
+            Step::Claim(namespace, name) => self.claim(&namespace, &name).await,
+            Step::Tell { claim, growth } => self.tell(&claim, &growth).await,
         }
     }
 
@@ -183,19 +185,28 @@ impl Actor {
         }
     }
 
-    async fn resized(&self, claim: &ClaimUse, size: i64) -> Reply {
-        let key = key(Some(&claim.namespace), &claim.name)?;
-        let delete = |kind: &str| json!({ "$patch": "delete", "type": kind });
-        let patch = Patch::Strategic(json!({ "status": {
-            "capacity": { "storage": Quantity::from_bytes(size).to_string() },
-            "allocatedResourceStatuses": { "storage": null },
-            "conditions": [delete("FileSystemResizePending"), delete("Resizing")],
-        }}));
+    async fn claim(&self, namespace: &str, name: &str) -> Reply {
+        let key = key(Some(namespace), name)?;
+        let answer = self.objects.get(&CLAIMS, &key).await;
+        let json = answer.map_err(|error| refused("claim", key.as_str(), &error))?;
+        claim(namespace, name, &json)
+    }
+
+    async fn tell(&self, it: &ClaimUse, growth: &Growth) -> Reply {
+        let key = key(Some(&it.namespace), &it.name)?;
+        let patch = Patch::Strategic(growth.patch(it, &pods::wall_clock()));
         let sent = self.objects.patch(&CLAIMS, &key, Part::Status, &patch);
-        match sent.await {
-            Ok(_) => Ok(Answer::Done),
-            Err(error) => Err(refused("claim", key.as_str(), &error)),
-        }
+        let json = sent.await;
+        let json = json.map_err(|error| refused("claim", key.as_str(), &error))?;
+        claim(&it.namespace, &it.name, json.get())
+    }
+}
+
+fn claim(namespace: &str, name: &str, json: &str) -> Reply {
+    match Claim::read(json) {
+        Ok(claim) if claim.name == name => Ok(Answer::Claim(claim.usage(namespace))),
+        Ok(_) => Err(Failure::local("the answer is another claim")),
+        Err(error) => Err(Failure::local(format!("claim {}: {error}", clip(name)))),
     }
 }
 

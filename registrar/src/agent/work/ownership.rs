@@ -131,4 +131,81 @@ mod tests {
         own(&root, group, true).unwrap();
         assert_eq!(mode(&root.join("a/f")), 0o600, "the root was right");
     }
+
+    /// Where this test program finds the tree that it is to give away as a process of its own.
+    const TREE: &str = "OWNERSHIP_TEST_TREE";
+
+    /// Runs the test `name` once more by itself, after `script`; false if that failed before it.
+    fn again(name: &str, script: &str, tree: &Path) -> bool {
+        let own = std::env::current_exe().unwrap();
+        let script = format!("{script} && echo begun && exec \"$0\" --exact \"$1\" --nocapture");
+        let output = std::process::Command::new("unshare")
+            .args(["--mount", "--propagation=private", "sh", "-c", &script])
+            .arg(own)
+            .arg(format!("agent::work::ownership::tests::{name}"))
+            .env(TREE, tree)
+            .output();
+        let Ok(output) = output else {
+            return false;
+        };
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !said.contains("begun") {
+            return false;
+        }
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said} {complaint}");
+        assert!(said.contains("1 passed"), "{said}");
+        true
+    }
+
+    #[test]
+    fn fr_10_what_cannot_be_given_away_is_passed_over() {
+        if let Some(tree) = std::env::var_os(TREE) {
+            let tree = Path::new(&tree);
+            let group = std::fs::metadata(tree).unwrap().gid();
+            own(tree, group, false).unwrap();
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let files = ["a/f", "b/f", "c/f"].map(|name| directory.path().join(name));
+        for file in &files {
+            std::fs::create_dir(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "x").unwrap();
+            std::fs::set_permissions(file, PermissionsExt::from_mode(0o600)).unwrap();
+        }
+        let name = "fr_10_what_cannot_be_given_away_is_passed_over";
+        // Each of the three may be the last that a walk comes to.
+        for refusing in ["a", "b", "c"] {
+            let at = directory.path().join(refusing);
+            let at = at.display();
+            let script = format!("mount --bind {at} {at} && mount -o remount,bind,ro {at}");
+            if !again(name, &script, directory.path()) {
+                sidecar_testkit::process::must_not_skip("a mount namespace");
+                return;
+            }
+            for file in &files {
+                let mode = std::fs::metadata(file).unwrap().mode() & 0o7777;
+                let refused = file.starts_with(directory.path().join(refusing));
+                assert_eq!(mode, if refused { 0o600 } else { 0o660 }, "{file:?}");
+                std::fs::set_permissions(file, PermissionsExt::from_mode(0o600)).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn fr_10_a_level_costs_one_descriptor() {
+        if let Some(tree) = std::env::var_os(TREE) {
+            let tree = Path::new(&tree);
+            let group = std::fs::metadata(tree).unwrap().gid();
+            own(tree, group, false).unwrap();
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let deep: std::path::PathBuf = (0..100).map(|level| level.to_string()).collect();
+        std::fs::create_dir_all(directory.path().join(&deep)).unwrap();
+        let name = "fr_10_a_level_costs_one_descriptor";
+        if !again(name, "ulimit -n 150", directory.path()) {
+            sidecar_testkit::process::must_not_skip("a mount namespace");
+        }
+    }
 }

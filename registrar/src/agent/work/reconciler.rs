@@ -253,12 +253,9 @@ impl Reconciler {
         let attempt = operation.attempt(&key);
         let Some(task) = self.world.begin(&key, &operation, host) else {
             if operation == Operation::Forget {
-                let staged = self.world.volume(&key);
-                if let Some(places) = staged.and_then(|state| state.staged.as_ref()) {
-                    // Also what could not be removed: nothing stands for it any more.
-                    let _ = disk::carry_out(&files::remove(places.not_staged()));
-                }
-                self.world.forget(&key);
+                let left = self.world.forget(&key);
+                // Also what could not be removed: nothing stands for it any more.
+                let _ = disk::carry_out(&files::remove(left));
                 self.operations.forget(&key);
             }
             self.operations
@@ -300,7 +297,7 @@ impl Reconciler {
 
     fn say(&mut self, pod: PodRef, remove: bool) {
         let api = self.parts.actor.kubelet.clone();
-        let now = books::wall_clock();
+        let now = pods::wall_clock();
         self.tasks.spawn(async move {
             if remove {
                 let done = pods::remove(&api, &pod).await;

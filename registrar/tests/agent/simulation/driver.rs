@@ -59,6 +59,10 @@ impl Driver {
         match call {
             Call::Stage(it) => {
                 let at = (it.volume_id.clone(), it.staging_target_path.clone());
+                let mut others = self.staged.iter();
+                if others.any(|(id, path)| *path == at.1 && *id != at.0) {
+                    return Err(format!("two volumes staged at {}", at.1));
+                }
                 self.staged.insert(at);
             }
             Call::Publish(it) => self.publish(it, files, said)?,

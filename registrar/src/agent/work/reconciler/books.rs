@@ -162,10 +162,3 @@ impl Book {
         }
     }
 }
-
-/// Now, as the API writes it.
-pub(super) fn wall_clock() -> String {
-    let now = jiff::Timestamp::now();
-    let seconds = jiff::Timestamp::from_second(now.as_second());
-    seconds.unwrap_or(now).to_string()
-}
