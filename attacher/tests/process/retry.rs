@@ -149,7 +149,7 @@ async fn row_82_a_resync_retries_what_waits() {
 }
 
 #[tokio::test]
-async fn rows_83_and_139_ten_at_once_and_four_more() {
+async fn row_83_ten_at_once_and_four_more() {
     let stage = Stage::new().await;
     let gate = Gate::new();
     stage.driver.fault(CallFault::on(PUBLISH).hold(&gate));
@@ -157,7 +157,7 @@ async fn rows_83_and_139_ten_at_once_and_four_more() {
         stage.volume(&format!("pv-{index}"), None);
         stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
     }
-    let _attacher = stage.start(&["--kube-api-qps=-1", "--timeout=5m"]);
+    let _attacher = stage.start(&["--timeout=5m"]);
     stage.until_calls(PUBLISH, 10).await;
     settle().await;
     assert_eq!(stage.driver.calls_to(PUBLISH).len(), 10);
@@ -167,6 +167,24 @@ async fn rows_83_and_139_ten_at_once_and_four_more() {
     }
     assert_eq!(stage.driver.calls_to(PUBLISH).len(), 14);
     assert_eq!(stage.driver.peak(PUBLISH), 10);
+}
+
+/// With this burst alone the rate is five requests a second.
+#[tokio::test]
+async fn row_139_no_limit_for_requests() {
+    let stage = Stage::new().await;
+    for index in 0..14 {
+        stage.volume(&format!("pv-{index}"), None);
+        stage.attach(&format!("va-{index}"), &format!("pv-{index}"));
+    }
+    let _attacher = stage.start(&["--kube-api-qps=-1", "--kube-api-burst=1"]);
+    for index in 0..14 {
+        stage.until_attached(&format!("va-{index}")).await;
+    }
+    let writes = stage.api.writes();
+    assert_eq!(writes.len(), 3 * 14);
+    let took = (writes[41].at - writes[0].at).as_secs_f64();
+    assert!(took < 41.0 / 5.0, "{took}");
 }
 
 #[tokio::test]

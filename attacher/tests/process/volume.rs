@@ -24,22 +24,20 @@ fn remove(index: usize) -> String {
 }
 
 #[tokio::test]
-async fn rows_104_106_107_112_the_finalizer_goes_with_the_volume() {
+async fn rows_104_and_106_the_finalizer_goes_with_the_volume() {
     let stage = Stage::new().await;
     stage.volume("pv2", Some(json!(["a/b", F, "c/d"])));
     stage.volume("pv3", Some(json!(["a/b", F, F])));
-    stage.volume("pv4", Some(json!(["a/b"])));
     let attacher = stage.start(&[]);
     attacher.logs("Starting CSI attacher").await;
     settle().await;
-    assert_eq!(stage.trace(), Vec::<String>::new(), "row 107");
+    assert_eq!(stage.trace(), Vec::<String>::new());
     stage.api.delete("persistentvolumes", "pv2");
     stage
         .until_written("PATCH", "*/persistentvolumes/pv2", 1)
         .await;
     settle().await;
     assert_eq!(stage.trace(), [remove(1)], "row 104");
-    stage.api.delete("persistentvolumes", "pv4");
     stage.api.delete("persistentvolumes", "pv3");
     let left = |api: &sidecar_testkit::FakeApi| {
         let volume = api.object("persistentvolumes", "pv3").unwrap_or_default();
@@ -58,13 +56,59 @@ async fn rows_104_106_107_112_the_finalizer_goes_with_the_volume() {
         .requests_to("PATCH", "*/persistentvolumes/pv3")
         .len();
     assert_eq!(patches, if doubled { 2 } else { 1 }, "row 106");
+}
+
+#[tokio::test]
+async fn row_107_a_volume_that_stays_keeps_its_finalizer_after_the_last_attachment() {
+    let stage = Stage::new().await;
+    stage.volume("pv2", Some(json!([F])));
+    stage.attached("va1", "pv1");
+    let foreign = build::attachment("foreign").by("other").on("node1");
+    stage.api.insert(foreign.of("pv2"));
+    let _attacher = stage.start(&[]);
+    stage.api.delete("volumeattachments", "va1");
+    stage.until_gone("va1").await;
+    stage.api.delete("volumeattachments", "foreign");
+    settle().await;
+    let trace = stage.trace();
     assert!(
-        stage
-            .api
-            .requests_to("PATCH", "*/persistentvolumes/pv4")
-            .is_empty(),
-        "row 112"
+        !trace.iter().any(|line| line.starts_with("pvp")),
+        "{trace:#?}"
     );
+    // The end of each was seen: now the volumes go.
+    for name in ["pv1", "pv2"] {
+        stage.api.delete("persistentvolumes", name);
+        gone(&stage, name).await;
+    }
+}
+
+#[tokio::test]
+async fn row_112_an_attachments_end_asks_nothing_about_a_volume_without_our_finalizer() {
+    let stage = Stage::new().await;
+    stage.volume("pv2", Some(json!(["a/b"])));
+    stage.volume("pv3", None);
+    for (name, volume) in [("on-pv1", "pv1"), ("on-pv2", "pv2")] {
+        let foreign = build::attachment(name).by("other").on("node1");
+        stage.api.insert(foreign.of(volume));
+    }
+    stage.attached("ours", "pv3");
+    let attacher = stage.start(&[]);
+    attacher.logs("Starting CSI attacher").await;
+    // Only of a volume that is being deleted the finalizer would be due.
+    stage.api.delete("persistentvolumes", "pv1");
+    stage.api.delete("persistentvolumes", "pv2");
+    settle().await;
+    stage.api.delete("volumeattachments", "ours");
+    stage.until_gone("ours").await;
+    stage.api.delete("volumeattachments", "on-pv2");
+    stage.api.delete("volumeattachments", "on-pv1");
+    // One watch tells both ends, in order.
+    gone(&stage, "pv1").await;
+    settle().await;
+    let mut requests = stage.api.requests();
+    requests.retain(|request| request.path.contains("/persistentvolumes/"));
+    let paths: Vec<&str> = requests.iter().map(|one| one.path.as_str()).collect();
+    assert_eq!(paths, ["/api/v1/persistentvolumes/pv1"]);
 }
 
 #[tokio::test]
