@@ -74,6 +74,17 @@ impl Load {
         } else {
             "application/json"
         };
+        self.typed(method, path, body, kind).await
+    }
+
+    /// One strategic merge patch.
+    pub(crate) async fn strategic(&self, path: String, patch: &Value) -> Result<Bytes> {
+        let kind = "application/strategic-merge-patch+json";
+        self.typed(Method::PATCH, path, patch.to_string(), kind)
+            .await
+    }
+
+    async fn typed(&self, method: Method, path: String, body: String, kind: &str) -> Result<Bytes> {
         let what = format!("{method} {path}");
         let request = Request::builder().method(method).uri(&path);
         let request = request.header("content-type", kind);

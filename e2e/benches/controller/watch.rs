@@ -14,6 +14,7 @@ use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
 use serde_json::Value;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 
 use crate::load::Load;
@@ -27,6 +28,12 @@ struct Seen {
 
 type Book = Arc<Mutex<HashMap<String, Seen>>>;
 
+/// What is waited for, and who else is told the names of objects as they come to it.
+struct Goal {
+    done: fn(&Value) -> bool,
+    tell: Option<UnboundedSender<String>>,
+}
+
 /// A watch of one collection, from its beginning on.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -37,6 +44,21 @@ pub(crate) struct Watch {
 impl Watch {
     /// Watches `collection`; `done` says whether an object has come to where it shall.
     pub(crate) fn open(load: &Load, collection: &str, done: fn(&Value) -> bool) -> Result<Self> {
+        Self::follow(load, collection, Goal { done, tell: None })
+    }
+
+    /// The same; names go to `tell` the moment they are seen.
+    pub(crate) fn telling(
+        load: &Load,
+        collection: &str,
+        done: fn(&Value) -> bool,
+        tell: UnboundedSender<String>,
+    ) -> Result<Self> {
+        let tell = Some(tell);
+        Self::follow(load, collection, Goal { done, tell })
+    }
+
+    fn follow(load: &Load, collection: &str, goal: Goal) -> Result<Self> {
         let list = load.get(&format!("{collection}?limit=1"))?;
         let version = list
             .pointer("/metadata/resourceVersion")
@@ -48,7 +70,7 @@ impl Watch {
             collection.to_owned(),
             version.to_owned(),
             Arc::clone(&book),
-            done,
+            goal,
         );
         let task = load.runtime.spawn(async {
             if let Err(error) = watch.await {
@@ -124,7 +146,7 @@ async fn follow(
     collection: String,
     mut version: String,
     book: Book,
-    done: fn(&Value) -> bool,
+    goal: Goal,
 ) -> Result<()> {
     loop {
         let uri = format!("{collection}?watch=true&resourceVersion={version}&timeoutSeconds=3600");
@@ -153,13 +175,13 @@ async fn follow(
                 seen.and_then(Value::as_str)
                     .with_context(|| format!("not an object: {event}"))?
                     .clone_into(&mut version);
-                note(&book, &event, now, done);
+                note(&book, &event, now, &goal);
             }
         }
     }
 }
 
-fn note(book: &Book, event: &Value, now: Instant, done: fn(&Value) -> bool) {
+fn note(book: &Book, event: &Value, now: Instant, goal: &Goal) {
     let name = event.pointer("/object/metadata/name");
     let (Some(name), Some(object)) = (name.and_then(Value::as_str), event.get("object")) else {
         return;
@@ -168,7 +190,11 @@ fn note(book: &Book, event: &Value, now: Instant, done: fn(&Value) -> bool) {
     let seen = book.entry(name.to_owned()).or_default();
     if event.get("type").and_then(Value::as_str) == Some("DELETED") {
         seen.gone = Some(now);
-    } else if seen.done.is_none() && done(object) {
+    } else if seen.done.is_none() && (goal.done)(object) {
         seen.done = Some(now);
+        if let Some(tell) = &goal.tell {
+            // Nobody listens any more: fine.
+            tell.send(name.to_owned()).ok();
+        }
     }
 }

@@ -11,6 +11,7 @@ use e2e::node::Seat;
 use e2e::process::Process;
 use e2e::requests::AuditLog;
 use serde_json::{Value, json};
+use tonic::transport::{Channel, Endpoint};
 
 use crate::contender::Contender;
 use crate::load::Load;
@@ -174,6 +175,12 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
+    /// A connection for calls.
+    pub(crate) async fn channel(&self) -> Result<Channel> {
+        let address = format!("unix:{}", self.socket.display());
+        Ok(Endpoint::from_shared(address)?.connect().await?)
+    }
+
     /// Makes volumes; their handles.
     pub(crate) fn volumes(&self, count: usize) -> Result<Vec<String>> {
         let names: Vec<String> = (0..count).map(|number| format!("bench-{number}")).collect();

@@ -62,6 +62,8 @@ pub struct VolumeDetail {
     pub reclaim: Reclaim,
     /// Beta annotation, else `spec.storageClassName`, else empty.
     pub class: Text,
+    /// `spec.storageClassName`, else empty: what deletions are counted under.
+    pub class_field: Text,
     /// `spec.claimRef`.
     pub claim: Option<ClaimRef>,
     /// `spec.volumeMode`.

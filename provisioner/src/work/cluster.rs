@@ -203,6 +203,8 @@ impl Cluster {
                         self.claim_gone(old);
                     }
                     self.look_at_freed(old, Some(new));
+                } else {
+                    self.cured(&Cure::SourceClaim(new.key()));
                 }
                 if source == Source::Watch && event::is_work_for_claim(old, new, &driver) {
                     self.wake(&ClaimKey::of(new));

@@ -78,7 +78,7 @@ impl Provisioner {
     }
 
     fn close_volume(&self, work: Work<Text>, run: &Run, end: End, took: Duration) {
-        let class = class(&run.current);
+        let class = label(&run.current);
         match end {
             End::Done => {
                 if run.deleted {
@@ -262,6 +262,14 @@ fn uid(volume: &Volume) -> Option<&Text> {
 fn class(volume: &Volume) -> &str {
     match volume {
         Volume::Ending(detail) => &detail.class,
+        Volume::Quiet | Volume::Finalizer(..) => "",
+    }
+}
+
+/// Label of the metrics.
+fn label(volume: &Volume) -> &str {
+    match volume {
+        Volume::Ending(detail) => &detail.class_field,
         Volume::Quiet | Volume::Finalizer(..) => "",
     }
 }

@@ -9,7 +9,9 @@ use sidecar_testkit::driver::{ControllerRpc, PluginService};
 use sidecar_testkit::process::within;
 use tonic::Code;
 
-use super::stage::{DRIVER, PATIENCE, PV, Program, READY, Stage, claim, free_address, get, settle};
+use super::stage::{
+    DRIVER, PATIENCE, PV, Program, READY, Stage, claim, free_address, get, settle, together,
+};
 
 const KIND: &str = "csistoragecapacities";
 const ENVIRONMENT: &[(&str, &str)] = &[("NAMESPACE", "ns"), ("POD_NAME", "pod")];
@@ -152,6 +154,11 @@ async fn labels_change(stage: &Stage, old: &str) {
     stage
         .until("another segment", |stage| objects(stage) == moved)
         .await;
+    stage.api.insert(build::csinode("n2"));
+    let left = [format!("late 1 {old}"), format!("sc1 1 {old}")];
+    stage
+        .until("no driver, no segment", |stage| objects(stage) == left)
+        .await;
 }
 
 #[tokio::test]
@@ -172,9 +179,52 @@ async fn row_262_no_controller_above_the_pod() {
 }
 
 #[tokio::test]
+async fn row_261_the_owner_is_so_many_levels_above_the_pod() {
+    let rows = [("0", "pod-uid"), ("1", "set-uid"), ("2", "deployment-uid")];
+    together(rows, owned).await;
+}
+
+/// In a pod of a ReplicaSet of a Deployment.
+async fn owned((level, uid): (&str, &str)) {
+    let stage = stage().await;
+    let set = Kind::new("apps", "v1", "replicasets", "ReplicaSet");
+    stage.api.serve_kind(set.namespaced());
+    let owner = |kind: &str, name: &str| {
+        let uid = format!("{name}-uid");
+        json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true}])
+    };
+    stage.api.edit("pods", "ns/pod", |pod| {
+        pod["metadata"]["ownerReferences"] = owner("ReplicaSet", "set");
+    });
+    stage.api.insert(
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {
+            "name": "set", "namespace": "ns", "uid": "set-uid",
+            "ownerReferences": owner("Deployment", "deployment"),
+        }}),
+    );
+    let level_flag = format!("--capacity-ownerref-level={level}");
+    let _program = start(&stage, &[&level_flag]);
+    let made = |stage: &Stage| !stage.api.objects(KIND).is_empty();
+    stage.until("objects", made).await;
+    let object = &stage.api.objects(KIND)[0];
+    let owners = &object["metadata"]["ownerReferences"];
+    assert_eq!(owners[0]["uid"], uid, "level {level}");
+    let read = stage.api.requests_to("GET", "*/replicasets/set").len();
+    assert_eq!(read, usize::from(level == "2"), "level {level}");
+}
+
+#[tokio::test]
 async fn rows_241_and_245_fewer_objects_without_owner() {
     let stage = stage().await;
     stage.api.remove("pods", "ns/pod");
+    let owned = stage.api.insert(json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "CSIStorageCapacity", "capacity": "5Gi",
+        "metadata": {"namespace": "ns", "name": "owned",
+            "labels": {"csi.storage.k8s.io/drivername": DRIVER,
+                "csi.storage.k8s.io/managed-by": "external-provisioner"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]},
+        "storageClassName": "late", "nodeTopology": {"matchLabels": {"zone": "1"}},
+    }));
     let program = stage.start_in(
         &["--enable-capacity", "--capacity-ownerref-level=-1"],
         &[("NAMESPACE", "ns")],
@@ -185,8 +235,18 @@ async fn rows_241_and_245_fewer_objects_without_owner() {
             objects(stage) == ["late 1 5Gi", "late 2 5Gi"]
         })
         .await;
-    let object = &stage.api.objects(KIND)[0];
-    assert!(object["metadata"]["ownerReferences"].is_null());
+    stage.until_calls("GetCapacity", 2).await;
+    settle().await;
+    let (kept, made): (Vec<_>, Vec<_>) = { stage.api.objects(KIND).into_iter() }
+        .partition(|object| object["metadata"]["name"] == "owned");
+    assert_eq!(kept, [owned], "row 245");
+    let [made] = &made[..] else {
+        panic!("row 241: {made:?}")
+    };
+    assert!(made["metadata"]["ownerReferences"].is_null());
+    let written = |request: &&sidecar_testkit::api::record::Request| request.path.contains(KIND);
+    let writes = stage.api.writes();
+    assert_eq!(writes.iter().filter(written).count(), 1, "row 245");
 }
 
 #[tokio::test]

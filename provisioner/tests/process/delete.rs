@@ -3,11 +3,13 @@
 use serde_json::{Value, json};
 use sidecar_testkit::build::{self, Object, Volume};
 use sidecar_testkit::driver::ControllerRpc;
+use sidecar_testkit::process::within;
 use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
 use super::stage::{
-    DRIVER, FINALIZER, PROTECTION, READY, Stage, finalizers, free_address, get, released, settle,
+    DRIVER, FINALIZER, PATIENCE, PROTECTION, READY, Stage, finalizers, free_address, get, released,
+    settle,
 };
 
 const DELETE: &str = "DeleteVolume";
@@ -171,6 +173,21 @@ async fn row_215_a_failed_deletion_is_reported_and_retried() {
         })
         .await;
     assert_eq!(stage.calls(DELETE), 2);
+}
+
+#[tokio::test]
+async fn fp_14_deletions_count_under_the_field_of_the_class() {
+    let stage = Stage::new().await;
+    let address = free_address();
+    let beta = "volume.beta.kubernetes.io/storage-class";
+    stage.api.insert(released("pv1").annotation(beta, "beta"));
+    let program = stage.start(&[&format!("--http-endpoint={address}")]);
+    program.logs(READY).await;
+    let line = "controller_persistentvolume_delete_total{class=\"sc1\"} 1\n";
+    within(PATIENCE, line, async || {
+        get(&address, "/metrics").await.1.contains(line)
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ mod node;
 mod outcome;
 mod patience;
 mod provision;
+mod rows;
 mod select;
 mod shutdown;
 mod source;

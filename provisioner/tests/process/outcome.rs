@@ -120,7 +120,7 @@ fn in_zones(stage: &Stage) {
 }
 
 #[tokio::test]
-async fn rows_174_184_and_185_a_node_without_room_is_given_up() {
+async fn rows_174_178_184_and_185_a_node_without_room_is_given_up() {
     let node = "volume.kubernetes.io/selected-node";
     let stage = Stage::new().await;
     in_zones(&stage);

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::volume_capability::access_mode::Mode;
-use csi_proto::csi::{CreateVolumeResponse, Volume};
+use csi_proto::csi::{CreateVolumeResponse, GetPluginCapabilitiesResponse, Volume};
 use serde_json::{Value, json};
-use sidecar_testkit::CallFault;
 use sidecar_testkit::build::{self, Object};
 use sidecar_testkit::driver::ControllerRpc;
+use sidecar_testkit::{CallFault, Fault, Gate};
 use tokio::time::sleep;
 
 use super::stage::{
@@ -17,7 +17,7 @@ use super::stage::{
 };
 
 #[tokio::test]
-async fn rows_32_50_and_294_a_plain_claim_and_what_it_costs() {
+async fn rows_32_50_289_290_and_294_a_plain_claim_and_what_it_costs() {
     let stage = Stage::new().await;
     let address = free_address();
     let program = stage.start(&[&format!("--http-endpoint={address}")]);
@@ -99,7 +99,7 @@ async fn row_51_flags_that_name_volumes() {
 #[tokio::test]
 async fn rows_76_to_78_claims_that_cannot_be_served() {
     let stage = Stage::new().await;
-    let _program = stage.start(&[]);
+    let _program = stage.start(&["--retry-interval-start=5m"]);
     stage.api.insert(claim().with("/spec/selector", json!({})));
     stage.until_events("ProvisioningFailed", 1).await;
     assert!(
@@ -109,11 +109,42 @@ async fn rows_76_to_78_claims_that_cannot_be_served() {
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
     let populated = json!({"apiGroup": "example.com", "kind": "MyPopulator", "name": "x"});
     let populated = claim().uid("other").with("/spec/dataSource", populated);
+    let before = stage.events("Provisioning").len();
     stage.api.insert(populated);
-    stage.until_events("Provisioning", 2).await;
+    stage.until_events("Provisioning", before + 2).await;
     settle().await;
     assert_eq!(stage.calls("CreateVolume"), 0, "rows 76 and 78");
-    assert!(stage.events("ProvisioningFailed").len() < 3, "row 78");
+    let events = stage.events("Provisioning");
+    assert_eq!(events.len(), before + 2, "row 78: {events:?}");
+    let populator = |event: &&String| event.contains("external populator");
+    assert_eq!(events.iter().filter(populator).count(), 1, "row 78");
+    assert_eq!(stage.events("ProvisioningFailed").len(), 1, "row 78");
+}
+
+#[tokio::test]
+async fn row_77_a_driver_that_cannot_make_volumes() {
+    for lacking in ["CREATE_DELETE_VOLUME", "CONTROLLER_SERVICE"] {
+        let stage = Stage::new().await;
+        match lacking {
+            "CONTROLLER_SERVICE" => {
+                let none = GetPluginCapabilitiesResponse::default();
+                let asked = CallFault::on("GetPluginCapabilities");
+                stage.driver.fault(asked.answer(none));
+            }
+            _ => stage
+                .driver
+                .configure(|model| model.controller = Vec::new()),
+        }
+        let mut program = stage.start(&["--retry-interval-start=5m"]);
+        stage.api.insert(claim());
+        stage.until_events("ProvisioningFailed", 1).await;
+        settle().await;
+        let events = stage.events("ProvisioningFailed");
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert!(events[0].contains(lacking), "{events:?}");
+        assert_eq!(stage.calls("CreateVolume"), 0);
+        assert!(program.is_running());
+    }
 }
 
 #[tokio::test]
@@ -218,6 +249,30 @@ async fn late_attributes_class((row, before): (&str, Option<&str>)) {
     let seen = looks(&stage);
     sleep(Duration::from_secs(2)).await;
     assert_eq!(looks(&stage), seen, "row {row}: nobody waits any more");
+}
+
+#[tokio::test]
+async fn fp_11_nobody_looks_for_what_a_claim_that_went_meanwhile_has_lacked() {
+    let stage = Stage::new().await;
+    stage.can(ControllerRpc::ModifyVolume);
+    let gate = Gate::new();
+    let class = "*/volumeattributesclasses/gold";
+    stage
+        .api
+        .fault(Fault::on("GET", class).times(1).hold(&gate));
+    let program = stage.start(&["--retry-interval-start=5m"]);
+    stage
+        .api
+        .insert(claim().with("/spec/volumeAttributesClassName", "gold"));
+    stage.until("asked for", |_| gate.waiting() == 1).await;
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    // The watch tells it.
+    settle().await;
+    gate.open();
+    program.logs("Provisioning failed").await;
+    // While a claim waits for the class, it is looked for every second.
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(stage.api.requests_to("GET", class).len(), 1);
 }
 
 fn answer(capacity_bytes: i64) -> CreateVolumeResponse {

@@ -3,8 +3,11 @@
 use serde_json::json;
 use sidecar_testkit::build::{self, Object};
 use sidecar_testkit::driver::PluginService;
+use sidecar_testkit::process::within;
 
-use super::stage::{ANNOTATION, DRIVER, PV, READY, Stage, claim, class, free_address, get, settle};
+use super::stage::{
+    ANNOTATION, DRIVER, PATIENCE, PV, READY, Stage, claim, class, free_address, get, settle,
+};
 
 #[tokio::test]
 async fn rows_33_to_42_which_claims_are_worked_on() {
@@ -92,17 +95,38 @@ async fn row_37_a_class_that_comes_later_is_used_at_once() {
 }
 
 #[tokio::test]
-async fn row_46_a_volume_that_is_there_is_not_made_again() {
+async fn rows_38_and_46_what_stops_counts_as_failed() {
     let stage = Stage::new().await;
     stage
         .api
         .insert(build::volume(PV).csi(DRIVER, "vol-1").phase("Available"));
-    let program = stage.start(&[]);
-    stage.api.insert(claim());
+    stage.api.insert(build::class("other").of("other-driver"));
+    let address = free_address();
+    let program = stage.start(&[&format!("--http-endpoint={address}")]);
     program.logs(READY).await;
+    stage.api.insert(claim());
+    let of_another = claim().uid("u38").class("other");
+    stage.api.insert(of_another.with("/metadata/name", "c38"));
+    for (row, class) in [("46", "sc1"), ("38", "other")] {
+        let counted = format!(
+            "controller_persistentvolumeclaim_provision_failed_total\
+             {{class=\"{class}\",source=\"\"}} 1\n"
+        );
+        within(PATIENCE, &format!("row {row}"), async || {
+            get(&address, "/metrics").await.1.contains(&counted)
+        })
+        .await;
+    }
     settle().await;
+    let (_, text) = get(&address, "/metrics").await;
+    let failed = "controller_persistentvolumeclaim_provision_failed_total{";
+    let failed = text.lines().filter(|line| line.starts_with(failed));
+    assert!(failed.clone().all(|line| line.ends_with(" 1")), "{text}");
+    assert_eq!(failed.count(), 2);
     assert_eq!(stage.calls("CreateVolume"), 0);
-    assert!(stage.events("Provisioning").is_empty());
+    for reason in ["Provisioning", "ProvisioningFailed"] {
+        assert!(stage.events(reason).is_empty(), "{reason}");
+    }
 }
 
 #[tokio::test]

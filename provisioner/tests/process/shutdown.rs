@@ -9,7 +9,7 @@ use sidecar_testkit::build::{self, Object};
 use super::stage::{ANNOTATION, DRIVER, PV, READY, Stage, claim, finalizers, settle};
 
 #[tokio::test]
-async fn running_calls_finish_and_nothing_new_begins() {
+async fn row_31_running_calls_finish_and_nothing_new_begins() {
     let stage = Stage::new().await;
     stage
         .driver

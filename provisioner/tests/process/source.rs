@@ -5,10 +5,14 @@ use csi_proto::csi::volume_content_source::Type;
 use serde_json::json;
 use sidecar_testkit::build::{self, Object};
 use sidecar_testkit::driver::ControllerRpc;
+use sidecar_testkit::process::within;
 use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
-use super::stage::{ANNOTATION, DRIVER, GI, PV, READY, Stage, claim, finalizers, settle, together};
+use super::stage::{
+    ANNOTATION, DRIVER, GI, PATIENCE, PV, READY, Stage, claim, finalizers, free_address, get,
+    settle, together,
+};
 
 const RESTORED: &str = "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
 const CLONED: &str = "provisioner.storage.kubernetes.io/cloning-protection";
@@ -62,7 +66,9 @@ async fn row_97_a_snapshot_is_restored_and_protected_meanwhile() {
     stage
         .driver
         .fault(CallFault::on("CreateVolume").hold(&gate));
-    let _program = stage.start(&["--snapshot-orphan-sweep-interval=0"]);
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let _program = stage.start(&["--snapshot-orphan-sweep-interval=0", &endpoint]);
     stage.api.insert(restoring());
     stage.until_calls("CreateVolume", 1).await;
     assert_eq!(
@@ -83,6 +89,14 @@ async fn row_97_a_snapshot_is_restored_and_protected_meanwhile() {
         panic!("{request:?}")
     };
     assert_eq!(source.snapshot_id, "sid");
+    let labels = r#"{class="sc1",source="VolumeSnapshot"} 1"#;
+    for metric in ["provision_total", "provision_duration_seconds_count"] {
+        let line = format!("controller_persistentvolumeclaim_{metric}{labels}\n");
+        within(PATIENCE, &format!("row 289: {line}"), async || {
+            get(&address, "/metrics").await.1.contains(&line)
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
@@ -229,7 +243,7 @@ fn cloning() -> build::Claim {
 }
 
 #[tokio::test]
-async fn rows_119_132_and_230_a_claim_is_cloned() {
+async fn rows_119_and_230_a_claim_is_cloned() {
     let stage = Stage::new().await;
     source(&stage);
     let gate = sidecar_testkit::Gate::new();
@@ -307,6 +321,44 @@ async fn row_229_a_clone_in_doubt_may_finish_although_its_source_is_deleted() {
     stage.api.delete("persistentvolumeclaims", "ns1/src");
     stage.until_volume(PV).await;
     assert_eq!(stage.calls("CreateVolume"), 3, "{}", program.log());
+}
+
+#[tokio::test]
+async fn fp_14_a_source_that_appears_is_cloned_at_once() {
+    let stage = Stage::new().await;
+    stage.can(ControllerRpc::CloneVolume);
+    let program = stage.start(&["--retry-interval-start=5m"]);
+    program.logs(READY).await;
+    stage.api.insert(cloning());
+    stage.until_events("ProvisioningFailed", 1).await;
+    // Nobody serves it yet.
+    let unbound = build::claim("ns1/src").class("sc1").mode("RWO");
+    stage.api.insert(unbound.uid("uid-src"));
+    stage.until_events("ProvisioningFailed", 2).await;
+    source(&stage);
+    stage.until_volume(PV).await;
+}
+
+#[tokio::test]
+async fn row_132_a_source_with_the_finalizer_is_not_written() {
+    for protected in [true, false] {
+        let stage = Stage::new().await;
+        source(&stage);
+        if protected {
+            stage
+                .api
+                .edit("persistentvolumeclaims", "ns1/src", |object| {
+                    object["metadata"]["finalizers"] = json!([CLONED]);
+                });
+        }
+        let _program = stage.start(&[]);
+        stage.api.insert(cloning());
+        stage.until_volume(PV).await;
+        settle().await;
+        let written = stage.api.requests_to("PUT", "*/persistentvolumeclaims/src");
+        assert_eq!(written.is_empty(), protected, "{written:?}");
+        assert_eq!(finalizers(&stage.claim("ns1/src")), json!([CLONED]));
+    }
 }
 
 #[tokio::test]
@@ -400,6 +452,50 @@ async fn j_5_no_snapshot_is_freed_before_the_journal_is_read() {
             snapshot_finalizers(stage) == json!([])
         })
         .await;
+}
+
+#[tokio::test]
+async fn row_237_where_nothing_is_swept() {
+    let rows = [
+        ("as it is", true, true, "300ms"),
+        ("interval 0", true, true, "0"),
+        ("no CRD", true, false, "300ms"),
+        ("no CREATE_DELETE_SNAPSHOT", false, true, "300ms"),
+    ];
+    together(rows, without_sweep).await;
+}
+
+async fn without_sweep((row, can, kind, interval): (&'static str, bool, bool, &'static str)) {
+    let stage = Stage::new().await;
+    match can {
+        true => snapshot(&stage),
+        false => {
+            stage.api.insert(json!({
+                "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+                "metadata": {"namespace": "ns1", "name": "s1"}, "spec": {},
+            }));
+        }
+    }
+    stage.api.edit("volumesnapshots", "ns1/s1", |object| {
+        object["metadata"]["finalizers"] = json!([RESTORED]);
+    });
+    if !kind {
+        stage.api.forget_kind("volumesnapshots");
+    }
+    let interval = format!("--snapshot-orphan-sweep-interval={interval}");
+    let mut program = stage.start(&[&interval]);
+    stage.api.insert(claim());
+    stage.until_volume(PV).await;
+    if row == "as it is" {
+        let swept = |stage: &Stage| snapshot_finalizers(stage) == json!([]);
+        return stage.until("swept", swept).await;
+    }
+    settle().await;
+    let asked = stage.api.requests_to("*", "*/volumesnapshots*");
+    assert!(asked.is_empty(), "{row}: {asked:?}");
+    assert!(program.is_running(), "{row}");
+    let log = program.log();
+    assert!(!log.contains("snapshots"), "{row}: {log}");
 }
 
 #[tokio::test]

@@ -65,6 +65,26 @@ impl Program {
         self.0.log()
     }
 
+    /// How many TCP ports it listens on.
+    pub(crate) fn listeners(&self) -> usize {
+        let process = format!("/proc/{}", self.0.id());
+        let held: Vec<String> = std::fs::read_dir(format!("{process}/fd"))
+            .unwrap()
+            .filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok())
+            .map(|target| target.to_string_lossy().into_owned())
+            .collect();
+        let sockets = ["tcp", "tcp6"].map(|table| {
+            let path = format!("{process}/net/{table}");
+            std::fs::read_to_string(path).unwrap_or_default()
+        });
+        let lines = sockets.iter().flat_map(|table| table.lines().skip(1));
+        let listens = |line: &&str| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            fields[3] == "0A" && held.contains(&format!("socket:[{}]", fields[9]))
+        };
+        lines.filter(listens).count()
+    }
+
     pub(crate) fn is_running(&mut self) -> bool {
         self.0.is_running()
     }

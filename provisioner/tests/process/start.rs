@@ -62,7 +62,7 @@ async fn rows_15_and_16_a_driver_that_does_not_say_who_it_is() {
 }
 
 #[tokio::test]
-async fn rows_23_and_25_paths_without_election() {
+async fn rows_23_25_and_292_paths_without_election() {
     let stage = Stage::new().await;
     let address = free_address();
     let program = stage.start(&[&format!("--http-endpoint={address}"), "--enable-pprof"]);
@@ -84,9 +84,11 @@ async fn rows_23_and_25_paths_without_election() {
         assert!(text.contains(line), "row 292: {line}\n{text}");
     }
     assert!(!text.contains("migrated"), "{text}");
+    assert_eq!(program.listeners(), 1);
     drop(program);
     let program = stage.start(&["--enable-pprof"]);
     program.logs(READY).await;
+    assert_eq!(program.listeners(), 0, "row 25");
 }
 
 #[tokio::test]

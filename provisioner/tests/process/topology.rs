@@ -63,7 +63,7 @@ fn affinity_to_zone_3() -> Value {
 }
 
 #[tokio::test]
-async fn rows_151_and_156_every_place_the_best_one_first() {
+async fn rows_151_156_and_177_every_place_the_best_one_first() {
     let stage = stage().await;
     let answer = CallFault::on("CreateVolume").times(1).answer(in_zone_3());
     stage.driver.fault(answer);
@@ -141,7 +141,7 @@ async fn row_169_a_selected_node_without_csinode_is_unselected() {
 async fn rows_170_and_172_what_a_node_lacks_may_come() {
     let stage = stage().await;
     stage.api.remove("nodes", "n1");
-    let program = stage.start(&[]);
+    let program = stage.start(&["--retry-interval-start=5m"]);
     program.logs(READY).await;
     stage.api.insert(claim().annotation(SELECTED, "n1"));
     stage.until_events("ProvisioningFailed", 1).await;
@@ -150,6 +150,12 @@ async fn rows_170_and_172_what_a_node_lacks_may_come() {
     assert_eq!(claim["metadata"]["annotations"][SELECTED], "n1", "row 170");
     assert_eq!(stage.calls("CreateVolume"), 0, "row 170");
     stage.api.insert(build::node("n1").label("zone", "2"));
+    // At once: the node came.
+    let looked = |stage: &Stage| {
+        let events = stage.events("ProvisioningFailed");
+        events.iter().any(|event| event.contains("rack"))
+    };
+    stage.until("row 172: the label is missing", looked).await;
     settle().await;
     assert_eq!(stage.calls("CreateVolume"), 0, "row 172");
     let node = build::node("n1").label("zone", "2").label("rack", "late");

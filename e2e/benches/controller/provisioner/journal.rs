@@ -116,7 +116,7 @@ fn steadily(
         latencies.push((seen - begun).as_secs_f64() * 1e3);
         sleep(Duration::from_secs(1).saturating_sub(begun.elapsed()));
     }
-    stage.delete(&claims, |_| Ok(()))?;
+    stage.delete(&claims)?;
     let name = mode.name;
     say(&format!(
         "{name:>5}: {:.1} ms from claim to PersistentVolume",

@@ -76,3 +76,8 @@ pub(super) fn csi_node(name: &str) -> Value {
 pub(super) fn is_bound(claim: &Value) -> bool {
     claim.pointer("/status/phase").and_then(Value::as_str) == Some("Bound")
 }
+
+/// Whether the claim of the volume is gone.
+pub(super) fn is_released(volume: &Value) -> bool {
+    volume.pointer("/status/phase").and_then(Value::as_str) == Some("Released")
+}

@@ -148,10 +148,7 @@ impl Book {
         if !self.classes.remove(name) {
             return Vec::new();
         }
-        let items: Vec<Item> = { self.items.keys() }
-            .filter(|item| *item.class == *name)
-            .cloned()
-            .collect();
+        let items: Vec<Item> = self.items_of(name).cloned().collect();
         let removals = items.iter().filter_map(|item| self.drop_item(item));
         removals.collect()
     }
@@ -230,16 +227,31 @@ impl Book {
     /// The items of a class.
     #[must_use]
     pub fn of_class(&self, class: &str) -> Vec<Task> {
-        let items = self.items.keys().filter(|item| *item.class == *class);
+        let items = self.items_of(class);
         items.cloned().map(Task::Refresh).collect()
+    }
+
+    /// By order, and not by a look at all items: it is asked with each volume that cannot be made.
+    fn items_of(&self, class: &str) -> impl Iterator<Item = &Item> {
+        let first = Item {
+            class: class.into(),
+            segment: Term::new([]),
+        };
+        let items = self.items.range(first..).map(|(item, _)| item);
+        items.take_while(move |item| *item.class == *class)
     }
 
     /// The items of exactly these segments, whatever their class.
     #[must_use]
     pub fn of_segments(&self, segments: &BTreeSet<Term>) -> Vec<Task> {
-        let items = self.items.keys();
-        let items = items.filter(|item| segments.contains(&item.segment));
-        items.cloned().map(Task::Refresh).collect()
+        let items = self.classes.iter().flat_map(|class| {
+            segments.iter().map(|segment| Item {
+                class: class.clone(),
+                segment: segment.clone(),
+            })
+        });
+        let items = items.filter(|item| self.items.contains_key(item));
+        items.map(Task::Refresh).collect()
     }
 
     /// Whether an object shall be there for this item, and the one that is.

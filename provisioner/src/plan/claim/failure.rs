@@ -61,6 +61,9 @@ pub enum Failure {
     /// An object that the volume is made from could not be read: which.
     #[error("error getting {0}: {1}")]
     Read(String, ApiError),
+    /// The claim to be cloned could not be read: `namespace/name`.
+    #[error("error getting PVC {0}: {1}")]
+    SourceClaim(Text, ApiError),
     /// A data source could not be protected from deletion: which.
     #[error("could not add the finalizer that protects {0}: {1}")]
     Protect(String, ApiError),
@@ -142,6 +145,7 @@ impl Failure {
             Self::InTree(_)
             | Self::Source(_)
             | Self::Read(..)
+            | Self::SourceClaim(..)
             | Self::Protect(..)
             | Self::Topology(_)
             | Self::SecretName(_)
@@ -191,11 +195,15 @@ impl Failure {
                 Some(Cure::Class(class.into()))
             }
             Self::Source(error) => error.cure(),
+            Self::SourceClaim(name, error) if error.is_not_found() => {
+                Some(Cure::SourceClaim(name.clone()))
+            }
             Self::AttributesClass(name, _) | Self::AttributesClassDriver(name, _) => {
                 Some(Cure::AttributesClass(name.clone()))
             }
             Self::Topology(error) => topology_cure(error, class),
-            Self::InTree(_)
+            Self::SourceClaim(..)
+            | Self::InTree(_)
             | Self::Incapable(..)
             | Self::Selector
             | Self::Name(_)

@@ -181,7 +181,9 @@ fn not_loaded(step: &Step, error: ApiError) -> Failure {
     match step {
         Step::LoadSnapshot(namespace, name) => read(format!("snapshot {namespace}/{name}"), error),
         Step::LoadContent(name) => read(format!("snapshotcontent {name}"), error),
-        Step::LoadSourceClaim(namespace, name) => read(format!("PVC {namespace}/{name}"), error),
+        Step::LoadSourceClaim(namespace, name) => {
+            Failure::SourceClaim(format!("{namespace}/{name}").into(), error)
+        }
         Step::LoadSourceVolume(name) => read(format!("PersistentVolume {name}"), error),
         Step::LoadNamesake(name) => read(format!("PersistentVolume {name}"), error),
         Step::LoadSecret(reference) => Failure::Secret(reference.clone(), error),

@@ -133,6 +133,7 @@ pub fn read_volume(wire: VolumeWire<'_>, strings: &Interner) -> VolumeDetail {
         class: annotation(BETA_STORAGE_CLASS)
             .or_else(|| shared(&spec.storage_class_name, strings))
             .unwrap_or_default(),
+        class_field: shared(&spec.storage_class_name, strings).unwrap_or_default(),
         claim: { spec.claim_ref.as_ref() }.map(|claim| ClaimRef {
             namespace: interned(&claim.namespace, strings),
             name: own(&claim.name),

@@ -483,3 +483,29 @@ proptest! {
         prop_assert_eq!(server.len(), goal);
     }
 }
+
+#[test]
+fn fp_15_items_are_found_by_their_order() {
+    let classes = ["", "a", "a-b", "ab", "b"];
+    let segments = ["", "zone=1", "zone=1 rack=2", "zone=2"];
+    let book = prepared(&classes, &segments);
+    for class in classes {
+        let all: Vec<Task> = { book.items.keys() }
+            .filter(|item| &*item.class == class)
+            .cloned()
+            .map(Task::Refresh)
+            .collect();
+        assert_eq!(all.len(), segments.len());
+        assert_eq!(book.of_class(class), all, "{class:?}");
+    }
+    assert_eq!(book.of_class("a-"), []);
+    for some in [&segments[..0], &segments[..1], &segments[1..3], &["zone=3"]] {
+        let some: BTreeSet<Term> = some.iter().map(|labels| term(labels)).collect();
+        let all: Vec<Task> = { book.items.keys() }
+            .filter(|item| some.contains(&item.segment))
+            .cloned()
+            .map(Task::Refresh)
+            .collect();
+        assert_eq!(book.of_segments(&some), all, "{some:?}");
+    }
+}

@@ -1,0 +1,148 @@
+//! What docs/parity.md says of the specification's rows is counted: each row of which it says that the
+//! built program shows it has a test here which is run, and in which something can fail.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+/// How the names of tests of rows begin.
+const PREFIXES: [&str; 2] = ["row_", "rows_"];
+/// Where the rows are listed.
+const SECTION: &str = "\n## csi-provisioner\n";
+/// How the evidence of those rows begins that are shown here.
+const EVIDENCE: &str = "the built program";
+
+/// Rows in the name of a test: `rows_2_to_4_and_8_a_name_7` covers 2, 3, 4 and 8.
+fn rows_of(name: &str) -> BTreeSet<u32> {
+    let mut rows = BTreeSet::new();
+    let parts = { PREFIXES.iter() }
+        .find_map(|prefix| name.strip_prefix(prefix))
+        .unwrap_or_default()
+        .split('_');
+    let mut first = None;
+    for part in parts {
+        match (part.parse(), part) {
+            (Ok(row), _) => {
+                rows.extend(first.take().unwrap_or(row)..=row);
+            }
+            (Err(_), "to") => first = rows.last().copied(),
+            (Err(_), "and") => {}
+            (Err(_), _) => break,
+        }
+    }
+    rows
+}
+
+/// Rows of a cell like `1 to 3, 8`.
+fn rows_in(cell: &str) -> impl Iterator<Item = u32> {
+    cell.split(',').flat_map(|part| {
+        let mut ends = part.split(" to ").map(|end| end.trim().parse().unwrap());
+        let first: u32 = ends.next().unwrap();
+        first..=ends.next().unwrap_or(first)
+    })
+}
+
+/// The rows that are said to be shown by the built program.
+fn promised(parity: &str) -> BTreeSet<u32> {
+    let (_, section) = parity.split_once(SECTION).unwrap();
+    let cells = section.lines().filter_map(|line| {
+        let (rows, evidence) = line.strip_prefix("| ")?.split_once(" | ")?;
+        (evidence.starts_with(EVIDENCE) && rows.starts_with(|first: char| first.is_ascii_digit()))
+            .then_some(rows)
+    });
+    cells.flat_map(rows_in).collect()
+}
+
+/// Names of the tests of rows that are run with this one, unasked. That they pass is for them to say:
+/// they take minutes, and whoever runs this one without a filter runs them as well.
+fn running() -> BTreeSet<String> {
+    let listed = |more: &[&str]| -> BTreeSet<String> {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let filters = PREFIXES.map(|prefix| format!("::{prefix}"));
+        let output = command.args(filters).args(["--list", "--format=terse"]);
+        let output = output.args(more).output().unwrap();
+        let output = String::from_utf8_lossy(&output.stdout).into_owned();
+        let names = output
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"));
+        names
+            .filter_map(|name| name.rsplit("::").next().map(str::to_owned))
+            .collect()
+    };
+    &listed(&[]) - &listed(&["--ignored"])
+}
+
+/// Names of functions of rows in which something can fail: which assert, wait for what may not come,
+/// or hand their cases to one that does.
+fn looking(source: &str) -> BTreeSet<String> {
+    let functions: Vec<(&str, &str)> = { source.split("\n}\n") }
+        .filter_map(|text| {
+            let (_, text) = text.rsplit_once("\nasync fn ").or_else(|| {
+                text.rsplit_once("\npub(crate) async fn ")
+                    .or_else(|| text.rsplit_once("\nfn "))
+            })?;
+            text.split_once('(')
+        })
+        .collect();
+    let asserts = |body: &str| {
+        let words = ["assert", ".until", "within(", "panic!", "join!"];
+        words.iter().any(|word| body.contains(word))
+    };
+    let calls = |body: &str| {
+        let mut called = functions.iter();
+        called.any(|(name, inner)| {
+            let named = [
+                format!("{name}("),
+                format!(" {name})"),
+                format!(" {name},\n"),
+            ];
+            asserts(inner) && named.iter().any(|call| body.contains(call))
+        })
+    };
+    let looking = { functions.iter() }
+        .filter(|(name, _)| !rows_of(name).is_empty())
+        .filter(|(_, body)| asserts(body) || calls(body));
+    looking.map(|(name, _)| (*name).to_owned()).collect()
+}
+
+#[test]
+fn every_row_that_parity_promises_has_a_test() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut in_source = BTreeSet::new();
+    for file in std::fs::read_dir(package.join("tests/process")).unwrap() {
+        in_source.extend(looking(
+            &std::fs::read_to_string(file.unwrap().path()).unwrap(),
+        ));
+    }
+    let running = running();
+    let counted = running.intersection(&in_source);
+    let covered: BTreeSet<u32> = counted.flat_map(|name| rows_of(name)).collect();
+    let parity = std::fs::read_to_string(package.join("../docs/parity.md")).unwrap();
+    let promised = promised(&parity);
+    assert!(promised.len() > 150, "{promised:?}");
+    let missing: Vec<&u32> = promised.difference(&covered).collect();
+    let blind: Vec<&String> = running.difference(&in_source).collect();
+    assert!(
+        missing.is_empty() && blind.is_empty(),
+        "rows without a test: {missing:?}; nothing can fail in {blind:?}"
+    );
+}
+
+#[test]
+fn an_empty_test_counts_for_nothing() {
+    let source = "\n#[test]\nfn row_1_empty() {\n}\n#[tokio::test]\nasync fn row_2_looks() {\n    \
+        assert!(true);\n}\n\nasync fn case(row: u32) {\n    assert_eq!(row, 3);\n}\n\n#[tokio::test]\n\
+        async fn row_3_by_cases() {\n    together([3], case).await;\n}\n";
+    let names: Vec<_> = looking(source).into_iter().collect();
+    assert_eq!(names, ["row_2_looks", "row_3_by_cases"]);
+}
+
+#[test]
+fn names_and_tables_are_read_alike() {
+    let rows = rows_of("rows_2_to_4_8_and_10_a_name_7");
+    assert_eq!(rows.into_iter().collect::<Vec<_>>(), [2, 3, 4, 8, 10]);
+    assert!(rows_of("fp_5_a_name").is_empty());
+    let table = "\n## csi-provisioner\n\n| rows | evidence |\n|---|---|\n| 2 to 4, 8 | the built \
+        program |\n| 9 | tables |\n";
+    assert_eq!(promised(table), BTreeSet::from([2, 3, 4, 8]));
+}
