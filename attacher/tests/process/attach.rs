@@ -242,27 +242,47 @@ async fn row_63_and_65_and_68_sources_that_cannot_be_attached() {
 async fn rows_69_to_71_nodes_that_are_not_known_yet() {
     let stage = Stage::new().await;
     stage.api.remove("csinodes", "node1");
+    stage.api.insert(build::csinode("bare"));
+    stage.volume("pv2", Some(json!([F])));
     let attacher = stage.start(&["--retry-interval-start=5m"]);
     attacher.logs("Starting CSI attacher").await;
-    stage.attach("va1", "pv1");
-    stage.until_error("va1", "attachError").await;
-    let message =
-        |stage: &Stage| stage.attachment("va1")["status"]["attachError"]["message"].clone();
-    assert_eq!(
-        message(&stage),
-        "csinode.storage.k8s.io \"node1\" not found",
-        "row 69"
-    );
+    let rows = [
+        (
+            "va1",
+            "node1",
+            "pv1",
+            "csinode.storage.k8s.io \"node1\" not found",
+        ),
+        (
+            "va2",
+            "bare",
+            "pv2",
+            "CSINode bare does not contain driver test.csi.driver",
+        ),
+    ];
+    for (name, node, volume, text) in rows {
+        // The saved node id does for a detach only.
+        let attachment = build::attachment(name).by(DRIVER).on(node).of(volume);
+        stage.api.insert(attachment.annotation(N, "ANN"));
+        let error = stage.error(name, "attachError").await;
+        assert_eq!(error["message"], text);
+    }
     stage.api.insert(build::csinode("node1"));
     settle().await;
+    assert!(stage.driver.calls_to("ControllerPublishVolume").is_empty());
     // Row 71 has the next attempt at the next back-off, which would be in five minutes; here the
     // CSINode wakes what waits for it.
-    stage.api.edit("csinodes", "node1", |object| {
-        object["spec"]["drivers"] =
-            json!([{"name": DRIVER, "nodeID": "NID1", "topologyKeys": null}]);
-    });
-    stage.until_attached("va1").await;
-    assert!(stage.attachment("va1")["status"]["attachError"].is_null());
+    for (name, node, ..) in rows {
+        stage.api.edit("csinodes", node, |object| {
+            object["spec"]["drivers"] =
+                json!([{"name": DRIVER, "nodeID": "NID1", "topologyKeys": null}]);
+        });
+        stage.until_attached(name).await;
+        assert!(stage.attachment(name)["status"]["attachError"].is_null());
+    }
+    let calls = stage.driver.calls_to("ControllerPublishVolume");
+    assert_eq!(calls.len(), 2);
+    assert!(calls.iter().all(|call| call.node() == "NID1"), "row 69");
 }
 
 #[tokio::test]
