@@ -1,0 +1,23 @@
+//! What a translation reads and changes of a StorageClass.
+
+use std::collections::BTreeMap;
+
+/// A StorageClass, as far as it is translated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Class {
+    /// `provisioner`
+    pub provisioner: String,
+    /// `parameters`
+    pub parameters: BTreeMap<String, String>,
+    /// `allowedTopologies`: the `matchLabelExpressions` of each term, in order.
+    pub allowed_topologies: Vec<Vec<Requirement>>,
+}
+
+/// One of the `matchLabelExpressions`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requirement {
+    /// `key`
+    pub key: String,
+    /// `values`, in order
+    pub values: Vec<String>,
+}

@@ -1,0 +1,199 @@
+//! Who translates what: the way from an object or a name to the table of its plugin.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::object::name;
+use super::{class, inline, repair, restore, volume};
+use crate::model::class::Class;
+use crate::model::driver::Driver;
+use crate::model::drivers::DRIVERS;
+use crate::model::error::{Cause, Error};
+
+const VOLUME: &str = "PersistentVolume";
+
+/// Translates between plugins and drivers that it has tables of.
+#[derive(Clone, Copy, Debug)]
+pub struct Translator<'a> {
+    drivers: &'a [Driver],
+}
+
+/// The one with all tables.
+pub const TRANSLATOR: Translator<'static> = Translator::of(&DRIVERS);
+
+impl<'a> Translator<'a> {
+    /// One with these tables.
+    #[must_use]
+    pub const fn of(drivers: &'a [Driver]) -> Self {
+        Self { drivers }
+    }
+
+    /// The plugin that the CSI driver of this name replaced, and all about it; `None` if it
+    /// replaced none.
+    #[must_use]
+    pub fn driver(&self, name: &str) -> Option<&'a Driver> {
+        self.drivers.iter().find(|driver| driver.name == name)
+    }
+
+    /// The driver that replaced the plugin of this name; `None` if none did.
+    #[must_use]
+    pub fn plugin(&self, name: &str) -> Option<&'a Driver> {
+        self.drivers.iter().find(|driver| driver.plugin == name)
+    }
+
+    /// Name of the plugin that the CSI driver replaced.
+    ///
+    /// # Errors
+    /// When it replaced none.
+    pub fn plugin_of_driver(&self, driver: &str) -> Result<&'static str, Error> {
+        let found = self.driver(driver).map(|driver| driver.plugin);
+        found.ok_or_else(|| Error::at("", Cause::NoPlugin(driver.to_owned())))
+    }
+
+    /// Name of the CSI driver that replaced the plugin.
+    ///
+    /// # Errors
+    /// When none did.
+    pub fn driver_of_plugin(&self, plugin: &str) -> Result<&'static str, Error> {
+        let found = self.plugin(plugin).map(|driver| driver.name);
+        found.ok_or_else(|| Error::at("", Cause::NoDriver(plugin.to_owned())))
+    }
+
+    /// Whose source a PersistentVolume has; `None` if no CSI driver replaced its plugin.
+    #[must_use]
+    pub fn of_volume(&self, volume: &Value) -> Option<&'a Driver> {
+        { self.drivers.iter() }.find(|driver| volume::source(driver, volume).is_some())
+    }
+
+    /// Name of the plugin whose source a PersistentVolume or else a pod's volume has; `null` is
+    /// none.
+    ///
+    /// # Errors
+    /// When it is of no plugin that was replaced.
+    pub fn plugin_of_volume(&self, volume: &Value, of_pod: &Value) -> Result<&'static str, Error> {
+        let at = |cause| Err(Error::at("", cause));
+        if !volume.is_null() {
+            let name = name(volume);
+            return match self.of_volume(volume) {
+                Some(driver) => Ok(driver.plugin),
+                None => at(Cause::NoPluginOfPersistentVolume(name.to_owned())),
+            };
+        }
+        if of_pod.is_null() {
+            return at(Cause::NeitherVolume);
+        }
+        let mut drivers = self.drivers.iter();
+        match drivers.find(|driver| inline::source(driver, of_pod).is_some()) {
+            Some(driver) => Ok(driver.plugin),
+            None => at(Cause::NoPluginOfPodVolume(pod_volume(of_pod).to_owned())),
+        }
+    }
+
+    /// A PersistentVolume of a plugin as one of the driver that replaced it.
+    ///
+    /// # Errors
+    /// When it is of no such plugin, or its source or labels do not say what the driver needs.
+    pub fn volume_to_csi(&self, volume: &Value) -> Result<Value, Error> {
+        if volume.is_null() {
+            return Err(Error::at("", Cause::NoVolume));
+        }
+        let name = name(volume);
+        let mut sources = { self.drivers.iter() }
+            .filter_map(|driver| Some((driver, volume::source(driver, volume)?)));
+        let translated = match sources.next() {
+            Some((driver, source)) => volume::to_csi(driver, volume, source),
+            None => Err(Error::at("spec", Cause::NoSource(name.to_owned()))),
+        };
+        translated.map_err(|error| error.of(VOLUME, name))
+    }
+
+    /// A PersistentVolume of a CSI driver as one of the plugin that it replaced.
+    ///
+    /// # Errors
+    /// When it is of no such driver, or cannot be said in the plugin's words.
+    pub fn volume_to_in_tree(&self, volume: &Value) -> Result<Value, Error> {
+        let Some(csi) = restore::source(volume) else {
+            return Err(Error::at("spec.csi", Cause::NoCsiVolume).of(VOLUME, name(volume)));
+        };
+        let translated = csi.text_or_empty("driver").and_then(|said| {
+            let Some(driver) = self.driver(said) else {
+                let cause = Cause::NoPluginForVolumeOf(said.to_owned());
+                return Err(csi.error("driver", cause));
+            };
+            restore::to_in_tree(driver, volume, &csi)
+        });
+        translated.map_err(|error| error.of(VOLUME, name(volume)))
+    }
+
+    /// A pod's own volume as a PersistentVolume of the driver that replaced its plugin.
+    /// `namespace` is the pod's.
+    ///
+    /// # Errors
+    /// When it is of no such plugin, or its source does not say what the driver needs.
+    pub fn inline_to_csi(&self, volume: &Value, namespace: &str) -> Result<Value, Error> {
+        if volume.is_null() {
+            return Err(Error::at("", Cause::NoVolume));
+        }
+        let name = pod_volume(volume);
+        let mut sources = { self.drivers.iter() }
+            .filter_map(|driver| Some((driver, inline::source(driver, volume)?)));
+        let translated = match sources.next() {
+            Some((driver, source)) => inline::to_csi(driver, name, source, namespace),
+            None => Err(Error::at("", Cause::NoSource(name.to_owned()))),
+        };
+        translated.map_err(|error| error.of("volume", name))
+    }
+
+    /// A class of `plugin` in the words of the driver that replaced it.
+    ///
+    /// # Errors
+    /// When none did, or the class names zones in two ways.
+    pub fn class_to_csi(&self, plugin: &str, class: &Class) -> Result<Class, Error> {
+        let Some(driver) = self.plugin(plugin) else {
+            let cause = Cause::NoClassPlugin(plugin.to_owned());
+            return Err(Error::at("provisioner", cause));
+        };
+        class::class(driver, class).map_err(|cause| Error::at("allowedTopologies", cause))
+    }
+
+    /// The parameters of a class of `plugin` in the words of the driver that replaced it, whatever
+    /// its topologies are: enough to find Secrets. `None` if none did.
+    #[must_use]
+    pub fn parameters_to_csi(
+        &self,
+        plugin: &str,
+        parameters: &BTreeMap<String, String>,
+    ) -> Option<BTreeMap<String, String>> {
+        let rules = self.plugin(plugin)?.class;
+        Some(rules.map_or_else(
+            || parameters.clone(),
+            |rules| class::parameters(&rules, parameters),
+        ))
+    }
+
+    /// The handle of a volume of `driver`, completed with what the id of its node says.
+    ///
+    /// # Errors
+    /// When the driver replaced no plugin, or the handle or the id do not have the driver's form.
+    pub fn repaired_handle(
+        &self,
+        driver: &str,
+        handle: &str,
+        node_id: &str,
+    ) -> Result<String, Error> {
+        let Some(known) = self.driver(driver) else {
+            return Err(Error::at("", Cause::NoPlugin(driver.to_owned())));
+        };
+        match &known.repair {
+            None => Ok(handle.to_owned()),
+            Some(rules) => repair::repaired(rules, handle, node_id)
+                .map_err(|cause| Error::at(format!("volume handle {handle:?}"), cause)),
+        }
+    }
+}
+
+fn pod_volume(volume: &Value) -> &str {
+    let name = volume.get("name").and_then(Value::as_str);
+    name.unwrap_or_default()
+}

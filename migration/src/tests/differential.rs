@@ -1,0 +1,96 @@
+//! The translator beside the library of upstream's sidecars, on the rows and on random objects.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::answer::answer;
+use super::difference::{Verdict, verdict};
+use super::draw::Draw;
+use super::generator::{OPERATIONS, request};
+use super::oracle;
+use super::rows;
+use crate::model::drivers::DRIVERS;
+use crate::{Driver, TRANSLATOR};
+
+/// Objects for each driver and operation, unless `TRANSLATIONS` says otherwise.
+const OBJECTS: u64 = 20_000;
+
+/// Differences that are shown of each driver and operation.
+const SHOWN: usize = 3;
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    let said = std::env::var(variable);
+    said.map_or(otherwise, |said| said.parse().unwrap())
+}
+
+#[test]
+fn every_row_is_what_upstream_does_unless_it_says_otherwise() {
+    let Some(program) = oracle::program() else {
+        return;
+    };
+    let cases = rows::cases();
+    let mut differs = cases.iter().map(|case| (case.row, case.upstream.clone()));
+    let mut faults = Vec::new();
+    let requests: Vec<Value> = cases.iter().map(|case| case.request.clone()).collect();
+    oracle::ask(&program, requests.into_iter(), |request, theirs| {
+        let ours = answer(&TRANSLATOR, &request);
+        let verdict = verdict(&request, &ours, &theirs);
+        let (row, differs) = differs.next().unwrap();
+        // What is random upstream may be as here.
+        let fits = match (verdict, &differs) {
+            (Verdict::Same | Verdict::SameError, None) | (_, Some(_)) => true,
+            (Verdict::Meant(_) | Verdict::Fault, None) => false,
+        };
+        if !fits {
+            faults.push(format!(
+                "T-{row} {request}\nours   {ours:?}\ntheirs {theirs}\n"
+            ));
+        }
+    });
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn random_objects_are_translated_as_upstream_does() {
+    let Some(program) = oracle::program() else {
+        return;
+    };
+    let (objects, seed) = (number("TRANSLATIONS", OBJECTS), number("SEED", 1));
+    println!("{objects} objects for each driver and operation, seed {seed}");
+    let mut faults = Vec::new();
+    for (at, driver) in DRIVERS.iter().enumerate() {
+        for (op, salt) in OPERATIONS.into_iter().zip(1..) {
+            let mut draw = Draw(seed << 16 | u64::try_from(at).unwrap() << 8 | salt);
+            let requests = (0..objects).map(move |_| request(driver, op, &mut draw));
+            let mut found = BTreeMap::new();
+            let mut shown = 0;
+            oracle::ask(&program, requests, |request, theirs| {
+                let given = request.clone();
+                let ours = answer(&TRANSLATOR, &given);
+                assert_eq!(given, request, "the input has changed");
+                let verdict = verdict(&request, &ours, &theirs);
+                if verdict == Verdict::Fault && shown < SHOWN {
+                    shown += 1;
+                    faults.push(format!("{request}\nours   {ours:?}\ntheirs {theirs}\n"));
+                }
+                *found.entry(verdict).or_insert(0_u64) += 1;
+            });
+            println!("{:<30} {op:<10} {found:?}", driver.plugin);
+            told(driver, op, objects, &found);
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Objects that nobody can translate tell little: a good part must be translated.
+fn told(driver: &Driver, op: &str, objects: u64, found: &BTreeMap<Verdict, u64>) {
+    let same = found.get(&Verdict::Same).copied().unwrap_or_default();
+    let answers: u64 = found.values().sum();
+    assert_eq!(answers, objects, "{} {op}", driver.plugin);
+    assert!(
+        same * 10 >= objects * 3 || objects < 1000,
+        "{} {op}: of {objects} objects only {same} can be translated",
+        driver.plugin
+    );
+}
