@@ -162,7 +162,8 @@ fn tests_that_can_fail(source: &str) -> Vec<&str> {
                 .filter(|line| !line.trim_start().starts_with("//"))
                 .any(|line| {
                     let checks = [
-                        "assert", "unwrap", "expect", "until", "must_", "check", ".await", "join!",
+                        "assert", "unwrap", "expect", "until", "must_", "check", "hold(", ".await",
+                        "join!",
                     ];
                     checks.iter().any(|check| line.contains(check))
                 });
