@@ -187,22 +187,21 @@ impl<'a> Scene<'a> {
     }
 
     /// Waits until no volume is left, neither in Kubernetes nor in the storage.
+    /// Neither a PersistentVolume nor anything at the driver is left, also of claims that are gone.
     pub(super) fn until_nothing_is_left(&self, provisioner: &mut Process) -> Result<()> {
-        let what = "no volume is left";
-        let gone = wait::until_true(LONG, what, || {
+        let mut left = Value::Null;
+        let gone = wait::until_true(LONG, "no volume is left", || {
             provisioner.must_run()?;
             let list = self.api.get(VOLUMES)?;
             let items = list.pointer("/items").and_then(Value::as_array);
             let mut items = items.into_iter().flatten();
             let ours = |it: &Value| text(it, "/spec/csi/driver") == Some(self.deployment.driver());
-            Ok(!items.any(ours))
+            left = self.stored("/left_over")?;
+            let mut numbers = left.as_object().into_iter().flatten();
+            Ok(!items.any(ours) && numbers.all(|(_, number)| number == &json!(0)))
         });
-        gone.with_context(|| provisioner.tail())?;
-        let left = self.stored("/left_over")?;
-        for (kind, number) in left.as_object().into_iter().flatten() {
-            ensure!(number == &json!(0), "{kind} left over: {number}");
-        }
-        Ok(())
+        gone.with_context(|| format!("left over at the driver: {left}"))
+            .with_context(|| provisioner.tail())
     }
 
     pub(super) fn calls(&self) -> Result<Calls> {
