@@ -141,11 +141,8 @@ async fn j_6_and_j_15_who_was_frozen_ends_without_another_call() {
     assert!(requests.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
-#[tokio::test]
-async fn j_8_fp_4_a_successor_with_other_flags_repeats_the_same() {
-    let stage = Stage::new().await;
-    stage.api.remove("storageclasses", "sc1");
-    stage.api.insert(class().parameter("a", "b"));
+/// A process that is killed after its call for the claim has ended in doubt.
+async fn killed_in_doubt(stage: &Stage) {
     stage.driver.fault(
         CallFault::on(CREATE)
             .fail(Code::DeadlineExceeded, "late")
@@ -155,6 +152,14 @@ async fn j_8_fp_4_a_successor_with_other_flags_repeats_the_same() {
     stage.api.insert(claim());
     stage.until_events("ProvisioningFailed", 1).await;
     program.kill().await;
+}
+
+#[tokio::test]
+async fn j_8_fp_4_a_successor_with_other_flags_repeats_the_same() {
+    let stage = Stage::new().await;
+    stage.api.remove("storageclasses", "sc1");
+    stage.api.insert(class().parameter("a", "b"));
+    killed_in_doubt(&stage).await;
     stage.driver.stop();
     stage.can(ControllerRpc::SingleNodeMultiWriter);
     stage.driver.start();
@@ -170,15 +175,7 @@ async fn j_8_fp_4_a_successor_with_other_flags_repeats_the_same() {
 #[tokio::test]
 async fn j_9_an_administrator_s_hand() {
     let stage = Stage::new().await;
-    stage.driver.fault(
-        CallFault::on(CREATE)
-            .fail(Code::DeadlineExceeded, "late")
-            .times(1),
-    );
-    let program = stage.start(&["--retry-interval-start=60s"]);
-    stage.api.insert(claim());
-    stage.until_events("ProvisioningFailed", 1).await;
-    program.kill().await;
+    killed_in_doubt(&stage).await;
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
     stage.api.edit("leases", JOURNAL, |lease| {
         let all = lease["metadata"]["annotations"].as_object_mut().unwrap();
@@ -194,23 +191,11 @@ async fn j_9_an_administrator_s_hand() {
             .log()
             .contains("intent.csi-sidecars.io/broken: it is damaged")
     );
-    stage.api.insert(
-        build::claim("ns1/c2")
-            .class("sc1")
-            .mode("RWO")
-            .uid("u2")
-            .annotation(ANNOTATION, DRIVER),
-    );
+    stage.api.insert(numbered(2));
     stage.until_volume("pvc-u2").await;
     assert!(stage.intents().contains(&"broken".to_owned()), "kept");
     stage.api.remove("leases", JOURNAL);
-    stage.api.insert(
-        build::claim("ns1/c3")
-            .class("sc1")
-            .mode("RWO")
-            .uid("u3")
-            .annotation(ANNOTATION, DRIVER),
-    );
+    stage.api.insert(numbered(3));
     stage.until_volume("pvc-u3").await;
     assert!(
         !stage

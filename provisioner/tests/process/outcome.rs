@@ -302,6 +302,25 @@ async fn rows_199_and_200_the_volume_cannot_be_saved_at_first() {
     assert_eq!(stage.calls("DeleteVolume"), 0, "row 199");
 }
 
+/// The first POST of a PersistentVolume waits for the gate.
+fn hold_the_save(stage: &Stage) -> sidecar_testkit::Gate {
+    let gate = sidecar_testkit::Gate::new();
+    let post = Fault::on("POST", "*/persistentvolumes").hold(&gate);
+    stage.api.fault(post.times(1));
+    gate
+}
+
+async fn until_asked_to_save(stage: &Stage) {
+    stage
+        .until("POST", |stage| {
+            !stage
+                .api
+                .requests_to("POST", "*/persistentvolumes")
+                .is_empty()
+        })
+        .await;
+}
+
 /// The PersistentVolume is there when it is to be saved. Whose it is decides.
 #[tokio::test]
 async fn row_200_j_4_an_existing_persistentvolume_counts_if_it_is_of_the_same_volume() {
@@ -314,20 +333,11 @@ async fn row_200_j_4_an_existing_persistentvolume_counts_if_it_is_of_the_same_vo
 
 async fn exists(whose: &'static str) {
     let stage = Stage::new().await;
-    let gate = sidecar_testkit::Gate::new();
-    let post = Fault::on("POST", "*/persistentvolumes").hold(&gate);
-    stage.api.fault(post.times(1));
+    let gate = hold_the_save(&stage);
     let _program = stage.start(&[QUICK]);
     stage.api.insert(claim());
     stage.until_calls(CREATE, 1).await;
-    stage
-        .until("POST", |stage| {
-            !stage
-                .api
-                .requests_to("POST", "*/persistentvolumes")
-                .is_empty()
-        })
-        .await;
+    until_asked_to_save(&stage).await;
     let made = stage.handles().remove(0);
     let (driver, handle) = match whose {
         "this volume" => (DRIVER, made.as_str()),
@@ -355,22 +365,13 @@ async fn exists(whose: &'static str) {
 #[tokio::test]
 async fn j_4_a_volume_beside_another_one_s_persistentvolume_is_owed_for_deletion() {
     let stage = Stage::new().await;
-    let gate = sidecar_testkit::Gate::new();
-    let post = Fault::on("POST", "*/persistentvolumes").hold(&gate);
-    stage.api.fault(post.times(1));
+    let gate = hold_the_save(&stage);
     let busy = CallFault::on("DeleteVolume").fail(Code::Internal, "busy");
     // All tries of one attempt, and of the next.
     stage.driver.fault(busy.times(8));
     let _program = stage.start(&[QUICK]);
     stage.api.insert(claim());
-    stage
-        .until("POST", |stage| {
-            !stage
-                .api
-                .requests_to("POST", "*/persistentvolumes")
-                .is_empty()
-        })
-        .await;
+    until_asked_to_save(&stage).await;
     let other = build::volume(PV).csi(DRIVER, "vol-of-another-node");
     stage.api.insert(other.class("sc1"));
     gate.open();
