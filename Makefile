@@ -196,8 +196,9 @@ demo: demo-needs build driver $(if $(DEMO_KUBECONFIG),,cluster helm) ## The whol
 
 .PHONY: test
 test: ## Every check and test
-	@.ci/stages 'nice go-programs &' lint test-programs build driver wait cluster 'smoke sanity model conformance-quick &' 'unit +' wait \
-	    'nice chart &' 'e2e +' wait 'real-node +'
+	@.ci/stages 'nice go-programs &' lint test-programs build driver wait cluster \
+	    'smoke sanity model conformance-quick &' 'nice inside + &' 'outside +' wait \
+	    'nice chart real-node + &' 'e2e +' wait
 
 .PHONY: go-programs
 go-programs: cluster helm storage-suite translator
@@ -228,14 +229,27 @@ test-programs:
 	@cargo test $(ALL) --no-run
 
 .PHONY: unit
-unit: ## Unit, property, crash-simulation, component and process tests
+unit: inside outside ## Unit, property, crash-simulation, component and process tests
+
+# Most of these compute all the time,
+.PHONY: inside
+inside:
 	$(need-rust)
-	$(call say,unit: cargo test)
+	$(call say,inside: unit and property tests and crash simulations)
 	@[ -x build/translate ] || { mkdir -p build; tee -a build/undone; } \
 	    <<<'translations of in-tree volumes were not compared with upstream: no build/translate; make translator builds it with Go'
-	@# Most of these tests wait for time to pass, not for a processor.
-	@RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))} cargo test $(ALL) --exclude e2e
+	@$(threads) cargo test $(ALL) --exclude e2e --lib --bins
 	@cargo test -q $(ALL) --bin chaos
+	@cargo test -q $(ALL) --exclude e2e --doc
+
+# and most of these wait for time to pass, not for a processor.
+.PHONY: outside
+outside:
+	$(need-rust)
+	$(call say,outside: programs as they are run)
+	@$(threads) cargo test $(ALL) --exclude e2e --test '*'
+
+threads = RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))}
 
 .PHONY: sanity
 sanity: driver ## csi-sanity against the test driver, mount and block
