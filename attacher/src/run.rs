@@ -9,11 +9,12 @@ use sidecar::controller::{Base, Program};
 use sidecar::flags::{self, Exit, Values};
 use sidecar::kube::connect::Variable;
 use sidecar::log;
-use sidecar::metrics::{CsiOperations, OperationsConfig};
+use sidecar::metrics::CsiOperations;
 use sidecar::names::LeaseOwner;
 
 use crate::args::{self, Command, Config};
 use crate::control;
+use crate::plan::driver::is_migrated;
 use crate::work::driver::{IDENTITY_TIMEOUT, Settings};
 
 const PROGRAM: Program = Program {
@@ -31,7 +32,6 @@ const PROGRAM: Program = Program {
 pub(crate) struct Parts {
     pub(crate) config: Config,
     pub(crate) base: Base,
-    operations: CsiOperations,
 }
 
 /// Runs csi-attacher.
@@ -58,16 +58,13 @@ async fn start(values: &Values, config: Config) -> Result<(), Exit> {
         let line = "--worker-threads=0: must be greater than zero";
         return Err(Exit::failure(1, line));
     }
-    let parts = Parts {
-        config,
-        operations: CsiOperations::new(&base.registry, OperationsConfig::default())?,
-        base,
-    };
-    tokio::select! {
+    let parts = Parts { config, base };
+    let (met, operations) = tokio::select! {
         biased;
-        met = Met::meet(parts.settings(), &parts.operations) => parts.go_on(met?).await,
-        () = parts.base.shutdown.requested() => Ok(()),
-    }
+        met = Met::meet_counted(parts.settings(), &parts.base.registry, is_migrated) => met?,
+        () = parts.base.shutdown.requested() => return Ok(()),
+    };
+    parts.go_on(&operations, met).await
 }
 
 impl Parts {
@@ -86,8 +83,8 @@ impl Parts {
     }
 
     /// From the driver's name on: the HTTP server comes before anything that may take long.
-    async fn go_on(&self, met: Met) -> Result<(), Exit> {
-        self.operations.set_driver_name(met.name());
+    async fn go_on(&self, operations: &CsiOperations, met: Met) -> Result<(), Exit> {
+        operations.set_driver_name(met.name());
         sidecar::verbose!(2, driver = met.name(), "CSI driver name");
         let settings = Settings {
             default_fs_type: self.config.default_fs_type.clone(),

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use crate::keys::NODE_ID_ANNOTATION;
 use crate::model::{
-    Attachment, CsiNode, CsiSource, List, Pairs, SecretRef, Source, Text, Volume, VolumeError,
-    VolumeSpec,
+    Attachment, CsiNode, CsiSource, InTree, List, Pairs, SecretRef, Source, Text, Volume,
+    VolumeError, VolumeSpec,
 };
 use crate::plan::Driver;
 use crate::plan::driver::Abilities;
@@ -89,6 +89,11 @@ pub(crate) fn csi() -> CsiSource {
         attributes: Pairs::default(),
         publish_secret: None,
     }
+}
+
+/// The source of a volume of an in-tree plugin that `driver` replaced.
+pub(crate) fn in_tree(driver: &'static str, csi: Result<CsiSource, Text>) -> Source {
+    Source::InTree(Box::new(InTree { driver, csi }))
 }
 
 /// A specification with that source.

@@ -12,7 +12,7 @@ use sidecar::kube::api::Api;
 use sidecar::kube::connect::Variable;
 use sidecar::kube::discovery;
 use sidecar::log;
-use sidecar::metrics::{CsiOperations, OperationsConfig};
+use sidecar::metrics::CsiOperations;
 use sidecar::names::LeaseOwner;
 
 use crate::args::{self, Command, Config};
@@ -74,21 +74,9 @@ impl Parts {
     /// Whether the API server may have VolumeAttributesClasses, then the driver and its name.
     async fn meet(&self) -> Result<(bool, CsiOperations, Met), Exit> {
         let classes = self.config.attributes_class_given || self.has_classes().await;
-        let operations = CsiOperations::unregistered(OperationsConfig::default())?;
-        let met = Met::meet(self.settings(), &operations).await?;
-        // Which labels the calls are counted with depends on the driver's name.
-        let (operations, met) = match is_migrated(met.name()) {
-            false => (operations, met),
-            true => {
-                let migrated = CsiOperations::unregistered(OperationsConfig {
-                    migrated: true,
-                    ..OperationsConfig::default()
-                })?;
-                let met = met.counted_in(&migrated).await?;
-                (migrated, met)
-            }
-        };
-        operations.register(&self.base.registry)?;
+        let registry = &self.base.registry;
+        let met = Met::meet_counted(self.settings(), registry, is_migrated);
+        let (met, operations) = met.await?;
         sidecar::verbose!(2, driver = met.name(), "CSI driver name");
         Ok((classes, operations, met))
     }

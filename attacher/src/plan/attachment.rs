@@ -12,12 +12,13 @@ use std::collections::BTreeMap;
 
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
 use serde_json::Value;
+use sidecar::csi::Migrated;
 
 use super::outcome::{ApiError, Direction, Failure, RpcError};
 use super::request::{self, Secrets};
 use super::view::{From, View};
 use super::{capability, status, volume};
-use crate::model::{Attachment, CsiSource, SecretRef, Source, Text, VolumeSpec};
+use crate::model::{Attachment, CsiSource, SecretRef, Text, VolumeSpec};
 
 /// Which reading of the attachment an attempt goes on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +74,11 @@ pub enum Step {
     /// Merge patch of the attachment: finalizer and node id.
     Prepare(Value),
     /// `ControllerPublishVolume`.
-    Publish(Box<ControllerPublishVolumeRequest>),
+    Publish(Box<ControllerPublishVolumeRequest>, Migrated),
     /// Merge patch of the status.
     MarkAttached(Value),
     /// `ControllerUnpublishVolume`.
-    Unpublish(Box<ControllerUnpublishVolumeRequest>),
+    Unpublish(Box<ControllerUnpublishVolumeRequest>, Migrated),
     /// Merge patch of the attachment: removes the finalizer.
     Release(Value),
     /// Merge patch of the status.
@@ -186,12 +187,12 @@ impl Attempt {
             (Step::Protect(..), Answer::Refused(error)) => return Err(Failure::Protect(error)),
             (Step::Prepare(_), Answer::Written) => Reached::Prepared,
             (Step::Prepare(_), Answer::Refused(error)) => return Err(Failure::Prepare(error)),
-            (Step::Publish(_), Answer::Published(context)) => Reached::Published(context),
-            (Step::Unpublish(_), Answer::Unpublished) => Reached::Unpublished,
-            (Step::Publish(_) | Step::Unpublish(_), Answer::Failed(error)) => {
+            (Step::Publish(..), Answer::Published(context)) => Reached::Published(context),
+            (Step::Unpublish(..), Answer::Unpublished) => Reached::Unpublished,
+            (Step::Publish(..) | Step::Unpublish(..), Answer::Failed(error)) => {
                 return Err(Failure::Call(error));
             }
-            (Step::Publish(_) | Step::Unpublish(_), Answer::Away(error)) => {
+            (Step::Publish(..) | Step::Unpublish(..), Answer::Away(error)) => {
                 return Err(Failure::Away(error));
             }
             (Step::MarkAttached(_), Answer::Refused(error)) => {
@@ -251,13 +252,13 @@ impl Attempt {
             None => {
                 let driver = view.driver;
                 let request = request::publish(source, node_id, capability, secrets, driver);
-                Ok(Step::Publish(Box::new(request)))
+                Ok(Step::Publish(Box::new(request), view.migrated()))
             }
         }
     }
 
     /// The volume's specification, and the patch that must protect the volume first. The finalizer
-    /// comes before all validation, as it always did.
+    /// comes before all validation and translation, as it always did.
     fn attach_spec<'a>(&self, view: &View<'a>) -> Result<(&'a VolumeSpec, Option<Step>), Failure> {
         let (name, volume) = match view.source()? {
             From::Inline(spec) => return Ok((spec, None)),
@@ -265,9 +266,6 @@ impl Attempt {
         };
         if volume.deleting {
             return Err(Failure::VolumeDeleting(name.clone()));
-        }
-        if let Source::InTree(source) = volume.spec.source {
-            return Err(Failure::InTree(source));
         }
         let protect = match volume::protect(volume, &view.driver.finalizer) {
             Some(_) if matches!(self.reached, Reached::Protected) => {
@@ -308,7 +306,7 @@ impl Attempt {
             Err(step) => return Ok(step),
         };
         let request = request::unpublish(&source.handle, view.known_node_id()?, secrets);
-        Ok(Step::Unpublish(Box::new(request)))
+        Ok(Step::Unpublish(Box::new(request), view.migrated()))
     }
 
     /// The Secret's values; the inner error is the step that loads them.

@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 
 use csi_proto::csi::ListVolumesResponse;
+use migration::TRANSLATOR;
 
 use super::outcome::Failure;
 use super::view::View;
-use crate::model::Text;
+use crate::model::{Source, Text};
 
 /// What the API says about one attachment, to be compared with the driver's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Expected {
     pub node_id: Text,
     /// `status.attached`.
     pub attached: bool,
+    /// Whether the driver may list the volume under an id of its own.
+    pub listed_otherwise: bool,
 }
 
 /// What to look for in the driver's list.
@@ -29,20 +32,40 @@ pub struct Expected {
 /// # Errors
 /// Says why the attachment cannot be compared: its volume or node is not known.
 pub fn expected(view: &View<'_>) -> Result<Expected, Failure> {
-    let source = view.csi(view.spec()?)?;
+    let spec = view.spec()?;
+    let source = view.csi(spec)?;
+    // The saved id serves here in either direction.
+    let node_id = view.known_node_id()?;
+    let replacing = match &spec.source {
+        Source::InTree(source) => Some(source.driver),
+        // Only volumes of in-tree plugins are ever written inline.
+        Source::Csi(_) if view.attachment.inline.is_some() => Some(&*view.driver.name),
+        Source::Csi(_) | Source::Other => None,
+    };
+    let replacing = replacing.and_then(|name| TRANSLATOR.driver(name));
     Ok(Expected {
         name: view.attachment.name.clone(),
-        handle: source.handle.clone(),
-        // The saved id serves here in either direction.
-        node_id: view.known_node_id()?.into(),
+        handle: match replacing {
+            None => source.handle.clone(),
+            Some(driver) => { TRANSLATOR.repaired_handle(driver.name, &source.handle, node_id) }
+                .map_err(|error| Failure::Unrepaired(error.to_string()))?
+                .into(),
+        },
+        node_id: node_id.into(),
         attached: view.attachment.attached,
+        listed_otherwise: replacing.is_some_and(|driver| LISTING_OTHERWISE.contains(&driver.name)),
     })
 }
+
+/// Drivers whose ids of volumes are not what in-tree sources say: a disk is listed by UUID instead
+/// of path, a share without the parts that the handle has for others.
+const LISTING_OTHERWISE: [&str; 2] = ["csi.vsphere.vmware.com", "file.csi.azure.com"];
 
 /// The driver's list, of which only the volumes are kept that some attachment names.
 #[derive(Debug, Default)]
 pub struct Listing {
-    nodes: HashMap<Text, Vec<String>>,
+    /// `None` as long as the volume is in no entry.
+    nodes: HashMap<Text, Option<Vec<String>>>,
 }
 
 impl Listing {
@@ -51,19 +74,22 @@ impl Listing {
     pub fn for_volumes_of(expected: &[Expected]) -> Self {
         let handles = expected.iter().map(|entry| entry.handle.clone());
         Self {
-            nodes: handles.map(|handle| (handle, Vec::new())).collect(),
+            nodes: handles.map(|handle| (handle, None)).collect(),
         }
     }
 
-    /// Takes in one page. Entries without volume or status say nothing; of two entries for one
+    /// Takes in one page. Entries without volume or status say nothing of nodes; of two entries for one
     /// volume the later one counts, as it always did.
     pub fn add(&mut self, page: ListVolumesResponse) {
         for entry in page.entries {
-            let (Some(volume), Some(status)) = (entry.volume, entry.status) else {
+            let Some(volume) = entry.volume else {
                 continue;
             };
             if let Some(nodes) = self.nodes.get_mut(&*volume.volume_id) {
-                *nodes = status.published_node_ids;
+                let held = nodes.get_or_insert_default();
+                if let Some(status) = entry.status {
+                    *held = status.published_node_ids;
+                }
             }
         }
     }
@@ -71,7 +97,10 @@ impl Listing {
     /// Whether the list contradicts what the API says.
     #[must_use]
     pub fn contradicts(&self, expected: &Expected) -> bool {
-        let nodes = self.nodes.get(&expected.handle);
+        let nodes = self.nodes.get(&expected.handle).and_then(Option::as_ref);
+        if nodes.is_none() && expected.listed_otherwise {
+            return false;
+        }
         let listed = nodes.is_some_and(|nodes| nodes.iter().any(|id| **id == *expected.node_id));
         listed != expected.attached
     }
@@ -83,8 +112,8 @@ mod tests {
     use csi_proto::csi::list_volumes_response::{Entry, VolumeStatus};
 
     use super::*;
-    use crate::model::{Attachment, CsiNode, InTree, Source};
-    use crate::testing::{attached, csi, csinode, deleted, driver, pv, spec};
+    use crate::model::{Attachment, CsiNode, CsiSource, Source};
+    use crate::testing::{attached, csi, csinode, deleted, driver, in_tree, pv, spec};
 
     fn entry(handle: &str, nodes: Option<&[&str]>) -> Entry {
         Entry {
@@ -181,10 +210,147 @@ mod tests {
         };
         let found = expect(&inline(Source::Csi(csi())), Some(&csinode("NID1")));
         assert_eq!(&*found.unwrap().handle, "h-pv1");
-        let bad = inline(Source::InTree(InTree::Cinder));
+        let bad = inline(Source::Other);
         assert_eq!(
             expect(&bad, Some(&csinode("NID1"))),
             Err(Failure::InlineNotCsi)
         );
+    }
+
+    const GCE: &str = "pd.csi.storage.gke.io";
+    const NODE: &str = "projects/p1/zones/us-east1-b/instances/n";
+    const ON_NODE: Option<&[&str]> = Some(&[NODE]);
+
+    fn of_handle(handle: &str) -> CsiSource {
+        CsiSource {
+            handle: handle.into(),
+            ..csi()
+        }
+    }
+
+    /// What there is to be compared for `va1`, whose volume has this source.
+    fn of_source(source: Source, node_id: &str) -> Result<Expected, Failure> {
+        expected(&View {
+            driver: &driver(),
+            attachment: &attached(),
+            volume: Some(&crate::model::Volume {
+                spec: spec(source),
+                ..pv()
+            }),
+            node: Some(&csinode(node_id)),
+        })
+    }
+
+    fn is_contradicted(expected: &Expected, entries: Vec<Entry>) -> bool {
+        let mut listing = Listing::for_volumes_of(std::slice::from_ref(expected));
+        listing.add(ListVolumesResponse {
+            entries,
+            ..ListVolumesResponse::default()
+        });
+        listing.contradicts(expected)
+    }
+
+    #[test]
+    fn m_126_to_128_and_130_handles_are_compared_as_the_driver_lists_them() {
+        let gce = |handle| in_tree(GCE, Ok(of_handle(handle)));
+        let rows = [
+            (
+                "M-126",
+                gce("projects/UNSPECIFIED/zones/us-east1-b/disks/d"),
+                Ok("projects/p1/zones/us-east1-b/disks/d"),
+            ),
+            (
+                "M-126 without label",
+                gce("projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d"),
+                Ok("projects/p1/zones/us-east1-b/disks/d"),
+            ),
+            (
+                "M-127",
+                gce("projects/UNSPECIFIED/regions/us-east1/disks/d"),
+                Ok("projects/p1/regions/us-east1/disks/d"),
+            ),
+            (
+                "M-130",
+                in_tree("ebs.csi.aws.com", Ok(of_handle("vol-1"))),
+                Ok("vol-1"),
+            ),
+            (
+                "of the driver itself, never repaired",
+                Source::Csi(of_handle("projects/UNSPECIFIED/zones/z/disks/d")),
+                Ok("projects/UNSPECIFIED/zones/z/disks/d"),
+            ),
+            (
+                "M-132",
+                in_tree(GCE, Err("no".into())),
+                Err("failed to translate in tree pv to CSI: no".to_owned()),
+            ),
+        ];
+        for (row, source, expected) in rows {
+            let found = of_source(source, NODE).map(|found| found.handle);
+            let found = found.map_err(|failure| failure.to_string());
+            assert_eq!(found, expected.map(Into::into), "{row}");
+        }
+        let m_128 = of_source(gce("projects/UNSPECIFIED/zones/z/disks/d"), "n1");
+        let text = m_128.unwrap_err().to_string();
+        assert!(
+            text.starts_with(
+                "failed to repair volume handle: node handle has wrong number of elements; \
+                 got 1, wanted 6 or more"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn m_129_a_volume_written_inline_is_compared_repaired() {
+        let source = Source::Csi(of_handle("projects/UNSPECIFIED/zones/us-east1-b/disks/d"));
+        let inline = Attachment {
+            volume: None,
+            inline: Some(std::sync::Arc::new(spec(source))),
+            ..attached()
+        };
+        let handle = |name: &str| {
+            let view = View {
+                driver: &crate::plan::Driver {
+                    name: name.into(),
+                    ..driver()
+                },
+                attachment: &inline,
+                volume: None,
+                node: Some(&CsiNode {
+                    drivers: crate::model::Pairs::new(crate::testing::list(&[name, NODE])),
+                }),
+            };
+            expected(&view).unwrap().handle
+        };
+        assert_eq!(&*handle(GCE), "projects/p1/zones/us-east1-b/disks/d");
+        assert_eq!(
+            &*handle("test.csi.driver"),
+            "projects/UNSPECIFIED/zones/us-east1-b/disks/d"
+        );
+    }
+
+    #[test]
+    fn m_131_a_path_that_is_in_no_entry_says_nothing() {
+        const PATH: &str = "[ds] kubevols/d.vmdk";
+        let disk = |driver| of_source(in_tree(driver, Ok(of_handle(PATH))), NODE).unwrap();
+        let listings = [
+            ("by UUID alone", vec![entry("6000C29a", ON_NODE)], false),
+            ("elsewhere", vec![entry(PATH, Some(&["other"]))], true),
+            ("nowhere", vec![entry(PATH, None)], true),
+            ("here", vec![entry(PATH, ON_NODE)], false),
+        ];
+        for (what, entries, contradicted) in listings {
+            let found = |driver| is_contradicted(&disk(driver), entries.clone());
+            assert_eq!(found("csi.vsphere.vmware.com"), contradicted, "{what}");
+            assert_eq!(found("file.csi.azure.com"), contradicted, "{what}");
+            let other = contradicted || what == "by UUID alone";
+            assert_eq!(found("disk.csi.azure.com"), other, "{what}");
+        }
+        let gone = Expected {
+            attached: false,
+            ..disk("csi.vsphere.vmware.com")
+        };
+        assert!(is_contradicted(&gone, vec![entry(PATH, ON_NODE)]));
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 
 use csi_proto::csi::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::csi::plugin_capability::service::Type as PluginCapability;
+use migration::TRANSLATOR;
 
 /// The driver as decisions see it: its name, its abilities, and the settings that go with them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,12 @@ pub struct Abilities {
     /// `LIST_VOLUMES` and `LIST_VOLUMES_PUBLISHED_NODES`: attachments can be compared with the
     /// driver's own list.
     pub list_published: bool,
+}
+
+/// Whether volumes of an in-tree plugin were moved to the driver of this name.
+#[must_use]
+pub fn is_migrated(name: &str) -> bool {
+    TRANSLATOR.driver(name).is_some()
 }
 
 impl Abilities {

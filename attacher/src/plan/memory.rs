@@ -148,7 +148,7 @@ impl Memory {
     /// A step of an attempt on `attachment` was taken, with success.
     pub fn took(&mut self, step: &Step, attachment: &Attachment, driver: &Driver) {
         let held = attachment.deleting && attachment.has_finalizer(&driver.finalizer);
-        if !matches!(step, Step::Unpublish(_)) || !held {
+        if !matches!(step, Step::Unpublish(..)) || !held {
             return;
         }
         let (name, uid) = (&attachment.name, &attachment.uid);

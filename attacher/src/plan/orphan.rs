@@ -7,6 +7,7 @@
 //! finalizer and was not being deleted when it was last seen did not go by the API's rules. Either
 //! its deletion was missed or the API server's storage was set back, and nobody can tell which.
 
+use sidecar::csi::Migrated;
 use tonic::Code;
 
 use super::Driver;
@@ -30,6 +31,8 @@ pub struct Orphan {
     pub target: Target,
     /// The Secret that goes with the call.
     pub secret: Option<SecretRef>,
+    /// How the call is counted.
+    pub migrated: Migrated,
 }
 
 /// What is to be done about an orphan now.
@@ -90,6 +93,7 @@ impl Orphan {
                 node: node_id.into(),
             },
             secret: source.publish_secret.as_deref().cloned(),
+            migrated: view.migrated(),
         })
     }
 

@@ -15,7 +15,7 @@ pub use sidecar::rpc_code::RpcError;
 use super::Driver;
 use super::capability::BadAccessModes;
 use super::status::{self, ErrorField};
-use crate::model::{Attachment, InTree, SecretRef, Text};
+use crate::model::{Attachment, SecretRef, Text};
 
 /// A failed request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,8 +88,10 @@ pub enum Failure {
     Protect(ApiError),
     /// The server took the patch and the finalizer is still not there.
     ProtectIgnored,
-    /// The source is one of an in-tree plugin.
-    InTree(InTree),
+    /// The source is one of an in-tree plugin and cannot be said in the words of its CSI driver.
+    Untranslatable(Text),
+    /// The volume's handle lacks what the node's id does not say.
+    Unrepaired(String),
     /// The source is neither CSI nor one that a CSI driver replaced.
     NotCsi,
     /// The inline specification has no CSI source.
@@ -223,12 +225,10 @@ impl fmt::Display for Failure {
                 "could not add PersistentVolume finalizer: the API server accepted the patch but \
                  the finalizer is not there; an admission webhook may remove it",
             ),
-            Self::InTree(source) => write!(
-                out,
-                "failed to translate in tree pv to CSI: volumes of the in-tree plugin {} are not \
-                 supported; use a PersistentVolume with spec.csi",
-                source.plugin()
-            ),
+            Self::Untranslatable(why) => {
+                write!(out, "failed to translate in tree pv to CSI: {why}")
+            }
+            Self::Unrepaired(why) => write!(out, "failed to repair volume handle: {why}"),
             Self::NotCsi => out.write_str("pv spec contained non-csi source that was not migrated"),
             Self::InlineNotCsi => out.write_str("inline volume spec contains nil CSI source"),
             Self::AccessModes(error) => write!(out, "{error}"),

@@ -2,6 +2,8 @@
 //!
 //! Separate from the decision, because the comparison with the driver's list reads the same things.
 
+use sidecar::csi::Migrated;
+
 use super::Driver;
 use super::outcome::Failure;
 use crate::model::{Attachment, CsiNode, CsiSource, Source, Text, Volume, VolumeSpec};
@@ -52,9 +54,18 @@ impl<'a> View<'a> {
         match (&spec.source, &self.attachment.inline) {
             (Source::Csi(source), _) => Ok(source),
             (Source::InTree(_) | Source::Other, Some(_)) => Err(Failure::InlineNotCsi),
-            (Source::InTree(source), None) => Err(Failure::InTree(*source)),
+            (Source::InTree(source), None) => match &source.csi {
+                Ok(source) => Ok(source),
+                Err(why) => Err(Failure::Untranslatable(why.clone())),
+            },
             (Source::Other, None) => Err(Failure::NotCsi),
         }
+    }
+
+    /// How calls for the attachment's volume are counted.
+    pub(super) fn migrated(&self) -> Migrated {
+        let in_tree = |volume: &Volume| matches!(volume.spec.source, Source::InTree(_));
+        Migrated(self.volume.is_some_and(in_tree))
     }
 
     /// The node's id, from its CSINode alone.

@@ -67,8 +67,7 @@ fn rolled_back(volume: &Volume, driver: &Driver) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::InTree;
-    use crate::testing::{F, driver, json_patch, list, pv, spec};
+    use crate::testing::{F, csi, driver, in_tree as in_tree_source, json_patch, list, pv, spec};
 
     fn finalizers(items: &[&str], deleting: bool) -> Volume {
         Volume {
@@ -81,8 +80,15 @@ mod tests {
     fn in_tree(migrated_to: Option<&str>) -> Volume {
         Volume {
             migrated_to: migrated_to.map(Into::into),
-            spec: spec(Source::InTree(InTree::AwsElasticBlockStore)),
+            spec: spec(in_tree_source("ebs.csi.aws.com", Ok(csi()))),
             ..finalizers(&[F], false)
+        }
+    }
+
+    fn of_ours_deleted() -> Volume {
+        Volume {
+            deleting: true,
+            ..in_tree(Some("test.csi.driver"))
         }
     }
 
@@ -109,6 +115,17 @@ mod tests {
             ("109 with attachment", in_tree(None), true, None),
             ("110", in_tree(Some("test.csi.driver")), false, None),
             ("111", in_tree(Some("other.driver")), false, remove(0)),
+            ("M-121", in_tree(None), true, None),
+            ("M-123", in_tree(Some("")), true, None),
+            ("M-123 then", in_tree(Some("")), false, remove(0)),
+            (
+                "M-124",
+                in_tree(Some("kubernetes.io/aws-ebs")),
+                false,
+                remove(0),
+            ),
+            ("M-125", of_ours_deleted(), false, remove(0)),
+            ("M-125 with attachment", of_ours_deleted(), true, None),
             ("112", finalizers(&["a/b"], true), false, None),
             ("112 none", finalizers(&[], true), false, None),
         ];

@@ -112,16 +112,20 @@ impl Mutant {
     /// What a mutant makes of the decision.
     pub(super) fn decides(self, step: Step, view: &View<'_>) -> Step {
         match (self, step) {
-            (Self::ReleasesFirst, Step::Unpublish(request)) => {
+            (Self::ReleasesFirst, Step::Unpublish(request, migrated)) => {
                 match status::release(view.attachment, view.driver) {
                     Some(patch) => Step::Release(patch),
-                    None => Step::Unpublish(request),
+                    None => Step::Unpublish(request, migrated),
                 }
             }
-            (Self::MarksFirst, Step::Publish(request)) => match view.attachment.attached {
-                false => Step::MarkAttached(status::attached(view.attachment, &BTreeMap::new())),
-                true => Step::Publish(request),
-            },
+            (Self::MarksFirst, Step::Publish(request, migrated)) => {
+                match view.attachment.attached {
+                    false => {
+                        Step::MarkAttached(status::attached(view.attachment, &BTreeMap::new()))
+                    }
+                    true => Step::Publish(request, migrated),
+                }
+            }
             (_, step) => step,
         }
     }
@@ -134,7 +138,7 @@ impl Mutant {
             _ => None,
         };
         match (step, answer) {
-            (Step::Unpublish(_), Answer::Failed(error)) if Some(error.code) == believed => {
+            (Step::Unpublish(..), Answer::Failed(error)) if Some(error.code) == believed => {
                 Answer::Unpublished
             }
             (_, answer) => answer,

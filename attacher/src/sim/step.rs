@@ -169,14 +169,14 @@ impl World {
                     false => self.process.finish(index, &End::Waits),
                 }
             }
-            Step::Publish(ref request) => {
+            Step::Publish(ref request, _) => {
                 let target = Target {
                     volume: request.volume_id.as_str().into(),
                     node: request.node_id.as_str().into(),
                 };
                 self.take_off(index, step, target, Kind::Publish);
             }
-            Step::Unpublish(ref request) => {
+            Step::Unpublish(ref request, _) => {
                 let target = Target {
                     volume: request.volume_id.as_str().into(),
                     node: request.node_id.as_str().into(),
@@ -234,7 +234,7 @@ impl World {
     }
 
     fn fold(&mut self, index: usize, step: &Step, answer: Answer, written: Option<Written>) {
-        if !matches!(step, Step::Publish(_) | Step::Unpublish(_)) {
+        if !matches!(step, Step::Publish(..) | Step::Unpublish(..)) {
             self.process.absorb(index, Some(step), written);
         }
         if let Step::Protect(name, _) = step {
@@ -280,8 +280,8 @@ impl World {
             Step::Done
             | Step::Again
             | Step::LoadSecret(_)
-            | Step::Publish(_)
-            | Step::Unpublish(_)
+            | Step::Publish(..)
+            | Step::Unpublish(..)
             | Step::Fail(_) => unreachable!("no patch"),
         };
         match written {

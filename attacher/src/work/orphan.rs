@@ -57,7 +57,7 @@ impl Attacher {
             Verdict::Wait => OrphanEnd::Waits,
             Verdict::Unpublish => {
                 let request = request::unpublish(&target.volume, &target.node, secrets);
-                match orphan::heard(self.unpublish(&request).await) {
+                match orphan::heard(self.unpublish(&request, orphan.migrated).await) {
                     Ok(()) => OrphanEnd::Settled,
                     Err(failure) => OrphanEnd::Failed(failure),
                 }

@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
+use migration::TRANSLATOR;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde_json::{Value, json};
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, list, nullable, own, pairs};
@@ -14,7 +15,7 @@ use uuid::Uuid;
 
 use crate::keys::{MIGRATED_TO_ANNOTATION, NODE_ID_ANNOTATION};
 use crate::model::{
-    Attachment, CsiNode, CsiSource, InTree, Pairs, SecretRef, Source, Volume, VolumeError,
+    Attachment, CsiNode, CsiSource, InTree, List, Pairs, SecretRef, Source, Volume, VolumeError,
     VolumeSpec,
 };
 
@@ -70,19 +71,28 @@ pub type VolumeWire<'a> = lean::Parts<'a, VolumeSpecWire<'a>>;
 pub struct VolumeSpecWire<'a> {
     #[serde(borrow)]
     csi: Option<CsiWire<'a>>,
-    aws_elastic_block_store: Option<IgnoredAny>,
-    gce_persistent_disk: Option<IgnoredAny>,
-    cinder: Option<IgnoredAny>,
-    azure_disk: Option<IgnoredAny>,
-    azure_file: Option<IgnoredAny>,
-    vsphere_volume: Option<IgnoredAny>,
-    portworx_volume: Option<IgnoredAny>,
+    aws_elastic_block_store: Option<Value>,
+    gce_persistent_disk: Option<Value>,
+    cinder: Option<Value>,
+    azure_disk: Option<Value>,
+    azure_file: Option<Value>,
+    vsphere_volume: Option<Value>,
+    portworx_volume: Option<Value>,
+    #[serde(borrow, deserialize_with = "nullable")]
+    claim_ref: ClaimRefWire<'a>,
     #[serde(borrow, deserialize_with = "nullable")]
     access_modes: Vec<lean::Text<'a>>,
     #[serde(borrow)]
     volume_mode: Option<lean::Text<'a>>,
     #[serde(borrow, deserialize_with = "nullable")]
     mount_options: Vec<lean::Text<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ClaimRefWire<'a> {
+    #[serde(borrow)]
+    namespace: Option<lean::Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -163,7 +173,9 @@ impl Record for Volume {
     type Wire<'a> = VolumeWire<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
-        let VolumeWire { metadata, spec, .. } = wire;
+        let VolumeWire {
+            metadata, mut spec, ..
+        } = wire;
         Some(Self {
             uid: { metadata.uid.as_deref() }.and_then(|text| Uuid::parse_str(text).ok()),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -172,7 +184,10 @@ impl Record for Volume {
                 .then(|| list(&metadata.finalizers, strings)),
             migrated_to: { metadata.annotations.get(MIGRATED_TO_ANNOTATION) }
                 .map(|text| strings.intern(text)),
-            spec: volume_spec(&spec, strings),
+            spec: match in_tree(&metadata, &mut spec) {
+                Some(object) => translated(&object, &spec, strings),
+                None => volume_spec(&spec, strings),
+            },
         })
     }
 }
@@ -205,7 +220,7 @@ fn volume_spec(wire: &VolumeSpecWire<'_>, strings: &Interner) -> VolumeSpec {
     VolumeSpec {
         source: match &wire.csi {
             Some(csi) => Source::Csi(csi_source(csi, strings)),
-            None => in_tree(wire).map_or(Source::Other, Source::InTree),
+            None => Source::Other,
         },
         access_modes: list(&wire.access_modes, strings),
         block: wire.volume_mode.as_deref() == Some("Block"),
@@ -229,18 +244,66 @@ fn csi_source(wire: &CsiWire<'_>, strings: &Interner) -> CsiSource {
     }
 }
 
-fn in_tree(wire: &VolumeSpecWire<'_>) -> Option<InTree> {
+/// What a translation reads of a volume with an in-tree source, which is rare; `None` for others.
+fn in_tree(metadata: &lean::Meta<'_>, spec: &mut VolumeSpecWire<'_>) -> Option<Value> {
+    if spec.csi.is_some() {
+        return None;
+    }
     let sources = [
-        (&wire.aws_elastic_block_store, InTree::AwsElasticBlockStore),
-        (&wire.gce_persistent_disk, InTree::GcePersistentDisk),
-        (&wire.cinder, InTree::Cinder),
-        (&wire.azure_disk, InTree::AzureDisk),
-        (&wire.azure_file, InTree::AzureFile),
-        (&wire.vsphere_volume, InTree::VsphereVolume),
-        (&wire.portworx_volume, InTree::PortworxVolume),
+        ("awsElasticBlockStore", &mut spec.aws_elastic_block_store),
+        ("gcePersistentDisk", &mut spec.gce_persistent_disk),
+        ("cinder", &mut spec.cinder),
+        ("azureDisk", &mut spec.azure_disk),
+        ("azureFile", &mut spec.azure_file),
+        ("vsphereVolume", &mut spec.vsphere_volume),
+        ("portworxVolume", &mut spec.portworx_volume),
     ];
-    let mut set = sources.into_iter().filter(|(source, _)| source.is_some());
-    set.next().map(|(_, kind)| kind)
+    let mut sources = sources.into_iter();
+    let (field, source) = sources.find_map(|(field, source)| Some((field, source.take()?)))?;
+    let texts = |pairs: &lean::Pairs<'_>| -> Value {
+        let pairs = pairs.iter();
+        pairs.map(|(key, value)| (&**key, &**value)).collect()
+    };
+    Some(json!({
+        "metadata": {
+            "name": metadata.name.as_deref(),
+            "labels": texts(&metadata.labels),
+            "annotations": texts(&metadata.annotations),
+        },
+        "spec": {
+            "claimRef": { "namespace": spec.claim_ref.namespace.as_deref() },
+            "accessModes": spec.access_modes.iter().map(|mode| &**mode).collect::<Value>(),
+            field: source,
+        },
+    }))
+}
+
+/// The specification of a volume with an in-tree source, in the words of the driver that replaced
+/// the plugin.
+fn translated(object: &Value, wire: &VolumeSpecWire<'_>, strings: &Interner) -> VolumeSpec {
+    let spec = volume_spec(wire, strings);
+    let Some(driver) = TRANSLATOR.of_volume(object) else {
+        return spec;
+    };
+    let (csi, access_modes) = match in_words_of_csi(object, strings) {
+        Ok((csi, access_modes)) => (Ok(csi), access_modes),
+        Err(why) => (Err(why.into()), spec.access_modes),
+    };
+    let driver = driver.name;
+    VolumeSpec {
+        source: Source::InTree(Box::new(InTree { driver, csi })),
+        access_modes,
+        ..spec
+    }
+}
+
+fn in_words_of_csi(object: &Value, strings: &Interner) -> Result<(CsiSource, List), String> {
+    let volume = TRANSLATOR.volume_to_csi(object);
+    let volume = volume.map_err(|error| error.to_string())?;
+    let spec = volume.get("spec").unwrap_or(&Value::Null);
+    let wire = VolumeSpecWire::deserialize(spec).map_err(|error| error.to_string())?;
+    let csi = csi_source(&wire.csi.unwrap_or_default(), strings);
+    Ok((csi, list(&wire.access_modes, strings)))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
 use jiff::Timestamp;
 use serde_json::Value;
-use sidecar::csi::{Channel, call};
+use sidecar::csi::{Channel, Migrated, call_with};
 use sidecar::error::Chain;
 use sidecar::kube::cache::Record;
 use sidecar::kube::key::Key;
@@ -57,17 +57,17 @@ impl Attacher {
             Step::MarkAttached(patch) | Step::MarkDetached(patch) => {
                 written(self.patch(run, Part::Status, patch).await)
             }
-            Step::Publish(request) => {
+            Step::Publish(request, migrated) => {
                 let target = target(&request.volume_id, &request.node_id);
                 match self.take_off(run, &target) {
-                    true => self.land(&target, self.publish(request).await),
+                    true => self.land(&target, self.publish(request, *migrated).await),
                     false => return Carried::Ended(End::Waits),
                 }
             }
-            Step::Unpublish(request) => {
+            Step::Unpublish(request, migrated) => {
                 let target = target(&request.volume_id, &request.node_id);
                 match self.take_off(run, &target) {
-                    true => self.land(&target, self.unpublish(request).await),
+                    true => self.land(&target, self.unpublish(request, *migrated).await),
                     false => return Carried::Ended(End::Waits),
                 }
             }
@@ -156,10 +156,15 @@ impl Attacher {
         answer
     }
 
-    async fn publish(&self, request: &ControllerPublishVolumeRequest) -> Answer {
+    async fn publish(
+        &self,
+        request: &ControllerPublishVolumeRequest,
+        migrated: Migrated,
+    ) -> Answer {
         let send = async |channel: Channel| {
             let mut client = ControllerClient::new(channel);
-            call(self.driver.timeout(), request.clone(), async |request| {
+            let request = migrated.mark(request.clone());
+            call_with(self.driver.timeout(), request, async |request| {
                 client.controller_publish_volume(request).await
             })
             .await
@@ -173,10 +178,15 @@ impl Attacher {
         }
     }
 
-    pub(super) async fn unpublish(&self, request: &ControllerUnpublishVolumeRequest) -> Answer {
+    pub(super) async fn unpublish(
+        &self,
+        request: &ControllerUnpublishVolumeRequest,
+        migrated: Migrated,
+    ) -> Answer {
         let send = async |channel: Channel| {
             let mut client = ControllerClient::new(channel);
-            call(self.driver.timeout(), request.clone(), async |request| {
+            let request = migrated.mark(request.clone());
+            call_with(self.driver.timeout(), request, async |request| {
                 client.controller_unpublish_volume(request).await
             })
             .await

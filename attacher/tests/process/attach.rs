@@ -199,9 +199,6 @@ async fn row_63_and_65_and_68_sources_that_cannot_be_attached() {
     stage
         .api
         .insert(build::volume("nfs").nfs("server", "/").finalizer("a/b"));
-    stage
-        .api
-        .insert(build::volume("disk").with("/spec/gcePersistentDisk", json!({"pdName": "d"})));
     let _attacher = stage.start(&[]);
     let inline = build::attachment("inline").by(DRIVER).on("node1");
     stage
@@ -212,11 +209,6 @@ async fn row_63_and_65_and_68_sources_that_cannot_be_attached() {
         (
             "nfs",
             "pv spec contained non-csi source that was not migrated",
-        ),
-        (
-            "disk",
-            "failed to translate in tree pv to CSI: volumes of the in-tree plugin \
-             kubernetes.io/gce-pd are not supported; use a PersistentVolume with spec.csi",
         ),
         ("inline", "inline volume spec contains nil CSI source"),
     ];
@@ -230,11 +222,6 @@ async fn row_63_and_65_and_68_sources_that_cannot_be_attached() {
     }
     let nfs = stage.api.object("persistentvolumes", "nfs").unwrap();
     assert_eq!(nfs["metadata"]["finalizers"], json!(["a/b", F]), "row 65");
-    let disk = stage.api.object("persistentvolumes", "disk").unwrap();
-    assert!(
-        disk["metadata"]["finalizers"].is_null(),
-        "what is not supported is left alone"
-    );
     assert!(stage.driver.calls_to("ControllerPublishVolume").is_empty());
 }
 

@@ -138,7 +138,7 @@ async fn rows_89_90_96_99_and_101_what_a_deleted_attachment_carries() {
 }
 
 #[tokio::test]
-async fn rows_95_99_and_122_what_keeps_an_attachment_from_being_detached() {
+async fn rows_95_and_99_what_keeps_an_attachment_from_being_detached() {
     let stage = Stage::new().await;
     stage.api.insert(build::csinode("bare"));
     let rows = [
@@ -157,20 +157,10 @@ async fn rows_95_99_and_122_what_keeps_an_attachment_from_being_detached() {
             "node1",
             "failed to load secret \"ns1/missing\": secrets \"missing\" not found".into(),
         ),
-        (
-            "122",
-            "node1",
-            "failed to translate in tree pv to CSI: volumes of the in-tree plugin \
-             kubernetes.io/gce-pd are not supported; use a PersistentVolume with spec.csi"
-                .into(),
-        ),
     ];
     for (row, node, _) in &rows {
         let volume = build::volume(row).finalizer(F);
         stage.api.insert(match *row {
-            "122" => volume
-                .with("/spec/gcePersistentDisk", json!({"pdName": "d"}))
-                .annotation("pv.kubernetes.io/migrated-to", DRIVER),
             "99" => volume.csi(DRIVER, "h-99").publish_secret("ns1/missing"),
             _ => volume.csi(DRIVER, &format!("h-{row}")),
         });

@@ -20,6 +20,7 @@ mod driver;
 mod election;
 mod lanes;
 mod metrics;
+mod migration;
 mod orphan;
 mod reconcile;
 mod request;

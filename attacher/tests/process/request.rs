@@ -161,13 +161,6 @@ const MIXED: &str = "Kubernetes does not support use of ReadWriteOncePod with ot
 const READER_AND_WRITER: &str =
     "CSI does not support ReadOnlyMany and ReadWriteOnce on the same PersistentVolume";
 
-fn in_tree(plugin: &str) -> String {
-    format!(
-        "failed to translate in tree pv to CSI: volumes of the in-tree plugin {plugin} are not \
-         supported; use a PersistentVolume with spec.csi"
-    )
-}
-
 /// Row, volume, attachment, message, and the requests but the one that records it.
 type Refused = (&'static str, Value, Value, String, Vec<String>);
 
@@ -190,10 +183,6 @@ fn refused() -> Vec<Refused> {
             text.into(),
             vec![],
         )
-    };
-    let source = |row: &'static str, field: &str, plugin: &str| -> Refused {
-        let volume = build::volume(row).with(&format!("/spec/{field}"), json!({"x": "y"}));
-        (row, volume.into(), of(row), in_tree(plugin), vec![])
     };
     let both = on("66-both")
         .of("66-both")
@@ -224,22 +213,11 @@ fn refused() -> Vec<Refused> {
             "neither InlineCSIVolumeSource nor PersistentVolumeName specified in VA source".into(),
             vec![],
         ),
-        source("122", "gcePersistentDisk", "kubernetes.io/gce-pd"),
-        source("124", "awsElasticBlockStore", "kubernetes.io/aws-ebs"),
-        source("8-cinder", "cinder", "kubernetes.io/cinder"),
-        source("8-disk", "azureDisk", "kubernetes.io/azure-disk"),
-        source("8-file", "azureFile", "kubernetes.io/azure-file"),
-        source("8-vsphere", "vsphereVolume", "kubernetes.io/vsphere-volume"),
-        source(
-            "8-portworx",
-            "portworxVolume",
-            "kubernetes.io/portworx-volume",
-        ),
     ]
 }
 
 #[tokio::test]
-async fn rows_55_to_57_64_66_and_122_to_124_what_cannot_be_attached() {
+async fn rows_55_to_57_64_and_66_what_cannot_be_attached() {
     let stage = Stage::new().await;
     let rows = refused();
     for (_, volume, attachment, ..) in &rows {

@@ -22,7 +22,7 @@ use crate::csi::observe::Observer;
 use crate::csi::{Channel, Deadline, loss};
 use crate::election::Fence;
 use crate::error::Chain;
-use crate::metrics::CsiOperations;
+use crate::metrics::{CsiOperations, OperationsConfig, Registry};
 use crate::rpc_code::RpcError;
 use crate::rt::Exit;
 
@@ -157,6 +157,34 @@ pub struct Met {
 }
 
 impl Met {
+    /// As [`meet`](Self::meet), with calls counted in `registry`, where they have the label `migrated`
+    /// if volumes of an in-tree plugin were moved to a driver of this name: such a driver is
+    /// connected and probed once more, since its name is not known before.
+    ///
+    /// # Errors
+    /// How the process ends.
+    pub async fn meet_counted(
+        settings: Settings,
+        registry: &Registry,
+        is_migrated: impl FnOnce(&str) -> bool,
+    ) -> Result<(Self, CsiOperations), Exit> {
+        let operations = CsiOperations::unregistered(OperationsConfig::default())?;
+        let met = Self::meet(settings, &operations).await?;
+        let (met, operations) = match is_migrated(&met.name) {
+            false => (met, operations),
+            true => {
+                let migrated = CsiOperations::unregistered(OperationsConfig {
+                    migrated: true,
+                    ..OperationsConfig::default()
+                })?;
+                let connection = connect(&met.settings, &migrated).await?;
+                (Self { connection, ..met }, migrated)
+            }
+        };
+        operations.register(registry)?;
+        Ok((met, operations))
+    }
+
     /// Connects, waits until the driver is ready and asks its name.
     ///
     /// # Errors
@@ -175,18 +203,6 @@ impl Met {
     /// The driver's name.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Connects and probes anew, with calls counted in `operations` from then on: for a driver
-    /// whose name calls for other labels than were known before.
-    ///
-    /// # Errors
-    /// How the process ends.
-    pub async fn counted_in(self, operations: &CsiOperations) -> Result<Self, Exit> {
-        Ok(Self {
-            connection: connect(&self.settings, operations).await?,
-            ..self
-        })
     }
 
     /// Asks what the driver can do.

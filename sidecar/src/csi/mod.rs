@@ -54,6 +54,15 @@ impl From<Duration> for Deadline {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migrated(pub bool);
 
+impl Migrated {
+    /// The request that is marked so, for [`call_with`].
+    pub fn mark<M>(self, message: M) -> Request<M> {
+        let mut request = Request::new(message);
+        request.extensions_mut().insert(self);
+        request
+    }
+}
+
 /// Makes a call with a deadline, which the driver is told and which is enforced here as well.
 ///
 /// The closure gets the request to send. Nothing is retried.

@@ -50,6 +50,12 @@ const FAMILIES: &[Family] = &[
         elsewhere: None,
     },
     Family {
+        table: ("migration.md", "M-"),
+        crates: &["attacher"],
+        names: &["m"],
+        elsewhere: None,
+    },
+    Family {
         table: ("resizer.md", "Z-"),
         crates: &["resizer"],
         names: &["z"],

@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use tonic::Code;
 
 use super::*;
-use crate::model::{CsiNode, InTree, Volume, VolumeError};
+use crate::model::{CsiNode, Source, Volume, VolumeError};
 use crate::plan::Driver;
 use crate::plan::driver::Abilities;
 use crate::testing::{
-    F, attached, csi, csinode, deleted, driver, foreign_csinode, json_patch, list, merge, pv,
-    secret_ref, spec, va,
+    F, attached, csi, csinode, deleted, driver, foreign_csinode, in_tree, json_patch, list, merge,
+    pv, secret_ref, spec, va,
 };
 
 mod attach;
@@ -118,14 +118,14 @@ impl World {
                 merge(&mut self.attachment, patch);
                 Answer::Written
             }
-            Step::Publish(request) => {
+            Step::Publish(request, _) => {
                 trace.push(format!("pub {}", request_text(request)));
                 match self.call.clone() {
                     Ok(context) => Answer::Published(context),
                     Err(error) => Answer::Failed(error),
                 }
             }
-            Step::Unpublish(request) => {
+            Step::Unpublish(request, _) => {
                 trace.push(format!(
                     "unpub {} {}{}",
                     request.volume_id,

@@ -11,6 +11,7 @@ fn orphan() -> Orphan {
             node: "NID1".into(),
         },
         secret: None,
+        migrated: Migrated(false),
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-fn read<R: Record>(json: &serde_json::Value) -> R {
+fn read<R: Record>(json: &Value) -> R {
     let text = json.to_string();
     let wire: R::Wire<'_> = serde_json::from_str(&text).unwrap();
     R::from_wire(wire, &Interner::default()).unwrap()
@@ -73,27 +73,115 @@ fn a_persistent_volume_is_read() {
     assert_eq!((&*secret.namespace, &*secret.name), ("ns1", "sec"));
 }
 
+/// A volume of the plugin whose source is `field`, with what else a translation reads.
+fn in_tree(field: &str, source: &Value) -> VolumeSpec {
+    let volume: Volume = read(&json!({
+        "metadata": {
+            "name": "pv1",
+            "labels": {"topology.kubernetes.io/zone": "us-east1-b", "other": "x"},
+            "annotations": {
+                "kubernetes.io/azure-file-resource-group": "rg",
+                "openstorage.io/auth-secret-name": "sec",
+                "openstorage.io/auth-secret-namespace": "ns1",
+            },
+        },
+        "spec": {
+            field: source, "claimRef": {"namespace": "ns2", "name": "claim1"},
+            "accessModes": ["ReadOnlyMany", "ReadWriteOnce"],
+            "volumeMode": "Block", "mountOptions": ["noatime"],
+        },
+    }));
+    assert!(volume.spec.block && &*volume.spec.mount_options[0] == "noatime");
+    volume.spec
+}
+
 #[test]
-fn in_tree_sources_are_told_from_others() {
-    let source = |field: &str| {
-        let volume: Volume = read(&json!({"spec": {field: {"volumeID": "x"}}}));
-        volume.spec.source
-    };
+fn m_99_to_111_in_tree_sources_are_read_in_the_words_of_their_drivers() {
+    let modes = ["ReadOnlyMany", "ReadWriteOnce"].as_slice();
     let rows = [
-        ("awsElasticBlockStore", InTree::AwsElasticBlockStore),
-        ("gcePersistentDisk", InTree::GcePersistentDisk),
-        ("cinder", InTree::Cinder),
-        ("azureDisk", InTree::AzureDisk),
-        ("azureFile", InTree::AzureFile),
-        ("vsphereVolume", InTree::VsphereVolume),
-        ("portworxVolume", InTree::PortworxVolume),
+        (
+            (
+                "awsElasticBlockStore",
+                json!({"volumeID": "aws://us-east-1a/vol-1"}),
+            ),
+            ("ebs.csi.aws.com", "vol-1", modes),
+        ),
+        (
+            ("gcePersistentDisk", json!({"pdName": "d"})),
+            (
+                "pd.csi.storage.gke.io",
+                "projects/UNSPECIFIED/zones/us-east1-b/disks/d",
+                ["ReadWriteOnce"].as_slice(),
+            ),
+        ),
+        (
+            ("cinder", json!({"volumeID": "c"})),
+            ("cinder.csi.openstack.org", "c", modes),
+        ),
+        (
+            ("azureDisk", json!({"diskName": "n", "diskURI": "/uri"})),
+            ("disk.csi.azure.com", "/uri", modes),
+        ),
+        (
+            (
+                "azureFile",
+                json!({"shareName": "s", "secretName": "azure-storage-account-a-secret"}),
+            ),
+            ("file.csi.azure.com", "rg#a#s#pv1#ns2", modes),
+        ),
+        (
+            ("vsphereVolume", json!({"volumePath": "[ds] d.vmdk"})),
+            ("csi.vsphere.vmware.com", "[ds] d.vmdk", modes),
+        ),
+        (
+            ("portworxVolume", json!({"volumeID": "p"})),
+            ("pxd.portworx.com", "p", modes),
+        ),
     ];
-    for (field, kind) in rows {
-        assert_eq!(source(field), Source::InTree(kind), "{}", kind.plugin());
+    for ((field, source), (driver, handle, modes)) in rows {
+        let spec = in_tree(field, &source);
+        assert_eq!(spec.access_modes, crate::testing::list(modes), "{field}");
+        let Source::InTree(read) = spec.source else {
+            panic!("{field}: {:?}", spec.source)
+        };
+        let csi = read.csi.unwrap();
+        assert_eq!((read.driver, &*csi.handle), (driver, handle), "{field}");
+        let secret = csi.publish_secret.as_deref();
+        let secret = secret.map(|secret| (&*secret.namespace, &*secret.name));
+        let expected = (field == "portworxVolume").then_some(("ns1", "sec"));
+        assert_eq!(secret, expected, "{field}");
     }
-    assert_eq!(source("nfs"), Source::Other);
-    let null: Volume = read(&json!({"spec": {"cinder": null, "csi": null}}));
-    assert_eq!(null.spec.source, Source::Other);
+}
+
+#[test]
+fn m_106_what_cannot_be_translated_keeps_its_reason() {
+    let disk = json!({"diskName": "n", "diskURI": "/uri", "kind": "Shared"});
+    let spec = in_tree("azureDisk", &disk);
+    assert_eq!(spec.access_modes.len(), 2);
+    let Source::InTree(read) = spec.source else {
+        panic!("{:?}", spec.source)
+    };
+    assert_eq!(read.driver, "disk.csi.azure.com");
+    let why = read.csi.unwrap_err();
+    assert!(
+        why.starts_with("kind(Shared) is not supported in csi migration"),
+        "{why}"
+    );
+}
+
+#[test]
+fn sources_of_other_plugins_and_inline_ones_are_not_translated() {
+    let source = |spec: Value| read::<Volume>(&json!({"spec": spec})).spec.source;
+    assert_eq!(source(json!({"nfs": {"server": "s"}})), Source::Other);
+    assert_eq!(source(json!({"rbd": {"image": "i"}})), Source::Other);
+    assert_eq!(source(json!({"cinder": null, "csi": null})), Source::Other);
+    assert_eq!(source(json!({"cinder": "no object"})), Source::Other);
+    let both = source(json!({"cinder": {"volumeID": "c"}, "csi": {"volumeHandle": "h"}}));
+    assert!(matches!(both, Source::Csi(csi) if &*csi.handle == "h"));
+    let inline: Attachment = read(&json!({"spec": {"source": {
+        "inlineVolumeSpec": {"cinder": {"volumeID": "c"}},
+    }}}));
+    assert_eq!(inline.inline.unwrap().source, Source::Other);
 }
 
 #[test]

@@ -289,11 +289,12 @@ fn sources_are_checked_in_order() {
         spec: spec(Source::Other),
         ..pv()
     };
-    let in_tree = Volume {
-        finalizers: None,
-        spec: spec(Source::InTree(InTree::GcePersistentDisk)),
+    let disk = |csi| Volume {
+        finalizers: Some(list(&["a/b"])),
+        spec: spec(in_tree("disk.csi.azure.com", csi)),
         ..pv()
     };
+    let kind = "kind(Shared) is not supported in csi migration";
     let by_volume = |volume| World {
         volume: Some(volume),
         ..World::default()
@@ -364,12 +365,22 @@ fn sources_are_checked_in_order() {
             vec![&attach_error("inline volume spec contains nil CSI source")],
         ),
         (
-            "in-tree: refused and left alone",
-            by_volume(in_tree),
-            vec![&attach_error(
-                "failed to translate in tree pv to CSI: volumes of the in-tree plugin \
-                 kubernetes.io/gce-pd are not supported; use a PersistentVolume with spec.csi",
-            )],
+            "M-113: whatever driver replaced the plugin",
+            by_volume(disk(Ok(csi()))),
+            vec![
+                &append,
+                PREPARE,
+                "pub h-pv1 NID1 ro=false mount( []) SINGLE_NODE_WRITER",
+                ATTACHED,
+            ],
+        ),
+        (
+            "M-106: the volume is protected before it is translated",
+            by_volume(disk(Err(kind.into()))),
+            vec![
+                &append,
+                &attach_error(&format!("failed to translate in tree pv to CSI: {kind}")),
+            ],
         ),
     ]);
 }
