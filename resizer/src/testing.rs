@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::keys::{NODE_EXPANSION_NOT_REQUIRED, PRE_RESIZE_CAPACITY};
 use crate::model::{
-    AttributesClass, ClaimDetail, ClaimPhase, ClaimRef, Condition, CsiSource, List, Modify,
+    AttributesClass, ClaimDetail, ClaimPhase, ClaimRef, Condition, CsiSource, InTree, List, Modify,
     ModifyPhase, PreResize, Quantity, ResizeStatus, Source, Text, Uid, Volume, VolumeKind,
 };
 use crate::plan::Driver;
@@ -84,6 +84,15 @@ pub(crate) fn csi(driver: &str) -> Source {
         driver: driver.into(),
         ..CsiSource::default()
     })
+}
+
+/// The source of a volume of the in-tree plugin that `driver` replaced.
+pub(crate) fn in_tree(driver: &'static str, translated: Result<(), &str>) -> Source {
+    let csi = translated.map_err(Text::from).map(|()| CsiSource {
+        driver: driver.into(),
+        ..CsiSource::default()
+    });
+    Source::InTree(Box::new(InTree { driver, csi }))
 }
 
 /// What the volume shares with others, to be changed for it alone.

@@ -26,4 +26,4 @@ pub use sidecar::quantity::Quantity;
 pub use sidecar::text::{List, Pairs, Text};
 pub use status::{Condition, Modify, ModifyPhase, ResizeStatus};
 pub use uid::Uid;
-pub use volume::{ClaimRef, CsiSource, PreResize, SecretRef, Source, Volume, VolumeKind};
+pub use volume::{ClaimRef, CsiSource, InTree, PreResize, SecretRef, Source, Volume, VolumeKind};

@@ -10,7 +10,8 @@ use super::{List, Quantity, Text, Uid};
 /// What the resizer reads of a PersistentVolume. The name is the key under which it is cached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
-    /// `spec.csi.volumeHandle`: the driver's id of the volume; empty where the source is not CSI.
+    /// `spec.csi.volumeHandle`, or that of an in-tree volume in its driver's words: the driver's id
+    /// of the volume. Empty where there is none.
     pub handle: Text,
     /// `spec.capacity.storage`.
     pub capacity: Option<Quantity>,
@@ -46,7 +47,8 @@ pub struct PreResize {
 pub struct VolumeKind {
     /// The volume's source.
     pub source: Source,
-    /// `spec.accessModes`, as written.
+    /// `spec.accessModes`, as written; of an in-tree volume those that its CSI driver is to be asked
+    /// for.
     pub access_modes: List,
     /// Whether `spec.volumeMode` is `Block`.
     pub block: bool,
@@ -64,9 +66,8 @@ pub struct VolumeKind {
 pub enum Source {
     /// `csi`.
     Csi(CsiSource),
-    /// A source of an in-tree plugin that a CSI driver replaced: the plugin's name, such as
-    /// `kubernetes.io/gce-pd`.
-    InTree(&'static str),
+    /// A source of an in-tree plugin that a CSI driver replaced.
+    InTree(Box<InTree>),
     /// Any other source, or none.
     #[default]
     Other,
@@ -82,6 +83,15 @@ pub struct CsiSource {
     pub fs_type: Text,
     /// `controllerExpandSecretRef`.
     pub expand_secret: Option<SecretRef>,
+}
+
+/// Source of an in-tree plugin, of which nothing is kept but what the CSI driver is told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct InTree {
+    /// Name of the CSI driver that replaced the plugin.
+    pub driver: &'static str,
+    /// The source in that driver's words, or why it cannot be said in them.
+    pub csi: Result<CsiSource, Text>,
 }
 
 /// Reference to a Secret.
@@ -100,6 +110,17 @@ impl Volume {
         match &self.kind.source {
             Source::Csi(source) if *source.driver == *driver => Some(source),
             Source::Csi(_) | Source::InTree(_) | Source::Other => None,
+        }
+    }
+
+    /// Whether it is one that `driver` serves: of the driver itself, or of the in-tree plugin that it
+    /// replaced.
+    #[must_use]
+    pub fn is_served_by(&self, driver: &str) -> bool {
+        match &self.kind.source {
+            Source::Csi(source) => *source.driver == *driver,
+            Source::InTree(source) => source.driver == driver,
+            Source::Other => false,
         }
     }
 
@@ -127,5 +148,7 @@ mod tests {
     fn a_volume_is_small() {
         // With a text for the handle and one for the name that is what each of 50,000 costs.
         assert!(size_of::<Volume>() <= 88, "{}", size_of::<Volume>());
+        // What in-tree sources need on top is beside it, so that no other volume pays for them.
+        assert!(size_of::<Source>() <= 72, "{}", size_of::<Source>());
     }
 }

@@ -197,7 +197,9 @@ impl Attempt {
     fn orphan(&self, view: &View<'_>) -> Option<Step> {
         let (name, volume) = self.bound.as_ref().zip(view.volume)?;
         let (namespace, _) = self.task.claim.split_once('/')?;
-        volume.csi(&view.driver.name)?;
+        if !volume.is_served_by(&view.driver.name) {
+            return None;
+        }
         if !volume.belongs_to(namespace, &self.uid) {
             return None;
         }

@@ -8,6 +8,7 @@ use std::fmt;
 use csi_proto::csi::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::csi::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::csi::plugin_capability::service::Type as PluginCapability;
+use migration::TRANSLATOR;
 
 use super::turn::Kind;
 
@@ -22,21 +23,10 @@ pub struct Driver {
     pub migrated: bool,
 }
 
-/// CSI drivers to which the volumes of an in-tree plugin were moved. Origin: csi-translation-lib.
-const MIGRATED: [&str; 7] = [
-    "cinder.csi.openstack.org",
-    "csi.vsphere.vmware.com",
-    "disk.csi.azure.com",
-    "ebs.csi.aws.com",
-    "file.csi.azure.com",
-    "pd.csi.storage.gke.io",
-    "pxd.portworx.com",
-];
-
 /// Whether volumes of an in-tree plugin were moved to the driver of this name.
 #[must_use]
 pub fn is_migrated(name: &str) -> bool {
-    MIGRATED.contains(&name)
+    TRANSLATOR.driver(name).is_some()
 }
 
 /// Who makes volumes larger.

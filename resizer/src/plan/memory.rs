@@ -291,7 +291,7 @@ impl Memory {
         driver: &Driver,
     ) -> Vec<Task> {
         let claim_of = |volume: &Volume| {
-            let ours = volume.csi(&driver.name).is_some();
+            let ours = volume.is_served_by(&driver.name);
             volume.annotated_claim().filter(|_| ours)
         };
         let (old, new) = (before.and_then(claim_of), after.and_then(claim_of));

@@ -101,8 +101,10 @@ pub enum Cause {
     AccessModes(Text, BadAccessModes),
     /// The volume has no handle.
     EmptyHandle,
-    /// The volume is one of this in-tree plugin.
-    InTree(&'static str),
+    /// The volume's in-tree source is served by this driver, which is another one.
+    OtherDriver(&'static str),
+    /// The volume's in-tree source cannot be said in the driver's words.
+    Untranslatable(Text),
     /// The driver answered with less than it was asked for: bytes asked and answered.
     TooSmall(i64, i64),
     /// The driver refused, failed or did not answer in time.
@@ -153,7 +155,8 @@ impl Failure {
             | Cause::SecretNotText(_)
             | Cause::AccessModes(..)
             | Cause::EmptyHandle
-            | Cause::InTree(_)
+            | Cause::OtherDriver(_)
+            | Cause::Untranslatable(_)
             | Cause::TooSmall(..) => false,
         };
         without_driver.then_some(Cure::Driver)
@@ -180,12 +183,13 @@ impl Failure {
     pub fn is_slow(&self, kind: Kind) -> bool {
         match self.cause() {
             Some(Cause::Call(error)) => classify(kind, error.code) == Class::Infeasible,
-            Some(Cause::InTree(_)) => true,
+            Some(Cause::OtherDriver(_)) => true,
             Some(
                 Cause::Secret(..)
                 | Cause::SecretNotText(_)
                 | Cause::AccessModes(..)
                 | Cause::EmptyHandle
+                | Cause::Untranslatable(_)
                 | Cause::TooSmall(..)
                 | Cause::Away(_),
             )
@@ -260,11 +264,15 @@ impl fmt::Display for Cause {
                 )
             }
             Self::EmptyHandle => out.write_str("empty volume handle"),
-            Self::InTree(plugin) => write!(
+            Self::OtherDriver(driver) => write!(
                 out,
-                "volumes of the in-tree plugin {plugin} are not supported; use a PersistentVolume \
-                 with spec.csi"
+                "the volume has an in-tree source that the driver {driver} serves; the claim's \
+                 annotation {} must name that one",
+                crate::keys::STORAGE_RESIZER
             ),
+            Self::Untranslatable(why) => {
+                write!(out, "failed to translate persistent volume: {why}")
+            }
             Self::TooSmall(asked, answered) => write!(
                 out,
                 "the driver made the volume {answered} bytes large, {asked} were asked for"

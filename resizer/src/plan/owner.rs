@@ -16,34 +16,60 @@ pub(super) fn owned<'a>(
     view: &View<'a>,
     claim: &ClaimDetail,
 ) -> Result<(&'a Volume, &'a CsiSource), End> {
+    let volume = bound(view, claim)?;
+    match volume.csi(&view.driver.name) {
+        Some(source) => Ok((volume, source)),
+        None => Err(waits(claim)),
+    }
+}
+
+/// The same for an expansion, which the claim of an in-tree volume asks of the driver that it names.
+/// The inner error says why the driver cannot be told of such a volume.
+///
+/// # Errors
+/// Says how the attempt ends.
+pub(super) fn expandable<'a>(
+    view: &View<'a>,
+    claim: &ClaimDetail,
+) -> Result<(&'a Volume, Result<&'a CsiSource, Cause>), End> {
+    let volume = bound(view, claim)?;
+    let name = &view.driver.name;
+    let Source::InTree(source) = &volume.kind.source else {
+        let (volume, source) = owned(view, claim)?;
+        return Ok((volume, Ok(source)));
+    };
+    if !view.driver.migrated || claim.resizer.as_deref() != Some(name) {
+        return Err(waits(claim));
+    }
+    if source.driver != name {
+        let cause = Cause::OtherDriver(source.driver);
+        let failure = Failure::Expand(claim.volume.clone(), name.clone(), cause);
+        return Err(End::Failed(failure));
+    }
+    let csi = source.csi.as_ref();
+    Ok((
+        volume,
+        csi.map_err(|why| Cause::Untranslatable(why.clone())),
+    ))
+}
+
+/// The volume that the claim names, if that names the claim.
+fn bound<'a>(view: &View<'a>, claim: &ClaimDetail) -> Result<&'a Volume, End> {
     let driver = &view.driver.name;
-    let waits = || End::Waits(Cure::Volume(claim.volume.clone()));
     let Some(volume) = view.volume else {
         // Claims of other drivers are theirs to complain about.
         let named = claim.resizer.as_deref().or(claim.provisioner.as_deref());
         return Err(match named.is_none_or(|named| named == driver) {
             true => End::Failed(Failure::NoVolume(claim.key(), claim.volume.clone())),
-            false => waits(),
+            false => waits(claim),
         });
     };
-    let Some(source) = volume.csi(driver) else {
-        return Err(waits());
-    };
     match volume.belongs_to(&claim.namespace, &claim.uid) {
-        true => Ok((volume, source)),
-        false => Err(waits()),
+        true => Ok(volume),
+        false => Err(waits(claim)),
     }
 }
 
-/// The claim's volume is one of an in-tree plugin that this driver is to expand: not supported yet.
-pub(super) fn in_tree(view: &View<'_>, claim: &ClaimDetail) -> Option<Failure> {
-    let name = &view.driver.name;
-    let asked = view.driver.migrated && claim.resizer.as_deref() == Some(name);
-    match view.volume.map(|volume| &volume.kind.source) {
-        Some(Source::InTree(plugin)) if asked => {
-            let cause = Cause::InTree(plugin);
-            Some(Failure::Expand(claim.volume.clone(), name.clone(), cause))
-        }
-        Some(Source::InTree(_) | Source::Csi(_) | Source::Other) | None => None,
-    }
+fn waits(claim: &ClaimDetail) -> End {
+    End::Waits(Cure::Volume(claim.volume.clone()))
 }

@@ -9,11 +9,12 @@ use csi_proto::csi::volume_capability::{AccessMode, AccessType, BlockVolume, Mou
 use csi_proto::csi::{
     CapacityRange, ControllerExpandVolumeRequest, ControllerModifyVolumeRequest, VolumeCapability,
 };
+use sidecar::csi::Migrated;
 use sidecar::csi::access_mode::{BadAccessModes, access_mode};
 
 use super::{Driver, Settings};
 use crate::keys::{CLAIM_NAME_PARAMETER, CLAIM_NAMESPACE_PARAMETER, VOLUME_NAME_PARAMETER};
-use crate::model::{AttributesClass, ClaimDetail, CsiSource, Volume};
+use crate::model::{AttributesClass, ClaimDetail, CsiSource, Source, Volume};
 
 /// Values of a Secret, by key. Has no `Debug`, so that it cannot be logged by accident.
 pub type Secrets = BTreeMap<String, String>;
@@ -55,6 +56,12 @@ pub fn expand(
             access_type: Some(access_type),
         }),
     })
+}
+
+/// How a call for `volume` is counted.
+#[must_use]
+pub fn migrated(volume: &Volume) -> Migrated {
+    Migrated(matches!(volume.kind.source, Source::InTree(_)))
 }
 
 /// `ControllerModifyVolume` to what `class` says.

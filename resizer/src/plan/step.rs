@@ -7,6 +7,7 @@ use csi_proto::csi::{
     ControllerExpandVolumeRequest, ControllerExpandVolumeResponse, ControllerModifyVolumeRequest,
 };
 use serde_json::Value;
+use sidecar::csi::Migrated;
 
 use super::outcome::{ApiError, Cure, Failure, RpcError};
 use super::request::Secrets;
@@ -28,7 +29,7 @@ pub enum Step {
     /// GET of a Secret.
     LoadSecret(SecretRef),
     /// `ControllerExpandVolume`; never two calls at once for one `volume_id`.
-    Expand(Box<ControllerExpandVolumeRequest>),
+    Expand(Box<ControllerExpandVolumeRequest>, Migrated),
     /// `ControllerModifyVolume` to the class of this name; never two calls at once for one `volume_id`.
     Modify(Text, Box<ControllerModifyVolumeRequest>),
     /// The attempt is over.

@@ -222,7 +222,7 @@ impl Mutant {
         held: Option<Quantity>,
     ) -> Step {
         let instead = match (self, &step, claim) {
-            (Self::ReportsSizeFirst, Step::Expand(request), Some(claim)) => {
+            (Self::ReportsSizeFirst, Step::Expand(request, _), Some(claim)) => {
                 let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
                 let patch = patch::finish_resize(claim, Quantity::from_bytes(bytes), true);
                 patch.map(|patch| Step::PatchClaim(ClaimWrite::FinishResize, patch))
@@ -271,7 +271,7 @@ impl Mutant {
             answer => return answer,
         };
         if error.code == Code::DeadlineExceeded {
-            if let (Self::BelievesTimeout, Step::Expand(request)) = (self, step) {
+            if let (Self::BelievesTimeout, Step::Expand(request, _)) = (self, step) {
                 let range = request.capacity_range.as_ref().unwrap();
                 return Answer::Expanded(ControllerExpandVolumeResponse {
                     capacity_bytes: range.required_bytes,

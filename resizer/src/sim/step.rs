@@ -99,7 +99,7 @@ impl World {
             }
             State::Calling(step, id) => self.call(index, step, id),
             State::Answered(step, answer, object) => {
-                if matches!(step, Step::Expand(_) | Step::Modify(..)) {
+                if matches!(step, Step::Expand(..) | Step::Modify(..)) {
                     self.land(index);
                 } else if !matches!(step, Step::LoadSecret(_)) {
                     self.process.absorb(&claim, &step, object);
@@ -136,7 +136,7 @@ impl World {
                 self.process.announce(&claim, &step);
                 self.process.running[index].state = State::Sent(step);
             }
-            Step::Expand(request) => {
+            Step::Expand(request, _) => {
                 self.check_secret(index, request.secrets.is_empty());
                 let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
                 let handle = request.volume_id.clone();
@@ -193,7 +193,7 @@ impl World {
         let impossible = code.is_some_and(|code| classify(kind, code) == Class::Infeasible);
         let truth = self.truth(&uid);
         match step {
-            Step::Expand(request) => {
+            Step::Expand(request, _) => {
                 let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
                 truth.impossible = impossible.then_some((bytes, now));
                 truth.size = None;

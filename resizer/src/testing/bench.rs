@@ -202,7 +202,7 @@ impl Bench {
                     )),
                 }
             }
-            Step::Expand(request) => {
+            Step::Expand(request, _) => {
                 let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
                 let secrets = secrets(&request.secrets);
                 self.lines

@@ -3,7 +3,7 @@
 use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerModifyVolumeRequest};
 use serde_json::Value;
-use sidecar::csi::{Channel, call};
+use sidecar::csi::{Channel, Migrated, call, call_with};
 use sidecar::error::Chain;
 use sidecar::kube::api::ApiError;
 use sidecar::kube::cache::{Cache, Record};
@@ -35,9 +35,9 @@ impl Resizer {
             Step::PatchClaim(_, body) => done(self.patch_claim(task, body).await),
             Step::PatchVolume(name, _, body) => done(self.patch_volume(name, body).await),
             Step::LoadSecret(reference) => self.secret(reference).await,
-            Step::Expand(request) => {
+            Step::Expand(request, migrated) => {
                 let flight = self.take_off(&request.volume_id, task)?;
-                let answer = self.expand(request).await;
+                let answer = self.expand(request, *migrated).await;
                 self.land(&flight);
                 answer
             }
@@ -152,10 +152,11 @@ impl Resizer {
         self.cluster.wake(waiting);
     }
 
-    async fn expand(&self, request: &ControllerExpandVolumeRequest) -> Answer {
+    async fn expand(&self, request: &ControllerExpandVolumeRequest, migrated: Migrated) -> Answer {
         let send = async |channel: Channel| {
             let mut client = ControllerClient::new(channel);
-            call(self.driver.timeout(), request.clone(), async |request| {
+            let request = migrated.mark(request.clone());
+            call_with(self.driver.timeout(), request, async |request| {
                 client.controller_expand_volume(request).await
             })
             .await

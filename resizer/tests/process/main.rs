@@ -19,6 +19,7 @@ mod in_use;
 mod legacy;
 mod memory;
 mod metrics;
+mod migration;
 mod modify;
 mod race;
 mod recover;

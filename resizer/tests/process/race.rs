@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::{CallFault, Fault};
 use tokio::time::Instant;
@@ -169,31 +168,6 @@ async fn z_152_a_resync_with_nothing_to_do() {
         .map(ToString::to_string)
         .collect();
     assert_eq!(since, [""; 0]);
-}
-
-#[tokio::test]
-async fn an_in_tree_volume_gets_a_clear_event_and_nothing_else() {
-    let stage = Stage::new().await;
-    stage
-        .driver
-        .configure(|model| model.name = "pd.csi.storage.gke.io".into());
-    stage.edit_volume(|volume| {
-        volume["spec"]["csi"] = Value::Null;
-        volume["spec"]["gcePersistentDisk"] = json!({"pdName": "d1"});
-    });
-    let _program = stage.started(&[NEVER_AGAIN]).await;
-    stage.grow("2Gi");
-    settle().await;
-    stage.traced("Z-122 without the annotation", &[]);
-    assert_eq!(stage.events(), [""; 0], "Z-122 without the annotation");
-    stage.edit_claim(|claim| {
-        claim["metadata"]["annotations"]["volume.kubernetes.io/storage-resizer"] =
-            "pd.csi.storage.gke.io".into();
-    });
-    stage.until_events("VolumeResizeFailed", 1).await;
-    let message = &stage.messages("VolumeResizeFailed")[0];
-    assert!(message.contains("kubernetes.io/gce-pd"), "{message}");
-    stage.traced("nothing is changed", &[]);
 }
 
 #[tokio::test]

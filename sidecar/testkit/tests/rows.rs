@@ -51,7 +51,7 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         table: ("migration.md", "M-"),
-        crates: &["attacher"],
+        crates: &["attacher", "resizer"],
         names: &["m"],
         elsewhere: None,
     },

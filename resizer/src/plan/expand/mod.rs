@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::driver::Expansion as Who;
 use super::memory::Start;
 use super::outcome::{ApiError, Cause, Class, Failure, Refusal, classify};
-use super::owner::{in_tree, owned};
+use super::owner::expandable;
 use super::patch::{Annotation, Capacity};
 use super::secret::Loaded;
 use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
@@ -101,10 +101,7 @@ impl Expansion {
         if view.driver.abilities.expansion == Who::None {
             return Err(End::Done);
         }
-        if let Some(failure) = in_tree(view, claim) {
-            return Err(End::Failed(failure));
-        }
-        let (volume, source) = owned(view, claim)?;
+        let (volume, source) = expandable(view, claim)?;
         let recover = view.settings.gates.recover;
         let target = target(&Facts {
             claim,
@@ -132,7 +129,7 @@ impl Expansion {
         &self,
         view: &View<'_>,
         claim: &ClaimDetail,
-        (volume, source): (&Volume, &CsiSource),
+        (volume, source): (&Volume, Result<&CsiSource, Cause>),
         target: Quantity,
     ) -> Result<Step, End> {
         let driver = &view.driver.name;
@@ -150,6 +147,7 @@ impl Expansion {
             let failure = Failure::Expand(claim.volume.clone(), driver.clone(), cause);
             End::Failed(failure)
         };
+        let source = source.map_err(fails)?;
         if volume.handle.is_empty() {
             return Err(fails(Cause::EmptyHandle));
         }
@@ -160,13 +158,13 @@ impl Expansion {
         let request = request::expand((volume, source), view.driver, target.value(), secrets);
         let request =
             request.map_err(|error| fails(Cause::AccessModes(claim.volume.clone(), error)))?;
-        Ok(Step::Expand(Box::new(request)))
+        Ok(Step::Expand(Box::new(request), request::migrated(volume)))
     }
 
     /// What the driver answered goes onto the volume, then onto the claim.
     fn record(&self, view: &View<'_>, claim: Option<&Claim>, grown: &Grown) -> Result<Step, End> {
         let claim = claim.and_then(Claim::detail).ok_or(End::Done)?;
-        let (volume, _) = owned(view, claim)?;
+        let (volume, _) = expandable(view, claim)?;
         self.record_for(view, claim, volume, grown)
     }
 
@@ -230,7 +228,9 @@ impl Expansion {
             .volume
             .filter(|_| view.settings.gates.annotate && !self.tidied)?;
         volume.pre_resize.as_ref()?;
-        volume.csi(&view.driver.name)?;
+        if !volume.is_served_by(&view.driver.name) {
+            return None;
+        }
         let held = claim.capacity();
         let over = volume
             .capacity
@@ -268,7 +268,7 @@ impl Expansion {
                 None => self.announced = true,
             },
             Step::LoadSecret(reference) => return self.secrets.fold(reference, answer),
-            Step::Expand(request) => {
+            Step::Expand(request, _) => {
                 let range = request.capacity_range.as_ref();
                 let asked = range.map_or(0, |range| range.required_bytes);
                 return self.answered(asked, answer);

@@ -8,7 +8,7 @@ use crate::model::{ClaimPhase, ResizeStatus, Source};
 use crate::plan::memory::Next;
 use crate::plan::outcome::RpcError;
 use crate::testing::bench::{Bench, Reply, Trouble, only};
-use crate::testing::{NOW, claim, condition, csi, kind, list, pre_resize, pv, size};
+use crate::testing::{NOW, claim, condition, csi, in_tree, kind, list, pre_resize, pv, size};
 
 mod call;
 mod recover;
@@ -307,7 +307,7 @@ fn z_47_to_53_and_58_claims_that_are_not_expanded() {
             kind(bench.volume.as_mut().unwrap()).source = Source::Other
         }),
         ("in-tree, not asked for", |bench| {
-            kind(bench.volume.as_mut().unwrap()).source = Source::InTree("kubernetes.io/gce-pd")
+            kind(bench.volume.as_mut().unwrap()).source = in_tree(GCE, Ok(()))
         }),
     ];
     for (row, change) in rows {
@@ -455,19 +455,92 @@ fn a_driver_that_only_modifies_expands_nothing() {
     assert_eq!(run(&mut bench), NOTHING, "z_24");
 }
 
-#[test]
-fn an_in_tree_volume_is_named_and_left_alone() {
+const EBS: &str = "ebs.csi.aws.com";
+const GCE: &str = "pd.csi.storage.gke.io";
+
+/// An in-tree volume of `plugin`'s successor, whose claim names `resizer`.
+fn migrated(driver: &'static str, resizer: Option<&str>) -> Bench {
     let mut bench = grown("2Gi");
+    bench.driver.name = EBS.into();
     bench.driver.migrated = true;
-    bench.claim.resizer = Some("test.csi.driver".into());
-    kind(bench.volume.as_mut().unwrap()).source = Source::InTree("kubernetes.io/gce-pd");
+    bench.claim.resizer = resizer.map(Into::into);
+    kind(bench.volume.as_mut().unwrap()).source = in_tree(driver, Ok(()));
+    bench
+}
+
+#[test]
+fn m_133_and_134_and_143_to_145_whose_volumes_are_expanded() {
+    let mut bench = migrated(EBS, Some(EBS)).replies(&[Reply::Done(false)]);
+    let lines = run(&mut bench);
+    assert_eq!(only(&lines, &["Exp"]), ["Exp h1 2147483648"], "M-133");
+    assert_eq!(only(&lines, &["cs", "pp"]).len(), 3, "M-133: {lines:#?}");
+    for named in [None, Some("kubernetes.io/aws-ebs"), Some("other")] {
+        let mut bench = migrated(EBS, named);
+        let (lines, next) = bench.run(Kind::Expand);
+        assert_eq!(
+            (lines, next),
+            (Vec::new(), Next::Forget),
+            "M-134: {named:?}"
+        );
+    }
+    let mut bench = migrated(EBS, Some("T"));
+    bench.driver.name = "T".into();
+    bench.driver.migrated = false;
+    assert_eq!(run(&mut bench), NOTHING, "M-143");
+    let mut bench = migrated(EBS, Some(EBS));
+    kind(bench.volume.as_mut().unwrap()).source = csi("other");
+    assert_eq!(run(&mut bench), NOTHING, "M-144");
+    let mut bench = migrated(GCE, Some(EBS));
     let (lines, next) = bench.run(Kind::Expand);
-    assert_eq!(next, Next::After(bench.settings.infeasible_wait));
-    assert_eq!(only(&lines, &["cs", "pp", "Exp"]), NOTHING);
+    assert_eq!(next, Next::After(bench.settings.infeasible_wait), "M-145");
+    assert_eq!(only(&lines, &["cs", "pp", "Exp"]), NOTHING, "M-145");
     assert!(
         lines[0].starts_with("W VolumeResizeFailed resize volume \"pv1\"")
-            && lines[0].contains("kubernetes.io/gce-pd"),
-        "{}",
-        lines[0]
+            && lines[0].contains(GCE),
+        "M-145: {lines:?}"
     );
+}
+
+#[test]
+fn m_138_and_142_what_cannot_be_translated_is_no_matter_to_the_node() {
+    let untranslatable = || {
+        let mut bench = migrated(EBS, Some(EBS));
+        kind(bench.volume.as_mut().unwrap()).source = in_tree(EBS, Err("no"));
+        bench
+    };
+    let mut bench = untranslatable();
+    let (lines, next) = bench.run(Kind::Expand);
+    assert_eq!(next, Next::Backoff, "M-138");
+    assert_eq!(
+        only(&lines, &["cs", "pp", "Exp"]).len(),
+        1,
+        "M-138: {lines:#?}"
+    );
+    let expected = "W VolumeResizeFailed resize volume \"pv1\" by resizer \"ebs.csi.aws.com\" failed: \
+                    failed to translate persistent volume: no";
+    assert!(
+        lines.iter().any(|line| line == expected),
+        "M-138: {lines:#?}"
+    );
+    let mut bench = untranslatable();
+    bench.driver.abilities.expansion = Who::NodeOnly;
+    let lines = run(&mut bench);
+    assert_eq!(only(&lines, &["Exp"]), NOTHING, "M-142");
+    assert!(
+        lines.iter().all(|line| !line.starts_with("W ")),
+        "M-142: {lines:#?}"
+    );
+}
+
+#[test]
+fn m_141_the_annotation_of_an_in_tree_volume_goes_when_its_node_is_done() {
+    let mut bench = migrated(EBS, Some(EBS));
+    bench.claim = claim();
+    bench.volume.as_mut().unwrap().pre_resize = pre_resize("512Mi");
+    let after = bench.volume.clone();
+    let woken = bench
+        .memory
+        .volume_changed(&"pv1".into(), None, after.as_ref(), &bench.driver);
+    assert_eq!(woken.len(), 1);
+    assert_eq!(only(&run(&mut bench), &["pp"]).len(), 1);
 }

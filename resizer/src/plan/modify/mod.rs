@@ -272,7 +272,7 @@ impl Modification {
                 return loaded.map_err(|cause| Failure::Modify(None, cause));
             }
             Step::Modify(target, request) => return self.answered(target, request, answer),
-            Step::ReadClaim | Step::ReadVolume(_) | Step::Expand(_) | Step::End(_) => {}
+            Step::ReadClaim | Step::ReadVolume(_) | Step::Expand(..) | Step::End(_) => {}
         }
         Ok(())
     }

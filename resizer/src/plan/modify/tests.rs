@@ -8,7 +8,7 @@ use crate::model::{ClaimPhase, Condition, Modify, Source};
 use crate::plan::Task;
 use crate::plan::memory::Next;
 use crate::testing::bench::{Bench, Reply, Trouble, only};
-use crate::testing::{claim, class, condition, csi, kind};
+use crate::testing::{claim, class, condition, csi, in_tree, kind};
 
 const NOTHING: [&str; 0] = [];
 
@@ -459,7 +459,7 @@ fn z_11_118_121_claims_that_are_not_modified() {
             kind(bench.volume.as_mut().unwrap()).source = csi("other")
         }),
         ("z_118 in-tree", |bench| {
-            kind(bench.volume.as_mut().unwrap()).source = Source::InTree("kubernetes.io/gce-pd")
+            kind(bench.volume.as_mut().unwrap()).source = in_tree("test.csi.driver", Ok(()))
         }),
         ("z_121", |bench| bench.driver.abilities.modify = false),
         ("z_11", |bench| {

@@ -156,18 +156,103 @@ fn z_104_a_secret_with_half_a_name_is_none() {
     }
 }
 
+fn in_tree_volume(source: &str, value: Value) -> Volume {
+    let volume: Option<Volume> = read(&json!({
+        "metadata": {
+            "name": "pv1",
+            "labels": {"topology.kubernetes.io/zone": "z1"},
+            "annotations": {
+                "openstorage.io/auth-secret-name": "sec",
+                "openstorage.io/auth-secret-namespace": "ns1",
+            },
+        },
+        "spec": {
+            source: value, "accessModes": ["ReadWriteOnce", "ReadOnlyMany"],
+            "claimRef": {"namespace": "ns", "name": "c1", "uid": "u"},
+            "mountOptions": ["noatime"],
+        },
+    }));
+    volume.unwrap()
+}
+
 #[test]
-fn in_tree_volumes_are_told_apart() {
-    for (source, expected) in [
+fn m_133_to_140_in_tree_volumes_are_read_in_the_words_of_their_drivers() {
+    let file = json!({"shareName": "s", "secretName": "azure-storage-account-a-secret"});
+    let rows = [
         (
-            json!({"gcePersistentDisk": {"pdName": "d1"}}),
-            Source::InTree("kubernetes.io/gce-pd"),
+            "awsElasticBlockStore",
+            json!({"volumeID": "vol-1", "fsType": "xfs"}),
+            "ebs.csi.aws.com",
+            "vol-1",
         ),
-        (json!({"nfs": {"server": "s"}}), Source::Other),
-    ] {
-        let volume: Volume = read(&json!({"metadata": {"name": "pv1"}, "spec": source})).unwrap();
-        assert_eq!(volume.kind.source, expected);
+        (
+            "gcePersistentDisk",
+            json!({"pdName": "d"}),
+            "pd.csi.storage.gke.io",
+            "projects/UNSPECIFIED/zones/z1/disks/d",
+        ),
+        (
+            "cinder",
+            json!({"volumeID": "c"}),
+            "cinder.csi.openstack.org",
+            "c",
+        ),
+        (
+            "azureDisk",
+            json!({"diskURI": "/u"}),
+            "disk.csi.azure.com",
+            "/u",
+        ),
+        ("azureFile", file, "file.csi.azure.com", "#a#s#pv1#ns"),
+        (
+            "vsphereVolume",
+            json!({"volumePath": "[d] v"}),
+            "csi.vsphere.vmware.com",
+            "[d] v",
+        ),
+        (
+            "portworxVolume",
+            json!({"volumeID": "p"}),
+            "pxd.portworx.com",
+            "p",
+        ),
+    ];
+    for (field, value, driver, handle) in rows {
+        let volume = in_tree_volume(field, value);
+        assert!(volume.is_served_by(driver) && volume.csi(driver).is_none());
+        assert_eq!(&*volume.handle, handle);
+        assert_eq!(&*volume.kind.mount_options[0], "noatime");
+        let modes = if driver.starts_with("pd.") { 1 } else { 2 };
+        assert_eq!(volume.kind.access_modes.len(), modes, "{field}");
+        let Source::InTree(source) = &volume.kind.source else {
+            panic!("{field}: {:?}", volume.kind.source)
+        };
+        let csi = source.csi.as_ref().unwrap();
+        assert_eq!((source.driver, &*csi.driver), (driver, driver));
+        assert_eq!(&*csi.fs_type == "xfs", driver.starts_with("ebs"), "{field}");
+        let secret = csi.expand_secret.as_ref();
+        let secret = secret.map(|secret| (&*secret.namespace, &*secret.name));
+        assert_eq!(
+            secret,
+            (field == "portworxVolume").then_some(("ns1", "sec"))
+        );
     }
+}
+
+#[test]
+fn m_138_and_139_what_cannot_be_translated_keeps_its_reason() {
+    let bad = in_tree_volume("awsElasticBlockStore", json!({"volumeID": "aws://z/x"}));
+    let Source::InTree(source) = &bad.kind.source else {
+        panic!("{:?}", bad.kind.source)
+    };
+    let why = source.csi.as_ref().unwrap_err();
+    assert!(
+        why.starts_with("failed to translate Kubernetes ID"),
+        "M-138: {why}"
+    );
+    assert!(bad.handle.is_empty() && bad.kind.access_modes.len() == 2);
+    let other = in_tree_volume("nfs", json!({"server": "s"}));
+    assert_eq!(other.kind.source, Source::Other);
 }
 
 #[test]
