@@ -13,7 +13,7 @@ use super::stage::{
     DRIVER, PATIENCE, PV, Program, READY, Stage, claim, free_address, get, settle, together,
 };
 
-const KIND: &str = "csistoragecapacities";
+pub(crate) const KIND: &str = "csistoragecapacities";
 const ENVIRONMENT: &[(&str, &str)] = &[("NAMESPACE", "ns"), ("POD_NAME", "pod")];
 
 fn pod(owner: Option<&str>) -> Value {
@@ -26,7 +26,7 @@ fn pod(owner: Option<&str>) -> Value {
 
 /// Two zones, two nodes in the first one, and a class that waits for a consumer beside the
 /// fixture's.
-async fn stage() -> Stage {
+pub(crate) async fn stage() -> Stage {
     let stage = Stage::new().await;
     let service = PluginService::VolumeAccessibilityConstraints;
     stage.driver.configure(|model| {
@@ -49,7 +49,7 @@ async fn stage() -> Stage {
     stage
 }
 
-fn start(stage: &Stage, arguments: &[&str]) -> Program {
+pub(crate) fn start(stage: &Stage, arguments: &[&str]) -> Program {
     let mut all = vec!["--enable-capacity"];
     all.extend(arguments);
     stage.start_in(&all, ENVIRONMENT)

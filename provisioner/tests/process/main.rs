@@ -12,6 +12,7 @@
 
 mod capacity;
 mod command_line;
+mod connection;
 mod delete;
 mod driver;
 mod election;

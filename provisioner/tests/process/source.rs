@@ -15,7 +15,7 @@ use super::stage::{
 };
 
 const RESTORED: &str = "provisioner.storage.kubernetes.io/volumesnapshot-as-source-protection";
-const CLONED: &str = "provisioner.storage.kubernetes.io/cloning-protection";
+pub(crate) const CLONED: &str = "provisioner.storage.kubernetes.io/cloning-protection";
 
 fn snapshot(stage: &Stage) {
     stage.can(ControllerRpc::CreateDeleteSnapshot);

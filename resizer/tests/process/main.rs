@@ -12,6 +12,7 @@
 
 mod codes;
 mod command_line;
+mod connection;
 mod driver;
 mod election;
 mod expand;
