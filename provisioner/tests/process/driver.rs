@@ -45,28 +45,34 @@ async fn what_failed_without_the_driver_is_tried_when_it_is_back() {
         .await;
 }
 
+/// No retry comes within the test.
 #[tokio::test]
-async fn a_driver_killed_during_create_volume() {
+async fn fs_7_a_driver_killed_during_its_calls() {
     let stage = Stage::new().await;
-    stage
-        .driver
-        .fault(CallFault::on("CreateVolume").lose_reply().times(1));
-    let _program = stage.start(&["--retry-interval-start=1s", "--timeout=30s"]);
+    let create = CallFault::on("CreateVolume").lose_reply().times(1);
+    stage.driver.fault(create);
+    let delete = CallFault::on("DeleteVolume").hang().times(1);
+    stage.driver.fault(delete);
+    let mut program = stage.start(&["--retry-interval-start=5m", "--timeout=10m"]);
     stage.api.insert(claim());
+    stage.api.insert(released("pv1"));
     stage.until_calls("CreateVolume", 1).await;
-    stage.driver.restart(Memory::Kept);
-    stage
-        .until("in doubt", |stage| {
-            stage.events("ProvisioningFailed").len() == 1
-        })
-        .await;
-    assert_eq!(stage.intents().len(), 1);
+    stage.until_calls("DeleteVolume", 1).await;
+    stage.driver.stop();
+    stage.until_events("ProvisioningFailed", 1).await;
+    stage.until_events("VolumeFailedDelete", 1).await;
+    assert_eq!(stage.intents().len(), 1, "in doubt");
+    stage.driver.start();
     stage.until_volume(PV).await;
     stage
-        .driver
-        .configure(|model| assert_eq!(model.volumes.len(), 1));
+        .until("deleted", |stage| {
+            finalizers(&stage.volume("pv1")) == json!([PROTECTION])
+        })
+        .await;
+    assert_eq!(stage.handles().len(), 1);
     let requests = stage.creations();
     assert_eq!(requests[0], requests[1]);
+    assert!(program.is_running());
 }
 
 #[tokio::test]
