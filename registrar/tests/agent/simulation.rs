@@ -86,8 +86,12 @@ struct Sim {
     born: u64,
     /// Which storage each PersistentVolume stands for: it may be made again for another.
     generations: [u64; VOLUMES],
+    /// They are made again all the time, and look-ups fail more often than not.
+    restless: bool,
     /// For so many calls to come the disk refuses everything.
     refuses: u64,
+    /// What it refused to remove when nothing stood for it any more: it stays until a start.
+    refused: Vec<PathBuf>,
     seed: u64,
     /// What happened, if anybody wants to know.
     trace: Option<Vec<String>>,
@@ -98,6 +102,8 @@ struct Sim {
 
 /// Persistent volumes.
 const VOLUMES: usize = 2;
+/// Storage that a PersistentVolume may stand for.
+const GENERATIONS: u64 = 3;
 const GIB: i64 = 1 << 30;
 
 fn layout() -> Layout {
@@ -177,7 +183,9 @@ impl Sim {
             pods: BTreeMap::new(),
             born: 0,
             generations: [0; VOLUMES],
+            restless: seed.is_multiple_of(3),
             refuses: 0,
+            refused: Vec::new(),
             seed,
             trace: traced.then(Vec::new),
             crashes: 0,
@@ -276,7 +284,8 @@ impl Sim {
         let mut wanted = self.wanted(&uid, &pod);
         let all = wanted.len();
         if self.faults {
-            wanted.retain(|_| !self.chance.one_in(6));
+            let missing = if self.restless { 2 } else { 6 };
+            wanted.retain(|_| !self.chance.one_in(missing));
         }
         let all = wanted.len() == all;
         self.note(|| format!("LOOK {uid}, everything: {all}"));
@@ -327,6 +336,7 @@ impl Sim {
                 let _ = self.step(&step);
             }
         }
+        self.refused.clear();
         self.world = World::default();
         self.operations = Operations::default();
         self.attempted.clear();
@@ -358,7 +368,8 @@ impl Sim {
 
     fn file_call(&mut self, call: &FileCall) -> Result<(), String> {
         if self.faults && self.refuses == 0 && self.chance.one_in(40) {
-            self.refuses = 1 + self.chance.below(6);
+            let long = self.chance.one_in(10);
+            self.refuses = 1 + self.chance.below(if long { 300 } else { 6 });
         }
         if self.faults && self.refuses > 0 {
             self.refuses -= 1;
@@ -405,7 +416,7 @@ impl Sim {
                     layout().attachment(D, handle) == *name
                         && attached.contains(&unique_name(D, handle))
                 };
-                if self.handles().iter().any(is) {
+                if Self::handles().iter().any(is) {
                     return Ok(Answer::Context(BTreeMap::new()));
                 }
                 Err(Failure::local("not attached"))
@@ -477,12 +488,10 @@ impl Sim {
         }
     }
 
-    /// All storage there ever was for the PersistentVolumes.
-    fn handles(&self) -> Vec<String> {
-        let generations = self.generations.iter().enumerate();
-        let handles = generations.flat_map(|(index, generation)| {
-            (0..=*generation).map(move |generation| handle(index, generation))
-        });
+    /// All storage there is for the PersistentVolumes.
+    fn handles() -> Vec<String> {
+        let handles = (0..VOLUMES)
+            .flat_map(|index| (0..GENERATIONS).map(move |generation| handle(index, generation)));
         handles.collect()
     }
 
@@ -518,7 +527,9 @@ impl Sim {
                 None => {
                     let left = self.world.forget(&key);
                     self.operations.finish(&attempt, true, self.now);
-                    let _ = self.change(&remove(left));
+                    if self.change(&remove(left.clone())).is_err() {
+                        self.refused.extend(left);
+                    }
                 }
             }
         }
@@ -561,7 +572,7 @@ impl Sim {
     /// The controller looks at a volume.
     fn control(&mut self) {
         let index = usize::from(self.chance.one_in(2));
-        let generation = self.chance.below(self.generations[index] + 1);
+        let generation = self.chance.below(GENERATIONS);
         let handle = handle(index, generation);
         let volume = unique_name(D, &handle);
         // It knows the PersistentVolume of today only.
@@ -613,10 +624,11 @@ impl Sim {
                 }
                 self.crash();
             }
-            if self.chance.one_in(100) {
+            if self.chance.one_in(if self.restless { 15 } else { 100 }) {
                 let index = usize::from(self.chance.one_in(2));
-                self.note(|| format!("PV pv-{index} is made again"));
-                self.generations[index] = (self.generations[index] + 1).min(2);
+                let generation = self.chance.below(GENERATIONS);
+                self.note(|| format!("PV pv-{index} is made again: {generation}"));
+                self.generations[index] = generation;
             }
             if self.chance.one_in(40) {
                 let count = u64::try_from(self.pods.len()).unwrap().max(1);
@@ -643,7 +655,8 @@ impl Sim {
             }
         }
         let layout = layout();
-        let (left, node) = (self.files.left(&layout), &self.control.node);
+        let (mut left, node) = (self.files.left(&layout), &self.control.node);
+        left.retain(|path| !self.refused.contains(path));
         let held = self.driver.held();
         let empty = held.is_empty() && node.in_use.is_empty() && node.attached.is_empty();
         if !left.is_empty() || !empty || self.world.volumes().count() > 0 {
