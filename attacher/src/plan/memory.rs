@@ -69,6 +69,8 @@ pub struct Memory {
     unpublished: HashMap<Text, Text>,
     /// Attachments that were lost while they were worked on, as they were.
     lost: HashMap<Text, Attachment>,
+    /// Attachments that went while they were worked on.
+    gone: HashSet<Text>,
     orphans: HashMap<Target, Orphan>,
     /// Attachments worked on since the comparison with the driver's list began, if one runs.
     touched: Option<HashSet<Text>>,
@@ -129,6 +131,9 @@ impl Memory {
     fn went(&mut self, old: &Attachment, driver: &Driver) -> bool {
         let leaves = self.leaves(old, driver);
         self.unpublished.remove(&old.name);
+        if self.working.contains_key(&old.name) {
+            self.gone.insert(old.name.clone());
+        }
         leaves
     }
 
@@ -259,6 +264,10 @@ impl Memory {
 
     /// The attempt ended.
     pub fn end(&mut self, name: &Text) -> Ended {
+        if self.gone.remove(name) {
+            // Nobody else would: what this attempt did was about an object that is gone.
+            self.unpublished.remove(name);
+        }
         Ended {
             volume: self.working.remove(name).flatten(),
             lost: self.lost.remove(name),
@@ -283,6 +292,30 @@ impl Memory {
     /// The next attempt is to be made whatever the status says.
     pub fn force(&mut self, name: Text) {
         self.forced.insert(name);
+    }
+
+    /// Books that hold something, as text; there are none once every object is gone.
+    #[cfg(test)]
+    pub(crate) fn not_empty(&self) -> Vec<String> {
+        let books: [(&str, &dyn std::fmt::Debug); 12] = [
+            ("named", &self.named),
+            ("working", &self.working),
+            ("doubtful", &self.doubtful),
+            ("cures", &self.cures),
+            ("waiting", &self.waiting),
+            ("forced", &self.forced),
+            ("unpublished", &self.unpublished),
+            ("lost", &self.lost),
+            ("gone", &self.gone),
+            ("orphans", &self.orphans),
+            ("calls", &self.calls),
+            ("patches", &self.patches),
+        ];
+        let texts = books.iter().map(|(name, book)| (name, format!("{book:?}")));
+        texts
+            .filter(|(_, text)| text != "{}" && text != "Flights { busy: {} }")
+            .map(|(name, text)| format!("{name} {text}"))
+            .collect()
     }
 
     /// A comparison with the driver's list begins.

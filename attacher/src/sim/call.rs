@@ -4,7 +4,7 @@ use tonic::Code;
 
 use super::driver::{Call, Kind};
 use super::process::{State, Unpublishing};
-use super::run::{Faults, World, target};
+use super::run::{Faults, VOLUMES, World, target};
 use crate::model::Attachment;
 use crate::plan::attachment::{Answer, Step};
 use crate::plan::flight::Target;
@@ -28,13 +28,16 @@ impl World {
             return;
         }
         match process.verdict(target) {
-            Some(Verdict::Unpublish) => match self.driver.begin(target, Kind::Unpublish) {
-                Ok(id) => {
-                    let target = target.clone();
-                    self.process.unpublishing.push(Unpublishing { target, id });
+            Some(Verdict::Unpublish) => {
+                self.asks(format!("{target:?}"));
+                match self.driver.begin(target, Kind::Unpublish) {
+                    Ok(id) => {
+                        let target = target.clone();
+                        self.process.unpublishing.push(Unpublishing { target, id });
+                    }
+                    Err(code) => self.heard(target, Answer::Failed(rpc(code))),
                 }
-                Err(code) => self.heard(target, Answer::Failed(rpc(code))),
-            },
+            }
             Some(Verdict::Settled) | None => {
                 process.memory.settled(target);
                 process.land(&guard);
@@ -74,6 +77,10 @@ impl World {
     }
 
     fn answer(&mut self, id: u64) -> Answer {
+        if self.faults == Faults::Lasts && self.driver.refuses(id, &format!("h-{}", VOLUMES[0])) {
+            self.end_call(id, false);
+            return Answer::Failed(rpc(Code::Internal));
+        }
         match self.faulty() && self.dice.one_in(4) {
             false => match self.end_call(id, true).map(|call| call.kind) {
                 Some(Kind::Publish) => Answer::Published(Default::default()),

@@ -74,6 +74,14 @@ impl ModelDriver {
         Some(call)
     }
 
+    /// Whether the call is to publish volume `handle`.
+    pub(super) fn refuses(&self, id: u64, handle: &str) -> bool {
+        let mut calls = self.running.iter();
+        calls.any(|call| {
+            call.id == id && call.kind == Kind::Publish && *call.target.volume == *handle
+        })
+    }
+
     /// The caller waits no longer; the call goes on.
     pub(super) fn abandon(&mut self, id: u64) {
         for call in self.running.iter_mut().filter(|call| call.id == id) {

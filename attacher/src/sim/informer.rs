@@ -23,7 +23,11 @@ impl Process {
                 wake::attachment_upserted(&mut self.memory, old, new, own, &self.driver)
             }
             Change::Deleted { old, .. } => {
-                wake::attachment_deleted(&mut self.memory, old, &self.driver)
+                let due = wake::attachment_deleted(&mut self.memory, old, &self.driver);
+                if self.mutant == Mutant::RemembersWhatIsGone {
+                    self.memory.force(old.name.clone());
+                }
+                due
             }
         };
         self.look_after(due);

@@ -51,11 +51,19 @@ pub(super) enum Mutant {
     ForgetsOrphans,
     /// Unpublishes it whoever asks for volume and node by then.
     DetachesUnder,
+    /// Keeps a note about attachments that are gone.
+    RemembersWhatIsGone,
+    /// Works before everything is listed.
+    StartsEarly,
+    /// Tries again without a pause.
+    Spins,
+    /// Detaches only from nodes that are there.
+    NeedsNodes,
 }
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 15] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 19] = [
         (Self::ReleasesFirst, Faults::Crashes, "finalizer removed"),
         (Self::PublishesFirst, Faults::Crashes, "stays attached"),
         (Self::MarksFirst, Faults::Crashes, "reported attached"),
@@ -70,15 +78,29 @@ impl Mutant {
         (Self::CallsAtOnce, Faults::Aliases, "at once"),
         (Self::ForgetsRetries, Faults::All, "does not"),
         (Self::ForgetsOwnWrites, Faults::None, "calls for"),
-        (Self::BelievesOldEvents, Faults::All, "detached under"),
-        (Self::ForgetsVolumes, Faults::Crashes, "does not"),
-        (Self::ForgetsAttempts, Faults::None, "does not go"),
+        (Self::BelievesOldEvents, Faults::All, "does not go"),
+        (Self::ForgetsVolumes, Faults::Crashes, "left behind"),
+        (Self::ForgetsAttempts, Faults::None, "left behind"),
         (Self::ForgetsOrphans, Faults::Strips, "stays attached"),
         (Self::DetachesUnder, Faults::Strips, "is detached under"),
+        (Self::RemembersWhatIsGone, Faults::Crashes, "left behind"),
+        (
+            Self::StartsEarly,
+            Faults::Crashes,
+            "volume finalizer removed",
+        ),
+        (Self::Spins, Faults::Lasts, "without a pause"),
+        (Self::NeedsNodes, Faults::Lasts, "left behind"),
     ];
 
     /// What a mutant takes the attachment for.
     pub(super) fn sees(self, attachment: &Attachment) -> Cow<'_, Attachment> {
+        if self == Self::NeedsNodes && attachment.deleting {
+            return Cow::Owned(Attachment {
+                node_id: None,
+                ..attachment.clone()
+            });
+        }
         let pretend = match self {
             Self::PublishesFirst => !attachment.deleting && !attachment.attached,
             Self::TrustsStatus => attachment.deleting && !attachment.attached,

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::mutant::Mutant;
 use super::server::{Event, Server, Versioned};
-use super::watch::{Watch, key};
+use super::watch::{Part, Watch, key};
 use crate::model::{Attachment, CsiNode, Text, Volume};
 use crate::plan::attachment::{Answer, Attempt, Refresh, Step};
 use crate::plan::flight::Target;
@@ -68,6 +68,8 @@ pub(super) struct Process {
     pub(super) attachments: Watch<Attachment>,
     pub(super) volumes: Watch<Volume>,
     pub(super) nodes: Watch<CsiNode>,
+    /// Whether everything was listed once: nothing is worked on before.
+    pub(super) synced: bool,
     pub(super) ready: BTreeSet<Item>,
     pub(super) later: BTreeSet<Item>,
     pub(super) ready_volumes: BTreeSet<Text>,
@@ -79,14 +81,15 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// A process that has just listed everything.
-    pub(super) fn start(server: &Server, driver: Driver, mutant: Mutant) -> Self {
+    /// A process that has just started: nothing is listed yet.
+    pub(super) fn start(driver: Driver, mutant: Mutant) -> Self {
         let mut process = Self {
             driver,
             mutant,
             attachments: Watch::new(),
             volumes: Watch::new(),
             nodes: Watch::new(),
+            synced: mutant == Mutant::StartsEarly,
             ready: BTreeSet::new(),
             later: BTreeSet::new(),
             ready_volumes: BTreeSet::new(),
@@ -96,21 +99,64 @@ impl Process {
             unpublishing: Vec::new(),
             memory: Memory::default(),
         };
-        process.list(server);
+        process.attachments.begin_list();
+        process.volumes.begin_list();
+        process.nodes.begin_list();
         process
     }
 
-    /// Lists everything anew, as at the start and after a watch broke.
-    pub(super) fn list(&mut self, server: &Server) {
+    /// A part of the list of `kind` arrives, if there is one on its way. Says whether the server
+    /// reads the attachments now.
+    pub(super) fn go_on_listing(&mut self, kind: usize, server: &Server) -> bool {
         let log = &server.log;
-        for change in self.attachments.list(&server.attachments, log) {
-            self.attachment_changed(change);
+        let mut reads = false;
+        match kind {
+            0 => match self.attachments.go_on_listing(&server.attachments, log) {
+                Some(Part::Arrived(changes)) => {
+                    changes
+                        .into_iter()
+                        .for_each(|change| self.attachment_changed(change));
+                }
+                Some(Part::Read) => reads = true,
+                None => {}
+            },
+            1 => {
+                if let Some(Part::Arrived(changes)) =
+                    self.volumes.go_on_listing(&server.volumes, log)
+                {
+                    changes
+                        .iter()
+                        .for_each(|change| self.volume_changed(change));
+                }
+            }
+            _ => {
+                if let Some(Part::Arrived(changes)) = self.nodes.go_on_listing(&server.nodes, log) {
+                    changes.iter().for_each(|change| self.node_changed(change));
+                }
+            }
         }
-        for change in self.volumes.list(&server.volumes, log) {
-            self.volume_changed(&change);
+        self.synced |= !self.is_listing();
+        reads
+    }
+
+    pub(super) fn is_listing(&self) -> bool {
+        [0, 1, 2].into_iter().any(|kind| self.lists(kind))
+    }
+
+    pub(super) fn lists(&self, kind: usize) -> bool {
+        match kind {
+            0 => self.attachments.is_listing(),
+            1 => self.volumes.is_listing(),
+            _ => self.nodes.is_listing(),
         }
-        for change in self.nodes.list(&server.nodes, log) {
-            self.node_changed(&change);
+    }
+
+    /// The watch of `kind` broke: a list begins.
+    pub(super) fn relist(&mut self, kind: usize) {
+        match kind {
+            0 => self.attachments.begin_list(),
+            1 => self.volumes.begin_list(),
+            _ => self.nodes.begin_list(),
         }
     }
 
@@ -260,6 +306,9 @@ impl Process {
         let item = Item::Attachment(running.name);
         match next {
             Next::Retry if self.mutant == Mutant::ForgetsRetries => {}
+            Next::Retry if self.mutant == Mutant::Spins => {
+                self.ready.insert(item);
+            }
             Next::Retry => {
                 self.later.insert(item);
             }

@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Dice;
+use super::death::Late;
 use super::driver::{ModelDriver, key};
 use super::mutant::Mutant;
-use super::process::{Process, Releasing, Running, State, Unpublishing};
+use super::process::Process;
 use super::rest::Comparison;
 use super::server::{Event, Server};
-use crate::model::{Attachment, CsiSource, Source, Text, Volume};
+use crate::model::Attachment;
 use crate::plan::flight::Target;
 use crate::plan::orphan;
-use crate::testing::{F, csi, csinode, driver, list, pv, spec, va};
+use crate::testing::driver;
 
 /// Which faults a run has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,9 @@ pub(super) enum Faults {
     /// As `All` without a stop of the process, which forgets what it owes; somebody takes our
     /// finalizer off attachments, so that they go at any step.
     Strips,
+    /// As `All`, and some faults never heal: the driver refuses to publish the first volume, and the
+    /// first node stays without the driver.
+    Lasts,
 }
 
 /// What a run that held was like.
@@ -34,20 +38,23 @@ pub(super) struct Outcome {
     pub(super) steps: usize,
 }
 
-const VOLUMES: [&str; 2] = ["pv0", "pv1"];
-const NODES: [&str; 2] = ["n0", "n1"];
+pub(super) const VOLUMES: [&str; 2] = ["pv0", "pv1"];
+pub(super) const NODES: [&str; 2] = ["n0", "n1"];
 const ACTIONS: usize = 120;
+/// Calls for one attachment without time going on: events, other attempts that end and comparisons
+/// with the driver's list each may ask for one.
+const MOST_ASKED: usize = 12;
 
 pub(super) struct World {
     pub(super) dice: Dice,
     pub(super) faults: Faults,
-    mutant: Mutant,
+    pub(super) mutant: Mutant,
     pub(super) server: Server,
     pub(super) driver: ModelDriver,
     pub(super) process: Process,
     /// How many attachments there were for each volume and node.
     pub(super) made: BTreeMap<(String, String), u32>,
-    uids: u64,
+    pub(super) uids: u64,
     steps: usize,
     /// What went wrong first.
     violation: Option<String>,
@@ -55,6 +62,12 @@ pub(super) struct World {
     pub(super) settling: bool,
     /// A comparison with the driver's list that has begun.
     pub(super) comparison: Option<Comparison>,
+    /// Patches of stopped processes that are still on their way.
+    pub(super) late: Vec<Late>,
+    /// Whether it is one of these that the server applies.
+    pub(super) arriving: bool,
+    /// Calls for each attachment, or volume and node that it left, since the last tick.
+    pub(super) asked: BTreeMap<String, usize>,
     /// Volumes and nodes of attachments from which somebody took our finalizer.
     pub(super) stripped: BTreeSet<(String, String)>,
     /// Of these, what must not be unpublished: for all that is known it is in use.
@@ -64,7 +77,7 @@ pub(super) struct World {
 /// Runs the interleaving of `seed`.
 pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<Outcome, String> {
     let server = Server::default();
-    let process = Process::start(&server, driver(), mutant);
+    let process = Process::start(driver(), mutant);
     let mut world = World {
         dice: Dice(seed),
         faults,
@@ -78,11 +91,13 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<Outcome, 
         violation: None,
         settling: false,
         comparison: None,
+        late: Vec::new(),
+        arriving: false,
+        asked: BTreeMap::new(),
         stripped: BTreeSet::new(),
         in_use: BTreeSet::new(),
     };
     world.furnish();
-    world.process = Process::start(&world.server, driver(), mutant);
     for _ in 0..ACTIONS {
         world.act();
         if let Some(violation) = world.violation.take() {
@@ -90,49 +105,17 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<Outcome, 
         }
     }
     world.settle();
+    if world.violation.is_none() {
+        world.check_rest()?;
+        world.leave();
+    }
     match world.violation.take() {
         Some(violation) => Err(violation),
-        None => world.check_rest().map(|()| Outcome { steps: world.steps }),
+        None => world.check_left().map(|()| Outcome { steps: world.steps }),
     }
 }
 
 impl World {
-    fn furnish(&mut self) {
-        for node in NODES {
-            self.put_node(node, true);
-        }
-        for volume in VOLUMES {
-            self.put_volume(volume);
-        }
-    }
-
-    fn put_node(&mut self, name: &str, present: bool) {
-        let object = csinode(&format!("id-{name}"));
-        self.server
-            .put_node(&name.into(), present.then_some(object));
-    }
-
-    fn put_volume(&mut self, name: &str) {
-        let name = Text::from(name);
-        if self.server.volumes.contains_key(&name) {
-            return;
-        }
-        let source = CsiSource {
-            handle: format!("h-{name}").into(),
-            ..csi()
-        };
-        let others: [&[&str]; 2] = [&[], &["kubernetes.io/pv-protection"]];
-        let other = others[self.dice.below(2)];
-        self.server.put_volume(
-            &name,
-            Volume {
-                finalizers: (!other.is_empty()).then(|| list(other)),
-                spec: spec(Source::Csi(source)),
-                ..pv()
-            },
-        );
-    }
-
     fn act(&mut self) {
         self.steps += 1;
         let all = self.has_faults();
@@ -143,83 +126,27 @@ impl World {
             8 | 9 => self.retry(),
             10 if crashes && self.dice.one_in(4) => self.crash(),
             10 if self.faults == Faults::Strips => self.strip(),
+            10 if crashes => self.arrive_late(),
             11 if all => self.end_orphan(),
             12 if all && self.dice.one_in(2) => self.disturb(),
             _ => self.work(),
         }
     }
 
-    /// Somebody creates or deletes something.
-    fn user(&mut self) {
-        let volume = VOLUMES[self.dice.below(6) / 4];
-        let node = NODES[self.dice.below(6) / 4];
-        match self.dice.below(16) {
-            0..=6 => self.create(volume, node),
-            7..=12 => {
-                let names: Vec<Text> = self.server.attachments.keys().cloned().collect();
-                if !names.is_empty() {
-                    let name = &names[self.dice.below(names.len())];
-                    self.server.delete_attachment(name);
-                }
-            }
-            13 | 14 => {
-                if self.dice.one_in(4) {
-                    // Kubernetes' own protection ends with the deletion here.
-                    self.server.delete_volume(&volume.into());
-                    self.drop_protection(&volume.into());
-                } else {
-                    self.put_volume(volume);
-                }
-            }
-            _ => {
-                let present = !self.dice.one_in(3);
-                self.put_node(node, present);
-            }
+    /// One watch brings its next event, or one it brought before, or breaks; or a part of a list
+    /// arrives.
+    pub(super) fn deliver(&mut self) {
+        let all = self.has_faults();
+        let kind = self.dice.below(3);
+        if all && self.dice.one_in(12) {
+            self.process.relist(kind);
         }
-    }
-
-    fn drop_protection(&mut self, name: &Text) {
-        if let Some((_, object)) = self.server.volumes.get(name) {
-            let held = object.finalizers.iter().flat_map(|list| list.iter());
-            let kept: Vec<Text> = held.filter(|held| ***held == *F).cloned().collect();
-            let object = Volume {
-                finalizers: (!kept.is_empty()).then(|| kept.into()),
-                ..object.clone()
-            };
-            self.server.put_volume(name, object);
-        }
-    }
-
-    fn create(&mut self, volume: &str, node: &str) {
-        let prefix = match self.faults {
-            Faults::Aliases => ["va", "alt"][self.dice.below(2)],
-            Faults::None | Faults::Crashes | Faults::All | Faults::Strips => "va",
-        };
-        let name = Text::from(format!("{prefix}-{volume}-{node}"));
-        if self.server.attachments.contains_key(&name) {
+        if self.process.lists(kind) {
+            for _ in 0..=self.dice.below(4) {
+                self.go_on_listing(kind);
+            }
             return;
         }
-        self.uids += 1;
-        let other: [&[&str]; 2] = [&[], &["other/fin"]];
-        let object = Attachment {
-            name,
-            uid: format!("{}", self.uids).into(),
-            node: node.into(),
-            volume: Some(volume.into()),
-            finalizers: list(other[usize::from(self.dice.one_in(12))]),
-            ..va()
-        };
-        *self.made.entry(key(&target(&object))).or_default() += 1;
-        self.server.put_attachment(object);
-    }
-
-    /// One watch brings its next event, or one it brought before, or breaks.
-    fn deliver(&mut self) {
-        let all = self.has_faults();
-        if all && self.dice.one_in(12) {
-            return self.list();
-        }
-        let kind = self.dice.below(3);
         let cursor = match kind {
             0 => &mut self.process.attachments.cursor,
             1 => &mut self.process.volumes.cursor,
@@ -248,9 +175,14 @@ impl World {
         }
     }
 
-    /// The process lists everything anew.
-    pub(super) fn list(&mut self) {
-        // Attached, held and not being deleted: gone without a trace, it may as well be in use.
+    fn go_on_listing(&mut self, kind: usize) {
+        if self.process.go_on_listing(kind, &self.server) {
+            self.note_what_is_gone();
+        }
+    }
+
+    /// Attached, held and not being deleted: gone without a trace, it may as well be in use.
+    fn note_what_is_gone(&mut self) {
         for (name, known) in self.process.attachments.slots.iter() {
             let now = self.server.attachments.get(name.as_str());
             let same = now.is_some_and(|(_, object)| object.uid == known.uid);
@@ -258,77 +190,45 @@ impl World {
                 self.in_use.insert(key(&target(known)));
             }
         }
-        self.process.list(&self.server);
     }
 
-    /// Somebody takes our finalizer off an attachment.
-    fn strip(&mut self) {
-        let held = self.server.attachments.values();
-        let held = held.filter(|(_, object)| object.has_finalizer(F));
-        let held: Vec<Attachment> = held.map(|(_, object)| object.clone()).collect();
-        if held.is_empty() {
-            return;
+    /// The process lists everything anew.
+    pub(super) fn list(&mut self) {
+        for kind in 0..3 {
+            self.process.relist(kind);
+            while self.process.lists(kind) {
+                self.go_on_listing(kind);
+            }
         }
-        let object = held[self.dice.below(held.len())].clone();
-        self.stripped.insert(key(&target(&object)));
-        let kept = object.finalizers.iter().filter(|held| ***held != *F);
-        self.server.put_attachment(Attachment {
-            finalizers: kept.cloned().collect(),
-            ..object
-        });
     }
 
     pub(super) fn has_faults(&self) -> bool {
-        matches!(self.faults, Faults::All | Faults::Aliases | Faults::Strips)
+        !matches!(self.faults, Faults::None | Faults::Crashes)
     }
 
     fn retry(&mut self) {
         let process = &mut self.process;
         process.ready.append(&mut process.later);
         process.ready_volumes.append(&mut process.later_volumes);
-    }
-
-    /// The process ends; what it sent is applied now or never.
-    fn crash(&mut self) {
-        let running = std::mem::take(&mut self.process.running);
-        for Running { name, state, .. } in running {
-            let applied = self.dice.one_in(2);
-            match state {
-                State::Sent(step) if applied => {
-                    self.apply(&name, &step);
-                }
-                State::Recording(_, patch) if applied => {
-                    self.patch_attachment(&name, &patch).ok();
-                }
-                State::Calling(_, id) => self.driver.abandon(id),
-                State::Deciding | State::Sent(_) | State::Answered(..) | State::Recording(..) => {}
-            }
-        }
-        for Unpublishing { id, .. } in std::mem::take(&mut self.process.unpublishing) {
-            self.driver.abandon(id);
-        }
-        for Releasing { name, patch } in std::mem::take(&mut self.process.releasing) {
-            if self.dice.one_in(2) {
-                self.patch_volume(&name, &patch).ok();
-            }
-        }
-        self.comparison = None;
-        self.process = Process::start(&self.server, driver(), self.mutant);
+        self.asked.clear();
     }
 
     pub(super) fn complain(&mut self, violation: String) {
         self.violation.get_or_insert(violation);
     }
 
-    pub(super) fn retry_all(&mut self) {
-        self.retry();
+    /// A call is made for `whom`. Between two ticks none is repeated again and again.
+    pub(super) fn asks(&mut self, whom: String) {
+        let asked = self.asked.entry(whom).or_default();
+        *asked += 1;
+        if *asked > MOST_ASKED {
+            let whom = self.asked.iter().max_by_key(|(_, asked)| **asked);
+            self.complain(format!("calls without a pause: {whom:?}"));
+        }
     }
 
-    /// Every node has the driver again.
-    pub(super) fn cure_nodes(&mut self) {
-        for node in NODES {
-            self.put_node(node, true);
-        }
+    pub(super) fn retry_all(&mut self) {
+        self.retry();
     }
 
     /// A call whose caller is gone ends.

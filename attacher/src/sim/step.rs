@@ -60,6 +60,9 @@ impl World {
 
     /// A queued attachment or volume gets a worker.
     fn begin(&mut self) {
+        if !self.process.synced {
+            return self.deliver();
+        }
         let process = &mut self.process;
         let busy = |item: &&Item| match item {
             Item::Attachment(name) => process.running.iter().any(|running| running.name == *name),
@@ -226,6 +229,9 @@ impl World {
                 self.complain(format!("two calls at once for {target:?}"));
             }
         }
+        let running = &self.process.running[index];
+        let asks = format!("{} {}", running.name, running.current.uid);
+        self.asks(asks);
         self.process.running[index].target = Some(guard);
         self.process.running[index].state = match self.driver.begin(&target, kind) {
             Ok(id) => State::Calling(step, id),
@@ -311,7 +317,9 @@ impl World {
                     "finalizer removed while {target:?} may be attached"
                 ));
             }
-            let reported = !before.attached && after.attached;
+            // A late report about one that is being deleted misleads nobody: it goes all the same.
+            let late = self.arriving && before.deleting;
+            let reported = !before.attached && after.attached && !late;
             if reported && self.driver.last.get(&key(&target)) != Some(&Kind::Publish) {
                 self.complain(format!("{target:?} reported attached without publish"));
             }

@@ -14,6 +14,26 @@ pub(super) struct Watch<T> {
     pub(super) slots: Slots<T>,
     /// How far into the server's log this watch has come.
     pub(super) cursor: usize,
+    listing: Option<Listing<T>>,
+}
+
+/// A list on its way. Work goes on meanwhile, and events wait.
+enum Listing<T> {
+    /// Asked for.
+    Begun,
+    /// The server has read it, all at once; it arrives object by object.
+    Read {
+        left: Vec<(Text, Versioned<T>)>,
+        at: u64,
+    },
+}
+
+/// What a part of a list was.
+pub(super) enum Part<T> {
+    /// The server reads its objects now.
+    Read,
+    /// It arrived, with these changes.
+    Arrived(Vec<Change<T>>),
 }
 
 impl<T: Clone> Watch<T> {
@@ -21,6 +41,7 @@ impl<T: Clone> Watch<T> {
         Self {
             slots: Slots::new(),
             cursor: 0,
+            listing: None,
         }
     }
 
@@ -28,21 +49,42 @@ impl<T: Clone> Watch<T> {
         self.slots.get(name)
     }
 
-    /// Lists everything, in one consistent read.
-    pub(super) fn list(
+    pub(super) fn is_listing(&self) -> bool {
+        self.listing.is_some()
+    }
+
+    /// A list begins, instead of one that is still on its way.
+    pub(super) fn begin_list(&mut self) {
+        self.slots.begin_list();
+        self.listing = Some(Listing::Begun);
+    }
+
+    /// The next part of the list on its way; `None` if there is none.
+    pub(super) fn go_on_listing(
         &mut self,
         objects: &BTreeMap<Text, Versioned<T>>,
         log: &[Versioned<Event>],
-    ) -> Vec<Change<T>> {
-        self.cursor = log.len();
-        let now = log.last().map_or(0, |(version, _)| *version);
-        self.slots.begin_list();
-        let mut changes = Vec::new();
-        for (name, (version, object)) in objects {
-            changes.extend(self.slots.upsert(key(name), object.clone(), *version));
+    ) -> Option<Part<T>> {
+        match self.listing.take()? {
+            Listing::Begun => {
+                self.cursor = log.len();
+                self.listing = Some(Listing::Read {
+                    left: { objects.iter() }
+                        .map(|(name, held)| (name.clone(), held.clone()))
+                        .collect(),
+                    at: log.last().map_or(0, |(version, _)| *version),
+                });
+                Some(Part::Read)
+            }
+            Listing::Read { mut left, at } => Some(Part::Arrived(match left.pop() {
+                Some((name, (version, object))) => {
+                    self.listing = Some(Listing::Read { left, at });
+                    let change = self.slots.upsert(key(&name), object, version);
+                    change.into_iter().collect()
+                }
+                None => self.slots.finish_list(at),
+            })),
         }
-        changes.extend(self.slots.finish_list(now));
-        changes
     }
 
     pub(super) fn observe(

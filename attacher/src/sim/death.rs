@@ -1,0 +1,119 @@
+//! The process ends, with requests on their way, and another one takes its place.
+
+use serde_json::Value;
+
+use super::process::{Process, Releasing, Running, State, Unpublishing};
+use super::run::World;
+use crate::model::Text;
+use crate::plan::Driver;
+use crate::plan::attachment::Step;
+use crate::testing::driver;
+
+/// A patch of a stopped process.
+pub(super) struct Late {
+    pub(super) name: Text,
+    patch: Value,
+    of_volume: bool,
+}
+
+impl Late {
+    /// The patch of a step of an attempt on attachment `name`; `None` if it sends none.
+    fn of(name: Text, step: Step) -> Option<Self> {
+        match step {
+            Step::Protect(volume, patch) => Some(Self {
+                name: volume,
+                patch,
+                of_volume: true,
+            }),
+            Step::Prepare(patch)
+            | Step::MarkAttached(patch)
+            | Step::Release(patch)
+            | Step::MarkDetached(patch) => Some(Self {
+                name,
+                patch,
+                of_volume: false,
+            }),
+            Step::Done
+            | Step::Again
+            | Step::LoadSecret(_)
+            | Step::Publish(..)
+            | Step::Unpublish(..)
+            | Step::Fail(_) => None,
+        }
+    }
+}
+
+impl World {
+    /// The process ends; what it sent is applied now, later or never.
+    pub(super) fn crash(&mut self) {
+        let running = std::mem::take(&mut self.process.running);
+        for Running { name, state, .. } in running {
+            match state {
+                State::Sent(step) => {
+                    if let Some(late) = Late::of(name, step) {
+                        self.leave_behind(late);
+                    }
+                }
+                State::Recording(_, patch) => self.leave_behind(Late {
+                    name,
+                    patch,
+                    of_volume: false,
+                }),
+                State::Calling(_, id) => self.driver.abandon(id),
+                State::Deciding | State::Answered(..) => {}
+            }
+        }
+        for Unpublishing { id, .. } in std::mem::take(&mut self.process.unpublishing) {
+            self.driver.abandon(id);
+        }
+        for Releasing { name, patch } in std::mem::take(&mut self.process.releasing) {
+            self.leave_behind(Late {
+                name,
+                patch,
+                of_volume: true,
+            });
+        }
+        self.comparison = None;
+        let driver = self.driver_after_a_restart();
+        self.process = Process::start(driver, self.mutant);
+    }
+
+    /// What becomes of a patch whose process stopped.
+    fn leave_behind(&mut self, late: Late) {
+        match self.dice.below(3) {
+            0 => self.late.push(late),
+            1 => self.arrive(&late),
+            _ => {}
+        }
+    }
+
+    /// A patch of a stopped process arrives, after whatever its successor has done.
+    pub(super) fn arrive_late(&mut self) {
+        if !self.late.is_empty() {
+            let place = self.dice.below(self.late.len());
+            let late = self.late.swap_remove(place);
+            self.arrive(&late);
+        }
+    }
+
+    fn arrive(&mut self, late: &Late) {
+        self.arriving = true;
+        match late.of_volume {
+            true => drop(self.patch_volume(&late.name, &late.patch)),
+            false => drop(self.patch_attachment(&late.name, &late.patch)),
+        }
+        self.arriving = false;
+    }
+
+    /// Flags and capabilities that may be others then.
+    fn driver_after_a_restart(&mut self) -> Driver {
+        let mut driver = driver();
+        driver.abilities.readonly = self.dice.one_in(2);
+        driver.abilities.single_node_multi_writer = self.dice.one_in(2);
+        driver.error_codes = self.dice.one_in(2);
+        if self.dice.one_in(2) {
+            driver.default_fs_type = "xfs".to_owned();
+        }
+        driver
+    }
+}
