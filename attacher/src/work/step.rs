@@ -109,7 +109,8 @@ impl Attacher {
     async fn patch(&self, run: &mut Run, part: Part, patch: &Value) -> Result<(), ApiError> {
         let key = key(&run.current.name)?;
         let own = self.cluster.attachments.begin_write(&key);
-        let patch = Patch::Merge(patch.clone());
+        // The next attachment of the volume to the node has the same name.
+        let patch = Patch::Merge(patch.clone()).only_for(&run.current.uid);
         let json = self.api.patch(&ATTACHMENTS, &key, part, &patch).await?;
         let answered = self.read(json.get())?;
         if answered.version == 0 || answered.version >= run.current.version {

@@ -3,6 +3,7 @@
 use serde_json::json;
 use sidecar_testkit::api::fault::Gate;
 use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::process::until;
 use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
@@ -466,4 +467,27 @@ async fn no_second_publish_while_the_watch_is_behind() {
     settle().await;
     assert_eq!(stage.driver.calls_to("ControllerPublishVolume").len(), 1);
     assert_eq!(stage.api.writes().len(), 3, "{:#?}", stage.trace());
+}
+
+/// kube-controller-manager makes the name of volume, driver and node, so that it comes again.
+#[tokio::test]
+async fn a_late_patch_does_not_reach_the_next_attachment_of_the_name() {
+    for path in ["*/volumeattachments/va1", "*/volumeattachments/va1/status"] {
+        let stage = Stage::new().await;
+        let gate = Gate::new();
+        let patch = Fault::on("PATCH", path).times(1);
+        stage.api.fault(patch.hold(&gate));
+        stage.attach("va1", "pv1");
+        let _attacher = stage.start(&[]);
+        until("the patch", async || gate.waiting() == 1).await;
+        stage.api.remove("volumeattachments", "va1");
+        let next = build::attachment("va1").by("other").on("node1").of("pv1");
+        let next = stage.api.insert(next);
+        gate.open();
+        let answer = || stage.api.requests_to("PATCH", path)[0].status;
+        until("its answer", async || answer().is_some()).await;
+        assert_eq!(answer(), Some(422), "{path}");
+        settle().await;
+        assert_eq!(stage.attachment("va1"), next, "{path}");
+    }
 }

@@ -368,7 +368,7 @@ impl Stage {
                 None => continue,
             };
             let text = match request.method.as_str() {
-                "PATCH" => format!("{kind} {}", request.body),
+                "PATCH" => format!("{kind} {}", without_uid(kind, &request.body)),
                 "GET" if kind == "secret" => "secret".to_owned(),
                 other => format!("{other} {}", request.path),
             };
@@ -389,6 +389,20 @@ impl Stage {
         all.sort_by_key(|(at, _)| *at);
         all.into_iter().map(|(_, text)| text).collect()
     }
+}
+
+/// The body of a patch without the UID, which all patches of attachments have.
+fn without_uid(kind: &str, body: &Value) -> Value {
+    let mut body = body.clone();
+    if kind != "pvp" {
+        let fields = body.as_object_mut().unwrap();
+        let metadata = fields["metadata"].as_object_mut().unwrap();
+        assert!(metadata.remove("uid").is_some(), "{kind} {metadata:?}");
+        if metadata.is_empty() {
+            fields.remove("metadata");
+        }
+    }
+    body
 }
 
 /// Long enough for whatever should not happen.

@@ -193,7 +193,11 @@ impl Provisioner {
     async fn patch_volume(&self, run: &mut Run, patch: &Value) -> Result<(), ApiError> {
         let key = key(None, &run.name)?;
         let own = self.cluster.volumes.begin_write(&key);
-        let patch = Patch::Strategic(patch.clone());
+        let mut patch = Patch::Strategic(patch.clone());
+        // Of a volume that nothing is to become of, no more is known than its name.
+        if let Some(uid) = uid(&run.current) {
+            patch = patch.only_for(uid);
+        }
         let json = self.api.patch(&VOLUMES, &key, Part::Main, &patch).await?;
         self.take(run, &key, own, json.get())
     }

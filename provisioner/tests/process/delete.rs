@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sidecar_testkit::build::{self, Object, Volume};
 use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::process::within;
-use sidecar_testkit::{CallFault, Fault};
+use sidecar_testkit::{CallFault, Fault, Gate};
 use tonic::Code;
 
 use super::stage::{
@@ -35,6 +35,29 @@ async fn row_203_call_object_and_only_our_finalizer() {
         stage.writes(),
         ["DELETE persistentvolumes", "PATCH persistentvolumes"]
     );
+}
+
+#[tokio::test]
+async fn a_late_patch_does_not_reach_the_next_volume_of_the_name() {
+    let stage = Stage::new().await;
+    let gate = Gate::new();
+    let patch = Fault::on("PATCH", "*/persistentvolumes/pv1").times(1);
+    stage.api.fault(patch.hold(&gate));
+    stage.api.insert(released("pv1"));
+    let _program = stage.start(&[]);
+    within(PATIENCE, "the patch", async || gate.waiting() == 1).await;
+    stage.api.remove("persistentvolumes", "pv1");
+    let next = stage.api.insert(released("pv1").uid("next").phase("Bound"));
+    gate.open();
+    let answer = || {
+        let patches = stage.api.requests_to("PATCH", "*/persistentvolumes/pv1");
+        patches[0].status
+    };
+    within(PATIENCE, "its answer", async || answer().is_some()).await;
+    assert_eq!(answer(), Some(422));
+    settle().await;
+    assert_eq!(stage.volume("pv1"), next);
+    assert_eq!(stage.calls(DELETE), 1);
 }
 
 fn volume() -> Volume {
@@ -256,7 +279,7 @@ async fn fs_19_nothing_is_deleted_while_attachments_are_not_watched() {
     let program = stage.start(&["--retry-interval-start=5m"]);
     program.logs(READY).await;
     // Their watch breaks, and only theirs: volumes are known again at once.
-    let gate = sidecar_testkit::Gate::new();
+    let gate = Gate::new();
     let attachments = Fault::on("GET", "*/volumeattachments");
     stage.api.fault(attachments.hold(&gate));
     stage.api.break_watches();

@@ -33,6 +33,29 @@ impl Patch {
         }
     }
 
+    /// The same for the object with this UID alone: the API server refuses it (422) where another object
+    /// has taken the name, which a patch on its way may come too late to notice.
+    #[must_use]
+    pub fn only_for(mut self, uid: &str) -> Self {
+        match &mut self {
+            Self::Merge(body) | Self::Strategic(body) => {
+                if let Some(fields) = body.as_object_mut() {
+                    let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
+                    if let Some(metadata) = metadata.as_object_mut() {
+                        metadata.insert("uid".to_owned(), uid.into());
+                    }
+                }
+            }
+            Self::Json(operations) => {
+                if let Some(list) = operations.as_array_mut() {
+                    let test = json!({"op": "test", "path": "/metadata/uid", "value": uid});
+                    list.insert(0, test);
+                }
+            }
+        }
+        self
+    }
+
     /// What is sent.
     pub fn body(&self) -> &Value {
         match self {

@@ -316,18 +316,18 @@ async fn status_of_attachments(script: &mut Script) {
         &(after["metadata"]["resourceVersion"] == version).into(),
     );
     let error = |length| json!({"status": {"attachError": {"message": "x".repeat(length), "time": "2020-01-01T00:00:00Z"}}});
-    script
-        .patch(
-            "error of 1024 bytes",
-            &status,
-            MERGE,
-            error(1024),
-            "/status/attached",
-        )
-        .await;
-    script
-        .patch("error of 1025 bytes", &status, MERGE, error(1025), "/x")
-        .await;
+    let another = json!({"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}});
+    let attached = "/status/attached";
+    let own = json!({"metadata": {"uid": after["metadata"]["uid"]}});
+    for (what, path, body, at) in [
+        ("main patch: another uid", &path, another.clone(), "/x"),
+        ("status patch: another uid", &status, another, "/x"),
+        ("status patch: its uid", &status, own, "/status"),
+        ("error of 1024 bytes", &status, error(1024), attached),
+        ("error of 1025 bytes", &status, error(1025), "/x"),
+    ] {
+        script.patch(what, path, MERGE, body, at).await;
+    }
     let gone = json!({"status": {"attachError": null, "attachmentMetadata": {}}});
     script
         .patch("no error, no metadata", &status, MERGE, gone, "/status")

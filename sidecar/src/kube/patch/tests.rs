@@ -256,3 +256,29 @@ async fn patches_reach_the_part_they_are_for() {
         ]
     );
 }
+
+#[tokio::test]
+async fn a_patch_for_one_object_is_refused_by_the_next_of_its_name() {
+    let api = FakeApi::new();
+    let client = api.client();
+    let volume = || volume("pv1").finalizer("a/b");
+    let patches = [
+        Patch::Merge(json!({})),
+        Patch::Strategic(json!({"metadata": {"finalizers": [F]}})),
+        Patch::Json(json!([{"op": "add", "path": "/metadata/finalizers/-", "value": F}])),
+    ];
+    for patch in patches {
+        let made = api.insert(volume());
+        let uid = made["metadata"]["uid"].as_str().unwrap();
+        let patch = patch.only_for(uid);
+        let key = key("pv1");
+        let sent = send::<Value>(&client, &VOLUMES, &key, Part::Main, &patch).await;
+        assert!(sent.is_ok(), "{patch:?}");
+        api.remove("persistentvolumes", "pv1");
+        let next = api.insert(volume());
+        let sent = send::<Value>(&client, &VOLUMES, &key, Part::Main, &patch).await;
+        assert!(matches!(sent, Err(::kube::Error::Api(status)) if status.code == 422));
+        assert_eq!(api.object("persistentvolumes", "pv1"), Some(next));
+        api.remove("persistentvolumes", "pv1");
+    }
+}

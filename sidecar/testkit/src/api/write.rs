@@ -171,6 +171,12 @@ impl Store {
             .cloned()
             .ok_or_else(|| Refusal::not_found(kind, name))?;
         let mut patched = patch::apply(kind, content_type, body, &current)?;
+        let uid = &patched["metadata"]["uid"];
+        if *uid != current["metadata"]["uid"] && !uid.is_null() {
+            // Another answer than that to a PUT, which takes it for a precondition.
+            let problem = format!("metadata.uid: Invalid value: {uid}: field is immutable");
+            return Err(Refusal::invalid(kind, name, &[problem]));
+        }
         if patched["metadata"]["resourceVersion"]
             .as_str()
             .is_none_or(str::is_empty)
