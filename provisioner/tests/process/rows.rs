@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use sidecar_testkit::rows::{numbers, tests_that_can_fail};
+
 /// How the names of tests of rows begin.
 const PREFIXES: [&str; 2] = ["row_", "rows_"];
 /// Where the rows are listed.
@@ -14,23 +16,10 @@ const EVIDENCE: &str = "the built program";
 
 /// Rows in the name of a test: `rows_2_to_4_and_8_a_name_7` covers 2, 3, 4 and 8.
 fn rows_of(name: &str) -> BTreeSet<u32> {
-    let mut rows = BTreeSet::new();
-    let parts = { PREFIXES.iter() }
-        .find_map(|prefix| name.strip_prefix(prefix))
-        .unwrap_or_default()
-        .split('_');
-    let mut first = None;
-    for part in parts {
-        match (part.parse(), part) {
-            (Ok(row), _) => {
-                rows.extend(first.take().unwrap_or(row)..=row);
-            }
-            (Err(_), "to") => first = rows.last().copied(),
-            (Err(_), "and") => {}
-            (Err(_), _) => break,
-        }
-    }
-    rows
+    let words = PREFIXES.map(|prefix| prefix.trim_end_matches('_'));
+    let rest = PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
+    let rows = numbers(rest.unwrap_or_default(), &words).into_iter();
+    rows.filter_map(|row| row.parse().ok()).collect()
 }
 
 /// Rows of a cell like `1 to 3, 8`.
@@ -72,47 +61,13 @@ fn running() -> BTreeSet<String> {
     &listed(&[]) - &listed(&["--ignored"])
 }
 
-/// Names of functions of rows in which something can fail: which assert, wait for what may not come,
-/// or hand their cases to one that does.
-fn looking(source: &str) -> BTreeSet<String> {
-    let functions: Vec<(&str, &str)> = { source.split("\n}\n") }
-        .filter_map(|text| {
-            let (_, text) = text.rsplit_once("\nasync fn ").or_else(|| {
-                text.rsplit_once("\npub(crate) async fn ")
-                    .or_else(|| text.rsplit_once("\nfn "))
-            })?;
-            text.split_once('(')
-        })
-        .collect();
-    let asserts = |body: &str| {
-        let words = ["assert", ".until", "within(", "panic!", "join!"];
-        words.iter().any(|word| body.contains(word))
-    };
-    let calls = |body: &str| {
-        let mut called = functions.iter();
-        called.any(|(name, inner)| {
-            let named = [
-                format!("{name}("),
-                format!(" {name})"),
-                format!(" {name},\n"),
-            ];
-            asserts(inner) && named.iter().any(|call| body.contains(call))
-        })
-    };
-    let looking = { functions.iter() }
-        .filter(|(name, _)| !rows_of(name).is_empty())
-        .filter(|(_, body)| asserts(body) || calls(body));
-    looking.map(|(name, _)| (*name).to_owned()).collect()
-}
-
 #[test]
 fn every_row_that_parity_promises_has_a_test() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut in_source = BTreeSet::new();
     for file in std::fs::read_dir(package.join("tests/process")).unwrap() {
-        in_source.extend(looking(
-            &std::fs::read_to_string(file.unwrap().path()).unwrap(),
-        ));
+        let source = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        in_source.extend(tests_that_can_fail(&source));
     }
     let running = running();
     let counted = running.intersection(&in_source);
@@ -126,15 +81,6 @@ fn every_row_that_parity_promises_has_a_test() {
         missing.is_empty() && blind.is_empty(),
         "rows without a test: {missing:?}; nothing can fail in {blind:?}"
     );
-}
-
-#[test]
-fn an_empty_test_counts_for_nothing() {
-    let source = "\n#[test]\nfn row_1_empty() {\n}\n#[tokio::test]\nasync fn row_2_looks() {\n    \
-        assert!(true);\n}\n\nasync fn case(row: u32) {\n    assert_eq!(row, 3);\n}\n\n#[tokio::test]\n\
-        async fn row_3_by_cases() {\n    together([3], case).await;\n}\n";
-    let names: Vec<_> = looking(source).into_iter().collect();
-    assert_eq!(names, ["row_2_looks", "row_3_by_cases"]);
 }
 
 #[test]

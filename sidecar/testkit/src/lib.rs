@@ -11,6 +11,7 @@
 //! * [`FakeDriver`]: a CSI driver with volumes, faults and a call record.
 //! * [`process`][], [`http`][], [`measure`][]: a program under test, its HTTP server, its figures.
 //! * [`election`][]: a leader that is stopped while another takes its lease.
+//! * [`rows`][]: which tests a source has, and which rows of a specification they show.
 //! * [`build`][]: `attachment("va1").on("node1").of("pv1")`.
 //!
 //! A model never guesses what the test meant: misuse panics with a sentence.
@@ -30,6 +31,7 @@ pub mod election;
 pub mod http;
 pub mod measure;
 pub mod process;
+pub mod rows;
 
 pub use api::FakeApi;
 pub use api::fault::{Fault, Gate};

@@ -10,6 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use sidecar_testkit::rows::{is_number, numbers, tests_that_can_fail};
+
 /// A family of rows: whose tests cite them, and how.
 struct Family {
     /// File below `docs/spec/`, and what its rows' numbers begin with there.
@@ -111,79 +113,6 @@ fn rows_of_table(page: &str, prefix: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// `62`, or `88b`.
-fn is_number(text: &str) -> bool {
-    let digits = text.trim_end_matches(|last: char| last.is_ascii_lowercase());
-    text.len() - digits.len() <= 1
-        && !digits.is_empty()
-        && digits.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// The numbers in what follows `row_`: `7_and_9_to_12_sizes_and_row_20` has 7, 9, 10, 11, 12 and 20.
-fn cited(rest: &str, names: &[&str]) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    let mut words = rest.split('_');
-    let mut counts = true;
-    while let Some(word) = words.next() {
-        if names.contains(&word) {
-            counts = true;
-        } else if counts && is_number(word) {
-            found.push(word.to_owned());
-        } else if counts && word == "to" {
-            let range = found.last().zip(words.next());
-            let range = range.map(|(from, to)| (from.parse::<u32>(), to.parse::<u32>()));
-            let Some((Ok(from), Ok(to))) = range else {
-                break;
-            };
-            found.extend((from + 1..=to).map(|number| number.to_string()));
-        } else {
-            counts &= word == "and";
-        }
-    }
-    found
-}
-
-/// Names of the tests in a source that run without being asked for and in which something can fail.
-fn tests_that_can_fail(source: &str) -> Vec<&str> {
-    let lines: Vec<&str> = source.lines().collect();
-    let mut found = Vec::new();
-    let mut attributes: Vec<&str> = Vec::new();
-    for (at, line) in lines.iter().enumerate() {
-        let code = line.trim_start();
-        if code.starts_with("#[") {
-            attributes.push(code);
-            continue;
-        }
-        let declared = code.strip_prefix("async ").unwrap_or(code);
-        if let Some(name) = declared.strip_prefix("fn ").and_then(|rest| {
-            let end = rest.find(|of: char| !of.is_ascii_alphanumeric() && of != '_')?;
-            rest.get(..end)
-        }) {
-            let is_test = attributes.iter().any(|one| one.contains("test"));
-            let waits_to_be_asked = attributes.iter().any(|one| one.starts_with("#[ignore"));
-            let indent = &line[..line.len() - code.len()];
-            let end = format!("{indent}}}");
-            let body = lines.iter().skip(at + 1).take_while(|line| **line != end);
-            let looks = body
-                .filter(|line| !line.trim_start().starts_with("//"))
-                .any(|line| {
-                    let checks = [
-                        "assert", "unwrap", "expect", "until", "must_", "check", "hold(", ".await",
-                        "join!",
-                    ];
-                    checks.iter().any(|check| line.contains(check))
-                });
-            if is_test && !waits_to_be_asked && looks {
-                found.push(name);
-            }
-        }
-        if !code.starts_with("//") {
-            attributes.clear();
-        }
-    }
-    found
-}
-
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -207,7 +136,7 @@ fn tests() -> BTreeMap<&'static str, BTreeSet<String>> {
         let of_crate: &mut BTreeSet<String> = found.entry(name).or_default();
         for file in files {
             let source = text(&file);
-            of_crate.extend(tests_that_can_fail(&source).into_iter().map(str::to_owned));
+            of_crate.extend(tests_that_can_fail(&source));
         }
     }
     found
@@ -258,7 +187,7 @@ fn compare(
         if !cites(family, name, first) {
             continue;
         }
-        for row in cited(rest, family.names) {
+        for row in numbers(rest, family.names) {
             if !rows.contains(&row) {
                 wrong.push(format!(
                     "{name}: {test} cites {prefix}{row}, which {file} does not have"
@@ -312,51 +241,6 @@ fn each_row_is_shown_and_each_citation_has_a_row() {
         assert!(shown > 10, "{:?}: the table was not read", family.table);
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn numbers_are_read_from_names() {
-    let cases: &[(&str, &[&str])] = &[
-        ("62_a_claim", &["62"]),
-        ("7_and_9_to_12_sizes", &["7", "9", "10", "11", "12"]),
-        ("88b_burst", &["88b"]),
-        ("63_that_and_row_65_too", &["63", "65"]),
-        ("nothing_5", &[]),
-        ("to_3", &[]),
-    ];
-    for (name, numbers) in cases {
-        assert_eq!(cited(name, ROWS), *numbers, "{name}");
-    }
-}
-
-#[test]
-fn what_cannot_fail_does_not_count() {
-    let source = "\
-#[test]
-fn row_1_empty() {
-}
-
-#[test]
-fn row_2_a_comment() {
-    // assert!(false);
-}
-
-#[test]
-#[ignore = \"by hand\"]
-fn row_3_asked_for() {
-    assert!(true);
-}
-
-fn row_4_no_test() {
-    assert!(true);
-}
-
-    #[tokio::test]
-    async fn row_5_counts() {
-        assert!(true);
-    }
-";
-    assert_eq!(tests_that_can_fail(source), ["row_5_counts"]);
 }
 
 #[test]
