@@ -6,10 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use csi_proto::csi::list_volumes_response::{Entry, VolumeStatus};
 use csi_proto::csi::volume_capability::AccessType;
 use csi_proto::csi::volume_capability::access_mode::Mode;
-use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
+use csi_proto::csi::{
+    ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest, ListVolumesResponse,
+};
 use serde_json::{Value, json};
+use sidecar_testkit::CallFault;
 use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::build::{self, Object, Volume};
 use sidecar_testkit::driver::ControllerRpc;
@@ -327,9 +331,23 @@ async fn rows_122_to_125_disks_of_gce_and_aws() {
     let source = json!({"pdName": "d1", "partition": 2});
     let pv = volume("pv", "gcePersistentDisk", &source)
         .with("/spec/accessModes", json!(["ReadWriteMany"]));
-    stage.driver.configure(|model| {
-        model.publish("projects/p1/zones/z1/disks/d1", NODE);
-    });
+    // As the real driver does, which never lists an id that lacks the project.
+    let entry = Entry {
+        volume: Some(csi_proto::csi::Volume {
+            volume_id: "projects/p1/zones/z1/disks/d1".into(),
+            ..csi_proto::csi::Volume::default()
+        }),
+        status: Some(VolumeStatus {
+            published_node_ids: vec![NODE.into()],
+        }),
+    };
+    let listed = ListVolumesResponse {
+        entries: vec![entry],
+        ..ListVolumesResponse::default()
+    };
+    stage
+        .driver
+        .fault(CallFault::on("ListVolumes").answer(listed));
     let address = free_port();
     let endpoint = format!("--http-endpoint={address}");
     stage.api.insert(pv.label(ZONE, "z1"));
