@@ -164,10 +164,11 @@ fn show_doubts(parts: &Parts, cluster: &Arc<Cluster>) {
     parts.metrics.in_doubt.read_from(move || {
         let cluster = books.upgrade()?;
         let memory = cluster.memory();
-        let since: Vec<_> = memory.doubts().map(|(_, doubt)| doubt.since).collect();
+        let requests = memory.doubts().map(|(_, doubt)| doubt.requests().count());
+        let oldest = memory.doubts().map(|(_, doubt)| doubt.since).min();
         let now = Instant::now().into_std();
-        let oldest = { since.iter().min() }.map(|since| now.saturating_duration_since(*since));
-        Some((since.len(), oldest.unwrap_or_default()))
+        let oldest = oldest.map(|since| now.saturating_duration_since(since));
+        Some((requests.sum(), oldest.unwrap_or_default()))
     });
 }
 

@@ -22,6 +22,7 @@ use csi_proto::csi::{DeleteVolumeRequest, Volume};
 
 use super::Settings;
 use super::memory::{self, Unsaved};
+use super::outcome::RpcError;
 use super::pv::{self, Unusable};
 use super::request::{self, NameError, Prepared, Secrets};
 use super::settings::Protection;
@@ -43,6 +44,14 @@ pub use step::{Announcement, Answer, End, Step};
 pub struct Attempt {
     /// What the driver was asked before, and must be asked again.
     frozen: Option<Arc<Prepared>>,
+    /// A call with it ended without an answer before.
+    doubted: bool,
+    /// An earlier process asked it.
+    inherited: bool,
+    /// What else was asked before and may have made a volume.
+    owed: Vec<Arc<Prepared>>,
+    /// The claim needs no volume any more: what is owed for it is repeated, one after the other.
+    repaying: bool,
     /// A volume of an earlier attempt that is to be saved.
     unsaved: Option<Unsaved>,
     loaded: Loaded,
@@ -85,6 +94,13 @@ enum Reached {
     Start,
     /// The driver answered with a volume that nobody can use.
     Bad(Unusable),
+    /// What is owed was asked again, and the driver has this volume. What comes next, unless there
+    /// is a PersistentVolume of the name.
+    Held(String, Box<Reached>),
+    /// The same, and the driver has another volume of the name.
+    Taken(RpcError),
+    /// The request's volume has a PersistentVolume, or there is none.
+    Repaid,
     /// The driver made the volume.
     Made,
     /// There is a PersistentVolume of the name.
@@ -116,11 +132,26 @@ impl From<Failure> for Stop {
 }
 
 impl Attempt {
-    /// A new attempt that goes on where an earlier one, or none, ended.
+    /// A new attempt that goes on where an earlier one, or none, ended. `needed` says whether the
+    /// claim still needs a volume: it is there, and none is bound to it.
     #[must_use]
-    pub fn new(start: memory::Start<Prepared>) -> Self {
+    pub fn new(start: memory::Start<Prepared>, needed: bool) -> Self {
+        let (mut frozen, mut owed, mut inherited) = (None, Vec::new(), false);
+        if let Some(doubt) = start.doubt {
+            (frozen, owed, inherited) = (doubt.pinned, doubt.owed, doubt.inherited);
+        }
+        let repaying = !needed && !owed.is_empty();
+        if repaying && start.unsaved.is_none() {
+            // One whose call has no answer holds up none of the others.
+            owed.extend(frozen.take());
+            frozen = Some(owed.remove(0));
+        }
         Self {
-            frozen: start.doubt.map(|doubt| doubt.prepared),
+            doubted: frozen.is_some(),
+            frozen,
+            inherited,
+            owed,
+            repaying,
             unsaved: start.unsaved,
             loaded: Loaded::default(),
             announced: false,
@@ -172,6 +203,8 @@ impl Attempt {
                 Err(Stop::Fail(failure)) => Step::Fail(failure),
             },
             Reached::Made => self.save(view),
+            Reached::Held(..) | Reached::Taken(_) => self.look_for_namesake(),
+            Reached::Repaid => Step::Done(End::Repaid),
             Reached::Named => self.compare(),
             Reached::Saved => self.conclude(view, End::Provisioned),
             Reached::Failed(failure) => self.give_up(view, failure),
@@ -181,11 +214,17 @@ impl Attempt {
     /// Everything up to the driver's answer.
     fn begin(&self, view: &View<'_>) -> Result<Step, Stop> {
         if view.volume_exists && (self.frozen.is_some() || self.concluded.unselected) {
-            return Ok(match &self.unsaved {
+            if self.unsaved.is_some() {
                 // This process asked for it, and the answer was lost. Or it is another volume's.
-                Some(_) => self.compare(),
-                None => self.conclude(view, End::Exists),
-            });
+                return Ok(self.compare());
+            }
+            if !self.repaying {
+                let one_of_several = !self.owed.is_empty() || view.settings.node.is_some();
+                return Ok(match self.doubted && one_of_several {
+                    true => Step::Done(End::Owing),
+                    false => self.conclude(view, End::Exists),
+                });
+            }
         }
         if let Some(unsaved) = &self.unsaved {
             return Ok(Step::Save(unsaved.clone()));
@@ -214,6 +253,15 @@ impl Attempt {
         }
     }
 
+    /// Whether there is a PersistentVolume of the name that what is owed has.
+    fn look_for_namesake(&self) -> Step {
+        match &self.frozen {
+            Some(prepared) => Step::LoadNamesake(prepared.name.as_str().into()),
+            // Cannot be: it was asked for.
+            None => Step::Done(End::Repaid),
+        }
+    }
+
     fn discard(&self, unusable: &Unusable) -> Result<Step, Stop> {
         let reference = self.frozen.as_ref().and_then(|prepared| prepared.secret());
         Ok(Step::Discard(Box::new(DeleteVolumeRequest {
@@ -223,7 +271,7 @@ impl Attempt {
     }
 
     fn announce(&self, view: &View<'_>) -> Result<(), Stop> {
-        match self.announced || view.gone {
+        match self.announced || view.gone || self.repaying {
             true => Ok(()),
             false => Err(Stop::first(Step::Announce(Announcement::Provisioning))),
         }

@@ -8,11 +8,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use sidecar::slow_set::{self, SlowSet};
 
 use super::outcome::Cure;
-use crate::model::{Claim, ClaimPhase, Source, Text, VolumeDetail};
+use crate::model::{Claim, ClaimPhase, Text};
+
+mod doubt;
+
+pub use doubt::{Doubt, Outcome, Start, Unsaved};
 
 /// A claim: which object, and which one of that name. A claim that is gone while a call for it is in
 /// doubt and another one that has taken its name are worked on at the same time.
@@ -41,83 +44,13 @@ impl ClaimKey {
     }
 }
 
-/// A call that may still be running, or whose volume could not be saved.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubt<P> {
-    /// The claim as it was last seen; it may be gone.
-    pub claim: Arc<Claim>,
-    /// What the call is repeated with until there is a final answer.
-    pub prepared: Arc<P>,
-    /// Since when.
-    pub since: Instant,
-}
-
-/// A volume whose PersistentVolume could not be saved yet.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Unsaved {
-    /// Its name.
-    pub name: Text,
-    /// The object.
-    pub object: Arc<Value>,
-}
-
-impl Unsaved {
-    /// The driver's id of the volume.
-    #[must_use]
-    pub fn handle(&self) -> &str {
-        self.text("/spec/csi/volumeHandle")
-    }
-
-    /// Whether `volume` is the PersistentVolume of this volume.
-    #[must_use]
-    pub fn is(&self, volume: &VolumeDetail) -> bool {
-        match &volume.source {
-            Source::Csi(csi) => {
-                *csi.driver == *self.text("/spec/csi/driver") && *csi.handle == *self.handle()
-            }
-            Source::InTree(_) | Source::Other => false,
-        }
-    }
-
-    fn text(&self, place: &str) -> &str {
-        let text = self.object.pointer(place).and_then(Value::as_str);
-        text.unwrap_or_default()
-    }
-}
-
-/// What an attempt leaves behind in the books.
-#[derive(Clone, Debug)]
-pub enum Outcome<P> {
-    /// The claim has its volume, is somebody else's, or needs none.
-    Over,
-    /// The driver certainly works on it no longer.
-    Final {
-        /// The driver called the request impossible: it is repeated after a long time only, unless
-        /// the class of this UID is replaced.
-        infeasible: Option<Text>,
-    },
-    /// The driver may still be working on it.
-    InDoubt(Arc<P>),
-    /// There is a volume, and this object could not be saved.
-    Unsaved(Arc<P>, Unsaved),
-    /// Nothing was learnt about what the driver does.
-    Unchanged,
-}
-
-/// What an attempt begins with.
-#[derive(Clone, Debug)]
-pub struct Start<P> {
-    /// The call in doubt.
-    pub doubt: Option<Doubt<P>>,
-    /// The object that is to be saved before anything else.
-    pub unsaved: Option<Unsaved>,
-}
-
 /// The books of one process.
 #[derive(Debug)]
 pub struct Memory<P> {
     doubts: HashMap<ClaimKey, Doubt<P>>,
     unsaved: HashMap<ClaimKey, Unsaved>,
+    /// Of these it was said that the driver refuses to repeat what is owed for them.
+    told: HashSet<ClaimKey>,
     slow: SlowSet<ClaimKey>,
     /// What would cure the last failure of a claim, and the claims by it.
     waits: HashMap<ClaimKey, Cure>,
@@ -135,6 +68,7 @@ impl<P> Memory<P> {
         Self {
             doubts: HashMap::new(),
             unsaved: HashMap::new(),
+            told: HashSet::new(),
             slow: SlowSet::new(retention),
             waits: HashMap::new(),
             cures: HashMap::new(),
@@ -149,8 +83,9 @@ impl<P> Memory<P> {
         Start {
             doubt: self.doubts.get(key).map(|doubt| Doubt {
                 claim: Arc::clone(&doubt.claim),
-                prepared: Arc::clone(&doubt.prepared),
-                since: doubt.since,
+                pinned: doubt.pinned.clone(),
+                owed: doubt.owed.clone(),
+                ..*doubt
             }),
             unsaved: self.unsaved.get(key).cloned(),
         }
@@ -188,65 +123,109 @@ impl<P> Memory<P> {
         self.calls.insert(ClaimKey::of(claim), Arc::clone(claim));
     }
 
-    /// The attempt is over; `claim` is the claim as it was last seen.
-    pub fn end(&mut self, claim: &Arc<Claim>, outcome: Outcome<P>, now: Instant) {
+    /// The attempt is over; `claim` is the claim as it was last seen, `owed` is what stays in doubt
+    /// beside what `outcome` says.
+    pub fn end(
+        &mut self,
+        claim: &Arc<Claim>,
+        outcome: Outcome<P>,
+        owed: Vec<Arc<P>>,
+        now: Instant,
+    ) {
         let key = ClaimKey::of(claim);
         self.calls.remove(&key);
         self.wait_no_more(&key);
-        match outcome {
-            Outcome::Unchanged => {}
-            Outcome::Over => self.settle(&key),
+        let pinned = match outcome {
+            Outcome::Unchanged => return,
+            Outcome::Over => None,
             Outcome::Final { infeasible } => {
-                self.settle(&key);
                 if let Some(class_uid) = infeasible {
                     let class_uid = class_uid.to_string();
                     let entry = slow_set::Entry {
                         added: now,
                         class_uid,
                     };
-                    self.slow.add(key, entry);
+                    self.slow.add(key.clone(), entry);
                 }
+                None
             }
-            Outcome::InDoubt(prepared) => {
-                self.doubt(key, claim, prepared, now);
-            }
+            Outcome::InDoubt(prepared) => Some(prepared),
             Outcome::Unsaved(prepared, unsaved) => {
                 self.unsaved.insert(key.clone(), unsaved);
-                self.doubt(key, claim, prepared, now);
+                Some(prepared)
             }
+        };
+        if pinned.is_none() {
+            self.unsaved.remove(&key);
         }
+        let known = self.doubts.get(&key);
+        let since = known.map_or(now, |doubt| doubt.since);
+        let inherited = known.is_some_and(|doubt| doubt.inherited);
+        let doubt = Doubt {
+            claim: Arc::clone(claim),
+            pinned,
+            owed,
+            since,
+            inherited,
+        };
+        self.remember(key, doubt);
     }
 
-    /// A call of another process: it is in doubt from the start.
-    pub fn doubt(&mut self, key: ClaimKey, claim: &Arc<Claim>, prepared: Arc<P>, now: Instant) {
-        let since = self.doubts.get(&key).map_or(now, |doubt| doubt.since);
+    /// What another process asked is in doubt from the start.
+    pub fn inherit(
+        &mut self,
+        claim: &Arc<Claim>,
+        pinned: Option<Arc<P>>,
+        owed: Vec<Arc<P>>,
+        now: Instant,
+    ) {
+        let doubt = Doubt {
+            claim: Arc::clone(claim),
+            pinned,
+            owed,
+            since: now,
+            inherited: true,
+        };
+        self.remember(ClaimKey::of(claim), doubt);
+    }
+
+    fn remember(&mut self, key: ClaimKey, doubt: Doubt<P>) {
+        if doubt.requests().next().is_none() {
+            return self.settle(&key);
+        }
         // Whatever the claim was bound to meanwhile: what it is filled from is still needed.
-        let claim = match claim.phase.is_open() {
-            true => Arc::clone(claim),
+        let claim = match doubt.claim.phase.is_open() {
+            true => doubt.claim,
             false => Arc::new(Claim {
                 phase: ClaimPhase::Pending,
-                ..(**claim).clone()
+                ..(*doubt.claim).clone()
             }),
         };
-        self.doubts.insert(
-            key,
-            Doubt {
-                claim,
-                prepared,
-                since,
-            },
-        );
+        self.doubts.insert(key, Doubt { claim, ..doubt });
     }
 
     fn settle(&mut self, key: &ClaimKey) {
         self.doubts.remove(key);
         self.unsaved.remove(key);
+        self.told.remove(key);
+    }
+
+    /// Whether nobody was told yet that the driver refuses to repeat what is owed for the claim; who
+    /// asks tells it.
+    pub fn tells(&mut self, key: &ClaimKey) -> bool {
+        self.doubts.contains_key(key) && self.told.insert(key.clone())
     }
 
     /// Whether a call for the claim is running or in doubt: what must stay in the journal.
     #[must_use]
     pub fn is_busy(&self, key: &ClaimKey) -> bool {
         self.doubts.contains_key(key) || self.calls.contains_key(key)
+    }
+
+    /// Whether something is in doubt for the claim of this UID.
+    #[must_use]
+    pub fn owes(&self, uid: &str) -> bool {
+        self.doubts.keys().any(|key| *key.uid == *uid)
     }
 
     /// Nobody is to find out what came of the call in doubt: somebody took it out of the journal.
@@ -257,16 +236,25 @@ impl<P> Memory<P> {
         }
     }
 
-    /// Calls in doubt.
+    /// What is in doubt.
     pub fn doubts(&self) -> impl Iterator<Item = (&ClaimKey, &Doubt<P>)> {
         self.doubts.iter()
     }
 
     /// Claims that may be gone from the API while a volume is made for them: their sources are
-    /// still needed.
+    /// still needed. Not where the driver has refused: nothing of the user's waits for that.
     pub fn busy_claims(&self) -> impl Iterator<Item = &Claim> {
-        let doubts = self.doubts.values().map(|doubt| &*doubt.claim);
+        let pinned = { self.doubts.values() }.filter(|doubt| doubt.pinned.is_some());
+        let doubts = pinned.map(|doubt| &*doubt.claim);
         doubts.chain(self.calls.values().map(|claim| &**claim))
+    }
+
+    /// Whether the claim's call had no answer when it was made last.
+    #[must_use]
+    pub fn is_pinned(&self, key: &ClaimKey) -> bool {
+        self.doubts
+            .get(key)
+            .is_some_and(|doubt| doubt.pinned.is_some())
     }
 
     /// The claim is gone from the API. Nothing needs to be known of it, unless a call for it is
@@ -348,6 +336,7 @@ impl<P> Memory<P> {
         let books = [
             ("doubts", self.doubts.len()),
             ("unsaved", self.unsaved.len()),
+            ("told", self.told.len()),
             ("waits", self.waits.len()),
             ("cures", self.cures.len()),
             ("calls", self.calls.len()),

@@ -92,6 +92,25 @@ impl Prepared {
         })
     }
 
+    /// Whether a driver sees no difference between the two, but for the Secret.
+    #[must_use]
+    pub fn asks_the_same(&self, other: &Self) -> bool {
+        let asked = |of: &Self| (of.blueprint.requested, of.capabilities());
+        self.name == other.name
+            && self.parameters == other.parameters
+            && self.mutable_parameters == other.mutable_parameters
+            && self.source == other.source
+            && self.requirement == other.requirement
+            && asked(self) == asked(other)
+    }
+
+    /// Whether all that the driver looks at is in it: no Secret whose values may be others by the
+    /// next call, nothing to be copied that may go meanwhile.
+    #[must_use]
+    pub fn is_self_contained(&self) -> bool {
+        self.source.is_none() && self.blueprint.secrets.provisioner.is_none()
+    }
+
     /// One capability for each access mode.
     #[must_use]
     pub fn capabilities(&self) -> Vec<VolumeCapability> {

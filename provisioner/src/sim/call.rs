@@ -8,8 +8,9 @@ use tonic::Code;
 
 use super::claim::State;
 use super::driver::{Kind, Refused};
+use super::process::Running;
 use super::run::{World, rpc};
-use super::scene::{ZONE, needs_secret};
+use super::scene::{Scene, ZONE, needs_secret};
 use crate::plan::claim::{Answer, Step};
 
 impl World {
@@ -36,6 +37,13 @@ impl World {
         if self.journals() && !durable {
             self.complain(format!("CreateVolume of {name} is not in the journal"));
         }
+        // What is owed may be made once more, to be deleted.
+        let Running {
+            key, gone, current, ..
+        } = &self.process.running[index];
+        if (*gone || !current.volume.is_empty()) && self.process.memory.owes(&key.uid) {
+            self.unseen.insert((self.driver.site, name.clone()));
+        }
         let state = match self.driver.create(request) {
             Ok(id) => State::Calling(step, id),
             Err(refused) => {
@@ -51,15 +59,20 @@ impl World {
 
     /// The driver answers, or the deadline expires.
     pub(super) fn end_create_call(&mut self, index: usize, step: Step, id: u64) {
+        let new = self.faulty() && self.driver.new > 0;
+        self.driver.new = self.driver.new.saturating_sub(1);
         let answer = match self.faulty() && self.dice.one_in(3) {
+            _ if new && !self.dice.one_in(4) => self.refuse(id),
             false => self.created(id, 1 << 30),
             true => match self.dice.below(6) {
-                0 | 1 => {
+                0 => {
                     self.driver.abandon(id);
+                    self.driver.new = 6;
                     Answer::Failed(rpc(Code::DeadlineExceeded))
                 }
-                2 => {
+                1 | 2 => {
                     self.created(id, 1 << 30);
+                    self.driver.new = 6;
                     Answer::Failed(rpc(Code::Unavailable))
                 }
                 3 => self.created(id, 1),
@@ -80,6 +93,31 @@ impl World {
         self.process.running[index].state = State::Answered(step, answer, None);
     }
 
+    /// The driver refuses before it has looked.
+    fn refuse(&mut self, id: u64) -> Answer {
+        let name = match self.driver.call(id).map(|call| &call.kind) {
+            Some(Kind::Create(name)) => name.clone(),
+            Some(Kind::Delete(_)) | None => String::new(),
+        };
+        if self.driver.refuse(id) {
+            self.unseen.insert((self.driver.site, name));
+        }
+        let codes = [
+            Code::Unknown,
+            Code::Internal,
+            Code::NotFound,
+            Code::PermissionDenied,
+            Code::FailedPrecondition,
+            Code::ResourceExhausted,
+        ];
+        // Where there are other places, that it has no room is what matters.
+        let full = self.case.scene == Scene::Places && self.dice.one_in(2);
+        Answer::Failed(rpc(match full {
+            true => Code::ResourceExhausted,
+            false => codes[self.dice.below(codes.len())],
+        }))
+    }
+
     /// The driver does what it can; it says that the volume has so many bytes.
     fn created(&mut self, id: u64, bytes: i64) -> Answer {
         if let Some(code) = self.obstacle(id) {
@@ -88,13 +126,9 @@ impl World {
         }
         let call = self.driver.call(id);
         let sourced = call.is_some_and(|call| call.source.is_some());
-        let place = call.and_then(|call| match &call.kind {
-            Kind::Create(name) => Some(name.clone()),
-            Kind::Delete(_) => None,
-        });
         let volume_id = self.driver.succeed(id).unwrap();
         self.check_doubles();
-        let zone = place.and_then(|name| self.driver.places.get(&name));
+        let zone = self.driver.place(&volume_id);
         let segments = |zone: &String| Topology {
             segments: [(ZONE.to_owned(), zone.clone())].into_iter().collect(),
         };
@@ -112,10 +146,7 @@ impl World {
     /// Why the driver cannot do what it is asked, if it cannot.
     pub(super) fn obstacle(&self, id: u64) -> Option<Code> {
         let call = self.driver.call(id)?;
-        let Kind::Create(name) = &call.kind else {
-            return None;
-        };
-        if self.driver.volumes.contains_key(name) {
+        if matches!(call.kind, Kind::Delete(_)) || self.driver.exists(call) {
             return None;
         }
         let missing = match &call.source {
@@ -132,13 +163,14 @@ impl World {
         }
     }
 
-    /// No claim has two volumes.
+    /// No claim has two volumes, but for those that a driver has refused to know of.
     pub(super) fn check_doubles(&mut self) {
         let doubled = self.names.iter().find(|(_, names)| {
-            let exist = |name| {
-                self.drivers()
-                    .filter(|driver| driver.volumes.contains_key(name))
-                    .count()
+            let exist = |name: &String| {
+                let sites = self.drivers();
+                let seen =
+                    sites.filter(|driver| !self.unseen.contains(&(driver.site, name.clone())));
+                seen.map(|driver| driver.named(name).count()).sum::<usize>()
             };
             names.iter().map(exist).sum::<usize>() > 1
         });

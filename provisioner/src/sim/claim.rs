@@ -12,7 +12,7 @@ use super::watch::key as key_of;
 use crate::model::Claim;
 use crate::plan::claim::{Answer, Attempt, End, Failure, Step};
 use crate::plan::edit::{Edit, Kind};
-use crate::plan::journal::{Intent, Ticket};
+use crate::plan::journal::Ticket;
 use crate::plan::memory::ClaimKey;
 use crate::plan::protection::is_shared;
 use crate::plan::settings::Protection;
@@ -55,7 +55,7 @@ impl World {
         let start = process.mutant.begins(process.memory.begin(key));
         process.running.push(Running {
             key: key.clone(),
-            attempt: Attempt::new(start),
+            attempt: Attempt::new(start, !gone && current.volume.is_empty()),
             current,
             gone,
             state: State::Deciding,
@@ -144,8 +144,8 @@ impl World {
         let running = &mut process.running[index];
         match step {
             Step::Done(End::Contend) => self.contend(index),
-            Step::Done(_) => self.finish_claim(index, None),
-            Step::Fail(failure) => self.finish_claim(index, Some(failure)),
+            Step::Done(end) => self.finish_claim(index, Ok(end)),
+            Step::Fail(failure) => self.finish_claim(index, Err(failure)),
             Step::Announce(_) => running.state = State::Answered(step, Answer::Done, None),
             Step::Unselect(ref edit, _)
             | Step::ProtectSource(ref edit)
@@ -176,7 +176,7 @@ impl World {
                 self.begin_create_call(index, step, &request);
             }
             Step::Intend(ref prepared) => {
-                let intent = Intent::new(&running.current, prepared);
+                let intent = running.attempt.intent(&running.current, prepared);
                 running.state = match process.journal.intend(intent, self.clock) {
                     Ok(_) if process.mutant == Mutant::CallsEarly => {
                         State::Answered(step, Answer::Done, None)
@@ -212,7 +212,7 @@ impl World {
             process.journal.settle(&running.key.uid);
         }
         if let Err(failure) = running.attempt.fold(step, answer) {
-            self.finish_claim(index, Some(failure));
+            self.finish_claim(index, Err(failure));
         }
     }
 
@@ -232,37 +232,44 @@ impl World {
         !self.journals() || self.process.journal.may_call(uid, self.clock)
     }
 
-    fn finish_claim(&mut self, index: usize, failure: Option<Failure>) {
+    fn finish_claim(&mut self, index: usize, over: Result<End, Failure>) {
         let Running {
             key,
             attempt,
             current,
+            gone,
             ..
         } = self.process.running.remove(index);
         let process = &mut self.process;
-        if failure.is_none() {
+        let mutant = process.mutant;
+        if over.is_ok() {
             process.contests.end(&key);
         }
-        let outcome = process.mutant.remembers(attempt.outcome(failure.as_ref()));
-        process.memory.end(&current, outcome, self.clock);
-        if process.mutant != Mutant::KeepsIntents {
+        let ended = attempt.outcome(over.as_ref().map(|end| *end));
+        let (outcome, owed) = mutant.remembers(ended, over.as_ref().err());
+        process.memory.end(&current, outcome, owed, self.clock);
+        if mutant != Mutant::KeepsIntents {
             process.settle(&key);
         }
-        if let Some(failure) = &failure
-            && let Some(cure) = failure.cure(current.class_name())
-        {
+        let failure = match over {
+            Ok(_) => {
+                let needed = !gone && current.volume.is_empty();
+                if !needed && process.memory.owes(&key.uid) {
+                    process.ready.insert(key);
+                }
+                return;
+            }
+            Err(failure) => failure,
+        };
+        if let Some(cure) = failure.cure(current.class_name()) {
             process.memory.wait_for(cure, &key);
         }
         let cached = { process.claims.get(&key.name) }.filter(|claim| claim.uid == key.uid);
-        if failure.is_some() && cached.is_none() && process.memory.doubtful_claim(&key).is_none() {
+        if cached.is_none() && process.memory.doubtful_claim(&key).is_none() {
             process.memory.gone(&key);
         }
-        match failure {
-            None => {}
-            Some(_) if process.mutant.forgets_retries() => {}
-            Some(_) => {
-                process.later.insert(key);
-            }
+        if !mutant.forgets_retries() {
+            process.later.insert(key);
         }
     }
 }

@@ -66,10 +66,11 @@ impl World {
             return false;
         };
         let claim = selected(&self.process.running[index].current, &own.name);
-        let mut attempt = Attempt::new(Start {
+        let start = Start {
             doubt: None,
             unsaved: None,
-        });
+        };
+        let mut attempt = Attempt::new(start, true);
         loop {
             let step = self.decide(&attempt, &claim, false);
             let answer = match &step {

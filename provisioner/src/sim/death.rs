@@ -119,7 +119,7 @@ impl World {
                 | claim::State::Answered(..)
                 | claim::State::Taking => running.attempt.prepared(),
             });
-        let doubts = { process.memory.doubts() }.map(|(_, doubt)| &doubt.prepared);
+        let doubts = { process.memory.doubts() }.flat_map(|(_, doubt)| doubt.requests());
         running
             .chain(doubts)
             .map(|prepared| prepared.name.clone())
@@ -128,9 +128,9 @@ impl World {
 
     /// This volume may be lost, and asked for anew in another way.
     pub(super) fn excuse(&mut self, name: String) {
-        self.driver.open.remove(&name);
+        self.driver.forget(&name);
         if let Some(other) = &mut self.other {
-            other.driver.open.remove(&name);
+            other.driver.forget(&name);
         }
         self.excused.insert(name);
     }

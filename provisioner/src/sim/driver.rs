@@ -1,8 +1,9 @@
 //! The model driver: which volumes exist, and calls that outlive their caller.
 //!
-//! It keeps its word as CSI asks for it: one volume per name; a call while another one for the same
-//! volume runs is `ABORTED`; an error that is final means that nothing exists under the name and
-//! nothing is running.
+//! It keeps its word as CSI asks for it: one volume per name, everywhere or in each place; a call
+//! while another one for the same volume runs is `ABORTED`. An error that is final means that nothing
+//! exists under the name, unless the driver refuses without looking, as one does that has just begun
+//! and whose storage system does not let it in yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,15 +33,34 @@ pub(super) struct Call {
     zones: Vec<String>,
     /// What it starts from.
     pub(super) source: Option<Type>,
+    /// The request, without the Secret.
+    asked: Option<CreateVolumeRequest>,
+}
+
+/// What a driver makes of names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Names {
+    /// They are unique everywhere; who asks for another volume under one is told so.
+    #[default]
+    Unique,
+    /// The same, but who asks for another volume gets the one that is there.
+    Shared,
+    /// They are unique in each place.
+    Local,
 }
 
 #[derive(Default)]
 pub(super) struct ModelDriver {
     /// Which of several drivers.
     pub(super) site: usize,
+    /// Calls for which it has just begun, and may refuse them without a look.
+    pub(super) new: u32,
+    names: Names,
     next: u64,
-    /// Ids of the volumes that exist, by name.
+    /// Ids of the volumes that exist, by name; where names are local the place follows an `@`.
     pub(super) volumes: BTreeMap<String, String>,
+    /// What they were made with.
+    made: BTreeMap<String, CreateVolumeRequest>,
     /// Places of those that are not everywhere, by name.
     pub(super) places: BTreeMap<String, String>,
     /// Places without room.
@@ -48,14 +68,18 @@ pub(super) struct ModelDriver {
     pub(super) running: Vec<Call>,
     /// The request by name, until the driver has refused it for good or the volume is deleted.
     pub(super) open: BTreeMap<String, CreateVolumeRequest>,
+    /// Requests that had a final answer, by name: they may be repeated, since nobody knows what came
+    /// of them before.
+    refused: BTreeMap<String, Vec<CreateVolumeRequest>>,
     /// How many calls of each kind there were, by name of the volume.
     pub(super) calls: BTreeMap<String, (u32, u32)>,
 }
 
 impl ModelDriver {
-    pub(super) fn new(site: usize) -> Self {
+    pub(super) fn new(site: usize, names: Names) -> Self {
         Self {
             site,
+            names,
             ..Self::default()
         }
     }
@@ -65,22 +89,88 @@ impl ModelDriver {
         self.calls.entry(request.name.clone()).or_default().0 += 1;
         let mut asked = request.clone();
         asked.secrets.clear();
+        let again = self.refused.get(&request.name);
+        let again = again.is_some_and(|refused| refused.contains(&asked));
         match self.open.get(&request.name) {
-            Some(before) if *before != asked => return Err(Refused::Different),
+            Some(before) if *before != asked && !again => return Err(Refused::Different),
             Some(_) => {}
             None => {
-                self.open.insert(request.name.clone(), asked);
+                self.open.insert(request.name.clone(), asked.clone());
             }
+        }
+        let requirement = request.accessibility_requirements.iter();
+        let preferred = requirement.flat_map(|requirement| &requirement.preferred);
+        let zones: Vec<String> = preferred.filter_map(zone_of).collect();
+        let made = self.made.get(&self.held(&request.name, &zones));
+        if self.names != Names::Shared && made.is_some_and(|made| *made != asked) {
+            self.disown(&request.name, &asked);
+            return Err(Refused::Taken);
         }
         let id = self.begin(Kind::Create(request.name.clone()))?;
         if let Some(call) = self.running.last_mut() {
-            let requirement = request.accessibility_requirements.iter();
-            let preferred = requirement.flat_map(|requirement| &requirement.preferred);
-            call.zones = preferred.filter_map(zone_of).collect();
+            call.zones = zones;
+            call.asked = Some(asked);
             let source = request.volume_content_source.as_ref();
             call.source = source.and_then(|source| source.r#type.clone());
         }
         Ok(id)
+    }
+
+    /// The request has had an answer that counts as final.
+    fn disown(&mut self, name: &str, asked: &CreateVolumeRequest) {
+        if self.open.get(name) == Some(asked) {
+            self.open.remove(name);
+        }
+        let refused = self.refused.entry(name.to_owned()).or_default();
+        if !refused.contains(asked) {
+            refused.push(asked.clone());
+        }
+    }
+
+    /// The call is refused without a look at what exists. Whether something does.
+    pub(super) fn refuse(&mut self, id: u64) -> bool {
+        let Some(call) = self.take(id) else {
+            return false;
+        };
+        let (Kind::Create(name), Some(asked)) = (&call.kind, &call.asked) else {
+            return false;
+        };
+        self.disown(name, asked);
+        self.may_have(name)
+    }
+
+    /// Under which name the volume is, or would be, that is asked for in these places.
+    fn held(&self, name: &str, zones: &[String]) -> String {
+        if self.names != Names::Local {
+            return name.to_owned();
+        }
+        let there = |zone: &&String| self.volumes.contains_key(&local(name, zone));
+        let zone = { zones.iter().find(there) }.or_else(|| self.free(zones));
+        zone.map_or_else(|| name.to_owned(), |zone| local(name, zone))
+    }
+
+    /// Whether the volume of the call exists.
+    pub(super) fn exists(&self, call: &Call) -> bool {
+        matches!(&call.kind, Kind::Create(name) if self.volumes.contains_key(&self.held(name, &call.zones)))
+    }
+
+    /// This volume may be lost, and asked for in another way.
+    pub(super) fn forget(&mut self, name: &str) {
+        self.open.remove(name);
+        self.made.retain(|held, _| base(held) != name);
+    }
+
+    /// Ids of the volumes of this name.
+    pub(super) fn named(&self, name: &str) -> impl Iterator<Item = &String> {
+        let all = self.volumes.iter();
+        all.filter(move |(held, _)| base(held) == name)
+            .map(|(_, id)| id)
+    }
+
+    /// Where the volume of this id is, unless it is everywhere.
+    pub(super) fn place(&self, id: &str) -> Option<&String> {
+        let name = self.volumes.iter().find(|(_, held)| *held == id);
+        name.and_then(|(name, _)| self.places.get(name))
     }
 
     /// DeleteVolume arrives.
@@ -102,6 +192,7 @@ impl ModelDriver {
             awaited: true,
             zones: Vec::new(),
             source: None,
+            asked: None,
         });
         Ok(self.next)
     }
@@ -126,29 +217,31 @@ impl ModelDriver {
         let mut volumes = self.volumes.iter();
         volumes
             .find(|(_, held)| *held == id)
-            .map(|(name, _)| name.clone())
+            .map(|(name, _)| base(name).to_owned())
     }
 
     /// Whether a volume of the call exists, or there is room for one.
     pub(super) fn has_room(&self, call: &Call) -> bool {
-        let exists = matches!(&call.kind, Kind::Create(name) if self.volumes.contains_key(name));
-        exists || call.zones.is_empty() || self.free(call).is_some()
+        self.exists(call) || call.zones.is_empty() || self.free(&call.zones).is_some()
     }
 
-    fn free<'a>(&self, call: &'a Call) -> Option<&'a String> {
-        call.zones.iter().find(|zone| !self.full.contains(*zone))
+    fn free<'a>(&self, zones: &'a [String]) -> Option<&'a String> {
+        zones.iter().find(|zone| !self.full.contains(*zone))
     }
 
     /// The call ends with effect. Returns the volume's id.
     pub(super) fn succeed(&mut self, id: u64) -> Option<String> {
         let call = self.take(id)?;
-        let free = self.free(&call).cloned();
+        let free = self.free(&call.zones).cloned();
         match call.kind {
             Kind::Create(name) => {
+                let name = self.held(&name, &call.zones);
                 if !self.volumes.contains_key(&name) {
                     self.next += 1;
                     let fresh = format!("vol-{}-{}", self.site, self.next);
                     self.volumes.insert(name.clone(), fresh);
+                    self.made
+                        .extend(call.asked.map(|asked| (name.clone(), asked)));
                     match free {
                         Some(zone) => self.places.insert(name.clone(), zone),
                         None => self.places.remove(&name),
@@ -162,6 +255,8 @@ impl ModelDriver {
                     self.open.remove(&name);
                 }
                 self.volumes.retain(|_, held| *held != id);
+                let volumes = &self.volumes;
+                self.made.retain(|name, _| volumes.contains_key(name));
                 Some(id)
             }
         }
@@ -173,11 +268,11 @@ impl ModelDriver {
         let Some(call) = self.take(id) else {
             return true;
         };
+        let exists = self.exists(&call);
         match call.kind {
             Kind::Create(name) => {
-                let exists = self.volumes.contains_key(&name);
-                if !exists && call.awaited {
-                    self.open.remove(&name);
+                if let Some(asked) = call.asked.filter(|_| !exists && call.awaited) {
+                    self.disown(&name, &asked);
                 }
                 !exists
             }
@@ -209,8 +304,23 @@ impl ModelDriver {
     /// Whether there is a volume of this name, or a call for one is running.
     pub(super) fn may_have(&self, name: &str) -> bool {
         let creates = |call: &Call| matches!(&call.kind, Kind::Create(created) if created == name);
-        self.volumes.contains_key(name) || self.running.iter().any(creates)
+        self.named(name).next().is_some() || self.running.iter().any(creates)
     }
+
+    /// Whether a call for a volume of this name is running.
+    pub(super) fn makes(&self, name: &str) -> bool {
+        let creates = |call: &Call| matches!(&call.kind, Kind::Create(created) if created == name);
+        self.running.iter().any(creates)
+    }
+}
+
+fn local(name: &str, zone: &str) -> String {
+    format!("{name}@{zone}")
+}
+
+/// The name that was asked for.
+pub(super) fn base(name: &str) -> &str {
+    name.split('@').next().unwrap_or_default()
 }
 
 fn zone_of(place: &Topology) -> Option<String> {
@@ -224,10 +334,15 @@ pub(super) enum Refused {
     Busy,
     /// The request is not the one it repeats.
     Different,
+    /// There is another volume of this name.
+    Taken,
 }
 
 impl Refused {
     pub(super) fn code(self) -> Code {
-        Code::Aborted
+        match self {
+            Self::Busy | Self::Different => Code::Aborted,
+            Self::Taken => Code::AlreadyExists,
+        }
     }
 }

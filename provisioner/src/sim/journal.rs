@@ -1,10 +1,12 @@
 //! Processes and the provisioning journal: requests that are under way, applied late, or lose their
 //! answer, and what must not be written.
 
+use super::driver::ModelDriver;
 use super::mutant::Mutant;
 use super::process::Process;
 use super::run::{Fate, World, lost, refused};
 use super::server::{Server, refusal};
+use crate::model::Source;
 use crate::plan::journal::{Answer, Found, HEADER, INTENT, Intent, Lost, Recovery, Request, Write};
 use crate::plan::memory::ClaimKey;
 use crate::plan::outcome::Refusal;
@@ -105,13 +107,28 @@ impl World {
         let answer = self.server.write_lease(write);
         for uid in before {
             let name = format!("pvc-{uid}");
-            let known = self.server.volumes.contains_key(&*name) || self.excused.contains(&name);
             let stays = self.server.intents().any(|held| held == uid);
-            if !stays && !known && self.drivers().any(|driver| driver.may_have(&name)) {
+            if !stays && self.may_be_lost(&name) {
                 self.complain(format!("{name} forgotten while it may be made"));
             }
         }
         answer
+    }
+
+    /// Whether a volume of this name exists that no PersistentVolume says, or may come to exist.
+    fn may_be_lost(&self, name: &str) -> bool {
+        if self.excused.contains(name) {
+            return false;
+        }
+        let volumes = || self.server.volumes.values().map(|(_, volume)| volume);
+        let says = |id: &str| {
+            volumes().any(|volume| matches!(&volume.source, Source::Csi(csi) if *csi.handle == *id))
+        };
+        let saved = self.server.volumes.contains_key(name);
+        let lost = |driver: &ModelDriver| {
+            !saved && driver.makes(name) || driver.named(name).any(|id| !says(id))
+        };
+        self.drivers().any(lost)
     }
 
     /// What earlier processes have left is gone on with, once everything is listed.
@@ -124,32 +141,40 @@ impl World {
 impl Process {
     fn recover(&mut self, now: std::time::Instant) {
         for intent in self.journal.adopted() {
-            let name = &*intent.prepared.name;
+            let name = intent.name();
             let exists = self.volumes.get(name).is_some() && self.mutant != Mutant::RecoversEarly;
-            if intent.recovery(exists) == Recovery::Settled {
-                self.journal.settle(intent.uid());
-                continue;
-            }
-            self.resume(&intent, now);
+            let (asked, mut owed) = (intent.asked.clone(), intent.owed.clone());
+            let asked = match intent.recovery(exists, self.node.is_none()) {
+                Recovery::Settled => {
+                    self.journal.settle(intent.uid());
+                    continue;
+                }
+                Recovery::Compared => {
+                    owed.extend(asked);
+                    None
+                }
+                Recovery::Resumed => asked,
+            };
+            let claim = intent.claim();
+            let key = ClaimKey::of(&claim);
+            let cached = self.claims.get(&key.name);
+            let cached = cached.filter(|cached| cached.uid == key.uid).cloned();
+            let claim = cached.unwrap_or_else(|| claim.into());
+            self.memory.inherit(&claim, asked, owed, now);
+            self.resumed.insert(key.clone());
+            self.ready.insert(key);
         }
     }
 
-    fn resume(&mut self, intent: &Intent, now: std::time::Instant) {
-        let claim = intent.claim();
-        let key = ClaimKey::of(&claim);
-        let cached = self.claims.get(&key.name);
-        let cached = cached.filter(|cached| cached.uid == key.uid).cloned();
-        let claim = cached.unwrap_or_else(|| claim.into());
-        let prepared = intent.prepared.clone();
-        self.memory.doubt(key.clone(), &claim, prepared, now);
-        self.resumed.insert(key.clone());
-        self.ready.insert(key);
-    }
-
-    /// Nothing is owed to the driver for this claim any more.
+    /// The journal is to say what is in doubt for this claim, and no more.
     pub(super) fn settle(&mut self, key: &ClaimKey) {
-        if !self.memory.is_busy(key) {
-            self.journal.settle(&key.uid);
+        match self.memory.begin(key).doubt {
+            Some(doubt) => {
+                let intent = Intent::owing(&doubt.claim, doubt.pinned, doubt.owed);
+                self.journal.amend(intent);
+            }
+            None if self.memory.is_busy(key) => {}
+            None => self.journal.settle(&key.uid),
         }
     }
 

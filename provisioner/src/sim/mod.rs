@@ -10,7 +10,8 @@
 //!
 //! 1. no volume is left without a PersistentVolume, wherever the process is killed or stopped and
 //!    whatever becomes of its claim; only `--provisioning-protection=off` may lose some;
-//! 2. no claim has two volumes, however many provisioners there are;
+//! 2. no claim has two volumes, however many provisioners there are, but for one that its driver has
+//!    refused to know of, until what was asked is asked again;
 //! 3. no PersistentVolume goes, nor our finalizer on it, before its volume is deleted; no volume is
 //!    deleted while a VolumeAttachment names it, none that is to be kept, none of another driver;
 //! 4. a CreateVolume that is repeated is the same request, name, parameters, source and places, until
@@ -18,11 +19,12 @@
 //! 5. no two calls of one process for one volume are in flight;
 //! 6. nothing is called before its intent is in the journal, and no intent is removed, nor another
 //!    node selected, while a volume may be made of which the API does not know;
-//! 7. no source loses its finalizer while a call for a claim that is made from it runs or is in
-//!    doubt;
+//! 7. no source loses its finalizer while a call for a claim that is made from it runs or had no
+//!    answer;
 //! 8. every deleted claim, snapshot and volume goes, every claim gets its volume, no intent and no
 //!    finalizer of ours stays where nothing is due, and every volume in use that is to be deleted
-//!    one day has one. Only who asked for a copy of what is gone, and was never heard, waits;
+//!    one day has one. Only who asked for a copy of what is gone, and was never heard, waits, and what is owed for
+//!    such a copy that was never made is left to people;
 //! 9. without faults there is exactly one CreateVolume and one DeleteVolume for each volume, and no
 //!    DELETE of what is gone, however late watch events are;
 //! 10. when everything is at rest, no process remembers anything of a claim or a volume.

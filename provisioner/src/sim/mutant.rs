@@ -6,29 +6,23 @@
 )]
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use tonic::Code;
 
 use super::process::Process;
-use super::run::{Case, Faults, rpc};
-use super::scene::Scene;
-use crate::model::{Pairs, Reclaim, Text, Volume, VolumeDetail};
-use crate::plan::claim::{Answer, Step};
+use super::run::rpc;
+use crate::model::{Csi, Pairs, Reclaim, Source, Text, Volume, VolumeDetail};
+use crate::plan::claim::{Answer, Failure, Step};
 use crate::plan::delete;
 use crate::plan::journal::{self, HEADER};
 use crate::plan::memory::{Outcome, Start};
 use crate::plan::protection::{Place, Release};
 use crate::plan::request::Prepared;
-use crate::plan::settings::{Protection, Settings};
+use crate::plan::settings::Settings;
 use crate::plan::view::View;
 
-const fn case(faults: Faults, protection: Protection, scene: Scene) -> Case {
-    Case {
-        faults,
-        protection,
-        scene,
-    }
-}
+mod caught;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
@@ -58,6 +52,14 @@ pub(super) enum Mutant {
     ForgetsDeletedClaims,
     /// Takes a call in doubt for ended.
     ForgetsDoubt,
+    /// Takes a refusal for the truth about the call before it.
+    BelievesRefusals,
+    /// The same, where another node is to be selected.
+    ForgetsMoved,
+    /// Forgets with the claim's volume what else was asked for the claim.
+    ForgetsOwed,
+    /// Deletes the volume of what is owed, whoever has it.
+    DeletesOwed,
     /// Repeats a call in doubt with what it would ask today.
     AsksAnew,
     /// Names the volume anew with each class.
@@ -99,116 +101,6 @@ pub(super) enum Mutant {
 }
 
 impl Mutant {
-    /// In which kind of run each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 32] = {
-        use Faults::{All, Kills, None, Stops};
-        use Protection::Journal;
-        use Scene::{Apart, Nodes, Places, Plain, Sources};
-        const EARLY: &[&str] = &["before its volume"];
-        const LOST: &[&str] = &["left over", "while it may be made", "stays behind"];
-        const FORGOTTEN: &[&str] = &[
-            "left over",
-            "while it may be made",
-            "stays behind",
-            "not empty: doubts",
-        ];
-        const ANOTHER: &[&str] = &[
-            "left over",
-            "repeated as another",
-            "while it may be made",
-            "stays behind",
-        ];
-        const FREED: &[&str] = &["freed while"];
-        const STAYS: &[&str] = &["does not"];
-        const RETRY: &[&str] = &["does not", "left over"];
-        const TWO: &[&str] = &["two volumes"];
-        const UNFENCED: &[&str] = &[
-            "is not in the journal",
-            "forgotten while",
-            "left over",
-            "repeated as another",
-            "two CreateVolume calls",
-        ];
-        [
-            (Self::RemovesFirst, case(None, Journal, Plain), EARLY),
-            (Self::ReleasesFirst, case(None, Journal, Plain), EARLY),
-            (
-                Self::IgnoresAttachments,
-                case(None, Journal, Plain),
-                &["while attached"],
-            ),
-            (Self::BelievesTimeout, case(All, Journal, Plain), EARLY),
-            (Self::BelievesNotFound, case(All, Journal, Plain), EARLY),
-            (
-                Self::CallsEarly,
-                case(All, Journal, Plain),
-                &["is not in the journal"],
-            ),
-            (Self::SettlesEarly, case(Kills, Journal, Plain), LOST),
-            (
-                Self::KeepsIntents,
-                case(Kills, Journal, Plain),
-                &["stays behind"],
-            ),
-            (Self::IgnoresEpochs, case(All, Journal, Plain), UNFENCED),
-            (Self::RecoversEarly, case(All, Journal, Plain), EARLY),
-            (
-                Self::ForgetsDeletedClaims,
-                case(Stops, Journal, Plain),
-                FORGOTTEN,
-            ),
-            (Self::ForgetsDoubt, case(Stops, Journal, Plain), ANOTHER),
-            (Self::AsksAnew, case(Stops, Journal, Plain), ANOTHER),
-            (
-                Self::NamesAnew,
-                case(Stops, Journal, Plain),
-                &["two volumes", "left over"],
-            ),
-            (Self::ForgetsRetries, case(All, Journal, Plain), RETRY),
-            (
-                Self::ForgetsOwnWrites,
-                case(None, Journal, Plain),
-                &["calls for"],
-            ),
-            (
-                Self::DeletesKept,
-                case(None, Journal, Plain),
-                &["to be kept", "finalizer"],
-            ),
-            (
-                Self::DeletesOthers,
-                case(None, Journal, Plain),
-                &["of another driver"],
-            ),
-            (
-                Self::IgnoresUpkeep,
-                case(None, Journal, Plain),
-                &["finalizer"],
-            ),
-            (
-                Self::SkipsSecrets,
-                case(None, Journal, Plain),
-                &["without its Secret"],
-            ),
-            (Self::BelievesAborted, case(Kills, Journal, Plain), ANOTHER),
-            (Self::KeepsNode, case(All, Journal, Places), STAYS),
-            (Self::MovesJournal, case(Stops, Journal, Places), ANOTHER),
-            (Self::FreesSources, case(Stops, Journal, Sources), FREED),
-            (Self::KeepsSources, case(None, Journal, Sources), STAYS),
-            (Self::FreesSnapshots, case(Stops, Journal, Sources), FREED),
-            (Self::FreesShared, case(Stops, Journal, Sources), FREED),
-            (
-                Self::KeepsSnapshots,
-                case(None, Journal, Sources),
-                &["keeps the finalizer", "does not"],
-            ),
-            (Self::TakesEverything, case(All, Journal, Nodes), TWO),
-            (Self::IgnoresNodes, case(None, Journal, Nodes), TWO),
-            (Self::IgnoresNodes, case(None, Journal, Apart), TWO),
-            (Self::DeletesElsewhere, case(None, Journal, Nodes), EARLY),
-        ]
-    };
-
     /// What a mutant makes of the command line.
     pub(super) fn configures(self, settings: &mut Settings) {
         if self == Self::IgnoresNodes {
@@ -232,6 +124,16 @@ impl Mutant {
         match (self, step) {
             (Self::SkipsSecrets, Step::LoadSecret(_)) => match answer {
                 Answer::Refused(_) => Answer::Secret(BTreeMap::new()),
+                answer => answer,
+            },
+            (Self::DeletesOwed, Step::LoadNamesake(_)) => match answer {
+                Answer::PersistentVolume(found) => {
+                    let source = Source::Csi(Csi {
+                        driver: "test-driver".into(),
+                        handle: "another".into(),
+                    });
+                    Answer::PersistentVolume(Box::new(VolumeDetail { source, ..*found }))
+                }
                 answer => answer,
             },
             _ => answer,
@@ -311,11 +213,30 @@ impl Mutant {
         }
     }
 
-    /// What a mutant remembers of an attempt.
-    pub(super) fn remembers(self, outcome: Outcome<Prepared>) -> Outcome<Prepared> {
+    /// What a mutant remembers of an attempt: of what it asked last, and what else is in doubt.
+    pub(super) fn remembers(
+        self,
+        (outcome, mut owed): (Outcome<Prepared>, Vec<Arc<Prepared>>),
+        failure: Option<&Failure>,
+    ) -> (Outcome<Prepared>, Vec<Arc<Prepared>>) {
         match (self, outcome) {
-            (Self::ForgetsDoubt, Outcome::InDoubt(_)) => Outcome::Final { infeasible: None },
-            (_, outcome) => outcome,
+            (Self::ForgetsDoubt, Outcome::InDoubt(_)) => {
+                (Outcome::Final { infeasible: None }, owed)
+            }
+            (Self::BelievesRefusals, Outcome::Final { infeasible }) => {
+                if matches!(failure, Some(Failure::Call(_) | Failure::Full(_))) {
+                    owed.clear();
+                }
+                (Outcome::Final { infeasible }, owed)
+            }
+            (Self::ForgetsMoved, outcome) => {
+                if matches!(failure, Some(Failure::Full(_))) {
+                    owed.clear();
+                }
+                (outcome, owed)
+            }
+            (Self::ForgetsOwed, Outcome::Over) => (Outcome::Over, Vec::new()),
+            (_, outcome) => (outcome, owed),
         }
     }
 

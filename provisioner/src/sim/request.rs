@@ -104,7 +104,9 @@ impl World {
         }
         let name = format!("pvc-{}", edit.uid);
         let known = self.server.volumes.contains_key(&*name) || self.excused.contains(&name);
-        if !known && self.drivers().any(|driver| driver.may_have(&name)) {
+        let owed = self.server.intents().any(|uid| *uid == *edit.uid) || { self.processes() }
+            .any(|process| process.memory.owes(&edit.uid));
+        if !known && !owed && self.drivers().any(|driver| driver.may_have(&name)) {
             self.complain(format!("{name} moved while it may be made"));
         }
     }

@@ -1,10 +1,12 @@
 //! The end of a run: faults stop, everything comes to rest, and what is left is checked.
 
+use super::driver::base;
 use super::process::RETENTION;
 use super::run::{Faults, World};
 use super::scene::{CLASS, SOURCE, Scene};
 use crate::model::{Claim, Reclaim, Snapshot, Source, Text, VolumeDetail, VolumePhase};
 use crate::plan::memory::ClaimKey;
+use crate::plan::request::{ContentSource, Prepared};
 
 /// More rounds than anything needs.
 const ROUNDS: usize = 60;
@@ -37,6 +39,17 @@ impl World {
         }
         self.come_to_rest();
         if !self.has_complaint() && self.give_up_hopeless() {
+            self.come_to_rest();
+        }
+        // A place without room says nothing of what was asked of it before.
+        let owes = self
+            .processes()
+            .any(|process| process.memory.doubts().next().is_some());
+        if !self.has_complaint() && owes {
+            for _ in 0..self.sites() {
+                self.turn();
+                self.driver.full.clear();
+            }
             self.come_to_rest();
         }
     }
@@ -108,7 +121,7 @@ impl World {
         let is_hopeless = |claim: &Claim| {
             let key = ClaimKey::of(claim);
             let mut processes = self.processes();
-            let asked = processes.any(|process| process.memory.doubtful_claim(&key).is_some());
+            let asked = processes.any(|process| process.memory.is_pinned(&key));
             let open = claim.phase.is_open() && claim.volume.is_empty();
             open && !asked && self.lacks_source(claim)
         };
@@ -168,7 +181,8 @@ impl World {
         if let Some(open) = claims().find(|claim| claim.phase.is_open()) {
             return Err(format!("{} does not get its volume: {open:?}", open.name));
         }
-        if let Some(uid) = self.server.intents().next() {
+        let mut intents = self.server.intents();
+        if let Some(uid) = intents.find(|uid| !self.is_left_to_people(uid)) {
             return Err(format!("the intent of {uid} stays behind"));
         }
         let ours = |volume: &&VolumeDetail| {
@@ -202,7 +216,7 @@ impl World {
         self.check_books()?;
         for (name, id) in self.drivers().flat_map(|driver| &driver.volumes) {
             let of = |volume: &VolumeDetail| matches!(&volume.source, Source::Csi(source) if *source.handle == **id);
-            if !volumes().any(of) && !self.excused.contains(name) {
+            if !volumes().any(of) && !self.excused.contains(base(name)) {
                 return Err(format!("the volume {name} is left over"));
             }
         }
@@ -229,9 +243,36 @@ impl World {
         }
     }
 
+    /// Whether nothing of what is owed for the claim of this UID was made or can be: what it was to be
+    /// a copy of is gone. Somebody has to take it out of the journal.
+    fn is_left_to_people(&self, uid: &str) -> bool {
+        let is_gone = |prepared: &Prepared| {
+            let made = self.drivers().any(|driver| driver.may_have(&prepared.name));
+            let mut snapshots = self.server.snapshots.values();
+            !made
+                && match &prepared.source {
+                    None => false,
+                    Some(ContentSource::Volume(id)) => !self.drivers().any(|driver| driver.has(id)),
+                    Some(ContentSource::Snapshot(id)) => {
+                        !snapshots.any(|snapshot| *snapshot.uid == **id)
+                    }
+                }
+        };
+        let doubts = self.processes().flat_map(|process| process.memory.doubts());
+        let mut doubts = doubts.filter(|(key, _)| *key.uid == *uid).peekable();
+        doubts.peek().is_some()
+            && doubts.all(|(_, doubt)| doubt.requests().all(|prepared| is_gone(prepared)))
+    }
+
     /// What is settled is forgotten: a process runs for months.
     fn check_books(&self) -> Result<(), String> {
-        let left = self.processes().map(|process| process.memory.left());
+        let left = self.processes().map(|process| {
+            let mut uids = process.memory.doubts().map(|(key, _)| &key.uid);
+            let known = uids.all(|uid| self.is_left_to_people(uid));
+            let mut left = process.memory.left();
+            left.retain(|book| !known || *book != "doubts");
+            left
+        });
         match left.flatten().next() {
             Some(book) => Err(format!("the books are not empty: {book}")),
             None => Ok(()),

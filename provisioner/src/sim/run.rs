@@ -77,6 +77,8 @@ pub(super) struct World {
     pub(super) names: BTreeMap<Text, BTreeSet<String>>,
     /// Volumes that the chosen protection allows to be lost, or that people gave up.
     pub(super) excused: BTreeSet<String>,
+    /// Sites and names of volumes that their driver refused to know of, or makes to be deleted.
+    pub(super) unseen: BTreeSet<(usize, String)>,
     /// What went wrong first.
     violation: Option<String>,
     /// The end of the run, without faults.
@@ -88,7 +90,7 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
     let strict = seed.is_multiple_of(2);
     let server = Server::default();
     let process = |site| Process::start(&server, case, mutant, site, (strict, site as u64));
-    let driver = ModelDriver::new;
+    let driver = |site| ModelDriver::new(site, case.scene.names(case.protection, seed));
     let site = |site| Site {
         process: process(site),
         driver: driver(site),
@@ -110,6 +112,7 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
         clock: Instant::now(),
         names: BTreeMap::new(),
         excused: BTreeSet::new(),
+        unseen: BTreeSet::new(),
         violation: None,
         settling: false,
     };

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::driver::Names;
 use crate::model::{BindingMode, Class, List, SelectorTerm, Text};
 use crate::plan::Driver;
 use crate::plan::driver::Abilities;
@@ -66,6 +67,16 @@ impl Scene {
     /// Whether there is a provisioner on each node.
     pub(super) fn is_node_deployment(self) -> bool {
         matches!(self, Self::Nodes | Self::Apart)
+    }
+
+    /// What the driver makes of names, which differs from run to run.
+    pub(super) fn names(self, protection: Protection, seed: u64) -> Names {
+        match (self, protection, seed % 3) {
+            // What one process asked is another volume for the next one.
+            (_, Protection::Off, _) | (_, _, 1) => Names::Shared,
+            (Self::Places, _, 0) => Names::Local,
+            (_, _, _) => Names::Unique,
+        }
     }
 
     pub(super) fn claims(self) -> &'static [&'static str] {

@@ -115,7 +115,7 @@ impl World {
             let fills = |kind: &Kind| matches!(kind, Kind::Create(made) if *made == name);
             let mut calls = self.drivers().flat_map(|driver| &driver.running);
             let mut processes = self.processes();
-            processes.any(|process| process.memory.doubtful_claim(&key).is_some())
+            processes.any(|process| process.memory.is_pinned(&key))
                 || calls.any(|call| {
                     call.awaited && fills(&call.kind) && call.source.as_ref().is_some_and(&is_it)
                 })

@@ -277,8 +277,12 @@ impl World {
         let Source::Csi(source) = &volume.source else {
             return false;
         };
-        let may =
-            |driver: &ModelDriver| driver.has(&source.handle) || driver.may_have(&volume.name);
+        let may = |driver: &ModelDriver| {
+            let owed = self
+                .unseen
+                .contains(&(driver.site, volume.name.to_string()));
+            driver.has(&source.handle) || !owed && driver.may_have(&volume.name)
+        };
         volume.reclaim == Reclaim::Delete && self.drivers().any(may)
     }
 }

@@ -60,7 +60,7 @@ impl Provisioner {
         let start = self.cluster.memory().begin(&key);
         let mut run = Run {
             key,
-            attempt: Attempt::new(start),
+            attempt: Attempt::new(start, !gone && claim.volume.is_empty()),
             claim,
             gone,
         };
@@ -154,7 +154,7 @@ impl Provisioner {
         self.cluster.contests().end(&run.key);
         match over {
             Over::End(end) => {
-                self.note(run, run.attempt.outcome(None));
+                self.note(run, run.attempt.outcome(Ok(end)));
                 match end {
                     End::Provisioned => {
                         self.metrics.provisioned(class, source, took);
@@ -162,9 +162,10 @@ impl Provisioner {
                         tracing::info!(claim = &*run.key.name, "Volume provisioned");
                     }
                     End::Stopped | End::Exists => self.metrics.not_provisioned(class, source),
-                    End::NotOurs | End::Contend => {}
+                    End::NotOurs | End::Contend | End::Owing | End::Repaid => {}
                 }
                 work.done();
+                self.go_on_repaying(run);
             }
             Over::Failed(failure) => self.close_failed(work, run, &failure),
         }
@@ -183,7 +184,7 @@ impl Provisioner {
             self.news
                 .claim(&run.claim, Severity::Warning, reason, &text);
         }
-        self.note(run, run.attempt.outcome(Some(failure)));
+        self.note(run, run.attempt.outcome(Err(failure)));
         if let Some(cure) = failure.cure(class) {
             self.cluster.wait_for(cure, &run.key);
         }
@@ -195,6 +196,9 @@ impl Provisioner {
             capacity.failed(class);
         }
         self.forget_if_gone(&run.key);
+        if run.gone && effect != Effect::NoChange && effect != Effect::InBackground {
+            self.tell_of_refusal(&run.key);
+        }
         // Also if another node is to be selected: its own write wakes nobody, and a claim that is
         // bound immediately may go on without a node, or be anybody's again. A node that is selected
         // meanwhile wakes it.
@@ -215,6 +219,14 @@ impl Provisioner {
         }
     }
 
+    /// What else is owed for a claim that needs no volume any more waits for nothing.
+    fn go_on_repaying(&self, run: &Run) {
+        let needed = !run.gone && run.claim.volume.is_empty();
+        if !needed && self.cluster.memory().owes(&run.key.uid) {
+            self.cluster.wake(&run.key);
+        }
+    }
+
     /// There is less room where the volume was made.
     fn room_taken(&self, run: &Run) {
         let Some(capacity) = self.cluster.capacity.get() else {
@@ -226,9 +238,9 @@ impl Provisioner {
         capacity.provisioned(run.claim.class_name(), accessible);
     }
 
-    fn note(&self, run: &Run, outcome: Outcome<Prepared>) {
+    fn note(&self, run: &Run, (outcome, owed): (Outcome<Prepared>, Vec<Arc<Prepared>>)) {
         let now = Instant::now().into_std();
-        self.cluster.memory().end(&run.claim, outcome, now);
+        self.cluster.memory().end(&run.claim, outcome, owed, now);
         self.settle(&run.key);
     }
 }

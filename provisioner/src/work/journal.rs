@@ -16,13 +16,14 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::api::{LEASES, key};
+use super::claim::Run;
 use super::metrics::Metrics;
 use super::provisioner::Provisioner;
 use crate::model::Claim;
 use crate::plan::Settings;
 use crate::plan::claim::Answer as StepAnswer;
 use crate::plan::journal::{
-    Answer, Found, Intent, Journal, Lost, Owner, Recovery, Request, Unwritable, Verdict,
+    Answer, Found, INTENT, Intent, Journal, Lost, Owner, Recovery, Request, Unwritable, Verdict,
 };
 use crate::plan::memory::ClaimKey;
 use crate::plan::request::Prepared;
@@ -291,22 +292,28 @@ impl Provisioner {
         let adopted = journal.state().adopted();
         let mut resumed = 0_usize;
         for intent in adopted {
-            let exists = self.cluster.volumes.get(&intent.prepared.name).is_some();
-            match intent.recovery(exists) {
-                Recovery::Settled => journal.state().settle(intent.uid()),
-                Recovery::Resumed => {
-                    let claim = intent.claim();
-                    let key = ClaimKey::of(&claim);
-                    let cached = self.cluster.claims.get(&key.name);
-                    let cached = cached.filter(|cached| cached.uid == key.uid);
-                    let claim: Arc<Claim> = cached.unwrap_or_else(|| Arc::new(claim));
-                    let now = Instant::now().into_std();
-                    let prepared = Arc::clone(&intent.prepared);
-                    { self.cluster.memory() }.doubt(key.clone(), &claim, prepared, now);
-                    self.cluster.wake(&key);
-                    resumed += 1;
+            let exists = self.cluster.volumes.get(intent.name()).is_some();
+            let (asked, mut owed) = (intent.asked.clone(), intent.owed.clone());
+            let asked = match intent.recovery(exists, self.settings.node.is_none()) {
+                Recovery::Settled => {
+                    journal.state().settle(intent.uid());
+                    continue;
                 }
-            }
+                Recovery::Compared => {
+                    owed.extend(asked);
+                    None
+                }
+                Recovery::Resumed => asked,
+            };
+            let claim = intent.claim();
+            let key = ClaimKey::of(&claim);
+            let cached = self.cluster.claims.get(&key.name);
+            let cached = cached.filter(|cached| cached.uid == key.uid);
+            let claim: Arc<Claim> = cached.unwrap_or_else(|| Arc::new(claim));
+            let now = Instant::now().into_std();
+            { self.cluster.memory() }.inherit(&claim, asked, owed, now);
+            self.cluster.wake(&key);
+            resumed += 1;
         }
         journal.wanted.notify_one();
         if resumed > 0 {
@@ -315,14 +322,16 @@ impl Provisioner {
     }
 
     /// Writes down what the driver is about to be asked, and makes sure that nobody else leads.
-    pub(super) async fn intend(&self, claim: &Claim, prepared: &Arc<Prepared>) -> StepAnswer {
+    pub(super) async fn intend(&self, run: &Run, prepared: &Arc<Prepared>) -> StepAnswer {
         let Some(journal) = &self.journal else {
             return StepAnswer::Done;
         };
-        match journal.intend(Intent::new(claim, prepared)).await {
+        let intent = run.attempt.intent(&run.claim, prepared);
+        match journal.intend(intent).await {
             Ok(()) => StepAnswer::Done,
             Err(error) => {
-                verbose!(2, claim = &*claim.key(), err = %error, "Not in the provisioning journal");
+                let claim = &*run.key.name;
+                verbose!(2, claim, err = %error, "Not in the provisioning journal");
                 StepAnswer::Unwritable(error)
             }
         }
@@ -335,13 +344,39 @@ impl Provisioner {
         journal.is_none_or(|journal| journal.state().may_call(&claim.uid, now))
     }
 
-    /// Nothing is owed to the driver for this claim any more.
+    /// The journal is to say what is in doubt for this claim, and no more.
     pub(super) fn settle(&self, key: &ClaimKey) {
-        if let Some(journal) = &self.journal
-            && !self.cluster.memory().is_busy(key)
-        {
-            journal.state().settle(&key.uid);
-            journal.wanted.notify_one();
+        let Some(journal) = &self.journal else {
+            return;
+        };
+        let (busy, doubt) = {
+            let memory = self.cluster.memory();
+            (memory.is_busy(key), memory.begin(key).doubt)
+        };
+        match doubt {
+            Some(doubt) => {
+                let intent = Intent::owing(&doubt.claim, doubt.pinned, doubt.owed);
+                journal.state().amend(intent);
+            }
+            None if busy => return,
+            None => journal.state().settle(&key.uid),
+        }
+        journal.wanted.notify_one();
+    }
+
+    /// Says once what an administrator can do about a driver that refuses to repeat what is owed for
+    /// a claim that is gone.
+    pub(super) fn tell_of_refusal(&self, key: &ClaimKey) {
+        let Some(journal) = &self.journal else {
+            return;
+        };
+        if self.cluster.memory().tells(key) {
+            tracing::warn!(
+                claim = &*key.name,
+                namespace = journal.namespace,
+                annotation = format!("{INTENT}{}", key.uid),
+                "The claim needs no volume any more, and the driver refuses to repeat a call for it that may have made one; it is tried again. If there is none, remove the annotation from the Lease of the provisioning journal"
+            );
         }
     }
 }

@@ -149,7 +149,7 @@ impl Provisioner {
         };
         let mut rehearsal = Run {
             key: run.key.clone(),
-            attempt: Attempt::new(start),
+            attempt: Attempt::new(start, true),
             claim: Arc::new(as_selected(&run.claim, own)),
             gone: false,
         };

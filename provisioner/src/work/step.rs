@@ -51,7 +51,7 @@ impl Provisioner {
                 }
                 done(result)
             }
-            Step::Intend(prepared) => self.intend(&run.claim, prepared).await,
+            Step::Intend(prepared) => self.intend(run, prepared).await,
             Step::Unselect(edit, _) => done(self.edit(edit).await),
             Step::Create(_, request) => self.create(run, std::mem::take(request)).await,
             Step::Discard(request) => self.discard(run, request).await,
@@ -186,7 +186,7 @@ impl Provisioner {
     async fn discard(&self, run: &Run, request: &DeleteVolumeRequest) -> Answer {
         // Whoever leads now may have saved the volume.
         if let Some(prepared) = run.attempt.prepared()
-            && !matches!(self.intend(&run.claim, prepared).await, Answer::Done)
+            && !matches!(self.intend(run, prepared).await, Answer::Done)
         {
             return Answer::Unsent(not_now());
         }

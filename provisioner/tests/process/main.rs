@@ -20,6 +20,7 @@ mod journal;
 mod migration;
 mod node;
 mod outcome;
+mod owed;
 mod patience;
 mod provision;
 mod rows;

@@ -12,7 +12,7 @@ use super::stage::{DRIVER, GI, PV, READY, Stage, claim, class, settle};
 const SELECTED: &str = "volume.kubernetes.io/selected-node";
 
 /// The fixture's cluster: n0 to n2 in zones 1 to 3 and racks A to C.
-async fn stage() -> Stage {
+pub(super) async fn stage() -> Stage {
     let stage = Stage::new().await;
     let service = PluginService::VolumeAccessibilityConstraints;
     stage.driver.configure(|model| model.services.push(service));

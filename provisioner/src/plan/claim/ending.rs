@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use super::{Announcement, Answer, Attempt, Effect, End, Failure, Reached, Step};
 use crate::keys::SELECTED_NODE;
+use crate::model::Claim;
 use crate::plan::edit::Edit;
+use crate::plan::journal::Intent;
 use crate::plan::memory::Outcome;
 use crate::plan::pv::Unusable;
 use crate::plan::request::Prepared;
@@ -19,7 +21,7 @@ impl Attempt {
         if end == End::Provisioned
             && let Some(prepared) = &self.frozen
         {
-            if !view.gone && !self.concluded.announced {
+            if !view.gone && !self.repaying && !self.concluded.announced {
                 return Step::Announce(Announcement::Succeeded(prepared.name.clone()));
             }
             if let (Some(name), false) = (&prepared.release, self.concluded.released) {
@@ -33,7 +35,8 @@ impl Attempt {
     /// The steps after a failure: where the node is the reason, the one update that says so.
     pub(super) fn give_up(&self, view: &View<'_>, failure: &Failure) -> Step {
         let selected = view.claim.annotations.get(SELECTED_NODE).is_some();
-        let moves = failure.effect() == Effect::Reschedule && selected && !view.gone;
+        let needed = !view.gone && !self.repaying;
+        let moves = failure.effect() == Effect::Reschedule && selected && needed;
         match moves && !self.concluded.unselected {
             true => Step::Unselect(Edit::unselect(view.claim), failure.clone()),
             false => Step::Fail(failure.clone()),
@@ -67,27 +70,64 @@ impl Attempt {
         }
     }
 
-    /// What is to be remembered of this attempt; `failure` is `None` where it did not fail.
+    /// What is to be remembered of this attempt, which ended like this: first of what it asked last,
+    /// then of what else was asked.
     #[must_use]
-    pub fn outcome(&self, failure: Option<&Failure>) -> Outcome<Prepared> {
-        let Some(failure) = failure else {
-            return Outcome::Over;
+    pub fn outcome(&self, over: Result<End, &Failure>) -> (Outcome<Prepared>, Vec<Arc<Prepared>>) {
+        let mut owed = self.owed.clone();
+        let failure = match over {
+            Ok(end) => {
+                owed.extend(self.frozen.clone().filter(|_| end == End::Owing));
+                return (Outcome::Over, owed);
+            }
+            Err(failure) => failure,
         };
-        match (self.effect(failure), &self.frozen) {
+        let outcome = match (self.effect(failure), &self.frozen) {
             (Effect::NoChange, _) | (Effect::InBackground, None) => Outcome::Unchanged,
             (Effect::InBackground, Some(prepared)) => match (&self.unsaved, failure) {
                 (
                     Some(unsaved),
                     Failure::Save(_) | Failure::Orphan(Unusable::Unrecorded { .. }, _),
                 ) => Outcome::Unsaved(Arc::clone(prepared), unsaved.clone()),
+                (None, _) if self.repaying => {
+                    // The others first.
+                    owed.push(Arc::clone(prepared));
+                    Outcome::Final { infeasible: None }
+                }
                 (Some(_) | None, _) => Outcome::InDoubt(Arc::clone(prepared)),
             },
-            (Effect::Infeasible, Some(prepared)) => Outcome::Final {
-                infeasible: Some(prepared.class_uid.as_str().into()),
-            },
-            (Effect::Infeasible, None) | (Effect::Finished | Effect::Reschedule, _) => {
+            (effect, Some(prepared)) => {
+                let class_uid = prepared.class_uid.as_str();
+                let infeasible = effect == Effect::Infeasible && !self.repaying;
+                let taken = failure.is_taken() && !self.repaying && !owed.is_empty();
+                // The volume that has the name is that of an earlier call: it is for the claim.
+                let first = taken.then(|| owed.remove(0));
+                if self.doubted && !failure.ends_doubt(prepared, self.inherited) {
+                    owed.push(Arc::clone(prepared));
+                }
+                match first {
+                    Some(first) => Outcome::InDoubt(first),
+                    None => Outcome::Final {
+                        infeasible: infeasible.then(|| class_uid.into()),
+                    },
+                }
+            }
+            (Effect::Finished | Effect::Infeasible | Effect::Reschedule, None) => {
                 Outcome::Final { infeasible: None }
             }
+        };
+        (outcome, owed)
+    }
+
+    /// What is in the journal while `prepared` is asked for `claim`.
+    #[must_use]
+    pub fn intent(&self, claim: &Claim, prepared: &Arc<Prepared>) -> Intent {
+        let others = { self.owed.iter() }.filter(|other| !other.asks_the_same(prepared));
+        let mut owed: Vec<_> = others.cloned().collect();
+        let mut asked = Some(Arc::clone(prepared));
+        if self.repaying {
+            owed.extend(asked.take());
         }
+        Intent::owing(claim, asked, owed)
     }
 }

@@ -10,7 +10,7 @@ use crate::model::{SecretRef, Text};
 use crate::plan::journal::Unwritable;
 use crate::plan::outcome::{ApiError, Cure, RpcError};
 use crate::plan::pv::Unusable;
-use crate::plan::request::NameError;
+use crate::plan::request::{NameError, Prepared};
 use crate::plan::{parameters, secret, source, topology};
 
 /// What a failure says about the volume, and what is done about the claim.
@@ -112,6 +112,10 @@ pub enum Failure {
         .0.discard().unwrap_or_default(), error = .0, cleanup = .1
     )]
     Orphan(Unusable, RpcError),
+    /// What is owed was asked again, and the PersistentVolume of its name is on its way out: it may
+    /// be that the driver has made anew what was deleted a moment ago.
+    #[error("the PersistentVolume {0} is being deleted; what was asked for it is asked again then")]
+    Leaving(String),
     /// The volume is there, its PersistentVolume could not be saved.
     #[error("error saving the PersistentVolume: {0}")]
     Save(ApiError),
@@ -125,6 +129,49 @@ impl Failure {
             true => Self::Full(error),
             false => Self::Call(error),
         }
+    }
+
+    /// Whether the call that ended with it proves that `asked`, with which a call has had no answer
+    /// before, made nothing: the volume was deleted, or the very same words are impossible. Words that
+    /// an earlier process asked may have been asked of an earlier version of the driver.
+    #[must_use]
+    pub fn ends_doubt(&self, asked: &Prepared, inherited: bool) -> bool {
+        match self {
+            Self::Discarded(_) => true,
+            Self::Call(error) => {
+                let impossible = [Code::InvalidArgument, Code::OutOfRange, Code::Unimplemented];
+                !inherited && asked.is_self_contained() && impossible.contains(&error.code)
+            }
+            Self::NoClass(_)
+            | Self::InTree(_)
+            | Self::Incapable(..)
+            | Self::Selector
+            | Self::Name(_)
+            | Self::Parameters(_)
+            | Self::AccessMode(_)
+            | Self::Source(_)
+            | Self::Read(..)
+            | Self::SourceClaim(..)
+            | Self::Protect(..)
+            | Self::Topology(_)
+            | Self::SecretName(_)
+            | Self::Secret(..)
+            | Self::SecretNotText(_)
+            | Self::AttributesClass(..)
+            | Self::AttributesClassDriver(..)
+            | Self::Intend(_)
+            | Self::Unsent(_)
+            | Self::Full(_)
+            | Self::Unusable(_)
+            | Self::Orphan(..)
+            | Self::Leaving(_)
+            | Self::Save(_) => false,
+        }
+    }
+
+    /// Whether the driver says that there is another volume of the name.
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(self, Self::Call(error) if error.code == Code::AlreadyExists)
     }
 
     /// What it says about the volume.
@@ -152,6 +199,7 @@ impl Failure {
             | Self::Secret(..)
             | Self::AttributesClass(..)
             | Self::Intend(_)
+            | Self::Leaving(_)
             | Self::Unsent(_) => Effect::NoChange,
             Self::Call(error) if error.code == Code::InvalidArgument => Effect::Infeasible,
             Self::Call(error) => match rpc_code::finality(error.code) {
@@ -166,7 +214,7 @@ impl Failure {
     /// Text of the Warning event `ProvisioningFailed`; `None` if it is only logged.
     #[must_use]
     pub fn event(&self, class: &str) -> Option<String> {
-        if matches!(self, Self::Save(_)) {
+        if matches!(self, Self::Save(_) | Self::Leaving(_)) {
             return None;
         }
         let delayed = match self.effect() {
@@ -181,7 +229,7 @@ impl Failure {
     /// Whether it counts as a failed attempt in the metrics.
     #[must_use]
     pub fn is_counted(&self) -> bool {
-        !matches!(self, Self::Save(_))
+        !matches!(self, Self::Save(_) | Self::Leaving(_))
     }
 
     /// What would cure it, so that the claim need not wait for its next retry. `class` is the name
@@ -219,6 +267,7 @@ impl Failure {
             | Self::Unusable(_)
             | Self::Discarded(_)
             | Self::Orphan(..)
+            | Self::Leaving(_)
             | Self::Save(_) => None,
         }
     }

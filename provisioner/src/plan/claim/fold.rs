@@ -4,7 +4,11 @@
 
 use std::sync::Arc;
 
+use csi_proto::csi::CreateVolumeResponse;
+use tonic::Code;
+
 use super::{Announcement, Answer, Attempt, Failure, Reached, Step};
+use crate::model::{Reclaim, Source, VolumePhase};
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::pv::{self, Unusable};
@@ -25,7 +29,7 @@ impl Attempt {
             }
             (Step::Intend(prepared), Answer::Done) => {
                 self.intended = true;
-                self.frozen = Some(Arc::clone(prepared));
+                self.freeze(prepared);
             }
             (Step::Intend(_), Answer::Unwritable(error)) => return Err(Failure::Intend(error)),
             (Step::Create(..), Answer::Unsent(error)) => return Err(Failure::Unsent(error)),
@@ -44,7 +48,12 @@ impl Attempt {
                     | Refusal::Other => Reached::Failed(Failure::Save(error)),
                 };
             }
-            (Step::LoadNamesake(_), answer) => self.compared(answer),
+            (Step::LoadNamesake(_), answer) => match (&self.reached, &self.frozen) {
+                (Reached::Held(..) | Reached::Taken(_), Some(prepared)) => {
+                    self.reached = self.repaid(&Arc::clone(prepared), answer);
+                }
+                (_, _) => self.compared(answer),
+            },
             (Step::ReleaseSource(_), _) => self.concluded.released = true,
             (Step::Unselect(_, failure), answer) => self.tried_to_unselect(failure, &answer),
             (step, answer) => return self.load(step, answer),
@@ -99,18 +108,40 @@ impl Attempt {
         Err(Failure::Protect(what, error))
     }
 
+    /// From here on this is what is asked.
+    fn freeze(&mut self, prepared: &Arc<Prepared>) {
+        self.frozen = Some(Arc::clone(prepared));
+        let others = self.owed.len();
+        self.owed.retain(|other| !other.asks_the_same(prepared));
+        self.doubted |= self.owed.len() < others;
+    }
+
+    fn created(&mut self, prepared: &Prepared, response: CreateVolumeResponse) -> Reached {
+        let handle = response.volume.as_ref().map(|volume| &volume.volume_id);
+        let handle = handle.filter(|handle| !handle.is_empty()).cloned();
+        let reached = match pv::accept(&prepared.blueprint, response) {
+            Ok(volume) => {
+                self.made = Some(volume);
+                Reached::Made
+            }
+            Err(unusable) if unusable.discard().is_some() => Reached::Bad(unusable),
+            Err(unusable) => Reached::Failed(Failure::Unusable(unusable)),
+        };
+        match handle {
+            // It may be the one that the claim has, or had.
+            Some(handle) if self.repaying => Reached::Held(handle, Box::new(reached)),
+            Some(_) | None => reached,
+        }
+    }
+
     fn answered(&mut self, prepared: &Arc<Prepared>, answer: Answer) {
         self.called = true;
-        self.frozen = Some(Arc::clone(prepared));
+        self.freeze(prepared);
         self.reached = match answer {
-            Answer::Created(response) => match pv::accept(&prepared.blueprint, *response) {
-                Ok(volume) => {
-                    self.made = Some(volume);
-                    Reached::Made
-                }
-                Err(unusable) if unusable.discard().is_some() => Reached::Bad(unusable),
-                Err(unusable) => Reached::Failed(Failure::Unusable(unusable)),
-            },
+            Answer::Created(response) => self.created(prepared, *response),
+            Answer::Failed(error) if self.repaying && error.code == Code::AlreadyExists => {
+                Reached::Taken(error)
+            }
             Answer::Failed(error) => Reached::Failed(Failure::of_call(error, &prepared.node)),
             // No step gets an answer of another kind; the shell's types see to it.
             Answer::Done
@@ -125,6 +156,54 @@ impl Attempt {
             | Answer::Unwritable(_)
             | Answer::Unsent(_) => return,
         };
+    }
+
+    /// What is owed is paid if its volume is what the PersistentVolume of its name says.
+    fn repaid(&mut self, prepared: &Prepared, answer: Answer) -> Reached {
+        let before = std::mem::replace(&mut self.reached, Reached::Start);
+        let found = match answer {
+            Answer::PersistentVolume(found) => Some(found),
+            Answer::Refused(error) if !error.is_not_found() => {
+                let what = format!("PersistentVolume {}", prepared.name);
+                return Reached::Failed(Failure::Read(what, error));
+            }
+            // No step gets an answer of another kind; the shell's types see to it.
+            Answer::Refused(_)
+            | Answer::Done
+            | Answer::Snapshot(_)
+            | Answer::Content(_)
+            | Answer::SourceClaim(_)
+            | Answer::AttributesClass(_)
+            | Answer::Secret(_)
+            | Answer::SecretNotText
+            | Answer::Unwritable(_)
+            | Answer::Created(_)
+            | Answer::Failed(_)
+            | Answer::Unsent(_) => None,
+        };
+        let ours = found.as_ref().and_then(|found| match &found.source {
+            Source::Csi(csi) if *csi.driver == *prepared.blueprint.provisioned_by => {
+                Some(&*csi.handle)
+            }
+            Source::Csi(_) | Source::InTree(_) | Source::Other => None,
+        });
+        let leaves = found.as_ref().is_some_and(|found| {
+            let released = found.phase == VolumePhase::Released && found.reclaim == Reclaim::Delete;
+            found.deleting || released
+        });
+        match (before, ours) {
+            (Reached::Held(handle, _), Some(held)) if *held != *handle => {
+                Reached::Bad(Unusable::Unrecorded { id: handle })
+            }
+            (Reached::Held(..) | Reached::Taken(_), Some(_)) if leaves => {
+                Reached::Failed(Failure::Leaving(prepared.name.clone()))
+            }
+            (Reached::Held(..) | Reached::Taken(_), Some(_)) => Reached::Repaid,
+            (Reached::Held(_, next), None) if found.is_none() => *next,
+            (Reached::Held(handle, _), None) => Reached::Bad(Unusable::Unrecorded { id: handle }),
+            (Reached::Taken(error), None) => Reached::Failed(Failure::Call(error)),
+            (before, _) => before,
+        }
     }
 
     /// The volume counts as saved only if it is what the PersistentVolume of its name says.

@@ -96,6 +96,12 @@ pub enum End {
     Stopped,
     /// There is a PersistentVolume already. Counts as failed in the metrics, as it always did.
     Exists,
+    /// There is a PersistentVolume of the name, and nobody knows for which of several calls it was
+    /// made: they are repeated when the claim needs no volume any more. Silent.
+    Owing,
+    /// What was owed for a claim that needs no volume any more has left nothing without a
+    /// PersistentVolume. Silent.
+    Repaid,
     /// This attempt made the volume.
     Provisioned,
 }

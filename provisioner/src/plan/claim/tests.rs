@@ -20,7 +20,7 @@ use super::*;
 use crate::model::{Class, Grant, List, Pairs};
 use crate::plan::Driver;
 use crate::plan::edit::{Applied, Edit, Kind};
-use crate::plan::journal::Unwritable;
+use crate::plan::journal::{Intent, Unwritable};
 use crate::plan::memory::{ClaimKey, Memory};
 use crate::plan::outcome::{ApiError, Cure, Refusal, RpcError};
 use crate::plan::topology::Places;
@@ -28,6 +28,7 @@ use crate::testing::{U, claim, class, driver};
 
 mod crash;
 mod outcome;
+mod owed;
 mod request;
 mod select;
 mod source;
@@ -59,7 +60,7 @@ struct World {
     saved: Value,
     memory: Memory<Prepared>,
     /// What the provisioning journal has of the claim.
-    journal: Option<Arc<Prepared>>,
+    journal: Option<Intent>,
     /// It takes nothing.
     unwritable: bool,
 }
@@ -154,7 +155,8 @@ impl World {
     fn run_until(&mut self, most: usize) -> (Vec<String>, bool) {
         let mut trace = Vec::new();
         let start = self.memory.begin(&self.key());
-        let mut attempt = Attempt::new(start);
+        let needed = !self.gone && self.claim.volume.is_empty();
+        let mut attempt = Attempt::new(start, needed);
         for count in 0..40 {
             if count >= most {
                 return (trace, true);
@@ -163,32 +165,32 @@ impl World {
             let ended = match &step {
                 Step::Done(end) => {
                     trace.push(format!("done {end:?}"));
-                    self.end(&attempt, None);
+                    self.end(&attempt, Ok(*end));
                     return (trace, false);
                 }
                 Step::Fail(failure) => Err(failure.clone()),
                 _ => {
-                    let answer = self.execute(&step, &mut trace);
+                    let answer = self.execute(&attempt, &step, &mut trace);
                     attempt.fold(&step, answer)
                 }
             };
             if let Err(failure) = ended {
                 let effect = attempt.effect(&failure);
                 trace.push(format!("fail {effect:?} {failure}"));
-                self.end(&attempt, Some(&failure));
+                self.end(&attempt, Err(&failure));
                 return (trace, false);
             }
         }
         panic!("the attempt does not end: {trace:#?}");
     }
 
-    fn end(&mut self, attempt: &Attempt, failure: Option<&Failure>) {
+    fn end(&mut self, attempt: &Attempt, over: Result<End, &Failure>) {
         let claim = Arc::new(self.claim.clone());
-        self.memory
-            .end(&claim, attempt.outcome(failure), Instant::now());
-        if !self.memory.is_busy(&self.key()) {
-            self.journal = None;
-        }
+        let (outcome, owed) = attempt.outcome(over);
+        self.memory.end(&claim, outcome, owed, Instant::now());
+        let doubt = self.memory.begin(&self.key()).doubt;
+        self.journal = { doubt.filter(|_| self.settings.protection == Protection::Journal) }
+            .map(|doubt| Intent::owing(&doubt.claim, doubt.pinned, doubt.owed));
     }
 
     fn view(&self, attempt: &Attempt) -> View<'_> {
@@ -206,14 +208,21 @@ impl World {
         }
     }
 
-    fn execute(&mut self, step: &Step, trace: &mut Vec<String>) -> Answer {
+    fn execute(&mut self, attempt: &Attempt, step: &Step, trace: &mut Vec<String>) -> Answer {
         if let Step::Intend(prepared) = step {
-            return self.intend(prepared);
+            return self.intend(attempt.intent(&self.claim, prepared));
         }
         if let Step::Create(prepared, _) = step
             && self.settings.protection == Protection::Journal
         {
-            assert_eq!(self.journal.as_ref(), Some(prepared), "call before intent");
+            let held = self
+                .journal
+                .iter()
+                .flat_map(|held| held.asked.iter().chain(&held.owed));
+            assert!(
+                held.into_iter().any(|held| held == prepared),
+                "call before intent"
+            );
         }
         let line = describe(step);
         trace.push(line.clone());
@@ -255,11 +264,11 @@ impl World {
     }
 
     /// Shows in no trace: it comes before each call.
-    fn intend(&mut self, prepared: &Arc<Prepared>) -> Answer {
+    fn intend(&mut self, intent: Intent) -> Answer {
         if self.unwritable {
             return Answer::Unwritable(Unwritable::Busy);
         }
-        self.journal = Some(Arc::clone(prepared));
+        self.journal = Some(intent);
         Answer::Done
     }
 

@@ -19,8 +19,10 @@ const TERMS: &str = "/requirement/terms";
 /// no part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
-    /// The request.
-    pub prepared: Arc<Prepared>,
+    /// What is about to be asked, or had no answer when it was asked last.
+    pub asked: Option<Arc<Prepared>>,
+    /// What had no answer once and was refused since: it may have made a volume all the same.
+    pub owed: Vec<Arc<Prepared>>,
     /// `spec.dataSource` of the claim: it stays protected while the call may run.
     pub source: Option<DataSource>,
     /// `spec.dataSourceRef` of the claim.
@@ -32,6 +34,9 @@ pub struct Intent {
 pub enum Recovery {
     /// Its PersistentVolume is there: nothing is owed.
     Settled,
+    /// A PersistentVolume of its name is there, and may be of another call: it is compared when the
+    /// claim needs no volume any more.
+    Compared,
     /// Its call is repeated until the answer is final, whatever has become of the claim. A volume that
     /// comes gets its PersistentVolume, and goes with that if nobody wants it.
     Resumed,
@@ -42,13 +47,16 @@ pub enum Recovery {
 pub(super) struct Encoded {
     pub(super) text: Arc<str>,
     /// Terms that other intents may have as well: their name in `text`, and they.
-    pub(super) shared: Option<(Arc<str>, Arc<str>)>,
+    pub(super) shared: Vec<(Arc<str>, Arc<str>)>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Written {
-    prepared: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    prepared: Option<Value>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    owed: Vec<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     source: Option<WrittenSource>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,23 +98,52 @@ impl Intent {
     /// What is about to be asked for `claim`.
     #[must_use]
     pub fn new(claim: &Claim, prepared: &Arc<Prepared>) -> Self {
+        Self::owing(claim, Some(Arc::clone(prepared)), Vec::new())
+    }
+
+    /// What is in doubt for `claim`, and what is about to be asked.
+    #[must_use]
+    pub fn owing(claim: &Claim, asked: Option<Arc<Prepared>>, owed: Vec<Arc<Prepared>>) -> Self {
         Self {
-            prepared: Arc::clone(prepared),
+            asked,
+            owed,
             source: claim.data_source.clone(),
             source_ref: claim.data_source_ref.clone(),
         }
     }
 
+    fn requests(&self) -> impl Iterator<Item = &Arc<Prepared>> {
+        self.asked.iter().chain(&self.owed)
+    }
+
     /// `metadata.uid` of the claim.
     #[must_use]
     pub fn uid(&self) -> &str {
-        &self.prepared.blueprint.claim.uid
+        let first = self.requests().next();
+        first.map_or("", |prepared| &prepared.blueprint.claim.uid)
+    }
+
+    /// Name of the PersistentVolume of what was asked last.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        let first = self.requests().next();
+        first.map_or("", |prepared| &prepared.name)
+    }
+
+    /// Whether all that `other` says is in it.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        self.source == other.source && self.source_ref == other.source_ref && { other.requests() }
+            .all(|asked| self.requests().any(|held| held == asked))
     }
 
     /// The claim, as far as it must be known when it is gone.
     #[must_use]
     pub fn claim(&self) -> Claim {
-        let blueprint = &self.prepared.blueprint;
+        let Some(prepared) = self.requests().next() else {
+            // Cannot be: it is made for a request, and not read without.
+            return Claim::default();
+        };
+        let blueprint = &prepared.blueprint;
         let text = |text: &String| Text::from(text.as_str());
         Claim {
             namespace: text(&blueprint.claim.namespace),
@@ -120,26 +157,33 @@ impl Intent {
         }
     }
 
-    /// What becomes of the intent of an earlier process, when claims and volumes are known.
+    /// What becomes of the intent of an earlier process, when claims and volumes are known. `alone`
+    /// says whether no other provisioner makes volumes under the same names.
     #[must_use]
-    pub fn recovery(&self, volume_exists: bool) -> Recovery {
-        match volume_exists {
-            true => Recovery::Settled,
-            false => Recovery::Resumed,
+    pub fn recovery(&self, volume_exists: bool, alone: bool) -> Recovery {
+        match (volume_exists, alone && self.owed.is_empty()) {
+            (true, true) => Recovery::Settled,
+            (true, false) => Recovery::Compared,
+            (false, _) => Recovery::Resumed,
         }
     }
 
     pub(super) fn encode(&self) -> Encoded {
+        let mut shared = Vec::new();
         // Neither fails: all keys are strings. A text without a request is one that cannot be read.
-        let mut prepared = serde_json::to_value(&*self.prepared).unwrap_or_default();
-        let shared = prepared.pointer_mut(TERMS).map(|place| {
-            let terms = place.take().to_string();
-            let name = format!("{:016x}", fnv1a(&terms));
-            *place = name.as_str().into();
-            (name.into(), terms.into())
-        });
+        let mut write = |prepared: &Arc<Prepared>| {
+            let mut prepared = serde_json::to_value(&**prepared).unwrap_or_default();
+            if let Some(place) = prepared.pointer_mut(TERMS) {
+                let terms = place.take().to_string();
+                let name = format!("{:016x}", fnv1a(&terms));
+                *place = name.as_str().into();
+                shared.push((name.into(), terms.into()));
+            }
+            prepared
+        };
         let written = Written {
-            prepared,
+            prepared: self.asked.as_ref().map(&mut write),
+            owed: self.owed.iter().map(&mut write).collect(),
             source: self.source.as_ref().map(WrittenSource::of),
             source_ref: self.source_ref.as_ref().map(WrittenSource::of),
         };
@@ -150,26 +194,37 @@ impl Intent {
     /// Reads what [`encode`](Self::encode) wrote; `shared` knows the texts that have names.
     pub(super) fn decode<'a>(
         text: &str,
-        shared: impl FnOnce(&str) -> Option<&'a str>,
+        shared: impl Fn(&str) -> Option<&'a str>,
     ) -> Result<Self, String> {
         let damaged = |error: serde_json::Error| format!("it is damaged: {error}");
-        let mut written: Written = serde_json::from_str(text).map_err(damaged)?;
-        if let Some(place) = written.prepared.pointer_mut(TERMS) {
-            let name = place.as_str().unwrap_or_default();
-            let terms = shared(name).ok_or_else(|| format!("its topology {name} is missing"))?;
-            *place = serde_json::from_str(terms).map_err(damaged)?;
-        }
-        let prepared: Prepared = serde_json::from_value(written.prepared).map_err(damaged)?;
-        let claim = &prepared.blueprint.claim;
-        let named = [&prepared.name, &claim.uid, &claim.namespace, &claim.name];
-        if named.iter().any(|name| name.is_empty()) {
-            return Err("it does not say for which claim it is".to_owned());
-        }
-        Ok(Self {
-            prepared: Arc::new(prepared),
+        let read = |mut written: Value| {
+            if let Some(place) = written.pointer_mut(TERMS) {
+                let name = place.as_str().unwrap_or_default();
+                let terms =
+                    shared(name).ok_or_else(|| format!("its topology {name} is missing"))?;
+                *place = serde_json::from_str(terms).map_err(damaged)?;
+            }
+            let prepared: Prepared = serde_json::from_value(written).map_err(damaged)?;
+            Ok::<_, String>(Arc::new(prepared))
+        };
+        let written: Written = serde_json::from_str(text).map_err(damaged)?;
+        let intent = Self {
+            asked: written.prepared.map(&read).transpose()?,
+            owed: { written.owed.into_iter() }
+                .map(&read)
+                .collect::<Result<_, _>>()?,
             source: written.source.map(WrittenSource::read),
             source_ref: written.source_ref.map(WrittenSource::read),
-        })
+        };
+        let names = |prepared: &Arc<Prepared>| {
+            let claim = &prepared.blueprint.claim;
+            let named = [&prepared.name, &claim.uid, &claim.namespace, &claim.name];
+            *claim.uid == *intent.uid() && named.iter().all(|name| !name.is_empty())
+        };
+        match intent.requests().next().is_some() && intent.requests().all(names) {
+            true => Ok(intent),
+            false => Err("it does not say for which claim it is".to_owned()),
+        }
     }
 }
 

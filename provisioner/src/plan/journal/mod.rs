@@ -281,6 +281,24 @@ impl Journal {
         objects.any(|object| object.is_durable(uid) && object.is_fresh(now))
     }
 
+    /// This is what is in doubt for the claim from now on; it is written with the next commit.
+    pub fn amend(&mut self, intent: Intent) {
+        let change = self.bump();
+        let all = &mut self.objects;
+        let Some(object) = all.iter_mut().find(|object| object.has(intent.uid())) else {
+            return;
+        };
+        if object.says(&intent) {
+            return;
+        }
+        let encoded = intent.encode();
+        let size = object.size_with(&intent, &encoded);
+        // What is there says more than is needed.
+        if size.is_some_and(|size| size <= LIMIT) {
+            object.amend(Arc::new(intent), encoded, change);
+        }
+    }
+
     /// The claim's intent leaves with the next commit: its PersistentVolume is there, or the driver's
     /// last word was no.
     pub fn settle(&mut self, uid: &str) {

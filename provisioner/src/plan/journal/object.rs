@@ -104,10 +104,10 @@ impl Object {
         self.entries.contains_key(&name_of(uid))
     }
 
-    /// Since which change exactly this intent is in it.
+    /// Since which change all that the intent says is in it.
     pub(super) fn holds(&self, intent: &Intent) -> Option<u64> {
         let entry = self.entries.get(&name_of(intent.uid()))?;
-        (!entry.settled && *entry.intent == *intent).then_some(entry.since)
+        (!entry.settled && entry.intent.covers(intent)).then_some(entry.since)
     }
 
     /// Whether the API server has the claim's intent.
@@ -170,7 +170,7 @@ impl Object {
         for (name, terms) in new.chain(
             others
                 .clone()
-                .filter_map(|(_, entry)| entry.encoded.shared.as_ref()),
+                .flat_map(|(_, entry)| entry.encoded.shared.iter()),
         ) {
             if shared
                 .insert(name, terms)
@@ -206,6 +206,19 @@ impl Object {
         self.urgent = change;
     }
 
+    /// Whether this is what the object says, or is about to say, of the claim.
+    pub(super) fn says(&self, intent: &Intent) -> bool {
+        let entry = self.entries.get(&name_of(intent.uid()));
+        entry.is_some_and(|entry| !entry.settled && *entry.intent == *intent)
+    }
+
+    /// The same as [`put`](Self::put), but nobody waits for it.
+    pub(super) fn amend(&mut self, intent: Arc<Intent>, encoded: Encoded, change: u64) {
+        let urgent = self.urgent;
+        self.put(intent, encoded, change);
+        self.urgent = urgent;
+    }
+
     /// The intent leaves with the next commit.
     pub(super) fn settle(&mut self, uid: &str, change: u64) {
         let entry = self.entries.get_mut(&name_of(uid));
@@ -229,7 +242,7 @@ impl Object {
         all.insert(HEADER.to_owned(), header.text());
         for (name, entry) in self.entries.iter().filter(|(_, entry)| !entry.settled) {
             all.insert(name.clone(), entry.encoded.text.to_string());
-            if let Some((name, terms)) = &entry.encoded.shared {
+            for (name, terms) in &entry.encoded.shared {
                 all.insert(format!("{TERMS}{name}"), terms.to_string());
             }
         }

@@ -165,6 +165,47 @@ fn a_successor_finds_what_is_durable_and_not_settled() {
 }
 
 #[test]
+fn j_4_what_is_owed_is_written_with_the_next_commit_and_comes_back() {
+    let mut server = Server::default();
+    let mut one = open(&mut server, "one");
+    let first = Arc::new(request("u"));
+    let second = Arc::new(Prepared {
+        parameters: [("a".to_owned(), "b".to_owned())].into(),
+        ..request("u")
+    });
+    let claim = Claim::default();
+    one.intend(Intent::new(&claim, &first), start()).unwrap();
+    run(&mut one, &mut server, false).unwrap();
+    one.amend(Intent::owing(&claim, None, vec![Arc::clone(&first)]));
+    assert_eq!(one.next(false), None, "nobody waits for it");
+    run(&mut one, &mut server, true).unwrap();
+    let again = one.intend(Intent::new(&claim, &first), start()).unwrap();
+    assert_eq!(one.next(true), None, "it is there");
+    assert_eq!(one.state(again, start()), Some(Ok(())));
+    let both = Intent::owing(&claim, Some(Arc::clone(&second)), vec![first]);
+    one.intend(both.clone(), start()).unwrap();
+    run(&mut one, &mut server, false).unwrap();
+    let mut two = open(&mut server, "two");
+    let adopted = two.adopted();
+    assert_eq!(
+        adopted
+            .iter()
+            .map(|held| (**held).clone())
+            .collect::<Vec<_>>(),
+        [both]
+    );
+    assert_eq!(adopted[0].recovery(true, true), Recovery::Compared);
+    assert_eq!(adopted[0].recovery(false, true), Recovery::Resumed);
+    let alone = Intent::new(&claim, &second);
+    assert_eq!(alone.recovery(true, true), Recovery::Settled);
+    assert_eq!(
+        alone.recovery(true, false),
+        Recovery::Compared,
+        "another node's"
+    );
+}
+
+#[test]
 fn j_6_who_does_not_lead_any_more_finds_out_before_the_call() {
     let mut server = Server::default();
     let mut one = open(&mut server, "one");
@@ -394,7 +435,7 @@ fn the_format_is_a_contract() {
     );
     let terms = r#"[{"keys":["zone"],"count":2,"values":[["00z1","102"]]}]"#;
     let intent = Intent::decode(text, |name| (name == "t").then_some(terms)).unwrap();
-    let prepared = &intent.prepared;
+    let prepared = intent.asked.as_ref().unwrap();
     let named = (&*prepared.name, &*prepared.node, &*prepared.class_uid);
     assert_eq!(named, ("pvc-u", "n1", "cu"));
     assert_eq!(prepared.source, Some(ContentSource::Snapshot("sid".into())));
@@ -672,7 +713,7 @@ fn j_12_five_thousand_nodes_cost_kilobytes() {
     run(&mut one, &mut server, false).unwrap();
     let bytes = server.bytes();
     let single = written[0].encode();
-    let terms = single.shared.unwrap().1.len();
+    let terms = single.shared[0].1.len();
     println!(
         "{bytes:?} bytes, of which terms {terms}, an intent {}",
         single.text.len()

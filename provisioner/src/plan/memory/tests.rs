@@ -1,3 +1,5 @@
+use serde_json::Value;
+
 use super::*;
 
 fn claim() -> Arc<Claim> {
@@ -32,11 +34,11 @@ fn fp_9_a_request_that_is_impossible_again_waits_again() {
     };
     let wait = Duration::from_secs(300);
     let start = Instant::now();
-    books.end(&claim(), never(), start);
+    books.end(&claim(), never(), Vec::new(), start);
     assert_eq!(books.slow(&key(), Some("c"), start), wait);
     // Nothing has swept it by the time at which it is tried again.
     assert_eq!(books.slow(&key(), Some("c"), start + wait), Duration::ZERO);
-    books.end(&claim(), never(), start + wait);
+    books.end(&claim(), never(), Vec::new(), start + wait);
     assert_eq!(books.slow(&key(), Some("c"), start + wait), wait);
 }
 
@@ -86,7 +88,7 @@ fn rows_181_182_187_188_189_only_doubt_outlives_the_claim() {
     for (row, outcomes, expected) in rows {
         let mut books = books();
         for outcome in outcomes {
-            books.end(&claim(), outcome, now);
+            books.end(&claim(), outcome, Vec::new(), now);
         }
         assert_eq!(
             books.doubtful_claim(&key()).is_some(),
@@ -108,11 +110,17 @@ fn rows_181_182_187_188_189_only_doubt_outlives_the_claim() {
 fn a_call_in_doubt_is_repeated_with_what_it_was_made() {
     let (mut books, now) = (books(), Instant::now());
     let later = now + Duration::from_secs(9);
-    books.end(&claim(), Outcome::InDoubt(Arc::new("first")), now);
-    books.end(&claim(), Outcome::Unchanged, later);
+    books.end(
+        &claim(),
+        Outcome::InDoubt(Arc::new("first")),
+        Vec::new(),
+        now,
+    );
+    books.end(&claim(), Outcome::Unchanged, Vec::new(), later);
     let doubt = books.begin(&key()).doubt.unwrap();
-    assert_eq!((*doubt.prepared, doubt.since), ("first", now));
-    books.end(&claim(), Outcome::InDoubt(doubt.prepared), later);
+    let first = doubt.pinned.unwrap();
+    assert_eq!((*first, doubt.since), ("first", now));
+    books.end(&claim(), Outcome::InDoubt(first), Vec::new(), later);
     assert_eq!(
         books.begin(&key()).doubt.unwrap().since,
         now,
@@ -128,8 +136,8 @@ fn row_186_an_infeasible_request_waits_unless_its_class_is_replaced() {
     let infeasible = || Outcome::Final {
         infeasible: Some("class-1".into()),
     };
-    books.end(&claim(), infeasible(), now);
-    books.end(&claim(), infeasible(), after(100));
+    books.end(&claim(), infeasible(), Vec::new(), now);
+    books.end(&claim(), infeasible(), Vec::new(), after(100));
     let mut slow = |class, seconds| books.slow(&key(), class, after(seconds)).as_secs();
     assert_eq!(slow(Some("class-1"), 299), 1, "not refreshed");
     assert_eq!(slow(None, 299), 1, "class not found");
@@ -144,9 +152,14 @@ fn the_slow_set_is_swept_and_forgets_claims_that_are_gone() {
     let infeasible = || Outcome::Final {
         infeasible: Some("class-1".into()),
     };
-    books.end(&claim(), infeasible(), now);
+    books.end(&claim(), infeasible(), Vec::new(), now);
     books.sweep(now + Duration::from_secs(301));
-    books.end(&claim(), infeasible(), now + Duration::from_secs(301));
+    books.end(
+        &claim(),
+        infeasible(),
+        Vec::new(),
+        now + Duration::from_secs(301),
+    );
     let later = now + Duration::from_secs(400);
     assert_eq!(
         books.slow(&key(), None, later).as_secs(),
@@ -164,7 +177,7 @@ fn a_running_call_keeps_its_claim() {
     assert!(books.is_busy(&key()));
     assert_eq!(books.busy_claims().count(), 1);
     assert!(books.gone(&key()), "work goes on");
-    books.end(&claim(), Outcome::Over, now);
+    books.end(&claim(), Outcome::Over, Vec::new(), now);
     assert!(!books.is_busy(&key()));
     assert!(!books.gone(&key()));
     assert_eq!(books.busy_claims().count(), 0);
@@ -173,7 +186,7 @@ fn a_running_call_keeps_its_claim() {
 #[test]
 fn a_claim_of_the_same_name_is_another_one() {
     let (mut books, now) = (books(), Instant::now());
-    books.end(&claim(), Outcome::InDoubt(Arc::new("p")), now);
+    books.end(&claim(), Outcome::InDoubt(Arc::new("p")), Vec::new(), now);
     let renewed = Claim {
         uid: "u2".into(),
         ..(*claim()).clone()
@@ -205,7 +218,7 @@ fn a_claim_waits_for_what_would_cure_its_last_failure() {
     };
     books.wait_for(class("gold"), &key());
     assert_eq!(awaited(&books), ["gold"]);
-    books.end(&claim(), Outcome::Unchanged, Instant::now());
+    books.end(&claim(), Outcome::Unchanged, Vec::new(), Instant::now());
     assert!(
         awaited(&books).is_empty(),
         "the next failure is another one"

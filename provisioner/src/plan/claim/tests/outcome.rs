@@ -154,9 +154,18 @@ fn rows_187_to_189_the_claim_is_deleted_meanwhile() {
         "188"
     );
     assert!(
-        world.memory.doubtful_claim(&world.key()).is_none(),
-        "188: retries stop"
+        world.memory.doubtful_claim(&world.key()).is_some(),
+        "188, j_4: a refusal says nothing of the call before it"
     );
+    let name = format!("pvc-{U}");
+    world.creates = vec![Ok(answer())];
+    let all = [
+        CREATE,
+        &format!("compare {name}"),
+        &format!("save {name}"),
+        "done Provisioned",
+    ];
+    assert_eq!(world.run(), all, "188");
     assert_eq!(world.run(), ["done NotOurs"], "188");
     let mut world = World::new(|w| {
         w.parameters(&[

@@ -1,0 +1,197 @@
+//! Row J-4: a refusal after a call without an answer proves nothing about that call.
+
+use super::*;
+use crate::keys::SELECTED_NODE;
+use crate::model::{Csi, Reclaim, Source, VolumePhase};
+use crate::plan::topology::Entry;
+use sidecar::rpc_code::{self, Finality};
+
+/// The first call had no answer, the next ones get these.
+fn doubted(more: Vec<Result<CreateVolumeResponse, RpcError>>) -> World {
+    let mut world = World::new(|w| w.creates = vec![Err(rpc(Code::DeadlineExceeded))]);
+    world.run();
+    world.creates = more;
+    world
+}
+
+fn refused_once() -> World {
+    let mut world = doubted(vec![Err(rpc(Code::Unknown)), Ok(answer())]);
+    world.run();
+    world
+}
+
+fn namesake(handle: &str) -> VolumeDetail {
+    VolumeDetail {
+        name: format!("pvc-{U}").into(),
+        source: Source::Csi(Csi {
+            driver: "test-driver".into(),
+            handle: handle.into(),
+        }),
+        phase: VolumePhase::Bound,
+        reclaim: Reclaim::Delete,
+        ..VolumeDetail::default()
+    }
+}
+
+fn compare() -> String {
+    format!("compare pvc-{U}")
+}
+
+#[test]
+fn j_4_only_words_that_are_impossible_end_a_doubt() {
+    let impossible = [Code::InvalidArgument, Code::OutOfRange, Code::Unimplemented];
+    let is_final = |code: &Code| rpc_code::finality(*code) == Finality::Final;
+    let codes = { rpc_code::ALL.into_iter().skip(1) }.filter(is_final);
+    for code in codes {
+        let mut world = doubted(vec![Err(rpc(code))]);
+        world.run();
+        let ends = impossible.contains(&code);
+        assert_eq!(world.journal.is_none(), ends, "{code:?}");
+        assert_eq!(world.memory.is_busy(&world.key()), !ends, "{code:?}");
+        let mut world = doubted(vec![Err(rpc(code))]);
+        world.restart();
+        world.run();
+        assert!(world.journal.is_some(), "{code:?}, maybe of another driver");
+        let mut world = World::new(|w| {
+            w.parameters(&[
+                ("csi.storage.k8s.io/secret-name", "sec"),
+                ("csi.storage.k8s.io/secret-namespace", "ns"),
+            ]);
+            w.secrets.insert("ns/sec".into(), Some(Secrets::new()));
+            w.creates = vec![Err(rpc(Code::DeadlineExceeded)), Err(rpc(code))];
+        });
+        world.run();
+        world.run();
+        assert!(world.journal.is_some(), "{code:?}, maybe of other values");
+    }
+}
+
+#[test]
+fn j_4_something_else_may_be_asked_and_what_is_owed_stays() {
+    let mut world = refused_once();
+    world.parameters(&[("a", "b")]);
+    let trace = world.run();
+    assert!(trace[1].contains("a=b") || trace[1] != CREATE, "{trace:#?}");
+    assert_eq!(trace.last().unwrap(), "done Provisioned");
+    let owed = world.journal.clone().unwrap();
+    assert_eq!((owed.asked.is_none(), owed.owed.len()), (true, 1));
+    // Not before the claim is bound, and then whoever leads.
+    world.sources = vec![namesake("vol-1")];
+    assert_eq!(world.run(), ["done Exists"]);
+    assert!(world.journal.is_some());
+    world.restart();
+    world.gone = true;
+    assert_eq!(world.run(), [CREATE, &compare(), "done Repaid"]);
+    assert!(world.journal.is_none());
+}
+
+#[test]
+fn j_4_the_volume_of_what_is_owed_goes_unless_a_persistentvolume_is_its() {
+    let gone = || {
+        let mut world = refused_once();
+        world.gone = true;
+        world
+    };
+    let mut world = gone();
+    world.sources = vec![namesake("another")];
+    world.volumes = vec![format!("pvc-{U}")];
+    let trace = world.run();
+    assert_eq!(trace[..3], [CREATE, &compare(), "discard vol-1"]);
+    assert!(world.journal.is_none());
+    let mut world = gone();
+    world.discard = Err(rpc(Code::Internal));
+    world.sources = vec![namesake("another")];
+    world.run();
+    assert!(world.journal.is_some(), "it is not deleted yet");
+    // Too small as it is for the claim, it is not deleted while an object has it.
+    let mut world = gone();
+    let mut small = answer();
+    small.volume.as_mut().unwrap().capacity_bytes = 1;
+    world.creates = vec![Ok(small)];
+    world.sources = vec![namesake("vol-1")];
+    assert_eq!(world.run(), [CREATE, &compare(), "done Repaid"]);
+    for leaves in [
+        VolumeDetail {
+            deleting: true,
+            ..namesake("vol-1")
+        },
+        VolumeDetail {
+            phase: VolumePhase::Released,
+            ..namesake("vol-1")
+        },
+    ] {
+        let mut world = gone();
+        world.sources = vec![leaves];
+        let trace = world.run();
+        assert!(trace[2].contains("is being deleted"), "{trace:#?}");
+        assert!(world.journal.is_some());
+    }
+    let mut world = gone();
+    world.refusals = vec![("compare", Refusal::Unknown)];
+    world.run();
+    assert!(world.journal.is_some(), "nobody knows what is there");
+}
+
+#[test]
+fn j_4_a_name_that_another_volume_has() {
+    let taken = || Err(rpc(Code::AlreadyExists));
+    let mut world = refused_once();
+    world.creates = vec![taken()];
+    world.gone = true;
+    world.run();
+    assert!(world.journal.is_some(), "nobody says what has the name");
+    world.sources = vec![namesake("another")];
+    assert_eq!(world.run(), [CREATE, &compare(), "done Repaid"]);
+    assert!(world.journal.is_none());
+    // While the claim is there, it gets what has the name: the volume that was made for it.
+    let mut world = refused_once();
+    world.parameters(&[("a", "b")]);
+    world.creates = vec![taken(), Ok(answer())];
+    assert_ne!(world.run()[1], CREATE);
+    assert_eq!(world.run(), provisioned(&[CREATE]));
+    assert!(world.journal.is_none());
+}
+
+#[test]
+fn j_4_another_node_is_selected_although_the_first_call_is_owed() {
+    let mut world = World::new(|w| {
+        w.driver.abilities.topology = true;
+        w.settings.strict_topology = true;
+        for (node, zone) in [("n1", "z1"), ("n2", "z2")] {
+            let node = Text::from(node);
+            w.places.set_labels(&node, Some(pairs(&[("zone", zone)])));
+            w.places.set_driver(&node, Entry::Keys(list(&["zone"])));
+        }
+        w.annotate(&[(SELECTED_NODE, "n1")]);
+        w.creates = vec![
+            Err(rpc(Code::DeadlineExceeded)),
+            Err(rpc(Code::ResourceExhausted)),
+            Err(rpc(Code::DeadlineExceeded)),
+            Ok(answer()),
+        ];
+    });
+    let first = world.run()[1].clone();
+    let trace = world.run();
+    assert_eq!(trace[2], "unselect", "{trace:#?}");
+    assert_eq!(world.claim.selected_node(), "");
+    world.annotate(&[(SELECTED_NODE, "n2")]);
+    let second = world.run()[1].clone();
+    assert!(first.contains("zone=z1") && second.contains("zone=z2"));
+    let held = world.journal.clone().unwrap();
+    assert_eq!((held.asked.is_some(), held.owed.len()), (true, 1));
+    // The claim is deleted: both are repeated in turn.
+    world.gone = true;
+    world.creates = vec![
+        Err(rpc(Code::ResourceExhausted)),
+        Ok(answer()),
+        Ok(answer()),
+    ];
+    assert_eq!(world.run()[0], first);
+    let trace = world.run();
+    assert_eq!((&trace[0], &trace[1]), (&second, &compare()));
+    assert_eq!(trace.last().unwrap(), "done Provisioned");
+    assert!(world.journal.is_some());
+    world.sources = vec![namesake("vol-1")];
+    assert_eq!(world.run(), [&first, &compare(), "done Repaid"]);
+    assert!(world.journal.is_none());
+}

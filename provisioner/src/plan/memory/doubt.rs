@@ -1,0 +1,96 @@
+//! What attempts leave in the books, and begin with.
+//!
+//! Separate from the books, because the decisions on claims speak of it as well.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::model::{Claim, Source, Text, VolumeDetail};
+
+/// What was asked for a claim and may have made a volume of which nobody knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt<P> {
+    /// The claim as it was last seen; it may be gone.
+    pub claim: Arc<Claim>,
+    /// What had no answer when it was asked last: it is repeated word for word. It may still be
+    /// running, or its volume could not be saved.
+    pub pinned: Option<Arc<P>>,
+    /// What had no answer once and was refused since. A refusal proves nothing about the call before
+    /// it, but something else may be asked for the claim. Repeated when the claim needs no volume
+    /// any more.
+    pub owed: Vec<Arc<P>>,
+    /// Since when.
+    pub since: Instant,
+    /// An earlier process asked it.
+    pub inherited: bool,
+}
+
+impl<P> Doubt<P> {
+    /// Everything that was asked.
+    pub fn requests(&self) -> impl Iterator<Item = &Arc<P>> {
+        self.pinned.iter().chain(&self.owed)
+    }
+}
+
+/// A volume whose PersistentVolume could not be saved yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unsaved {
+    /// Its name.
+    pub name: Text,
+    /// The object.
+    pub object: Arc<Value>,
+}
+
+impl Unsaved {
+    /// The driver's id of the volume.
+    #[must_use]
+    pub fn handle(&self) -> &str {
+        self.text("/spec/csi/volumeHandle")
+    }
+
+    /// Whether `volume` is the PersistentVolume of this volume.
+    #[must_use]
+    pub fn is(&self, volume: &VolumeDetail) -> bool {
+        match &volume.source {
+            Source::Csi(csi) => {
+                *csi.driver == *self.text("/spec/csi/driver") && *csi.handle == *self.handle()
+            }
+            Source::InTree(_) | Source::Other => false,
+        }
+    }
+
+    fn text(&self, place: &str) -> &str {
+        let text = self.object.pointer(place).and_then(Value::as_str);
+        text.unwrap_or_default()
+    }
+}
+
+/// What an attempt leaves behind in the books.
+#[derive(Clone, Debug)]
+pub enum Outcome<P> {
+    /// The claim has its volume, is somebody else's, or needs none.
+    Over,
+    /// Nothing is to be repeated word for word as long as the claim needs a volume.
+    Final {
+        /// The driver called the request impossible: it is repeated after a long time only, unless
+        /// the class of this UID is replaced.
+        infeasible: Option<Text>,
+    },
+    /// The driver may still be working on it.
+    InDoubt(Arc<P>),
+    /// There is a volume, and this object could not be saved.
+    Unsaved(Arc<P>, Unsaved),
+    /// Nothing was learnt about what the driver does.
+    Unchanged,
+}
+
+/// What an attempt begins with.
+#[derive(Clone, Debug)]
+pub struct Start<P> {
+    /// What is in doubt.
+    pub doubt: Option<Doubt<P>>,
+    /// The object that is to be saved before anything else.
+    pub unsaved: Option<Unsaved>,
+}

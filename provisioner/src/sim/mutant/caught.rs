@@ -1,0 +1,140 @@
+//! What gives each mutant away.
+//!
+//! Separate from what they do, because it is one long table.
+
+use super::Mutant;
+use crate::plan::settings::Protection;
+use crate::sim::run::{Case, Faults};
+use crate::sim::scene::Scene;
+
+const fn case(faults: Faults, protection: Protection, scene: Scene) -> Case {
+    Case {
+        faults,
+        protection,
+        scene,
+    }
+}
+
+impl Mutant {
+    /// In which kind of run each must be caught, and by what.
+    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 36] = {
+        use Faults::{All, Kills, None, Stops};
+        use Protection::Journal;
+        use Scene::{Apart, Nodes, Places, Plain, Sources};
+        const EARLY: &[&str] = &["before its volume"];
+        const LOST: &[&str] = &["left over", "while it may be made", "stays behind"];
+        const FORGOTTEN: &[&str] = &[
+            "left over",
+            "while it may be made",
+            "stays behind",
+            "not empty: doubts",
+        ];
+        const ANOTHER: &[&str] = &[
+            "left over",
+            "repeated as another",
+            "while it may be made",
+            "stays behind",
+        ];
+        const FREED: &[&str] = &["freed while"];
+        const STAYS: &[&str] = &["does not"];
+        const RETRY: &[&str] = &["does not", "left over"];
+        const TWO: &[&str] = &["two volumes"];
+        const UNFENCED: &[&str] = &[
+            "is not in the journal",
+            "forgotten while",
+            "left over",
+            "repeated as another",
+            "two CreateVolume calls",
+        ];
+        [
+            (Self::RemovesFirst, case(None, Journal, Plain), EARLY),
+            (Self::ReleasesFirst, case(None, Journal, Plain), EARLY),
+            (
+                Self::IgnoresAttachments,
+                case(None, Journal, Plain),
+                &["while attached"],
+            ),
+            (Self::BelievesTimeout, case(All, Journal, Plain), EARLY),
+            (Self::BelievesNotFound, case(All, Journal, Plain), EARLY),
+            (
+                Self::CallsEarly,
+                case(All, Journal, Plain),
+                &["is not in the journal"],
+            ),
+            (Self::SettlesEarly, case(Kills, Journal, Plain), LOST),
+            (
+                Self::KeepsIntents,
+                case(Kills, Journal, Plain),
+                &["stays behind"],
+            ),
+            (Self::IgnoresEpochs, case(All, Journal, Plain), UNFENCED),
+            (
+                Self::RecoversEarly,
+                case(All, Journal, Plain),
+                &["before its volume", "repeated as another"],
+            ),
+            (
+                Self::ForgetsDeletedClaims,
+                case(Stops, Journal, Plain),
+                FORGOTTEN,
+            ),
+            (Self::ForgetsDoubt, case(Stops, Journal, Plain), ANOTHER),
+            (Self::BelievesRefusals, case(All, Journal, Plain), LOST),
+            (Self::ForgetsMoved, case(All, Journal, Places), LOST),
+            (Self::ForgetsOwed, case(All, Journal, Places), LOST),
+            (
+                Self::DeletesOwed,
+                case(All, Journal, Plain),
+                &["has no volume"],
+            ),
+            (Self::AsksAnew, case(Stops, Journal, Plain), ANOTHER),
+            (
+                Self::NamesAnew,
+                case(Stops, Journal, Plain),
+                &["two volumes", "left over"],
+            ),
+            (Self::ForgetsRetries, case(All, Journal, Plain), RETRY),
+            (
+                Self::ForgetsOwnWrites,
+                case(None, Journal, Plain),
+                &["calls for"],
+            ),
+            (
+                Self::DeletesKept,
+                case(None, Journal, Plain),
+                &["to be kept", "finalizer"],
+            ),
+            (
+                Self::DeletesOthers,
+                case(None, Journal, Plain),
+                &["of another driver"],
+            ),
+            (
+                Self::IgnoresUpkeep,
+                case(None, Journal, Plain),
+                &["finalizer"],
+            ),
+            (
+                Self::SkipsSecrets,
+                case(None, Journal, Plain),
+                &["without its Secret"],
+            ),
+            (Self::BelievesAborted, case(Kills, Journal, Plain), ANOTHER),
+            (Self::KeepsNode, case(All, Journal, Places), STAYS),
+            (Self::MovesJournal, case(Stops, Journal, Places), ANOTHER),
+            (Self::FreesSources, case(Stops, Journal, Sources), FREED),
+            (Self::KeepsSources, case(None, Journal, Sources), STAYS),
+            (Self::FreesSnapshots, case(Stops, Journal, Sources), FREED),
+            (Self::FreesShared, case(Stops, Journal, Sources), FREED),
+            (
+                Self::KeepsSnapshots,
+                case(None, Journal, Sources),
+                &["keeps the finalizer", "does not"],
+            ),
+            (Self::TakesEverything, case(All, Journal, Nodes), TWO),
+            (Self::IgnoresNodes, case(None, Journal, Nodes), TWO),
+            (Self::IgnoresNodes, case(None, Journal, Apart), TWO),
+            (Self::DeletesElsewhere, case(None, Journal, Nodes), EARLY),
+        ]
+    };
+}

@@ -1,0 +1,159 @@
+//! Row J-4 where the driver did the work, nobody heard of it, and the driver refuses to do it again: what
+//! is owed is repeated until there is an answer that counts.
+
+use csi_proto::csi::{CreateVolumeResponse, Volume};
+use serde_json::Value;
+use sidecar_testkit::CallFault;
+use sidecar_testkit::build::Object;
+use tonic::Code;
+
+use super::stage::{GI, JOURNAL, PV, Stage, U, claim, free_address, get, together};
+use super::topology;
+
+const CREATE: &str = "CreateVolume";
+const QUICK: &str = "--retry-interval-start=300ms";
+const SELECTED: &str = "volume.kubernetes.io/selected-node";
+
+/// The claim's owner deletes it between the call and its refusal.
+#[tokio::test]
+async fn j_4_a_refusal_after_a_doubt_settles_nothing() {
+    let codes = [
+        Code::Unknown,
+        Code::Internal,
+        Code::NotFound,
+        Code::PermissionDenied,
+        Code::ResourceExhausted,
+        Code::FailedPrecondition,
+    ];
+    together(codes, refused_by_the_same_process).await;
+    let moments = ["refused by the successor", "refused before"];
+    together(moments, refused_and_killed).await;
+}
+
+/// The work is done and not heard of.
+async fn in_doubt() -> Stage {
+    let stage = Stage::new().await;
+    let dies = CallFault::on(CREATE).fail_after(Code::Unavailable, "died");
+    stage.driver.fault(dies.times(1));
+    stage
+}
+
+fn refuses(stage: &Stage, code: Code) {
+    let refuses = CallFault::on(CREATE).fail(code, "not yet");
+    stage.driver.fault(refuses.times(2));
+}
+
+async fn refused_by_the_same_process(code: Code) {
+    let stage = in_doubt().await;
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let program = stage.start(&["--retry-interval-start=1s", &endpoint]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    refuses(&stage, code);
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    program.logs("refuses to repeat a call").await;
+    let said = program.log();
+    assert!(
+        said.contains(&format!("intent.csi-sidecars.io/{U}")),
+        "{said}"
+    );
+    let text = get(&address, "/metrics").await.1;
+    assert!(
+        text.contains("csi_sidecar_provisioning_in_doubt 1"),
+        "{code:?}: {text}"
+    );
+    goes_with_its_object(&stage).await;
+    let told = program.log().matches("refuses to repeat").count();
+    assert_eq!(told, 1, "{code:?}: said once");
+}
+
+async fn refused_and_killed(when: &'static str) {
+    let stage = in_doubt().await;
+    let program = stage.start(&["--retry-interval-start=1s"]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    refuses(&stage, Code::Unknown);
+    if when == "refused before" {
+        stage.until_events("ProvisioningFailed", 2).await;
+    }
+    program.kill().await;
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    let _successor = stage.start(&[QUICK]);
+    goes_with_its_object(&stage).await;
+}
+
+/// The volume gets its PersistentVolume after all, and goes with it.
+async fn goes_with_its_object(stage: &Stage) {
+    stage.until_volume(PV).await;
+    stage.until_settled().await;
+    stage.api.edit("persistentvolumes", PV, |object| {
+        object["status"]["phase"] = "Released".into();
+    });
+    stage.until_volume_gone(PV).await;
+    assert!(stage.handles().is_empty(), "nothing is left over");
+}
+
+/// While the claim is there, it goes on as without a doubt: on another node.
+#[tokio::test]
+async fn j_4_what_was_asked_for_another_node_stays_owed() {
+    together(["the same volume", "another volume"], moved).await;
+}
+
+async fn moved(made: &'static str) {
+    let stage = topology::stage().await;
+    let dies = CallFault::on(CREATE).fail_after(Code::Unavailable, "died");
+    stage.driver.fault(dies.times(1));
+    let full = CallFault::on(CREATE).fail(Code::ResourceExhausted, "full");
+    stage.driver.fault(full.times(1));
+    let another = made == "another volume";
+    if another {
+        let volume = Volume {
+            volume_id: "vol-elsewhere".into(),
+            capacity_bytes: GI,
+            ..Volume::default()
+        };
+        let answer = CreateVolumeResponse {
+            volume: Some(volume),
+        };
+        stage
+            .driver
+            .fault(CallFault::on(CREATE).answer(answer).times(1));
+    }
+    let program = stage.start(&[QUICK, "--strict-topology"]);
+    stage.api.insert(claim().annotation(SELECTED, "n0"));
+    stage
+        .until("the node is taken off", |stage| {
+            stage.claim("ns1/c1")["metadata"]["annotations"][SELECTED] == Value::Null
+        })
+        .await;
+    stage.until_events("ProvisioningFailed", 2).await;
+    stage
+        .api
+        .edit("persistentvolumeclaims", "ns1/c1", |object| {
+            object["metadata"]["annotations"][SELECTED] = "n1".into();
+        });
+    stage.until_volume(PV).await;
+    let handle = stage.volume(PV)["spec"]["csi"]["volumeHandle"].clone();
+    stage
+        .until("the first request alone is owed", |stage| {
+            let journal = stage.api.object("leases", JOURNAL).unwrap_or_default();
+            let held = &journal["metadata"]["annotations"][format!("intent.csi-sidecars.io/{U}")];
+            let held = held.as_str().unwrap_or_default();
+            held.contains("owed") && !held.contains("prepared")
+        })
+        .await;
+    let calls = stage.calls(CREATE);
+    // Whoever leads when the claim is bound.
+    program.kill().await;
+    let _successor = stage.start(&[QUICK, "--strict-topology"]);
+    stage.bind("ns1/c1", PV);
+    stage.until_settled().await;
+    assert!(stage.calls(CREATE) > calls);
+    let first = stage.creations().remove(0);
+    assert!(stage.creations()[calls..].contains(&first), "word for word");
+    assert_eq!(stage.calls("DeleteVolume"), usize::from(another), "{made}");
+    assert_eq!(stage.volume(PV)["spec"]["csi"]["volumeHandle"], handle);
+    let left = stage.handles().len();
+    assert_eq!(left, usize::from(!another), "{made}");
+}
