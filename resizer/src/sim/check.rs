@@ -35,8 +35,9 @@ impl World {
         let (class, left_class) = (before.class.clone(), before.left_class.clone());
         let in_doubt = before.size.is_some() || before.left_size;
         let (told, impossible) = (before.told.clone(), before.impossible);
+        let overwritten = !before.overwritten.is_empty();
         self.check_recorded(index, wish);
-        let Some(known) = known else {
+        let Some(known) = known.filter(|_| !overwritten) else {
             return;
         };
         match wish {
@@ -143,7 +144,10 @@ impl World {
             }
             Wish::Class(class) => claim.is_changing() && targets(claim, class),
         });
-        if !recorded {
+        let version = claim.map(|claim| claim.version.clone());
+        let truth = self.truths.get(&uid.to_string());
+        let overwritten = truth.map(|truth| &truth.overwritten) == version.as_ref();
+        if !recorded && !overwritten {
             self.complain(format!("not recorded before the call: {wish:?}, {claim:?}"));
         }
         let truth = self.truth(&uid);

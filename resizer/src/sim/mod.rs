@@ -8,7 +8,8 @@
 //! or are answered with other sizes than asked for; the driver cannot be reached; Secrets are missing
 //! or unreadable; lists arrive page by page while work goes on; and the process stops at any point and
 //! starts anew with empty caches, other flags and a driver that can do other things, while its
-//! patches of claims are still on their way. Then the faults end and everything must come to rest; in
+//! patches of claims are still on their way, or stands still while another one leads and then goes on
+//! for a moment. Then the faults end and everything must come to rest; in
 //! some runs what is impossible stays so, and everything else must come to rest. In the end all
 //! objects go.
 //!
@@ -33,8 +34,13 @@
 //!     impossible is not asked for again before its time;
 //! 14. nothing is remembered of claims that are gone.
 //!
-//! One assumption: a patch of a volume that a stopped process sent is applied before its successor
-//! lists, or never. Such patches carry no version, as upstream's.
+//! What a process that leads no more still writes on a claim may take away what its successor has
+//! recorded already, and neither knows of the other: such a claim is not held to 10 and 12, and a call
+//! decided before its successor saw that write is not held to the record in 3.
+//!
+//! Two assumptions: a process whose lease is over sends no call, and at most a request or two before
+//! it ends; and a patch of a volume that a process sent which leads no more is applied before its
+//! successor lists, or never. Such patches carry no version, as upstream's.
 //!
 //! | file | contents |
 //! |---|---|
@@ -46,11 +52,13 @@
 //! | `watch` | its caches |
 //! | `run` | one run: what happens next |
 //! | `step` | attempts advance, invariants are held |
+//! | `freeze` | a leader that is stopped while another one leads |
 //! | `rest` | the end of a run |
 //! | `mutant` | faulty resizers, each of which must be caught |
 
 mod check;
 mod driver;
+mod freeze;
 mod mutant;
 mod people;
 mod process;

@@ -82,11 +82,15 @@ pub(super) enum Mutant {
     LeavesLastWordToFailure,
     /// Leaves sizes on volumes that the node refused.
     KeepsWhatTheNodeRefused,
+    /// Asks the driver although its lease is over.
+    AsksWithoutLease,
+    /// Patches claims whatever version they have.
+    PatchesAnyVersion,
 }
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 28] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 30] = [
         (Self::ExpandsFirst, Faults::None, "not recorded"),
         (Self::ModifiesFirst, Faults::None, "not recorded"),
         (Self::ReportsSizeFirst, Faults::None, "above the confirmed"),
@@ -139,6 +143,8 @@ impl Mutant {
             Faults::NodeOnly,
             "does not grow",
         ),
+        (Self::AsksWithoutLease, Faults::Crashes, "two calls at once"),
+        (Self::PatchesAnyVersion, Faults::Crashes, "in doubt"),
     ];
 
     /// What a mutant begins an attempt with.
@@ -222,6 +228,12 @@ impl Mutant {
         held: Option<Quantity>,
     ) -> Step {
         let instead = match (self, &step, claim) {
+            (Self::PatchesAnyVersion, Step::PatchClaim(write, patch), _) => {
+                let mut patch = patch.clone();
+                let metadata = patch["metadata"].as_object_mut();
+                metadata.unwrap().remove("resourceVersion");
+                Some(Step::PatchClaim(*write, patch))
+            }
             (Self::ReportsSizeFirst, Step::Expand(request, _), Some(claim)) => {
                 let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
                 let patch = patch::finish_resize(claim, Quantity::from_bytes(bytes), true);

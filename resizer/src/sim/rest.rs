@@ -8,6 +8,7 @@ use crate::plan::{Driver, Settings};
 impl World {
     /// Faults stop. Everything that can move moves until nothing does.
     pub(super) fn settle(&mut self, found: (Driver, Settings)) {
+        self.thaw();
         self.settling = true;
         if self.next != found {
             self.stop();
@@ -168,7 +169,11 @@ impl World {
 
     /// Whoever has what they ask for was not told last that it failed.
     fn check_last_word(&self, claim: &ClaimDetail) -> Option<&'static str> {
-        let (size, class, wanted) = &self.truths[&claim.uid.to_string()].last;
+        let truth = &self.truths[&claim.uid.to_string()];
+        if !truth.overwritten.is_empty() {
+            return None;
+        }
+        let (size, class, wanted) = &truth.last;
         let grown = claim.request <= claim.capacity
             && claim.node_expansion_not_required.as_deref() == Some("true");
         let modified = claim.modify.is_none()

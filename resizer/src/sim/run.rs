@@ -52,6 +52,8 @@ pub(super) struct Truth {
     pub(super) class: Option<String>,
     /// How often the user asked for another size, and for another class.
     pub(super) wishes: (u32, u32),
+    /// The version of the claim that a process wrote which leads no more.
+    pub(super) overwritten: Text,
     /// How often the driver was asked.
     pub(super) calls: (u32, u32),
 }
@@ -65,6 +67,10 @@ pub(super) struct World {
     pub(super) server: Server,
     pub(super) driver: ModelDriver,
     pub(super) process: Process,
+    /// The process that led before and stands still.
+    pub(super) frozen: Option<Box<Process>>,
+    /// Whether `process` leads no more and goes on.
+    pub(super) thawed: bool,
     /// The driver and the flags that the next process finds.
     pub(super) next: (Driver, Settings),
     /// Patches of claims that a process which has ended had sent, and that are still on their way.
@@ -96,6 +102,8 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<(), Strin
         server,
         driver: ModelDriver::default(),
         process,
+        frozen: None,
+        thawed: false,
         next: found.clone(),
         late: Vec::new(),
         node_write: None,
@@ -140,6 +148,7 @@ impl World {
             5..=9 => self.deliver(),
             10 => self.retry(),
             11 if self.faults != Faults::None && self.dice.one_in(4) => self.crash(),
+            13 if self.faults != Faults::None && self.dice.one_in(3) => self.freeze_or_thaw(),
             12 if all && self.dice.one_in(2) => self.end_orphan(),
             12 if self.faults != Faults::None => self.arrive_late(),
             _ => return self.work(),
@@ -229,6 +238,12 @@ impl World {
     }
 
     pub(super) fn restart(&mut self) {
+        self.take_over();
+        self.fill();
+    }
+
+    /// The next process leads; returns the one that did.
+    pub(super) fn take_over(&mut self) -> Process {
         for truth in self.truths.values_mut() {
             truth.told.clear();
             truth.last = Default::default();
@@ -240,19 +255,19 @@ impl World {
         for claim in &claims {
             self.leave_doubt(claim);
         }
-        self.process = Process::start(&self.server, self.next.clone(), self.mutant);
-        self.fill();
+        let next = Process::start(&self.server, self.next.clone(), self.mutant);
+        std::mem::replace(&mut self.process, next)
     }
 
     /// Lists often come in one page.
-    fn fill(&mut self) {
+    pub(super) fn fill(&mut self) {
         if !self.dice.one_in(3) {
             self.process.fill();
         }
     }
 
     /// Nobody knows what the process that wrote this has asked for.
-    fn leave_doubt(&mut self, claim: &ClaimDetail) {
+    pub(super) fn leave_doubt(&mut self, claim: &ClaimDetail) {
         let modify = claim.modify.as_ref().filter(|_| claim.is_changing());
         let class = modify.map(|modify| modify.target.to_string());
         let truth = self.truth(&claim.uid);
@@ -262,6 +277,12 @@ impl World {
         }
     }
 
+    /// A process that leads no more wrote this.
+    pub(super) fn overwritten_by_another(&mut self, claim: &ClaimDetail) {
+        self.leave_doubt(claim);
+        self.truth(&claim.uid).overwritten = claim.version.clone();
+    }
+
     /// What a process that has ended had sent arrives.
     pub(super) fn arrive_late(&mut self) {
         if self.late.is_empty() {
@@ -269,7 +290,7 @@ impl World {
         }
         let (claim, step) = self.late.remove(0);
         if let Ok(Object::Claim(found)) = self.apply(&claim, &step) {
-            self.leave_doubt(&found.1);
+            self.overwritten_by_another(&found.1);
         }
     }
 

@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    fn advance(&mut self, index: usize) {
+    pub(super) fn advance(&mut self, index: usize) {
         let running = &mut self.process.running[index];
         let claim = running.task.claim.clone();
         match std::mem::replace(&mut running.state, State::Deciding) {
@@ -112,13 +112,18 @@ impl World {
 
     fn decide(&mut self, index: usize) {
         let step = self.process.decide(index);
+        if self.is_fenced(&step) {
+            return;
+        }
         if let Step::PatchClaim(ClaimWrite::MarkModifying, patch) = &step {
             self.check_own_class(patch);
         }
         match &step {
             Step::End(end) => self.process.finish(index, end),
             Step::Announce(announcement) => {
-                self.check_told(index, announcement);
+                if !self.thawed {
+                    self.check_told(index, announcement);
+                }
                 self.process.running[index]
                     .attempt
                     .fold(&step, Answer::Done);
@@ -215,7 +220,7 @@ impl World {
     }
 
     /// The driver answers, or the deadline expires.
-    fn call(&mut self, index: usize, step: Step, id: u64) {
+    pub(super) fn call(&mut self, index: usize, step: Step, id: u64) {
         let call = self.driver.running.iter().find(|call| call.id == id);
         let call = call.unwrap().clone();
         let (answer, code) = match self.faulty() && self.dice.one_in(4) {
@@ -372,7 +377,7 @@ fn volume_object(found: Versioned<Volume>) -> Object {
     Object::Volume(Box::new(found))
 }
 
-fn rpc(code: Code) -> RpcError {
+pub(super) fn rpc(code: Code) -> RpcError {
     let message = "simulated".into();
     RpcError { code, message }
 }
