@@ -82,14 +82,8 @@ async fn rows_181_and_187_the_claim_is_deleted_while_a_call_is_in_doubt() {
 
 pub(crate) async fn rows_182_and_188_a_final_error_is_repeated_as_long_as_there_is_a_claim() {
     let stage = Stage::new().await;
-    stage.driver.fault(
-        CallFault::on(CREATE)
-            .fail(Code::DeadlineExceeded, "late")
-            .times(1),
-    );
-    stage
-        .driver
-        .fault(CallFault::on(CREATE).fail(Code::Internal, "no"));
+    let refuses = || CallFault::on(CREATE).fail(Code::Internal, "no");
+    stage.driver.fault(refuses());
     let _program = stage.start(&[QUICK]);
     stage.api.insert(claim());
     stage.until_calls(CREATE, 3).await;
@@ -99,7 +93,20 @@ pub(crate) async fn rows_182_and_188_a_final_error_is_repeated_as_long_as_there_
     let calls = stage.calls(CREATE);
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert_eq!(stage.calls(CREATE), calls, "row 182");
-    assert!(stage.volume(PV).is_null(), "row 188");
+    assert!(stage.volume(PV).is_null(), "row 182");
+    // Not so after a call without an answer, which the refusal says nothing of.
+    let doubtful = Stage::new().await;
+    let late = CallFault::on(CREATE).fail(Code::DeadlineExceeded, "late");
+    doubtful.driver.fault(late.times(1));
+    doubtful.driver.fault(refuses());
+    let _other = doubtful.start(&[QUICK]);
+    doubtful.api.insert(claim());
+    doubtful.until_calls(CREATE, 3).await;
+    doubtful.api.remove("persistentvolumeclaims", "ns1/c1");
+    settle().await;
+    let calls = doubtful.calls(CREATE);
+    doubtful.until_calls(CREATE, calls + 1).await;
+    assert_eq!(doubtful.intents().len(), 1, "row 188, j_4");
     let text = &stage.events("ProvisioningFailed")[0];
     assert!(text.contains("rpc error: code = "), "section 18: {text}");
 }
