@@ -67,10 +67,14 @@ pub enum ApiError {
 }
 
 impl ApiError {
-    /// Whether the object is not the one that the write was about.
+    /// Whether the object is not the one that the write was about: 409, or 422 where a patch names
+    /// another `metadata.uid`.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
-        matches!(self, Self::Refused { code: 409, .. })
+        let Self::Refused { code, message, .. } = self else {
+            return false;
+        };
+        *code == 409 || *code == 422 && message.contains("metadata.uid")
     }
 
     /// Whether the object does not exist.
