@@ -247,16 +247,28 @@ impl Attempt {
     /// Whose PersistentVolume it is that has the name.
     fn compare(&self) -> Step {
         match &self.unsaved {
-            Some(unsaved) => Step::LoadNamesake(unsaved.name.clone()),
+            Some(unsaved) => Step::LoadNamesake(unsaved.name.clone(), None),
             // Cannot be: there is something to compare it with.
             None => Step::Done(End::Exists),
         }
     }
 
-    /// Whether there is a PersistentVolume of the name that what is owed has.
+    /// Whether there is a PersistentVolume of the volume that what is owed has made, also one that
+    /// somebody wrote by hand, or of the name.
     fn look_for_namesake(&self) -> Step {
+        let handle = match &self.reached {
+            Reached::Held(handle, _) => Some(handle.as_str().into()),
+            Reached::Taken(_)
+            | Reached::Start
+            | Reached::Bad(_)
+            | Reached::Repaid
+            | Reached::Made
+            | Reached::Named
+            | Reached::Saved
+            | Reached::Failed(_) => None,
+        };
         match &self.frozen {
-            Some(prepared) => Step::LoadNamesake(prepared.name.as_str().into()),
+            Some(prepared) => Step::LoadNamesake(prepared.name.as_str().into(), handle),
             // Cannot be: it was asked for.
             None => Step::Done(End::Repaid),
         }

@@ -92,11 +92,13 @@ impl Prepared {
         })
     }
 
-    /// Whether a driver sees no difference between the two, but for the Secret.
+    /// Whether a driver sees no difference between the two. Secrets are compared by name: of some
+    /// drivers they say which storage system is meant.
     #[must_use]
     pub fn asks_the_same(&self, other: &Self) -> bool {
         let asked = |of: &Self| (of.blueprint.requested, of.capabilities());
         self.name == other.name
+            && self.blueprint.secrets.provisioner == other.blueprint.secrets.provisioner
             && self.parameters == other.parameters
             && self.mutable_parameters == other.mutable_parameters
             && self.source == other.source

@@ -11,7 +11,12 @@ use super::driver::{Kind, Refused};
 use super::process::Running;
 use super::run::{World, rpc};
 use super::scene::{Scene, ZONE, needs_secret};
+use crate::keys::CLONE_FINALIZER;
+use crate::model::{Claim, Source, VolumeDetail};
 use crate::plan::claim::{Answer, Step};
+
+/// Calls for a volume between two events or ticks.
+const MOST_ASKED: u32 = 2;
 
 impl World {
     pub(super) fn begin_create_call(
@@ -29,6 +34,8 @@ impl World {
         if needs_secret(&request.parameters) && request.secrets.is_empty() {
             self.complain(format!("CreateVolume of {name} without its Secret"));
         }
+        self.complain_about_spinning(name);
+        self.check_protected(name, request);
         let names = self.names.entry(uid.clone()).or_default();
         if !names.contains(name) {
             names.insert(name.clone());
@@ -41,10 +48,12 @@ impl World {
         let Running {
             key, gone, current, ..
         } = &self.process.running[index];
-        if (*gone || !current.volume.is_empty()) && self.process.memory.owes(&key.uid) {
+        let needless = *gone || !current.volume.is_empty();
+        let repays = needless && self.process.memory.owes(&key.uid);
+        if repays {
             self.unseen.insert((self.driver.site, name.clone()));
         }
-        let state = match self.driver.create(request) {
+        let state = match self.driver.create(request, repays) {
             Ok(id) => State::Calling(step, id),
             Err(refused) => {
                 if refused == Refused::Different {
@@ -55,6 +64,35 @@ impl World {
             }
         };
         self.process.running[index].state = state;
+    }
+
+    /// Without a pause, and without anything that was learnt, nobody is asked again and again.
+    fn complain_about_spinning(&mut self, name: &str) {
+        let asked = self.asked.entry((self.process.site, name.to_owned()));
+        let asked = asked.or_default();
+        *asked += 1;
+        if *asked > MOST_ASKED {
+            self.complain(format!("{name} is asked for again and again"));
+        }
+    }
+
+    /// What a volume is made from cannot go meanwhile, unless it is going already.
+    fn check_protected(&mut self, name: &str, request: &CreateVolumeRequest) {
+        let source = request.volume_content_source.as_ref();
+        let Some(Type::Volume(source)) = source.and_then(|source| source.r#type.as_ref()) else {
+            return;
+        };
+        let of = |volume: &VolumeDetail| matches!(&volume.source, Source::Csi(csi) if *csi.handle == *source.volume_id);
+        let mut volumes = self.server.volumes.values();
+        let volume = volumes.find(|(_, volume)| of(volume));
+        let owner = volume.and_then(|(_, volume)| volume.claim.as_ref());
+        let mut claims = self.server.claims.values().map(|(_, claim)| claim);
+        let claim = claims.find(|claim| owner.is_some_and(|owner| owner.uid == claim.uid));
+        let bare = |claim: &&Claim| !claim.deleting && !claim.has_finalizer(CLONE_FINALIZER);
+        if let Some(claim) = claim.filter(bare) {
+            let source = claim.name.clone();
+            self.complain(format!("{name} made from {source}, which is not protected"));
+        }
     }
 
     /// The driver answers, or the deadline expires.

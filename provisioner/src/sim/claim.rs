@@ -7,13 +7,15 @@ use tonic::Code;
 use super::mutant::Mutant;
 use super::process::Running;
 use super::request::Written;
-use super::run::{Fate, World, lost, refused, rpc};
+use super::run::{Fate, Faults, World, lost, refused, rpc};
+use super::server::refusal;
 use super::watch::key as key_of;
 use crate::model::Claim;
-use crate::plan::claim::{Answer, Attempt, End, Failure, Step};
+use crate::plan::claim::{Answer, Attempt, Effect, End, Failure, Step};
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::journal::Ticket;
 use crate::plan::memory::ClaimKey;
+use crate::plan::outcome::Refusal;
 use crate::plan::protection::is_shared;
 use crate::plan::settings::Protection;
 use crate::plan::view::View;
@@ -23,6 +25,8 @@ pub(super) enum State {
     Deciding,
     /// Sent to the API server, not yet applied.
     Sent(Step),
+    /// The claim was read in this version; the update is not yet applied.
+    Writing(Step, u64),
     /// It waits for the journal.
     Intending(Step, Ticket),
     /// The driver works on it.
@@ -70,7 +74,23 @@ impl World {
                 let step = Step::ReleaseSource(edit);
                 self.process.running[index].state = State::Answered(step, Answer::Done, None);
             }
-            State::Sent(step) => {
+            State::Sent(step) if self.version_to_edit(&step).is_some() => {
+                let version = self.version_to_edit(&step).unwrap_or_default();
+                if let (Step::Unselect(edit, _) | Step::ProtectSource(edit), true) =
+                    (&step, self.faulty() && self.dice.one_in(4))
+                {
+                    let name = format!("{}/{}", edit.namespace, edit.name);
+                    self.touch_claim(&name);
+                }
+                self.process.running[index].state = State::Writing(step, version);
+            }
+            State::Writing(step, version)
+                if { self.version_to_edit(&step) }.is_some_and(|now| now != version) =>
+            {
+                let answer = self.mutant.hears_conflict(refusal(Refusal::Conflict));
+                self.process.running[index].state = State::Answered(step, answer, None);
+            }
+            State::Sent(step) | State::Writing(step, _) => {
                 if let Step::ReleaseSource(snapshot) = &step {
                     self.check_freed(&snapshot.name);
                 }
@@ -93,6 +113,18 @@ impl World {
             }
             State::Taking => self.take_claim(index),
         }
+    }
+
+    /// GET and PUT of a claim are two requests, and others write in between. Without faults they are
+    /// taken for one: an attempt that ends with a conflict may cost a call more.
+    pub(super) fn version_to_edit(&self, step: &Step) -> Option<u64> {
+        let (Step::Unselect(edit, _) | Step::ProtectSource(edit)) = step else {
+            return None;
+        };
+        let name = format!("{}/{}", edit.namespace, edit.name);
+        let claim = self.server.claims.get(&*name);
+        let claim = claim.filter(|_| edit.kind == Kind::Claim && self.case.faults != Faults::None);
+        claim.map(|(version, _)| *version)
     }
 
     /// Whether another claim is made from the snapshot.
@@ -198,7 +230,7 @@ impl World {
             | Step::LoadContent(_)
             | Step::LoadSourceClaim(..)
             | Step::LoadSourceVolume(_)
-            | Step::LoadNamesake(_)
+            | Step::LoadNamesake(..)
             | Step::LoadSecret(_) => running.state = State::Sent(step),
             Step::LoadAttributesClass(_) => unreachable!("no attributes class"),
         }
@@ -265,10 +297,15 @@ impl World {
             process.memory.wait_for(cure, &key);
         }
         let cached = { process.claims.get(&key.name) }.filter(|claim| claim.uid == key.uid);
-        if cached.is_none() && process.memory.doubtful_claim(&key).is_none() {
+        if cached.is_none()
+            && process.memory.doubtful_claim(&key).is_none()
+            && mutant != Mutant::RemembersClaims
+        {
             process.memory.gone(&key);
         }
-        if !mutant.forgets_retries() {
+        if mutant == Mutant::Spins && attempt.effect(&failure) == Effect::Reschedule {
+            process.ready.insert(key);
+        } else if !mutant.forgets_retries() {
             process.later.insert(key);
         }
     }

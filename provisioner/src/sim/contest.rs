@@ -83,7 +83,7 @@ impl World {
                 Step::Fail(_)
                 | Step::Unselect(..)
                 | Step::Save(_)
-                | Step::LoadNamesake(_)
+                | Step::LoadNamesake(..)
                 | Step::Discard(_) => {
                     return true;
                 }

@@ -21,6 +21,7 @@ impl World {
             true => self.stop(),
             false => self.cut_off(),
         }
+        self.asked.clear();
         self.process = self.successor();
         // One that was frozen while it took over has taken over once more.
         if self.settling {
@@ -34,6 +35,11 @@ impl World {
         for running in std::mem::take(&mut self.process.running) {
             match running.state {
                 claim::State::Sent(step) => self.outlive(step),
+                claim::State::Writing(step, version) => {
+                    if self.version_to_edit(&step) == Some(version) {
+                        self.outlive(step);
+                    }
+                }
                 claim::State::Taking if self.dice.one_in(2) => {
                     let own = self.process.node.as_ref().map(|(own, _)| own.name.clone());
                     let Running { key, current, .. } = &running;
@@ -77,8 +83,9 @@ impl World {
                 volume::State::Deciding | volume::State::Sent(_) | volume::State::Answered(..) => {}
             }
         }
-        for Freeing { edit, .. } in std::mem::take(&mut self.process.freeing) {
-            if self.dice.one_in(2) {
+        for Freeing { name, edit, read } in std::mem::take(&mut self.process.freeing) {
+            let now = { self.server.claims.get(&name) }.map(|(version, _)| *version);
+            if (read.is_none() || read == now) && self.dice.one_in(2) {
                 self.free(&edit);
             }
         }
@@ -114,6 +121,7 @@ impl World {
                 | claim::State::Answered(Step::Create(prepared, _), ..) => Some(prepared),
                 claim::State::Deciding
                 | claim::State::Sent(_)
+                | claim::State::Writing(..)
                 | claim::State::Intending(..)
                 | claim::State::Calling(..)
                 | claim::State::Answered(..)

@@ -84,13 +84,17 @@ impl ModelDriver {
         }
     }
 
-    /// CreateVolume arrives.
-    pub(super) fn create(&mut self, request: &CreateVolumeRequest) -> Result<u64, Refused> {
+    /// CreateVolume arrives. What is owed, `repays`, is several requests, one after the other.
+    pub(super) fn create(
+        &mut self,
+        request: &CreateVolumeRequest,
+        repays: bool,
+    ) -> Result<u64, Refused> {
         self.calls.entry(request.name.clone()).or_default().0 += 1;
         let mut asked = request.clone();
         asked.secrets.clear();
         let again = self.refused.get(&request.name);
-        let again = again.is_some_and(|refused| refused.contains(&asked));
+        let again = repays || again.is_some_and(|refused| refused.contains(&asked));
         match self.open.get(&request.name) {
             Some(before) if *before != asked && !again => return Err(Refused::Different),
             Some(_) => {}
@@ -101,7 +105,9 @@ impl ModelDriver {
         let requirement = request.accessibility_requirements.iter();
         let preferred = requirement.flat_map(|requirement| &requirement.preferred);
         let zones: Vec<String> = preferred.filter_map(zone_of).collect();
-        let made = self.made.get(&self.held(&request.name, &zones));
+        let made = self
+            .made
+            .get(&self.held(&request.name, &zones, Some(&asked)));
         if self.names != Names::Shared && made.is_some_and(|made| *made != asked) {
             self.disown(&request.name, &asked);
             return Err(Refused::Taken);
@@ -140,18 +146,22 @@ impl ModelDriver {
     }
 
     /// Under which name the volume is, or would be, that is asked for in these places.
-    fn held(&self, name: &str, zones: &[String]) -> String {
+    /// Of several, what was made with the same words comes first.
+    fn held(&self, name: &str, zones: &[String], asked: Option<&CreateVolumeRequest>) -> String {
         if self.names != Names::Local {
             return name.to_owned();
         }
         let there = |zone: &&String| self.volumes.contains_key(&local(name, zone));
-        let zone = { zones.iter().find(there) }.or_else(|| self.free(zones));
+        let same = |zone: &&String| there(zone) && self.made.get(&local(name, zone)) == asked;
+        let zone = { zones.iter().find(same) }
+            .or_else(|| zones.iter().find(there))
+            .or_else(|| self.free(zones));
         zone.map_or_else(|| name.to_owned(), |zone| local(name, zone))
     }
 
     /// Whether the volume of the call exists.
     pub(super) fn exists(&self, call: &Call) -> bool {
-        matches!(&call.kind, Kind::Create(name) if self.volumes.contains_key(&self.held(name, &call.zones)))
+        matches!(&call.kind, Kind::Create(name) if self.volumes.contains_key(&self.held(name, &call.zones, call.asked.as_ref())))
     }
 
     /// This volume may be lost, and asked for in another way.
@@ -235,7 +245,7 @@ impl ModelDriver {
         let free = self.free(&call.zones).cloned();
         match call.kind {
             Kind::Create(name) => {
-                let name = self.held(&name, &call.zones);
+                let name = self.held(&name, &call.zones, call.asked.as_ref());
                 if !self.volumes.contains_key(&name) {
                     self.next += 1;
                     let fresh = format!("vol-{}-{}", self.site, self.next);

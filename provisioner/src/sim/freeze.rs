@@ -7,7 +7,7 @@ use tonic::Code;
 
 use super::claim;
 use super::process::Process;
-use super::run::{Faults, World, rpc};
+use super::run::{Faults, World, refused, rpc};
 use crate::plan::claim::{Answer, Step};
 use crate::plan::journal::Write;
 use crate::plan::memory::Unsaved;
@@ -42,13 +42,20 @@ impl World {
                     let answer = Answer::Failed(rpc(Code::DeadlineExceeded));
                     self.process.running[index].state = claim::State::Answered(step, answer, None);
                 }
+                // The server has had it, or never will.
+                claim::State::Sent(step @ Step::ReleaseSource(_)) => {
+                    let answer = Answer::Refused(refused());
+                    self.process.running[index].state = claim::State::Answered(step, answer, None);
+                }
                 state @ (claim::State::Deciding
                 | claim::State::Sent(_)
+                | claim::State::Writing(..)
                 | claim::State::Intending(..)
                 | claim::State::Answered(..)
                 | claim::State::Taking) => self.process.running[index].state = state,
             }
         }
+        self.asked.clear();
         let successor = self.successor();
         let frozen = std::mem::replace(&mut self.process, successor);
         self.frozen = Some(Box::new(frozen));
@@ -79,11 +86,26 @@ impl World {
                 false => {
                     let index = self.dice.below(attempts);
                     self.advance_claim(index);
+                    self.send_nothing();
                 }
             }
         }
         self.cut_off();
         std::mem::swap(&mut self.process, &mut frozen);
+    }
+
+    /// Its lease is too old for a request that was not sent before.
+    fn send_nothing(&mut self) {
+        for running in &mut self.process.running {
+            if !matches!(running.state, claim::State::Sent(Step::ReleaseSource(_))) {
+                continue;
+            }
+            let state = std::mem::replace(&mut running.state, claim::State::Deciding);
+            if let claim::State::Sent(step) = state {
+                let answer = Answer::Refused(refused());
+                running.state = claim::State::Answered(step, answer, None);
+            }
+        }
     }
 
     /// A request of a dead process reaches the API server.

@@ -27,7 +27,11 @@
 //!    such a copy that was never made is left to people;
 //! 9. without faults there is exactly one CreateVolume and one DeleteVolume for each volume, and no
 //!    DELETE of what is gone, however late watch events are;
-//! 10. when everything is at rest, no process remembers anything of a claim or a volume.
+//! 10. when everything is at rest, no process remembers anything of a claim or a volume;
+//! 11. nobody calls for a volume more than twice without a pause and without having learnt anything;
+//! 12. no volume is cloned from a claim without our finalizer, unless that is being deleted already;
+//! 13. while a fault lasts, what people delete goes all the same, but for what a call in doubt is
+//!     made from.
 //!
 //! Assumptions: a request of a stopped process is applied before its successor lists, or never, but
 //! for writes of the journal and of PersistentVolumes, which may be applied at any time; a process that
@@ -46,7 +50,7 @@
 //! | `driver` | the model driver |
 //! | `people` | what people do |
 //! | `cluster` | what Kubernetes' controllers do |
-//! | `watch` | a process's caches |
+//! | `watch`, `deliver` | a process's caches, and what comes to them |
 //! | `process` | queues and attempts of one process |
 //! | `claim`, `volume`, `source`, `contest` | attempts advance |
 //! | `call`, `request` | what they ask of driver and server, and what they must not |
@@ -62,6 +66,7 @@ mod claim;
 mod cluster;
 mod contest;
 mod death;
+mod deliver;
 mod driver;
 mod freeze;
 mod journal;

@@ -17,6 +17,7 @@ use crate::plan::claim::{Answer, Failure, Step};
 use crate::plan::delete;
 use crate::plan::journal::{self, HEADER};
 use crate::plan::memory::{Outcome, Start};
+use crate::plan::outcome::ApiError;
 use crate::plan::protection::{Place, Release};
 use crate::plan::request::Prepared;
 use crate::plan::settings::Settings;
@@ -64,6 +65,22 @@ pub(super) enum Mutant {
     AsksAnew,
     /// Names the volume anew with each class.
     NamesAnew,
+    /// Remembers volumes that it removed although they are gone.
+    RemembersRemoved,
+    /// Waits for what would cure an attempt on a claim that is gone.
+    RemembersClaims,
+    /// Goes on at once when another node is to be selected, on the claim as the watch showed it.
+    Spins,
+    /// Takes a conflict for success.
+    BelievesConflicts,
+    /// Works before everything is listed.
+    StartsEarly,
+    /// Sweeps snapshots before claims are listed.
+    SweepsEarly,
+    /// Concludes from attachments whose watch has ended.
+    TrustsBrokenWatches,
+    /// Deletes no volume without its Secret.
+    NeedsSecrets,
     /// Does not retry.
     ForgetsRetries,
     /// Decides by the watch alone.
@@ -76,8 +93,6 @@ pub(super) enum Mutant {
     IgnoresUpkeep,
     /// Does without the Secret while it is missing.
     SkipsSecrets,
-    /// Takes a call that another one holds up for ended.
-    BelievesAborted,
     /// Leaves a node without room selected.
     KeepsNode,
     /// Gives up a node while the driver may still be working there.
@@ -126,7 +141,7 @@ impl Mutant {
                 Answer::Refused(_) => Answer::Secret(BTreeMap::new()),
                 answer => answer,
             },
-            (Self::DeletesOwed, Step::LoadNamesake(_)) => match answer {
+            (Self::DeletesOwed, Step::LoadNamesake(..)) => match answer {
                 Answer::PersistentVolume(found) => {
                     let source = Source::Csi(Csi {
                         driver: "test-driver".into(),
@@ -144,13 +159,18 @@ impl Mutant {
     pub(super) fn hears_create(self, answer: Answer) -> Answer {
         let code = |code| Answer::Failed(rpc(code));
         match (self, answer) {
-            (Self::BelievesAborted, Answer::Failed(error)) if error.code == Code::Aborted => {
-                code(Code::Internal)
-            }
             (Self::MovesJournal, Answer::Failed(error)) if error.code == Code::DeadlineExceeded => {
                 code(Code::ResourceExhausted)
             }
             (_, answer) => answer,
+        }
+    }
+
+    /// What a mutant makes of a conflict.
+    pub(super) fn hears_conflict(self, error: ApiError) -> Answer {
+        match self {
+            Self::BelievesConflicts => Answer::Done,
+            _ => Answer::Refused(error),
         }
     }
 

@@ -109,6 +109,24 @@ impl World {
         self.take_snapshot();
     }
 
+    /// Somebody writes something into a claim that concerns nobody here.
+    pub(super) fn touch_claim(&mut self, name: &str) {
+        if let Some((_, claim)) = self.server.claims.get(name) {
+            let claim = claim.clone();
+            self.server.put_claim(claim);
+        }
+    }
+
+    /// A volume comes into use and is given up at once.
+    pub(super) fn attach_and_leave(&mut self) {
+        self.attach();
+        let claims: Vec<Text> = self.server.claims.keys().cloned().collect();
+        for name in &claims {
+            self.server.delete_claim(name);
+        }
+        self.control_all();
+    }
+
     fn data_source(&mut self) -> Option<DataSource> {
         match self.dice.below(5) {
             0 => None,

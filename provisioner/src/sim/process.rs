@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use sidecar::kube::cache::Source;
 use sidecar::kube::cache::slots::Change;
 
+use super::deliver::KINDS;
 use super::mutant::Mutant;
-use super::run::Case;
+use super::run::{Case, Faults};
 use super::scene::segment;
 use super::server::{Event, NodeInfo, Server, Versioned};
 use super::source::Freeing;
@@ -59,6 +60,8 @@ pub(super) struct Process {
     pub(super) claims: Watch<Claim>,
     pub(super) volumes: Watch<Volume>,
     pub(super) attachments: Watch<Attachment>,
+    /// Kinds of objects that are not listed yet.
+    pub(super) filling: Vec<usize>,
     /// The watch of attachments has ended, and it is known.
     pub(super) attachments_missed: bool,
     pub(super) classes: Watch<Class>,
@@ -125,6 +128,7 @@ impl Process {
             claims: Watch::new(),
             volumes: Watch::new(),
             attachments: Watch::new(),
+            filling: (0..KINDS).collect(),
             attachments_missed: false,
             classes: Watch::new(),
             nodes: Watch::new(),
@@ -152,37 +156,55 @@ impl Process {
             fenced: false,
             resumed: BTreeSet::new(),
         };
-        process.list(server);
+        if case.faults == Faults::None {
+            process.list(server);
+        }
         process
     }
 
-    /// Lists everything anew, as at the start and after a watch broke.
+    /// Whether all is known that decisions are made on.
+    pub(super) fn may_work(&self) -> bool {
+        self.filling.is_empty() || self.mutant == Mutant::StartsEarly
+    }
+
+    /// Lists everything anew.
     pub(super) fn list(&mut self, server: &Server) {
+        for kind in [3, 4, 2, 1, 0] {
+            self.list_kind(server, kind);
+        }
+    }
+
+    /// Lists the objects of a kind, as at the start and after a watch broke.
+    pub(super) fn list_kind(&mut self, server: &Server, kind: usize) {
         let now = server.now();
         let mutant = self.mutant;
-        for change in self
-            .classes
-            .list(&server.classes, now, |class| Some(class.clone()))
-        {
-            self.class_changed(&change);
-        }
-        if self.node.is_none() {
-            for change in self
-                .nodes
-                .list(&server.nodes, now, |node| Some(node.clone()))
-            {
-                self.node_changed(&change);
+        self.filling.retain(|missing| *missing != kind);
+        match kind {
+            0 => {
+                for change in self.claims.list(&server.claims, now, keep) {
+                    self.claim_changed(change);
+                }
             }
-        }
-        self.list_attachments(server);
-        for change in self
-            .volumes
-            .list(&server.volumes, now, |volume| Some(mutant.keeps(volume)))
-        {
-            self.volume_changed(change);
-        }
-        for change in self.claims.list(&server.claims, now, keep) {
-            self.claim_changed(change);
+            1 => {
+                let keep = |volume: &_| Some(mutant.keeps(volume));
+                for change in self.volumes.list(&server.volumes, now, keep) {
+                    self.volume_changed(change);
+                }
+            }
+            2 => self.list_attachments(server),
+            3 => {
+                let keep = |class: &Class| Some(class.clone());
+                for change in self.classes.list(&server.classes, now, keep) {
+                    self.class_changed(&change);
+                }
+            }
+            _ if self.node.is_some() => {}
+            _ => {
+                let keep = |node: &NodeInfo| Some(node.clone());
+                for change in self.nodes.list(&server.nodes, now, keep) {
+                    self.node_changed(&change);
+                }
+            }
         }
     }
 
@@ -257,6 +279,9 @@ impl Process {
             Change::Upserted {
                 old, new, source, ..
             } => {
+                if old.is_none() {
+                    self.cured(&Cure::SourceClaim(new.key()));
+                }
                 if *source == Source::Watch
                     && event::is_work_for_claim(old.as_deref(), new, &self.driver)
                 {

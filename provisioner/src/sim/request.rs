@@ -8,11 +8,12 @@
 
 use std::sync::Arc;
 
+use super::mutant::Mutant;
 use super::process::{Process, keep};
 use super::run::World;
 use super::server::{Versioned, refusal};
 use super::watch::key as key_of;
-use crate::model::{Claim, Content, SnapshotRef, Text, VolumeDetail};
+use crate::model::{Claim, Content, SnapshotRef, Source, Text, VolumeDetail};
 use crate::plan::claim::{Answer, Step};
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::memory::Unsaved;
@@ -33,7 +34,11 @@ impl World {
         let written = match step {
             Step::Unselect(edit, _) => {
                 self.check_moved(edit);
-                self.server.edit_claim(edit).map(Written::Claim).map(Some)
+                let before = self.server.version;
+                let written = self.server.edit_claim(edit).map(Written::Claim);
+                // A mutant that believes its cache when there was nothing to write.
+                let kept = self.mutant != Mutant::Spins || self.server.version != before;
+                written.map(|written| Some(written).filter(|_| kept))
             }
             Step::ReleaseSource(_) if self.mutant.keeps_snapshots() => Ok(None),
             Step::ProtectSource(edit) | Step::ReleaseSource(edit) => {
@@ -83,7 +88,14 @@ impl World {
                 let name = format!("{namespace}/{name}");
                 Answer::SourceClaim(Box::new(server.claims.get(&*name)?.1.clone()))
             }
-            Step::LoadSourceVolume(name) | Step::LoadNamesake(name) => {
+            Step::LoadNamesake(name, Some(handle)) => {
+                let mut volumes = server.volumes.values().map(|(_, volume)| volume);
+                let has = |volume: &&VolumeDetail| matches!(&volume.source, Source::Csi(csi) if *csi.driver == *"test-driver" && *csi.handle == **handle);
+                let named = || server.volumes.get(name).map(|(_, volume)| volume);
+                let found = volumes.find(has).or_else(named)?;
+                Answer::PersistentVolume(Box::new(found.clone()))
+            }
+            Step::LoadSourceVolume(name) | Step::LoadNamesake(name, None) => {
                 Answer::PersistentVolume(Box::new(server.volumes.get(name)?.1.clone()))
             }
             _ => unreachable!("no request"),

@@ -3,9 +3,10 @@
 use super::driver::base;
 use super::process::RETENTION;
 use super::run::{Faults, World};
-use super::scene::{CLASS, SOURCE, Scene};
+use super::scene::{CLASS, SOURCE, Scene, zone};
 use crate::model::{Claim, Reclaim, Snapshot, Source, Text, VolumeDetail, VolumePhase};
 use crate::plan::memory::ClaimKey;
+use crate::plan::protection::is_ending_source;
 use crate::plan::request::{ContentSource, Prepared};
 
 /// More rounds than anything needs.
@@ -37,6 +38,9 @@ impl World {
             self.server.delete_claim(&format!("ns/{SOURCE}").into());
             self.delete_snapshots();
         }
+        if self.case.faults == Faults::All && self.dice.one_in(3) {
+            self.suffer();
+        }
         self.come_to_rest();
         if !self.has_complaint() && self.give_up_hopeless() {
             self.come_to_rest();
@@ -51,6 +55,58 @@ impl World {
                 self.driver.full.clear();
             }
             self.come_to_rest();
+        }
+    }
+
+    /// A fault that does not heal, and people who have had enough: what they delete goes, but for what
+    /// a call in doubt is made from. Then it heals after all.
+    fn suffer(&mut self) {
+        match self.dice.below(3) {
+            0 => self.server.put_class(&CLASS.into(), None),
+            1 => self.server.secret = false,
+            _ => {
+                let nodes = self.case.scene.nodes();
+                self.driver.full = nodes.iter().map(|node| zone(node)).collect();
+            }
+        }
+        let claims: Vec<Text> = self.server.claims.keys().cloned().collect();
+        for name in &claims {
+            self.server.delete_claim(name);
+        }
+        self.delete_snapshots();
+        let mut quiet = 0;
+        for _ in 0..ROUNDS {
+            let before = self.server.version;
+            self.look_at_everything();
+            quiet = (quiet + 1) * usize::from(self.server.version == before);
+            if quiet > 2 || self.has_complaint() {
+                break;
+            }
+        }
+        if let Err(violation) = self.check_gone() {
+            self.complain(format!("while a fault lasts, {violation}"));
+        }
+        self.server.secret = true;
+        self.settle_driver();
+    }
+
+    /// What was deleted is gone.
+    fn check_gone(&self) -> Result<(), String> {
+        let owed = self.server.intents().next().is_some() || { self.processes() }
+            .any(|process| process.memory.doubts().next().is_some());
+        let mut claims = self.server.claims.values().map(|(_, claim)| claim);
+        if let Some(stuck) = claims.find(|claim| !owed || !is_ending_source(claim)) {
+            return Err(format!("{} does not go: {stuck:?}", stuck.name));
+        }
+        let mut volumes = self.server.volumes.values().map(|(_, volume)| volume);
+        let due = |volume: &&VolumeDetail| {
+            volume.owner.csi_driver.as_deref() == Some(&*self.process.driver.name)
+                && volume.phase == VolumePhase::Released
+                && volume.reclaim == Reclaim::Delete
+        };
+        match volumes.find(due) {
+            Some(stuck) => Err(format!("{} does not go: {stuck:?}", stuck.name)),
+            None => Ok(()),
         }
     }
 
@@ -86,20 +142,7 @@ impl World {
                 self.set_class(class);
             }
             let before = self.server.version;
-            for _ in 0..self.sites() {
-                self.turn();
-                self.process.list(&self.server);
-                self.clock += RETENTION;
-                self.retry();
-                if self.case.scene.is_node_deployment() {
-                    self.process.resync();
-                }
-                self.drain();
-            }
-            self.control_all();
-            if self.case.scene == Scene::Sources {
-                self.sweep();
-            }
+            self.look_at_everything();
             quiet = if self.server.version == before {
                 quiet + 1
             } else {
@@ -113,6 +156,24 @@ impl World {
             }
         }
         self.complain("it does not come to rest".into());
+    }
+
+    fn look_at_everything(&mut self) {
+        for _ in 0..self.sites() {
+            self.turn();
+            self.process.list(&self.server);
+            self.recover();
+            self.clock += RETENTION;
+            self.retry();
+            if self.case.scene.is_node_deployment() {
+                self.process.resync();
+            }
+            self.drain();
+        }
+        self.control_all();
+        if self.case.scene == Scene::Sources {
+            self.sweep();
+        }
     }
 
     /// Whoever asked for a copy of what is gone or going, and got no answer yet, gives up. What a

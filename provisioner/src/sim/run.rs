@@ -11,7 +11,7 @@ use super::freeze::Late;
 use super::mutant::Mutant;
 use super::process::Process;
 use super::scene::Scene;
-use super::server::{Event, Server, refusal};
+use super::server::{Server, refusal};
 use crate::model::Text;
 use crate::plan::memory::ClaimKey;
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
@@ -39,6 +39,8 @@ pub(super) struct Case {
 }
 
 const ACTIONS: usize = 140;
+/// Steps enough for a few attempts.
+const HURRY: usize = 60;
 
 /// What becomes of a request to the API server.
 pub(super) enum Fate {
@@ -75,6 +77,9 @@ pub(super) struct World {
     pub(super) clock: Instant,
     /// Names that the driver was asked for, by UID of the claim.
     pub(super) names: BTreeMap<Text, BTreeSet<String>>,
+    /// How often which process has called for which volume since it last had to wait, or learnt
+    /// anything.
+    pub(super) asked: BTreeMap<(usize, String), u32>,
     /// Volumes that the chosen protection allows to be lost, or that people gave up.
     pub(super) excused: BTreeSet<String>,
     /// Sites and names of volumes that their driver refused to know of, or makes to be deleted.
@@ -111,6 +116,7 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
         uids: 2,
         clock: Instant::now(),
         names: BTreeMap::new(),
+        asked: BTreeMap::new(),
         excused: BTreeSet::new(),
         unseen: BTreeSet::new(),
         violation: None,
@@ -166,10 +172,18 @@ impl World {
             10 if self.frozen.is_some() => self.thaw(),
             10 => self.apply_late(),
             11 => self.end_orphan(),
+            12 if self.faulty() && self.dice.one_in(4) => self.hurry(),
             12 | 13 => {
                 self.control();
             }
             _ => self.work(),
+        }
+    }
+
+    /// Much is done in a moment in which no watch brings anything.
+    fn hurry(&mut self) {
+        for _ in 0..HURRY {
+            self.work();
         }
     }
 
@@ -201,7 +215,13 @@ impl World {
             return self.end_process();
         }
         if self.journals() && (!self.process.is_open() || self.dice.one_in(4)) {
-            return self.advance_journal();
+            match self.process.filling.is_empty() || self.dice.one_in(2) {
+                true => return self.advance_journal(),
+                false => return self.fill_caches(),
+            }
+        }
+        if !self.process.may_work() {
+            return self.fill_caches();
         }
         let claims = self.process.running.len();
         let volumes = self.process.deleting.len();
@@ -256,91 +276,10 @@ impl World {
         }
     }
 
-    /// One watch brings its next event, or one it brought before, or breaks.
-    fn deliver(&mut self) {
-        let faulty = self.faulty();
-        if faulty && self.dice.one_in(12) {
-            return self.process.list(&self.server);
-        }
-        if faulty && self.dice.one_in(12) {
-            return match self.process.attachments_missed {
-                true => self.process.list_attachments(&self.server),
-                false => self.process.attachments_missed = true,
-            };
-        }
-        let kind = self.dice.below(if self.case.scene == Scene::Places {
-            5
-        } else {
-            4
-        });
-        let cursor = self.cursor(kind);
-        if faulty && cursor > 0 && self.dice.one_in(4) {
-            let at = self.dice.below(cursor);
-            if let Some(event) = self.server.log.get(at)
-                && kind_of(&event.1) == kind
-            {
-                self.process.observe(event);
-            }
-            return;
-        }
-        let Some(at) = self.next(kind) else {
-            return;
-        };
-        // What was known before a volume's change: see the assumptions.
-        let mut first = vec![2];
-        first.extend((self.case.faults == Faults::None).then_some(0));
-        for other in first.into_iter().filter(|_| kind == 1) {
-            while let Some(before) = self.next(other)
-                && before < at
-            {
-                self.observe(before, other);
-            }
-        }
-        self.observe(at, kind);
-    }
-
-    /// What is known of attachments is up to date: see the assumptions.
-    pub(super) fn observe_attachments(&mut self) {
-        while let Some(at) = self.next(2) {
-            self.observe(at, 2);
-        }
-    }
-
-    /// Where in the log the next event for this watch is.
-    fn next(&mut self, kind: usize) -> Option<usize> {
-        if kind == 2 && self.process.attachments_missed {
-            return None;
-        }
-        let cursor = self.cursor(kind);
-        let mut log = self.server.log.iter().enumerate().skip(cursor);
-        log.find(|(_, (_, event))| kind_of(event) == kind)
-            .map(|(at, _)| at)
-    }
-
-    fn observe(&mut self, at: usize, kind: usize) {
-        match kind {
-            0 => self.process.claims.cursor = at + 1,
-            1 => self.process.volumes.cursor = at + 1,
-            2 => self.process.attachments.cursor = at + 1,
-            3 => self.process.classes.cursor = at + 1,
-            _ => self.process.nodes.cursor = at + 1,
-        }
-        self.process.observe(&self.server.log[at]);
-    }
-
-    fn cursor(&self, kind: usize) -> usize {
-        match kind {
-            0 => self.process.claims.cursor,
-            1 => self.process.volumes.cursor,
-            2 => self.process.attachments.cursor,
-            3 => self.process.classes.cursor,
-            _ => self.process.nodes.cursor,
-        }
-    }
-
     /// Time passes.
     pub(super) fn retry(&mut self) {
         self.clock += Duration::from_secs(100);
+        self.asked.clear();
         let process = &mut self.process;
         process.memory.sweep(self.clock);
         process.ready.append(&mut process.later);
@@ -373,16 +312,6 @@ impl World {
                 }
             }
         }
-    }
-}
-
-fn kind_of(event: &Event) -> usize {
-    match event {
-        Event::Claim(..) => 0,
-        Event::Volume(..) => 1,
-        Event::Attachment(..) => 2,
-        Event::Class(..) => 3,
-        Event::Node(..) => 4,
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use csi_proto::csi::volume_content_source::Type;
 
 use super::driver::Kind;
-use super::run::{Fate, World};
+use super::mutant::Mutant;
+use super::run::{Fate, Faults, World};
 use super::server::Versioned;
 use super::watch::key as key_of;
 use crate::model::{Claim, Source, Text};
@@ -18,6 +19,8 @@ use crate::plan::protection::{self, Release};
 pub(super) struct Freeing {
     pub(super) name: Text,
     pub(super) edit: Edit,
+    /// The version in which it was read; the update is not yet applied.
+    pub(super) read: Option<u64>,
 }
 
 impl World {
@@ -41,6 +44,7 @@ impl World {
             Release::Due => process.freeing.push(Freeing {
                 name: name.clone(),
                 edit: Edit::release_claim(&source),
+                read: None,
             }),
         }
         if released {
@@ -60,8 +64,19 @@ impl World {
     }
 
     pub(super) fn advance_source(&mut self, index: usize) {
-        let Freeing { name, edit } = self.process.freeing.remove(index);
+        let Freeing { name, edit, read } = self.process.freeing.remove(index);
+        let now = { self.server.claims.get(&name) }.map(|(version, _)| *version);
+        if read.is_none() && now.is_some() && self.case.faults != Faults::None {
+            self.process.freeing.push(Freeing {
+                name,
+                edit,
+                read: now,
+            });
+            return;
+        }
+        let conflict = read.is_some() && read != now;
         let (done, written) = match self.fate() {
+            _ if conflict => (false, None),
             Fate::Applied => self.free(&edit),
             Fate::Unheard => {
                 self.free(&edit);
@@ -98,6 +113,11 @@ impl World {
         }
     }
 
+    /// Then the journal alone says what was asked for.
+    fn knows_too_little(&self) -> bool {
+        !self.process.filling.is_empty()
+    }
+
     /// The claim that is being filled from the source, or was when last heard of.
     fn needed_by(
         &self,
@@ -116,6 +136,7 @@ impl World {
             let mut calls = self.drivers().flat_map(|driver| &driver.running);
             let mut processes = self.processes();
             processes.any(|process| process.memory.is_pinned(&key))
+                || self.knows_too_little() && self.server.intents().any(|held| *held == *claim.uid)
                 || calls.any(|call| {
                     call.awaited && fills(&call.kind) && call.source.as_ref().is_some_and(&is_it)
                 })
@@ -143,7 +164,9 @@ impl World {
 
     /// All snapshots that no open claim names lose their finalizer. Decided and written at once.
     pub(super) fn sweep(&mut self) {
-        if self.mutant.keeps_snapshots() {
+        let listed = self.process.filling.is_empty() && self.process.is_open();
+        let early = self.mutant == Mutant::SweepsEarly;
+        if self.mutant.keeps_snapshots() || !listed && !early {
             return;
         }
         let known = self.known_claims();

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::driver::{Kind, ModelDriver};
+use super::mutant::Mutant;
 use super::process::Deleting;
 use super::run::{Fate, Faults, World, lost, refused, rpc};
-use super::server::Versioned;
+use super::server::{Versioned, refusal};
 use super::watch::key;
 use crate::model::{Reclaim, Source, Text, Volume, VolumeDetail};
 use crate::plan::delete::{Answer, Attempt, Failure, Refresh, Step, View};
-use crate::plan::outcome::ApiError;
+use crate::plan::outcome::{ApiError, Refusal};
 use tonic::Code;
 
 #[expect(clippy::large_enum_variant, reason = "a handful at a time, in a test")]
@@ -90,7 +91,8 @@ impl World {
             volume: &deleting.current,
             class: None,
             attached_to: process.mutant.sees_attachment(attached_to.as_ref()),
-            attachments_missed: process.attachments_missed,
+            attachments_missed: process.attachments_missed
+                && process.mutant != Mutant::TrustsBrokenWatches,
             node: process
                 .mutant
                 .lives_on(process.node.as_ref().map(|(_, labels)| labels)),
@@ -102,7 +104,14 @@ impl World {
             Step::Done | Step::Ignored => self.finish_volume(index, None),
             Step::Fail(failure) => self.finish_volume(index, Some(failure)),
             Step::LoadSecret(_) => {
-                deleting.state = State::Answered(step, Answer::Secret(Default::default()), None);
+                let answer = match self.server.secret {
+                    true => Answer::Secret(Default::default()),
+                    false => Answer::Refused(refusal(Refusal::NotFound)),
+                };
+                if !self.server.secret && process.mutant == Mutant::NeedsSecrets {
+                    return self.finish_volume(index, Some(Failure::Upkeep(refused())));
+                }
+                deleting.state = State::Answered(step, answer, None);
             }
             Step::Delete(ref request) => {
                 let id = request.volume_id.clone();
@@ -290,7 +299,7 @@ impl World {
 impl super::process::Process {
     fn note_removed(&mut self, name: &Text, uid: &Text) {
         self.memory.removed(name, uid);
-        if self.volumes.get(name).is_none() {
+        if self.volumes.get(name).is_none() && self.mutant != Mutant::RemembersRemoved {
             self.memory.volume_gone(name);
         }
     }

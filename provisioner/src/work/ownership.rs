@@ -161,7 +161,7 @@ impl Provisioner {
                 Step::Fail(_)
                 | Step::Unselect(..)
                 | Step::Save(_)
-                | Step::LoadNamesake(_)
+                | Step::LoadNamesake(..)
                 | Step::Discard(_) => {
                     return Rehearsed::Failed;
                 }

@@ -18,8 +18,8 @@ use super::api::{
 };
 use super::claim::{Over, Run};
 use super::provisioner::{Provisioner, SecretError};
-use super::record::{read_claim, read_volume};
-use crate::model::{Claim, SecretRef};
+use super::record::{VolumeWire, read_claim, read_volume};
+use crate::model::{Claim, SecretRef, Source};
 use crate::plan::claim::{Announcement, Answer, Step};
 use crate::plan::edit::{Applied, Edit, Kind};
 use crate::plan::memory::Unsaved;
@@ -27,6 +27,8 @@ use crate::plan::outcome::{ApiError, RpcError};
 
 /// How often the deletion of a volume that nobody can use is tried.
 const DISCARD_TRIES: u32 = 5;
+/// PersistentVolumes of one page, where all are looked at.
+const PAGE: u32 = 500;
 
 impl Provisioner {
     /// Carries out a step; the last one says how the attempt is over.
@@ -62,7 +64,8 @@ impl Provisioner {
             Step::LoadSourceClaim(namespace, name) => {
                 loaded(self.source_claim(namespace, name).await)
             }
-            Step::LoadSourceVolume(name) | Step::LoadNamesake(name) => {
+            Step::LoadNamesake(name, Some(handle)) => loaded(self.holder(name, handle).await),
+            Step::LoadSourceVolume(name) | Step::LoadNamesake(name, None) => {
                 loaded(self.persistent_volume(name).await)
             }
             Step::LoadAttributesClass(name) => loaded(self.attributes_class(name).await),
@@ -109,6 +112,48 @@ impl Provisioner {
         let json = self.get(&VOLUMES, None, name).await?;
         let volume = read_volume(wire(&json)?, &self.cluster.strings);
         Ok(Answer::PersistentVolume(Box::new(volume)))
+    }
+
+    /// The PersistentVolume of this driver's volume `handle`, whatever its name, or else the one that is
+    /// called `name`. Caches keep no handles, and this is asked once in a long while.
+    async fn holder(&self, name: &str, handle: &str) -> Result<Answer, api::ApiError> {
+        #[derive(Deserialize)]
+        struct List<'a> {
+            #[serde(default)]
+            metadata: ListMeta,
+            #[serde(borrow)]
+            items: Vec<VolumeWire<'a>>,
+        }
+        #[derive(Default, Deserialize)]
+        struct ListMeta {
+            #[serde(default, rename = "continue")]
+            token: Option<String>,
+        }
+        let driver = self.driver.current().name.clone();
+        let mut path = format!("/api/v1/persistentvolumes?limit={PAGE}");
+        loop {
+            let json = self.api.read(&path).await?;
+            let List { metadata, items } = wire(&json)?;
+            let volumes = items
+                .into_iter()
+                .map(|item| read_volume(item, &self.cluster.strings));
+            let mut held = volumes.filter(|volume| {
+                matches!(&volume.source, Source::Csi(csi) if *csi.driver == *driver && *csi.handle == *handle)
+            });
+            if let Some(volume) = held.next() {
+                return Ok(Answer::PersistentVolume(Box::new(volume)));
+            }
+            match metadata.token.filter(|token| !token.is_empty()) {
+                Some(token) => {
+                    let token = token
+                        .replace('+', "%2B")
+                        .replace('/', "%2F")
+                        .replace('=', "%3D");
+                    path = format!("/api/v1/persistentvolumes?limit={PAGE}&continue={token}");
+                }
+                None => return self.persistent_volume(name).await,
+            }
+        }
     }
 
     fn record<R: Record>(&self, json: &str) -> Result<R, api::ApiError> {

@@ -2,12 +2,12 @@
 //! is owed is repeated until there is an answer that counts.
 
 use csi_proto::csi::{CreateVolumeResponse, Volume};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sidecar_testkit::CallFault;
 use sidecar_testkit::build::Object;
 use tonic::Code;
 
-use super::stage::{GI, JOURNAL, PV, Stage, U, claim, free_address, get, together};
+use super::stage::{DRIVER, GI, JOURNAL, PV, Stage, U, claim, free_address, get, together};
 use super::topology;
 
 const CREATE: &str = "CreateVolume";
@@ -92,6 +92,36 @@ async fn goes_with_its_object(stage: &Stage) {
     });
     stage.until_volume_gone(PV).await;
     assert!(stage.handles().is_empty(), "nothing is left over");
+}
+
+/// An administrator finds the volume in the storage system and rescues the claim with an object of
+/// another name.
+#[tokio::test]
+async fn j_4_what_is_owed_is_not_deleted_when_another_object_names_its_volume() {
+    let stage = in_doubt().await;
+    refuses(&stage, Code::Unknown);
+    let _program = stage.start(&["--retry-interval-start=1s"]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 2).await;
+    let handle = stage.handles().remove(0);
+    stage.api.insert(json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": { "name": "rescue" },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": { "storage": "1Gi" },
+            "claimRef": { "namespace": "ns1", "name": "c1", "uid": U },
+            "csi": { "driver": DRIVER, "volumeHandle": handle },
+            "persistentVolumeReclaimPolicy": "Retain",
+        },
+        "status": { "phase": "Available" },
+    }));
+    stage.bind("ns1/c1", "rescue");
+    stage.until_settled().await;
+    assert_eq!(stage.calls("DeleteVolume"), 0);
+    assert_eq!(stage.handles(), [handle]);
+    assert!(stage.api.object("persistentvolumes", PV).is_none());
 }
 
 /// While the claim is there, it goes on as without a doubt: on another node.

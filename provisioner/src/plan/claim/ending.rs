@@ -83,6 +83,11 @@ impl Attempt {
             Err(failure) => failure,
         };
         let outcome = match (self.effect(failure), &self.frozen) {
+            (Effect::NoChange, Some(prepared)) if self.repaying && self.unsaved.is_none() => {
+                // What cannot be asked now holds up none of the others.
+                owed.push(Arc::clone(prepared));
+                Outcome::Final { infeasible: None }
+            }
             (Effect::NoChange, _) | (Effect::InBackground, None) => Outcome::Unchanged,
             (Effect::InBackground, Some(prepared)) => match (&self.unsaved, failure) {
                 (

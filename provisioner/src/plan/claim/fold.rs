@@ -48,7 +48,7 @@ impl Attempt {
                     | Refusal::Other => Reached::Failed(Failure::Save(error)),
                 };
             }
-            (Step::LoadNamesake(_), answer) => match (&self.reached, &self.frozen) {
+            (Step::LoadNamesake(..), answer) => match (&self.reached, &self.frozen) {
                 (Reached::Held(..) | Reached::Taken(_), Some(prepared)) => {
                     self.reached = self.repaid(&Arc::clone(prepared), answer);
                 }
@@ -187,9 +187,10 @@ impl Attempt {
             }
             Source::Csi(_) | Source::InTree(_) | Source::Other => None,
         });
+        // Of one that is bound no volume was deleted, also if somebody has deleted the object.
         let leaves = found.as_ref().is_some_and(|found| {
             let released = found.phase == VolumePhase::Released && found.reclaim == Reclaim::Delete;
-            found.deleting || released
+            released || found.deleting && found.phase != VolumePhase::Bound
         });
         match (before, ours) {
             (Reached::Held(handle, _), Some(held)) if *held != *handle => {
@@ -264,7 +265,7 @@ fn not_loaded(step: &Step, error: ApiError) -> Failure {
             Failure::SourceClaim(format!("{namespace}/{name}").into(), error)
         }
         Step::LoadSourceVolume(name) => read(format!("PersistentVolume {name}"), error),
-        Step::LoadNamesake(name) => read(format!("PersistentVolume {name}"), error),
+        Step::LoadNamesake(name, _) => read(format!("PersistentVolume {name}"), error),
         Step::LoadSecret(reference) => Failure::Secret(reference.clone(), error),
         Step::LoadAttributesClass(name) => Failure::AttributesClass(name.clone(), error),
         // These are not loads.

@@ -29,8 +29,8 @@ pub enum Step {
     /// GET of the PersistentVolume to be cloned.
     LoadSourceVolume(Text),
     /// GET of the PersistentVolume that has the name of the one to be saved: it may be another
-    /// volume's.
-    LoadNamesake(Text),
+    /// volume's. With a volume handle, LIST of all: one of any name that has the handle counts more.
+    LoadNamesake(Text, Option<Text>),
     /// GET of a Secret.
     LoadSecret(SecretRef),
     /// GET of a VolumeAttributesClass.

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tonic::Code;
 
 use super::*;
-use crate::model::{Class, Grant, List, Pairs};
+use crate::model::{Class, Grant, List, Pairs, Source};
 use crate::plan::Driver;
 use crate::plan::edit::{Applied, Edit, Kind};
 use crate::plan::journal::{Intent, Unwritable};
@@ -288,7 +288,13 @@ impl World {
                 let found = all.find(|one| one.namespace == *namespace && one.name == *name)?;
                 Some(Answer::SourceClaim(Box::new(found.clone())))
             }
-            Step::LoadSourceVolume(name) | Step::LoadNamesake(name) => {
+            Step::LoadNamesake(name, Some(handle)) => {
+                let has = |one: &&VolumeDetail| matches!(&one.source, Source::Csi(csi) if *csi.handle == **handle);
+                let named = || self.sources.iter().find(|one| one.name == *name);
+                let found = self.sources.iter().find(has).or_else(named)?;
+                Some(Answer::PersistentVolume(Box::new(found.clone())))
+            }
+            Step::LoadSourceVolume(name) | Step::LoadNamesake(name, None) => {
                 let found = self.sources.iter().find(|one| one.name == *name)?;
                 Some(Answer::PersistentVolume(Box::new(found.clone())))
             }
@@ -362,7 +368,7 @@ fn describe(step: &Step) -> String {
         Step::LoadContent(name) => format!("get-content {name}"),
         Step::LoadSourceClaim(namespace, name) => format!("get-claim {namespace}/{name}"),
         Step::LoadSourceVolume(name) => format!("get-volume {name}"),
-        Step::LoadNamesake(name) => format!("compare {name}"),
+        Step::LoadNamesake(name, _) => format!("compare {name}"),
         Step::LoadSecret(secret) => format!("get-secret {}/{}", secret.namespace, secret.name),
         Step::LoadAttributesClass(name) => format!("get-attributes {name}"),
         Step::ProtectSource(edit) => format!("protect {}/{}", edit.namespace, edit.name),

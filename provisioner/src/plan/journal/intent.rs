@@ -130,10 +130,14 @@ impl Intent {
         first.map_or("", |prepared| &prepared.name)
     }
 
-    /// Whether all that `other` says is in it.
+    /// Whether all that `other` says is in it. What is owed may be asked for whenever there is time;
+    /// what is asked now must be what a successor asks first.
     pub(super) fn covers(&self, other: &Self) -> bool {
-        self.source == other.source && self.source_ref == other.source_ref && { other.requests() }
-            .all(|asked| self.requests().any(|held| held == asked))
+        let same = other.asked.is_none() || self.asked == other.asked;
+        same && self.source == other.source && self.source_ref == other.source_ref && {
+            other.requests()
+        }
+        .all(|asked| self.requests().any(|held| held == asked))
     }
 
     /// The claim, as far as it must be known when it is gone.

@@ -180,7 +180,12 @@ fn j_4_what_is_owed_is_written_with_the_next_commit_and_comes_back() {
     assert_eq!(one.next(false), None, "nobody waits for it");
     run(&mut one, &mut server, true).unwrap();
     let again = one.intend(Intent::new(&claim, &first), start()).unwrap();
-    assert_eq!(one.next(true), None, "it is there");
+    assert_eq!(
+        one.state(again, start()),
+        None,
+        "a successor must ask it first"
+    );
+    run(&mut one, &mut server, false).unwrap();
     assert_eq!(one.state(again, start()), Some(Ok(())));
     let both = Intent::owing(&claim, Some(Arc::clone(&second)), vec![first]);
     one.intend(both.clone(), start()).unwrap();

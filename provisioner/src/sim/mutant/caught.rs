@@ -17,7 +17,7 @@ const fn case(faults: Faults, protection: Protection, scene: Scene) -> Case {
 
 impl Mutant {
     /// In which kind of run each must be caught, and by what.
-    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 36] = {
+    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 43] = {
         use Faults::{All, Kills, None, Stops};
         use Protection::Journal;
         use Scene::{Apart, Nodes, Places, Plain, Sources};
@@ -37,7 +37,8 @@ impl Mutant {
         ];
         const FREED: &[&str] = &["freed while"];
         const STAYS: &[&str] = &["does not"];
-        const RETRY: &[&str] = &["does not", "left over"];
+        const RETRY: &[&str] = &["does not", "left over", "the finalizer of", "stays behind"];
+        const BOOKS: &[&str] = &["not empty"];
         const TWO: &[&str] = &["two volumes"];
         const UNFENCED: &[&str] = &[
             "is not in the journal",
@@ -93,6 +94,39 @@ impl Mutant {
                 case(Stops, Journal, Plain),
                 &["two volumes", "left over"],
             ),
+            (Self::RemembersRemoved, case(None, Journal, Plain), BOOKS),
+            (Self::RemembersClaims, case(All, Journal, Sources), BOOKS),
+            (
+                Self::Spins,
+                case(All, Journal, Places),
+                &[
+                    "again and again",
+                    "forgotten while it may be made",
+                    "moved while it may be made",
+                    "repeated as another",
+                ],
+            ),
+            (
+                Self::BelievesConflicts,
+                case(All, Journal, Sources),
+                &["not protected"],
+            ),
+            (
+                Self::StartsEarly,
+                case(All, Journal, Plain),
+                &["while attached", "repeated as another", "forgotten while"],
+            ),
+            (Self::SweepsEarly, case(All, Journal, Sources), FREED),
+            (
+                Self::TrustsBrokenWatches,
+                case(All, Journal, Plain),
+                &["while attached"],
+            ),
+            (
+                Self::NeedsSecrets,
+                case(All, Journal, Plain),
+                &["while a fault lasts"],
+            ),
             (Self::ForgetsRetries, case(All, Journal, Plain), RETRY),
             (
                 Self::ForgetsOwnWrites,
@@ -119,7 +153,6 @@ impl Mutant {
                 case(None, Journal, Plain),
                 &["without its Secret"],
             ),
-            (Self::BelievesAborted, case(Kills, Journal, Plain), ANOTHER),
             (Self::KeepsNode, case(All, Journal, Places), STAYS),
             (Self::MovesJournal, case(Stops, Journal, Places), ANOTHER),
             (Self::FreesSources, case(Stops, Journal, Sources), FREED),
@@ -131,7 +164,11 @@ impl Mutant {
                 case(None, Journal, Sources),
                 &["keeps the finalizer", "does not"],
             ),
-            (Self::TakesEverything, case(All, Journal, Nodes), TWO),
+            (
+                Self::TakesEverything,
+                case(All, Journal, Nodes),
+                &["two volumes", "moved while it may be made"],
+            ),
             (Self::IgnoresNodes, case(None, Journal, Nodes), TWO),
             (Self::IgnoresNodes, case(None, Journal, Apart), TWO),
             (Self::DeletesElsewhere, case(None, Journal, Nodes), EARLY),

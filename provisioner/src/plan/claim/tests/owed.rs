@@ -113,6 +113,7 @@ fn j_4_the_volume_of_what_is_owed_goes_unless_a_persistentvolume_is_its() {
     for leaves in [
         VolumeDetail {
             deleting: true,
+            phase: VolumePhase::Available,
             ..namesake("vol-1")
         },
         VolumeDetail {
@@ -126,6 +127,14 @@ fn j_4_the_volume_of_what_is_owed_goes_unless_a_persistentvolume_is_its() {
         assert!(trace[2].contains("is being deleted"), "{trace:#?}");
         assert!(world.journal.is_some());
     }
+    // It goes when its claim goes, which may be in years.
+    let mut world = gone();
+    world.sources = vec![VolumeDetail {
+        deleting: true,
+        phase: VolumePhase::Bound,
+        ..namesake("vol-1")
+    }];
+    assert_eq!(world.run(), [CREATE, &compare(), "done Repaid"]);
     let mut world = gone();
     world.refusals = vec![("compare", Refusal::Unknown)];
     world.run();

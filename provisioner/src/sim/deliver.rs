@@ -1,0 +1,134 @@
+//! What lists and watches bring, late, again, or after a break.
+
+use super::run::{Faults, World};
+use super::scene::Scene;
+use super::server::Event;
+
+/// Kinds of objects that are watched.
+pub(super) const KINDS: usize = 5;
+
+impl World {
+    /// One watch brings its next event, or one it brought before, or breaks.
+    pub(super) fn deliver(&mut self) {
+        self.asked.clear();
+        let faulty = self.faulty();
+        if faulty && self.dice.one_in(12) {
+            let kind = self.dice.below(KINDS);
+            return self.list(kind);
+        }
+        if faulty && !self.process.filling.contains(&2) && self.dice.one_in(12) {
+            return match self.process.attachments_missed {
+                true => self.process.list_attachments(&self.server),
+                false => {
+                    self.process.attachments_missed = true;
+                    if self.dice.one_in(3) {
+                        self.attach_and_leave();
+                    }
+                }
+            };
+        }
+        let kind = self.dice.below(if self.case.scene == Scene::Places {
+            5
+        } else {
+            4
+        });
+        let cursor = self.cursor(kind);
+        if faulty && cursor > 0 && self.dice.one_in(4) {
+            let at = self.dice.below(cursor);
+            if let Some(event) = self.server.log.get(at)
+                && kind_of(&event.1) == kind
+            {
+                self.process.observe(event);
+            }
+            return;
+        }
+        let Some(at) = self.next(kind) else {
+            return;
+        };
+        // What was known before a volume's change: see the assumptions.
+        let mut first = vec![2];
+        first.extend((self.case.faults == Faults::None).then_some(0));
+        for other in first.into_iter().filter(|_| kind == 1) {
+            while let Some(before) = self.next(other)
+                && before < at
+            {
+                self.observe(before, other);
+            }
+        }
+        self.observe(at, kind);
+    }
+
+    /// One of the lists of the start arrives. Until all are there, nothing is worked on.
+    pub(super) fn fill_caches(&mut self) {
+        let filling = &self.process.filling;
+        if filling.is_empty() {
+            return;
+        }
+        let place = self.dice.below(filling.len());
+        let kind = self.process.filling[place];
+        if self.case.scene == Scene::Sources && self.dice.one_in(3) {
+            self.sweep();
+        }
+        self.list(kind);
+    }
+
+    /// The objects of one kind are listed; the other caches stay as far behind as they are.
+    fn list(&mut self, kind: usize) {
+        // What was known before a volume's change: see the assumptions.
+        if kind == 1 {
+            self.observe_attachments();
+        }
+        self.process.list_kind(&self.server, kind);
+        self.recover();
+    }
+
+    /// What is known of attachments is up to date: see the assumptions.
+    pub(super) fn observe_attachments(&mut self) {
+        while let Some(at) = self.next(2) {
+            self.observe(at, 2);
+        }
+    }
+
+    /// Where in the log the next event for this watch is.
+    fn next(&mut self, kind: usize) -> Option<usize> {
+        let process = &self.process;
+        if kind == 2 && process.attachments_missed || process.filling.contains(&kind) {
+            return None;
+        }
+        let cursor = self.cursor(kind);
+        let mut log = self.server.log.iter().enumerate().skip(cursor);
+        log.find(|(_, (_, event))| kind_of(event) == kind)
+            .map(|(at, _)| at)
+    }
+
+    fn observe(&mut self, at: usize, kind: usize) {
+        match kind {
+            0 => self.process.claims.cursor = at + 1,
+            1 => self.process.volumes.cursor = at + 1,
+            2 => self.process.attachments.cursor = at + 1,
+            3 => self.process.classes.cursor = at + 1,
+            _ => self.process.nodes.cursor = at + 1,
+        }
+        self.process.observe(&self.server.log[at]);
+    }
+
+    fn cursor(&self, kind: usize) -> usize {
+        match kind {
+            0 => self.process.claims.cursor,
+            1 => self.process.volumes.cursor,
+            2 => self.process.attachments.cursor,
+            3 => self.process.classes.cursor,
+            _ => self.process.nodes.cursor,
+        }
+    }
+}
+
+fn kind_of(event: &Event) -> usize {
+    match event {
+        Event::Claim(..) => 0,
+        Event::Volume(..) => 1,
+        Event::Attachment(..) => 2,
+        Event::Class(..) => 3,
+        Event::Node(..) => 4,
+    }
+}
