@@ -197,8 +197,8 @@ demo: demo-needs build driver $(if $(DEMO_KUBECONFIG),,cluster helm) ## The whol
 .PHONY: test
 test: ## Every check and test
 	@.ci/stages 'nice go-programs &' lint test-programs build driver wait cluster \
-	    'smoke sanity model conformance-quick &' 'nice inside + &' 'outside +' wait \
-	    'nice chart real-node + &' 'e2e +' wait
+	    'nice inside + &' 'outside +' wait \
+	    'nice chart real-node + smoke sanity model conformance-quick &' 'e2e +' wait
 
 .PHONY: go-programs
 go-programs: cluster helm storage-suite translator

@@ -73,7 +73,8 @@ impl Driver {
             address: address.to_owned(),
             source,
         })?;
-        let name = identity::driver_name(connection.channel(), timeout).await;
+        let ask = || identity::driver_name(connection.channel(), timeout);
+        let name = identity::unless_it_stood_still(timeout, ask).await;
         let name = name.map_err(|source| DriverError::Name {
             address: address.to_owned(),
             timeout,

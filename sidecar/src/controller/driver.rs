@@ -3,13 +3,14 @@
 //! A restart of the driver's container does not end this process: calls wait, the driver is probed
 //! and asked anew, and work goes on. What it must not come back as ends the process with one line.
 
+mod ask;
+
 use std::convert::Infallible;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use csi_proto::sanitize::Method;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Code;
@@ -19,12 +20,13 @@ use crate::csi::identity::{
     self, ControllerCapabilities, IdentityError, NodeCapabilities, PluginCapabilities,
 };
 use crate::csi::observe::Observer;
-use crate::csi::{Channel, Deadline, loss};
-use crate::election::Fence;
+use crate::csi::{Channel, loss};
 use crate::error::Chain;
 use crate::metrics::{CsiOperations, OperationsConfig, Registry};
 use crate::rpc_code::RpcError;
 use crate::rt::Exit;
+
+pub use ask::{Identity, Settings};
 
 /// Pause between attempts to find the driver again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -77,75 +79,6 @@ pub trait Driver: fmt::Debug + PartialEq + Send + Sync + 'static {
     /// # Errors
     /// Says why it may not; the process ends with that text.
     fn accept(&self, now: &Self) -> Result<(), Self::Unacceptable>;
-}
-
-/// How long the driver may take to say who it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Identity {
-    /// So long for its name, and so long for both capability calls together.
-    Together(Duration),
-    /// So long for each call.
-    Each(Duration),
-}
-
-/// How a driver is talked to.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// `--csi-address`
-    pub address: String,
-    /// `--timeout`
-    pub timeout: Duration,
-    /// For the first questions.
-    pub identity: Identity,
-    /// The calls that are made, for the log.
-    pub methods: &'static [&'static [Method]],
-    /// Longest text of an answer in the log.
-    pub response_limit: Option<usize>,
-    /// How long the driver may be away; `None` is for ever. With other replicas waiting for the
-    /// lease, a leader without driver must make room.
-    pub patience: Option<Duration>,
-    /// Exit code if the driver does not say who it is or what it can do.
-    pub mute: u8,
-    /// What holds calls back once they are another leader's.
-    pub fence: Fence,
-}
-
-impl Settings {
-    fn refused(&self, error: &IdentityError) -> Exit {
-        Exit::failure(self.mute, Chain(error))
-    }
-
-    async fn name(&self, channel: Channel) -> Result<String, IdentityError> {
-        let (Identity::Together(limit) | Identity::Each(limit)) = self.identity;
-        identity::driver_name(channel, limit).await
-    }
-
-    async fn capabilities<D: Driver>(
-        &self,
-        channel: Channel,
-    ) -> Result<Capabilities, IdentityError> {
-        use csi_proto::csi::plugin_capability::service::Type;
-        let (first, limit) = match self.identity {
-            Identity::Together(limit) => (Some(Deadline::after(limit)), limit),
-            Identity::Each(limit) => (None, limit),
-        };
-        let deadline = || first.unwrap_or_else(|| Deadline::after(limit));
-        let plugin = identity::plugin_capabilities(channel.clone(), deadline()).await?;
-        let controller = if D::ASKS_ANY_CONTROLLER || plugin.has(Type::ControllerService) {
-            identity::controller_capabilities(channel.clone(), deadline()).await?
-        } else {
-            ControllerCapabilities::default()
-        };
-        let mut known = Capabilities {
-            plugin,
-            controller,
-            node: NodeCapabilities::default(),
-        };
-        if D::asks_node(&known) {
-            known.node = identity::node_capabilities(channel, deadline()).await?;
-        }
-        Ok(known)
-    }
 }
 
 /// A driver that is ready and has told its name, but not yet what it can do.
@@ -386,6 +319,7 @@ mod tests {
     use sidecar_testkit::FakeDriver;
 
     use super::*;
+    use crate::election::Fence;
     use crate::metrics::{OperationsConfig, Registry};
 
     const SOON: Duration = Duration::from_secs(20);
@@ -415,22 +349,54 @@ mod tests {
         }
     }
 
-    async fn link(driver: &FakeDriver, patience: Option<Duration>) -> Arc<DriverLink<Named>> {
+    fn settings(driver: &FakeDriver, identity: Identity) -> Settings {
         use csi_proto::csi::methods;
-        driver.start();
-        let settings = Settings {
+        Settings {
             address: driver.address(),
             timeout: Duration::from_millis(300),
-            identity: Identity::Each(SOON),
+            identity,
             methods: &[methods::IDENTITY],
             response_limit: None,
-            patience,
+            patience: None,
             mute: 1,
             fence: Fence::default(),
-        };
+        }
+    }
+
+    async fn meet(settings: Settings) -> Arc<DriverLink<Named>> {
         let operations = CsiOperations::new(&Registry::new(), OperationsConfig::default());
         let met = Met::meet(settings, &operations.unwrap()).await;
         met.unwrap().know(()).await.unwrap()
+    }
+
+    async fn link(driver: &FakeDriver, patience: Option<Duration>) -> Arc<DriverLink<Named>> {
+        driver.start();
+        let settings = Settings {
+            patience,
+            ..settings(driver, Identity::Each(SOON))
+        };
+        meet(settings).await
+    }
+
+    #[tokio::test]
+    async fn time_in_which_the_process_stood_still_is_not_the_drivers() {
+        let limit = Duration::from_millis(300);
+        let driver = FakeDriver::new("test.csi.driver");
+        driver.start();
+        // The runtime has one thread: while it sleeps nothing here runs.
+        let stand_still_in = async |method: &str| {
+            while driver.calls_to(method).is_empty() {
+                tokio::task::yield_now().await;
+            }
+            std::thread::sleep(limit * 3);
+        };
+        let still = async {
+            stand_still_in("GetPluginInfo").await;
+            stand_still_in("GetPluginCapabilities").await;
+        };
+        let met = meet(settings(&driver, Identity::Together(limit)));
+        let (link, ()) = tokio::join!(met, still);
+        assert_eq!(link.current().name(), "test.csi.driver");
     }
 
     #[tokio::test]

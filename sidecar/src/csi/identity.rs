@@ -13,7 +13,7 @@ use csi_proto::csi::{
     ControllerGetCapabilitiesRequest, GetPluginCapabilitiesRequest, GetPluginInfoRequest,
     NodeGetCapabilitiesRequest, ProbeRequest,
 };
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 use tonic::{Code, Status};
 
 use super::{Channel, Deadline, call};
@@ -56,6 +56,42 @@ pub async fn driver_name(
         return Err(IdentityError::EmptyName);
     }
     Ok(answer.name)
+}
+
+/// Asks once more what failed while this process stood still: no processor to be had, frozen, a paused
+/// machine. That the deadline passed meanwhile says nothing about the driver, and with a second for
+/// everything it would end the process.
+///
+/// `longest` is what all calls of `ask` may take together.
+///
+/// # Errors
+/// As `ask`.
+pub async fn unless_it_stood_still<T, F>(
+    longest: Duration,
+    ask: impl Fn() -> F,
+) -> Result<T, IdentityError>
+where
+    F: Future<Output = Result<T, IdentityError>>,
+{
+    /// Timers are no later than this in a process that gets its turn.
+    const LATE: Duration = Duration::from_millis(200);
+    loop {
+        let began = Instant::now();
+        let answer = ask().await;
+        let took = began.elapsed();
+        let timed_out = matches!(
+            &answer,
+            Err(IdentityError::Call { status, .. }) if status.code() == Code::DeadlineExceeded
+        );
+        if !timed_out || took <= longest.saturating_add(LATE) {
+            return answer;
+        }
+        let seconds = took.as_secs_f32();
+        tracing::warn!(
+            seconds,
+            "This process got no processor while it asked the CSI driver, asking again"
+        );
+    }
 }
 
 fn failed(method: &'static str) -> impl Fn(Status) -> IdentityError {

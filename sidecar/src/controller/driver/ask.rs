@@ -1,0 +1,95 @@
+//! What the driver is asked first: its name and what it can do.
+
+use std::time::Duration;
+
+use csi_proto::sanitize::Method;
+
+use super::{Capabilities, Driver};
+use crate::csi::identity::{self, ControllerCapabilities, IdentityError, NodeCapabilities};
+use crate::csi::{Channel, Deadline};
+use crate::election::Fence;
+use crate::error::Chain;
+use crate::rt::Exit;
+
+/// How long the driver may take to say who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// So long for its name, and so long for both capability calls together.
+    Together(Duration),
+    /// So long for each call.
+    Each(Duration),
+}
+
+/// How a driver is talked to.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `--csi-address`
+    pub address: String,
+    /// `--timeout`
+    pub timeout: Duration,
+    /// For the first questions.
+    pub identity: Identity,
+    /// The calls that are made, for the log.
+    pub methods: &'static [&'static [Method]],
+    /// Longest text of an answer in the log.
+    pub response_limit: Option<usize>,
+    /// How long the driver may be away; `None` is for ever. With other replicas waiting for the
+    /// lease, a leader without driver must make room.
+    pub patience: Option<Duration>,
+    /// Exit code if the driver does not say who it is or what it can do.
+    pub mute: u8,
+    /// What holds calls back once they are another leader's.
+    pub fence: Fence,
+}
+
+impl Settings {
+    pub(super) fn refused(&self, error: &IdentityError) -> Exit {
+        Exit::failure(self.mute, Chain(error))
+    }
+
+    pub(super) async fn name(&self, channel: Channel) -> Result<String, IdentityError> {
+        let (Identity::Together(limit) | Identity::Each(limit)) = self.identity;
+        let ask = || identity::driver_name(channel.clone(), limit);
+        identity::unless_it_stood_still(limit, ask).await
+    }
+
+    pub(super) async fn capabilities<D: Driver>(
+        &self,
+        channel: Channel,
+    ) -> Result<Capabilities, IdentityError> {
+        let longest = match self.identity {
+            Identity::Together(limit) => limit,
+            // Plugin, controller and node.
+            Identity::Each(limit) => limit.saturating_mul(3),
+        };
+        let ask = || self.capabilities_once::<D>(channel.clone());
+        identity::unless_it_stood_still(longest, ask).await
+    }
+
+    async fn capabilities_once<D: Driver>(
+        &self,
+        channel: Channel,
+    ) -> Result<Capabilities, IdentityError> {
+        use csi_proto::csi::plugin_capability::service::Type;
+        let (first, limit) = match self.identity {
+            Identity::Together(limit) => (Some(Deadline::after(limit)), limit),
+            Identity::Each(limit) => (None, limit),
+        };
+        let deadline = || first.unwrap_or_else(|| Deadline::after(limit));
+        let plugin = identity::plugin_capabilities(channel.clone(), deadline()).await?;
+        let controller = if D::ASKS_ANY_CONTROLLER || plugin.has(Type::ControllerService) {
+            identity::controller_capabilities(channel.clone(), deadline()).await?
+        } else {
+            ControllerCapabilities::default()
+        };
+        let mut known = Capabilities {
+            plugin,
+            controller,
+            node: NodeCapabilities::default(),
+        };
+        if D::asks_node(&known) {
+            known.node = identity::node_capabilities(channel, deadline()).await?;
+        }
+        Ok(known)
+    }
+}
