@@ -29,6 +29,7 @@ mod memory;
 mod provisioner;
 mod resizer;
 mod rest;
+mod told;
 mod usage;
 mod watch;
 mod world;

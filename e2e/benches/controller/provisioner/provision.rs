@@ -14,6 +14,7 @@ use super::reference;
 use crate::bound::{self, CLAIMS, VOLUMES};
 use crate::contender::Contender;
 use crate::figure::{Figure, Target, median};
+use crate::told;
 use crate::usage::{Usage, at_rest};
 use crate::watch::Watch;
 use crate::world::{Controllers, Driver, Route, World};
@@ -31,6 +32,8 @@ pub(super) struct Round {
     pub(super) provision: f64,
     delete: f64,
     writes: f64,
+    /// Claims without an event of their success once the program is at rest.
+    untold: f64,
     /// Writes of Leases.
     pub(super) leases: f64,
 }
@@ -101,6 +104,11 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
             &of(|round| round.writes),
             Target::AtMost(5.0),
         ),
+        Figure::new(
+            "claims of 1,000 whose success is no event",
+            &of(|round| round.untold),
+            Target::AtMost(0.0),
+        ),
     ])
 }
 
@@ -137,6 +145,7 @@ impl<'a> Stage<'a> {
         let claims = names(&format!("{}-{number}", contender.name), COUNT);
         let provision = self.create(&claims).with_context(|| process.tail())?;
         let provisioned = at_rest(&mut process, LIMIT)?.0.cpu;
+        let untold = told::untold(&world.load, "ProvisioningSucceeded", &claims)?;
         let delete = self.delete(&claims).with_context(|| process.tail())?;
         let deleted = at_rest(&mut process, LIMIT)?.0;
         let requests = audit.phase()?;
@@ -149,6 +158,7 @@ impl<'a> Stage<'a> {
             provision,
             delete,
             writes: writes as f64 / COUNT as f64,
+            untold,
             leases: leases as f64,
         };
         say(&format!(

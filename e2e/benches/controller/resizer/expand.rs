@@ -10,6 +10,7 @@ use super::objects;
 use crate::bound::CLAIMS;
 use crate::contender::Contender;
 use crate::figure::{Figure, Target, median};
+use crate::told;
 use crate::usage::{Usage, at_rest};
 use crate::watch::Watch;
 use crate::world::{Controllers, Driver, Route, World};
@@ -26,6 +27,8 @@ struct Round {
     took: f64,
     writes: f64,
     reads: f64,
+    /// Claims without an event of their success once the program is at rest.
+    untold: f64,
     peak: f64,
 }
 
@@ -84,6 +87,11 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
             &of(|round| round.reads),
             Target::None,
         ),
+        Figure::new(
+            "claims of 500 whose success is no event",
+            &of(|round| round.untold),
+            Target::AtMost(0.0),
+        ),
         Figure::new("peak RSS, MB", &of(|round| round.peak), Target::None),
     ])
 }
@@ -99,11 +107,14 @@ impl Stage<'_> {
         self.grow(WARM_UP).with_context(|| process.tail())?;
         at_rest(&mut process, LIMIT)?;
         let mut audit = world.audit(contender)?;
+        told::forget(&world.load)?;
         let begun = Usage::of(&process)?.cpu;
         self.size += 1;
         let took = self.grow(COUNT).with_context(|| process.tail())?;
         let done = at_rest(&mut process, LIMIT)?.0;
         let requests = audit.phase()?;
+        let claims: Vec<String> = (0..COUNT).map(objects::name).collect();
+        let untold = told::untold(&world.load, "VolumeResizeSuccessful", &claims)?;
         let write = |verb: &str| matches!(verb, "create" | "update" | "patch" | "delete");
         let of_work = |resource: &str| resource != "leases";
         let writes = requests.count(|kind| write(&kind.verb) && of_work(&kind.resource));
@@ -113,6 +124,7 @@ impl Stage<'_> {
             took,
             writes: writes as f64 / COUNT as f64,
             reads: reads as f64 / COUNT as f64,
+            untold,
             peak: done.peak / 1e6,
         };
         say(&format!(

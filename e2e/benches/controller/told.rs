@@ -1,0 +1,28 @@
+//! Whether users are told: events in the API server when a program is at rest after its work.
+
+use std::collections::HashSet;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::load::Load;
+
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+/// Removes what earlier rounds told about the same objects.
+pub(crate) fn forget(load: &Load) -> Result<()> {
+    load.delete(std::iter::once(EVENTS.to_owned())).map(|_| ())
+}
+
+/// How many of these claims have no event of this reason.
+pub(crate) fn untold(load: &Load, reason: &str, claims: &[String]) -> Result<f64> {
+    let list = load.get(&format!("{EVENTS}?fieldSelector=reason%3D{reason}"))?;
+    let events = list.get("items").and_then(Value::as_array);
+    let name = |event: &Value| {
+        let name = event.pointer("/involvedObject/name")?.as_str()?;
+        Some(name.to_owned())
+    };
+    let events = events.context("a list of events")?;
+    let told: HashSet<String> = events.iter().filter_map(name).collect();
+    Ok(claims.iter().filter(|claim| !told.contains(*claim)).count() as f64)
+}
