@@ -228,11 +228,21 @@ impl<P> Memory<P> {
         self.doubts.keys().any(|key| *key.uid == *uid)
     }
 
-    /// Nobody is to find out what came of the call in doubt: somebody took it out of the journal.
-    pub fn forget(&mut self, uid: &str) {
+    /// Nobody is to find out what came of these: somebody took them out of the journal.
+    pub fn forget(&mut self, uid: &str, requests: &[Arc<P>])
+    where
+        P: PartialEq,
+    {
         let is_it = |key: &&ClaimKey| *key.uid == *uid && !self.calls.contains_key(*key);
-        if let Some(key) = self.doubts.keys().find(is_it).cloned() {
-            self.settle(&key);
+        let Some(key) = self.doubts.keys().find(is_it).cloned() else {
+            return;
+        };
+        if let Some(doubt) = self.doubts.get_mut(&key) {
+            doubt.pinned.take_if(|asked| requests.contains(asked));
+            doubt.owed.retain(|owed| !requests.contains(owed));
+            if doubt.requests().next().is_none() {
+                self.settle(&key);
+            }
         }
     }
 

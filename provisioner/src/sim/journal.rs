@@ -35,7 +35,9 @@ impl Server {
             return Answer::Failed(refusal(refused));
         }
         self.version += 1;
-        let content = (self.version, write.annotations().clone());
+        let all = write.annotations().iter();
+        let all = all.map(|held| (held.name().to_owned(), held.text().to_owned()));
+        let content = (self.version, all.collect());
         self.leases.insert(write.name.clone(), content);
         Answer::Written(self.version.to_string())
     }
@@ -72,7 +74,9 @@ impl World {
         let process = &mut self.process;
         let answer = process.mutant.reads_journal(answer, process);
         if let Request::Write(write) = &request {
-            process.header = write.annotations().get(HEADER).cloned();
+            let mut all = write.annotations().iter();
+            let header = all.find(|held| held.name() == HEADER);
+            process.header = header.map(|held| held.text().to_owned());
         }
         match process.journal.answered(&request, answer, sent) {
             Ok(_) => self.recover(),
@@ -175,7 +179,7 @@ impl Process {
         match self.memory.begin(key).doubt {
             Some(doubt) => {
                 let intent = Intent::owing(&doubt.claim, doubt.pinned, doubt.owed);
-                self.journal.amend(intent);
+                self.journal.amend(&intent);
             }
             None if self.memory.is_busy(key) => {}
             None => self.journal.settle(&key.uid),

@@ -251,7 +251,7 @@ impl Provisioner {
     async fn save(&self, unsaved: &Unsaved) -> Result<(), ApiError> {
         let key = key(None, &unsaved.name)?;
         let own = self.cluster.volumes.begin_write(&key);
-        let json = self.api.create(&VOLUMES, None, &unsaved.object).await?;
+        let json = self.api.create(&VOLUMES, None, &*unsaved.object).await?;
         match own.answered(&json) {
             // Never to be deleted: its finalizer may go.
             Ok(_) => self.cluster.look_at_volume(&unsaved.name),

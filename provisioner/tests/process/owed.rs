@@ -1,13 +1,13 @@
 //! Row J-4 where the driver did the work, nobody heard of it, and the driver refuses to do it again: what
 //! is owed is repeated until there is an answer that counts.
 
-use csi_proto::csi::{CreateVolumeResponse, Volume};
+use csi_proto::csi::{CreateVolumeRequest, CreateVolumeResponse, Volume};
 use serde_json::{Value, json};
 use sidecar_testkit::CallFault;
 use sidecar_testkit::build::Object;
 use tonic::Code;
 
-use super::stage::{DRIVER, GI, JOURNAL, PV, Stage, U, claim, free_address, get, together};
+use super::stage::{DRIVER, GI, JOURNAL, PV, Stage, U, claim, class, free_address, get, together};
 use super::topology;
 
 const CREATE: &str = "CreateVolume";
@@ -122,6 +122,44 @@ async fn j_4_what_is_owed_is_not_deleted_when_another_object_names_its_volume() 
     assert_eq!(stage.calls("DeleteVolume"), 0);
     assert_eq!(stage.handles(), [handle]);
     assert!(stage.api.object("persistentvolumes", PV).is_none());
+}
+
+/// Two requests of a claim that fit into no Lease together: the class was corrected after the first one.
+#[tokio::test]
+async fn j_13_the_next_request_of_a_claim_has_room_beside_a_large_one_that_is_owed() {
+    let stage = Stage::new().await;
+    let class_of = |value: &str| class().parameter("template", &value.repeat(130 * 1024));
+    stage.api.remove("storageclasses", "sc1");
+    stage.api.insert(class_of("a"));
+    let fails = CallFault::on(CREATE).fail(Code::Unavailable, "died");
+    stage.driver.fault(fails.times(1));
+    refuses(&stage, Code::Unknown);
+    let program = stage.start(&["--retry-interval-start=1s"]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 2).await;
+    stage.api.remove("storageclasses", "sc1");
+    stage.api.insert(class_of("b"));
+    stage.until_volume(PV).await;
+    let asked = stage.creations();
+    let template = |asked: &CreateVolumeRequest| asked.parameters["template"].clone();
+    assert!(template(asked.last().unwrap()).starts_with('b'));
+    // Whoever leads next finds both.
+    let calls = asked.len();
+    program.kill().await;
+    let _successor = stage.start(&[QUICK]);
+    stage.bind("ns1/c1", PV);
+    stage
+        .until(
+            "what is owed is asked again, and both entries go",
+            |stage| {
+                let since = stage.creations().split_off(calls);
+                let again = since.iter().any(|asked| template(asked).starts_with('a'));
+                let second = stage.intents_in("csi/test-driver-journal-1");
+                again && stage.intents().is_empty() && second.is_empty()
+            },
+        )
+        .await;
+    assert_eq!(stage.handles().len(), 1);
 }
 
 /// While the claim is there, it goes on as without a doubt: on another node.

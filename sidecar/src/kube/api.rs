@@ -9,9 +9,9 @@ use std::fmt;
 use ::kube::Client;
 use http::{Method, Request, header};
 use k8s_openapi::ByteString;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::key::Key;
 use super::patch::{self, Part, Patch};
@@ -152,10 +152,10 @@ impl Api {
         &self,
         resource: &Resource,
         key: &Key,
-        body: &Value,
+        body: &impl Serialize,
     ) -> Result<String, ApiError> {
         let path = patch::path(resource, key, Part::Main);
-        self.send(Method::PUT, path, Some(body)).await
+        self.send(Method::PUT, path, Some(text(body)?)).await
     }
 
     /// Creates an object, in a namespace if it has one, and returns its JSON.
@@ -166,10 +166,10 @@ impl Api {
         &self,
         resource: &Resource,
         namespace: Option<&str>,
-        body: &Value,
+        body: &impl Serialize,
     ) -> Result<String, ApiError> {
         let path = patch::collection(resource, namespace);
-        self.send(Method::POST, path, Some(body)).await
+        self.send(Method::POST, path, Some(text(body)?)).await
     }
 
     /// Deletes an object, with `uid` only if it is still that one. Returns it as it is afterwards,
@@ -185,13 +185,14 @@ impl Api {
     ) -> Result<String, ApiError> {
         let path = patch::path(resource, key, Part::Main);
         let options = uid.map(|uid| {
-            json!({
+            let options = json!({
                 "kind": "DeleteOptions",
                 "apiVersion": "v1",
                 "preconditions": { "uid": uid },
-            })
+            });
+            options.to_string().into_bytes()
         });
-        self.send(Method::DELETE, path, options.as_ref()).await
+        self.send(Method::DELETE, path, options).await
     }
 
     /// What the server answers at any path, such as that of a discovery document.
@@ -220,7 +221,7 @@ impl Api {
         &self,
         method: Method,
         path: String,
-        body: Option<&Value>,
+        body: Option<Vec<u8>>,
     ) -> Result<String, ApiError> {
         let mut request = Request::builder()
             .method(method)
@@ -229,12 +230,18 @@ impl Api {
         if body.is_some() {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
-        let bytes = body.map(Value::to_string).unwrap_or_default().into_bytes();
-        let request = request.body(bytes).map_err(::kube::Error::HttpError);
+        let request = request
+            .body(body.unwrap_or_default())
+            .map_err(::kube::Error::HttpError);
         let request = request.map_err(|error| ApiError::from(&error))?;
         let answer = self.client.request_text(request).await;
         answer.map_err(|error| ApiError::from(&error))
     }
+}
+
+/// What is sent.
+fn text(body: &impl Serialize) -> Result<Vec<u8>, ApiError> {
+    serde_json::to_vec(body).map_err(|error| ApiError::local(error.to_string()))
 }
 
 fn read_secret(text: &str) -> Result<BTreeMap<String, Vec<u8>>, ApiError> {

@@ -266,7 +266,7 @@ impl World {
     /// Shows in no trace: it comes before each call.
     fn intend(&mut self, intent: Intent) -> Answer {
         if self.unwritable {
-            return Answer::Unwritable(Unwritable::Busy);
+            return Answer::Unwritable(Unwritable::Full);
         }
         self.journal = Some(intent);
         Answer::Done

@@ -124,7 +124,8 @@ impl Journal {
         if write.number == self.taken {
             self.taken += 1;
             if self.is_open() {
-                self.adopted = self.intents().cloned().collect();
+                let all = self.objects.iter().flat_map(Object::uids);
+                self.adopted = all.collect();
             }
         }
     }

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::annotation::Annotation;
+use super::object::{INTENT, TERMS as TERMS_PREFIX};
 use crate::model::{Claim, ClaimPhase, DataSource, Text};
 use crate::plan::request::Prepared;
 
@@ -42,17 +44,19 @@ pub enum Recovery {
     Resumed,
 }
 
-/// Texts of an intent as they are stored.
+/// Annotations of an intent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Encoded {
-    pub(super) text: Arc<str>,
-    /// Terms that other intents may have as well: their name in `text`, and they.
-    pub(super) shared: Vec<(Arc<str>, Arc<str>)>,
+    pub(super) text: Arc<Annotation>,
+    /// Terms that other intents may have as well; `text` has their names.
+    pub(super) terms: Vec<Arc<Annotation>>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Written {
+    #[serde(default, skip_serializing_if = "is_first")]
+    order: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prepared: Option<Value>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -112,7 +116,8 @@ impl Intent {
         }
     }
 
-    fn requests(&self) -> impl Iterator<Item = &Arc<Prepared>> {
+    /// Everything that is or was asked.
+    pub(super) fn requests(&self) -> impl Iterator<Item = &Arc<Prepared>> {
         self.asked.iter().chain(&self.owed)
     }
 
@@ -128,16 +133,6 @@ impl Intent {
     pub fn name(&self) -> &str {
         let first = self.requests().next();
         first.map_or("", |prepared| &prepared.name)
-    }
-
-    /// Whether all that `other` says is in it. What is owed may be asked for whenever there is time;
-    /// what is asked now must be what a successor asks first.
-    pub(super) fn covers(&self, other: &Self) -> bool {
-        let same = other.asked.is_none() || self.asked == other.asked;
-        same && self.source == other.source && self.source_ref == other.source_ref && {
-            other.requests()
-        }
-        .all(|asked| self.requests().any(|held| held == asked))
     }
 
     /// The claim, as far as it must be known when it is gone.
@@ -172,7 +167,24 @@ impl Intent {
         }
     }
 
-    pub(super) fn encode(&self) -> Encoded {
+    /// Name of its annotation.
+    pub(super) fn annotation(&self) -> String {
+        name_of(self.uid())
+    }
+
+    /// Whether nothing is asked and nothing owed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.asked.is_none() && self.owed.is_empty()
+    }
+
+    /// Whether this was asked.
+    pub(super) fn has(&self, asked: &Arc<Prepared>) -> bool {
+        self.requests().any(|held| held == asked)
+    }
+
+    /// How it is stored. Of several entries of a claim the one with the greatest `order` says what is
+    /// asked now.
+    pub(super) fn encode(&self, order: u64) -> Encoded {
         let mut shared = Vec::new();
         // Neither fails: all keys are strings. A text without a request is one that cannot be read.
         let mut write = |prepared: &Arc<Prepared>| {
@@ -181,25 +193,30 @@ impl Intent {
                 let terms = place.take().to_string();
                 let name = format!("{:016x}", fnv1a(&terms));
                 *place = name.as_str().into();
-                shared.push((name.into(), terms.into()));
+                shared.push(Annotation::new(format!("{TERMS_PREFIX}{name}"), terms));
             }
             prepared
         };
         let written = Written {
+            order,
             prepared: self.asked.as_ref().map(&mut write),
             owed: self.owed.iter().map(&mut write).collect(),
             source: self.source.as_ref().map(WrittenSource::of),
             source_ref: self.source_ref.as_ref().map(WrittenSource::of),
         };
-        let text = serde_json::to_string(&written).unwrap_or_default().into();
-        Encoded { text, shared }
+        let text = serde_json::to_string(&written).unwrap_or_default();
+        Encoded {
+            text: Annotation::new(self.annotation(), text),
+            terms: shared,
+        }
     }
 
-    /// Reads what [`encode`](Self::encode) wrote; `shared` knows the texts that have names.
+    /// Reads what [`encode`](Self::encode) wrote, with its order; `shared` knows the texts that have
+    /// names.
     pub(super) fn decode<'a>(
         text: &str,
         shared: impl Fn(&str) -> Option<&'a str>,
-    ) -> Result<Self, String> {
+    ) -> Result<(Self, u64), String> {
         let damaged = |error: serde_json::Error| format!("it is damaged: {error}");
         let read = |mut written: Value| {
             if let Some(place) = written.pointer_mut(TERMS) {
@@ -212,6 +229,7 @@ impl Intent {
             Ok::<_, String>(Arc::new(prepared))
         };
         let written: Written = serde_json::from_str(text).map_err(damaged)?;
+        let order = written.order;
         let intent = Self {
             asked: written.prepared.map(&read).transpose()?,
             owed: { written.owed.into_iter() }
@@ -226,9 +244,26 @@ impl Intent {
             *claim.uid == *intent.uid() && named.iter().all(|name| !name.is_empty())
         };
         match intent.requests().next().is_some() && intent.requests().all(names) {
-            true => Ok(intent),
+            true => Ok((intent, order)),
             false => Err("it does not say for which claim it is".to_owned()),
         }
+    }
+}
+
+fn is_first(order: &u64) -> bool {
+    *order == 0
+}
+
+/// Name of the annotation for a claim. UIDs are made by the API server and can be part of one; should
+/// one day another be met, it is named after its hash.
+pub(super) fn name_of(uid: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = uid.as_bytes();
+    let fits = bytes.len() <= 63 && bytes.iter().copied().all(plain);
+    match fits && edge(bytes.first()) && edge(bytes.last()) {
+        true => format!("{INTENT}{uid}"),
+        false => format!("{INTENT}{:016x}", fnv1a(uid)),
     }
 }
 

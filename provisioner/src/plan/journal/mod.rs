@@ -15,25 +15,30 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `annotation` | what is written, rendered once |
 //! | `answer` | what answers mean |
 //! | `header` | who leads |
 //! | `intent` | one intent and its durable form |
 //! | `object` | one Lease |
+//! | `parts` | what is said of one claim, in one object or several |
 //! | `request` | requests and answers |
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::model::Text;
 
+mod annotation;
 mod answer;
 mod header;
 mod intent;
 mod object;
+mod parts;
 mod request;
 
 pub use intent::{Intent, Recovery};
-pub use object::{Found, HEADER, INTENT, TERMS};
+pub use object::{Forgotten, Found, HEADER, INTENT, TERMS};
 pub use request::{Answer, Lost, Owner, Request, Unwritable, Verdict, Write};
 
 use header::Header;
@@ -72,8 +77,10 @@ pub struct Journal {
     objects: Vec<Object>,
     /// Objects that have this process's epoch; the first ones.
     taken: usize,
-    adopted: Vec<Arc<Intent>>,
-    forgotten: Vec<Text>,
+    /// Calls that wait for the journal or are under way, by UID of the claim.
+    calls: HashMap<String, Ticket>,
+    adopted: Vec<Text>,
+    forgotten: Vec<Forgotten>,
     broken: Vec<String>,
 }
 
@@ -87,6 +94,7 @@ impl Journal {
             change: 0,
             objects: vec![Object::new(0)],
             taken: 0,
+            calls: HashMap::new(),
             adopted: Vec::new(),
             forgotten: Vec::new(),
             broken: Vec::new(),
@@ -107,22 +115,20 @@ impl Journal {
 
     /// Intents of earlier processes that have come to light since this was asked last.
     pub fn adopted(&mut self) -> Vec<Arc<Intent>> {
-        std::mem::take(&mut self.adopted)
+        let uids: BTreeSet<Text> = std::mem::take(&mut self.adopted).into_iter().collect();
+        { uids.iter() }
+            .filter_map(|uid| self.whole(&intent::name_of(uid)))
+            .collect()
     }
 
-    /// UIDs of claims whose intents somebody took out since this was asked last.
-    pub fn forgotten(&mut self) -> Vec<Text> {
+    /// What somebody took out since this was asked last.
+    pub fn forgotten(&mut self) -> Vec<Forgotten> {
         std::mem::take(&mut self.forgotten)
     }
 
     /// What could not be read since this was asked last, and why. It is kept.
     pub fn broken(&mut self) -> Vec<String> {
         std::mem::take(&mut self.broken)
-    }
-
-    /// All intents that are not settled.
-    pub fn intents(&self) -> impl Iterator<Item = &Arc<Intent>> {
-        self.objects.iter().flat_map(Object::intents)
     }
 
     /// The next request, if one is due. What is only settled waits for another reason to write, or
@@ -184,81 +190,6 @@ impl Journal {
         self.change
     }
 
-    /// Takes in what the driver is about to be asked; the call may be made when
-    /// [`state`](Self::state) says so.
-    ///
-    /// # Errors
-    /// It cannot be written, now or at all.
-    pub fn intend(&mut self, intent: Intent, now: Instant) -> Result<Ticket, Unwritable> {
-        let uid = intent.uid().to_owned();
-        let change = self.bump();
-        let mut all = self.objects.iter_mut().enumerate();
-        let known = all.find_map(|(number, object)| object.has(&uid).then_some((number, object)));
-        let Some((number, object)) = known else {
-            return self.place(intent, change);
-        };
-        object.refused = None;
-        if let Some(since) = object.holds(&intent) {
-            object.look(since, now);
-            let change = since;
-            return Ok(Ticket { number, change });
-        }
-        // In another object there would be two intents for the claim for a moment.
-        let encoded = intent.encode();
-        match object.size_with(&intent, &encoded) {
-            Some(size) if size <= LIMIT => {
-                object.put(Arc::new(intent), encoded, change);
-                Ok(Ticket { number, change })
-            }
-            Some(_) | None => Err(Unwritable::Busy),
-        }
-    }
-
-    /// The first object with room gets the intent.
-    fn place(&mut self, intent: Intent, change: u64) -> Result<Ticket, Unwritable> {
-        let encoded = intent.encode();
-        let fits = |object: &Object| {
-            let most = if object.is_empty() { LIMIT } else { BUDGET };
-            let size = object.size_with(&intent, &encoded);
-            size.is_some_and(|size| size <= most)
-        };
-        let number = match self.objects.iter().position(fits) {
-            Some(number) => number,
-            None => self.grow(&intent, &encoded, change)?,
-        };
-        if let Some(object) = self.objects.get_mut(number) {
-            object.refused = None;
-            object.put(Arc::new(intent), encoded, change);
-        }
-        Ok(Ticket { number, change })
-    }
-
-    /// One object more. It is written when the first one says that there is one more, so that a
-    /// successor that does not know of it yet has the first one before it is written.
-    fn grow(
-        &mut self,
-        intent: &Intent,
-        encoded: &intent::Encoded,
-        change: u64,
-    ) -> Result<usize, Unwritable> {
-        let new = Object::new(change);
-        let number = self.objects.len();
-        let size = new.size_with(intent, encoded).unwrap_or(usize::MAX);
-        if size > LIMIT {
-            return Err(Unwritable::TooLarge(size));
-        }
-        if number == MOST_OBJECTS {
-            return Err(Unwritable::Busy);
-        }
-        if let Some(first) = self.objects.first_mut() {
-            first.changed = change;
-            first.urgent = change;
-        }
-        self.objects.push(new);
-        self.taken += 1;
-        Ok(number)
-    }
-
     /// Whether the API server has the change and nobody else led a moment ago; `None` if that is not
     /// known yet.
     pub fn state(&mut self, ticket: Ticket, now: Instant) -> Option<Result<(), Unwritable>> {
@@ -271,41 +202,6 @@ impl Journal {
         }
         let (refused, error) = object.refused.as_ref()?;
         (*refused >= ticket.change).then(|| Err(Unwritable::Refused(error.clone())))
-    }
-
-    /// Whether the claim's intent is durable, and nobody else led a moment ago: nothing may be asked
-    /// of the driver otherwise.
-    #[must_use]
-    pub fn may_call(&self, uid: &str, now: Instant) -> bool {
-        let mut objects = self.objects.iter();
-        objects.any(|object| object.is_durable(uid) && object.is_fresh(now))
-    }
-
-    /// This is what is in doubt for the claim from now on; it is written with the next commit.
-    pub fn amend(&mut self, intent: Intent) {
-        let change = self.bump();
-        let all = &mut self.objects;
-        let Some(object) = all.iter_mut().find(|object| object.has(intent.uid())) else {
-            return;
-        };
-        if object.says(&intent) {
-            return;
-        }
-        let encoded = intent.encode();
-        let size = object.size_with(&intent, &encoded);
-        // What is there says more than is needed.
-        if size.is_some_and(|size| size <= LIMIT) {
-            object.amend(Arc::new(intent), encoded, change);
-        }
-    }
-
-    /// The claim's intent leaves with the next commit: its PersistentVolume is there, or the driver's
-    /// last word was no.
-    pub fn settle(&mut self, uid: &str) {
-        let change = self.bump();
-        for object in &mut self.objects {
-            object.settle(uid, change);
-        }
     }
 }
 

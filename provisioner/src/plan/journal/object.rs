@@ -2,17 +2,22 @@
 //!
 //! Separate from the journal, which is several of these and knows who may write them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::Value;
 
 use super::FRESH;
+use super::annotation::Annotation;
 use super::header::Header;
-use super::intent::{Encoded, Intent, fnv1a};
+use super::intent::{Encoded, Intent};
 use crate::model::Text;
 use crate::plan::outcome::ApiError;
+
+mod found;
+
+pub use found::{Forgotten, Found};
 
 /// Annotation that says whose journal it is, and how far it was written.
 pub const HEADER: &str = "csi-sidecars.io/journal";
@@ -24,25 +29,16 @@ pub const TERMS: &str = "terms.csi-sidecars.io/";
 /// Room that is kept for the header.
 const FOR_HEADER: usize = 512;
 
-/// An object as the API server has it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    /// `metadata.resourceVersion`
-    pub version: String,
-    /// `metadata.annotations`
-    pub annotations: BTreeMap<String, String>,
-    /// `metadata.labels`, as they are.
-    pub labels: Value,
-}
-
-/// One intent in the object.
+/// An intent in the object, or the part of one that is in it.
 pub(super) struct Entry {
     pub(super) intent: Arc<Intent>,
     encoded: Encoded,
+    /// Of several of one claim the greatest says what is asked now.
+    pub(super) order: u64,
     /// The change with which it came.
     pub(super) since: u64,
     /// It leaves with the next commit.
-    pub(super) settled: bool,
+    settled: bool,
 }
 
 /// What is known of the object at the API server.
@@ -59,8 +55,12 @@ pub(super) enum Stored {
 pub(super) struct Object {
     /// By the name of the annotation.
     entries: BTreeMap<String, Entry>,
+    /// Terms of the topologies of open entries, by the name of the annotation, and of how many.
+    terms: BTreeMap<String, (Arc<Annotation>, usize)>,
     /// Annotations of others, and intents that cannot be read.
-    kept: BTreeMap<String, String>,
+    kept: Vec<Arc<Annotation>>,
+    /// Bytes of all that is written but the header.
+    size: usize,
     labels: Value,
     pub(super) stored: Stored,
     /// It may not be written before the first object has this change.
@@ -85,7 +85,9 @@ impl Object {
     pub(super) fn new(after: u64) -> Self {
         Self {
             entries: BTreeMap::new(),
-            kept: BTreeMap::new(),
+            terms: BTreeMap::new(),
+            kept: Vec::new(),
+            size: FOR_HEADER,
             labels: Value::Null,
             stored: Stored::Unread,
             after,
@@ -99,21 +101,19 @@ impl Object {
         }
     }
 
-    /// Whether there is an intent of the claim, be it settled.
-    pub(super) fn has(&self, uid: &str) -> bool {
-        self.entries.contains_key(&name_of(uid))
+    /// Order of what it says of the claim, be it settled.
+    pub(super) fn order(&self, name: &str) -> Option<u64> {
+        self.entries.get(name).map(|entry| entry.order)
     }
 
-    /// Since which change all that the intent says is in it.
-    pub(super) fn holds(&self, intent: &Intent) -> Option<u64> {
-        let entry = self.entries.get(&name_of(intent.uid()))?;
-        (!entry.settled && entry.intent.covers(intent)).then_some(entry.since)
+    /// What it says of the claim, unless that is settled.
+    pub(super) fn open(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name).filter(|entry| !entry.settled)
     }
 
-    /// Whether the API server has the claim's intent.
-    pub(super) fn is_durable(&self, uid: &str) -> bool {
-        let entry = self.entries.get(&name_of(uid));
-        entry.is_some_and(|entry| !entry.settled && entry.since <= self.durable)
+    /// Whether the API server has what it says of the claim.
+    pub(super) fn is_durable(&self, name: &str) -> bool {
+        { self.open(name) }.is_some_and(|entry| entry.since <= self.durable)
     }
 
     /// Nobody else led when this was sent.
@@ -143,9 +143,10 @@ impl Object {
         self.failures = 0;
     }
 
-    pub(super) fn intents(&self) -> impl Iterator<Item = &Arc<Intent>> {
+    /// UIDs of the claims of which something is said.
+    pub(super) fn uids(&self) -> impl Iterator<Item = Text> {
         let open = self.entries.values().filter(|entry| !entry.settled);
-        open.map(|entry| &entry.intent)
+        open.map(|entry| entry.intent.uid().into())
     }
 
     /// Intents that a commit with all changes would make durable.
@@ -159,72 +160,99 @@ impl Object {
         self.entries.is_empty()
     }
 
-    /// Bytes of all annotations if an intent were added; `None` if it cannot be, since another text
-    /// has the name of its terms.
-    pub(super) fn size_with(&self, intent: &Intent, encoded: &Encoded) -> Option<usize> {
-        let name = name_of(intent.uid());
-        let others = self.entries.iter().filter(|(other, _)| **other != name);
-        let mut shared: BTreeMap<&str, &str> = BTreeMap::new();
-        let mut size = FOR_HEADER + name.len() + encoded.text.len();
-        let new = encoded.shared.iter();
-        for (name, terms) in new.chain(
-            others
-                .clone()
-                .flat_map(|(_, entry)| entry.encoded.shared.iter()),
-        ) {
-            if shared
-                .insert(name, terms)
-                .is_some_and(|other| *other != **terms)
-            {
-                return None;
+    /// Bytes of all annotations with this one in place of what is said of its claim; `None` if it cannot
+    /// be, since another text has the name of its terms.
+    pub(super) fn size_with(&self, encoded: &Encoded) -> Option<usize> {
+        let replaced = self.open(encoded.text.name());
+        let replaced = replaced.map_or(0, |entry| entry.encoded.text.size());
+        let mut size = self.size + encoded.text.size() - replaced;
+        for (number, terms) in encoded.terms.iter().enumerate() {
+            let before = encoded.terms.iter().take(number);
+            let held = self.terms.get(terms.name()).map(|(held, _)| held);
+            let mut same = before
+                .chain(held)
+                .filter(|held| held.name() == terms.name());
+            match same.next() {
+                Some(held) if held != terms => return None,
+                Some(_) => {}
+                None => size += terms.size(),
             }
         }
-        size += shared
-            .iter()
-            .map(|(name, terms)| TERMS.len() + name.len() + terms.len())
-            .sum::<usize>();
-        size += others
-            .map(|(name, entry)| name.len() + entry.encoded.text.len())
-            .sum::<usize>();
-        size += self
-            .kept
-            .iter()
-            .map(|(name, text)| name.len() + text.len())
-            .sum::<usize>();
         Some(size)
     }
 
-    pub(super) fn put(&mut self, intent: Arc<Intent>, encoded: Encoded, change: u64) {
+    /// Bytes of all that is written but the header.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        self.size - FOR_HEADER
+    }
+
+    /// This is what is said of the claim from now on; somebody waits for it.
+    pub(super) fn put(&mut self, intent: Arc<Intent>, encoded: Encoded, order: u64, change: u64) {
+        self.amend(intent, encoded, order, change);
+        self.urgent = change;
+    }
+
+    /// The same, but nobody waits for it.
+    pub(super) fn amend(&mut self, intent: Arc<Intent>, encoded: Encoded, order: u64, change: u64) {
+        let name = encoded.text.name().to_owned();
+        self.drop_entry(&name);
+        self.size += encoded.text.size();
+        for terms in &encoded.terms {
+            let held = self.terms.entry(terms.name().to_owned());
+            let held = held.or_insert_with(|| {
+                self.size += terms.size();
+                (Arc::clone(terms), 0)
+            });
+            held.1 += 1;
+        }
         let entry = Entry {
             encoded,
+            order,
             since: change,
             settled: false,
             intent,
         };
-        self.entries.insert(name_of(entry.intent.uid()), entry);
+        self.entries.insert(name, entry);
         self.changed = change;
-        self.urgent = change;
     }
 
-    /// Whether this is what the object says, or is about to say, of the claim.
-    pub(super) fn says(&self, intent: &Intent) -> bool {
-        let entry = self.entries.get(&name_of(intent.uid()));
-        entry.is_some_and(|entry| !entry.settled && *entry.intent == *intent)
+    /// Takes the entry out of what is written, and returns it.
+    fn drop_entry(&mut self, name: &str) -> Option<Entry> {
+        let entry = self.entries.remove(name)?;
+        if !entry.settled {
+            self.leave(&entry.encoded);
+        }
+        Some(entry)
     }
 
-    /// The same as [`put`](Self::put), but nobody waits for it.
-    pub(super) fn amend(&mut self, intent: Arc<Intent>, encoded: Encoded, change: u64) {
-        let urgent = self.urgent;
-        self.put(intent, encoded, change);
-        self.urgent = urgent;
+    /// An entry is written no more.
+    fn leave(&mut self, encoded: &Encoded) {
+        self.size -= encoded.text.size();
+        for terms in &encoded.terms {
+            let Some((held, users)) = self.terms.get_mut(terms.name()) else {
+                continue;
+            };
+            *users -= 1;
+            if *users == 0 {
+                self.size -= held.size();
+                self.terms.remove(terms.name());
+            }
+        }
     }
 
     /// The intent leaves with the next commit.
-    pub(super) fn settle(&mut self, uid: &str, change: u64) {
-        let entry = self.entries.get_mut(&name_of(uid));
-        if let Some(entry) = entry.filter(|entry| !entry.settled) {
-            entry.settled = true;
-            entry.since = change;
+    pub(super) fn settle(&mut self, name: &str, change: u64) {
+        if self.open(name).is_none() {
+            return;
+        }
+        if let Some(entry) = self.drop_entry(name) {
+            let entry = Entry {
+                settled: true,
+                since: change,
+                ..entry
+            };
+            self.entries.insert(name.to_owned(), entry);
             self.changed = change;
         }
     }
@@ -237,16 +265,16 @@ impl Object {
     }
 
     /// All annotations as they are to be.
-    pub(super) fn annotations(&self, header: Header) -> BTreeMap<String, String> {
-        let mut all = self.kept.clone();
-        all.insert(HEADER.to_owned(), header.text());
-        for (name, entry) in self.entries.iter().filter(|(_, entry)| !entry.settled) {
-            all.insert(name.clone(), entry.encoded.text.to_string());
-            for (name, terms) in &entry.encoded.shared {
-                all.insert(format!("{TERMS}{name}"), terms.to_string());
-            }
-        }
-        all
+    pub(super) fn annotations(&self, header: Header) -> Vec<Arc<Annotation>> {
+        let ours = |name: &str| self.open(name).is_some() || self.terms.contains_key(name);
+        let kept = { self.kept.iter() }.filter(|kept| !ours(kept.name()));
+        let open = self.entries.values().filter(|entry| !entry.settled);
+        let header = Annotation::new(HEADER.to_owned(), header.text());
+        kept.chain(open.map(|entry| &entry.encoded.text))
+            .chain(self.terms.values().map(|(terms, _)| terms))
+            .cloned()
+            .chain([header])
+            .collect()
     }
 
     pub(super) fn labels(&self) -> &Value {
@@ -256,113 +284,13 @@ impl Object {
     /// Nothing is in it that this process wants.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
-    }
-
-    /// Takes over what another process has left: the intents, and what cannot be read, and why.
-    pub(super) fn adopt(
-        &mut self,
-        found: Option<Found>,
-        change: u64,
-    ) -> (Vec<Arc<Intent>>, Vec<String>) {
-        let (mut adopted, mut broken) = (Vec::new(), Vec::new());
-        self.make_anew(None, change);
-        let Some(found) = found else {
-            return (adopted, broken);
-        };
-        for (name, text) in intents_of(&found) {
-            match Intent::decode(text, |terms| terms_of(&found, terms)) {
-                // What this process wants is newer.
-                Ok(_) if self.entries.contains_key(name) => {}
-                Ok(intent) if name_of(intent.uid()) == *name => {
-                    let encoded = intent.encode();
-                    let intent = Arc::new(intent);
-                    adopted.push(Arc::clone(&intent));
-                    self.put(intent, encoded, change);
-                }
-                Ok(_) => broken.push(format!("{name}: it is of another claim")),
-                Err(error) => broken.push(format!("{name}: {error}")),
-            }
-        }
-        self.keep(found);
-        (adopted, broken)
-    }
-
-    /// Nothing of what this process wrote is there any more.
-    pub(super) fn make_anew(&mut self, found: Option<Found>, change: u64) {
-        self.stored = Stored::Absent;
-        self.durable = 0;
-        self.changed = change;
-        self.urgent = change;
-        if let Some(found) = found {
-            self.keep(found);
-        }
-    }
-
-    /// Takes in what the object is, which this process has written and others may have edited: what
-    /// they took out is forgotten. Returns the claims' UIDs.
-    pub(super) fn merge(&mut self, found: Found, commit: u64) -> Vec<Text> {
-        // It may be less than was thought, if somebody brought back what it was before.
-        self.committed(commit);
-        let gone = |(name, entry): &(&String, &Entry)| {
-            !entry.settled && entry.since <= commit && !found.annotations.contains_key(*name)
-        };
-        let gone: Vec<String> = { self.entries.iter().filter(gone) }
-            .map(|(name, _)| name.clone())
-            .collect();
-        let gone = gone.iter().filter_map(|name| self.entries.remove(name));
-        let forgotten = gone.map(|entry| entry.intent.uid().into()).collect();
-        self.keep(found);
-        forgotten
-    }
-
-    /// Keeps what is not this process's to change.
-    fn keep(&mut self, found: Found) {
-        let entries = &self.entries;
-        let mut kept = BTreeSet::new();
-        for (name, text) in intents_of(&found) {
-            // Readable ones that are not known here are settled.
-            let known = entries.contains_key(name);
-            if !known && let Err(_) = Intent::decode(text, |terms| terms_of(&found, terms)) {
-                kept.insert(name.clone());
-                // Whoever mends it needs them.
-                kept.extend(
-                    { found.annotations.keys() }
-                        .filter(|name| {
-                            { name.strip_prefix(TERMS) }.is_some_and(|terms| text.contains(terms))
-                        })
-                        .cloned(),
-                );
-            }
-        }
-        let ours =
-            |name: &str| name == HEADER || name.starts_with(INTENT) || name.starts_with(TERMS);
-        self.kept = { found.annotations.into_iter() }
-            .filter(|(name, _)| kept.contains(name) || !ours(name))
-            .collect();
-        self.labels = found.labels;
-        self.stored = Stored::Version(found.version);
+        self.terms.clear();
+        self.size = FOR_HEADER + size_of_all(&self.kept);
     }
 }
 
-fn intents_of(found: &Found) -> impl Iterator<Item = (&String, &String)> {
-    let all = found.annotations.iter();
-    all.filter(|(name, _)| name.starts_with(INTENT))
-}
-
-fn terms_of<'a>(found: &'a Found, name: &str) -> Option<&'a str> {
-    let text = found.annotations.get(&format!("{TERMS}{name}"));
-    text.map(String::as_str)
-}
-
-/// Name of the annotation for a claim. UIDs are made by the API server and can be part of one; should
-/// one day another be met, it is named after its hash.
-fn name_of(uid: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = uid.as_bytes();
-    let fits = bytes.len() <= 63 && bytes.iter().copied().all(plain);
-    match fits && edge(bytes.first()) && edge(bytes.last()) {
-        true => format!("{INTENT}{uid}"),
-        false => format!("{INTENT}{:016x}", fnv1a(uid)),
-    }
+fn size_of_all(annotations: &[Arc<Annotation>]) -> usize {
+    { annotations.iter() }
+        .map(|annotation| annotation.size())
+        .sum()
 }

@@ -3,10 +3,12 @@
 //! Separate from the bookkeeping, because the executor and the crash simulation speak this language
 //! and need nothing else.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
+use super::annotation::{Annotation, Annotations};
 use super::object::Found;
 use super::{LIMIT, intent};
 use crate::plan::outcome::ApiError;
@@ -67,7 +69,7 @@ pub struct Write {
     pub intents: usize,
     pub(super) labels: Value,
     pub(super) holder: String,
-    pub(super) annotations: BTreeMap<String, String>,
+    pub(super) annotations: Vec<Arc<Annotation>>,
     /// The last change that is in it.
     pub(super) change: u64,
 }
@@ -75,30 +77,55 @@ pub struct Write {
 impl Write {
     /// The Lease.
     #[must_use]
-    pub fn body(&self, namespace: &str) -> Value {
-        let mut metadata = Map::new();
-        metadata.insert("name".to_owned(), self.name.as_str().into());
-        metadata.insert("namespace".to_owned(), namespace.into());
-        metadata.insert("annotations".to_owned(), json!(self.annotations));
-        if let Some(version) = &self.version {
-            metadata.insert("resourceVersion".to_owned(), version.as_str().into());
+    pub fn body<'a>(&'a self, namespace: &'a str) -> impl Serialize + 'a {
+        Lease {
+            api_version: "coordination.k8s.io/v1",
+            kind: "Lease",
+            metadata: Metadata {
+                name: &self.name,
+                namespace,
+                resource_version: self.version.as_deref(),
+                labels: &self.labels,
+                annotations: Annotations(&self.annotations),
+            },
+            spec: Spec {
+                holder_identity: &self.holder,
+            },
         }
-        if !self.labels.is_null() {
-            metadata.insert("labels".to_owned(), self.labels.clone());
-        }
-        json!({
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": metadata,
-            "spec": { "holderIdentity": self.holder },
-        })
     }
 
     /// All annotations as they are to be.
     #[must_use]
-    pub fn annotations(&self) -> &BTreeMap<String, String> {
+    pub fn annotations(&self) -> &[Arc<Annotation>] {
         &self.annotations
     }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Lease<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Metadata<'a>,
+    spec: Spec<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_version: Option<&'a str>,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    labels: &'a Value,
+    annotations: Annotations<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec<'a> {
+    holder_identity: &'a str,
 }
 
 /// What came of a request.
@@ -150,9 +177,12 @@ pub enum Unwritable {
          parameters of the class, or set --provisioning-protection=off"
     )]
     TooLarge(usize),
-    /// Its object is full until the next commit.
-    #[error("its place in the provisioning journal is not free yet")]
-    Busy,
+    /// There are as many objects as there may be, and all are full.
+    #[error(
+        "the provisioning journal is full of calls of which nobody knows whether they made a volume: see \
+         what the driver says of them, or remove what is settled by hand"
+    )]
+    Full,
     /// The API server refused it, or did not answer.
     #[error("{0}")]
     Refused(ApiError),

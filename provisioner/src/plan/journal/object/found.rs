@@ -1,0 +1,138 @@
+//! An object as it is found, and what of it counts: what other processes left in it, and what people did
+//! to it.
+//!
+//! Separate, because an object is read only when it is taken over, or was changed by somebody else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::super::annotation::Annotation;
+use super::super::intent::Intent;
+use super::{Entry, HEADER, INTENT, Object, Stored, TERMS, size_of_all};
+use crate::model::Text;
+use crate::plan::request::Prepared;
+
+/// An object as the API server has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// `metadata.resourceVersion`
+    pub version: String,
+    /// `metadata.annotations`
+    pub annotations: BTreeMap<String, String>,
+    /// `metadata.labels`, as they are.
+    pub labels: Value,
+}
+
+/// Requests that somebody took out of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forgotten {
+    /// `metadata.uid` of the claim.
+    pub uid: Text,
+    /// What was asked for it.
+    pub requests: Vec<Arc<Prepared>>,
+}
+
+impl Object {
+    /// Takes over what another process has left: the intents, and what cannot be read, and why.
+    pub(in crate::plan::journal) fn adopt(
+        &mut self,
+        found: Option<Found>,
+        change: u64,
+    ) -> (Vec<Text>, Vec<String>) {
+        let (mut adopted, mut broken) = (Vec::new(), Vec::new());
+        self.make_anew(None, change);
+        let Some(found) = found else {
+            return (adopted, broken);
+        };
+        for (name, text) in intents_of(&found) {
+            match Intent::decode(text, |terms| terms_of(&found, terms)) {
+                // What this process wants is newer.
+                Ok(_) if self.entries.contains_key(name) => {}
+                Ok((intent, order)) if intent.annotation() == *name => {
+                    let encoded = intent.encode(order);
+                    adopted.push(intent.uid().into());
+                    self.put(Arc::new(intent), encoded, order, change);
+                }
+                Ok(_) => broken.push(format!("{name}: it is of another claim")),
+                Err(error) => broken.push(format!("{name}: {error}")),
+            }
+        }
+        self.keep(found);
+        (adopted, broken)
+    }
+
+    /// Nothing of what this process wrote is there any more.
+    pub(in crate::plan::journal) fn make_anew(&mut self, found: Option<Found>, change: u64) {
+        self.stored = Stored::Absent;
+        self.durable = 0;
+        self.changed = change;
+        self.urgent = change;
+        if let Some(found) = found {
+            self.keep(found);
+        }
+    }
+
+    /// Takes in what the object is, which this process has written and others may have edited: what
+    /// they took out is forgotten. Returns it.
+    pub(in crate::plan::journal) fn merge(&mut self, found: Found, commit: u64) -> Vec<Forgotten> {
+        // It may be less than was thought, if somebody brought back what it was before.
+        self.committed(commit);
+        let gone = |(name, entry): &(&String, &Entry)| {
+            !entry.settled && entry.since <= commit && !found.annotations.contains_key(*name)
+        };
+        let gone: Vec<String> = { self.entries.iter().filter(gone) }
+            .map(|(name, _)| name.clone())
+            .collect();
+        let gone = gone.iter().filter_map(|name| self.drop_entry(name));
+        let forgotten = gone.map(|entry| Forgotten {
+            uid: entry.intent.uid().into(),
+            requests: entry.intent.requests().cloned().collect(),
+        });
+        let forgotten = forgotten.collect();
+        self.keep(found);
+        forgotten
+    }
+
+    /// Keeps what is not this process's to change.
+    fn keep(&mut self, found: Found) {
+        let entries = &self.entries;
+        let mut kept = BTreeSet::new();
+        for (name, text) in intents_of(&found) {
+            // Readable ones that are not known here are settled.
+            let known = entries.contains_key(name);
+            if !known && let Err(_) = Intent::decode(text, |terms| terms_of(&found, terms)) {
+                kept.insert(name.clone());
+                // Whoever mends it needs them.
+                kept.extend(
+                    { found.annotations.keys() }
+                        .filter(|name| {
+                            { name.strip_prefix(TERMS) }.is_some_and(|terms| text.contains(terms))
+                        })
+                        .cloned(),
+                );
+            }
+        }
+        let ours =
+            |name: &str| name == HEADER || name.starts_with(INTENT) || name.starts_with(TERMS);
+        self.size -= size_of_all(&self.kept);
+        self.kept = { found.annotations.into_iter() }
+            .filter(|(name, _)| kept.contains(name) || !ours(name))
+            .map(|(name, text)| Annotation::new(name, text))
+            .collect();
+        self.size += size_of_all(&self.kept);
+        self.labels = found.labels;
+        self.stored = Stored::Version(found.version);
+    }
+}
+
+fn intents_of(found: &Found) -> impl Iterator<Item = (&String, &String)> {
+    let all = found.annotations.iter();
+    all.filter(|(name, _)| name.starts_with(INTENT))
+}
+
+fn terms_of<'a>(found: &'a Found, name: &str) -> Option<&'a str> {
+    let text = found.annotations.get(&format!("{TERMS}{name}"));
+    text.map(String::as_str)
+}

@@ -1,0 +1,251 @@
+//! What is said of one claim: usually in one entry of one object.
+//!
+//! Separate, because an entry that outgrows its object is continued in another one. What an object
+//! says stays there until it is settled, so that nothing is lost while the other one is written; whoever
+//! reads takes all of it together.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::intent::{Encoded, Intent, name_of};
+use super::object::{Entry, Object};
+use super::{BUDGET, Journal, LIMIT, MOST_OBJECTS, Ticket, Unwritable};
+use crate::plan::request::Prepared;
+
+impl Journal {
+    /// Takes in what the driver is about to be asked; the call may be made when
+    /// [`state`](Self::state) says so.
+    ///
+    /// # Errors
+    /// It cannot be written, now or at all.
+    pub fn intend(&mut self, intent: Intent, now: Instant) -> Result<Ticket, Unwritable> {
+        let (uid, name) = (intent.uid().to_owned(), intent.annotation());
+        let change = self.bump();
+        let ticket = match self.held(&name, &intent) {
+            Some(ticket) => {
+                if let Some(object) = self.objects.get_mut(ticket.number) {
+                    object.refused = None;
+                    object.look(ticket.change, now);
+                }
+                ticket
+            }
+            None => self.place(&name, &intent, change)?,
+        };
+        self.calls.insert(uid, ticket);
+        Ok(ticket)
+    }
+
+    /// The change with which all that `intent` says came into the journal, if it is in it. What is owed may
+    /// be asked for whenever there is time; what is asked now must be what a successor asks first.
+    fn held(&self, name: &str, intent: &Intent) -> Option<Ticket> {
+        let (number, current) = self.current(name)?;
+        let held = &current.intent;
+        let first = intent.asked.is_none() || held.asked == intent.asked;
+        let sources = held.source == intent.source && held.source_ref == intent.source_ref;
+        let all = || {
+            { intent.requests() }
+                .all(|asked| self.parts(name).any(|(_, part)| part.intent.has(asked)))
+        };
+        (first && sources && all()).then_some(Ticket {
+            number,
+            change: current.since,
+        })
+    }
+
+    /// Objects and open entries of a claim.
+    fn parts(&self, name: &str) -> impl Iterator<Item = (usize, &Entry)> {
+        let all = self.objects.iter().enumerate();
+        all.filter_map(move |(number, object)| Some((number, object.open(name)?)))
+    }
+
+    /// The entry that says what is asked for a claim now.
+    fn current(&self, name: &str) -> Option<(usize, &Entry)> {
+        self.parts(name).max_by_key(|(_, entry)| entry.order)
+    }
+
+    /// Whether the claim's intent is durable, and nobody else led a moment ago: nothing may be asked
+    /// of the driver otherwise.
+    #[must_use]
+    pub fn may_call(&self, uid: &str, now: Instant) -> bool {
+        let name = name_of(uid);
+        let current = self.current(&name).map(|(number, _)| number);
+        let object = current.and_then(|number| self.objects.get(number));
+        object.is_some_and(|object| object.is_durable(&name) && object.is_fresh(now))
+    }
+
+    /// All that is said of a claim.
+    pub(super) fn whole(&self, name: &str) -> Option<Arc<Intent>> {
+        let (number, current) = self.current(name)?;
+        let mut others = self
+            .parts(name)
+            .filter(|(other, _)| *other != number)
+            .peekable();
+        if others.peek().is_none() {
+            return Some(Arc::clone(&current.intent));
+        }
+        let mut whole = (*current.intent).clone();
+        for asked in others.flat_map(|(_, other)| other.intent.requests()) {
+            if !whole.has(asked) {
+                whole.owed.push(Arc::clone(asked));
+            }
+        }
+        Some(Arc::new(whole))
+    }
+
+    /// The first object with room gets what no other one has of the intent; those first that have some
+    /// of it already.
+    fn place(&mut self, name: &str, intent: &Intent, change: u64) -> Result<Ticket, Unwritable> {
+        // The API server may still have what is settled.
+        let orders = self.objects.iter().map(|object| object.order(name));
+        let orders: Vec<Option<u64>> = orders.collect();
+        let greatest = orders.iter().flatten().max();
+        let next = greatest.map_or(0, |greatest| greatest + 1);
+        let known = orders.iter().filter(|order| order.is_some()).count();
+        let has = |number: &usize| orders.get(*number).is_some_and(Option::is_some);
+        for number in (0..orders.len()).filter(has) {
+            let part = self.part(name, number, intent);
+            let order = if known == 1 { 0 } else { next };
+            let encoded = part.encode(order);
+            if let Some(object) = self.objects.get_mut(number)
+                && object.size_with(&encoded).is_some_and(|size| size <= LIMIT)
+            {
+                object.refused = None;
+                object.put(Arc::new(part), encoded, order, change);
+                return Ok(Ticket { number, change });
+            }
+        }
+        let part = self.part(name, self.objects.len(), intent);
+        let encoded = part.encode(next);
+        let fits = |object: &Object| {
+            let most = if object.is_empty() { LIMIT } else { BUDGET };
+            { object.size_with(&encoded) }.is_some_and(|size| size <= most)
+        };
+        let mut others = (0..orders.len()).filter(|number| !has(number));
+        let number = others.find(|number| self.objects.get(*number).is_some_and(fits));
+        let number = match number {
+            Some(number) => number,
+            None => self.grow(&encoded, change)?,
+        };
+        if let Some(object) = self.objects.get_mut(number) {
+            object.refused = None;
+            object.put(Arc::new(part), encoded, next, change);
+        }
+        Ok(Ticket { number, change })
+    }
+
+    /// What of `intent` is to be in the object of this number, since the others do not have it.
+    fn part(&self, name: &str, number: usize, intent: &Intent) -> Intent {
+        let elsewhere = |owed: &&Arc<Prepared>| {
+            let mut others = self.parts(name).filter(|(other, _)| *other != number);
+            others.any(|(_, other)| other.intent.has(owed))
+        };
+        let mut part = intent.clone();
+        part.owed = { intent.owed.iter() }
+            .filter(|owed| !elsewhere(owed))
+            .cloned()
+            .collect();
+        if part.is_empty() {
+            // Something must say for which claim it is.
+            part.owed.extend(intent.owed.last().cloned());
+        }
+        part
+    }
+
+    /// One object more. It is written when the first one says that there is one more, so that a
+    /// successor that does not know of it yet has the first one before it is written.
+    fn grow(&mut self, encoded: &Encoded, change: u64) -> Result<usize, Unwritable> {
+        let new = Object::new(change);
+        let number = self.objects.len();
+        let size = new.size_with(encoded).unwrap_or(usize::MAX);
+        if size > LIMIT {
+            return Err(Unwritable::TooLarge(size));
+        }
+        if number == MOST_OBJECTS {
+            return Err(Unwritable::Full);
+        }
+        if let Some(first) = self.objects.first_mut() {
+            first.changed = change;
+            first.urgent = change;
+        }
+        self.objects.push(new);
+        self.taken += 1;
+        Ok(number)
+    }
+
+    /// This is what is in doubt for the claim from now on; it is written with the next commit. What was
+    /// taken out of the journal by hand does not come back.
+    pub fn amend(&mut self, intent: &Intent) {
+        let change = self.bump();
+        let name = intent.annotation();
+        self.calls.remove(intent.uid());
+        let mut numbers: Vec<(u64, usize)> = { self.parts(&name) }
+            .map(|(number, entry)| (entry.order, number))
+            .collect();
+        numbers.sort_unstable();
+        let Some((greatest, _)) = numbers.last().copied() else {
+            return;
+        };
+        let asked = intent.asked.as_ref();
+        let mut left: Vec<Arc<Prepared>> = intent.requests().cloned().collect();
+        let alone = numbers.len() == 1;
+        for (order, number) in numbers.into_iter().rev() {
+            let Some(object) = self.objects.get_mut(number) else {
+                continue;
+            };
+            let Some(held) = object.open(&name).map(|entry| Arc::clone(&entry.intent)) else {
+                continue;
+            };
+            let (mine, rest): (Vec<_>, Vec<_>) =
+                { left.into_iter() }.partition(|request| alone || held.has(request));
+            left = rest;
+            let first = asked.filter(|asked| mine.contains(asked)).cloned();
+            let owed = mine.into_iter().filter(|owed| Some(owed) != asked);
+            let part = Intent {
+                asked: first,
+                owed: owed.collect(),
+                ..intent.clone()
+            };
+            if part == *held {
+                continue;
+            }
+            if part.is_empty() {
+                object.settle(&name, change);
+                continue;
+            }
+            // A successor asks that first.
+            let order = match part.asked.is_some() && order < greatest {
+                true => greatest + 1,
+                false => order,
+            };
+            let encoded = part.encode(order);
+            let size = object.size_with(&encoded);
+            // What is there says more than is needed.
+            if size.is_some_and(|size| size <= LIMIT) {
+                object.amend(Arc::new(part), encoded, order, change);
+            }
+        }
+    }
+
+    /// The claim's intent leaves with the next commit: its PersistentVolume is there, or the driver's
+    /// last word was no.
+    pub fn settle(&mut self, uid: &str) {
+        let change = self.bump();
+        self.calls.remove(uid);
+        let name = name_of(uid);
+        for object in &mut self.objects {
+            object.settle(&name, change);
+        }
+    }
+
+    /// Whether fewer calls wait for the journal than are under way: whoever is done with one of those may
+    /// bring another one.
+    #[must_use]
+    pub fn may_grow(&self) -> bool {
+        let waits = |ticket: &&Ticket| {
+            let object = self.objects.get(ticket.number);
+            object.is_some_and(|object| object.durable < ticket.change)
+        };
+        let waiting = self.calls.values().filter(waits).count();
+        waiting < self.calls.len() - waiting
+    }
+}
