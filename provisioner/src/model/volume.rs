@@ -21,6 +21,17 @@ pub enum Volume {
     Ending(Arc<VolumeDetail>),
 }
 
+impl Volume {
+    /// Whether it is on its way out, with its volume.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        match self {
+            Self::Ending(volume) => volume.is_leaving(),
+            Self::Quiet | Self::Finalizer(..) => false,
+        }
+    }
+}
+
 /// What is due for [`VOLUME_FINALIZER`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Upkeep {
@@ -85,6 +96,14 @@ impl VolumeDetail {
         self.finalizers
             .iter()
             .any(|held| &**held == VOLUME_FINALIZER)
+    }
+
+    /// Whether it is on its way out, with its volume. Of one that is bound no volume is deleted, also if
+    /// somebody has deleted the object.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        let released = self.phase == VolumePhase::Released && self.reclaim == Reclaim::Delete;
+        released || self.deleting && self.phase != VolumePhase::Bound
     }
 
     /// What of it has to be kept.

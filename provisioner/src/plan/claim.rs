@@ -46,10 +46,16 @@ pub struct Attempt {
     frozen: Option<Arc<Prepared>>,
     /// A call with it ended without an answer before.
     doubted: bool,
-    /// An earlier process asked it.
-    inherited: bool,
+    /// What an earlier process asked.
+    inherited: Vec<Arc<Prepared>>,
+    /// What is pinned was owed: whatever comes of it, today's request has its turn after it.
+    recalled: bool,
     /// What else was asked before and may have made a volume.
     owed: Vec<Arc<Prepared>>,
+    /// The claim is gone, or has a volume.
+    needless: bool,
+    /// It was looked at as it is at the moment.
+    owner_known: bool,
     /// The claim needs no volume any more: what is owed for it is repeated, one after the other.
     repaying: bool,
     /// A volume of an earlier attempt that is to be saved.
@@ -136,9 +142,11 @@ impl Attempt {
     /// claim still needs a volume: it is there, and none is bound to it.
     #[must_use]
     pub fn new(start: memory::Start<Prepared>, needed: bool) -> Self {
-        let (mut frozen, mut owed, mut inherited) = (None, Vec::new(), false);
+        let (mut frozen, mut owed, mut inherited) = (None, Vec::new(), Vec::new());
+        let mut recalled = false;
         if let Some(doubt) = start.doubt {
             (frozen, owed, inherited) = (doubt.pinned, doubt.owed, doubt.inherited);
+            recalled = doubt.recalled;
         }
         let repaying = !needed && !owed.is_empty();
         if repaying && start.unsaved.is_none() {
@@ -150,7 +158,10 @@ impl Attempt {
             doubted: frozen.is_some(),
             frozen,
             inherited,
+            recalled,
             owed,
+            needless: !needed,
+            owner_known: false,
             repaying,
             unsaved: start.unsaved,
             loaded: Loaded::default(),
@@ -213,6 +224,12 @@ impl Attempt {
 
     /// Everything up to the driver's answer.
     fn begin(&self, view: &View<'_>) -> Result<Step, Stop> {
+        if let Some(frozen) = self.frozen.as_ref().filter(|_| self.doubted)
+            && view.volume_leaves
+        {
+            // Asked now, the driver may make anew what is deleted at the moment.
+            return Err(Failure::Leaving(frozen.name.clone()).into());
+        }
         if view.volume_exists && (self.frozen.is_some() || self.concluded.unselected) {
             if self.unsaved.is_some() {
                 // This process asked for it, and the answer was lost. Or it is another volume's.
@@ -226,6 +243,7 @@ impl Attempt {
                 });
             }
         }
+        self.look_at_owner(view)?;
         if let Some(unsaved) = &self.unsaved {
             return Ok(Step::Save(unsaved.clone()));
         }
@@ -242,6 +260,19 @@ impl Attempt {
         }
         let request = prepared.request(secrets.clone());
         Ok(Step::Create(prepared, Box::new(request)))
+    }
+
+    /// A claim that has lost its PersistentVolume would be bound to what gets the name, which is empty.
+    fn look_at_owner(&self, view: &View<'_>) -> Result<(), Stop> {
+        let unknown = self.needless && !self.owner_known && !view.volume_exists;
+        match &self.frozen {
+            Some(prepared) if unknown => {
+                let claim = &prepared.blueprint.claim;
+                let (namespace, name) = (claim.namespace.as_str(), claim.name.as_str());
+                Err(Stop::first(Step::LoadOwner(namespace.into(), name.into())))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Whose PersistentVolume it is that has the name.

@@ -49,8 +49,8 @@ impl ClaimKey {
 pub struct Memory<P> {
     doubts: HashMap<ClaimKey, Doubt<P>>,
     unsaved: HashMap<ClaimKey, Unsaved>,
-    /// Of these it was said that the driver refuses to repeat what is owed for them.
-    told: HashSet<ClaimKey>,
+    /// Of these it was said that they are owed for a claim that needs no volume any more.
+    told: HashMap<ClaimKey, Vec<Arc<P>>>,
     slow: SlowSet<ClaimKey>,
     /// What would cure the last failure of a claim, and the claims by it.
     waits: HashMap<ClaimKey, Cure>,
@@ -68,7 +68,7 @@ impl<P> Memory<P> {
         Self {
             doubts: HashMap::new(),
             unsaved: HashMap::new(),
-            told: HashSet::new(),
+            told: HashMap::new(),
             slow: SlowSet::new(retention),
             waits: HashMap::new(),
             cures: HashMap::new(),
@@ -85,6 +85,7 @@ impl<P> Memory<P> {
                 claim: Arc::clone(&doubt.claim),
                 pinned: doubt.pinned.clone(),
                 owed: doubt.owed.clone(),
+                inherited: doubt.inherited.clone(),
                 ..*doubt
             }),
             unsaved: self.unsaved.get(key).cloned(),
@@ -135,6 +136,8 @@ impl<P> Memory<P> {
         let key = ClaimKey::of(claim);
         self.calls.remove(&key);
         self.wait_no_more(&key);
+        let recalled = matches!(outcome, Outcome::Recalled(_));
+        let keeps_object = matches!(outcome, Outcome::Unsaved(..));
         let pinned = match outcome {
             Outcome::Unchanged => return,
             Outcome::Over => None,
@@ -149,24 +152,26 @@ impl<P> Memory<P> {
                 }
                 None
             }
-            Outcome::InDoubt(prepared) => Some(prepared),
+            Outcome::InDoubt(prepared) | Outcome::Recalled(prepared) => Some(prepared),
             Outcome::Unsaved(prepared, unsaved) => {
                 self.unsaved.insert(key.clone(), unsaved);
                 Some(prepared)
             }
         };
-        if pinned.is_none() {
+        if !keeps_object {
             self.unsaved.remove(&key);
         }
-        let known = self.doubts.get(&key);
-        let since = known.map_or(now, |doubt| doubt.since);
-        let inherited = known.is_some_and(|doubt| doubt.inherited);
+        let known = self.doubts.get_mut(&key);
+        let (since, inherited) = known.map_or((now, Vec::new()), |doubt| {
+            (doubt.since, std::mem::take(&mut doubt.inherited))
+        });
         let doubt = Doubt {
             claim: Arc::clone(claim),
             pinned,
             owed,
             since,
             inherited,
+            recalled,
         };
         self.remember(key, doubt);
     }
@@ -179,12 +184,14 @@ impl<P> Memory<P> {
         owed: Vec<Arc<P>>,
         now: Instant,
     ) {
+        let inherited = pinned.iter().chain(&owed).cloned().collect();
         let doubt = Doubt {
             claim: Arc::clone(claim),
             pinned,
             owed,
             since: now,
-            inherited: true,
+            inherited,
+            recalled: false,
         };
         self.remember(ClaimKey::of(claim), doubt);
     }
@@ -210,10 +217,22 @@ impl<P> Memory<P> {
         self.told.remove(key);
     }
 
-    /// Whether nobody was told yet that the driver refuses to repeat what is owed for the claim; who
-    /// asks tells it.
-    pub fn tells(&mut self, key: &ClaimKey) -> bool {
-        self.doubts.contains_key(key) && self.told.insert(key.clone())
+    /// Whether nobody was told yet that this is owed for a claim that needs no volume any more; who asks
+    /// tells it.
+    pub fn tells(&mut self, key: &ClaimKey, asked: &Arc<P>) -> bool
+    where
+        P: PartialEq,
+    {
+        let doubt = self.doubts.get(key);
+        if !doubt.is_some_and(|doubt| doubt.requests().any(|held| held == asked)) {
+            return false;
+        }
+        let told = self.told.entry(key.clone()).or_default();
+        let new = !told.contains(asked);
+        if new {
+            told.push(Arc::clone(asked));
+        }
+        new
     }
 
     /// Whether a call for the claim is running or in doubt: what must stay in the journal.

@@ -25,6 +25,8 @@ pub struct View<'a> {
     /// There is a PersistentVolume of the name that
     /// [`Attempt::volume_name`](super::claim::Attempt::volume_name) says.
     pub volume_exists: bool,
+    /// It is on its way out, with its volume.
+    pub volume_leaves: bool,
     /// All ReferenceGrants; none without the gate.
     pub grants: &'a [Arc<Grant>],
     /// Where volumes can be.

@@ -157,14 +157,16 @@ impl World {
         let process = &self.process;
         let name = attempt.volume_name(claim, &process.settings);
         let class = process.classes.get(claim.class_name());
+        let volume = name.ok().and_then(|name| process.volumes.get(&name));
+        let volume = volume.filter(|_| !process.is_blind(&ClaimKey::of(claim)));
         let view = View {
             driver: &process.driver,
             settings: &process.settings,
             claim,
             gone,
             class: class.map(|class| &**class),
-            volume_exists: !process.is_blind(&ClaimKey::of(claim))
-                && name.is_ok_and(|name| process.volumes.get(&name).is_some()),
+            volume_exists: volume.is_some(),
+            volume_leaves: volume.is_some_and(|volume| volume.is_leaving()),
             grants: &[],
             places: &process.places,
         };
@@ -231,6 +233,7 @@ impl World {
             | Step::LoadSourceClaim(..)
             | Step::LoadSourceVolume(_)
             | Step::LoadNamesake(..)
+            | Step::LoadOwner(..)
             | Step::LoadSecret(_) => running.state = State::Sent(step),
             Step::LoadAttributesClass(_) => unreachable!("no attributes class"),
         }

@@ -84,6 +84,7 @@ impl World {
                 | Step::Unselect(..)
                 | Step::Save(_)
                 | Step::LoadNamesake(..)
+                | Step::LoadOwner(..)
                 | Step::Discard(_) => {
                     return true;
                 }

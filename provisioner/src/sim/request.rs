@@ -84,7 +84,7 @@ impl World {
                     ..Content::default()
                 }))
             }
-            Step::LoadSourceClaim(namespace, name) => {
+            Step::LoadSourceClaim(namespace, name) | Step::LoadOwner(namespace, name) => {
                 let name = format!("{namespace}/{name}");
                 Answer::SourceClaim(Box::new(server.claims.get(&*name)?.1.clone()))
             }

@@ -128,7 +128,7 @@ impl Provisioner {
         let driver = self.driver.current();
         let class = self.cluster.classes.get(run.claim.class_name());
         let name = run.attempt.volume_name(&run.claim, &self.settings);
-        let volume_exists = name.is_ok_and(|name| self.cluster.volumes.get(&name).is_some());
+        let volume = name.ok().and_then(|name| self.cluster.volumes.get(&name));
         let mut grants: Vec<Arc<Grant>> = Vec::new();
         if self.settings.gates.cross_namespace {
             self.cluster
@@ -142,7 +142,8 @@ impl Provisioner {
             claim: &run.claim,
             gone: run.gone,
             class: class.as_deref(),
-            volume_exists,
+            volume_exists: volume.is_some(),
+            volume_leaves: volume.is_some_and(|volume| volume.is_leaving()),
             grants: &grants,
             places: &places,
         })
@@ -196,8 +197,8 @@ impl Provisioner {
             capacity.failed(class);
         }
         self.forget_if_gone(&run.key);
-        if run.gone && effect != Effect::NoChange && effect != Effect::InBackground {
-            self.tell_of_refusal(&run.key);
+        if run.gone {
+            self.tell_of_owed(run, failure);
         }
         // Also if another node is to be selected: its own write wakes nobody, and a claim that is
         // bound immediately may go on without a node, or be anybody's again. A node that is selected

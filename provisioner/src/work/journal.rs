@@ -21,13 +21,14 @@ use super::metrics::Metrics;
 use super::provisioner::Provisioner;
 use crate::model::Claim;
 use crate::plan::Settings;
-use crate::plan::claim::Answer as StepAnswer;
+use crate::plan::claim::{Answer as StepAnswer, Failure};
 use crate::plan::journal::{
-    Answer, Forgotten, Found, INTENT, Intent, Journal, Lost, Owner, Recovery, Request, Unwritable,
-    Verdict,
+    Answer, Found, INTENT, Intent, Journal, Lost, Owner, Request, Unwritable, Verdict,
 };
 use crate::plan::memory::ClaimKey;
 use crate::plan::request::Prepared;
+
+mod recovery;
 
 /// Between the beginnings of two writes while many claims come: a thousand claims a minute or a
 /// thousand a second cost the API server about the same. A claim that comes alone does not wait.
@@ -289,73 +290,6 @@ impl Provisioner {
         }
     }
 
-    /// Takes in what others did to the journal.
-    fn learn(&self, journal: &Keeper) {
-        let (forgotten, broken) = {
-            let mut state = journal.state();
-            (state.forgotten(), state.broken())
-        };
-        for what in broken {
-            tracing::error!(
-                what,
-                "An entry of the provisioning journal cannot be read, it is kept: find out whether its volume exists, then remove the annotation"
-            );
-        }
-        for Forgotten { uid, requests } in forgotten {
-            tracing::warn!(
-                claim_uid = &*uid,
-                "Somebody removed this claim from the provisioning journal, its call is forgotten"
-            );
-            self.cluster.memory().forget(&uid, &requests);
-        }
-        if self.recovered.initialized() {
-            self.resume(journal);
-        }
-    }
-
-    /// Goes on with what earlier processes have left. To be called when claims and volumes are known.
-    pub async fn recover(&self) {
-        if let Some(journal) = &self.journal {
-            journal.opened().await;
-            self.resume(journal);
-        }
-        // It is called once.
-        let _ = self.recovered.set(());
-    }
-
-    fn resume(&self, journal: &Keeper) {
-        let adopted = journal.state().adopted();
-        let mut resumed = 0_usize;
-        for intent in adopted {
-            let exists = self.cluster.volumes.get(intent.name()).is_some();
-            let (asked, mut owed) = (intent.asked.clone(), intent.owed.clone());
-            let asked = match intent.recovery(exists, self.settings.node.is_none()) {
-                Recovery::Settled => {
-                    journal.state().settle(intent.uid());
-                    continue;
-                }
-                Recovery::Compared => {
-                    owed.extend(asked);
-                    None
-                }
-                Recovery::Resumed => asked,
-            };
-            let claim = intent.claim();
-            let key = ClaimKey::of(&claim);
-            let cached = self.cluster.claims.get(&key.name);
-            let cached = cached.filter(|cached| cached.uid == key.uid);
-            let claim: Arc<Claim> = cached.unwrap_or_else(|| Arc::new(claim));
-            let now = Instant::now().into_std();
-            { self.cluster.memory() }.inherit(&claim, asked, owed, now);
-            self.cluster.wake(&key);
-            resumed += 1;
-        }
-        journal.wanted.notify_one();
-        if resumed > 0 {
-            tracing::info!(resumed, "Going on with calls of an earlier process");
-        }
-    }
-
     /// Writes down what the driver is about to be asked, and makes sure that nobody else leads.
     pub(super) async fn intend(&self, run: &Run, prepared: &Arc<Prepared>) -> StepAnswer {
         let Some(journal) = &self.journal else {
@@ -399,19 +333,24 @@ impl Provisioner {
         journal.wanted.notify_one();
     }
 
-    /// Says once what an administrator can do about a driver that refuses to repeat what is owed for
-    /// a claim that is gone.
-    pub(super) fn tell_of_refusal(&self, key: &ClaimKey) {
-        let Some(journal) = &self.journal else {
+    /// Says once of each request that is owed for a claim that needs no volume any more what an
+    /// administrator can do about it.
+    pub(super) fn tell_of_owed(&self, run: &Run, failure: &Failure) {
+        let (Some(journal), Some(asked)) = (&self.journal, run.attempt.prepared()) else {
             return;
         };
-        if self.cluster.memory().tells(key) {
-            tracing::warn!(
-                claim = &*key.name,
-                namespace = journal.namespace,
-                annotation = format!("{INTENT}{}", key.uid),
-                "The claim needs no volume any more, and the driver refuses to repeat a call for it that may have made one; it is tried again. If there is none, remove the annotation from the Lease of the provisioning journal"
-            );
+        if !self.cluster.memory().tells(&run.key, asked) {
+            return;
         }
+        let leases = journal.state().places(&run.key.uid);
+        tracing::warn!(
+            claim = &*run.key.name,
+            volume = asked.name,
+            namespace = journal.namespace,
+            lease = leases.join(","),
+            annotation = format!("{INTENT}{}", run.key.uid),
+            err = %failure,
+            "The claim needs no volume any more, and a call for it that may have made one cannot be repeated; it is tried again. If there is no volume, remove the annotation from the Lease of the provisioning journal"
+        );
     }
 }

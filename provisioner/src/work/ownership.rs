@@ -162,6 +162,7 @@ impl Provisioner {
                 | Step::Unselect(..)
                 | Step::Save(_)
                 | Step::LoadNamesake(..)
+                | Step::LoadOwner(..)
                 | Step::Discard(_) => {
                     return Rehearsed::Failed;
                 }

@@ -18,7 +18,7 @@ use super::api::{
 };
 use super::claim::{Over, Run};
 use super::provisioner::{Provisioner, SecretError};
-use super::record::{VolumeWire, read_claim, read_volume};
+use super::record::{ClaimWire, VolumeWire, read_claim, read_volume};
 use crate::model::{Claim, SecretRef, Source};
 use crate::plan::claim::{Announcement, Answer, Step};
 use crate::plan::edit::{Applied, Edit, Kind};
@@ -64,6 +64,7 @@ impl Provisioner {
             Step::LoadSourceClaim(namespace, name) => {
                 loaded(self.source_claim(namespace, name).await)
             }
+            Step::LoadOwner(namespace, name) => loaded(self.owner(namespace, name).await),
             Step::LoadNamesake(name, Some(handle)) => loaded(self.holder(name, handle).await),
             Step::LoadSourceVolume(name) | Step::LoadNamesake(name, None) => {
                 loaded(self.persistent_volume(name).await)
@@ -105,6 +106,24 @@ impl Provisioner {
     async fn source_claim(&self, namespace: &str, name: &str) -> Result<Answer, api::ApiError> {
         let json = self.get(&CLAIMS, Some(namespace), name).await?;
         let claim = read_claim(wire(&json)?, &self.cluster.strings);
+        Ok(Answer::SourceClaim(Box::new(claim)))
+    }
+
+    /// A claim that may be bound, and so in no cache; by a verb that the watch needs as well.
+    async fn owner(&self, namespace: &str, name: &str) -> Result<Answer, api::ApiError> {
+        #[derive(Deserialize)]
+        struct List<'a> {
+            #[serde(borrow)]
+            items: Vec<ClaimWire<'a>>,
+        }
+        let key = key(Some(namespace), name)?;
+        let path = format!(
+            "/api/v1/namespaces/{namespace}/persistentvolumeclaims?fieldSelector=metadata.name%3D{name}"
+        );
+        let json = self.api.read(&path).await?;
+        let List { items } = wire(&json)?;
+        let claim = items.into_iter().next().ok_or_else(|| another(&key))?;
+        let claim = read_claim(claim, &self.cluster.strings);
         Ok(Answer::SourceClaim(Box::new(claim)))
     }
 

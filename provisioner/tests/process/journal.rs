@@ -359,10 +359,11 @@ async fn j_7_fp_3_a_namespace_goes_although_its_secret_is_gone() {
         stage.api.delete("persistentvolumeclaims", &name);
         assert!(stage.claim(&name).is_null(), "it is gone at once");
     }
-    let refused = "error getting secret sec";
-    program.logs(refused).await;
+    program.logs("error getting secret sec").await;
     settle().await;
     assert_eq!(stage.intents().len(), CLAIMS, "the journal owes them");
+    let told = program.log().matches("remove the annotation from").count();
+    assert_eq!(told, CLAIMS, "the way out, once for each");
     assert_eq!(
         stage.calls(CREATE),
         CLAIMS,

@@ -7,7 +7,9 @@ use sidecar_testkit::CallFault;
 use sidecar_testkit::build::Object;
 use tonic::Code;
 
-use super::stage::{DRIVER, GI, JOURNAL, PV, Stage, U, claim, class, free_address, get, together};
+use super::stage::{
+    DRIVER, GI, JOURNAL, PV, Stage, U, claim, class, free_address, get, settle, together,
+};
 use super::topology;
 
 const CREATE: &str = "CreateVolume";
@@ -52,20 +54,63 @@ async fn refused_by_the_same_process(code: Code) {
     stage.until_events("ProvisioningFailed", 1).await;
     refuses(&stage, code);
     stage.api.remove("persistentvolumeclaims", "ns1/c1");
-    program.logs("refuses to repeat a call").await;
+    program.logs("cannot be repeated; it is tried again").await;
     let said = program.log();
     assert!(
         said.contains(&format!("intent.csi-sidecars.io/{U}")),
         "{said}"
     );
+    assert!(said.contains("test-driver-journal-0"), "{said}");
     let text = get(&address, "/metrics").await.1;
     assert!(
         text.contains("csi_sidecar_provisioning_in_doubt 1"),
         "{code:?}: {text}"
     );
     goes_with_its_object(&stage).await;
-    let told = program.log().matches("refuses to repeat").count();
+    let told = program.log().matches("cannot be repeated; it is").count();
     assert_eq!(told, 1, "{code:?}: said once");
+}
+
+/// The way out is told, whatever keeps it owed; of a Secret that is gone in `j_7_…`.
+#[tokio::test]
+async fn j_4_who_can_help_is_told_of_calls_that_never_have_an_answer() {
+    let stage = in_doubt().await;
+    let late = CallFault::on(CREATE).fail(Code::DeadlineExceeded, "late");
+    let late = stage.driver.fault(late);
+    let program = stage.start(&["--retry-interval-start=1s"]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    program.logs("cannot be repeated; it is tried again").await;
+    let said = program.log();
+    assert!(
+        said.contains(&format!("intent.csi-sidecars.io/{U}")),
+        "{said}"
+    );
+    late.remove();
+    goes_with_its_object(&stage).await;
+}
+
+/// Its PersistentVolume was deleted by force: what gets the name would be bound, and is empty.
+#[tokio::test]
+async fn j_4_a_claim_that_has_lost_its_persistentvolume_gets_no_empty_one() {
+    let stage = in_doubt().await;
+    refuses(&stage, Code::Unknown);
+    let program = stage.start(&["--retry-interval-start=1s", "--retry-interval-max=2s"]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 2).await;
+    stage
+        .api
+        .edit("persistentvolumeclaims", "ns1/c1", |object| {
+            object["spec"]["volumeName"] = PV.into();
+            object["status"]["phase"] = "Lost".into();
+        });
+    program.logs("has lost its PersistentVolume").await;
+    settle().await;
+    assert!(stage.volume(PV).is_null());
+    assert_eq!(stage.intents(), [U], "still owed");
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    goes_with_its_object(&stage).await;
 }
 
 async fn refused_and_killed(when: &'static str) {

@@ -83,8 +83,10 @@ impl Attempt {
             Err(failure) => failure,
         };
         let outcome = match (self.effect(failure), &self.frozen) {
-            (Effect::NoChange, Some(prepared)) if self.repaying && self.unsaved.is_none() => {
-                // What cannot be asked now holds up none of the others.
+            (Effect::NoChange, Some(prepared))
+                if (self.repaying || self.recalled) && self.unsaved.is_none() =>
+            {
+                // What cannot be asked now holds up none of the others, nor what is asked today.
                 owed.push(Arc::clone(prepared));
                 Outcome::Final { infeasible: None }
             }
@@ -105,13 +107,16 @@ impl Attempt {
                 let class_uid = prepared.class_uid.as_str();
                 let infeasible = effect == Effect::Infeasible && !self.repaying;
                 let taken = failure.is_taken() && !self.repaying && !owed.is_empty();
+                let taken = taken && !self.recalled;
                 // The volume that has the name is that of an earlier call: it is for the claim.
                 let first = taken.then(|| owed.remove(0));
-                if self.doubted && !failure.ends_doubt(prepared, self.inherited) {
+                let mut inherited = self.inherited.iter();
+                let inherited = inherited.any(|before| before.asks_the_same(prepared));
+                if self.doubted && !failure.ends_doubt(prepared, inherited) {
                     owed.push(Arc::clone(prepared));
                 }
                 match first {
-                    Some(first) => Outcome::InDoubt(first),
+                    Some(first) => Outcome::Recalled(first),
                     None => Outcome::Final {
                         infeasible: infeasible.then(|| class_uid.into()),
                     },

@@ -116,6 +116,12 @@ pub enum Failure {
     /// be that the driver has made anew what was deleted a moment ago.
     #[error("the PersistentVolume {0} is being deleted; what was asked for it is asked again then")]
     Leaving(String),
+    /// The claim is bound to a PersistentVolume of this name that is gone.
+    #[error(
+        "the claim has lost its PersistentVolume {0}; what was asked for the claim is asked again when the \
+         claim is gone, or its PersistentVolume there"
+    )]
+    Lost(String),
     /// The volume is there, its PersistentVolume could not be saved.
     #[error("error saving the PersistentVolume: {0}")]
     Save(ApiError),
@@ -165,6 +171,7 @@ impl Failure {
             | Self::Unusable(_)
             | Self::Orphan(..)
             | Self::Leaving(_)
+            | Self::Lost(_)
             | Self::Save(_) => false,
         }
     }
@@ -199,7 +206,7 @@ impl Failure {
             | Self::Secret(..)
             | Self::AttributesClass(..)
             | Self::Intend(_)
-            | Self::Leaving(_)
+            | Self::Lost(_)
             | Self::Unsent(_) => Effect::NoChange,
             Self::Call(error) if error.code == Code::InvalidArgument => Effect::Infeasible,
             Self::Call(error) => match rpc_code::finality(error.code) {
@@ -207,14 +214,16 @@ impl Failure {
                 Finality::MayStillRun => Effect::InBackground,
             },
             Self::Full(_) => Effect::Reschedule,
-            Self::Unusable(_) | Self::Orphan(..) | Self::Save(_) => Effect::InBackground,
+            Self::Unusable(_) | Self::Orphan(..) | Self::Leaving(_) | Self::Save(_) => {
+                Effect::InBackground
+            }
         }
     }
 
     /// Text of the Warning event `ProvisioningFailed`; `None` if it is only logged.
     #[must_use]
     pub fn event(&self, class: &str) -> Option<String> {
-        if matches!(self, Self::Save(_) | Self::Leaving(_)) {
+        if matches!(self, Self::Save(_) | Self::Leaving(_) | Self::Lost(_)) {
             return None;
         }
         let delayed = match self.effect() {
@@ -229,7 +238,7 @@ impl Failure {
     /// Whether it counts as a failed attempt in the metrics.
     #[must_use]
     pub fn is_counted(&self) -> bool {
-        !matches!(self, Self::Save(_) | Self::Leaving(_))
+        !matches!(self, Self::Save(_) | Self::Leaving(_) | Self::Lost(_))
     }
 
     /// What would cure it, so that the claim need not wait for its next retry. `class` is the name
@@ -268,6 +277,7 @@ impl Failure {
             | Self::Discarded(_)
             | Self::Orphan(..)
             | Self::Leaving(_)
+            | Self::Lost(_)
             | Self::Save(_) => None,
         }
     }

@@ -8,7 +8,7 @@ use csi_proto::csi::CreateVolumeResponse;
 use tonic::Code;
 
 use super::{Announcement, Answer, Attempt, Failure, Reached, Step};
-use crate::model::{Reclaim, Source, VolumePhase};
+use crate::model::Source;
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::pv::{self, Unusable};
@@ -54,6 +54,7 @@ impl Attempt {
                 }
                 (_, _) => self.compared(answer),
             },
+            (Step::LoadOwner(..), answer) => return self.met_owner(answer),
             (Step::ReleaseSource(_), _) => self.concluded.released = true,
             (Step::Unselect(_, failure), answer) => self.tried_to_unselect(failure, &answer),
             (step, answer) => return self.load(step, answer),
@@ -187,11 +188,7 @@ impl Attempt {
             }
             Source::Csi(_) | Source::InTree(_) | Source::Other => None,
         });
-        // Of one that is bound no volume was deleted, also if somebody has deleted the object.
-        let leaves = found.as_ref().is_some_and(|found| {
-            let released = found.phase == VolumePhase::Released && found.reclaim == Reclaim::Delete;
-            released || found.deleting && found.phase != VolumePhase::Bound
-        });
+        let leaves = found.as_ref().is_some_and(|found| found.is_leaving());
         match (before, ours) {
             (Reached::Held(handle, _), Some(held)) if *held != *handle => {
                 Reached::Bad(Unusable::Unrecorded { id: handle })
@@ -207,6 +204,39 @@ impl Attempt {
         }
     }
 
+    fn met_owner(&mut self, answer: Answer) -> Result<(), Failure> {
+        self.owner_known = true;
+        let Some(prepared) = &self.frozen else {
+            return Ok(());
+        };
+        let claim = &prepared.blueprint.claim;
+        match answer {
+            Answer::SourceClaim(found)
+                if *found.uid == *claim.uid && *found.volume == *prepared.name =>
+            {
+                Err(Failure::Lost(prepared.name.clone()))
+            }
+            Answer::Refused(error) if !error.is_not_found() => {
+                let what = format!("PVC {}/{}", claim.namespace, claim.name);
+                Err(Failure::Read(what, error))
+            }
+            // No step gets an answer of another kind; the shell's types see to it.
+            Answer::SourceClaim(_)
+            | Answer::Refused(_)
+            | Answer::Done
+            | Answer::Snapshot(_)
+            | Answer::Content(_)
+            | Answer::PersistentVolume(_)
+            | Answer::AttributesClass(_)
+            | Answer::Secret(_)
+            | Answer::SecretNotText
+            | Answer::Unwritable(_)
+            | Answer::Created(_)
+            | Answer::Failed(_)
+            | Answer::Unsent(_) => Ok(()),
+        }
+    }
+
     /// The volume counts as saved only if it is what the PersistentVolume of its name says.
     fn compared(&mut self, answer: Answer) {
         let Some(unsaved) = &self.unsaved else {
@@ -214,6 +244,10 @@ impl Attempt {
         };
         self.called = true;
         self.reached = match answer {
+            // The driver may have made anew what was deleted a moment ago.
+            Answer::PersistentVolume(found) if unsaved.is(&found) && found.is_leaving() => {
+                Reached::Failed(Failure::Leaving(found.name.to_string()))
+            }
             Answer::PersistentVolume(found) if unsaved.is(&found) => Reached::Saved,
             Answer::PersistentVolume(_) => Reached::Bad(Unusable::Unrecorded {
                 id: unsaved.handle().to_owned(),
@@ -272,6 +306,7 @@ fn not_loaded(step: &Step, error: ApiError) -> Failure {
         Step::Announce(_)
         | Step::ProtectSource(_)
         | Step::Intend(_)
+        | Step::LoadOwner(..)
         | Step::Create(..)
         | Step::Discard(_)
         | Step::Save(_)

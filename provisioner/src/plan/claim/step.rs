@@ -31,6 +31,9 @@ pub enum Step {
     /// GET of the PersistentVolume that has the name of the one to be saved: it may be another
     /// volume's. With a volume handle, LIST of all: one of any name that has the handle counts more.
     LoadNamesake(Text, Option<Text>),
+    /// LIST of the one claim of this namespace and name that a volume is asked for although it is gone, or
+    /// has one.
+    LoadOwner(Text, Text),
     /// GET of a Secret.
     LoadSecret(SecretRef),
     /// GET of a VolumeAttributesClass.
@@ -118,7 +121,7 @@ pub enum Answer {
     Snapshot(Box<Snapshot>),
     /// The snapshot's content.
     Content(Box<Content>),
-    /// The claim to be cloned.
+    /// The claim to be cloned, or the one that a volume is asked for.
     SourceClaim(Box<Claim>),
     /// A PersistentVolume.
     PersistentVolume(Box<VolumeDetail>),

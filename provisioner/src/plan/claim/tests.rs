@@ -47,6 +47,8 @@ struct World {
     snapshots: Vec<Snapshot>,
     contents: Vec<Content>,
     claims: Vec<Claim>,
+    /// What there is of the claim although it needs no volume any more.
+    owner: Option<Claim>,
     sources: Vec<VolumeDetail>,
     attributes: Vec<AttributesClass>,
     /// Answers to CreateVolume, the last one for ever.
@@ -83,6 +85,7 @@ impl Default for World {
             snapshots: Vec::new(),
             contents: Vec::new(),
             claims: Vec::new(),
+            owner: None,
             sources: Vec::new(),
             attributes: Vec::new(),
             creates: vec![Ok(answer())],
@@ -202,7 +205,11 @@ impl World {
             claim: &self.claim,
             gone: self.gone,
             class: self.classes.iter().find(|class| *class.name == *wanted),
-            volume_exists: name.is_ok_and(|name| self.volumes.contains(&name)),
+            volume_exists: { name.as_ref() }.is_ok_and(|name| self.volumes.contains(name)),
+            volume_leaves: name.is_ok_and(|name| {
+                let leaving = |one: &VolumeDetail| *one.name == *name && one.is_leaving();
+                self.volumes.contains(&name) && self.sources.iter().any(leaving)
+            }),
             grants: &self.grants,
             places: &self.places,
         }
@@ -211,6 +218,13 @@ impl World {
     fn execute(&mut self, attempt: &Attempt, step: &Step, trace: &mut Vec<String>) -> Answer {
         if let Step::Intend(prepared) = step {
             return self.intend(attempt.intent(&self.claim, prepared));
+        }
+        // Shows in no trace: it comes before each call that no claim waits for.
+        if let Step::LoadOwner(..) = step {
+            return match &self.owner {
+                Some(owner) => Answer::SourceClaim(Box::new(owner.clone())),
+                None => Answer::Refused(refused(Refusal::NotFound)),
+            };
         }
         if let Step::Create(prepared, _) = step
             && self.settings.protection == Protection::Journal
@@ -383,7 +397,7 @@ fn describe(step: &Step) -> String {
         Step::Save(unsaved) => format!("save {}", unsaved.name),
         Step::ReleaseSource(edit) => format!("release {}/{}", edit.namespace, edit.name),
         Step::Unselect(..) => "unselect".into(),
-        Step::Intend(_) | Step::Done(_) | Step::Fail(_) => unreachable!(),
+        Step::Intend(_) | Step::LoadOwner(..) | Step::Done(_) | Step::Fail(_) => unreachable!(),
     }
 }
 

@@ -58,6 +58,15 @@ impl Journal {
         all.filter_map(move |(number, object)| Some((number, object.open(name)?)))
     }
 
+    /// Names of the objects that say something of the claim of this UID.
+    #[must_use]
+    pub fn places(&self, uid: &str) -> Vec<String> {
+        let name = name_of(uid);
+        { self.parts(&name) }
+            .map(|(number, _)| self.name(number))
+            .collect()
+    }
+
     /// The entry that says what is asked for a claim now.
     fn current(&self, name: &str) -> Option<(usize, &Entry)> {
         self.parts(name).max_by_key(|(_, entry)| entry.order)

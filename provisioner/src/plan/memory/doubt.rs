@@ -23,8 +23,10 @@ pub struct Doubt<P> {
     pub owed: Vec<Arc<P>>,
     /// Since when.
     pub since: Instant,
-    /// An earlier process asked it.
-    pub inherited: bool,
+    /// What an earlier process asked.
+    pub inherited: Vec<Arc<P>>,
+    /// What is pinned was owed, and is tried for the claim once.
+    pub recalled: bool,
 }
 
 impl<P> Doubt<P> {
@@ -80,6 +82,8 @@ pub enum Outcome<P> {
     },
     /// The driver may still be working on it.
     InDoubt(Arc<P>),
+    /// It is owed, and its volume seems to have the name: it is tried next, for the claim.
+    Recalled(Arc<P>),
     /// There is a volume, and this object could not be saved.
     Unsaved(Arc<P>, Unsaved),
     /// Nothing was learnt about what the driver does.

@@ -244,3 +244,19 @@ fn row_294_a_volume_is_removed_once() {
     books.volume_gone("pvc-u1");
     assert!(!books.has_removed("pvc-u1", "pv-uid"));
 }
+
+#[test]
+fn j_4_each_request_that_is_owed_is_told_once() {
+    let (mut books, now) = (books(), Instant::now());
+    let [first, second] = ["a", "b"].map(Arc::new);
+    assert!(!books.tells(&key(), &first), "nothing is owed");
+    let owed = vec![Arc::clone(&first), Arc::clone(&second)];
+    books.end(&claim(), Outcome::Over, owed, now);
+    assert!(books.tells(&key(), &first) && books.tells(&key(), &second));
+    assert!(!books.tells(&key(), &first) && !books.tells(&key(), &second));
+    books.forget("u1", &[first]);
+    assert!(books.owes("u1"), "the other one is still owed");
+    books.forget("u1", &[second]);
+    assert!(!books.owes("u1"));
+    assert_eq!(books.left(), [""; 0]);
+}

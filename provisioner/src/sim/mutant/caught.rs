@@ -72,7 +72,7 @@ impl Mutant {
             (
                 Self::RecoversEarly,
                 case(All, Journal, Plain),
-                &["before its volume", "repeated as another"],
+                &["before its volume", "repeated as another", "stays behind"],
             ),
             (
                 Self::ForgetsDeletedClaims,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::keys::SELECTED_NODE;
-use crate::model::{Csi, Reclaim, Source, VolumePhase};
+use crate::model::{ClaimPhase, Csi, Reclaim, Source, VolumePhase};
 use crate::plan::topology::Entry;
 use sidecar::rpc_code::{self, Finality};
 
@@ -203,4 +203,131 @@ fn j_4_another_node_is_selected_although_the_first_call_is_owed() {
     world.sources = vec![namesake("vol-1")];
     assert_eq!(world.run(), [&first, &compare(), "done Repaid"]);
     assert!(world.journal.is_none());
+}
+
+/// What the driver is asked in so many attempts.
+fn asked(world: &mut World, attempts: usize) -> Vec<String> {
+    let create = |trace: Vec<String>| trace.into_iter().find(|line| line.starts_with("create"));
+    (0..attempts).filter_map(|_| create(world.run())).collect()
+}
+
+#[test]
+fn j_4_today_s_request_has_its_turn_beside_what_is_owed() {
+    let taken = || Err(rpc(Code::AlreadyExists));
+    for fails in [Code::AlreadyExists, Code::FailedPrecondition] {
+        let mut world = refused_once();
+        world.parameters(&[("a", "b")]);
+        world.creates = vec![Err(rpc(Code::DeadlineExceeded)), Err(rpc(Code::Unknown))];
+        world.run();
+        world.run();
+        assert_eq!(world.journal.as_ref().unwrap().owed.len(), 2);
+        world.parameters(&[("c", "d")]);
+        let fails = || Err(rpc(fails));
+        world.creates = vec![taken(), fails(), taken(), fails(), taken(), fails()];
+        let asked = asked(&mut world, 5);
+        let today = |line: &String| line.contains(r#""c": "d""#);
+        let turns: Vec<bool> = asked.iter().map(today).collect();
+        assert_eq!(turns, [true, false, true, false, true], "{asked:#?}");
+        assert_ne!(asked[1], asked[3], "each that is owed has its turn");
+    }
+}
+
+#[test]
+fn j_4_what_is_owed_and_cannot_be_asked_keeps_nothing_waiting() {
+    let mut world = World::new(|w| {
+        w.parameters(&[
+            ("csi.storage.k8s.io/secret-name", "sec"),
+            ("csi.storage.k8s.io/secret-namespace", "ns"),
+        ]);
+        w.secrets.insert("ns/sec".into(), Some(Secrets::new()));
+        w.creates = vec![Err(rpc(Code::DeadlineExceeded)), Err(rpc(Code::Unknown))];
+    });
+    world.run();
+    world.run();
+    world.secrets.clear();
+    world.parameters(&[("c", "d")]);
+    world.creates = vec![Err(rpc(Code::AlreadyExists)), Ok(answer())];
+    assert_eq!(asked(&mut world, 2).len(), 1, "its Secret is gone");
+    let trace = world.run();
+    assert!(trace[1].contains(r#""c": "d""#), "{trace:#?}");
+    assert!(world.journal.is_some(), "still owed");
+}
+
+#[test]
+fn j_4_a_claim_that_has_lost_its_persistentvolume_gets_no_empty_one() {
+    for mut world in [refused_once(), doubted(vec![Ok(answer())])] {
+        world.gone = true;
+        world.owner = Some(Claim {
+            volume: format!("pvc-{U}").into(),
+            phase: ClaimPhase::Lost,
+            ..world.claim.clone()
+        });
+        let trace = world.run();
+        assert_eq!(trace.len(), 1, "{trace:#?}");
+        assert!(trace[0].contains("has lost its PersistentVolume"));
+        assert!(world.journal.is_some());
+        // Another one of the name is no reason to wait.
+        world.owner.as_mut().unwrap().uid = "another".into();
+        assert_eq!(world.run().last().unwrap(), "done Provisioned");
+    }
+}
+
+fn leaving() -> VolumeDetail {
+    VolumeDetail {
+        phase: VolumePhase::Released,
+        ..namesake("vol-1")
+    }
+}
+
+#[test]
+fn j_4_no_volume_is_asked_for_while_its_persistentvolume_is_on_its_way_out() {
+    for mut world in [refused_once(), doubted(vec![Ok(answer())])] {
+        world.gone = true;
+        world.sources = vec![leaving()];
+        world.volumes = vec![format!("pvc-{U}")];
+        let trace = world.run();
+        assert_eq!(trace.len(), 1, "{trace:#?}");
+        assert!(trace[0].contains("is being deleted"));
+        assert!(world.journal.is_some());
+        world.sources.clear();
+        world.volumes.clear();
+        assert_eq!(world.run().last().unwrap(), "done Provisioned");
+    }
+}
+
+#[test]
+fn row_200_a_namesake_that_is_on_its_way_out_is_waited_for() {
+    let mut world = World::new(|w| {
+        w.refusals = vec![("save", Refusal::AlreadyExists)];
+        w.sources = vec![leaving()];
+    });
+    let trace = world.run();
+    assert!(
+        trace.last().unwrap().contains("is being deleted"),
+        "{trace:#?}"
+    );
+    assert!(world.journal.is_some());
+    // The driver says what there is when that is gone.
+    world.gone = true;
+    world.refusals.clear();
+    world.sources.clear();
+    let trace = world.run();
+    assert_eq!(trace[0], CREATE);
+    assert_eq!(trace.last().unwrap(), "done Provisioned");
+}
+
+/// Of words that only this process has asked, it knows that they are impossible.
+#[test]
+fn j_4_what_a_predecessor_asked_says_nothing_about_other_words() {
+    let mut world = refused_once();
+    world.restart();
+    world.parameters(&[("a", "b")]);
+    world.creates = vec![
+        Err(rpc(Code::DeadlineExceeded)),
+        Err(rpc(Code::InvalidArgument)),
+    ];
+    world.run();
+    world.run();
+    let held = world.journal.unwrap();
+    assert_eq!((held.asked.is_none(), held.owed.len()), (true, 1));
 }
