@@ -199,6 +199,7 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
             never = watch(&parts.base.client, cluster, watched) => never,
             never = provisioner.look_for_attributes_classes() => never,
             never = driver.whenever_back(|| cluster.driver_is_back()) => never,
+            never = provisioner.look_for_gone_nodes() => never,
         }
     };
     let advising = advise(parts, provisioner);
@@ -364,6 +365,7 @@ async fn advise(parts: &Parts, provisioner: &Provisioner) -> Infallible {
         settings: &provisioner.settings,
         capacity: { parts.config.capacity.as_ref() }.map(|capacity| &*capacity.namespace),
         sweep: parts.config.sweep.is_some(),
+        journal: provisioner.journal.as_ref().map(Keeper::namespace),
     };
     let can = provisioner.driver.current().abilities;
     let report = access::check(&parts.base.client, &permission::rules(can, &uses)).await;

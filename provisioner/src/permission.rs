@@ -17,6 +17,8 @@ pub struct Uses<'a> {
     pub capacity: Option<&'a str>,
     /// Whether finalizers of snapshots are swept.
     pub sweep: bool,
+    /// Namespace of the provisioning journal, if there is one.
+    pub journal: Option<&'a str>,
 }
 
 /// What the provisioning journal needs in its namespace.
@@ -34,6 +36,7 @@ pub fn rules(can: Abilities, uses: &Uses<'_>) -> Vec<Rule> {
         settings,
         capacity,
         sweep,
+        journal,
     } = uses;
     let mut rules = vec![
         Rule::required(
@@ -76,6 +79,12 @@ pub fn rules(can: Abilities, uses: &Uses<'_>) -> Vec<Rule> {
             LIST,
         ));
     }
+    if let (Some(namespace), Some(_)) = (journal, &settings.node) {
+        const WITHOUT: &str = "calls in the journals of nodes that are gone are not told of";
+        let leases = Rule::required("coordination.k8s.io", "leases", &["list"]);
+        rules.push(leases.within(namespace).optional(WITHOUT));
+        rules.push(Rule::required("", "nodes", GET).optional(WITHOUT));
+    }
     if let Some(namespace) = capacity {
         const ALL: &[&str] = &["list", "watch", "create", "update", "delete"];
         rules.push(Rule::required(STORAGE, "csistoragecapacities", ALL).within(namespace));
@@ -100,12 +109,14 @@ fn snapshots(sweep: bool) -> [Rule; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::settings::NodeDeployment;
 
     fn resources(can: Abilities, settings: &Settings) -> Vec<&'static str> {
         let uses = Uses {
             settings,
             capacity: None,
             sweep: false,
+            journal: Some("csi"),
         };
         rules(can, &uses).iter().map(|rule| rule.resource).collect()
     }
@@ -122,5 +133,15 @@ mod tests {
         for present in ["volumeattachments", "nodes", "csinodes", "volumesnapshots"] {
             assert!(all.contains(&present), "{present}");
         }
+        assert!(!all.contains(&"leases"));
+        let settings = Settings {
+            node: Some(NodeDeployment {
+                name: "n1".into(),
+                immediate_binding: true,
+            }),
+            ..settings
+        };
+        let node = resources(Abilities::default(), &settings);
+        assert!(node.contains(&"leases") && node.contains(&"nodes"));
     }
 }

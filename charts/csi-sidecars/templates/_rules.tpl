@@ -75,6 +75,12 @@
   resources: ["nodes"]
   verbs: ["list", "watch"]
 {{- end }}
+{{- /* Journals of nodes that are gone are told of. */}}
+{{- if and $features.nodeDeployment (ne $it.protection "off") }}
+- apiGroups: [""]
+  resources: ["nodes"]
+  verbs: ["get"]
+{{- end }}
 {{- if .Values.driver.attachRequired }}
 - apiGroups: ["storage.k8s.io"]
   resources: ["volumeattachments"]
@@ -105,7 +111,7 @@
 {{- /* The journal is in Leases that are numbered as they are needed, beside the one of the election. */}}
 - apiGroups: ["coordination.k8s.io"]
   resources: ["leases"]
-  verbs: ["get", "create", "update"]
+  verbs: ["get", "create", "update"{{ if .Values.features.nodeDeployment }}, "list"{{ end }}]
 {{- else if not .Values.features.nodeDeployment }}
 {{- include "csi-sidecars.rules.lease" (dict "root" . "prefix" "") }}
 {{- end }}

@@ -80,6 +80,17 @@ pub async fn edit(
     api.update(resource, key, &object).await
 }
 
+/// The path of a LIST that is read by pages.
+#[must_use]
+pub fn page(path: &str, limit: u32, token: Option<&str>) -> String {
+    let token = token.map(|token| {
+        let token = token.replace('+', "%2B");
+        let token = token.replace('/', "%2F").replace('=', "%3D");
+        format!("&continue={token}")
+    });
+    format!("{path}?limit={limit}{}", token.unwrap_or_default())
+}
+
 /// The key of an object.
 ///
 /// # Errors

@@ -28,6 +28,7 @@ use crate::plan::journal::{
 use crate::plan::memory::ClaimKey;
 use crate::plan::request::Prepared;
 
+mod nodes;
 mod recovery;
 
 /// Between the beginnings of two writes while many claims come: a thousand claims a minute or a
@@ -91,6 +92,12 @@ impl Keeper {
             namespace: namespace.to_owned(),
             metrics: metrics.clone(),
         }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
     }
 
     /// Never held across an await.
@@ -212,6 +219,33 @@ impl Keeper {
     }
 }
 
+/// A Lease, as far as `M` says.
+#[derive(Deserialize)]
+struct Lease<M> {
+    metadata: M,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    resource_version: String,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    labels: Value,
+}
+
+impl Metadata {
+    fn found(self) -> Found {
+        Found {
+            version: self.resource_version,
+            annotations: self.annotations.unwrap_or_default(),
+            labels: self.labels,
+        }
+    }
+}
+
 /// The version alone: what was written is known.
 fn version(json: &str) -> Result<String, api::ApiError> {
     #[derive(Deserialize)]
@@ -222,33 +256,14 @@ fn version(json: &str) -> Result<String, api::ApiError> {
     Ok(lease::<Metadata>(json)?.resource_version)
 }
 
-/// `metadata` of a Lease.
-fn lease<'a, M: Deserialize<'a>>(json: &'a str) -> Result<M, api::ApiError> {
-    #[derive(Deserialize)]
-    struct Lease<M> {
-        metadata: M,
-    }
-    let lease: Lease<M> =
-        serde_json::from_str(json).map_err(|error| api::ApiError::unreadable(&error))?;
-    Ok(lease.metadata)
+fn read(json: &str) -> Result<Found, api::ApiError> {
+    Ok(lease::<Metadata>(json)?.found())
 }
 
-fn read(json: &str) -> Result<Found, api::ApiError> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Metadata {
-        resource_version: String,
-        #[serde(default)]
-        annotations: Option<BTreeMap<String, String>>,
-        #[serde(default)]
-        labels: Value,
-    }
-    let metadata: Metadata = lease(json)?;
-    Ok(Found {
-        version: metadata.resource_version,
-        annotations: metadata.annotations.unwrap_or_default(),
-        labels: metadata.labels,
-    })
+fn lease<'a, M: Deserialize<'a>>(json: &'a str) -> Result<M, api::ApiError> {
+    let lease: Result<Lease<M>, _> = serde_json::from_str(json);
+    let lease = lease.map_err(|error| api::ApiError::unreadable(&error))?;
+    Ok(lease.metadata)
 }
 
 impl Provisioner {

@@ -28,6 +28,7 @@ pub struct Metrics {
     pub in_doubt: InDoubt,
     commits: Histogram,
     intents: Histogram,
+    without_node: Gauge,
 }
 
 /// Successes, failures and durations of one sort of operation.
@@ -98,6 +99,11 @@ impl Metrics {
         );
         let intents = Histogram::with_opts(intents.buckets(SIZES.to_vec()))?;
         registry.register(Box::new(intents.clone()))?;
+        let without_node = Gauge::new(
+            "csi_sidecar_provisioning_journals_without_node",
+            "Provisioning journals with calls in them whose node is gone.",
+        )?;
+        registry.register(Box::new(without_node.clone()))?;
         Ok(Self {
             provisioned: Outcomes::new(
                 registry,
@@ -109,6 +115,7 @@ impl Metrics {
             in_doubt,
             commits,
             intents,
+            without_node,
         })
     }
 
@@ -117,6 +124,11 @@ impl Metrics {
         self.commits.observe(took.as_secs_f64());
         let intents = u32::try_from(intents).unwrap_or(u32::MAX);
         self.intents.observe(f64::from(intents));
+    }
+
+    /// So many journals have calls in them, and their node is gone.
+    pub fn without_node(&self, journals: u32) {
+        self.without_node.set(f64::from(journals));
     }
 
     /// A claim of this class and kind of data source got its volume.
@@ -305,6 +317,7 @@ mod tests {
             .in_doubt
             .read_from(|| Some((2, Duration::from_secs(5))));
         metrics.committed(3, Duration::from_millis(7));
+        metrics.without_node(1);
         let text = registry.render();
         for line in [
             r#"controller_persistentvolumeclaim_provision_total{class="sc1",source="VolumeSnapshot"} 1"#,
@@ -317,6 +330,7 @@ mod tests {
             r#"csi_sidecar_provisioning_journal_commit_seconds_bucket{le="0.01"} 1"#,
             r#"csi_sidecar_provisioning_journal_commit_intents_bucket{le="2"} 0"#,
             r#"csi_sidecar_provisioning_journal_commit_intents_bucket{le="5"} 1"#,
+            "csi_sidecar_provisioning_journals_without_node 1",
             "csi_sidecar_provisioning_in_doubt 2",
             "csi_sidecar_provisioning_oldest_in_doubt_seconds 5",
         ] {

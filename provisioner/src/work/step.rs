@@ -14,7 +14,7 @@ use sidecar::verbose;
 use tonic::Code;
 
 use super::api::{
-    ATTRIBUTES_CLASSES, CLAIMS, CONTENTS, SNAPSHOTS, VOLUMES, edit as edit_object, key,
+    ATTRIBUTES_CLASSES, CLAIMS, CONTENTS, SNAPSHOTS, VOLUMES, edit as edit_object, key, page,
 };
 use super::claim::{Over, Run};
 use super::provisioner::{Provisioner, SecretError};
@@ -149,7 +149,8 @@ impl Provisioner {
             token: Option<String>,
         }
         let driver = self.driver.current().name.clone();
-        let mut path = format!("/api/v1/persistentvolumes?limit={PAGE}");
+        const PATH: &str = "/api/v1/persistentvolumes";
+        let mut path = page(PATH, PAGE, None);
         loop {
             let json = self.api.read(&path).await?;
             let List { metadata, items } = wire(&json)?;
@@ -163,13 +164,7 @@ impl Provisioner {
                 return Ok(Answer::PersistentVolume(Box::new(volume)));
             }
             match metadata.token.filter(|token| !token.is_empty()) {
-                Some(token) => {
-                    let token = token
-                        .replace('+', "%2B")
-                        .replace('/', "%2F")
-                        .replace('=', "%3D");
-                    path = format!("/api/v1/persistentvolumes?limit={PAGE}&continue={token}");
-                }
+                Some(token) => path = page(PATH, PAGE, Some(&token)),
                 None => return self.persistent_volume(name).await,
             }
         }

@@ -8,8 +8,8 @@ use tokio::time::{Duration, sleep};
 use tonic::Code;
 
 use super::stage::{
-    FINALIZER, GI, PROTECTION, PV, Program, READY, Stage, claim, class, finalizers, released,
-    settle,
+    DRIVER, FINALIZER, GI, PROTECTION, PV, Program, READY, Stage, claim, class, finalizers,
+    free_address, get, released, settle,
 };
 
 const SELECTED: &str = "volume.kubernetes.io/selected-node";
@@ -223,4 +223,61 @@ async fn row_269_a_claim_that_waits_for_its_pod_is_nobody_s_yet() {
     settle().await;
     assert_eq!(stage.calls("GetCapacity") + stage.calls("CreateVolume"), 0);
     assert!(stage.events("Provisioning").is_empty());
+}
+
+/// Nobody else can find out what came of the calls of a node that is gone.
+#[tokio::test]
+async fn j_14_a_journal_of_a_node_that_is_gone_is_told_of_and_left_alone() {
+    let stage = Stage::new().await;
+    for node in ["n1", "n3"] {
+        stage.api.insert(json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": { "name": node },
+        }));
+    }
+    let journal = |node: &str, driver: &str| {
+        let header =
+            json!({"version": 1, "driver": driver, "node": node, "epoch": 3, "holder": "x"});
+        let claim = json!({"namespace": "ns1", "name": "c1", "uid": "u1"});
+        let entry = json!({"prepared": {"name": "pvc-u1", "blueprint": {"claim": claim}}});
+        json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {
+                "name": format!("{driver}-journal-{node}-0"),
+                "namespace": "csi",
+                "annotations": {
+                    "csi-sidecars.io/journal": header.to_string(),
+                    "intent.csi-sidecars.io/u1": entry.to_string(),
+                },
+            },
+        })
+    };
+    for (node, driver) in [("n2", DRIVER), ("n3", DRIVER), ("n4", "other")] {
+        stage.api.insert(journal(node, driver));
+    }
+    let left = || stage.api.object("leases", "csi/test-driver-journal-n2-0");
+    let before = left();
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let flags = ["--node-deployment", &endpoint];
+    let program = stage.start_in(&flags, &[("NODE_NAME", "n1")]);
+    program
+        .logs("The node of this provisioning journal is gone")
+        .await;
+    settle().await;
+    let log = program.log();
+    let told: Vec<&str> = { log.lines() }
+        .filter(|line| line.contains("journal is gone"))
+        .collect();
+    assert_eq!(told.len(), 1, "{log}");
+    for part in ["test-driver-journal-n2-0", "n2", "pvc-u1"] {
+        assert!(told[0].contains(part), "{part}: {log}");
+    }
+    let text = get(&address, "/metrics").await.1;
+    let line = "csi_sidecar_provisioning_journals_without_node 1";
+    assert!(text.contains(line), "{text}");
+    assert_eq!(left(), before);
+    assert_eq!(stage.calls("CreateVolume"), 0);
 }

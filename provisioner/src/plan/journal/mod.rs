@@ -19,6 +19,7 @@
 //! | `answer` | what answers mean |
 //! | `header` | who leads |
 //! | `intent` | one intent and its durable form |
+//! | `neighbour` | journals of other nodes |
 //! | `object` | one Lease |
 //! | `parts` | what is said of one claim, in one object or several |
 //! | `request` | requests and answers |
@@ -33,11 +34,13 @@ mod annotation;
 mod answer;
 mod header;
 mod intent;
+mod neighbour;
 mod object;
 mod parts;
 mod request;
 
 pub use intent::{Intent, Recovery};
+pub use neighbour::{Neighbour, pause};
 pub use object::{Forgotten, Found, HEADER, INTENT, TERMS};
 pub use request::{Answer, Lost, Owner, Request, Unwritable, Verdict, Write};
 

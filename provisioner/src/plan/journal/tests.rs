@@ -9,6 +9,7 @@ use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::pv::{Blueprint, ForClaim, SecretName, SecretRefs};
 use crate::plan::request::{ContentSource, Prepared, Secrets};
 
+mod neighbour;
 mod parts;
 
 /// The API server's Leases: version and content, with compare-and-swap.

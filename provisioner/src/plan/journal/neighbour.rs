@@ -1,0 +1,72 @@
+//! Journals of other nodes, in a node deployment: only the provisioner of a node can find out what came of
+//! the calls in its journal, and when the node is gone nobody can.
+//!
+//! Separate from the journal, which knows its own objects only.
+
+use std::time::Duration;
+
+use super::header::Headed;
+use super::intent::Intent;
+use super::object::{Found, INTENT, TERMS};
+use crate::model::Text;
+
+/// All provisioners together look so often at most, however many there are, once they have begun.
+const APART: Duration = Duration::from_secs(20);
+/// The same when they begin, maybe all at once.
+const APART_AT_FIRST: Duration = Duration::from_secs(2);
+/// One of them looks so often at most.
+const SELDOM: Duration = Duration::from_secs(10 * 60);
+
+/// A journal with calls in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// The node that it is of.
+    pub node: String,
+    /// Names of the volumes that may have been made; of an entry that cannot be read, its annotation.
+    pub volumes: Vec<Text>,
+}
+
+impl Neighbour {
+    /// What `found` says, if it is the journal of another node's provisioner for `driver`, and has calls
+    /// in it.
+    #[must_use]
+    pub fn of(found: &Found, driver: &str, node: &str) -> Option<Self> {
+        let Headed::By(header) = found.header() else {
+            return None;
+        };
+        let other = header.driver == driver && !header.node.is_empty() && header.node != node;
+        let terms = |name: &str| {
+            let text = found.annotations.get(&format!("{TERMS}{name}"));
+            text.map(String::as_str)
+        };
+        let entries = { found.annotations.iter() }.filter(|(name, _)| name.starts_with(INTENT));
+        let mut volumes = Vec::new();
+        for (name, text) in entries {
+            match Intent::decode(text, terms) {
+                Ok((intent, _)) => {
+                    let names = { intent.requests() }.map(|asked| Text::from(&*asked.name));
+                    volumes.extend(names);
+                }
+                Err(_) => volumes.push(name.as_str().into()),
+            }
+        }
+        volumes.sort_unstable();
+        volumes.dedup();
+        (other && !volumes.is_empty()).then_some(Self {
+            node: header.node,
+            volumes,
+        })
+    }
+}
+
+/// How long to wait before a look, where there are so many Leases; `random` is in 0 to 1.
+#[must_use]
+pub fn pause(leases: usize, first: bool, random: f64) -> Duration {
+    let leases = u32::try_from(leases).unwrap_or(u32::MAX);
+    match first {
+        true => APART_AT_FIRST.saturating_mul(leases).mul_f64(random),
+        false => SELDOM
+            .max(APART.saturating_mul(leases))
+            .mul_f64(0.75 + random / 2.0),
+    }
+}

@@ -1,0 +1,129 @@
+//! Node deployment: journals of nodes that are gone are told of, and left alone.
+//!
+//! Separate from the journal's own work, which does not depend on it: without the permission it is left
+//! out.
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+
+use serde::Deserialize;
+use sidecar::kube::api;
+use sidecar::rt::unit_random;
+use sidecar::verbose;
+use tokio::time::sleep;
+
+use super::{Keeper, Lease, Metadata};
+use crate::plan::journal::{Neighbour, pause};
+use crate::work::api::{NODES, key, page};
+use crate::work::provisioner::Provisioner;
+
+/// Leases of one page.
+const PAGE: u32 = 100;
+
+#[derive(Deserialize)]
+struct List {
+    #[serde(default)]
+    metadata: ListMeta,
+    items: Vec<Lease<Metadata>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    #[serde(default, rename = "continue")]
+    token: Option<String>,
+    #[serde(default)]
+    remaining_item_count: Option<usize>,
+}
+
+impl Provisioner {
+    /// Looks for journals of nodes that are gone, now and then, for ever.
+    pub async fn look_for_gone_nodes(&self) -> Infallible {
+        let (Some(journal), Some(node)) = (&self.journal, &self.settings.node) else {
+            return std::future::pending().await;
+        };
+        let mut told = HashSet::new();
+        let mut leases = journal.count().await;
+        let mut first = true;
+        loop {
+            sleep(pause(leases, std::mem::take(&mut first), unit_random())).await;
+            match self
+                .tell_of_gone_nodes(journal, &node.name, &mut told)
+                .await
+            {
+                Ok(found) => leases = found,
+                Err(error) => {
+                    verbose!(2, err = %error, "Journals of nodes that are gone were not looked for");
+                }
+            }
+        }
+    }
+
+    /// Says once of each of them what there is to do. How many Leases there are.
+    async fn tell_of_gone_nodes(
+        &self,
+        journal: &Keeper,
+        node: &str,
+        told: &mut HashSet<String>,
+    ) -> Result<usize, api::ApiError> {
+        let driver = self.driver.current().name.clone();
+        let (mut leases, mut gone) = (0, 0_u32);
+        let mut token = None;
+        loop {
+            let list = journal.list(PAGE, token.as_deref()).await?;
+            leases += list.items.len();
+            for lease in list.items {
+                let name = lease.metadata.name.clone();
+                let Some(neighbour) = Neighbour::of(&lease.metadata.found(), &driver, node) else {
+                    continue;
+                };
+                if !journal.is_gone(&neighbour.node).await? {
+                    continue;
+                }
+                gone += 1;
+                if told.insert(name.clone()) {
+                    tracing::warn!(
+                        lease = name,
+                        namespace = journal.namespace,
+                        node = neighbour.node,
+                        volumes = neighbour.volumes.join(","),
+                        "The node of this provisioning journal is gone, and nobody else can find out what came of the calls in it. See whether these volumes are in its storage, then delete the Lease"
+                    );
+                }
+            }
+            token = list.metadata.token.filter(|token| !token.is_empty());
+            if token.is_none() {
+                self.metrics.without_node(gone);
+                return Ok(leases);
+            }
+        }
+    }
+}
+
+impl Keeper {
+    async fn list(&self, limit: u32, token: Option<&str>) -> Result<List, api::ApiError> {
+        let namespace = &self.namespace;
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
+        let json = self.api.read(&page(&path, limit, token)).await?;
+        serde_json::from_str(&json).map_err(|error| api::ApiError::unreadable(&error))
+    }
+
+    /// How many Leases there are, about.
+    async fn count(&self) -> usize {
+        match self.list(1, None).await {
+            Ok(list) => list.items.len() + list.metadata.remaining_item_count.unwrap_or_default(),
+            Err(error) => {
+                verbose!(2, err = %error, "The Leases cannot be counted");
+                1
+            }
+        }
+    }
+
+    async fn is_gone(&self, node: &str) -> Result<bool, api::ApiError> {
+        match self.api.get(&NODES, &key(None, node)?).await {
+            Ok(_) => Ok(false),
+            Err(error) if error.is_not_found() => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+}
