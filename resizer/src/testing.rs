@@ -150,6 +150,7 @@ pub(crate) fn patch_claim(claim: &mut ClaimDetail, patch: &Value) -> bool {
             other => unreachable!("metadata.{other}"),
         }
     }
+    let versioned = patch["metadata"].get("resourceVersion").is_some();
     let none = serde_json::Map::new();
     for (name, value) in patch
         .get("status")
@@ -161,7 +162,7 @@ pub(crate) fn patch_claim(claim: &mut ClaimDetail, patch: &Value) -> bool {
             "capacity" => claim.capacity = storage(value).map(size),
             "currentVolumeAttributesClassName" => claim.current_class = text(value).unwrap(),
             "modifyVolumeStatus" => patch_modify(claim, value),
-            "conditions" => patch_conditions(claim, value),
+            "conditions" => patch_conditions(claim, value, versioned),
             "$setElementOrder/conditions" => {}
             other => unreachable!("status.{other}"),
         }
@@ -189,7 +190,7 @@ fn patch_modify(claim: &mut ClaimDetail, value: &Value) {
     claim.modify = Some(modify);
 }
 
-fn patch_conditions(claim: &mut ClaimDetail, value: &Value) {
+fn patch_conditions(claim: &mut ClaimDetail, value: &Value, versioned: bool) {
     let mut conditions = claim.conditions.to_vec();
     if value.is_null() {
         conditions.clear();
@@ -198,7 +199,9 @@ fn patch_conditions(claim: &mut ClaimDetail, value: &Value) {
         let kind = entry["type"].as_str().unwrap();
         let place = conditions.iter().position(|held| *held.kind == *kind);
         if entry.get("$patch").is_some() {
-            conditions.remove(place.expect("there is one to delete"));
+            // Who names the version that it has read knows that there is one.
+            assert!(place.is_some() || !versioned, "there is one to delete");
+            place.map(|place| conditions.remove(place));
             continue;
         }
         let place = place.unwrap_or_else(|| {

@@ -11,10 +11,10 @@ use super::outcome::{ApiError, Cause, Failure, Refusal};
 use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
 use super::turn::{Kind, Task};
 use super::view::{Caches, View};
-use super::{Driver, Settings, expand, modify};
+use super::{Driver, Settings, expand, modify, patch};
 use crate::model::{Claim, Text, Uid};
 
-/// How often in one attempt a claim may have changed under its patch.
+/// How often in one attempt an object may have changed under its patch.
 const CONFLICTS: u8 = 8;
 
 /// An attempt on one task. A crash loses it, and nothing with it.
@@ -139,7 +139,8 @@ impl Attempt {
         let claim = claim.as_deref();
         let volume = self.volume(claim).and_then(|name| caches.volume(&name));
         let class = self.class(claim).and_then(|name| caches.class(&name));
-        self.decide(&View {
+        let (volume, version) = volume.unzip();
+        let mut step = self.decide(&View {
             driver,
             settings,
             claim,
@@ -147,14 +148,19 @@ impl Attempt {
             class: class.as_deref(),
             in_use: caches.in_use(key),
             now,
-        })
+        });
+        if let (Step::PatchVolume(_, _, patch), Some(version)) = (&mut step, version) {
+            patch::bind_to_version(patch, version);
+        }
+        step
     }
 
     /// The next step under `view`.
     #[must_use]
     pub fn decide(&self, view: &View<'_>) -> Step {
         let Some(claim) = view.claim.filter(|claim| self.is_about(claim)) else {
-            let volume = self.orphan(view).filter(|_| self.failing.is_none());
+            let over = self.failing.is_some() || self.unread.is_some();
+            let volume = self.orphan(view).filter(|_| !over);
             // Another claim that has taken the name was put into the queue when it came.
             let another = view.claim.is_some() && !self.gone;
             return volume.unwrap_or(Step::End(match another {
@@ -207,7 +213,11 @@ impl Attempt {
             Work::Expand(work) => (VolumeWrite::Grow, work.for_orphan(volume)),
             Work::Modify(work) => (VolumeWrite::SetClass, work.for_orphan(volume)),
         };
-        Some(Step::PatchVolume(name.clone(), write, patch?))
+        let patch = patch?;
+        Some(match self.doubts.volume {
+            true => Step::ReadVolume(name.clone()),
+            false => Step::PatchVolume(name.clone(), write, patch),
+        })
     }
 
     /// The failure is recorded, then told.
@@ -265,8 +275,16 @@ impl Attempt {
                 }
                 self.claim_refused(*write, error)
             }
+            (Step::PatchVolume(..), Answer::Refused(error))
+                if error.refusal == Refusal::Conflict && self.conflicts < CONFLICTS =>
+            {
+                self.conflicts += 1;
+                self.doubts.volume = true;
+                Ok(())
+            }
             (Step::PatchVolume(name, write, patch), Answer::Refused(error)) => {
-                self.stale.volume |= error.refusal == Refusal::Unknown;
+                let unsure = matches!(error.refusal, Refusal::Unknown | Refusal::Conflict);
+                self.stale.volume |= unsure;
                 let capacity = patch.pointer("/spec/capacity/storage");
                 let capacity = capacity
                     .and_then(serde_json::Value::as_str)

@@ -203,7 +203,7 @@ impl Failure {
         match self {
             Self::NoVolume(..)
             | Self::Read(_)
-            | Self::Claim(ClaimWrite::MarkResizing, ..)
+            | Self::Claim(ClaimWrite::MarkResizing | ClaimWrite::TakeOver, ..)
             | Self::Volume(VolumeWrite::RemoveAnnotation, ..) => true,
             // It may be done, and the next attempt finds out.
             Self::Claim(ClaimWrite::FinishModify, _, error)
@@ -346,6 +346,7 @@ fn write_claim(
 ) -> fmt::Result {
     match write {
         ClaimWrite::MarkResizing => write!(out, "marking pvc {claim:?} as resizing failed: "),
+        ClaimWrite::TakeOver => write!(out, "taking over pvc {claim:?} failed: "),
         ClaimWrite::MarkPendingOnNode => {
             write!(
                 out,

@@ -41,6 +41,9 @@ pub enum Step {
 pub enum ClaimWrite {
     /// Before the driver is asked to expand.
     MarkResizing,
+    /// Before the driver is asked again for what the claim says already. The claim gets another
+    /// version by it, so that no older patch, of this process or of one before, still fits.
+    TakeOver,
     /// The driver refused to expand.
     RecordResizeError,
     /// The driver expanded, the node is next.

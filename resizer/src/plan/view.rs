@@ -11,8 +11,8 @@ use crate::model::{AttributesClass, Claim, Text, Volume};
 pub trait Caches {
     /// The claim by this key, `namespace/name`.
     fn claim(&self, key: &Text) -> Option<Arc<Claim>>;
-    /// The PersistentVolume of this name.
-    fn volume(&self, name: &Text) -> Option<Arc<Volume>>;
+    /// The PersistentVolume of this name, and its version; 0 if that is no number.
+    fn volume(&self, name: &Text) -> Option<(Arc<Volume>, u64)>;
     /// The VolumeAttributesClass of this name.
     fn class(&self, name: &Text) -> Option<Arc<AttributesClass>>;
     /// Whether a pod uses the claim; see [`usage`](super::usage).

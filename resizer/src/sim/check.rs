@@ -35,9 +35,8 @@ impl World {
         let (class, left_class) = (before.class.clone(), before.left_class.clone());
         let in_doubt = before.size.is_some() || before.left_size;
         let (told, impossible) = (before.told.clone(), before.impossible);
-        let overwritten = !before.overwritten.is_empty();
         self.check_recorded(index, wish);
-        let Some(known) = known.filter(|_| !overwritten) else {
+        let Some(known) = known else {
             return;
         };
         match wish {
@@ -132,6 +131,7 @@ impl World {
 
     /// What the driver is asked must be on the claim, and is in doubt from now on.
     pub(super) fn check_recorded(&mut self, index: usize, wish: &Wish) {
+        use ResizeStatus::ControllerInfeasible;
         let running = &self.process.running[index];
         let uid = running.attempt.uid().clone();
         let claim = self.server.claims.get(&running.task.claim);
@@ -140,14 +140,12 @@ impl World {
             .filter(|claim| claim.uid == uid);
         let recorded = claim.is_none_or(|claim| match wish {
             Wish::Size(bytes) => {
-                claim.resize.is_some() && claim.allocated.is_some_and(|size| size.value() >= *bytes)
+                let begun = !matches!(claim.resize, None | Some(ControllerInfeasible));
+                begun && claim.allocated.is_some_and(|size| size.value() >= *bytes)
             }
             Wish::Class(class) => claim.is_changing() && targets(claim, class),
         });
-        let version = claim.map(|claim| claim.version.clone());
-        let truth = self.truths.get(&uid.to_string());
-        let overwritten = truth.map(|truth| &truth.overwritten) == version.as_ref();
-        if !recorded && !overwritten {
+        if !recorded {
             self.complain(format!("not recorded before the call: {wish:?}, {claim:?}"));
         }
         let truth = self.truth(&uid);

@@ -1,20 +1,21 @@
-//! A leader that is stopped for so long that another one leads, and then goes on for a moment.
+//! A leader that is stopped for so long that another one leads, and then goes on.
 //!
-//! It sends no call any more: its lease is over, and the connection to the driver sends nothing from
-//! then on. What it asks of the API server is not held back.
+//! Its lease is over, and the connections to driver and API server send nothing from then on, however
+//! far it comes. What it had sent before may arrive at any time: meanwhile, later or never.
 
 use tonic::Code;
 
 use super::mutant::Mutant;
 use super::process::{Object, State};
 use super::run::World;
-use super::server::{Event, error};
+use super::server::error;
 use super::step::rpc;
+use crate::model::Text;
 use crate::plan::outcome::Refusal;
 use crate::plan::step::{Answer, Step};
 
-/// Fewer steps than this an ended leader takes before it notices.
-const MOMENT: usize = 4;
+/// Fewer steps than this an ended leader takes; with nothing that it sends it comes no further.
+const STEPS: usize = 30;
 
 impl World {
     /// The process stops anywhere and another one leads, or the one that was stopped goes on.
@@ -26,6 +27,7 @@ impl World {
     }
 
     fn freeze(&mut self) {
+        self.send();
         for index in 0..self.process.running.len() {
             self.overtake(index);
         }
@@ -33,8 +35,8 @@ impl World {
         self.fill();
     }
 
-    /// Answers of the driver come while the process stands still, or its deadline passes. A patch of
-    /// a volume arrives before the successor lists, or never.
+    /// Answers come while the process stands still, or its deadline passes. What it has sent arrives
+    /// before its successor lists, later or never.
     fn overtake(&mut self, index: usize) {
         let running = &mut self.process.running[index];
         let claim = running.task.claim.clone();
@@ -46,16 +48,22 @@ impl World {
                 self.driver.abandon(id);
                 State::Answered(step, Answer::Failed(rpc(Code::DeadlineExceeded)), None)
             }
-            State::Sent(step @ Step::PatchVolume(..)) => {
+            State::Sent(step @ (Step::PatchClaim(..) | Step::PatchVolume(..))) => {
                 let result = in_time.then(|| self.apply(&claim, &step));
                 let (answer, object): (_, Option<Object>) = match result {
                     Some(Ok(object)) => (Answer::Done, Some(object)),
                     Some(Err(error)) => (Answer::Refused(error), None),
                     None => (Answer::Refused(error(Refusal::Unknown)), None),
                 };
+                if !in_time && self.dice.one_in(2) {
+                    self.leave_behind(&claim, &step);
+                }
                 State::Answered(step, answer, object)
             }
-            state @ (State::Deciding | State::Sent(_) | State::Answered(..)) => state,
+            State::Sent(step) => {
+                State::Answered(step, Answer::Refused(error(Refusal::Unknown)), None)
+            }
+            state @ (State::Deciding | State::Answered(..)) => state,
         };
         self.process.running[index].state = state;
     }
@@ -67,31 +75,37 @@ impl World {
         };
         std::mem::swap(&mut self.process, &mut frozen);
         self.thawed = true;
-        let before = self.server.log.len();
-        for _ in 0..self.dice.below(MOMENT) {
-            let attempts = self.process.running.len();
-            if attempts == 0 {
-                break;
-            }
-            let index = self.dice.below(attempts);
-            self.advance(index);
+        for _ in 0..self.dice.below(STEPS) {
+            self.work();
         }
         self.stop();
-        let written = self.server.log.iter().skip(before);
-        let written: Vec<_> = written.map(|(_, event)| event.clone()).collect();
-        for event in written {
-            if let Event::Claim(_, Some(claim)) = event {
-                self.overwritten_by_another(&claim);
-            }
-        }
         self.thawed = false;
         self.process = *frozen;
     }
 
     /// Whether a process that goes on after its lease does not come to send this.
     pub(super) fn is_fenced(&self, step: &Step) -> bool {
-        let calls = matches!(step, Step::Expand(..) | Step::Modify(..));
-        let fenced = calls && self.process.mutant != Mutant::AsksWithoutLease;
-        self.thawed && (fenced || matches!(step, Step::PatchVolume(..)))
+        let sends = match step {
+            Step::Expand(..) | Step::Modify(..) => self.process.mutant != Mutant::AsksWithoutLease,
+            Step::PatchClaim(..)
+            | Step::PatchVolume(..)
+            | Step::ReadClaim
+            | Step::ReadVolume(_)
+            | Step::LoadSecret(_) => self.process.mutant != Mutant::WritesWithoutLease,
+            Step::Announce(_) | Step::End(_) => false,
+        };
+        self.thawed && sends
+    }
+
+    /// Nobody waits for the answer to a patch any longer, which arrives at any later time.
+    pub(super) fn leave_behind(&mut self, claim: &Text, step: &Step) {
+        let step = if let Step::PatchClaim(write, patch) = step {
+            Step::PatchClaim(*write, patch.clone())
+        } else if let Step::PatchVolume(name, write, patch) = step {
+            Step::PatchVolume(name.clone(), *write, patch.clone())
+        } else {
+            return;
+        };
+        self.late.push((claim.clone(), step));
     }
 }

@@ -2,16 +2,15 @@
 //!
 //! One run is one interleaving, drawn from a seed: users grow and shrink claims, change their class,
 //! delete them, with and without their volumes, and make new ones; pods and classes come and go, and
-//! classes become another driver's; kubelet finishes or fails; watch
-//! events arrive late or again; attempts on several claims advance one step at a time; requests are
-//! refused, conflict or lose their answer; calls fail with or without effect, outlive their caller
-//! or are answered with other sizes than asked for; the driver cannot be reached; Secrets are missing
-//! or unreadable; lists arrive page by page while work goes on; and the process stops at any point and
-//! starts anew with empty caches, other flags and a driver that can do other things, while its
-//! patches of claims are still on their way, or stands still while another one leads and then goes on
-//! for a moment. Then the faults end and everything must come to rest; in
-//! some runs what is impossible stays so, and everything else must come to rest. In the end all
-//! objects go.
+//! classes become another driver's; kubelet finishes or fails; watch events arrive late or again;
+//! attempts on several claims advance one step at a time; requests are refused, conflict, lose their
+//! answer, or are applied when nobody waits for them any more; calls fail with or without effect,
+//! outlive their caller or are answered with other sizes than asked for; the driver cannot be reached;
+//! Secrets are missing or unreadable; lists arrive page by page while work goes on; and the process
+//! stops at any point and starts anew with empty caches, other flags and a driver that can do other
+//! things, while its patches are still on their way, or stands still while another one leads and then
+//! goes on. Then the faults end and everything must come to rest; in some runs what is impossible stays
+//! so, and everything else must come to rest. In the end all objects go.
 //!
 //! What is held, in every run:
 //!
@@ -34,13 +33,8 @@
 //!     impossible is not asked for again before its time;
 //! 14. nothing is remembered of claims that are gone.
 //!
-//! What a process that leads no more still writes on a claim may take away what its successor has
-//! recorded already, and neither knows of the other: such a claim is not held to 10 and 12, and a call
-//! decided before its successor saw that write is not held to the record in 3.
-//!
-//! Two assumptions: a process whose lease is over sends no call, and at most a request or two before
-//! it ends; and a patch of a volume that a process sent which leads no more is applied before its
-//! successor lists, or never. Such patches carry no version, as upstream's.
+//! An assumption: a process whose lease is over sends nothing more, as the connections see to it
+//! ([`Fence`](sidecar::election::Fence)); what it had sent arrives at any time.
 //!
 //! | file | contents |
 //! |---|---|

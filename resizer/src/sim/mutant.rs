@@ -58,7 +58,7 @@ pub(super) enum Mutant {
     OverhearsNews,
     /// Decides by the watch alone.
     ForgetsOwnWrites,
-    /// Does not read again what it is in doubt about.
+    /// Neither reads nor writes again what it is in doubt about.
     NeverReads,
     /// Leaves annotations on volumes.
     LeavesAnnotations,
@@ -84,13 +84,19 @@ pub(super) enum Mutant {
     KeepsWhatTheNodeRefused,
     /// Asks the driver although its lease is over.
     AsksWithoutLease,
+    /// Asks the API server although its lease is over.
+    WritesWithoutLease,
     /// Patches claims whatever version they have.
     PatchesAnyVersion,
+    /// Patches volumes whatever version they have.
+    PatchesAnyVolume,
+    /// Repeats a call without having written the claim before.
+    TakesNothingOver,
 }
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 30] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 33] = [
         (Self::ExpandsFirst, Faults::None, "not recorded"),
         (Self::ModifiesFirst, Faults::None, "not recorded"),
         (Self::ReportsSizeFirst, Faults::None, "above the confirmed"),
@@ -99,14 +105,14 @@ impl Mutant {
         (Self::TakesTimeoutForFinal, Faults::All, "in doubt"),
         (Self::ForgetsSize, Faults::Crashes, "is in doubt"),
         (Self::ForgetsTarget, Faults::Crashes, "given up"),
-        (Self::LeavesInfeasible, Faults::All, "is in doubt"),
+        (Self::LeavesInfeasible, Faults::All, "not recorded"),
         (Self::LowersVolumes, Faults::All, "volume lowered"),
         (Self::CallsAtOnce, Faults::Aliases, "two calls at once"),
         (Self::ForgetsRetries, Faults::All, "ns/c"),
         (Self::ForgetsClasses, Faults::None, "is not modified"),
         (Self::ForgetsVolumes, Faults::None, "ns/c"),
         (Self::OverhearsNews, Faults::None, "ns/c"),
-        (Self::ForgetsOwnWrites, Faults::None, "not recorded"),
+        (Self::ForgetsOwnWrites, Faults::None, "calls for"),
         (Self::NeverReads, Faults::All, "not recorded"),
         (
             Self::LeavesAnnotations,
@@ -144,7 +150,14 @@ impl Mutant {
             "does not grow",
         ),
         (Self::AsksWithoutLease, Faults::Crashes, "two calls at once"),
+        (
+            Self::WritesWithoutLease,
+            Faults::Crashes,
+            "was not announced",
+        ),
         (Self::PatchesAnyVersion, Faults::Crashes, "in doubt"),
+        (Self::PatchesAnyVolume, Faults::All, "volume lowered"),
+        (Self::TakesNothingOver, Faults::All, "not recorded"),
     ];
 
     /// What a mutant begins an attempt with.
@@ -152,12 +165,20 @@ impl Mutant {
         match self {
             Self::ForgetsSize => start.expand.settled = true,
             Self::ForgetsTarget => start.modify.settled = true,
-            Self::NeverReads => start.doubts = Doubts::default(),
+            Self::NeverReads => {
+                start.doubts = Doubts::default();
+                start.expand.taken_over = true;
+                start.modify.taken_over = true;
+            }
             Self::DoubtsWhatItNeverAsked => {
                 start.expand.settled = false;
                 start.modify.settled = false;
             }
             Self::ForgetsImpossible => start.slow = None,
+            Self::TakesNothingOver => {
+                start.expand.taken_over = true;
+                start.modify.taken_over = true;
+            }
             Self::LeavesLastWordToFailure => {
                 start.expand.unconfirmed = None;
                 start.modify.unconfirmed = None;
@@ -233,6 +254,12 @@ impl Mutant {
                 let metadata = patch["metadata"].as_object_mut();
                 metadata.unwrap().remove("resourceVersion");
                 Some(Step::PatchClaim(*write, patch))
+            }
+            (Self::PatchesAnyVolume, Step::PatchVolume(name, write, patch), _) => {
+                let mut patch = patch.clone();
+                let metadata = patch["metadata"].as_object_mut();
+                metadata.unwrap().remove("resourceVersion");
+                Some(Step::PatchVolume(name.clone(), *write, patch))
             }
             (Self::ReportsSizeFirst, Step::Expand(request, _), Some(claim)) => {
                 let bytes = request.capacity_range.as_ref().unwrap().required_bytes;

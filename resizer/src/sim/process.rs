@@ -356,8 +356,9 @@ impl Caches for Process {
         Some(self.mutant.sees(self.claims.get(key)?))
     }
 
-    fn volume(&self, name: &Text) -> Option<Arc<Volume>> {
-        Some(self.mutant.sees_volume(self.volumes.get(name)?))
+    fn volume(&self, name: &Text) -> Option<(Arc<Volume>, u64)> {
+        let (volume, version) = self.volumes.slots.get_versioned(name)?;
+        Some((self.mutant.sees_volume(volume), version))
     }
 
     fn class(&self, name: &Text) -> Option<Arc<AttributesClass>> {

@@ -52,8 +52,6 @@ pub(super) struct Truth {
     pub(super) class: Option<String>,
     /// How often the user asked for another size, and for another class.
     pub(super) wishes: (u32, u32),
-    /// The version of the claim that a process wrote which leads no more.
-    pub(super) overwritten: Text,
     /// How often the driver was asked.
     pub(super) calls: (u32, u32),
 }
@@ -73,8 +71,10 @@ pub(super) struct World {
     pub(super) thawed: bool,
     /// The driver and the flags that the next process finds.
     pub(super) next: (Driver, Settings),
-    /// Patches of claims that a process which has ended had sent, and that are still on their way.
+    /// Patches that nobody waits for any more, and that are still on their way.
     pub(super) late: Vec<(Text, Step)>,
+    /// How rarely those arrive. Not always often: others are then overtaken by much.
+    lag: usize,
     /// What kubelet is about to write: claim, the version that it has read, and the object.
     pub(super) node_write: Option<(Text, u64, ClaimDetail)>,
     /// By UID of the claim.
@@ -106,6 +106,7 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<(), Strin
         thawed: false,
         next: found.clone(),
         late: Vec::new(),
+        lag: 1,
         node_write: None,
         truths: BTreeMap::new(),
         violation: None,
@@ -113,6 +114,7 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<(), Strin
         restless: false,
     };
     world.restless = world.has_all_faults() && world.dice.one_in(3);
+    world.lag = [1, 20][world.dice.below(2)];
     world.furnish();
     world.process = Process::start(&world.server, found.clone(), mutant);
     world.fill();
@@ -150,7 +152,7 @@ impl World {
             11 if self.faults != Faults::None && self.dice.one_in(4) => self.crash(),
             13 if self.faults != Faults::None && self.dice.one_in(3) => self.freeze_or_thaw(),
             12 if all && self.dice.one_in(2) => self.end_orphan(),
-            12 if self.faults != Faults::None => self.arrive_late(),
+            12 if self.faults != Faults::None && self.dice.one_in(self.lag) => self.arrive_late(),
             _ => return self.work(),
         }
         for truth in self.truths.values_mut() {
@@ -205,13 +207,29 @@ impl World {
         process.ready.append(&mut process.later);
     }
 
+    /// What matters most are stops right after a patch has left.
+    pub(super) fn send(&mut self) {
+        let sent = |running: &Running| {
+            matches!(
+                running.state,
+                State::Sent(Step::PatchClaim(..) | Step::PatchVolume(..))
+            )
+        };
+        for _ in 0..self.dice.below(24) {
+            if self.process.running.iter().any(sent) {
+                return;
+            }
+            self.work();
+        }
+    }
+
     /// The process ends; what it sent is applied now, later or never.
     pub(super) fn stop(&mut self) {
         let running = std::mem::take(&mut self.process.running);
         for Running { task, state, .. } in running {
             let fate = self.dice.below(3);
             match state {
-                State::Sent(step @ Step::PatchClaim(..)) if fate == 0 => {
+                State::Sent(step @ (Step::PatchClaim(..) | Step::PatchVolume(..))) if fate == 0 => {
                     self.late.push((task.claim, step));
                 }
                 State::Sent(step) if fate == 1 && !matches!(step, Step::LoadSecret(_)) => {
@@ -225,6 +243,7 @@ impl World {
 
     /// The next process may have other flags, and find that the driver can do other things.
     fn crash(&mut self) {
+        self.send();
         self.stop();
         if self.restless {
             let (driver, settings) = &mut self.next;
@@ -277,20 +296,15 @@ impl World {
         }
     }
 
-    /// A process that leads no more wrote this.
-    pub(super) fn overwritten_by_another(&mut self, claim: &ClaimDetail) {
-        self.leave_doubt(claim);
-        self.truth(&claim.uid).overwritten = claim.version.clone();
-    }
-
-    /// What a process that has ended had sent arrives.
+    /// What nobody waits for any more arrives.
     pub(super) fn arrive_late(&mut self) {
         if self.late.is_empty() {
             return;
         }
-        let (claim, step) = self.late.remove(0);
+        let place = self.dice.below(self.late.len());
+        let (claim, step) = self.late.swap_remove(place);
         if let Ok(Object::Claim(found)) = self.apply(&claim, &step) {
-            self.overwritten_by_another(&found.1);
+            self.leave_doubt(&found.1);
         }
     }
 

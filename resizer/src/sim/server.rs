@@ -118,7 +118,12 @@ impl Server {
         name: &Text,
         patch: &Value,
     ) -> Result<Versioned<Volume>, ApiError> {
-        let (_, before) = self.volumes.get(name).ok_or(error(Refusal::NotFound))?;
+        let (version, before) = self.volumes.get(name).ok_or(error(Refusal::NotFound))?;
+        let made_for = patch.pointer("/metadata/resourceVersion");
+        let now = serde_json::json!(version.to_string());
+        if made_for.is_some_and(|made_for| *made_for != now) {
+            return Err(error(Refusal::Conflict));
+        }
         let mut object = before.clone();
         patch_volume(&mut object, patch);
         if let (Some(annotated), Some(claim)) = (&mut object.pre_resize, self.made_for.get(name)) {

@@ -29,6 +29,8 @@ enum Fate {
     Unheard,
     /// Not applied, and nobody knows.
     Lost,
+    /// The answer is not waited for any longer, and it is applied at any later time.
+    Late,
     Refused,
 }
 
@@ -56,9 +58,10 @@ impl World {
 
     fn fate(&mut self) -> Fate {
         match self.faulty() && self.dice.one_in(6) {
-            true => match self.dice.below(3) {
+            true => match self.dice.below(4) {
                 0 => Fate::Unheard,
                 1 => Fate::Lost,
+                2 => Fate::Late,
                 _ => Fate::Refused,
             },
             false => Fate::Applied,
@@ -76,7 +79,9 @@ impl World {
                 };
                 let answer = match self.fate() {
                     Fate::Applied => self.server.secret(&reference.name),
-                    Fate::Unheard | Fate::Lost => Answer::Refused(error(Refusal::Unknown)),
+                    Fate::Unheard | Fate::Lost | Fate::Late => {
+                        Answer::Refused(error(Refusal::Unknown))
+                    }
                     Fate::Refused => Answer::Refused(error(Refusal::Refused)),
                 };
                 self.process.running[index].state = State::Answered(step, answer, None);
@@ -86,6 +91,10 @@ impl World {
                     Fate::Applied => self.apply(&claim, &step),
                     Fate::Unheard => {
                         drop(self.apply(&claim, &step));
+                        Err(error(Refusal::Unknown))
+                    }
+                    Fate::Late => {
+                        self.leave_behind(&claim, &step);
                         Err(error(Refusal::Unknown))
                     }
                     Fate::Lost => Err(error(Refusal::Unknown)),

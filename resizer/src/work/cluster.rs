@@ -187,8 +187,8 @@ impl Caches for Cluster {
         self.claims.get(key)
     }
 
-    fn volume(&self, name: &Text) -> Option<Arc<Volume>> {
-        self.volumes.get(name)
+    fn volume(&self, name: &Text) -> Option<(Arc<Volume>, u64)> {
+        self.volumes.get_versioned(name)
     }
 
     fn class(&self, name: &Text) -> Option<Arc<AttributesClass>> {

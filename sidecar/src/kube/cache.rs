@@ -154,6 +154,11 @@ impl<R> Cache<R> {
         self.lock().get(key).cloned()
     }
 
+    /// What is known of the object with this key, and the version that this is; 0 if that is no number.
+    pub fn get_versioned(&self, key: &str) -> Option<(Arc<R>, u64)> {
+        self.lock().get_versioned(key)
+    }
+
     /// The cache's own key of this object, which shares its text.
     pub fn key(&self, key: &str) -> Option<Key> {
         self.lock().key(key).cloned()

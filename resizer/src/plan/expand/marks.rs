@@ -12,6 +12,8 @@ pub struct Marks {
     /// the claim says. Lost with the process, so that after a restart what was asked last is in
     /// doubt.
     pub settled: bool,
+    /// No patch that may still be on its way fits the claim: this process has written it since.
+    pub taken_over: bool,
     /// The driver's last word was that the volume must not be in use.
     pub in_use: bool,
     /// No answer came to the patch that says what the driver has done.

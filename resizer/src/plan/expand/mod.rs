@@ -121,6 +121,11 @@ impl Expansion {
             }
             return Err(End::Failed(ignored(claim)));
         }
+        if !self.marks.taken_over
+            && let Some(patch) = patch::take_over_resize(claim, view.now)
+        {
+            return Ok(Step::PatchClaim(ClaimWrite::TakeOver, patch));
+        }
         self.ask(view, claim, (volume, source), target)
     }
 
@@ -259,8 +264,10 @@ impl Expansion {
             Step::PatchVolume(..) => self.written = true,
             Step::PatchClaim(ClaimWrite::MarkResizing, patch) => {
                 self.marked += 1;
+                self.marks.taken_over = true;
                 self.begins(patch);
             }
+            Step::PatchClaim(ClaimWrite::TakeOver, _) => self.marks.taken_over = true,
             Step::PatchClaim(write, _) => self.finish(*write),
             Step::Announce(announcement) => match &mut self.finished {
                 Some(finished) => drop(finished.left.pop()),
@@ -281,7 +288,10 @@ impl Expansion {
     fn answered(&mut self, asked: i64, answer: Answer) -> Result<(), Cause> {
         match answer {
             Answer::Expanded(answer) => {
-                self.marks = Marks::default();
+                self.marks = Marks {
+                    taken_over: self.marks.taken_over,
+                    ..Marks::default()
+                };
                 self.called = Some(None);
                 self.grown = Some(Grown::answered(&answer, asked));
                 Ok(())
@@ -312,6 +322,7 @@ impl Expansion {
 
     /// A patch of the claim was refused, or nobody knows.
     pub(super) fn refused(&mut self, write: ClaimWrite, patch: &Value, refusal: Refusal) {
+        self.marks.taken_over &= refusal != Refusal::Unknown;
         match (write, refusal) {
             (ClaimWrite::MarkResizing, Refusal::Unknown | Refusal::Refused) => self.begins(patch),
             (write, Refusal::Unknown) if write.ends_expansion() => {
@@ -327,6 +338,7 @@ impl Expansion {
     fn finish(&mut self, write: ClaimWrite) {
         let on_node = write != ClaimWrite::FinishResize;
         self.marks.unconfirmed = None;
+        self.marks.taken_over = false;
         let short = self.grown.as_ref().and_then(Grown::shortfall);
         self.finished = Some(Finished {
             left: self.to_tell(),

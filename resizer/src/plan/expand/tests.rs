@@ -11,6 +11,7 @@ use crate::testing::bench::{Bench, Reply, Trouble, only};
 use crate::testing::{NOW, claim, condition, csi, in_tree, kind, list, pre_resize, pv, size};
 
 mod call;
+mod late;
 mod recover;
 
 const GI: i64 = 1 << 30;

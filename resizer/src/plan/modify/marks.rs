@@ -10,6 +10,8 @@ pub struct Marks {
     /// The driver certainly does not work on the target in the claim's status. Lost with the process,
     /// so that after a restart it is in doubt.
     pub settled: bool,
+    /// No patch that may still be on its way fits the claim: this process has written it since.
+    pub taken_over: bool,
     /// No answer came to the patch that says what the driver has applied.
     pub unconfirmed: Option<Unconfirmed>,
 }

@@ -105,6 +105,9 @@ impl Modification {
                 Ok(Step::PatchClaim(ClaimWrite::CancelModify, patch))
             }
             Goal::Continue(target) => {
+                if let Some(step) = self.take_over(view, claim) {
+                    return Ok(step);
+                }
                 let class = view.class;
                 let class = class.ok_or_else(|| End::Failed(Failure::NoClass(target.clone())))?;
                 self.ask(view, claim, (volume, source), (target, class))
@@ -123,12 +126,20 @@ impl Modification {
                         false => Err(End::Failed(ignored(claim))),
                     };
                 }
+                if let Some(step) = self.take_over(view, claim) {
+                    return Ok(step);
+                }
                 if let Some(step) = self.announce(modifying(claim, target)) {
                     return Ok(step);
                 }
                 self.ask(view, claim, (volume, source), (target, class))
             }
         }
+    }
+
+    fn take_over(&self, view: &View<'_>, claim: &ClaimDetail) -> Option<Step> {
+        let patch = patch::take_over_modify(claim, view.now).filter(|_| !self.marks.taken_over);
+        Some(Step::PatchClaim(ClaimWrite::TakeOver, patch?))
     }
 
     /// There is no class, or none for this driver: that is said, and the claim waits for one. Of
@@ -249,8 +260,10 @@ impl Modification {
             Step::PatchClaim(ClaimWrite::MarkModifying, _) => {
                 // Nothing was asked yet, and nothing that was asked before is in doubt.
                 self.marks.settled = true;
+                self.marks.taken_over = true;
                 self.marked += 1;
             }
+            Step::PatchClaim(ClaimWrite::TakeOver, _) => self.marks.taken_over = true,
             Step::PatchClaim(ClaimWrite::MarkPendingClass, _) => self.marked += 1,
             Step::PatchClaim(write, _) => {
                 let left = match (write, &self.modified) {
@@ -259,6 +272,7 @@ impl Modification {
                     (_, None) => None,
                 };
                 self.marks.unconfirmed = None;
+                self.marks.taken_over = false;
                 self.finished = Some(Finished { left });
             }
             Step::PatchVolume(..) => self.written = true,
@@ -279,6 +293,7 @@ impl Modification {
 
     /// A patch of the claim was refused, or nobody knows.
     pub(super) fn refused(&mut self, write: ClaimWrite, refusal: Refusal, claim: &str) {
+        self.marks.taken_over &= refusal != Refusal::Unknown;
         match (write, refusal) {
             // It is begun only where nothing is in doubt, and the driver was not asked since.
             (ClaimWrite::MarkModifying, Refusal::Unknown | Refusal::Refused) => {
@@ -301,7 +316,10 @@ impl Modification {
         match answer {
             Answer::Modified => {
                 // Until it is recorded, nothing else is begun.
-                self.marks = Marks::default();
+                self.marks = Marks {
+                    taken_over: self.marks.taken_over,
+                    ..Marks::default()
+                };
                 self.called = Some(None);
                 self.modified = Some(target.clone());
                 Ok(())

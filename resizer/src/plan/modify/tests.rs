@@ -414,11 +414,11 @@ fn a_class_that_went_while_it_was_applied() {
     let mut bench = wants("a", "b");
     bench.claim.modify = modify(ModifyPhase::InProgress, "z");
     let (lines, next) = bench.run(Kind::Modify);
-    assert_eq!(lines[0], r#"W VolumeModifyFailed VAC "z" does not exist."#);
+    assert_eq!(lines[1], r#"W VolumeModifyFailed VAC "z" does not exist."#);
     assert!(
-        lines[1].starts_with("failed get VAC with vac name z in VACInformer cache failed"),
+        lines[2].starts_with("failed get VAC with vac name z in VACInformer cache failed"),
         "{}",
-        lines[1]
+        lines[2]
     );
     assert_eq!(next, Next::Backoff);
     assert_eq!(
@@ -578,4 +578,22 @@ fn a_volume_that_outlives_its_claim_says_which_class_it_has() {
     let last = lines.last().unwrap();
     assert_eq!(last, r#"pp {"spec":{"volumeAttributesClassName":"b"}}"#);
     assert_eq!(next, Next::Again);
+}
+
+#[test]
+fn fs_9_what_a_predecessor_sent_fits_no_more_when_its_call_is_repeated() {
+    let unknown = Reply::Error(Code::DeadlineExceeded, "late");
+    let mut bench = wants("a", "b").replies(&[unknown, Reply::Done(false)]);
+    bench.claim.modify = modify(ModifyPhase::InProgress, "b");
+    bench.claim.conditions = [condition(MODIFYING_VOLUME, "message")].into();
+    let (lines, _) = bench.run(Kind::Modify);
+    let taken_over = concat!(
+        r#"cs {"metadata":{"resourceVersion":"1"},"status":{"$setElementOrder/conditions":[{"type":"ModifyingVolume"}],"#,
+        r#""conditions":[{"lastProbeTime":"2026-01-02T03:04:05Z","type":"ModifyingVolume"}]}}"#
+    );
+    let call = r#"Mod h1 {"iops": "9"}"#;
+    assert_eq!(only(&lines, &["cs", "Mod"])[..2], [taken_over, call]);
+    let (lines, _) = bench.run(Kind::Modify);
+    assert_eq!(only(&lines, &["cs", "Mod"])[0], call, "once");
+    assert_eq!(&*bench.claim.current_class, "b");
 }

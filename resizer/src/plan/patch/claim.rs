@@ -37,6 +37,17 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Has the claim get another version, by the time at which somebody last looked after what
+    /// `otherwise` says, or puts that there.
+    pub(super) fn renew(&mut self, otherwise: Condition, now: &str) {
+        let held = self.claim.condition(&otherwise.kind).cloned();
+        let mut condition = held.unwrap_or(otherwise);
+        // What changes nothing makes no version, and one second may see two processes.
+        let same = condition.probed.as_deref() == Some(now);
+        condition.probed = (!same).then(|| now.into());
+        self.set(condition);
+    }
+
     /// Takes the conditions of these types away.
     pub(super) fn drop(&mut self, kinds: &[&str]) {
         self.conditions.retain(|held| !kinds.contains(&&*held.kind));

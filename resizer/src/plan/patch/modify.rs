@@ -13,11 +13,32 @@ use crate::plan::outcome::{Class, RpcError};
 /// refused.
 #[must_use]
 pub fn mark_modifying(claim: &ClaimDetail, target: &Text, now: &str) -> Option<Value> {
-    let message = format!("Modifying volume to {target:?} is in progress.");
+    let message = in_progress(target);
     let mut draft = Draft::new(claim);
     set_status(&mut draft, claim, ModifyPhase::InProgress, target);
     set_condition(&mut draft, claim, MODIFYING_VOLUME, ("", &message), now);
     draft.finish()
+}
+
+/// Before the driver is asked for what the claim says already. The claim gets another version, so that
+/// no older patch fits it any more.
+#[must_use]
+pub fn take_over_modify(claim: &ClaimDetail, now: &str) -> Option<Value> {
+    let target = claim.modify.as_ref().map(|modify| &modify.target);
+    let mut draft = Draft::new(claim);
+    let otherwise = Condition {
+        kind: MODIFYING_VOLUME.into(),
+        status: "True".into(),
+        message: in_progress(target.unwrap_or(&claim.class)).into(),
+        changed: Some(now.into()),
+        ..Condition::default()
+    };
+    draft.renew(otherwise, now);
+    draft.finish()
+}
+
+fn in_progress(target: &Text) -> String {
+    format!("Modifying volume to {target:?} is in progress.")
 }
 
 /// There is no class to modify the volume by; the target stays what it was.

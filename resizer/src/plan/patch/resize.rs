@@ -59,6 +59,15 @@ pub fn mark_resizing(
     draft.finish()
 }
 
+/// Before the driver is asked for what the claim says already. The claim gets another version, so that
+/// no older patch fits it any more.
+#[must_use]
+pub fn take_over_resize(claim: &ClaimDetail, now: &str) -> Option<Value> {
+    let mut draft = Draft::new(claim);
+    draft.renew(condition(RESIZING, "", now), now);
+    draft.finish()
+}
+
 /// The driver refused with a final error: `message` says how.
 #[must_use]
 pub fn resize_error(

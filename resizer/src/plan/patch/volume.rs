@@ -64,6 +64,18 @@ pub fn grow(volume: &Volume, capacity: Capacity, annotation: Annotation) -> Opti
     (!patch.is_empty()).then(|| patch.into())
 }
 
+/// `patch` is applied to this version of the PersistentVolume only. 0 stands for one that is not known.
+pub fn bind_to_version(patch: &mut Value, version: u64) {
+    let known = Some(patch).filter(|_| version != 0);
+    let Some(patch) = known.and_then(Value::as_object_mut) else {
+        return;
+    };
+    let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
+    if let Some(metadata) = metadata.as_object_mut() {
+        metadata.insert("resourceVersion".to_owned(), json!(version.to_string()));
+    }
+}
+
 /// The claim has what the volume has: the annotation has done its duty.
 #[must_use]
 pub fn remove_annotation() -> Value {

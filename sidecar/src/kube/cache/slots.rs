@@ -119,6 +119,12 @@ impl<R> Slots<R> {
         self.map.get(key).map(|slot| &slot.record)
     }
 
+    /// What is known of the object with this key, and the version that this is; 0 if that is no number.
+    pub fn get_versioned(&self, key: &str) -> Option<(Arc<R>, u64)> {
+        let slot = self.map.get(key)?;
+        Some((Arc::clone(&slot.record), slot.version))
+    }
+
     pub(super) fn key(&self, key: &str) -> Option<&Key> {
         self.map.get_key_value(key).map(|(key, _)| key)
     }
