@@ -267,6 +267,7 @@ impl Memory {
         if self.gone.remove(name) {
             // Nobody else would: what this attempt did was about an object that is gone.
             self.unpublished.remove(name);
+            self.forced.remove(name);
         }
         Ended {
             volume: self.working.remove(name).flatten(),
@@ -442,5 +443,21 @@ mod tests {
         memory.force(name("a"));
         assert!(memory.begin(&name("a")).forced);
         assert!(!memory.begin(&name("a")).forced, "once");
+    }
+
+    #[test]
+    fn what_went_during_an_attempt_is_not_forced_again() {
+        let name = va().name;
+        for gone in [false, true] {
+            let mut memory = Memory::default();
+            memory.begin(&name);
+            if gone {
+                let _ = memory.deleted(&va(), &driver());
+            }
+            // The attempt waits for another one, and is to be made anew whatever the status says.
+            memory.force(name.clone());
+            let _ = memory.end(&name);
+            assert_eq!(memory.forced.contains(&name), !gone);
+        }
     }
 }

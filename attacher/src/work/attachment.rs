@@ -134,10 +134,10 @@ impl Attacher {
             Outcome::Unread { forced, failure } => {
                 let mut memory = self.cluster.memory();
                 memory.failed(name, &failure);
-                let ended = memory.end(name);
                 if forced {
                     memory.force(name.clone());
                 }
+                let ended = memory.end(name);
                 drop(memory);
                 let wait = work.retry();
                 tracing::error!(attachment = &**name, retry_after = ?wait, err = %failure, "Error processing");
