@@ -44,6 +44,10 @@
   env:
     {{- toYaml . | nindent 4 }}
   {{- end }}
+  {{- with .sidecar.envFrom }}
+  envFrom:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   {{- with .sidecar.port }}
   ports:
     - name: {{ $.portName }}
@@ -57,10 +61,15 @@
   livenessProbe:
     {{- toYaml (mergeOverwrite (dict "httpGet" $get "initialDelaySeconds" 10 "timeoutSeconds" 10 "periodSeconds" 20 "failureThreshold" 3) (deepCopy .sidecar.livenessProbe)) | nindent 4 }}
   {{- end }}
+  {{- $ready := dict }}
   {{- if .ready }}
+  {{- $get := dict "path" .ready "port" .portName }}
+  {{- if $host }}{{ $_ := set $get "host" $host }}{{ end }}
+  {{- $ready = dict "httpGet" $get "periodSeconds" 5 }}
+  {{- end }}
+  {{- with mergeOverwrite $ready (deepCopy (default dict .sidecar.readinessProbe)) }}
   readinessProbe:
-    httpGet: {path: {{ .ready }}, port: {{ .portName }}{{ with $host }}, host: {{ . | quote }}{{ end }}}
-    periodSeconds: 5
+    {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with .sidecar.resources }}
   resources:

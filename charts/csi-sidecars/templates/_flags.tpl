@@ -13,11 +13,24 @@
 {{- end -}}
 {{- end -}}
 
+{{/* What is said of one sidecar, or else of all: dict here, all, key. */}}
+{{- define "csi-sidecars.own" -}}
+{{- $own := get (default dict .here) .key -}}
+{{- $all := get .all .key -}}
+{{- $value := ternary $all $own (or (kindIs "invalid" $own) (eq (toString $own) "")) -}}
+{{- if not (kindIs "invalid" $value) -}}
+{{- $value -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What all programs have: dict root, sidecar. */}}
 {{- define "csi-sidecars.flags.common" -}}
-{{- $format := ternary "" .Values.log.format (eq .Values.log.format "text") -}}
+{{- $log := .root.Values.log -}}
+{{- $format := include "csi-sidecars.own" (dict "here" .sidecar.log "all" $log "key" "format") -}}
+{{- $format = ternary "" $format (eq $format "text") -}}
 {{- include "csi-sidecars.flags" (list
-  (list "csi-address" (include "csi-sidecars.socket" .))
-  (list "v" .Values.log.level)
+  (list "csi-address" (include "csi-sidecars.socket" .root))
+  (list "v" (include "csi-sidecars.own" (dict "here" .sidecar.log "all" $log "key" "level")))
   (list "logging-format" $format)
 ) }}
 {{- end -}}
@@ -30,10 +43,11 @@
 {{- range $name, $on := merge (deepCopy $sidecar.featureGates) .gates -}}
 {{- $gates = append $gates (printf "%s=%t" $name $on) -}}
 {{- end -}}
-{{- include "csi-sidecars.flags.common" .root }}
+{{- $kube := .root.Values.kubeApi -}}
+{{- include "csi-sidecars.flags.common" . }}
 {{- include "csi-sidecars.flags" (list
-  (list "kube-api-qps" .root.Values.kubeApi.qps)
-  (list "kube-api-burst" .root.Values.kubeApi.burst)
+  (list "kube-api-qps" (include "csi-sidecars.own" (dict "here" $sidecar.kubeApi "all" $kube "key" "qps")))
+  (list "kube-api-burst" (include "csi-sidecars.own" (dict "here" $sidecar.kubeApi "all" $kube "key" "burst")))
   (list "timeout" $sidecar.timeout)
   (list "retry-interval-start" $sidecar.retryIntervalStart)
   (list "retry-interval-max" $sidecar.retryIntervalMax)
@@ -42,6 +56,7 @@
 {{- if .elects }}
 {{- include "csi-sidecars.flags" (list
   (list "leader-election" true)
+  (list "leader-election-namespace" $election.namespace)
   (list "leader-election-lease-duration" $election.leaseDuration)
   (list "leader-election-renew-deadline" $election.renewDeadline)
   (list "leader-election-retry-period" $election.retryPeriod)
@@ -130,7 +145,7 @@
 
 {{- define "csi-sidecars.flags.registrar" -}}
 {{- $it := .Values.registrar -}}
-{{- include "csi-sidecars.flags.common" . }}
+{{- include "csi-sidecars.flags.common" (dict "root" . "sidecar" $it) }}
 {{- include "csi-sidecars.flags" (list
   (list "kubelet-registration-path" (printf "%s/%s" (include "csi-sidecars.node.socketDirectory" .) .Values.socket.file))
   (list "timeout" $it.timeout)
@@ -139,7 +154,7 @@
 
 {{- define "csi-sidecars.flags.livenessprobe" -}}
 {{- $it := .Values.livenessprobe -}}
-{{- include "csi-sidecars.flags.common" . }}
+{{- include "csi-sidecars.flags.common" (dict "root" . "sidecar" $it) }}
 {{- include "csi-sidecars.flags" (list
   (list "probe-timeout" $it.probeTimeout)
 ) }}

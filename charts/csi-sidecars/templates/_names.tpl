@@ -54,13 +54,18 @@ app.kubernetes.io/component: node
 {{/* The image of a program: dict root, program, override. */}}
 {{- define "csi-sidecars.image" -}}
 {{- $image := .root.Values.image -}}
+{{- $registry := default $image.registry (default dict .root.Values.global).imageRegistry -}}
 {{- if .override -}}
 {{- .override -}}
-{{- else if not $image.registry -}}
+{{- else if not $registry -}}
 {{- fail "image.registry is required: registry and folder of the sidecars' images, such as registry.example.com/storage; `make images` in the source makes images to push there, see docs/images.md" -}}
 {{- else -}}
 {{- $name := ternary $image.multiCallName .program $image.multiCall -}}
-{{- printf "%s/%s:%s" (trimSuffix "/" $image.registry) $name (default .root.Chart.AppVersion $image.tag) -}}
+{{- $reference := printf "%s/%s:%s" (trimSuffix "/" $registry) $name (default .root.Chart.AppVersion $image.tag) -}}
+{{- with get $image.digests $name -}}
+{{- $reference = printf "%s@%s" $reference . -}}
+{{- end -}}
+{{- $reference -}}
 {{- end -}}
 {{- end -}}
 

@@ -95,7 +95,7 @@ readOnly: true
 {{- end -}}
 
 {{/* Everything of a pod's specification that both kinds of pods have: dict root, place (values),
-     account, containers, volumes, security. */}}
+     account, containers, volumes, security, affinity (the default). */}}
 {{- define "csi-sidecars.podSpec" -}}
 {{- $place := .place -}}
 serviceAccountName: {{ .account }}
@@ -110,7 +110,23 @@ securityContext:
 {{- end }}
 {{- if $place.hostNetwork }}
 hostNetwork: true
-dnsPolicy: ClusterFirstWithHostNet
+{{- end }}
+{{- if $place.hostPID }}
+hostPID: true
+{{- end }}
+{{- with default (ternary "ClusterFirstWithHostNet" "" $place.hostNetwork) $place.dnsPolicy }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with $place.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $place.hostAliases }}
+hostAliases:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $place.schedulerName }}
+schedulerName: {{ . }}
 {{- end }}
 {{- with $place.priorityClassName }}
 priorityClassName: {{ . }}
@@ -124,7 +140,7 @@ nodeSelector:
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $place.affinity }}
+{{- with default .affinity $place.affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}

@@ -1,6 +1,6 @@
 {{/* What each program may do: exactly the requests it makes with the features that are enabled.
      Each template gives the rules of a ClusterRole; *.namespaced those of a Role in the release's
-     namespace. A test takes them away one by one, see docs/rbac-mutations.md. */}}
+     namespace, *.leases those of one where its Leases are. A test takes them away one by one, see docs/rbac-mutations.md. */}}
 
 {{/* A leader's lease: dict root, prefix of its name. Creating cannot be limited to a name. */}}
 {{- define "csi-sidecars.rules.lease" -}}
@@ -41,7 +41,9 @@
 {{- end }}
 {{- end -}}
 
-{{- define "csi-sidecars.rules.attacher.namespaced" -}}
+{{- define "csi-sidecars.rules.attacher.namespaced" -}}{{- end -}}
+
+{{- define "csi-sidecars.rules.attacher.leases" -}}
 {{- include "csi-sidecars.rules.lease" (dict "root" . "prefix" "external-attacher-leader-") }}
 {{- /* Its event; the others may write events everywhere. */}}
 {{- if .Values.controller.leaderElection.enabled }}
@@ -106,7 +108,7 @@
 {{- end }}
 {{- end -}}
 
-{{- define "csi-sidecars.rules.provisioner.namespaced" -}}
+{{- define "csi-sidecars.rules.provisioner.leases" -}}
 {{- if ne .Values.provisioner.protection "off" }}
 {{- /* The journal is in Leases that are numbered as they are needed, beside the one of the election. */}}
 - apiGroups: ["coordination.k8s.io"]
@@ -115,6 +117,9 @@
 {{- else if not .Values.features.nodeDeployment }}
 {{- include "csi-sidecars.rules.lease" (dict "root" . "prefix" "") }}
 {{- end }}
+{{- end -}}
+
+{{- define "csi-sidecars.rules.provisioner.namespaced" -}}
 {{- if .Values.features.capacity }}
 {{- $level := int (include "csi-sidecars.capacityOwnerLevel" .) }}
 - apiGroups: ["storage.k8s.io"]
@@ -159,6 +164,8 @@
 {{- include "csi-sidecars.rules.secrets" . }}
 {{- end -}}
 
-{{- define "csi-sidecars.rules.resizer.namespaced" -}}
+{{- define "csi-sidecars.rules.resizer.namespaced" -}}{{- end -}}
+
+{{- define "csi-sidecars.rules.resizer.leases" -}}
 {{- include "csi-sidecars.rules.lease" (dict "root" . "prefix" "external-resizer-") }}
 {{- end -}}
