@@ -491,3 +491,22 @@ async fn a_late_patch_does_not_reach_the_next_attachment_of_the_name() {
         assert_eq!(stage.attachment("va1"), next, "{path}");
     }
 }
+
+#[tokio::test]
+async fn fs_18_an_attachment_that_the_watch_brings_after_an_own_write_is_attached() {
+    let stage = Stage::new().await;
+    stage.volume("pv2", None);
+    let gate = Gate::new();
+    let prepare = Fault::on("PATCH", "*/volumeattachments/va1").times(1);
+    stage.api.fault(prepare.hold(&gate));
+    let attacher = stage.start(&["--retry-interval-start=5m"]);
+    attacher.logs("Starting CSI attacher").await;
+    stage.attach("va1", "pv1");
+    until("the patch", async || gate.waiting() == 1).await;
+    stage.api.hold_watches("volumeattachments");
+    stage.attach("va2", "pv2");
+    gate.open();
+    stage.until_attached("va1").await;
+    stage.api.release_watches("volumeattachments");
+    stage.until_attached("va2").await;
+}

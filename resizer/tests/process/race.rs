@@ -190,3 +190,27 @@ async fn an_api_server_that_is_away_for_a_while() {
     stage.until_class("b").await;
     assert_eq!(stage.size(), "2Gi");
 }
+
+#[tokio::test]
+async fn fs_18_a_claim_that_the_watch_brings_after_an_own_write_is_expanded() {
+    let stage = Stage::new().await;
+    stage.driver.volume("h2");
+    stage.api.insert(volume("pv2", "h2", "ns/c2"));
+    stage.api.insert(claim("ns/c2", "pv2"));
+    let gate = sidecar_testkit::api::fault::Gate::new();
+    let mark = Fault::on("PATCH", "*/c1/status").times(1);
+    stage.api.fault(mark.hold(&gate));
+    let _program = stage.started(&[NEVER_AGAIN]).await;
+    stage.grow("2Gi");
+    stage.until("marking", |_| gate.waiting() == 1).await;
+    stage.api.hold_watches("persistentvolumeclaims");
+    stage.api.edit("persistentvolumeclaims", "ns/c2", |claim| {
+        claim["spec"]["resources"]["requests"]["storage"] = "2Gi".into();
+    });
+    gate.open();
+    stage.until_capacity("2Gi").await;
+    stage.api.release_watches("persistentvolumeclaims");
+    let grown =
+        |stage: &Stage| stage.claim_named("ns/c2")["status"]["capacity"]["storage"] == "2Gi";
+    stage.until("the other one grown", grown).await;
+}
