@@ -9,7 +9,7 @@ use crate::plan::Driver;
 use crate::plan::attachment::Step;
 use crate::testing::driver;
 
-/// A patch of a stopped process.
+/// A patch of a stopped process, or one that nobody waits for any more.
 pub(super) struct Late {
     pub(super) name: Text,
     patch: Value,
@@ -18,27 +18,34 @@ pub(super) struct Late {
 
 impl Late {
     /// The patch of a step of an attempt on attachment `name`; `None` if it sends none.
-    fn of(name: Text, step: Step) -> Option<Self> {
+    pub(super) fn of(name: &Text, step: &Step) -> Option<Self> {
         match step {
-            Step::Protect(volume, patch) => Some(Self {
-                name: volume,
-                patch,
-                of_volume: true,
-            }),
+            Step::Protect(volume, patch) => Some(Self::of_volume(volume, patch)),
             Step::Prepare(patch)
             | Step::MarkAttached(patch)
             | Step::Release(patch)
-            | Step::MarkDetached(patch) => Some(Self {
-                name,
-                patch,
-                of_volume: false,
-            }),
+            | Step::MarkDetached(patch) => Some(Self::of_attachment(name, patch)),
             Step::Done
             | Step::Again
             | Step::LoadSecret(_)
             | Step::Publish(..)
             | Step::Unpublish(..)
             | Step::Fail(_) => None,
+        }
+    }
+
+    pub(super) fn of_volume(name: &Text, patch: &Value) -> Self {
+        Self {
+            of_volume: true,
+            ..Self::of_attachment(name, patch)
+        }
+    }
+
+    pub(super) fn of_attachment(name: &Text, patch: &Value) -> Self {
+        Self {
+            name: name.clone(),
+            patch: patch.clone(),
+            of_volume: false,
         }
     }
 }
@@ -50,15 +57,13 @@ impl World {
         for Running { name, state, .. } in running {
             match state {
                 State::Sent(step) => {
-                    if let Some(late) = Late::of(name, step) {
+                    if let Some(late) = Late::of(&name, &step) {
                         self.leave_behind(late);
                     }
                 }
-                State::Recording(_, patch) => self.leave_behind(Late {
-                    name,
-                    patch,
-                    of_volume: false,
-                }),
+                State::Recording(_, patch) => {
+                    self.leave_behind(Late::of_attachment(&name, &patch));
+                }
                 State::Calling(_, id) => self.driver.abandon(id),
                 State::Deciding | State::Answered(..) => {}
             }
@@ -67,11 +72,7 @@ impl World {
             self.driver.abandon(id);
         }
         for Releasing { name, patch } in std::mem::take(&mut self.process.releasing) {
-            self.leave_behind(Late {
-                name,
-                patch,
-                of_volume: true,
-            });
+            self.leave_behind(Late::of_volume(&name, &patch));
         }
         self.comparison = None;
         let driver = self.driver_after_a_restart();
@@ -87,7 +88,7 @@ impl World {
         }
     }
 
-    /// A patch of a stopped process arrives, after whatever its successor has done.
+    /// A patch arrives, after whatever has been done since.
     pub(super) fn arrive_late(&mut self) {
         if !self.late.is_empty() {
             let place = self.dice.below(self.late.len());

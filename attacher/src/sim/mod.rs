@@ -21,7 +21,8 @@
 //!    holds anything of it, even if some faults never heal;
 //! 8. no call is repeated again and again without time going on.
 //!
-//! A request of a stopped process is applied at any later time, or never. One assumption: it does
+//! A request of a stopped process, or one that nobody waits for any more, is applied at any later time,
+//! or never. One assumption: it does
 //! not reach an object that was made anew under the name.
 //!
 //! | file | contents |

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::call::rpc;
+use super::death::Late;
 use super::driver::{Kind, key};
 use super::process::{Process, Releasing, State, Written};
 use super::run::{Faults, World, target};
@@ -33,6 +34,8 @@ enum Fate {
     Unheard,
     /// Not applied, and nobody knows.
     Lost,
+    /// The answer is not waited for any longer, and it is applied at any later time.
+    Late,
     Refused,
 }
 
@@ -99,6 +102,10 @@ impl World {
                 self.patch_volume(&name, &patch).ok();
                 Err(lost())
             }
+            Fate::Late => {
+                self.late.push(Late::of_volume(&name, &patch));
+                Err(lost())
+            }
             Fate::Lost => Err(lost()),
             Fate::Refused => Err(refused()),
         };
@@ -113,9 +120,10 @@ impl World {
 
     fn fate(&mut self) -> Fate {
         match self.faulty() && self.dice.one_in(5) {
-            true => match self.dice.below(3) {
+            true => match self.dice.below(4) {
                 0 => Fate::Unheard,
                 1 => Fate::Lost,
+                2 => Fate::Late,
                 _ => Fate::Refused,
             },
             false => Fate::Applied,
@@ -134,6 +142,10 @@ impl World {
                         self.apply(&name, &step);
                         (Answer::Refused(lost()), None)
                     }
+                    Fate::Late => {
+                        self.late.extend(Late::of(&name, &step));
+                        (Answer::Refused(lost()), None)
+                    }
                     Fate::Lost => (Answer::Refused(lost()), None),
                     Fate::Refused => (Answer::Refused(refused()), None),
                 };
@@ -146,6 +158,10 @@ impl World {
                     Fate::Applied => self.patch_attachment(&name, &patch).ok(),
                     Fate::Unheard => {
                         self.patch_attachment(&name, &patch).ok();
+                        None
+                    }
+                    Fate::Late => {
+                        self.late.push(Late::of_attachment(&name, &patch));
                         None
                     }
                     Fate::Lost | Fate::Refused => None,
