@@ -19,8 +19,12 @@ use http::Request;
 use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
+use others::{status_of_others, versions};
 use serde_json::{Value, json};
 use sidecar_testkit::FakeApi;
+
+#[path = "conformance/others.rs"]
+mod others;
 
 const MERGE: &str = "application/merge-patch+json";
 const JSON: &str = "application/json-patch+json";
@@ -62,10 +66,9 @@ impl Script {
         content_type: &str,
         body: &Value,
     ) -> (u16, Value) {
-        let body = if body.is_null() {
-            Vec::new()
-        } else {
-            body.to_string().into_bytes()
+        let body = match body.is_null() {
+            true => Vec::new(),
+            false => body.to_string().into_bytes(),
         };
         let request = Request::builder()
             .method(method)
@@ -340,57 +343,6 @@ async fn status_of_attachments(script: &mut Script) {
     let (code, _) = script.put(&path, blind).await;
     script.note("put without version", code, &Value::Null);
     script.delete(&path, Value::Null).await;
-}
-
-async fn status_of_others(script: &mut Script) {
-    let volume = json!({"metadata": {"name": "conformance"}, "spec": {"capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"], "csi": {"driver": "conformance.example.com", "volumeHandle": "h"}}});
-    script.post(VOLUMES, volume).await;
-    let claim = json!({"metadata": {"name": "conformance"}, "spec": {"accessModes": ["ReadWriteOnce"],
-        "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}}});
-    script.post(CLAIMS, claim).await;
-    script
-        .post(NODES, json!({"metadata": {"name": "conformance"}}))
-        .await;
-    for (name, collection) in [("volume", VOLUMES), ("claim", CLAIMS), ("node", NODES)] {
-        let path = format!("{collection}/conformance");
-        let body = json!({"metadata": {"annotations": {"a": "1"}, "labels": {"l": "1"}}});
-        let what = format!("metadata through status of a {name}");
-        let answer = script
-            .patch(
-                &what,
-                &format!("{path}/status"),
-                STRATEGIC,
-                body,
-                "/metadata/annotations/a",
-            )
-            .await;
-        script.note("and labels", 0, &answer["metadata"]["labels"]["l"]);
-        let (_, mut read) = script.get(&path).await;
-        read["metadata"]["resourceVersion"] = Value::Null;
-        let (code, _) = script.put(&path, read).await;
-        script.note(
-            &format!("put without version of a {name}"),
-            code,
-            &Value::Null,
-        );
-    }
-    let other = json!({"spec": {"csi": {"volumeHandle": "other"}}});
-    script
-        .patch(
-            "another handle",
-            &format!("{VOLUMES}/conformance"),
-            MERGE,
-            other,
-            "/x",
-        )
-        .await;
-    for collection in [VOLUMES, CLAIMS, NODES] {
-        let path = format!("{collection}/conformance");
-        let none = json!({"metadata": {"finalizers": null}});
-        script.ask("PATCH", &path, MERGE, &none).await;
-        script.delete(&path, Value::Null).await;
-    }
 }
 
 async fn csi_nodes(script: &mut Script) {
@@ -745,6 +697,7 @@ async fn answers(client: Client) -> Vec<String> {
     deletion(&mut script).await;
     status_of_attachments(&mut script).await;
     status_of_others(&mut script).await;
+    versions(&mut script).await;
     csi_nodes(&mut script).await;
     leases(&mut script).await;
     events(&mut script).await;
