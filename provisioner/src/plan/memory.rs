@@ -52,6 +52,8 @@ pub struct Memory<P> {
     /// Of these it was said that they are owed for a claim that needs no volume any more.
     told: HashMap<ClaimKey, Vec<Arc<P>>>,
     slow: SlowSet<ClaimKey>,
+    /// What somebody took out of the journal while a call for the claim was running.
+    revoked: HashMap<ClaimKey, Vec<Arc<P>>>,
     /// What would cure the last failure of a claim, and the claims by it.
     waits: HashMap<ClaimKey, Cure>,
     cures: HashMap<Cure, HashSet<ClaimKey>>,
@@ -61,7 +63,7 @@ pub struct Memory<P> {
     removed: HashMap<Text, Text>,
 }
 
-impl<P> Memory<P> {
+impl<P: PartialEq> Memory<P> {
     /// Empty books. An infeasible request is repeated after `retention` only.
     #[must_use]
     pub fn new(retention: Duration) -> Self {
@@ -69,6 +71,7 @@ impl<P> Memory<P> {
             doubts: HashMap::new(),
             unsaved: HashMap::new(),
             told: HashMap::new(),
+            revoked: HashMap::new(),
             slow: SlowSet::new(retention),
             waits: HashMap::new(),
             cures: HashMap::new(),
@@ -130,17 +133,26 @@ impl<P> Memory<P> {
         &mut self,
         claim: &Arc<Claim>,
         outcome: Outcome<P>,
-        owed: Vec<Arc<P>>,
+        mut owed: Vec<Arc<P>>,
         now: Instant,
     ) {
         let key = ClaimKey::of(claim);
         self.calls.remove(&key);
         self.wait_no_more(&key);
+        if let Some(revoked) = self.revoked.remove(&key) {
+            self.forget(&key.uid, &revoked);
+            owed.retain(|owed| !revoked.contains(owed));
+        }
         let recalled = matches!(outcome, Outcome::Recalled(_));
         let keeps_object = matches!(outcome, Outcome::Unsaved(..));
         let pinned = match outcome {
             Outcome::Unchanged => return,
             Outcome::Over => None,
+            // Nobody who took it out could know what comes of that.
+            Outcome::Owed(prepared) => {
+                owed.push(prepared);
+                None
+            }
             Outcome::Final { infeasible } => {
                 if let Some(class_uid) = infeasible {
                     let class_uid = class_uid.to_string();
@@ -219,10 +231,7 @@ impl<P> Memory<P> {
 
     /// Whether nobody was told yet that this is owed for a claim that needs no volume any more; who asks
     /// tells it.
-    pub fn tells(&mut self, key: &ClaimKey, asked: &Arc<P>) -> bool
-    where
-        P: PartialEq,
-    {
+    pub fn tells(&mut self, key: &ClaimKey, asked: &Arc<P>) -> bool {
         let doubt = self.doubts.get(key);
         if !doubt.is_some_and(|doubt| doubt.requests().any(|held| held == asked)) {
             return false;
@@ -247,15 +256,16 @@ impl<P> Memory<P> {
         self.doubts.keys().any(|key| *key.uid == *uid)
     }
 
-    /// Nobody is to find out what came of these: somebody took them out of the journal.
-    pub fn forget(&mut self, uid: &str, requests: &[Arc<P>])
-    where
-        P: PartialEq,
-    {
-        let is_it = |key: &&ClaimKey| *key.uid == *uid && !self.calls.contains_key(*key);
-        let Some(key) = self.doubts.keys().find(is_it).cloned() else {
+    /// Nobody is to find out what came of these: somebody took them out of the journal. What a call that is
+    /// running says is waited for: only if it has no answer it is in doubt anew.
+    pub fn forget(&mut self, uid: &str, requests: &[Arc<P>]) {
+        let Some(key) = self.doubts.keys().find(|key| *key.uid == *uid).cloned() else {
             return;
         };
+        if self.calls.contains_key(&key) {
+            let revoked = self.revoked.entry(key).or_default();
+            return revoked.extend_from_slice(requests);
+        }
         if let Some(doubt) = self.doubts.get_mut(&key) {
             doubt.pinned.take_if(|asked| requests.contains(asked));
             doubt.owed.retain(|owed| !requests.contains(owed));
@@ -366,6 +376,7 @@ impl<P> Memory<P> {
             ("doubts", self.doubts.len()),
             ("unsaved", self.unsaved.len()),
             ("told", self.told.len()),
+            ("revoked", self.revoked.len()),
             ("waits", self.waits.len()),
             ("cures", self.cures.len()),
             ("calls", self.calls.len()),

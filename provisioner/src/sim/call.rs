@@ -166,6 +166,9 @@ impl World {
         let sourced = call.is_some_and(|call| call.source.is_some());
         let volume_id = self.driver.succeed(id).unwrap();
         self.check_doubles();
+        // It does not grow or shrink by being asked for again.
+        let size = self.driver.sizes.entry(volume_id.clone());
+        let bytes = *size.or_insert(bytes);
         let zone = self.driver.place(&volume_id);
         let segments = |zone: &String| Topology {
             segments: [(ZONE.to_owned(), zone.clone())].into_iter().collect(),

@@ -61,6 +61,8 @@ pub(super) struct ModelDriver {
     pub(super) volumes: BTreeMap<String, String>,
     /// What they were made with.
     made: BTreeMap<String, CreateVolumeRequest>,
+    /// Bytes of volumes, by id, as they were said first.
+    pub(super) sizes: BTreeMap<String, i64>,
     /// Places of those that are not everywhere, by name.
     pub(super) places: BTreeMap<String, String>,
     /// Places without room.

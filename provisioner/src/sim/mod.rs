@@ -41,7 +41,9 @@
 //! were made before have been seen as well, unless their watch is known to have ended. For 9 the same of claims: a process that still sees a
 //! claim, but neither its volume nor any trace of it, would make another volume, and delete it when
 //! it sees more. A sweep of snapshots decides and writes at once, and nobody changes what is to
-//! become of a volume while its finalizer is being changed.
+//! become of a volume while its finalizer is being changed. A driver says the same size of a volume each time
+//! it is asked for it: one that is found too small is deleted, and a process that was frozen with a better
+//! answer may save it after that.
 //!
 //! | file | contents |
 //! |---|---|

@@ -96,11 +96,8 @@ impl Attempt {
                     Some(unsaved),
                     Failure::Save(_) | Failure::Orphan(Unusable::Unrecorded { .. }, _),
                 ) => Outcome::Unsaved(Arc::clone(prepared), unsaved.clone()),
-                (None, _) if self.repaying => {
-                    // The others first.
-                    owed.push(Arc::clone(prepared));
-                    Outcome::Final { infeasible: None }
-                }
+                // The others first.
+                (None, _) if self.repaying => Outcome::Owed(Arc::clone(prepared)),
                 (Some(_) | None, _) => Outcome::InDoubt(Arc::clone(prepared)),
             },
             (effect, Some(prepared)) => {

@@ -74,6 +74,8 @@ impl Unsaved {
 pub enum Outcome<P> {
     /// The claim has its volume, is somebody else's, or needs none.
     Over,
+    /// The claim needs no volume any more, and what was owed for it and asked again had no answer.
+    Owed(Arc<P>),
     /// Nothing is to be repeated word for word as long as the claim needs a volume.
     Final {
         /// The driver called the request impossible: it is repeated after a long time only, unless

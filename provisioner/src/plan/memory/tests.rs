@@ -260,3 +260,34 @@ fn j_4_each_request_that_is_owed_is_told_once() {
     assert!(!books.owes("u1"));
     assert_eq!(books.left(), [""; 0]);
 }
+
+#[test]
+fn j_9_what_is_taken_out_while_its_call_runs_does_not_come_back() {
+    let now = Instant::now();
+    let [first, second] = ["a", "b"].map(Arc::new);
+    let both = || vec![Arc::clone(&first), Arc::clone(&second)];
+    let taken_out = || {
+        let mut books = books();
+        books.end(&claim(), Outcome::Over, both(), now);
+        books.calling(&claim());
+        books.forget("u1", &both());
+        assert!(books.owes("u1"), "what the call says is waited for");
+        books
+    };
+    let mut refused = taken_out();
+    refused.end(&claim(), Outcome::Final { infeasible: None }, both(), now);
+    assert!(!refused.owes("u1"));
+    assert_eq!(refused.left(), [""; 0]);
+    for unanswered in [
+        Outcome::Owed(Arc::clone(&first)),
+        Outcome::InDoubt(Arc::clone(&first)),
+    ] {
+        let mut books = taken_out();
+        books.end(&claim(), unanswered, vec![Arc::clone(&second)], now);
+        let doubt = books.begin(&key()).doubt.unwrap();
+        assert_eq!(doubt.requests().collect::<Vec<_>>(), [&first]);
+    }
+    let mut unchanged = taken_out();
+    unchanged.end(&claim(), Outcome::Unchanged, Vec::new(), now);
+    assert!(!unchanged.owes("u1"));
+}

@@ -36,6 +36,8 @@ fn j_13_what_is_asked_next_goes_into_another_object() {
     one.intend(owing(&first, &[]), start()).unwrap();
     run(&mut one, &mut server, false).unwrap();
     one.amend(&only_owed(&[&first]));
+    run(&mut one, &mut server, true).unwrap();
+    assert!(one.may_call("u", start()));
     let ticket = one.intend(owing(&second, &[&first]), start()).unwrap();
     assert_eq!(one.state(ticket, start()), None);
     assert!(!one.may_call("u", start()), "not with the first one's word");
@@ -169,10 +171,11 @@ fn j_2_sizes_are_kept_as_sums() {
     let mut server = Server::default();
     let mut one = open(&mut server, "one");
     let places = many_places(5);
-    for round in 0..4 {
+    for round in 0..5 {
         for number in 0..20 {
             let uid = format!("u{number}");
             match (number + round) % 4 {
+                _ if round == 4 => one.settle(&uid),
                 0 => one.settle(&uid),
                 1 => drop(one.intend(placed(&uid, &places), start()).unwrap()),
                 2 => drop(
