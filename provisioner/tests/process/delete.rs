@@ -8,8 +8,8 @@ use sidecar_testkit::{CallFault, Fault, Gate};
 use tonic::Code;
 
 use super::stage::{
-    DRIVER, FINALIZER, PATIENCE, PROTECTION, READY, Stage, finalizers, free_address, get, released,
-    settle,
+    DRIVER, FINALIZER, PATIENCE, PROTECTION, READY, Stage, claim, finalizers, free_address, get,
+    released, settle,
 };
 
 const DELETE: &str = "DeleteVolume";
@@ -373,6 +373,30 @@ async fn rows_220_to_225_secrets() {
         let value = request.secrets.get("k").map(String::as_str);
         assert_eq!(value, *secret, "row {row}");
     }
+}
+
+/// Neither call is made without the value, nor with one in its place.
+#[tokio::test]
+async fn fp_16_a_secret_that_is_no_text_is_refused_by_name() {
+    let stage = Stage::new().await;
+    stage.api.remove("storageclasses", "sc1");
+    stage.api.insert(class_with_secret("bytes"));
+    stage
+        .api
+        .insert(build::secret("ns9/bytes").entry("k", "/w=="));
+    stage.api.insert(released("r222"));
+    stage.api.insert(claim());
+    let program = stage.start(&["--retry-interval-start=5m"]);
+    for reason in ["VolumeFailedDelete", "ProvisioningFailed"] {
+        stage.until_events(reason, 1).await;
+        let told = stage.events(reason);
+        let named = told
+            .iter()
+            .all(|it| it.contains("bytes") && it.contains("UTF-8"));
+        assert!(named, "{told:?}");
+    }
+    assert_eq!(stage.calls(DELETE), 0, "{}", program.log());
+    assert_eq!(stage.calls("CreateVolume"), 0, "{}", program.log());
 }
 
 #[tokio::test]
