@@ -36,6 +36,13 @@ struct ListMeta {
     remaining_item_count: Option<usize>,
 }
 
+/// Which permission is missing was said at the start.
+fn not_looked_for(error: &api::ApiError) {
+    if !error.is_forbidden() {
+        verbose!(2, err = %error, "Journals of nodes that are gone were not looked for");
+    }
+}
+
 impl Provisioner {
     /// Looks for journals of nodes that are gone, now and then, for ever.
     pub async fn look_for_gone_nodes(&self) -> Infallible {
@@ -52,9 +59,7 @@ impl Provisioner {
                 .await
             {
                 Ok(found) => leases = found,
-                Err(error) => {
-                    verbose!(2, err = %error, "Journals of nodes that are gone were not looked for");
-                }
+                Err(error) => not_looked_for(&error),
             }
         }
     }
@@ -113,7 +118,7 @@ impl Keeper {
         match self.list(1, None).await {
             Ok(list) => list.items.len() + list.metadata.remaining_item_count.unwrap_or_default(),
             Err(error) => {
-                verbose!(2, err = %error, "The Leases cannot be counted");
+                not_looked_for(&error);
                 1
             }
         }
