@@ -124,6 +124,9 @@ impl Memory {
             self.unname(volume, &old.name);
         }
         self.forced.remove(&old.name);
+        if let Some(touched) = &mut self.touched {
+            touched.insert(old.name.clone());
+        }
         self.forget_cures(&Item::Attachment(old.name.clone()));
         self.went(old, driver)
     }
@@ -324,8 +327,8 @@ impl Memory {
         self.touched = Some(self.working.keys().cloned().collect());
     }
 
-    /// The comparison is over. Returns the attachments that were worked on meanwhile, about which it
-    /// says nothing.
+    /// The comparison is over. Returns the attachments that were worked on meanwhile or are gone, about
+    /// which it says nothing.
     #[must_use]
     pub fn end_comparison(&mut self) -> HashSet<Text> {
         self.touched.take().unwrap_or_default()
@@ -438,8 +441,10 @@ mod tests {
         memory.begin_comparison();
         memory.begin(&name("during"));
         let _ = memory.end(&name("during"));
+        let _ = memory.deleted(&va(), &driver());
         let touched = memory.end_comparison();
-        assert_eq!(touched, HashSet::from([name("before"), name("during")]));
+        let expected = [name("before"), name("during"), va().name];
+        assert_eq!(touched, HashSet::from(expected));
         memory.force(name("a"));
         assert!(memory.begin(&name("a")).forced);
         assert!(!memory.begin(&name("a")).forced, "once");
