@@ -21,6 +21,12 @@ export CSI_SIDECARS_VERSION := $(VERSION)
 # A static program: runs in an empty root directory. getrandom would look for the device files
 # there unless told to use the system call.
 STATIC := -C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"
+# Half a megabyte of each program is addresses that are adapted when it starts; packed they are next to
+# nothing, and the C library can read them since 2.36.
+LIBC := $(or $(lastword $(shell getconf GNU_LIBC_VERSION 2>/dev/null)),0)
+ifeq ($(firstword $(shell printf '%s\n' 2.36 $(LIBC) | sort -V)),2.36)
+STATIC += -C link-arg=-Wl,-z,pack-relative-relocs
+endif
 # Messages of panics name files of crates: where cargo keeps them here must not be in a program, or
 # no two machines would build the same.
 CARGO_HOME ?= $(HOME)/.cargo
