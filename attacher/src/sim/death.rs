@@ -1,30 +1,36 @@
 //! The process ends, with requests on their way, and another one takes its place.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::process::{Process, Releasing, Running, State, Unpublishing};
 use super::run::World;
-use crate::model::Text;
+use crate::model::{Attachment, Text};
 use crate::plan::Driver;
 use crate::plan::attachment::Step;
 use crate::testing::driver;
 
 /// A patch of a stopped process, or one that nobody waits for any more.
 pub(super) struct Late {
-    pub(super) name: Text,
+    to: Recipient,
     patch: Value,
-    of_volume: bool,
+}
+
+enum Recipient {
+    Attachment(Arc<Attachment>),
+    Volume(Text),
 }
 
 impl Late {
-    /// The patch of a step of an attempt on attachment `name`; `None` if it sends none.
-    pub(super) fn of(name: &Text, step: &Step) -> Option<Self> {
+    /// The patch of a step of an attempt on `attachment`; `None` if it sends none.
+    pub(super) fn of(attachment: &Arc<Attachment>, step: &Step) -> Option<Self> {
         match step {
             Step::Protect(volume, patch) => Some(Self::of_volume(volume, patch)),
             Step::Prepare(patch)
             | Step::MarkAttached(patch)
             | Step::Release(patch)
-            | Step::MarkDetached(patch) => Some(Self::of_attachment(name, patch)),
+            | Step::MarkDetached(patch) => Some(Self::of_attachment(attachment, patch)),
             Step::Done
             | Step::Again
             | Step::LoadSecret(_)
@@ -36,17 +42,20 @@ impl Late {
 
     pub(super) fn of_volume(name: &Text, patch: &Value) -> Self {
         Self {
-            of_volume: true,
-            ..Self::of_attachment(name, patch)
+            to: Recipient::Volume(name.clone()),
+            patch: patch.clone(),
         }
     }
 
-    pub(super) fn of_attachment(name: &Text, patch: &Value) -> Self {
+    pub(super) fn of_attachment(attachment: &Arc<Attachment>, patch: &Value) -> Self {
         Self {
-            name: name.clone(),
+            to: Recipient::Attachment(Arc::clone(attachment)),
             patch: patch.clone(),
-            of_volume: false,
         }
+    }
+
+    pub(super) fn is_of_volume(&self, name: &str) -> bool {
+        matches!(&self.to, Recipient::Volume(volume) if **volume == *name)
     }
 }
 
@@ -54,15 +63,15 @@ impl World {
     /// The process ends; what it sent is applied now, later or never.
     pub(super) fn crash(&mut self) {
         let running = std::mem::take(&mut self.process.running);
-        for Running { name, state, .. } in running {
+        for Running { current, state, .. } in running {
             match state {
                 State::Sent(step) => {
-                    if let Some(late) = Late::of(&name, &step) {
+                    if let Some(late) = Late::of(&current, &step) {
                         self.leave_behind(late);
                     }
                 }
                 State::Recording(_, patch) => {
-                    self.leave_behind(Late::of_attachment(&name, &patch));
+                    self.leave_behind(Late::of_attachment(&current, &patch));
                 }
                 State::Calling(_, id) => self.driver.abandon(id),
                 State::Deciding | State::Answered(..) => {}
@@ -99,9 +108,9 @@ impl World {
 
     fn arrive(&mut self, late: &Late) {
         self.arriving = true;
-        match late.of_volume {
-            true => drop(self.patch_volume(&late.name, &late.patch)),
-            false => drop(self.patch_attachment(&late.name, &late.patch)),
+        match &late.to {
+            Recipient::Volume(name) => drop(self.patch_volume(name, &late.patch)),
+            Recipient::Attachment(of) => drop(self.patch_attachment(of, &late.patch)),
         }
         self.arriving = false;
     }

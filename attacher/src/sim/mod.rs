@@ -22,8 +22,8 @@
 //! 8. no call is repeated again and again without time going on.
 //!
 //! A request of a stopped process, or one that nobody waits for any more, is applied at any later time,
-//! or never. One assumption: it does
-//! not reach an object that was made anew under the name.
+//! or never. A patch of an attachment says by UID which one it is for. One assumption: a patch of a
+//! volume does not reach one that was made anew under the name.
 //!
 //! | file | contents |
 //! |---|---|

@@ -30,7 +30,7 @@ impl World {
             handle: format!("h-{name}").into(),
             ..csi()
         };
-        self.late.retain(|late| late.name != name);
+        self.late.retain(|late| !late.is_of_volume(&name));
         let others: [&[&str]; 2] = [&[], &["kubernetes.io/pv-protection"]];
         let other = others[self.dice.below(2)];
         self.server.put_volume(
@@ -93,7 +93,6 @@ impl World {
         if self.server.attachments.contains_key(&name) {
             return;
         }
-        self.late.retain(|late| late.name != name);
         self.uids += 1;
         let other: [&[&str]; 2] = [&[], &["other/fin"]];
         let object = Attachment {

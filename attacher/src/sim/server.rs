@@ -107,10 +107,14 @@ impl Server {
 
     pub(super) fn patch_attachment(
         &mut self,
-        name: &Text,
+        of: &Attachment,
         patch: &Value,
     ) -> Result<Versioned<Attachment>, ApiError> {
-        let (version, before) = self.attachments.get(name).ok_or_else(not_found)?;
+        let (version, before) = self.attachments.get(&of.name).ok_or_else(not_found)?;
+        // A patch says which object it is for, so that none of the same name gets it.
+        if before.uid != of.uid {
+            return Err(invalid());
+        }
         let mut object = before.clone();
         merge(&mut object, patch);
         let adds = |held: &Text| !before.finalizers.contains(held);

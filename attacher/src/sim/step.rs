@@ -132,18 +132,18 @@ impl World {
 
     fn advance(&mut self, index: usize) {
         let running = &mut self.process.running[index];
-        let name = running.name.clone();
+        let current = Arc::clone(&running.current);
         match std::mem::replace(&mut running.state, State::Deciding) {
             State::Deciding => self.decide(index),
             State::Sent(step) => {
                 let (answer, written) = match self.fate() {
-                    Fate::Applied => self.apply(&name, &step),
+                    Fate::Applied => self.apply(&current, &step),
                     Fate::Unheard => {
-                        self.apply(&name, &step);
+                        self.apply(&current, &step);
                         (Answer::Refused(lost()), None)
                     }
                     Fate::Late => {
-                        self.late.extend(Late::of(&name, &step));
+                        self.late.extend(Late::of(&current, &step));
                         (Answer::Refused(lost()), None)
                     }
                     Fate::Lost => (Answer::Refused(lost()), None),
@@ -155,13 +155,13 @@ impl World {
             State::Answered(step, answer, written) => self.fold(index, &step, answer, written),
             State::Recording(failure, patch) => {
                 let result = match self.fate() {
-                    Fate::Applied => self.patch_attachment(&name, &patch).ok(),
+                    Fate::Applied => self.patch_attachment(&current, &patch).ok(),
                     Fate::Unheard => {
-                        self.patch_attachment(&name, &patch).ok();
+                        self.patch_attachment(&current, &patch).ok();
                         None
                     }
                     Fate::Late => {
-                        self.late.push(Late::of_attachment(&name, &patch));
+                        self.late.push(Late::of_attachment(&current, &patch));
                         None
                     }
                     Fate::Lost | Fate::Refused => None,
@@ -290,14 +290,14 @@ impl World {
     }
 
     /// The server applies what `step` asks for.
-    pub(super) fn apply(&mut self, name: &Text, step: &Step) -> (Answer, Option<Written>) {
+    pub(super) fn apply(&mut self, of: &Attachment, step: &Step) -> (Answer, Option<Written>) {
         let written = match step {
             Step::Protect(volume, patch) => self.patch_volume(volume, patch).map(Written::Volume),
             Step::Prepare(patch)
             | Step::MarkAttached(patch)
             | Step::Release(patch)
             | Step::MarkDetached(patch) => {
-                self.patch_attachment(name, patch).map(Written::Attachment)
+                self.patch_attachment(of, patch).map(Written::Attachment)
             }
             Step::Done
             | Step::Again
@@ -314,15 +314,15 @@ impl World {
 
     pub(super) fn patch_attachment(
         &mut self,
-        name: &Text,
+        of: &Attachment,
         patch: &Value,
     ) -> Result<Versioned<Attachment>, ApiError> {
         let before = self
             .server
             .attachments
-            .get(name)
+            .get(&of.name)
             .map(|(_, object)| object.clone());
-        let result = self.server.patch_attachment(name, patch);
+        let result = self.server.patch_attachment(of, patch);
         if let (Some(before), Ok((_, after))) = (before, &result)
             && self.faults != Faults::Aliases
         {
