@@ -213,7 +213,12 @@ impl Attempt {
                 Err(Stop::Step(step)) => *step,
                 Err(Stop::Fail(failure)) => Step::Fail(failure),
             },
-            Reached::Made => self.save(view),
+            // The claim may have lost the PersistentVolume that it had when this began.
+            Reached::Made => match self.look_at_owner(view) {
+                Ok(()) => self.save(view),
+                Err(Stop::Step(step)) => *step,
+                Err(Stop::Fail(failure)) => self.give_up(view, &failure),
+            },
             Reached::Held(..) | Reached::Taken(_) => self.look_for_namesake(),
             Reached::Repaid => Step::Done(End::Repaid),
             Reached::Named => self.compare(),
@@ -264,7 +269,7 @@ impl Attempt {
 
     /// A claim that has lost its PersistentVolume would be bound to what gets the name, which is empty.
     fn look_at_owner(&self, view: &View<'_>) -> Result<(), Stop> {
-        let unknown = self.needless && !self.owner_known && !view.volume_exists;
+        let unknown = self.needless && !self.owner_known && (!view.volume_exists || self.called);
         match &self.frozen {
             Some(prepared) if unknown => {
                 let claim = &prepared.blueprint.claim;

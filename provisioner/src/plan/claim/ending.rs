@@ -102,7 +102,7 @@ impl Attempt {
             },
             (effect, Some(prepared)) => {
                 let class_uid = prepared.class_uid.as_str();
-                let infeasible = effect == Effect::Infeasible && !self.repaying;
+                let infeasible = effect == Effect::Infeasible && !self.repaying && !self.recalled;
                 let taken = failure.is_taken() && !self.repaying && !owed.is_empty();
                 let taken = taken && !self.recalled;
                 // The volume that has the name is that of an earlier call: it is for the claim.

@@ -130,7 +130,7 @@ impl Attempt {
         };
         match handle {
             // It may be the one that the claim has, or had.
-            Some(handle) if self.repaying => Reached::Held(handle, Box::new(reached)),
+            Some(handle) if self.needless => Reached::Held(handle, Box::new(reached)),
             Some(_) | None => reached,
         }
     }

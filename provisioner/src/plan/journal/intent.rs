@@ -177,6 +177,11 @@ impl Intent {
         self.asked.is_none() && self.owed.is_empty()
     }
 
+    /// Whether these words are asked or owed.
+    pub(super) fn asks(&self, asked: &Prepared) -> bool {
+        self.requests().any(|held| held.asks_the_same(asked))
+    }
+
     /// Whether this was asked.
     pub(super) fn has(&self, asked: &Arc<Prepared>) -> bool {
         self.requests().any(|held| held == asked)

@@ -205,7 +205,7 @@ impl Journal {
                 continue;
             };
             let (mine, rest): (Vec<_>, Vec<_>) =
-                { left.into_iter() }.partition(|request| alone || held.has(request));
+                { left.into_iter() }.partition(|request| alone || held.asks(request));
             left = rest;
             let first = asked.filter(|asked| mine.contains(asked)).cloned();
             let owed = mine.into_iter().filter(|owed| Some(owed) != asked);

@@ -331,3 +331,42 @@ fn j_4_what_a_predecessor_asked_says_nothing_about_other_words() {
     let held = world.journal.unwrap();
     assert_eq!((held.asked.is_none(), held.owed.len()), (true, 1));
 }
+
+#[test]
+fn j_4_a_rescued_volume_is_not_saved_again_when_its_call_had_no_answer() {
+    let rescue = VolumeDetail {
+        name: "rescue".into(),
+        ..namesake("vol-1")
+    };
+    let mut small = answer();
+    small.volume.as_mut().unwrap().capacity_bytes = 1;
+    for answer in [answer(), small] {
+        let mut world = doubted(vec![Ok(answer)]);
+        world.gone = true;
+        world.sources = vec![rescue.clone()];
+        assert_eq!(world.run(), [CREATE, &compare(), "done Repaid"]);
+        assert!(world.journal.is_none());
+    }
+}
+
+/// The claim had its PersistentVolume when the attempt began, and has lost it when the call ends.
+#[test]
+fn j_4_a_claim_that_loses_its_persistentvolume_during_the_call_gets_no_empty_one() {
+    let mut world = refused_once();
+    world.gone = true;
+    world.volumes = vec![format!("pvc-{U}")];
+    world.owner = Some(Claim {
+        volume: format!("pvc-{U}").into(),
+        phase: ClaimPhase::Lost,
+        ..world.claim.clone()
+    });
+    let trace = world.run();
+    assert!(
+        trace
+            .last()
+            .unwrap()
+            .contains("has lost its PersistentVolume"),
+        "{trace:#?}"
+    );
+    assert!(world.journal.is_some());
+}
