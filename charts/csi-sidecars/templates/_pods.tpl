@@ -126,7 +126,7 @@ hostAliases:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with $place.schedulerName }}
-schedulerName: {{ . }}
+schedulerName: {{ . | quote }}
 {{- end }}
 {{- with $place.priorityClassName }}
 priorityClassName: {{ . }}

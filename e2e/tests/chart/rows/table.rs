@@ -133,6 +133,9 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &["controller.replicas=2", "controller.antiAffinity=required"], CONTROLLER, "/spec/template/spec/affinity/podAntiAffinity", Is(r#"{"requiredDuringSchedulingIgnoredDuringExecution": [{
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "csi-sidecars", "app.kubernetes.io/instance": "test", "app.kubernetes.io/component": "controller"}}}]}"#)),
+    row(MINIMAL, &["controller.replicas=2", "controller.antiAffinity=required"], CONTROLLER, "/spec/strategy", Is(r#"{"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}"#)),
+    row(MINIMAL, &["controller.replicas=2"], CONTROLLER, "/spec/strategy", Absent),
+    row(MINIMAL, &["storageClasses[0].name=on"], "StorageClass/on", "/metadata/name", Is(r#""on""#)),
     row(MINIMAL, &["controller.replicas=2", "controller.antiAffinity="], CONTROLLER, "/spec/template/spec/affinity", Absent),
     row(MINIMAL, &["controller.replicas=2", "controller.affinity.nodeAffinity.x=1"], CONTROLLER, "/spec/template/spec/affinity", Is(r#"{"nodeAffinity": {"x": 1}}"#)),
     // One sidecar differs from the others.
