@@ -203,7 +203,7 @@ demo: demo-needs build driver $(if $(DEMO_KUBECONFIG),,cluster helm) ## The whol
 .PHONY: test
 test: ## Every check and test
 	@.ci/stages 'nice go-programs &' lint test-programs build driver wait cluster \
-	    'nice inside + &' 'outside +' wait \
+	    'units +' 'nice simulations + &' 'outside +' wait \
 	    'nice chart real-node + smoke sanity model conformance-quick &' 'e2e +' wait
 
 .PHONY: go-programs
@@ -235,20 +235,29 @@ test-programs:
 	@cargo test $(ALL) --no-run
 
 .PHONY: unit
-unit: inside outside ## Unit, property, crash-simulation, component and process tests
+unit: units simulations outside ## Unit, property, crash-simulation, component and process tests
 
-# Most of these compute all the time,
-.PHONY: inside
-inside:
+# Some of these are watched by deadlines of less than a second: nothing runs beside them.
+.PHONY: units
+units:
 	$(need-rust)
-	$(call say,inside: unit and property tests and crash simulations)
-	@[ -x build/translate ] || { mkdir -p build; tee -a build/undone; } \
-	    <<<'translations of in-tree volumes were not compared with upstream: no build/translate; make translator builds it with Go'
-	@$(threads) cargo test $(ALL) --exclude e2e --lib --bins
+	$(call say,units: unit tests)
+	@$(threads) cargo test $(ALL) --exclude e2e --lib --bins -- $(addprefix --skip ,$(COMPUTE))
 	@cargo test -q $(ALL) --bin chaos
 	@cargo test -q $(ALL) --exclude e2e --doc
 
-# and most of these wait for time to pass, not for a processor.
+# Names of tests that compute and do not look at the time: they may have to wait for a processor.
+COMPUTE := sim:: differential:: mutants:: properties::
+
+.PHONY: simulations
+simulations:
+	$(need-rust)
+	$(call say,simulations: crash simulations and property tests)
+	@[ -x build/translate ] || { mkdir -p build; tee -a build/undone; } \
+	    <<<'translations of in-tree volumes were not compared with upstream: no build/translate; make translator builds it with Go'
+	@$(threads) cargo test $(ALL) --exclude e2e --lib -- $(COMPUTE)
+
+# Most of these wait for time to pass, not for a processor.
 .PHONY: outside
 outside:
 	$(need-rust)
