@@ -44,6 +44,16 @@ impl ClaimKey {
     }
 }
 
+/// What the driver was asked, as the books compare it.
+pub trait Asked {
+    /// Whether a driver sees no difference between the two.
+    fn asks_the_same(&self, other: &Self) -> bool;
+}
+
+fn is_among<P: Asked>(asked: &Arc<P>, these: &[Arc<P>]) -> bool {
+    these.iter().any(|other| other.asks_the_same(asked))
+}
+
 /// The books of one process.
 #[derive(Debug)]
 pub struct Memory<P> {
@@ -63,7 +73,7 @@ pub struct Memory<P> {
     removed: HashMap<Text, Text>,
 }
 
-impl<P: PartialEq> Memory<P> {
+impl<P: Asked> Memory<P> {
     /// Empty books. An infeasible request is repeated after `retention` only.
     #[must_use]
     pub fn new(retention: Duration) -> Self {
@@ -141,7 +151,7 @@ impl<P: PartialEq> Memory<P> {
         self.wait_no_more(&key);
         if let Some(revoked) = self.revoked.remove(&key) {
             self.forget(&key.uid, &revoked);
-            owed.retain(|owed| !revoked.contains(owed));
+            owed.retain(|owed| !is_among(owed, &revoked));
         }
         let recalled = matches!(outcome, Outcome::Recalled(_));
         let keeps_object = matches!(outcome, Outcome::Unsaved(..));
@@ -233,11 +243,11 @@ impl<P: PartialEq> Memory<P> {
     /// tells it.
     pub fn tells(&mut self, key: &ClaimKey, asked: &Arc<P>) -> bool {
         let doubt = self.doubts.get(key);
-        if !doubt.is_some_and(|doubt| doubt.requests().any(|held| held == asked)) {
+        if !doubt.is_some_and(|doubt| doubt.requests().any(|held| held.asks_the_same(asked))) {
             return false;
         }
         let told = self.told.entry(key.clone()).or_default();
-        let new = !told.contains(asked);
+        let new = !is_among(asked, told);
         if new {
             told.push(Arc::clone(asked));
         }
@@ -267,8 +277,8 @@ impl<P: PartialEq> Memory<P> {
             return revoked.extend_from_slice(requests);
         }
         if let Some(doubt) = self.doubts.get_mut(&key) {
-            doubt.pinned.take_if(|asked| requests.contains(asked));
-            doubt.owed.retain(|owed| !requests.contains(owed));
+            doubt.pinned.take_if(|asked| is_among(asked, requests));
+            doubt.owed.retain(|owed| !is_among(owed, requests));
             if doubt.requests().next().is_none() {
                 self.settle(&key);
             }

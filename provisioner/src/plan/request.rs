@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use sidecar::csi::access_mode::AccessMode;
 
 use super::Settings;
+use super::memory::Asked;
 use super::pv::Blueprint;
 use super::topology::Requirement;
 use crate::model::{List, SecretRef, VolumeMode};
@@ -63,6 +64,20 @@ pub enum ContentSource {
     Volume(String),
 }
 
+impl Asked for Prepared {
+    /// Secrets are compared by name: of some drivers they say which storage system is meant.
+    fn asks_the_same(&self, other: &Self) -> bool {
+        let asked = |of: &Self| (of.blueprint.requested, of.capabilities());
+        self.name == other.name
+            && self.blueprint.secrets.provisioner == other.blueprint.secrets.provisioner
+            && self.parameters == other.parameters
+            && self.mutable_parameters == other.mutable_parameters
+            && self.source == other.source
+            && self.requirement == other.requirement
+            && asked(self) == asked(other)
+    }
+}
+
 impl Prepared {
     /// The request, with the values of the Secret as they are now.
     #[must_use]
@@ -90,20 +105,6 @@ impl Prepared {
             namespace: named.namespace.as_str().into(),
             name: named.name.as_str().into(),
         })
-    }
-
-    /// Whether a driver sees no difference between the two. Secrets are compared by name: of some
-    /// drivers they say which storage system is meant.
-    #[must_use]
-    pub fn asks_the_same(&self, other: &Self) -> bool {
-        let asked = |of: &Self| (of.blueprint.requested, of.capabilities());
-        self.name == other.name
-            && self.blueprint.secrets.provisioner == other.blueprint.secrets.provisioner
-            && self.parameters == other.parameters
-            && self.mutable_parameters == other.mutable_parameters
-            && self.source == other.source
-            && self.requirement == other.requirement
-            && asked(self) == asked(other)
     }
 
     /// Whether all that the driver looks at is in it: no Secret whose values may be others by the

@@ -215,7 +215,8 @@ impl World {
     /// Works until no queue has anything; what waits for a retry keeps waiting.
     fn drain(&mut self) {
         for _ in 0..4000 {
-            let process = &self.process;
+            let journals = self.journals();
+            let process = &mut self.process;
             let idle = process.ready.is_empty()
                 && process.ready_volumes.is_empty()
                 && process.ready_sources.is_empty()
@@ -223,8 +224,7 @@ impl World {
                 && process.running.is_empty()
                 && process.deleting.is_empty()
                 && !process.fenced
-                && (!self.journals()
-                    || process.asking.is_none() && process.journal.next(true).is_none());
+                && (!journals || process.asking.is_none() && process.journal.next(true).is_none());
             if idle {
                 return;
             }

@@ -3,7 +3,7 @@
 //!
 //! While a request is under way what is to be written gathers, and goes with the next one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,10 +26,14 @@ use crate::plan::journal::{
     Answer, Found, INTENT, Intent, Journal, Lost, Owner, Request, Unwritable, Verdict,
 };
 use crate::plan::memory::ClaimKey;
+use crate::plan::outcome::Refusal;
 use crate::plan::request::Prepared;
 
 mod nodes;
 mod recovery;
+mod settled;
+
+use settled::Settled;
 
 /// Between the beginnings of two writes while many claims come: a thousand claims a minute or a
 /// thousand a second cost the API server about the same. A claim that comes alone does not wait.
@@ -41,9 +45,6 @@ const SHARE: u32 = 4;
 
 /// But not for longer than this.
 const GATHER: Duration = Duration::from_secs(1);
-
-/// What is settled is written at the latest after this.
-const LAZILY: Duration = Duration::from_secs(3);
 
 /// Between tries while the API server refuses or does not answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -133,11 +134,16 @@ impl Keeper {
 
     /// Takes out what is settled. To be called when nothing is worked on any more.
     pub async fn flush(&self) {
+        let mut refused = BTreeSet::new();
         while self.state().is_open()
             && let Some(request) = self.next(true)
         {
-            if !matches!(self.send(&request).await, Ok(Verdict::Go)) {
-                return;
+            match self.send(&request).await {
+                Ok(Verdict::Go) => {}
+                // The others have their turn first.
+                Ok(Verdict::Later(error))
+                    if error.refusal != Refusal::Unknown && refused.insert(request.number()) => {}
+                Ok(Verdict::Later(_)) | Err(_) => return,
             }
         }
     }
@@ -146,18 +152,11 @@ impl Keeper {
         self.state().next(lazily)
     }
 
-    /// The next request that is due; `None` after a wait, when there may be one. `dirty` is since when
-    /// something is settled that is not written.
-    async fn wait(&self, dirty: &mut Option<Instant>) -> Option<Request> {
-        let now = Instant::now();
-        let until = match self.state().is_dirty() {
-            true => Some(*dirty.get_or_insert(now) + LAZILY),
-            false => None,
-        };
-        let request = self.next(until.is_some_and(|until| until <= now));
-        if request.is_some() || until.is_none() {
-            *dirty = None;
-        }
+    /// The next request that is due; `None` after a wait, when there may be one.
+    async fn wait(&self, settled: &mut Settled) -> Option<Request> {
+        let dirty = self.state().is_dirty();
+        let (due, until) = settled.look(dirty, Instant::now());
+        let request = self.next(due);
         if request.is_none() {
             let wanted = self.wanted.notified();
             match until {
@@ -275,10 +274,10 @@ impl Provisioner {
             return std::future::pending().await;
         };
         let mut pause = FIRST_PAUSE;
-        let mut dirty: Option<Instant> = None;
+        let mut settled = Settled::default();
         let mut said = false;
         loop {
-            let Some(request) = journal.wait(&mut dirty).await else {
+            let Some(request) = journal.wait(&mut settled).await else {
                 continue;
             };
             let began = Instant::now();

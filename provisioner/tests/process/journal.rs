@@ -207,6 +207,35 @@ async fn j_9_an_administrator_s_hand() {
     );
 }
 
+/// It may be a newer program's, which knows what it is about.
+#[tokio::test]
+async fn j_9_an_entry_that_cannot_be_read_outlives_the_next_call_for_its_claim() {
+    let stage = Stage::new().await;
+    killed_in_doubt(&stage).await;
+    let entry = format!("intent.csi-sidecars.io/{U}");
+    let newer = r#"{"prepared":{"name":{"later":true}}}"#;
+    stage.api.edit("leases", JOURNAL, |lease| {
+        lease["metadata"]["annotations"][&entry] = newer.into();
+    });
+    let second = "csi/test-driver-journal-1";
+    let successor = stage.start(&[]);
+    stage.until_volume(PV).await;
+    stage
+        .until("its own entry goes", |stage| {
+            let lease = stage.api.object("leases", second);
+            lease.is_some() && stage.intents_in(second).is_empty()
+        })
+        .await;
+    let stays = |stage: &Stage| {
+        let lease = stage.api.object("leases", JOURNAL).unwrap();
+        lease["metadata"]["annotations"][&entry] == newer
+    };
+    assert!(stays(&stage));
+    successor.terminate();
+    successor.end().await;
+    assert!(stays(&stage));
+}
+
 #[tokio::test]
 async fn j_10_no_call_before_it_is_known_that_the_intent_is_durable() {
     let write = || Fault::on("PUT", WRITE);

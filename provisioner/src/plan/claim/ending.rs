@@ -10,7 +10,7 @@ use crate::keys::SELECTED_NODE;
 use crate::model::Claim;
 use crate::plan::edit::Edit;
 use crate::plan::journal::Intent;
-use crate::plan::memory::Outcome;
+use crate::plan::memory::{Asked, Outcome};
 use crate::plan::pv::Unusable;
 use crate::plan::request::Prepared;
 use crate::plan::view::View;

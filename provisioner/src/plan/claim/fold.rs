@@ -10,6 +10,7 @@ use tonic::Code;
 use super::{Announcement, Answer, Attempt, Failure, Reached, Step};
 use crate::model::Source;
 use crate::plan::edit::{Edit, Kind};
+use crate::plan::memory::Asked;
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::pv::{self, Unusable};
 use crate::plan::request::Prepared;

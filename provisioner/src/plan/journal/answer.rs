@@ -6,10 +6,11 @@
 use std::time::Instant;
 
 use super::header::{Headed, Header};
-use super::object::{Found, Object, Stored};
+use super::object::{Forgotten, Found, Object, Stored};
 use super::request::{Answer, Lost, Request, Verdict, Write};
-use super::{Journal, MOST_OBJECTS, TRIES};
+use super::{Journal, MOST_OBJECTS, TRIES, intent};
 use crate::plan::outcome::{ApiError, Refusal};
+use crate::plan::request::Prepared;
 
 impl Journal {
     /// Takes in what came of `request`, which was sent at `sent`.
@@ -23,6 +24,12 @@ impl Journal {
         answer: Answer,
         sent: Instant,
     ) -> Result<Verdict, Lost> {
+        self.turn = match (request, &answer) {
+            // It is written next, before somebody else changes it again.
+            (Request::Read(number), Answer::Found(_)) => *number,
+            (Request::Read(number), _) => number.saturating_add(1),
+            (Request::Write(write), _) => write.number.saturating_add(1),
+        };
         match (request, answer) {
             (Request::Read(number), Answer::Found(found)) => self.found(*number, found, sent),
             (Request::Write(write), Answer::Written(version)) => {
@@ -66,7 +73,8 @@ impl Journal {
             let header = header.clone().unwrap_or_default();
             self.epoch = header.epoch.saturating_add(1);
             let objects = header.objects.clamp(1, MOST_OBJECTS);
-            self.objects.resize_with(objects, || Object::new(0));
+            let room = self.room;
+            self.objects.resize_with(objects, || Object::new(0, room));
         }
         let change = self.bump();
         let Some(object) = self.objects.get_mut(number) else {
@@ -75,8 +83,11 @@ impl Journal {
         match (found, header) {
             (Some(found), Some(header)) if ours => {
                 object.confirm(sent);
+                if object.failures == 0 {
+                    self.failures = 0;
+                }
                 let forgotten = object.merge(found, header.commit);
-                self.forgotten.extend(forgotten);
+                self.forget(forgotten);
             }
             (found, header) if opening || header.is_some() => {
                 if opening {
@@ -91,6 +102,19 @@ impl Journal {
             (found, _) => object.make_anew(found, change),
         }
         Ok(Verdict::Go)
+    }
+
+    /// Of what somebody took out, what no other entry of its claim says is forgotten.
+    fn forget(&mut self, taken_out: Vec<Forgotten>) {
+        for mut forgotten in taken_out {
+            let name = intent::name_of(&forgotten.uid);
+            let stays =
+                |asked: &Prepared| self.parts(&name).any(|(_, part)| part.intent.asks(asked));
+            forgotten.requests.retain(|asked| !stays(asked));
+            if !forgotten.requests.is_empty() {
+                self.forgotten.push(forgotten);
+            }
+        }
     }
 
     /// Whether this process has written the object before.
@@ -119,6 +143,7 @@ impl Journal {
         };
         object.stored = Stored::Version(version);
         object.failures = 0;
+        self.failures = 0;
         object.committed(write.change);
         object.confirm(sent);
         if write.number == self.taken {
@@ -150,9 +175,19 @@ impl Journal {
     }
 
     fn failed(&mut self, number: usize, change: u64, error: ApiError) -> Verdict {
-        if let Some(object) = self.objects.get_mut(number) {
-            object.failures += 1;
-            if object.failures >= TRIES || error.refusal == Refusal::Forbidden {
+        self.failures = self.failures.saturating_add(1);
+        let Some(object) = self.objects.get_mut(number) else {
+            return Verdict::Later(error);
+        };
+        object.failures += 1;
+        let refused = object.failures >= TRIES || error.refusal == Refusal::Forbidden;
+        // The API server, and not this object.
+        let all = self.failures >= TRIES;
+        let first = self.objects.first().map_or(0, |first| first.durable);
+        for (other, object) in self.objects.iter_mut().enumerate() {
+            // It cannot be written before the first one is.
+            let blocked = number == 0 && object.after > first;
+            if all || refused && (other == number || blocked) {
                 object.refuse(change, error.clone());
             }
         }

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::object::{Found, HEADER};
+use super::request::Owner;
 
 /// The only version of the format there is.
 const VERSION: u32 = 1;
@@ -46,6 +47,24 @@ impl Found {
             Ok(_) | Err(_) => Headed::Not,
         }
     }
+}
+
+/// Identities of processes differ in a few digits.
+const OTHER_DIGITS: usize = 16;
+
+/// Bytes that the header of an object of `owner` has at most, be it written by this process or a later
+/// one.
+pub(super) fn room(owner: &Owner) -> usize {
+    let longest = Header {
+        version: VERSION,
+        driver: owner.driver.clone(),
+        node: owner.node.clone(),
+        epoch: u64::MAX,
+        holder: owner.holder.clone(),
+        commit: u64::MAX,
+        objects: usize::MAX,
+    };
+    HEADER.len() + longest.text().len() + OTHER_DIGITS
 }
 
 impl Header {

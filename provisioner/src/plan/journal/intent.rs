@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::annotation::Annotation;
 use super::object::{INTENT, TERMS as TERMS_PREFIX};
 use crate::model::{Claim, ClaimPhase, DataSource, Text};
+use crate::plan::memory::Asked;
 use crate::plan::request::Prepared;
 
 /// Where in a request the terms of its topology are.
@@ -253,6 +254,17 @@ impl Intent {
             false => Err("it does not say for which claim it is".to_owned()),
         }
     }
+}
+
+/// What [`Intent::encode`] was given, of a text that cannot be read otherwise.
+pub(super) fn order_of(text: &str) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Ordered {
+        #[serde(default)]
+        order: u64,
+    }
+    let ordered: Result<Ordered, _> = serde_json::from_str(text);
+    ordered.ok().map(|ordered| ordered.order)
 }
 
 fn is_first(order: &u64) -> bool {

@@ -80,6 +80,12 @@ pub struct Journal {
     objects: Vec<Object>,
     /// Objects that have this process's epoch; the first ones.
     taken: usize,
+    /// The object whose turn it is.
+    turn: usize,
+    /// Requests that failed one after the other, whatever they were for.
+    failures: u32,
+    /// Bytes of each object that are kept for its header.
+    room: usize,
     /// Calls that wait for the journal or are under way, by UID of the claim.
     calls: HashMap<String, Ticket>,
     adopted: Vec<Text>,
@@ -91,12 +97,16 @@ impl Journal {
     /// A journal of which nothing is known yet.
     #[must_use]
     pub fn new(owner: Owner) -> Self {
+        let room = header::room(&owner);
         Self {
             owner,
             epoch: 0,
             change: 0,
-            objects: vec![Object::new(0)],
+            objects: vec![Object::new(0, room)],
             taken: 0,
+            turn: 0,
+            failures: 0,
+            room,
             calls: HashMap::new(),
             adopted: Vec::new(),
             forgotten: Vec::new(),
@@ -134,10 +144,16 @@ impl Journal {
         std::mem::take(&mut self.broken)
     }
 
-    /// The next request, if one is due. What is only settled waits for another reason to write, or
-    /// for `lazily`.
+    /// The next request, if one is due: the objects have their turns, so that none waits for another
+    /// one that is written all the time, or cannot be. What is only settled waits for another reason to
+    /// write its object; with `lazily` what is settled by now is due.
     #[must_use]
-    pub fn next(&self, lazily: bool) -> Option<Request> {
+    pub fn next(&mut self, lazily: bool) -> Option<Request> {
+        if lazily && self.is_open() {
+            for object in &mut self.objects {
+                object.due = object.changed;
+            }
+        }
         let first = self.objects.first()?.durable;
         let ask = |number: usize, object: &Object| match object.stored {
             Stored::Unread => Request::Read(number),
@@ -147,12 +163,13 @@ impl Journal {
             return Some(ask(self.taken, object));
         }
         let all = self.objects.iter().enumerate();
-        { all.filter(|(_, object)| object.after <= first) }.find_map(|(number, object)| {
-            let dirty = object.changed > object.durable;
-            if object.urgent > object.durable || lazily && dirty {
-                return Some(ask(number, object));
-            }
-            object.unconfirmed.then_some(Request::Read(number))
+        let (before, after): (Vec<_>, Vec<_>) = { all }
+            .filter(|(_, object)| object.after <= first && object.is_wanted())
+            .partition(|(number, _)| *number < self.turn);
+        let (number, object) = after.into_iter().chain(before).next()?;
+        Some(match object.urgent.max(object.due) > object.durable {
+            true => ask(number, object),
+            false => Request::Read(number),
         })
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Separate from the journal, which is several of these and knows who may write them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::FRESH;
 use super::annotation::Annotation;
 use super::header::Header;
-use super::intent::{Encoded, Intent};
+use super::intent::{Encoded, Intent, order_of};
 use crate::model::Text;
 use crate::plan::outcome::ApiError;
 
@@ -25,9 +25,6 @@ pub const HEADER: &str = "csi-sidecars.io/journal";
 pub const INTENT: &str = "intent.csi-sidecars.io/";
 /// What the names of annotations begin with that have the terms of a topology.
 pub const TERMS: &str = "terms.csi-sidecars.io/";
-
-/// Room that is kept for the header.
-const FOR_HEADER: usize = 512;
 
 /// An intent in the object, or the part of one that is in it.
 pub(super) struct Entry {
@@ -57,9 +54,11 @@ pub(super) struct Object {
     entries: BTreeMap<String, Entry>,
     /// Terms of the topologies of open entries, by the name of the annotation, and of how many.
     terms: BTreeMap<String, (Arc<Annotation>, usize)>,
-    /// Annotations of others, and intents that cannot be read.
-    kept: Vec<Arc<Annotation>>,
-    /// Bytes of all that is written but the header.
+    /// Annotations of others, and intents that cannot be read with their terms; by name.
+    kept: BTreeMap<String, Arc<Annotation>>,
+    /// Room that is kept for the header.
+    header: usize,
+    /// Bytes of all that is written, with that room.
     size: usize,
     labels: Value,
     pub(super) stored: Stored,
@@ -69,6 +68,8 @@ pub(super) struct Object {
     pub(super) changed: u64,
     /// The last change that somebody waits for.
     pub(super) urgent: u64,
+    /// The last change that is written with no other reason.
+    pub(super) due: u64,
     /// The last change that the API server is known to have.
     pub(super) durable: u64,
     /// Requests that failed one after the other.
@@ -82,17 +83,20 @@ pub(super) struct Object {
 }
 
 impl Object {
-    pub(super) fn new(after: u64) -> Self {
+    /// `header` is the room for the header.
+    pub(super) fn new(after: u64, header: usize) -> Self {
         Self {
             entries: BTreeMap::new(),
             terms: BTreeMap::new(),
-            kept: Vec::new(),
-            size: FOR_HEADER,
+            kept: BTreeMap::new(),
+            header,
+            size: header,
             labels: Value::Null,
             stored: Stored::Unread,
             after,
             changed: 0,
             urgent: 0,
+            due: 0,
             durable: 0,
             failures: 0,
             confirmed: None,
@@ -138,9 +142,23 @@ impl Object {
     /// Who waits for changes up to this one waits in vain.
     pub(super) fn refuse(&mut self, change: u64, error: ApiError) {
         self.refused = Some((change, error));
-        self.urgent = self.durable;
+        if self.urgent <= change {
+            self.urgent = self.durable;
+        }
+        self.due = self.durable;
         self.unconfirmed = false;
         self.failures = 0;
+    }
+
+    /// Whether somebody waits for what the API server does not have, or has had for too long to rely on it.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.urgent.max(self.due) > self.durable || self.unconfirmed
+    }
+
+    /// Order of the claim's entry that cannot be read, as far as it says.
+    pub(super) fn unread_order(&self, name: &str) -> Option<u64> {
+        let kept = self.kept.get(name)?;
+        Some(order_of(kept.text()).unwrap_or_default())
     }
 
     /// UIDs of the claims of which something is said.
@@ -155,17 +173,21 @@ impl Object {
         self.entries.values().filter(new).count()
     }
 
-    /// Whether nothing but what is kept is in it.
+    /// Whether nothing but what is kept stays in it.
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.values().all(|entry| entry.settled)
     }
 
     /// Bytes of all annotations with this one in place of what is said of its claim; `None` if it cannot
     /// be, since another text has the name of its terms.
     pub(super) fn size_with(&self, encoded: &Encoded) -> Option<usize> {
-        let replaced = self.open(encoded.text.name());
-        let replaced = replaced.map_or(0, |entry| entry.encoded.text.size());
-        let mut size = self.size + encoded.text.size() - replaced;
+        let mut size = self.size + encoded.text.size();
+        if let Some(replaced) = self.open(encoded.text.name()) {
+            size -= replaced.encoded.text.size();
+            for (held, _) in self.terms_only_in(&replaced.encoded, encoded) {
+                size = size + self.size_of_kept(held.name()) - held.size();
+            }
+        }
         for (number, terms) in encoded.terms.iter().enumerate() {
             let before = encoded.terms.iter().take(number);
             let held = self.terms.get(terms.name()).map(|(held, _)| held);
@@ -175,16 +197,38 @@ impl Object {
             match same.next() {
                 Some(held) if held != terms => return None,
                 Some(_) => {}
-                None => size += terms.size(),
+                None => size = size + terms.size() - self.size_of_kept(terms.name()),
             }
         }
         Some(size)
     }
 
+    /// Terms that go when `next` comes in place of `replaced`, with their number of users.
+    fn terms_only_in<'a>(
+        &'a self,
+        replaced: &'a Encoded,
+        next: &'a Encoded,
+    ) -> impl Iterator<Item = &'a (Arc<Annotation>, usize)> {
+        let uses = |encoded: &Encoded, name: &str| {
+            let all = encoded.terms.iter();
+            all.filter(|terms| terms.name() == name).count()
+        };
+        let names: BTreeSet<&str> = replaced.terms.iter().map(|terms| terms.name()).collect();
+        let held = names.into_iter().filter_map(|name| self.terms.get(name));
+        held.filter(move |(held, users)| {
+            *users == uses(replaced, held.name()) && uses(next, held.name()) == 0
+        })
+    }
+
+    /// Bytes of what is kept under this name, which is not written while the same name is ours.
+    fn size_of_kept(&self, name: &str) -> usize {
+        self.kept.get(name).map_or(0, |kept| kept.size())
+    }
+
     /// Bytes of all that is written but the header.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
-        self.size - FOR_HEADER
+        self.size - self.header
     }
 
     /// This is what is said of the claim from now on; somebody waits for it.
@@ -199,9 +243,10 @@ impl Object {
         self.drop_entry(&name);
         self.size += encoded.text.size();
         for terms in &encoded.terms {
+            let instead = self.size_of_kept(terms.name());
             let held = self.terms.entry(terms.name().to_owned());
             let held = held.or_insert_with(|| {
-                self.size += terms.size();
+                self.size = self.size + terms.size() - instead;
                 (Arc::clone(terms), 0)
             });
             held.1 += 1;
@@ -230,12 +275,13 @@ impl Object {
     fn leave(&mut self, encoded: &Encoded) {
         self.size -= encoded.text.size();
         for terms in &encoded.terms {
+            let again = self.size_of_kept(terms.name());
             let Some((held, users)) = self.terms.get_mut(terms.name()) else {
                 continue;
             };
             *users -= 1;
             if *users == 0 {
-                self.size -= held.size();
+                self.size = self.size + again - held.size();
                 self.terms.remove(terms.name());
             }
         }
@@ -266,8 +312,7 @@ impl Object {
 
     /// All annotations as they are to be.
     pub(super) fn annotations(&self, header: Header) -> Vec<Arc<Annotation>> {
-        let ours = |name: &str| self.open(name).is_some() || self.terms.contains_key(name);
-        let kept = { self.kept.iter() }.filter(|kept| !ours(kept.name()));
+        let kept = { self.kept.values() }.filter(|kept| !self.terms.contains_key(kept.name()));
         let open = self.entries.values().filter(|entry| !entry.settled);
         let header = Annotation::new(HEADER.to_owned(), header.text());
         kept.chain(open.map(|entry| &entry.encoded.text))
@@ -285,12 +330,14 @@ impl Object {
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.terms.clear();
-        self.size = FOR_HEADER + size_of_all(&self.kept);
+        self.size = self.header + self.size_of_all_kept();
     }
-}
 
-fn size_of_all(annotations: &[Arc<Annotation>]) -> usize {
-    { annotations.iter() }
-        .map(|annotation| annotation.size())
-        .sum()
+    /// Bytes of what is kept, as far as it is written.
+    fn size_of_all_kept(&self) -> usize {
+        let written = self.kept.values();
+        { written.filter(|kept| !self.terms.contains_key(kept.name())) }
+            .map(|kept| kept.size())
+            .sum()
+    }
 }

@@ -31,8 +31,19 @@ impl Journal {
             }
             None => self.place(&name, &intent, change)?,
         };
+        self.announce(ticket.number);
         self.calls.insert(uid, ticket);
         Ok(ticket)
+    }
+
+    /// An object that the first one does not name yet waits for that.
+    fn announce(&mut self, number: usize) {
+        let after = self.objects.get(number).map_or(0, |object| object.after);
+        if let Some(first) = self.objects.first_mut()
+            && after > first.durable
+        {
+            first.urgent = first.urgent.max(after);
+        }
     }
 
     /// The change with which all that `intent` says came into the journal, if it is in it. What is owed may
@@ -53,7 +64,7 @@ impl Journal {
     }
 
     /// Objects and open entries of a claim.
-    fn parts(&self, name: &str) -> impl Iterator<Item = (usize, &Entry)> {
+    pub(super) fn parts(&self, name: &str) -> impl Iterator<Item = (usize, &Entry)> {
         let all = self.objects.iter().enumerate();
         all.filter_map(move |(number, object)| Some((number, object.open(name)?)))
     }
@@ -102,14 +113,16 @@ impl Journal {
     }
 
     /// The first object with room gets what no other one has of the intent; those first that have some
-    /// of it already.
+    /// of it already, none that has an entry of the claim that cannot be read.
     fn place(&mut self, name: &str, intent: &Intent, change: u64) -> Result<Ticket, Unwritable> {
         // The API server may still have what is settled.
         let orders = self.objects.iter().map(|object| object.order(name));
         let orders: Vec<Option<u64>> = orders.collect();
-        let greatest = orders.iter().flatten().max();
-        let next = greatest.map_or(0, |greatest| greatest + 1);
-        let known = orders.iter().filter(|order| order.is_some()).count();
+        let unread = self.objects.iter().map(|object| object.unread_order(name));
+        let unread: Vec<Option<u64>> = unread.collect();
+        let greatest = orders.iter().chain(&unread).flatten().max();
+        let next = greatest.map_or(0, |greatest| greatest.saturating_add(1));
+        let known = orders.iter().chain(&unread).flatten().count();
         let has = |number: &usize| orders.get(*number).is_some_and(Option::is_some);
         for number in (0..orders.len()).filter(has) {
             let part = self.part(name, number, intent);
@@ -129,7 +142,11 @@ impl Journal {
             let most = if object.is_empty() { LIMIT } else { BUDGET };
             { object.size_with(&encoded) }.is_some_and(|size| size <= most)
         };
-        let mut others = (0..orders.len()).filter(|number| !has(number));
+        let none = |number: &usize| {
+            let of_it = [orders.get(*number), unread.get(*number)];
+            of_it.into_iter().flatten().flatten().next().is_none()
+        };
+        let mut others = (0..orders.len()).filter(none);
         let number = others.find(|number| self.objects.get(*number).is_some_and(fits));
         let number = match number {
             Some(number) => number,
@@ -163,7 +180,7 @@ impl Journal {
     /// One object more. It is written when the first one says that there is one more, so that a
     /// successor that does not know of it yet has the first one before it is written.
     fn grow(&mut self, encoded: &Encoded, change: u64) -> Result<usize, Unwritable> {
-        let new = Object::new(change);
+        let new = Object::new(change, self.room);
         let number = self.objects.len();
         let size = new.size_with(encoded).unwrap_or(usize::MAX);
         if size > LIMIT {

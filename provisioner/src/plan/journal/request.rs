@@ -56,6 +56,17 @@ pub enum Request {
     Write(Write),
 }
 
+impl Request {
+    /// The object that it is about.
+    #[must_use]
+    pub fn number(&self) -> usize {
+        match self {
+            Self::Read(number) => *number,
+            Self::Write(write) => write.number,
+        }
+    }
+}
+
 /// A write of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {

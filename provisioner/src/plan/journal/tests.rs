@@ -9,8 +9,11 @@ use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::pv::{Blueprint, ForClaim, SecretName, SecretRefs};
 use crate::plan::request::{ContentSource, Prepared, Secrets};
 
+mod kept;
 mod neighbour;
 mod parts;
+mod sizes;
+mod turns;
 
 /// The API server's Leases: version and content, with compare-and-swap.
 #[derive(Default)]

@@ -1,6 +1,7 @@
 use serde_json::Value;
 
 use super::*;
+use crate::plan::request::Prepared;
 
 fn claim() -> Arc<Claim> {
     Arc::new(Claim {
@@ -13,6 +14,12 @@ fn claim() -> Arc<Claim> {
 
 fn key() -> ClaimKey {
     ClaimKey::of(&claim())
+}
+
+impl Asked for &str {
+    fn asks_the_same(&self, other: &Self) -> bool {
+        self == other
+    }
 }
 
 fn books() -> Memory<&'static str> {
@@ -290,4 +297,29 @@ fn j_9_what_is_taken_out_while_its_call_runs_does_not_come_back() {
     let mut unchanged = taken_out();
     unchanged.end(&claim(), Outcome::Unchanged, Vec::new(), now);
     assert!(!unchanged.owes("u1"));
+}
+
+/// The class was made anew between two calls, with the same words: they are about the same volume.
+#[test]
+fn j_9_what_is_taken_out_is_known_by_its_words() {
+    let now = Instant::now();
+    let asked = |class_uid: &str| {
+        Arc::new(Prepared {
+            class_uid: class_uid.into(),
+            ..Prepared::default()
+        })
+    };
+    let taken_out = |class_uid: &str| [asked(class_uid)];
+    let mut books = Memory::new(Duration::from_secs(300));
+    books.end(&claim(), Outcome::Over, vec![asked("before")], now);
+    books.calling(&claim());
+    books.forget("u1", &taken_out("before"));
+    // It was asked anew with the same words, and refused.
+    let refused = Outcome::Final { infeasible: None };
+    books.end(&claim(), refused, vec![asked("since")], now);
+    assert!(!books.owes("u1"));
+    assert_eq!(books.left(), [""; 0]);
+    books.end(&claim(), Outcome::InDoubt(asked("since")), Vec::new(), now);
+    books.forget("u1", &taken_out("before"));
+    assert!(!books.owes("u1"));
 }

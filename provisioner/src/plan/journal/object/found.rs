@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::super::annotation::Annotation;
 use super::super::intent::Intent;
-use super::{Entry, HEADER, INTENT, Object, Stored, TERMS, size_of_all};
+use super::{Entry, HEADER, INTENT, Object, Stored, TERMS};
 use crate::model::Text;
 use crate::plan::request::Prepared;
 
@@ -47,15 +47,14 @@ impl Object {
             return (adopted, broken);
         };
         for (name, text) in intents_of(&found) {
-            match Intent::decode(text, |terms| terms_of(&found, terms)) {
+            match read(&found, name, text) {
                 // What this process wants is newer.
                 Ok(_) if self.entries.contains_key(name) => {}
-                Ok((intent, order)) if intent.annotation() == *name => {
+                Ok((intent, order)) => {
                     let encoded = intent.encode(order);
                     adopted.push(intent.uid().into());
                     self.put(Arc::new(intent), encoded, order, change);
                 }
-                Ok(_) => broken.push(format!("{name}: it is of another claim")),
                 Err(error) => broken.push(format!("{name}: {error}")),
             }
         }
@@ -102,7 +101,7 @@ impl Object {
         for (name, text) in intents_of(&found) {
             // Readable ones that are not known here are settled.
             let known = entries.contains_key(name);
-            if !known && let Err(_) = Intent::decode(text, |terms| terms_of(&found, terms)) {
+            if !known && read(&found, name, text).is_err() {
                 kept.insert(name.clone());
                 // Whoever mends it needs them.
                 kept.extend(
@@ -116,12 +115,12 @@ impl Object {
         }
         let ours =
             |name: &str| name == HEADER || name.starts_with(INTENT) || name.starts_with(TERMS);
-        self.size -= size_of_all(&self.kept);
+        self.size -= self.size_of_all_kept();
         self.kept = { found.annotations.into_iter() }
             .filter(|(name, _)| kept.contains(name) || !ours(name))
-            .map(|(name, text)| Annotation::new(name, text))
+            .map(|(name, text)| (name.clone(), Annotation::new(name, text)))
             .collect();
-        self.size += size_of_all(&self.kept);
+        self.size += self.size_of_all_kept();
         self.labels = found.labels;
         self.stored = Stored::Version(found.version);
     }
@@ -130,6 +129,15 @@ impl Object {
 fn intents_of(found: &Found) -> impl Iterator<Item = (&String, &String)> {
     let all = found.annotations.iter();
     all.filter(|(name, _)| name.starts_with(INTENT))
+}
+
+/// The intent that an annotation says, with its order.
+fn read(found: &Found, name: &str, text: &str) -> Result<(Intent, u64), String> {
+    let (intent, order) = Intent::decode(text, |terms| terms_of(found, terms))?;
+    match intent.annotation() == name {
+        true => Ok((intent, order)),
+        false => Err("it is of another claim".to_owned()),
+    }
 }
 
 fn terms_of<'a>(found: &'a Found, name: &str) -> Option<&'a str> {

@@ -1,0 +1,108 @@
+//! Entries that cannot be read: a newer program's, or damaged ones. Row J-9.
+
+use super::*;
+
+const FIRST: &str = "d-journal-0";
+const NEWER: &str = r#"{"order":7,"prepared":{"name":5}}"#;
+
+fn entry(uid: &str) -> String {
+    format!("{INTENT}{uid}")
+}
+
+/// A journal in which the entry of `u` says `text`.
+fn unreadable(text: &str) -> Server {
+    let mut server = Server::default();
+    let mut one = open(&mut server, "one");
+    intend(&mut one, "u");
+    run(&mut one, &mut server, false).unwrap();
+    server.edit(FIRST, |all| drop(all.insert(entry("u"), text.into())));
+    server
+}
+
+#[test]
+fn j_9_what_cannot_be_read_stays_beside_the_next_intent_of_its_claim() {
+    for text in ["{", NEWER] {
+        let mut server = unreadable(text);
+        let mut two = open(&mut server, "two");
+        assert_eq!(two.adopted(), Vec::new());
+        let ticket = intend(&mut two, "u");
+        run(&mut two, &mut server, false).unwrap();
+        assert_eq!(two.state(ticket, start()), Some(Ok(())));
+        assert!(two.may_call("u", start()));
+        let stays = |server: &Server| server.annotation(FIRST, &entry("u")).unwrap() == text;
+        assert!(stays(&server), "{text}");
+        two.amend(&intent(request("u")));
+        intend(&mut two, "u");
+        run(&mut two, &mut server, true).unwrap();
+        assert!(stays(&server), "{text}");
+        // Nor does it go with what was made of the claim since.
+        two.settle("u");
+        run(&mut two, &mut server, true).unwrap();
+        assert!(stays(&server), "{text}");
+        assert_eq!(server.annotation("d-journal-1", &entry("u")), None);
+    }
+}
+
+/// Whoever can read both takes what was asked last for what is asked now.
+#[test]
+fn j_9_what_can_be_read_again_is_older_than_what_was_asked_since() {
+    let mut server = unreadable(NEWER);
+    let mut two = open(&mut server, "two");
+    let since = Prepared {
+        class_uid: "since".into(),
+        ..request("u")
+    };
+    two.intend(intent(since.clone()), start()).unwrap();
+    run(&mut two, &mut server, false).unwrap();
+    let mended = intent(request("u")).encode(7).text.text().to_owned();
+    server.edit(FIRST, |all| drop(all.insert(entry("u"), mended.into())));
+    let adopted = open(&mut server, "three").adopted();
+    assert_eq!(adopted.len(), 1);
+    assert_eq!(adopted[0].asked.as_deref(), Some(&since));
+    assert_eq!(adopted[0].owed, [Arc::new(request("u"))]);
+}
+
+/// It is told as one that is kept.
+#[test]
+fn j_9_an_entry_under_the_name_of_another_claim_is_kept() {
+    let mut server = Server::default();
+    let mut one = open(&mut server, "one");
+    intend(&mut one, "u");
+    run(&mut one, &mut server, false).unwrap();
+    server.edit(FIRST, |all| {
+        let moved = all.remove(&entry("u")).unwrap();
+        all.insert(entry("v"), moved);
+    });
+    let mut two = open(&mut server, "two");
+    assert_eq!(two.broken().len(), 1);
+    for uid in ["w", "v"] {
+        intend(&mut two, uid);
+        run(&mut two, &mut server, false).unwrap();
+    }
+    let kept = server.annotation(FIRST, &entry("v")).unwrap();
+    assert!(kept.contains("pvc-u"), "{kept}");
+}
+
+/// Of a claim with entries in two objects one is taken out: what the other one says stays.
+#[test]
+fn j_9_what_another_entry_still_says_is_not_forgotten() {
+    let mut server = unreadable("{");
+    let mut two = open(&mut server, "two");
+    intend(&mut two, "u");
+    run(&mut two, &mut server, false).unwrap();
+    let same = server.annotation("d-journal-1", &entry("u")).unwrap();
+    server.edit(FIRST, |all| drop(all.insert(entry("u"), same.into())));
+    let mut three = open(&mut server, "three");
+    server.edit(FIRST, |all| drop(all.remove(&entry("u"))));
+    intend(&mut three, "v");
+    run(&mut three, &mut server, false).unwrap();
+    assert_eq!(three.forgotten(), Vec::new());
+    assert_eq!(three.places("u"), ["d-journal-1"]);
+    server.edit("d-journal-1", |all| drop(all.remove(&entry("u"))));
+    // It is looked at again before a call.
+    let later = start() + 2 * FRESH;
+    three.intend(intent(request("u")), later).unwrap();
+    run(&mut three, &mut server, false).unwrap();
+    assert_eq!(three.forgotten().len(), 1);
+    assert!(!server.holds("u"));
+}

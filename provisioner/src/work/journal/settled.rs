@@ -1,0 +1,55 @@
+//! When what is settled is written although nothing else is.
+//!
+//! Separate, because it is about time alone.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// What is settled is written at the latest after this.
+const LAZILY: Duration = Duration::from_secs(3);
+
+/// Since when something is settled that is not written.
+#[derive(Default)]
+pub(super) struct Settled {
+    since: Option<Instant>,
+}
+
+impl Settled {
+    /// Whether what is settled by now is due, and until when nothing is if nothing else comes. `dirty` says
+    /// whether there is something.
+    pub(super) fn look(&mut self, dirty: bool, now: Instant) -> (bool, Option<Instant>) {
+        if !dirty {
+            self.since = None;
+            return (false, None);
+        }
+        let until = *self.since.get_or_insert(now) + LAZILY;
+        let due = until <= now;
+        if due {
+            // What comes from now on has its own time.
+            self.since = None;
+        }
+        (due, Some(until))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_settled_is_due_in_time_whatever_else_is_written() {
+        let mut settled = Settled::default();
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(settled.look(false, start), (false, None));
+        // Each look is one write of another object.
+        for second in 1..4 {
+            assert_eq!(settled.look(true, at(second)), (false, Some(at(4))));
+        }
+        assert_eq!(settled.look(true, at(4)), (true, Some(at(4))));
+        assert_eq!(settled.look(true, at(5)), (false, Some(at(8))));
+        assert_eq!(settled.look(false, at(6)), (false, None));
+        assert_eq!(settled.look(true, at(7)), (false, Some(at(10))));
+    }
+}
