@@ -12,12 +12,14 @@ use sidecar::flags::{self, Exit, Values};
 use sidecar::kube::api::Api;
 use sidecar::kube::connect::{self, Variable};
 use sidecar::log;
-use sidecar::metrics::{CsiOperations, OperationsConfig};
+use sidecar::metrics::CsiOperations;
 use sidecar::names::LeaseOwner;
 use sidecar::rt::unit_random;
+use sidecar::verbose;
 
 use crate::args::{self, Command, Config, Environment, FATAL};
 use crate::control;
+use crate::plan::driver::is_migrated;
 use crate::work::capacity::{self, Origin};
 use crate::work::discovery;
 use crate::work::driver::{self as our_driver, DriverLink};
@@ -41,7 +43,6 @@ pub(crate) struct Parts {
     pub(crate) metrics: Metrics,
     /// What CSIStorageCapacity objects are made with, if they are.
     pub(crate) producer: Option<CapacityProducer>,
-    operations: CsiOperations,
 }
 
 /// What the producer of CSIStorageCapacity objects is made from.
@@ -79,7 +80,6 @@ async fn start(values: &Values, config: Config) -> Result<(), Exit> {
         config,
         metrics: Metrics::new(&base.registry)?,
         producer: None,
-        operations: CsiOperations::new(&base.registry, OperationsConfig::default())?,
         base,
     };
     let met = tokio::select! {
@@ -87,14 +87,14 @@ async fn start(values: &Values, config: Config) -> Result<(), Exit> {
         met = parts.meet() => met,
         () = parts.base.shutdown.requested() => return Ok(()),
     };
-    let (attributes_class, met) = met?;
+    let (attributes_class, met, operations) = met?;
     parts.config.settings.gates.attributes_class &= attributes_class;
-    parts.go_on(met).await
+    parts.go_on(met, &operations).await
 }
 
 impl Parts {
     /// Whether the API server may have VolumeAttributesClasses, then the driver and its name.
-    async fn meet(&self) -> Result<(bool, Met), Exit> {
+    async fn meet(&self) -> Result<(bool, Met, CsiOperations), Exit> {
         let api = Api::new(self.base.client.clone());
         let lacks =
             !self.config.attributes_class_given && discovery::lacks_attributes_class(&api).await;
@@ -113,19 +113,27 @@ impl Parts {
             mute: FATAL,
             fence: self.base.fence.clone(),
         };
-        let met = Met::meet(settings, &self.operations).await?;
-        Ok((!lacks, met))
+        let met = Met::meet_counted(settings, &self.base.registry, is_migrated).await;
+        let (met, operations) = met?;
+        Ok((!lacks, met, operations))
     }
 
     /// From the driver's name on: the HTTP server comes before anything that may take long.
-    async fn go_on(mut self, met: Met) -> Result<(), Exit> {
-        self.operations.set_driver_name(met.name());
+    async fn go_on(mut self, met: Met, operations: &CsiOperations) -> Result<(), Exit> {
+        operations.set_driver_name(met.name());
         tracing::info!(driver = met.name(), "Detected CSI driver");
         let driver: Arc<DriverLink> = tokio::select! {
             biased;
             driver = met.know(()) => driver?,
             () = self.base.shutdown.requested() => return Ok(()),
         };
+        if let Some(plugin) = driver.current().plugin() {
+            verbose!(
+                2,
+                plugin,
+                "The driver serves the volumes of an in-tree plugin"
+            );
+        }
         self.config.settings.identity = self.identity(&driver.current().name);
         let node = match &self.config.settings.node {
             Some(_) => Some(our_driver::node(&driver).await?),

@@ -6,6 +6,7 @@ use std::fmt;
 
 use csi_proto::csi::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::csi::plugin_capability::service::Type as PluginCapability;
+use migration::TRANSLATOR;
 
 /// The driver as decisions see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,27 @@ pub struct Driver {
     pub name: String,
     /// What the driver's capabilities allow.
     pub abilities: Abilities,
+}
+
+impl Driver {
+    /// The in-tree plugin that the driver replaced: `provisioner` of classes that are the driver's as
+    /// well, as is what such classes have made.
+    #[must_use]
+    pub fn plugin(&self) -> Option<&'static str> {
+        TRANSLATOR.driver(&self.name).map(|driver| driver.plugin)
+    }
+
+    /// Whether `name` is the driver's, or that of the plugin that it replaced.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        *self.name == *name || self.plugin() == Some(name)
+    }
+}
+
+/// Whether volumes of an in-tree plugin were moved to the driver of this name.
+#[must_use]
+pub fn is_migrated(name: &str) -> bool {
+    TRANSLATOR.driver(name).is_some()
 }
 
 /// The capabilities that change what the provisioner does.
@@ -144,6 +166,25 @@ mod tests {
         assert!(one(Rpc::SingleNodeMultiWriter).single_node_multi_writer);
         assert!(all.controller && all.topology);
         assert_eq!(Abilities::new(|_| false, |_| false), Abilities::default());
+    }
+
+    #[test]
+    fn m_2_a_driver_has_the_plugin_of_its_very_name() {
+        let driver = |name: &str| Driver {
+            name: name.into(),
+            ..driver()
+        };
+        let disk = driver("disk.csi.azure.com");
+        assert_eq!(disk.plugin(), Some("kubernetes.io/azure-disk"));
+        assert!(disk.is_named("disk.csi.azure.com") && disk.is_named("kubernetes.io/azure-disk"));
+        assert!(!disk.is_named("kubernetes.io/azure-file") && !disk.is_named(""));
+        for name in ["Disk.csi.azure.com", "rbd.csi.ceph.com", ""] {
+            assert_eq!(driver(name).plugin(), None, "{name:?}");
+            assert!(
+                !is_migrated(name) && driver(name).is_named(name),
+                "{name:?}"
+            );
+        }
     }
 
     #[test]

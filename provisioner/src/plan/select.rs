@@ -52,7 +52,7 @@ pub fn select(
             _ => {}
         }
     }
-    match (named, in_tree_plugin(&driver.name)) {
+    match (named, driver.plugin()) {
         (true, _) => {}
         (false, Some(plugin)) if provisioner == Some(plugin) => return Selection::InTree(plugin),
         (false, _) => return Selection::No,
@@ -70,7 +70,7 @@ fn of_class(claim: &Claim, class: Option<&Class>, driver: &Driver) -> Selection 
     if *class.provisioner == *driver.name {
         return Selection::Provision;
     }
-    match in_tree_plugin(&driver.name) {
+    match driver.plugin() {
         Some(plugin) if *class.provisioner == *plugin => Selection::InTree(plugin),
         Some(_) | None => Selection::OtherProvisioner,
     }
@@ -83,19 +83,4 @@ fn is_contended(claim: &Claim, class: Option<&Class>) -> bool {
     class.is_some_and(|class| {
         class.binding_mode == BindingMode::Immediate && named == Some(&class.name)
     })
-}
-
-/// The in-tree plugin that the driver of this name replaced.
-#[must_use]
-pub fn in_tree_plugin(driver: &str) -> Option<&'static str> {
-    match driver {
-        "ebs.csi.aws.com" => Some("kubernetes.io/aws-ebs"),
-        "pd.csi.storage.gke.io" => Some("kubernetes.io/gce-pd"),
-        "cinder.csi.openstack.org" => Some("kubernetes.io/cinder"),
-        "disk.csi.azure.com" => Some("kubernetes.io/azure-disk"),
-        "file.csi.azure.com" => Some("kubernetes.io/azure-file"),
-        "csi.vsphere.vmware.com" => Some("kubernetes.io/vsphere-volume"),
-        "pxd.portworx.com" => Some("kubernetes.io/portworx-volume"),
-        _ => None,
-    }
 }

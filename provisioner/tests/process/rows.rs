@@ -65,9 +65,15 @@ fn running() -> BTreeSet<String> {
 fn every_row_that_parity_promises_has_a_test() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut in_source = BTreeSet::new();
-    for file in std::fs::read_dir(package.join("tests/process")).unwrap() {
-        let source = std::fs::read_to_string(file.unwrap().path()).unwrap();
-        in_source.extend(tests_that_can_fail(&source));
+    let mut paths = vec![package.join("tests/process")];
+    while let Some(path) = paths.pop() {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(path).unwrap();
+            paths.extend(entries.map(|entry| entry.unwrap().path()));
+        } else {
+            let source = std::fs::read_to_string(path).unwrap();
+            in_source.extend(tests_that_can_fail(&source));
+        }
     }
     let running = running();
     let counted = running.intersection(&in_source);

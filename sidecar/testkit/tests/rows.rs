@@ -53,7 +53,7 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         table: ("migration.md", "M-"),
-        crates: &["attacher", "resizer"],
+        crates: &["attacher", "provisioner", "resizer"],
         names: &["m"],
         elsewhere: None,
     },

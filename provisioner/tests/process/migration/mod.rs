@@ -1,3 +1,6 @@
+//! Classes, claims and volumes of in-tree plugins, which the CSI driver that replaced the plugin
+//! serves: rows M-1 to M-98.
+//!
 //! Rows 44, 45, 205, 282, 284 and 285 as they are here: what a migrated in-tree plugin left behind is
 //! named in an event, and nothing is changed.
 
@@ -6,13 +9,28 @@ use sidecar_testkit::build::{self, Object};
 
 use super::stage::{ANNOTATION, PV, READY, Stage, claim, finalizers, released, settle};
 
+mod start;
+
 const EBS: &str = "ebs.csi.aws.com";
+const GCE: &str = "pd.csi.storage.gke.io";
+const CINDER: &str = "cinder.csi.openstack.org";
+const AZURE_DISK: &str = "disk.csi.azure.com";
+const AZURE_FILE: &str = "file.csi.azure.com";
+const VSPHERE: &str = "csi.vsphere.vmware.com";
+const PORTWORX: &str = "pxd.portworx.com";
+
 const PLUGIN: &str = "kubernetes.io/aws-ebs";
 const MIGRATED: &str = "pv.kubernetes.io/migrated-to";
 
-async fn stage() -> Stage {
+/// A cluster with this driver.
+async fn on(driver: &str) -> Stage {
     let stage = Stage::new().await;
-    stage.driver.configure(|model| model.name = EBS.into());
+    stage.driver.configure(|model| model.name = driver.into());
+    stage
+}
+
+async fn stage() -> Stage {
+    let stage = on(EBS).await;
     stage.api.insert(build::class("in-tree").of(PLUGIN));
     stage.api.insert(build::class("csi").of(EBS));
     stage
