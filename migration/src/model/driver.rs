@@ -21,6 +21,8 @@ pub struct Driver {
     pub inline: Inline,
     /// How a handle is completed with the id of a node; `None` leaves it as it is.
     pub repair: Option<Repair>,
+    /// Which handles may be one volume's.
+    pub identity: Identity,
 }
 
 /// How `spec.csi` is made of a plugin's source.
@@ -297,4 +299,19 @@ pub struct Repair {
     pub parts: usize,
     /// How the node's zone tells the region.
     pub zone: ZoneForm,
+}
+
+/// Which handles may be one volume's, where one is the driver's own and another is made of a plugin's
+/// source, which says less.
+#[derive(Clone, Copy, Debug)]
+pub enum Identity {
+    /// The same ones.
+    Exact,
+    /// The same ones in any case.
+    AnyCase,
+    /// Those that have the same part of this number between these characters, counted from 0.
+    Part(char, usize),
+    /// `projects/<p>/zones/<z>/disks/<d>` or `projects/<p>/regions/<r>/disks/<d>` of the same disk, unless
+    /// project, zone or region are known to differ.
+    Place,
 }

@@ -1,7 +1,7 @@
-//! Handles that lack what the id of the node says.
+//! Handles that lack something: what the id of a node says, or what a plugin's source does not.
 
 use super::zone;
-use crate::model::driver::Repair;
+use crate::model::driver::{Identity, Repair};
 use crate::model::error::Cause;
 use crate::model::keys::UNSPECIFIED;
 
@@ -37,4 +37,32 @@ fn parts<'a>(rules: &Repair, what: &'static str, id: &'a str) -> Result<Vec<&'a 
         return Err(Cause::RepairParts { what, got, wanted });
     }
     Ok(parts)
+}
+
+/// Whether two handles may be one volume's.
+pub(super) fn may_be_one<'a>(identity: Identity, one: &'a str, other: &'a str) -> bool {
+    let part = |separator: char, at: usize| {
+        let part = |handle: &'a str| handle.split(separator).nth(at);
+        (part(one), part(other))
+    };
+    let may_be = |at: usize| {
+        let (one, other) = part('/', at);
+        one == other || [one, other].contains(&Some(UNSPECIFIED))
+    };
+    let same = match identity {
+        Identity::Exact => false,
+        Identity::AnyCase => one.eq_ignore_ascii_case(other),
+        Identity::Part(separator, at) => {
+            let (one, other) = part(separator, at);
+            one.is_some() && one == other
+        }
+        Identity::Place => {
+            let (disk, other_disk) = part('/', 5);
+            let (kind, other_kind) = part('/', 2);
+            // A disk of a region whose driver names one zone is said to be in that.
+            let there = kind != other_kind || may_be(3);
+            disk.is_some() && disk == other_disk && may_be(1) && there
+        }
+    };
+    same || one == other
 }

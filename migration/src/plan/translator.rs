@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::object::name;
 use super::{class, inline, repair, restore, volume};
 use crate::model::class::Class;
-use crate::model::driver::Driver;
+use crate::model::driver::{Driver, Identity};
 use crate::model::drivers::DRIVERS;
 use crate::model::error::{Cause, Error};
 
@@ -172,6 +172,14 @@ impl<'a> Translator<'a> {
         ))
     }
 
+    /// Whether two handles may be one volume's of `driver`: one that it answered with, and one made of
+    /// a plugin's source, which says less. Of a driver that replaced no plugin only the same ones may.
+    #[must_use]
+    pub fn may_be_one(&self, driver: &str, one: &str, other: &str) -> bool {
+        let identity = { self.driver(driver) }.map_or(Identity::Exact, |known| known.identity);
+        repair::may_be_one(identity, one, other)
+    }
+
     /// The handle of a volume of `driver`, completed with what the id of its node says.
     ///
     /// # Errors
@@ -196,4 +204,65 @@ impl<'a> Translator<'a> {
 fn pod_volume(volume: &Value) -> &str {
     let name = volume.get("name").and_then(Value::as_str);
     name.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_of_one_volume_are_recognised() {
+        const GCE: &str = "pd.csi.storage.gke.io";
+        const FILE: &str = "file.csi.azure.com";
+        let zonal = "projects/p/zones/z/disks/d";
+        let rows = [
+            ("ebs.csi.aws.com", "vol-1", "vol-1", true),
+            ("ebs.csi.aws.com", "vol-1", "VOL-1", false),
+            ("cinder.csi.openstack.org", "a/b", "c/b", false),
+            ("pxd.portworx.com", "1", "2", false),
+            ("csi.vsphere.vmware.com", "[ds] a.vmdk", "[ds] a.vmdk", true),
+            (
+                "csi.vsphere.vmware.com",
+                "[ds] a.vmdk",
+                "[ds] b.vmdk",
+                false,
+            ),
+            (
+                "disk.csi.azure.com",
+                "/subscriptions/S",
+                "/Subscriptions/s",
+                true,
+            ),
+            (
+                "disk.csi.azure.com",
+                "/subscriptions/s",
+                "/subscriptions/t",
+                false,
+            ),
+            (GCE, zonal, "projects/UNSPECIFIED/zones/z/disks/d", true),
+            (
+                GCE,
+                zonal,
+                "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d",
+                true,
+            ),
+            (GCE, "projects/p/regions/r/disks/d", zonal, true),
+            (GCE, zonal, "projects/UNSPECIFIED/zones/y/disks/d", false),
+            (GCE, zonal, "projects/q/zones/z/disks/d", false),
+            (GCE, zonal, "projects/UNSPECIFIED/zones/z/disks/e", false),
+            (GCE, "d", "e", false),
+            (GCE, "d", "d", true),
+            (FILE, "rg#account#share#uuid", "#secret#share#pv#ns", true),
+            (FILE, "rg#account#share#uuid", "#account#other#pv#ns", false),
+            (FILE, "x", "y", false),
+            ("hostpath.csi.k8s.io", "a", "a", true),
+            ("hostpath.csi.k8s.io", "a", "A", false),
+        ];
+        for (driver, one, other, expected) in rows {
+            for (one, other) in [(one, other), (other, one)] {
+                let found = TRANSLATOR.may_be_one(driver, one, other);
+                assert_eq!(found, expected, "{driver}: {one} {other}");
+            }
+        }
+    }
 }

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use migration::TRANSLATOR;
+
 use super::{List, Text, VolumeMode};
 use crate::keys::VOLUME_FINALIZER;
 
@@ -48,8 +50,11 @@ pub struct Owner {
     pub provisioned_by: Option<Text>,
     /// Annotation [`MIGRATED_TO`](crate::keys::MIGRATED_TO).
     pub migrated_to: Option<Text>,
-    /// `spec.csi.driver`; `None` where the source is not CSI.
+    /// `spec.csi.driver`, or the driver that replaced the plugin of an in-tree source; `None` for any
+    /// other source.
     pub csi_driver: Option<Text>,
+    /// Whether the source is an in-tree plugin's.
+    pub in_tree: bool,
 }
 
 /// A PersistentVolume in full, as far as anything is ever read of it.
@@ -85,7 +90,8 @@ pub struct VolumeDetail {
     pub deletion_secret_name: Option<Text>,
     /// Annotation [`DELETION_SECRET_NAMESPACE`](crate::keys::DELETION_SECRET_NAMESPACE).
     pub deletion_secret_namespace: Option<Text>,
-    /// `spec.nodeAffinity.required.nodeSelectorTerms`; `None` where there is no affinity.
+    /// `spec.nodeAffinity.required.nodeSelectorTerms`, of an in-tree volume with the driver's keys; `None`
+    /// where there is no affinity.
     pub affinity: Option<Arc<[AffinityTerm]>>,
 }
 
@@ -96,6 +102,44 @@ impl VolumeDetail {
         self.finalizers
             .iter()
             .any(|held| &**held == VOLUME_FINALIZER)
+    }
+
+    /// The driver that its source says is asked for it.
+    #[must_use]
+    pub fn driver(&self) -> Option<&str> {
+        match &self.source {
+            Source::Csi(csi) => Some(&csi.driver),
+            Source::InTree(source) => Some(source.driver),
+            Source::Other => None,
+        }
+    }
+
+    /// The id by which `driver` is asked for the volume; `None` if it is another driver's, or an in-tree
+    /// source that cannot be said in the driver's words.
+    #[must_use]
+    pub fn handle_of(&self, driver: &str) -> Option<&str> {
+        let csi = match &self.source {
+            Source::Csi(csi) => csi,
+            Source::InTree(source) => source.csi.as_ref().ok()?,
+            Source::Other => return None,
+        };
+        (self.driver() == Some(driver)).then_some(&*csi.handle)
+    }
+
+    /// Whether it is the PersistentVolume of this volume of `driver`. An in-tree source does not say
+    /// all that the driver's own id says, and counts if it may be: a volume that has a PersistentVolume
+    /// must not be taken for one that has none.
+    #[must_use]
+    pub fn is_of(&self, driver: &str, handle: &str) -> bool {
+        self.driver() == Some(driver)
+            && match &self.source {
+                Source::Csi(csi) => *csi.handle == *handle,
+                Source::InTree(source) => match &source.csi {
+                    Ok(csi) => TRANSLATOR.may_be_one(driver, &csi.handle, handle),
+                    Err(_) => true,
+                },
+                Source::Other => false,
+            }
     }
 
     /// Whether it is on its way out, with its volume. Of one that is bound no volume is deleted, also if
@@ -199,8 +243,8 @@ impl Reclaim {
 pub enum Source {
     /// `spec.csi`
     Csi(Csi),
-    /// A source of the in-tree plugin of this name, such as `kubernetes.io/aws-ebs`.
-    InTree(&'static str),
+    /// A source of an in-tree plugin that was replaced by a CSI driver.
+    InTree(Box<InTree>),
     /// Any other source, or none.
     #[default]
     Other,
@@ -213,6 +257,15 @@ pub struct Csi {
     pub driver: Text,
     /// `volumeHandle`: the driver's id of the volume.
     pub handle: Text,
+}
+
+/// Source of an in-tree plugin, of which nothing is kept but what the CSI driver is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InTree {
+    /// Name of the CSI driver that replaced the plugin.
+    pub driver: &'static str,
+    /// The source in that driver's words, or why it cannot be said in them.
+    pub csi: Result<Csi, Text>,
 }
 
 /// Reference to a Secret.
@@ -292,5 +345,63 @@ mod tests {
     #[test]
     fn a_volume_that_calls_for_nothing_is_small() {
         assert!(size_of::<Volume>() <= 64, "{}", size_of::<Volume>());
+        // What in-tree sources need is beside the record, so that no other volume pays for them.
+        assert!(size_of::<Source>() <= size_of::<Csi>() + 8);
+    }
+
+    #[test]
+    fn in_tree_volumes_are_recognised_by_what_their_sources_say() {
+        const GCE: &str = "pd.csi.storage.gke.io";
+        const FILE: &str = "file.csi.azure.com";
+        let csi = |driver: &str, handle: &str| Csi {
+            driver: driver.into(),
+            handle: handle.into(),
+        };
+        let native = |driver, handle| VolumeDetail {
+            source: Source::Csi(csi(driver, handle)),
+            ..VolumeDetail::default()
+        };
+        let in_tree = |driver: &'static str, handle| VolumeDetail {
+            source: Source::InTree(Box::new(InTree {
+                driver,
+                csi: Ok(csi(driver, handle)),
+            })),
+            ..VolumeDetail::default()
+        };
+        let unsaid = VolumeDetail {
+            source: Source::InTree(Box::new(InTree {
+                driver: GCE,
+                csi: Err("no".into()),
+            })),
+            ..VolumeDetail::default()
+        };
+        let disk = "projects/p/zones/z/disks/d";
+        let unspecified = "projects/UNSPECIFIED/zones/z/disks/d";
+        let rows = [
+            ("native", native(GCE, disk), GCE, disk, true),
+            ("another driver's", native("x", disk), GCE, disk, false),
+            (
+                "native is exact",
+                native(GCE, unspecified),
+                GCE,
+                disk,
+                false,
+            ),
+            ("in-tree", in_tree(GCE, unspecified), GCE, disk, true),
+            ("for another", in_tree(GCE, disk), FILE, disk, false),
+            ("cannot be said", unsaid.clone(), GCE, disk, true),
+            ("cannot be said, for another", unsaid, FILE, disk, false),
+            ("no source", VolumeDetail::default(), GCE, disk, false),
+            (
+                "a share",
+                in_tree(FILE, "#a#s#pv#ns"),
+                FILE,
+                "rg#a#s#uuid",
+                true,
+            ),
+        ];
+        for (row, volume, driver, handle, expected) in rows {
+            assert_eq!(volume.is_of(driver, handle), expected, "{row}");
+        }
     }
 }

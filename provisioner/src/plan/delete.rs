@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use csi_proto::csi::DeleteVolumeRequest;
 use serde_json::{Value, json};
+use sidecar::csi::Migrated;
 
 use super::Driver;
 use super::outcome::{ApiError, RpcError};
@@ -53,8 +54,8 @@ pub enum Step {
     Upkeep(Value),
     /// GET of a Secret.
     LoadSecret(SecretRef),
-    /// `DeleteVolume`.
-    Delete(Box<DeleteVolumeRequest>),
+    /// `DeleteVolume`; and whether it is counted as one for a volume of an in-tree plugin.
+    Delete(Box<DeleteVolumeRequest>, Migrated),
     /// DELETE of the object if it still has this UID.
     Remove {
         /// `metadata.uid`
@@ -221,7 +222,14 @@ impl Attempt {
     fn delete(&self, volume: &VolumeDetail, view: &View<'_>) -> Result<Step, Failure> {
         let source = match &volume.source {
             Source::Csi(source) => source,
-            Source::InTree(plugin) => return Err(Failure::InTree(plugin)),
+            // The id of another driver's volume may be the id of one of this driver's.
+            Source::InTree(source) if *source.driver != *view.driver.name => {
+                return Err(Failure::OtherDriver(source.driver));
+            }
+            Source::InTree(source) => match &source.csi {
+                Ok(source) => source,
+                Err(why) => return Err(Failure::Untranslatable(why.clone())),
+            },
             Source::Other => return Err(Failure::NotCsi),
         };
         if let Some(node) = view.node
@@ -233,7 +241,8 @@ impl Attempt {
         if !abilities.controller || !abilities.create_delete {
             return Err(Failure::Incapable);
         }
-        let secrets = match (secret::reference(volume, view.class)?, &self.secrets) {
+        let reference = secret::reference(volume, view.class, view.driver)?;
+        let secrets = match (reference, &self.secrets) {
             (None, _) => BTreeMap::new(),
             (Some(_), Some(secrets)) => secrets.clone(),
             (Some(reference), None) => return Ok(Step::LoadSecret(reference)),
@@ -244,10 +253,12 @@ impl Attempt {
         if view.attachments_missed {
             return Err(Failure::AttachmentsMissed);
         }
-        Ok(Step::Delete(Box::new(DeleteVolumeRequest {
+        let request = DeleteVolumeRequest {
             volume_id: source.handle.to_string(),
             secrets,
-        })))
+        };
+        let migrated = Migrated(volume.owner.in_tree);
+        Ok(Step::Delete(Box::new(request), migrated))
     }
 
     /// Takes in what came of `step`.
@@ -262,8 +273,8 @@ impl Attempt {
             (Step::LoadSecret(reference), Answer::SecretNotText) => {
                 return Err(Failure::SecretNotText(reference.clone()));
             }
-            (Step::Delete(_), Answer::Deleted) => self.reached = Reached::Deleted,
-            (Step::Delete(_), Answer::Failed(error)) => return Err(Failure::Call(error)),
+            (Step::Delete(..), Answer::Deleted) => self.reached = Reached::Deleted,
+            (Step::Delete(..), Answer::Failed(error)) => return Err(Failure::Call(error)),
             (Step::Remove { .. }, Answer::Written) => self.reached = Reached::Removed,
             (Step::Upkeep(_) | Step::Release(_), Answer::Written) => self.reached = Reached::Over,
             // The object is gone, which is all that was wanted.
@@ -289,10 +300,14 @@ fn detail(volume: &Volume) -> Option<&VolumeDetail> {
     }
 }
 
-/// Whether the volume is this driver's, and has it as its source.
+/// Whether the volume is this driver's, and has a source that it can be asked for.
 #[must_use]
 pub fn is_ours(owner: &Owner, driver: &Driver) -> bool {
-    owner.csi_driver.is_some() && concerns(owner, driver)
+    let source = match owner.in_tree {
+        true => owner.csi_driver.as_deref() == Some(&*driver.name),
+        false => owner.csi_driver.is_some(),
+    };
+    source && concerns(owner, driver)
 }
 
 fn upkeep(volume: &Volume) -> Option<Upkeep> {
@@ -302,14 +317,15 @@ fn upkeep(volume: &Volume) -> Option<Upkeep> {
     }
 }
 
-/// Whether the volume is this driver's, be it through migration of an in-tree plugin.
+/// Whether the volume is this driver's, be it through migration of an in-tree plugin. That the plugin
+/// made it is not enough: as long as kube-controller-manager does not say where it was moved to, it
+/// deletes the volume itself, and takes the finalizer away that was added here.
 #[must_use]
 pub fn concerns(owner: &Owner, driver: &Driver) -> bool {
     let named = |name: &Option<Text>| name.as_deref() == Some(&*driver.name);
     match (&owner.provisioned_by, &owner.csi_driver) {
-        (Some(_), _) => named(&owner.provisioned_by) || named(&owner.migrated_to),
-        (None, Some(_)) => named(&owner.csi_driver),
-        (None, None) => named(&owner.migrated_to),
+        (None, Some(_)) if !owner.in_tree => named(&owner.csi_driver),
+        (Some(_) | None, _) => named(&owner.provisioned_by) || named(&owner.migrated_to),
     }
 }
 

@@ -144,6 +144,7 @@ mod tests {
             provisioned_by: Some(driver.into()),
             migrated_to: None,
             csi_driver: Some(driver.into()),
+            in_tree: false,
         }
     }
 
@@ -171,6 +172,22 @@ mod tests {
             ..detail(Released, Delete, &[F])
         });
         let add = |driver| Volume::Finalizer(Upkeep::Add, owner(driver));
+        let in_tree = |moved: bool| Owner {
+            provisioned_by: Some("plugin".into()),
+            migrated_to: moved.then(|| "test-driver".into()),
+            csi_driver: Some("test-driver".into()),
+            in_tree: true,
+        };
+        let unmoved = ending(VolumeDetail {
+            owner: in_tree(false),
+            ..detail(Released, Delete, &[F])
+        });
+        let moved = ending(VolumeDetail {
+            owner: in_tree(true),
+            ..detail(Released, Delete, &[F])
+        });
+        let add_unmoved = Volume::Finalizer(Upkeep::Add, in_tree(false));
+        let add_moved = Volume::Finalizer(Upkeep::Add, in_tree(true));
         let rows = [
             ("203", None, &released, true),
             ("204", None, &foreign, false),
@@ -180,6 +197,10 @@ mod tests {
             ("210", None, &add("test-driver"), true),
             ("210 another's", None, &add("other"), false),
             ("quiet", None, &Volume::Quiet, false),
+            ("M-74", None, &unmoved, false),
+            ("M-74 moved now", Some(&unmoved), &moved, true),
+            ("M-75", None, &add_unmoved, false),
+            ("M-75 moved now", Some(&add_unmoved), &add_moved, true),
             ("another's finalizer went", Some(&released), &freed, false),
             ("unchanged", Some(&released), &released, false),
         ];

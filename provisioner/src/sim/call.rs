@@ -11,8 +11,9 @@ use super::driver::{Kind, Refused};
 use super::process::Running;
 use super::run::{World, rpc};
 use super::scene::{Scene, ZONE, needs_secret};
+use super::volume::handle;
 use crate::keys::CLONE_FINALIZER;
-use crate::model::{Claim, Source, VolumeDetail};
+use crate::model::Claim;
 use crate::plan::claim::{Answer, Step};
 
 /// Calls for a volume between two events or ticks.
@@ -82,9 +83,9 @@ impl World {
         let Some(Type::Volume(source)) = source.and_then(|source| source.r#type.as_ref()) else {
             return;
         };
-        let of = |volume: &VolumeDetail| matches!(&volume.source, Source::Csi(csi) if *csi.handle == *source.volume_id);
+        let id = source.volume_id.as_str();
         let mut volumes = self.server.volumes.values();
-        let volume = volumes.find(|(_, volume)| of(volume));
+        let volume = volumes.find(|(_, volume)| handle(volume) == Some(id));
         let owner = volume.and_then(|(_, volume)| volume.claim.as_ref());
         let mut claims = self.server.claims.values().map(|(_, claim)| claim);
         let claim = claims.find(|claim| owner.is_some_and(|owner| owner.uid == claim.uid));

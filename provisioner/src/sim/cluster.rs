@@ -139,6 +139,12 @@ impl World {
             self.server.put_volume(volume);
             return true;
         }
+        if volume.owner.in_tree && volume.owner.migrated_to.is_none() {
+            let mut volume = volume.clone();
+            volume.owner.migrated_to = Some("test-driver".into());
+            self.server.put_volume(volume);
+            return true;
+        }
         if volume.deleting && protected && phase != VolumePhase::Bound {
             let kept = volume
                 .finalizers

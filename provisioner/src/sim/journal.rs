@@ -6,7 +6,7 @@ use super::mutant::Mutant;
 use super::process::Process;
 use super::run::{Fate, World, lost, refused};
 use super::server::{Server, refusal};
-use crate::model::Source;
+use super::volume::handle;
 use crate::plan::journal::{Answer, Found, HEADER, INTENT, Intent, Lost, Recovery, Request, Write};
 use crate::plan::memory::ClaimKey;
 use crate::plan::outcome::Refusal;
@@ -125,9 +125,7 @@ impl World {
             return false;
         }
         let volumes = || self.server.volumes.values().map(|(_, volume)| volume);
-        let says = |id: &str| {
-            volumes().any(|volume| matches!(&volume.source, Source::Csi(csi) if *csi.handle == *id))
-        };
+        let says = |id: &str| volumes().any(|volume| handle(volume) == Some(id));
         let saved = self.server.volumes.contains_key(name);
         let lost = |driver: &ModelDriver| {
             !saved && driver.makes(name) || driver.named(name).any(|id| !says(id))

@@ -89,6 +89,8 @@ pub(super) enum Mutant {
     DeletesKept,
     /// Deletes volumes of other drivers.
     DeletesOthers,
+    /// Deletes volumes of an in-tree plugin that are not said to be moved.
+    DeletesUnmoved,
     /// Neither adds nor removes finalizers of volumes that stay.
     IgnoresUpkeep,
     /// Does without the Secret while it is missing.
@@ -129,6 +131,9 @@ impl Mutant {
         match self {
             Self::DeletesKept => volume.reclaim = Reclaim::Delete,
             Self::DeletesOthers => volume.owner.csi_driver = Some("test-driver".into()),
+            Self::DeletesUnmoved if volume.owner.in_tree => {
+                volume.owner.migrated_to = Some("test-driver".into());
+            }
             _ => {}
         }
         volume.keep()
@@ -288,12 +293,12 @@ impl Mutant {
         view: &delete::View<'_>,
     ) -> delete::Step {
         match (self, step, view.volume) {
-            (Self::RemovesFirst, delete::Step::Delete(_), Volume::Ending(volume)) => {
+            (Self::RemovesFirst, delete::Step::Delete(..), Volume::Ending(volume)) => {
                 delete::Step::Remove {
                     uid: volume.uid.clone(),
                 }
             }
-            (Self::ReleasesFirst, delete::Step::Delete(_), _) => {
+            (Self::ReleasesFirst, delete::Step::Delete(..), _) => {
                 delete::Step::Release(delete::removing())
             }
             (Self::IgnoresUpkeep, delete::Step::Upkeep(_), _) => delete::Step::Done,

@@ -5,7 +5,7 @@ use super::scene::{CLASS, SOURCE, Scene, ZONE, registered, zone};
 use super::server::{NodeInfo, PV_PROTECTION};
 use crate::keys::{SNAPSHOT_GROUP, STORAGE_PROVISIONER, VOLUME_FINALIZER};
 use crate::model::{
-    Attachment, Claim, ClaimPhase, ClaimRef, Csi, DataSource, List, Owner, Pairs, Quantity,
+    Attachment, Claim, ClaimPhase, ClaimRef, Csi, DataSource, InTree, List, Owner, Pairs, Quantity,
     Reclaim, Snapshot, Source, Text, VolumeDetail, VolumePhase,
 };
 use crate::plan::topology::Entry;
@@ -95,10 +95,7 @@ impl World {
                 name: claim.name.clone(),
                 uid: claim.uid.clone(),
             }),
-            source: Source::Csi(Csi {
-                driver: "test-driver".into(),
-                handle: handle.into(),
-            }),
+            source: csi("test-driver", handle),
             ..VolumeDetail::default()
         });
         self.server.put_claim(Claim {
@@ -226,7 +223,23 @@ impl World {
         }
         self.uids += 1;
         let name = format!("static-{}", self.uids);
-        let driver = Text::from(["test-driver", "other-driver"][self.dice.below(4) / 3]);
+        let owner = |driver: &str| Owner {
+            csi_driver: Some(driver.into()),
+            ..Owner::default()
+        };
+        let (owner, source) = match self.dice.below(6) {
+            0..=2 => (owner("test-driver"), csi("test-driver", &name)),
+            3 => (owner("other-driver"), csi("other-driver", &name)),
+            // Where it was moved to, kube-controller-manager will say.
+            _ => (
+                Owner {
+                    provisioned_by: Some("plugin".into()),
+                    in_tree: true,
+                    ..owner("test-driver")
+                },
+                in_tree(&name),
+            ),
+        };
         let claims = self.server.claims.values().map(|(_, claim)| claim);
         let open = claims.filter(|claim| claim.volume.is_empty() && !claim.deleting);
         let claim = { open }.next().map(|claim| ClaimRef {
@@ -239,19 +252,13 @@ impl World {
         self.server.put_volume(VolumeDetail {
             name: name.as_str().into(),
             uid: format!("pv-{}", self.server.version).into(),
-            owner: Owner {
-                csi_driver: Some(driver.clone()),
-                ..Owner::default()
-            },
+            owner,
             finalizers: List::from([Text::from(PV_PROTECTION)]),
             phase: VolumePhase::Available,
             reclaim,
             class: CLASS.into(),
             claim,
-            source: Source::Csi(Csi {
-                driver,
-                handle: name.into(),
-            }),
+            source,
             ..VolumeDetail::default()
         });
     }
@@ -364,4 +371,22 @@ impl World {
             });
         }
     }
+}
+
+fn csi(driver: &str, handle: &str) -> Source {
+    Source::Csi(Csi {
+        driver: driver.into(),
+        handle: handle.into(),
+    })
+}
+
+/// A source of a plugin that the driver has replaced.
+fn in_tree(handle: &str) -> Source {
+    Source::InTree(Box::new(InTree {
+        driver: "test-driver",
+        csi: Ok(Csi {
+            driver: "test-driver".into(),
+            handle: handle.into(),
+        }),
+    }))
 }

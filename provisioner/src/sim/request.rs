@@ -13,7 +13,7 @@ use super::process::{Process, keep};
 use super::run::World;
 use super::server::{Versioned, refusal};
 use super::watch::key as key_of;
-use crate::model::{Claim, Content, SnapshotRef, Source, Text, VolumeDetail};
+use crate::model::{Claim, Content, SnapshotRef, Text, VolumeDetail};
 use crate::plan::claim::{Answer, Step};
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::memory::Unsaved;
@@ -90,7 +90,7 @@ impl World {
             }
             Step::LoadNamesake(name, Some(handle)) => {
                 let mut volumes = server.volumes.values().map(|(_, volume)| volume);
-                let has = |volume: &&VolumeDetail| matches!(&volume.source, Source::Csi(csi) if *csi.driver == *"test-driver" && *csi.handle == **handle);
+                let has = |volume: &&VolumeDetail| volume.is_of("test-driver", handle);
                 let named = || server.volumes.get(name).map(|(_, volume)| volume);
                 let found = volumes.find(has).or_else(named)?;
                 Answer::PersistentVolume(Box::new(found.clone()))

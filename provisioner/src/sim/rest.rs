@@ -4,7 +4,8 @@ use super::driver::base;
 use super::process::RETENTION;
 use super::run::{Faults, World};
 use super::scene::{CLASS, SOURCE, Scene, zone};
-use crate::model::{Claim, Reclaim, Snapshot, Source, Text, VolumeDetail, VolumePhase};
+use super::volume::handle;
+use crate::model::{Claim, Reclaim, Snapshot, Text, VolumeDetail, VolumePhase};
 use crate::plan::memory::ClaimKey;
 use crate::plan::protection::is_ending_source;
 use crate::plan::request::{ContentSource, Prepared};
@@ -100,7 +101,7 @@ impl World {
         }
         let mut volumes = self.server.volumes.values().map(|(_, volume)| volume);
         let due = |volume: &&VolumeDetail| {
-            volume.owner.csi_driver.as_deref() == Some(&*self.process.driver.name)
+            self.is_ours(volume)
                 && volume.phase == VolumePhase::Released
                 && volume.reclaim == Reclaim::Delete
         };
@@ -246,9 +247,7 @@ impl World {
         if let Some(uid) = intents.find(|uid| !self.is_left_to_people(uid)) {
             return Err(format!("the intent of {uid} stays behind"));
         }
-        let ours = |volume: &&VolumeDetail| {
-            volume.owner.csi_driver.as_deref() == Some(&*self.process.driver.name)
-        };
+        let ours = |volume: &&VolumeDetail| self.is_ours(volume);
         let due = |volume: &&VolumeDetail| {
             let released = volume.phase == VolumePhase::Released;
             ours(volume) && released && volume.reclaim == Reclaim::Delete
@@ -276,14 +275,14 @@ impl World {
         self.check_snapshots()?;
         self.check_books()?;
         for (name, id) in self.drivers().flat_map(|driver| &driver.volumes) {
-            let of = |volume: &VolumeDetail| matches!(&volume.source, Source::Csi(source) if *source.handle == **id);
-            if !volumes().any(of) && !self.excused.contains(base(name)) {
+            if !volumes().any(|volume| handle(volume) == Some(&**id))
+                && !self.excused.contains(base(name))
+            {
                 return Err(format!("the volume {name} is left over"));
             }
         }
-        let lost = |volume: &&VolumeDetail| match &volume.source {
-            Source::Csi(source) => !self.drivers().any(|driver| driver.has(&source.handle)),
-            Source::InTree(_) | Source::Other => true,
+        let lost = |volume: &&VolumeDetail| {
+            handle(volume).is_none_or(|handle| !self.drivers().any(|driver| driver.has(handle)))
         };
         if let Some(lost) = volumes().find(lost) {
             return Err(format!("{} has no volume: {lost:?}", lost.name));

@@ -11,7 +11,7 @@ use super::process::Deleting;
 use super::run::{Fate, Faults, World, lost, refused, rpc};
 use super::server::{Versioned, refusal};
 use super::watch::key;
-use crate::model::{Reclaim, Source, Text, Volume, VolumeDetail};
+use crate::model::{Reclaim, Text, Volume, VolumeDetail};
 use crate::plan::delete::{Answer, Attempt, Failure, Refresh, Step, View};
 use crate::plan::outcome::{ApiError, Refusal};
 use tonic::Code;
@@ -113,7 +113,7 @@ impl World {
                 }
                 deleting.state = State::Answered(step, answer, None);
             }
-            Step::Delete(ref request) => {
+            Step::Delete(ref request, _) => {
                 let id = request.volume_id.clone();
                 self.begin_delete_call(index, step, &id);
             }
@@ -133,7 +133,7 @@ impl World {
         if let Some((_, volume)) = self.server.volumes.get(&name) {
             if volume.reclaim == Reclaim::Retain {
                 self.complain(format!("{name} deleted though it is to be kept"));
-            } else if volume.owner.csi_driver.as_deref() != Some(&*self.process.driver.name) {
+            } else if !self.is_ours(volume) {
                 self.complain(format!("{name} of another driver deleted"));
             }
         }
@@ -227,7 +227,7 @@ impl World {
         let written = match step {
             Step::Upkeep(patch) | Step::Release(patch) => self.patch_volume(name, patch),
             Step::Remove { uid } => self.remove_volume(name, uid),
-            Step::Done | Step::Ignored | Step::LoadSecret(_) | Step::Delete(_) | Step::Fail(_) => {
+            Step::Done | Step::Ignored | Step::LoadSecret(_) | Step::Delete(..) | Step::Fail(_) => {
                 unreachable!("no request")
             }
         };
@@ -281,19 +281,34 @@ impl World {
         self.server.delete_volume(name, Some(uid))
     }
 
+    /// Whether the volume is the driver's. One of an in-tree plugin is as soon as it is said to be moved.
+    pub(super) fn is_ours(&self, volume: &VolumeDetail) -> bool {
+        let owner = &volume.owner;
+        let named = match owner.in_tree {
+            true => &owner.migrated_to,
+            false => &owner.csi_driver,
+        };
+        named.as_deref() == Some(&*self.process.driver.name)
+    }
+
     /// Whether a volume that is to be deleted exists, or may come to exist again.
     fn may_exist(&self, volume: &VolumeDetail) -> bool {
-        let Source::Csi(source) = &volume.source else {
+        let Some(handle) = handle(volume) else {
             return false;
         };
         let may = |driver: &ModelDriver| {
             let owed = self
                 .unseen
                 .contains(&(driver.site, volume.name.to_string()));
-            driver.has(&source.handle) || !owed && driver.may_have(&volume.name)
+            driver.has(handle) || !owed && driver.may_have(&volume.name)
         };
         volume.reclaim == Reclaim::Delete && self.drivers().any(may)
     }
+}
+
+/// The id by which the volume's driver knows it, whichever that is.
+pub(super) fn handle(volume: &VolumeDetail) -> Option<&str> {
+    volume.handle_of(volume.driver()?)
 }
 
 impl super::process::Process {

@@ -28,6 +28,7 @@ pub(super) fn read_volume(object: &Value) -> VolumeDetail {
             provisioned_by: text(&metadata["annotations"][PROVISIONED_BY]),
             migrated_to: None,
             csi_driver: driver.clone(),
+            in_tree: false,
         },
         phase: VolumePhase::Pending,
         reclaim: Reclaim::parse(

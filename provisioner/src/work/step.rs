@@ -3,7 +3,7 @@
 use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::{CreateVolumeRequest, DeleteVolumeRequest};
 use serde::Deserialize;
-use sidecar::csi::{Channel, Deadline, call};
+use sidecar::csi::{Channel, Deadline, Migrated, call};
 use sidecar::error::Chain;
 use sidecar::kube::api;
 use sidecar::kube::cache::Record;
@@ -19,7 +19,7 @@ use super::api::{
 use super::claim::{Over, Run};
 use super::provisioner::{Provisioner, SecretError};
 use super::record::{ClaimWire, VolumeWire, read_claim, read_volume};
-use crate::model::{Claim, SecretRef, Source};
+use crate::model::{Claim, SecretRef, VolumeDetail};
 use crate::plan::claim::{Announcement, Answer, Step};
 use crate::plan::edit::{Applied, Edit, Kind};
 use crate::plan::memory::Unsaved;
@@ -157,9 +157,8 @@ impl Provisioner {
             let volumes = items
                 .into_iter()
                 .map(|item| read_volume(item, &self.cluster.strings));
-            let mut held = volumes.filter(|volume| {
-                matches!(&volume.source, Source::Csi(csi) if *csi.driver == *driver && *csi.handle == *handle)
-            });
+            let known = |volume: &VolumeDetail| volume.handle_of(&driver).is_some();
+            let mut held = volumes.filter(|volume| known(volume) && volume.is_of(&driver, handle));
             if let Some(volume) = held.next() {
                 return Ok(Answer::PersistentVolume(Box::new(volume)));
             }
@@ -253,7 +252,7 @@ impl Provisioner {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.delete_within(deadline, request).await {
+            match self.delete_within(deadline, request, Migrated(false)).await {
                 Ok(()) => return Answer::Done,
                 Err(error) if tries == DISCARD_TRIES => return Answer::Failed(error),
                 Err(_) => {}

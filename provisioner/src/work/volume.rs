@@ -9,7 +9,7 @@ use std::time::Duration;
 use csi_proto::csi::DeleteVolumeRequest;
 use csi_proto::csi::controller_client::ControllerClient;
 use serde_json::Value;
-use sidecar::csi::{Deadline, call};
+use sidecar::csi::{Deadline, Migrated, call_with};
 use sidecar::kube::api;
 use sidecar::kube::cache::OwnWrite;
 use sidecar::kube::key::Key;
@@ -160,7 +160,7 @@ impl Provisioner {
                         Answer::Refused(error)
                     }
                 },
-                Step::Delete(request) => match self.delete(request).await {
+                Step::Delete(request, migrated) => match self.delete(request, *migrated).await {
                     Ok(()) => {
                         run.deleted = true;
                         Answer::Deleted
@@ -233,9 +233,13 @@ impl Provisioner {
         Ok(())
     }
 
-    async fn delete(&self, request: &DeleteVolumeRequest) -> Result<(), RpcError> {
+    async fn delete(
+        &self,
+        request: &DeleteVolumeRequest,
+        migrated: Migrated,
+    ) -> Result<(), RpcError> {
         let deadline = Deadline::after(self.driver.timeout());
-        self.delete_within(deadline, request).await
+        self.delete_within(deadline, request, migrated).await
     }
 
     /// `DeleteVolume`.
@@ -243,10 +247,12 @@ impl Provisioner {
         &self,
         deadline: Deadline,
         request: &DeleteVolumeRequest,
+        migrated: Migrated,
     ) -> Result<(), RpcError> {
         let channel = self.driver.channel().await?;
         let mut client = ControllerClient::new(channel);
-        let answer = call(deadline, request.clone(), async |request| {
+        let request = migrated.mark(request.clone());
+        let answer = call_with(deadline, request, async |request| {
             client.delete_volume(request).await
         });
         answer

@@ -2,8 +2,8 @@
 
 use super::{COPIED, handle};
 use crate::model::driver::{
-    AccessModes, Attribute, ClassRules, Driver, Inline, InlineMode, Origin, Otherwise, Parameter,
-    Part, Restored, Secrets, ToCsi, ToInTree,
+    AccessModes, Attribute, ClassRules, Driver, Identity, Inline, InlineMode, Origin, Otherwise,
+    Parameter, Part, Restored, Secrets, ToCsi, ToInTree,
 };
 
 const ZONE: &str = "topology.disk.csi.azure.com/zone";
@@ -78,4 +78,5 @@ pub const AZURE_DISK: Driver = Driver {
         access_mode: InlineMode::Always("ReadWriteOnce"),
     },
     repair: None,
+    identity: Identity::AnyCase,
 };

@@ -2,8 +2,8 @@
 
 use super::READ_ONLY;
 use crate::model::driver::{
-    AccessModes, Attribute, Driver, Fallback, Inline, InlineMode, Origin, Otherwise, Part,
-    Restored, Secrets, ToCsi, ToInTree,
+    AccessModes, Attribute, Driver, Fallback, Identity, Inline, InlineMode, Origin, Otherwise,
+    Part, Restored, Secrets, ToCsi, ToInTree,
 };
 use crate::model::keys::RESOURCE_GROUP;
 
@@ -75,4 +75,6 @@ pub const AZURE_FILE: Driver = Driver {
         access_mode: InlineMode::Always("ReadWriteMany"),
     },
     repair: None,
+    // A Secret of any name may be of the account: only the share tells.
+    identity: Identity::Part('#', 2),
 };

@@ -2,8 +2,8 @@
 
 use super::{COPIED, FS_TYPE, READ_ONLY, handle};
 use crate::model::driver::{
-    AccessModes, ClassRules, Driver, Inline, InlineMode, Parameter, Part, Region, Secrets, ToCsi,
-    ToInTree, Topology, ZoneLabel,
+    AccessModes, ClassRules, Driver, Identity, Inline, InlineMode, Parameter, Part, Region,
+    Secrets, ToCsi, ToInTree, Topology, ZoneLabel,
 };
 use crate::model::keys::FS_TYPE_PARAMETER;
 
@@ -48,4 +48,5 @@ pub const CINDER: Driver = Driver {
         access_mode: InlineMode::Always("ReadWriteOnce"),
     },
     repair: None,
+    identity: Identity::Exact,
 };

@@ -2,8 +2,8 @@
 
 use super::{COPIED, FS_TYPE, READ_ONLY, handle};
 use crate::model::driver::{
-    AccessModes, Attribute, ClassRules, Driver, Inline, InlineMode, Origin, Otherwise, Parameter,
-    Part, Region, Restored, Secrets, ToCsi, ToInTree, Topology, ZoneForm, ZoneLabel,
+    AccessModes, Attribute, ClassRules, Driver, Identity, Inline, InlineMode, Origin, Otherwise,
+    Parameter, Part, Region, Restored, Secrets, ToCsi, ToInTree, Topology, ZoneForm, ZoneLabel,
 };
 use crate::model::keys::FS_TYPE_PARAMETER;
 
@@ -73,4 +73,5 @@ pub const EBS: Driver = Driver {
         access_mode: InlineMode::Always("ReadWriteOnce"),
     },
     repair: None,
+    identity: Identity::Exact,
 };

@@ -2,8 +2,9 @@
 
 use super::{COPIED, FS_TYPE, READ_ONLY};
 use crate::model::driver::{
-    AccessModes, Attribute, ClassRules, Driver, Inline, InlineMode, Origin, Otherwise, Parameter,
-    Part, Region, Repair, Restored, Secrets, ToCsi, ToInTree, Topology, ZoneForm, ZoneLabel,
+    AccessModes, Attribute, ClassRules, Driver, Identity, Inline, InlineMode, Origin, Otherwise,
+    Parameter, Part, Region, Repair, Restored, Secrets, ToCsi, ToInTree, Topology, ZoneForm,
+    ZoneLabel,
 };
 use crate::model::keys::FS_TYPE_PARAMETER;
 
@@ -81,4 +82,5 @@ pub const GCE_PD: Driver = Driver {
         parts: 6,
         zone: ZoneForm::Gce,
     }),
+    identity: Identity::Place,
 };

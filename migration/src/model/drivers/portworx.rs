@@ -2,7 +2,8 @@
 
 use super::{FS_TYPE, READ_ONLY, handle};
 use crate::model::driver::{
-    AccessModes, ClassRules, Driver, Inline, InlineMode, Parameter, Part, Secrets, ToCsi, ToInTree,
+    AccessModes, ClassRules, Driver, Identity, Inline, InlineMode, Parameter, Part, Secrets, ToCsi,
+    ToInTree,
 };
 use crate::model::keys::{AUTH_SECRET_NAME, AUTH_SECRET_NAMESPACE};
 
@@ -73,4 +74,5 @@ pub const PORTWORX: Driver = Driver {
         access_mode: InlineMode::ByReadOnly,
     },
     repair: None,
+    identity: Identity::Exact,
 };

@@ -2,8 +2,8 @@
 
 use super::{FS_TYPE, handle};
 use crate::model::driver::{
-    AccessModes, Attribute, ClassRules, Driver, Inline, InlineMode, Origin, Parameter, Part,
-    Region, Restored, Secrets, ToCsi, ToInTree, Topology, ZoneLabel,
+    AccessModes, Attribute, ClassRules, Driver, Identity, Inline, InlineMode, Origin, Parameter,
+    Part, Region, Restored, Secrets, ToCsi, ToInTree, Topology, ZoneLabel,
 };
 use crate::model::keys::FS_TYPE_PARAMETER;
 
@@ -90,4 +90,6 @@ pub const VSPHERE: Driver = Driver {
         access_mode: InlineMode::Always("ReadWriteOnce"),
     },
     repair: None,
+    // Its own id and the path are nowhere said together.
+    identity: Identity::Exact,
 };

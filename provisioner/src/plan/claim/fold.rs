@@ -8,7 +8,6 @@ use csi_proto::csi::CreateVolumeResponse;
 use tonic::Code;
 
 use super::{Announcement, Answer, Attempt, Failure, Reached, Step};
-use crate::model::Source;
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::memory::Asked;
 use crate::plan::outcome::{ApiError, Refusal};
@@ -183,15 +182,11 @@ impl Attempt {
             | Answer::Failed(_)
             | Answer::Unsent(_) => None,
         };
-        let ours = found.as_ref().and_then(|found| match &found.source {
-            Source::Csi(csi) if *csi.driver == *prepared.blueprint.provisioned_by => {
-                Some(&*csi.handle)
-            }
-            Source::Csi(_) | Source::InTree(_) | Source::Other => None,
-        });
+        let driver = prepared.blueprint.provisioned_by.as_str();
+        let ours = { found.as_ref() }.filter(|found| found.driver() == Some(driver));
         let leaves = found.as_ref().is_some_and(|found| found.is_leaving());
         match (before, ours) {
-            (Reached::Held(handle, _), Some(held)) if *held != *handle => {
+            (Reached::Held(handle, _), Some(held)) if !held.is_of(driver, &handle) => {
                 Reached::Bad(Unusable::Unrecorded { id: handle })
             }
             (Reached::Held(..) | Reached::Taken(_), Some(_)) if leaves => {

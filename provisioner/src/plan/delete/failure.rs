@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::keys::MIGRATED_TO;
 use crate::model::{SecretRef, Text};
 use crate::plan::outcome::{ApiError, RpcError};
 use crate::plan::secret;
@@ -12,8 +13,10 @@ use crate::plan::secret;
 /// Why an attempt ended. Every one is retried with back-off, for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The source is one of this in-tree plugin.
-    InTree(&'static str),
+    /// The source is of an in-tree plugin, and this is the driver that replaced it.
+    OtherDriver(&'static str),
+    /// The source is of an in-tree plugin, and cannot be said in the driver's words: why.
+    Untranslatable(Text),
     /// There is no source that a CSI driver could know.
     NotCsi,
     /// The driver cannot delete volumes.
@@ -41,7 +44,8 @@ impl Failure {
     #[must_use]
     pub fn is_event(&self) -> bool {
         match self {
-            Self::InTree(_)
+            Self::OtherDriver(_)
+            | Self::Untranslatable(_)
             | Self::NotCsi
             | Self::Incapable
             | Self::Secret(_)
@@ -62,11 +66,12 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InTree(plugin) => write!(
+            Self::OtherDriver(driver) => write!(
                 out,
-                "volumes of the in-tree plugin {plugin} are not supported: delete the volume in \
-                 the storage system and then this object's finalizer"
+                "the source of the volume is one of the CSI driver {driver}, not of this one: name that \
+                 driver in the annotation {MIGRATED_TO}"
             ),
+            Self::Untranslatable(why) => out.write_str(why),
             Self::NotCsi => out.write_str("the volume has no spec.csi, so that no driver knows it"),
             Self::Incapable => out.write_str(
                 "the driver cannot delete volumes: it lacks CONTROLLER_SERVICE or \

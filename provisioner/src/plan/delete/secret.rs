@@ -3,14 +3,19 @@
 //! Separate, because a volume made by an old version does not say so itself: then its class is asked,
 //! which may have changed since.
 
-use crate::model::{Class, SecretRef, VolumeDetail};
+use std::borrow::Cow;
+
+use migration::TRANSLATOR;
+
+use crate::model::{Class, Pairs, SecretRef, VolumeDetail};
 use crate::plan::delete::Failure;
-use crate::plan::secret;
+use crate::plan::{Driver, secret};
 
 /// The Secret, if one is needed.
 pub(super) fn reference(
     volume: &VolumeDetail,
     class: Option<&Class>,
+    driver: &Driver,
 ) -> Result<Option<SecretRef>, Failure> {
     let annotated = (
         &volume.deletion_secret_name,
@@ -33,5 +38,26 @@ pub(super) fn reference(
         annotations: None,
     };
     let purpose = secret::Purpose::Provisioner;
-    secret::reference(&class.parameters, purpose, &tokens).map_err(Failure::Secret)
+    let parameters = parameters(class, driver);
+    secret::reference(&parameters, purpose, &tokens).map_err(Failure::Secret)
+}
+
+/// The parameters in the driver's words. The topologies of a class of an in-tree plugin may be such that
+/// it cannot be said in them, and have nothing to do with its Secrets.
+fn parameters<'a>(class: &'a Class, driver: &Driver) -> Cow<'a, Pairs> {
+    let replaced = TRANSLATOR.plugin(&class.provisioner);
+    let replaced = replaced.filter(|known| *known.name == *driver.name);
+    let Some(replaced) = replaced else {
+        return Cow::Borrowed(&class.parameters);
+    };
+    let said = { class.parameters.iter() }
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
+    let said = TRANSLATOR.parameters_to_csi(replaced.plugin, &said);
+    let said = said.unwrap_or_default();
+    Cow::Owned(
+        { said.iter() }
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .collect(),
+    )
 }

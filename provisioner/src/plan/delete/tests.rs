@@ -1,9 +1,11 @@
+mod secrets;
+
 use std::sync::Arc;
 
 use tonic::Code;
 
 use super::*;
-use crate::model::{AffinityTerm, ClaimRef, Csi};
+use crate::model::{AffinityTerm, ClaimRef, Csi, InTree};
 use crate::plan::outcome::Refusal;
 use crate::testing::driver;
 
@@ -15,6 +17,7 @@ fn owner(provisioned_by: Option<&str>, migrated_to: Option<&str>, csi: Option<&s
         provisioned_by: provisioned_by.map(Into::into),
         migrated_to: migrated_to.map(Into::into),
         csi_driver: csi.map(Into::into),
+        in_tree: false,
     }
 }
 
@@ -81,11 +84,47 @@ fn decide(volume: &Volume, attempt: &Attempt) -> Step {
 }
 
 fn call(secrets: &[(&str, &str)]) -> Step {
+    Step::Delete(Box::new(request(secrets)), Migrated(false))
+}
+
+/// The same for a volume of an in-tree plugin.
+fn migrated_call() -> Step {
+    Step::Delete(Box::new(request(&[])), Migrated(true))
+}
+
+fn request(secrets: &[(&str, &str)]) -> DeleteVolumeRequest {
     let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-    Step::Delete(Box::new(DeleteVolumeRequest {
+    DeleteVolumeRequest {
         volume_id: "vol-1".into(),
         secrets: secrets.iter().map(pair).collect(),
-    }))
+    }
+}
+
+/// A volume with a source of the in-tree plugin that `driver` replaced.
+fn in_tree(driver: &'static str, owner: Owner) -> VolumeDetail {
+    let csi = Csi {
+        driver: driver.into(),
+        handle: "vol-1".into(),
+    };
+    VolumeDetail {
+        owner: Owner {
+            csi_driver: Some(driver.into()),
+            in_tree: true,
+            ..owner
+        },
+        source: Source::InTree(Box::new(InTree {
+            driver,
+            csi: Ok(csi),
+        })),
+        ..released()
+    }
+}
+
+fn unsaid(mut volume: VolumeDetail) -> VolumeDetail {
+    if let Source::InTree(source) = &mut volume.source {
+        source.csi = Err("why".into());
+    }
+    volume
 }
 
 fn secret(namespace: &str, name: &str) -> SecretRef {
@@ -124,10 +163,6 @@ fn volumes_are_deleted_kept_or_left_alone() {
         deleting: true,
         ..volume
     };
-    let in_tree = |owner| VolumeDetail {
-        source: Source::InTree("kubernetes.io/aws-ebs"),
-        ..of(owner)
-    };
     let ebs = Some("kubernetes.io/aws-ebs");
     let remove =
         || Step::Upkeep(json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [F] } }));
@@ -145,9 +180,42 @@ fn volumes_are_deleted_kept_or_left_alone() {
             call(&[]),
         ),
         (
-            "205 in-tree source",
-            in_tree(owner(ebs, Some("test-driver"), None)),
-            Step::Fail(Failure::InTree("kubernetes.io/aws-ebs")),
+            "205 and M-71 in-tree source",
+            in_tree("test-driver", owner(ebs, Some("test-driver"), None)),
+            migrated_call(),
+        ),
+        (
+            "M-73",
+            in_tree("test-driver", owner(Some("test-driver"), None, None)),
+            migrated_call(),
+        ),
+        (
+            "M-74",
+            in_tree("test-driver", owner(ebs, None, None)),
+            Step::Done,
+        ),
+        (
+            "M-76",
+            in_tree("test-driver", owner(None, Some("test-driver"), None)),
+            migrated_call(),
+        ),
+        (
+            "M-78",
+            in_tree("other", owner(ebs, Some("other"), None)),
+            Step::Done,
+        ),
+        (
+            "M-79",
+            in_tree("other", owner(ebs, Some("test-driver"), None)),
+            Step::Fail(Failure::OtherDriver("other")),
+        ),
+        (
+            "M-80",
+            unsaid(in_tree(
+                "test-driver",
+                owner(ebs, Some("test-driver"), None),
+            )),
+            Step::Fail(Failure::Untranslatable("why".into())),
         ),
         ("206", of(owner(None, None, Some("test-driver"))), call(&[])),
         (
@@ -155,10 +223,14 @@ fn volumes_are_deleted_kept_or_left_alone() {
             of(owner(None, None, Some("other"))),
             Step::Done,
         ),
-        ("207", in_tree(owner(None, None, None)), Step::Done),
+        (
+            "207 and M-77",
+            in_tree("test-driver", owner(None, None, None)),
+            Step::Done,
+        ),
         (
             "207 in-tree, migrated to another",
-            in_tree(owner(None, Some("other"), None)),
+            in_tree("test-driver", owner(None, Some("other"), None)),
             Step::Done,
         ),
         ("208 Bound", at(Bound, Delete, &[F]), Step::Done),
@@ -195,12 +267,47 @@ fn volumes_are_deleted_kept_or_left_alone() {
             Step::Done,
         ),
         (
-            "210 migrated",
+            "210, of no driver",
             VolumeDetail {
                 owner: owner(ebs, Some("test-driver"), None),
                 ..at(Bound, Delete, &[])
             },
             Step::Done,
+        ),
+        (
+            "M-72",
+            VolumeDetail {
+                phase: Bound,
+                finalizers: finalizers(&[PROTECTION]),
+                ..in_tree("test-driver", owner(ebs, Some("test-driver"), None))
+            },
+            add(),
+        ),
+        (
+            "M-75",
+            VolumeDetail {
+                phase: Bound,
+                finalizers: finalizers(&[PROTECTION]),
+                ..in_tree("test-driver", owner(ebs, None, None))
+            },
+            Step::Done,
+        ),
+        (
+            "M-79 in use",
+            VolumeDetail {
+                phase: Bound,
+                finalizers: finalizers(&[PROTECTION]),
+                ..in_tree("other", owner(ebs, Some("test-driver"), None))
+            },
+            Step::Done,
+        ),
+        (
+            "209 in-tree",
+            VolumeDetail {
+                reclaim: Retain,
+                ..in_tree("test-driver", owner(ebs, Some("test-driver"), None))
+            },
+            remove(),
         ),
         ("211", at(Released, Delete, &[PROTECTION]), call(&[])),
         ("212", gone(at(Released, Delete, &[PROTECTION])), Step::Done),
@@ -305,131 +412,6 @@ fn what_must_hold_before_a_volume_is_deleted() {
     );
 }
 
-#[test]
-#[expect(clippy::too_many_lines, reason = "one table")]
-fn secrets_come_from_the_volume_or_its_class() {
-    let annotated = |name: Option<&str>, namespace: Option<&str>| VolumeDetail {
-        deletion_secret_name: name.map(Into::into),
-        deletion_secret_namespace: namespace.map(Into::into),
-        ..released()
-    };
-    let legacy = || annotated(None, None);
-    const NAME: &str = "csi.storage.k8s.io/provisioner-secret-name";
-    const NAMESPACE: &str = "csi.storage.k8s.io/provisioner-secret-namespace";
-    let fixed = class(&[(NAME, "s"), (NAMESPACE, "ns")]);
-    let templated = class(&[
-        (NAME, "${pv.name}-${pvc.name}"),
-        (NAMESPACE, "${pvc.namespace}"),
-    ]);
-    let annotation = class(&[(NAME, "${pvc.annotations['a']}"), (NAMESPACE, "ns")]);
-    let half = class(&[(NAME, "s")]);
-    let load = |namespace, name| Ok(Step::LoadSecret(secret(namespace, name)));
-    let none = || Ok(call(&[]));
-    let rows = [
-        ("220", annotated(Some(""), Some("")), Some(&fixed), none()),
-        (
-            "221",
-            annotated(Some("x"), Some("y")),
-            Some(&fixed),
-            load("y", "x"),
-        ),
-        (
-            "221 class gone",
-            annotated(Some("x"), Some("y")),
-            None,
-            load("y", "x"),
-        ),
-        (
-            "12.4 half empty",
-            annotated(Some("x"), Some("")),
-            Some(&fixed),
-            none(),
-        ),
-        (
-            "223",
-            annotated(Some("x"), None),
-            Some(&fixed),
-            load("ns", "s"),
-        ),
-        (
-            "223 reverse",
-            annotated(None, Some("y")),
-            Some(&fixed),
-            load("ns", "s"),
-        ),
-        ("224", legacy(), Some(&fixed), load("ns", "s")),
-        (
-            "224 template",
-            legacy(),
-            Some(&templated),
-            load("ns1", "pv1-c1"),
-        ),
-        ("225", legacy(), None, none()),
-        (
-            "225 no claim",
-            VolumeDetail {
-                claim: None,
-                ..legacy()
-            },
-            Some(&fixed),
-            none(),
-        ),
-        (
-            "no secret in the class",
-            legacy(),
-            Some(&class(&[])),
-            none(),
-        ),
-        ("226", legacy(), Some(&annotation), Err(())),
-        ("227", legacy(), Some(&half), Err(())),
-    ];
-    for (row, volume, class, expected) in rows {
-        let volume = volume.keep();
-        let step = Attempt::new(&volume).decide(&View {
-            driver: &driver(),
-            volume: &volume,
-            class,
-            attached_to: None,
-            attachments_missed: false,
-            node: None,
-        });
-        match expected {
-            Ok(expected) => assert_eq!(step, expected, "row {row}"),
-            Err(()) => assert!(
-                matches!(step, Step::Fail(Failure::Secret(_))),
-                "row {row}: {step:?}"
-            ),
-        }
-    }
-}
-
-#[test]
-fn rows_221_222_the_secret_s_values_are_sent_or_nothing() {
-    let volume = VolumeDetail {
-        deletion_secret_name: Some("x".into()),
-        deletion_secret_namespace: Some("y".into()),
-        ..released()
-    }
-    .keep();
-    let values = BTreeMap::from([("k".to_owned(), "v".to_owned())]);
-    let rows = [
-        ("221", Answer::Secret(values), call(&[("k", "v")])),
-        ("222", Answer::Refused(refused(true)), call(&[])),
-        ("222 forbidden", Answer::Refused(refused(false)), call(&[])),
-    ];
-    for (row, answer, expected) in rows {
-        let mut attempt = Attempt::new(&volume);
-        let step = decide(&volume, &attempt);
-        assert_eq!(step, Step::LoadSecret(secret("y", "x")), "row {row}");
-        attempt.fold(&step, answer).unwrap();
-        assert_eq!(decide(&volume, &attempt), expected, "row {row}");
-    }
-    let mut attempt = Attempt::new(&volume);
-    let step = decide(&volume, &attempt);
-    let failure = attempt.fold(&step, Answer::SecretNotText);
-    assert_eq!(failure, Err(Failure::SecretNotText(secret("y", "x"))));
-}
-
 /// Runs an attempt on `volume` to its end: the steps by name, and what it ended with. The DELETE is
 /// answered with the object being deleted, or with `removed`.
 fn run(
@@ -442,7 +424,7 @@ fn run(
         let step = decide(&volume.clone().keep(), &attempt);
         let (name, answer) = match &step {
             Step::Done => return (steps, Ok(())),
-            Step::Delete(_) => ("DeleteVolume", Answer::Deleted),
+            Step::Delete(..) => ("DeleteVolume", Answer::Deleted),
             Step::Remove { uid } => {
                 assert_eq!(*uid, volume.uid);
                 volume.deleting = removed.is_none();

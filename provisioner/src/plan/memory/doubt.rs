@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::model::{Claim, Source, Text, VolumeDetail};
+use crate::model::{Claim, Text, VolumeDetail};
 
 /// What was asked for a claim and may have made a volume of which nobody knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,12 +55,7 @@ impl Unsaved {
     /// Whether `volume` is the PersistentVolume of this volume.
     #[must_use]
     pub fn is(&self, volume: &VolumeDetail) -> bool {
-        match &volume.source {
-            Source::Csi(csi) => {
-                *csi.driver == *self.text("/spec/csi/driver") && *csi.handle == *self.handle()
-            }
-            Source::InTree(_) | Source::Other => false,
-        }
+        volume.is_of(self.text("/spec/csi/driver"), self.handle())
     }
 
     fn text(&self, place: &str) -> &str {

@@ -17,7 +17,7 @@ const fn case(faults: Faults, protection: Protection, scene: Scene) -> Case {
 
 impl Mutant {
     /// In which kind of run each must be caught, and by what.
-    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 43] = {
+    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 44] = {
         use Faults::{All, Kills, None, Stops};
         use Protection::Journal;
         use Scene::{Apart, Nodes, Places, Plain, Sources};
@@ -86,7 +86,7 @@ impl Mutant {
             (
                 Self::DeletesOwed,
                 case(All, Journal, Plain),
-                &["has no volume"],
+                &["has no volume", "stays behind"],
             ),
             (Self::AsksAnew, case(Stops, Journal, Plain), ANOTHER),
             (
@@ -140,6 +140,11 @@ impl Mutant {
             ),
             (
                 Self::DeletesOthers,
+                case(None, Journal, Plain),
+                &["of another driver"],
+            ),
+            (
+                Self::DeletesUnmoved,
                 case(None, Journal, Plain),
                 &["of another driver"],
             ),

@@ -85,6 +85,7 @@ fn volumes_are_kept_as_far_as_they_call_for_something() {
         provisioned_by: Some("test-driver".into()),
         migrated_to: None,
         csi_driver: Some("test-driver".into()),
+        in_tree: false,
     };
     let due = Volume::Finalizer(Upkeep::Add, owner);
     assert_eq!(read(&volume("Bound", json!(null))), Some(due));
@@ -111,12 +112,141 @@ fn volumes_are_kept_as_far_as_they_call_for_something() {
     );
 }
 
+/// A volume of the plugin whose source is `field`, with what else a translation reads.
+fn in_tree(field: &str, source: &serde_json::Value) -> VolumeDetail {
+    let object = json!({
+        "metadata": {
+            "name": "pv1",
+            "labels": {"topology.kubernetes.io/zone": "us-east1-b", "other": "x"},
+            "annotations": {"kubernetes.io/azure-file-resource-group": "rg"},
+        },
+        "spec": {
+            field: source, "claimRef": {"namespace": "ns2", "name": "claim1"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{
+                "matchExpressions": [
+                    {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east1-b"]},
+                    {"key": "other", "operator": "Exists"}],
+                "matchFields": [{"key": "metadata.name"}]}]}},
+        },
+    });
+    let text = object.to_string();
+    read_volume(serde_json::from_str(&text).unwrap(), &Interner::default())
+}
+
 #[test]
-fn an_in_tree_source_is_named_by_its_plugin() {
-    let text =
-        json!({"metadata": {"name": "pv"}, "spec": {"cinder": {"volumeID": "x"}}}).to_string();
-    let detail = read_volume(serde_json::from_str(&text).unwrap(), &Interner::default());
-    assert_eq!(detail.source, Source::InTree("kubernetes.io/cinder"));
+#[expect(clippy::too_many_lines, reason = "one table")]
+fn m_71_and_82_to_84_in_tree_sources_are_read_in_the_words_of_their_drivers() {
+    const ZONE: &str = "topology.kubernetes.io/zone";
+    let aws = json!({"volumeID": "aws://us-east-1a/vol-1"});
+    let share = json!({"shareName": "s", "secretName": "azure-storage-account-a-secret"});
+    let disk = "projects/UNSPECIFIED/zones/us-east1-b/disks/d";
+    let rows = [
+        (
+            "awsElasticBlockStore",
+            aws,
+            "ebs.csi.aws.com",
+            "vol-1",
+            "topology.ebs.csi.aws.com/zone",
+        ),
+        (
+            "gcePersistentDisk",
+            json!({"pdName": "d"}),
+            "pd.csi.storage.gke.io",
+            disk,
+            "topology.gke.io/zone",
+        ),
+        (
+            "cinder",
+            json!({"volumeID": "c"}),
+            "cinder.csi.openstack.org",
+            "c",
+            "topology.cinder.csi.openstack.org/zone",
+        ),
+        (
+            "azureDisk",
+            json!({"diskName": "n", "diskURI": "/uri"}),
+            "disk.csi.azure.com",
+            "/uri",
+            ZONE,
+        ),
+        (
+            "azureFile",
+            share,
+            "file.csi.azure.com",
+            "rg#a#s#pv1#ns2",
+            ZONE,
+        ),
+        (
+            "vsphereVolume",
+            json!({"volumePath": "[ds] d.vmdk"}),
+            "csi.vsphere.vmware.com",
+            "[ds] d.vmdk",
+            "topology.csi.vmware.com/zone",
+        ),
+        (
+            "portworxVolume",
+            json!({"volumeID": "p"}),
+            "pxd.portworx.com",
+            "p",
+            ZONE,
+        ),
+    ];
+    for (field, source, driver, handle, zone) in rows {
+        let volume = in_tree(field, &source);
+        assert_eq!(volume.driver(), Some(driver), "{field}");
+        assert_eq!(volume.handle_of(driver), Some(handle), "{field}");
+        assert_eq!(volume.handle_of("another"), None, "{field}");
+        assert!(volume.owner.in_tree && volume.owner.csi_driver.as_deref() == Some(driver));
+        let terms = volume.affinity.as_deref().unwrap();
+        assert_eq!((terms.len(), terms[0].fields), (1, true), "{field}");
+        let expressions = &terms[0].expressions;
+        assert_eq!(
+            (&*expressions[0].key, &*expressions[0].values[0]),
+            (zone, "us-east1-b"),
+            "{field}"
+        );
+        assert_eq!(
+            (&*expressions[1].key, &*expressions[1].operator),
+            ("other", "Exists"),
+            "{field}"
+        );
+    }
+}
+
+#[test]
+fn m_80_and_81_in_tree_sources_that_cannot_be_said_are_kept_with_the_reason() {
+    let rows = [
+        (
+            "awsElasticBlockStore",
+            json!({"volumeID": "aws://z/x"}),
+            "failed to translate Kubernetes ID",
+        ),
+        (
+            "azureDisk",
+            json!({"diskURI": "/uri", "kind": "Shared"}),
+            "kind(Shared) is not supported",
+        ),
+    ];
+    for (field, source, text) in rows {
+        let volume = in_tree(field, &source);
+        let Source::InTree(source) = &volume.source else {
+            panic!("{volume:?}");
+        };
+        let why = source.csi.as_ref().unwrap_err();
+        assert!(why.starts_with(text), "{why}");
+        let terms = volume.affinity.as_deref().unwrap();
+        assert_eq!(
+            &*terms[0].expressions[0].key, "topology.kubernetes.io/zone",
+            "as it is"
+        );
+    }
+    let bare = in_tree("awsElasticBlockStore", &json!(null));
+    assert_eq!(
+        (bare.source.clone(), bare.owner.in_tree),
+        (Source::Other, false)
+    );
+    let odd = in_tree("cinder", &json!("x"));
+    assert_eq!((odd.source, odd.owner.in_tree), (Source::Other, false));
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! Classes, claims and volumes of in-tree plugins, which the CSI driver that replaced the plugin
 //! serves: rows M-1 to M-98.
 //!
-//! Rows 44, 45, 205, 282, 284 and 285 as they are here: what a migrated in-tree plugin left behind is
+//! Rows 44, 45, 282 and 284 as they are here: a claim for a volume of a migrated in-tree plugin is
 //! named in an event, and nothing is changed.
 
-use serde_json::json;
 use sidecar_testkit::build::{self, Object};
 
-use super::stage::{ANNOTATION, PV, READY, Stage, claim, finalizers, released, settle};
+use super::stage::{ANNOTATION, PV, READY, Stage, claim, settle};
 
 mod start;
+mod volumes;
 
 const EBS: &str = "ebs.csi.aws.com";
 const GCE: &str = "pd.csi.storage.gke.io";
@@ -71,26 +71,4 @@ async fn rows_44_45_282_and_284_claims() {
         .insert(claim().class("csi").annotation(ANNOTATION, EBS));
     stage.until_volume(PV).await;
     assert!(!stage.volume(PV)["spec"]["csi"].is_null(), "row 284");
-}
-
-#[tokio::test]
-async fn rows_205_and_285_volumes() {
-    let stage = stage().await;
-    let volume = released("r205")
-        .with("/spec/csi", json!(null))
-        .with(
-            "/spec/awsElasticBlockStore/volumeID",
-            "aws://us-east-1a/vol-1",
-        )
-        .annotation("pv.kubernetes.io/provisioned-by", PLUGIN)
-        .annotation(MIGRATED, EBS);
-    stage.api.insert(volume);
-    let before = stage.volume("r205");
-    let _program = stage.start(&["--retry-interval-start=5m"]);
-    stage.until_events("VolumeFailedDelete", 1).await;
-    settle().await;
-    assert!(stage.events("VolumeFailedDelete")[0].contains(PLUGIN));
-    assert_eq!(stage.calls("DeleteVolume"), 0);
-    assert_eq!(finalizers(&stage.volume("r205")), finalizers(&before));
-    assert_eq!(stage.volume("r205"), before, "nothing is changed");
 }
