@@ -82,3 +82,21 @@ app.kubernetes.io/component: node
 {{- define "csi-sidecars.node.socketDirectory" -}}
 {{- default (printf "%s/plugins/%s" .Values.node.kubeletDir .Values.driver.name) .Values.node.socketDirectory -}}
 {{- end -}}
+
+{{/* Ports of the controller's pod that the ServiceMonitor scrapes, as a JSON list. */}}
+{{- define "csi-sidecars.scraped" -}}
+{{- $ports := list }}
+{{- range $port, $sidecar := dict "attacher" .Values.attacher "provisioner" .Values.provisioner "resizer" .Values.resizer "healthz" .Values.livenessprobe }}
+{{- if and $sidecar.enabled $sidecar.port }}
+{{- $ports = append $ports $port }}
+{{- end }}
+{{- end }}
+{{- toJson $ports }}
+{{- end -}}
+
+{{/* The page about an alert: list address, name. */}}
+{{- define "csi-sidecars.runbook" -}}
+{{- with index . 0 }}
+            runbook_url: {{ printf "%s#%s" . (lower (index $ 1)) | quote }}
+{{- end }}
+{{- end -}}

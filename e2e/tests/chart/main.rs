@@ -1,6 +1,7 @@
 //! The charts: rendered by helm, held to what they promise, and tried on a real API server.
 //! `cargo test -p e2e --test chart -- NAME` runs one.
 
+mod alerts;
 mod command_line;
 mod grant;
 mod metrics;
@@ -51,6 +52,10 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "chart_metrics_in_alerts_and_dashboard_exist",
         run: metrics::exist,
+    },
+    Scenario {
+        name: "chart_alerts_are_explained_and_in_a_file_of_their_own",
+        run: alerts::told,
     },
     Scenario {
         name: "chart_permissions_suffice_and_none_is_too_many",
