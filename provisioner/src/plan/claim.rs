@@ -21,6 +21,7 @@ use std::sync::Arc;
 use csi_proto::csi::{DeleteVolumeRequest, Volume};
 
 use super::Settings;
+use super::identity::Identity;
 use super::memory::{self, Unsaved};
 use super::outcome::RpcError;
 use super::pv::{self, Unusable};
@@ -102,7 +103,7 @@ enum Reached {
     Bad(Unusable),
     /// What is owed was asked again, and the driver has this volume. What comes next, unless there
     /// is a PersistentVolume of the name.
-    Held(String, Box<Reached>),
+    Held(Identity, Box<Reached>),
     /// The same, and the driver has another volume of the name.
     Taken(RpcError),
     /// The request's volume has a PersistentVolume, or there is none.
@@ -292,8 +293,8 @@ impl Attempt {
     /// Whether there is a PersistentVolume of the volume that what is owed has made, also one that
     /// somebody wrote by hand, or of the name.
     fn look_for_namesake(&self) -> Step {
-        let handle = match &self.reached {
-            Reached::Held(handle, _) => Some(handle.as_str().into()),
+        let identity = match &self.reached {
+            Reached::Held(identity, _) => Some(identity.clone()),
             Reached::Taken(_)
             | Reached::Start
             | Reached::Bad(_)
@@ -304,7 +305,7 @@ impl Attempt {
             | Reached::Failed(_) => None,
         };
         match &self.frozen {
-            Some(prepared) => Step::LoadNamesake(prepared.name.as_str().into(), handle),
+            Some(prepared) => Step::LoadNamesake(prepared.name.as_str().into(), identity),
             // Cannot be: it was asked for.
             None => Step::Done(End::Repaid),
         }
@@ -312,10 +313,11 @@ impl Attempt {
 
     fn discard(&self, unusable: &Unusable) -> Result<Step, Stop> {
         let reference = self.frozen.as_ref().and_then(|prepared| prepared.secret());
-        Ok(Step::Discard(Box::new(DeleteVolumeRequest {
+        let request = DeleteVolumeRequest {
             volume_id: unusable.discard().unwrap_or_default().to_owned(),
             secrets: self.secrets(reference.as_ref())?.clone(),
-        })))
+        };
+        Ok(Step::Discard(Box::new(request), unusable.migrated()))
     }
 
     fn announce(&self, view: &View<'_>) -> Result<(), Stop> {
@@ -340,19 +342,16 @@ impl Attempt {
             // Cannot be: no volume is made without.
             return Step::Done(End::NotOurs);
         };
-        let identity = &view.settings.identity;
-        let name = &prepared.name;
-        let object = pv::object(
-            &prepared.blueprint,
-            name,
-            volume,
-            &view.driver.name,
-            identity,
-        );
-        Step::Save(Unsaved {
-            name: name.as_str().into(),
-            object: Arc::new(object),
-        })
+        let (name, blueprint) = (&prepared.name, &prepared.blueprint);
+        match pv::object(blueprint, name, volume, &view.settings.identity) {
+            Ok(object) => Step::Save(Unsaved {
+                name: name.as_str().into(),
+                object: Arc::new(object),
+                identity: Identity::new(blueprint, name, volume),
+            }),
+            // Cannot be: the answer was accepted.
+            Err(unusable) => Step::Fail(Failure::Unusable(unusable)),
+        }
     }
 }
 

@@ -12,9 +12,11 @@
 //! | `edit` | changes of claims and snapshots |
 //! | `driver` | what the driver can do, and which changes of it end the process |
 //! | `event` | which changes of objects are work |
+//! | `identity` | whether a PersistentVolume is that of a volume |
 //! | `journal` | what is written down before the driver is asked |
 //! | `lookout` | when to look for what is not watched |
 //! | `memory` | what the process remembers beyond its caches |
+//! | `migrated` | classes and volumes of the in-tree plugin that the driver replaced |
 //! | `outcome` | how requests and calls fail, and what would cure it |
 //! | `ownership` | which claims the provisioner of one node takes |
 //! | `protection` | when the finalizers on data sources go |
@@ -35,9 +37,11 @@ pub mod delete;
 pub mod driver;
 pub mod edit;
 pub mod event;
+pub mod identity;
 pub mod journal;
 pub mod lookout;
 pub mod memory;
+pub mod migrated;
 pub mod outcome;
 pub mod ownership;
 pub mod parameters;

@@ -7,8 +7,8 @@ use std::collections::HashSet;
 
 use crate::keys::{CLONE_FINALIZER, SNAPSHOT_GROUP};
 use crate::model::{Claim, ClaimPhase, DataSource, Snapshot, Text};
-use crate::plan::Settings;
 use crate::plan::request;
+use crate::plan::{Driver, Settings};
 
 /// Namespace and name of an object.
 pub type Place = (Text, Text);
@@ -70,8 +70,10 @@ pub fn freed_source(before: &Claim, after: Option<&Claim>) -> Option<Place> {
 
 /// Name of the PersistentVolume that is made for the claim; `None` for a claim of another driver.
 #[must_use]
-pub fn volume_of(claim: &Claim, driver: &str, settings: &Settings) -> Option<String> {
-    let ours = claim.provisioner() == Some(driver);
+pub fn volume_of(claim: &Claim, driver: &Driver, settings: &Settings) -> Option<String> {
+    let ours = claim
+        .provisioner()
+        .is_some_and(|named| driver.is_named(named));
     ours.then(|| request::volume_name(settings, &claim.uid).ok())?
 }
 
@@ -353,7 +355,7 @@ mod tests {
     #[test]
     fn fp_5_whose_volume_is_known() {
         let settings = Settings::default();
-        let named = |claim: &Claim| volume_of(claim, "test-driver", &settings);
+        let named = |claim: &Claim| volume_of(claim, &crate::testing::driver(), &settings);
         let ours = Claim {
             uid: "u".into(),
             annotations: [(STORAGE_PROVISIONER, "test-driver")].into_iter().collect(),

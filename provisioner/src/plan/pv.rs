@@ -10,8 +10,10 @@ use std::fmt;
 use csi_proto::csi::{CreateVolumeResponse, Volume};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use sidecar::csi::Migrated;
 use sidecar::quantity::Quantity;
 
+use super::migrated::{self, Unsayable};
 use super::topology::node_affinity;
 use crate::keys::{
     DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, IDENTITY_ATTRIBUTE, MODIFY_SECRET_NAME,
@@ -25,7 +27,8 @@ use crate::keys::{
 pub struct Blueprint {
     /// The claim that the volume is for.
     pub claim: ForClaim,
-    /// `provisioner` of the class.
+    /// `provisioner` of the class: the driver, or the in-tree plugin that it replaced. It decides in whose
+    /// words the object is, whatever class has the name when there is an answer.
     pub provisioned_by: String,
     /// Name of the class.
     pub class: String,
@@ -56,6 +59,20 @@ pub struct Blueprint {
     pub sourced: bool,
     /// Whether the volume's topology is to be believed.
     pub topology: bool,
+}
+
+impl Blueprint {
+    /// Name of the driver.
+    #[must_use]
+    pub fn driver(&self) -> &str {
+        migrated::driver_of(&self.provisioned_by)
+    }
+
+    /// Whether the object is to be in the words of the in-tree plugin that the driver replaced.
+    #[must_use]
+    pub fn is_in_tree(&self) -> bool {
+        self.driver() != self.provisioned_by
+    }
 }
 
 /// The claim in `spec.claimRef`.
@@ -135,6 +152,13 @@ pub enum Unusable {
         /// The volume, which is to be deleted.
         id: String,
     },
+    /// The class is of an in-tree plugin, and no PersistentVolume in the plugin's words can be saved.
+    Unsayable {
+        /// Why not.
+        why: Box<Unsayable>,
+        /// The volume, which is to be deleted.
+        id: String,
+    },
 }
 
 impl Unusable {
@@ -143,10 +167,18 @@ impl Unusable {
     pub fn discard(&self) -> Option<&str> {
         match self {
             Self::NoVolume | Self::NoId => None,
-            Self::TooSmall { id, .. } | Self::Unrecorded { id } | Self::NotFilled { id } => {
-                Some(id)
-            }
+            Self::TooSmall { id, .. }
+            | Self::Unrecorded { id }
+            | Self::NotFilled { id }
+            | Self::Unsayable { id, .. } => Some(id),
         }
+    }
+
+    /// How that deletion is counted: only what is wrong with the volume because of its plugin counts as
+    /// the plugin's, as upstream has it.
+    #[must_use]
+    pub fn migrated(&self) -> Migrated {
+        Migrated(matches!(self, Self::Unsayable { .. }))
     }
 }
 
@@ -167,17 +199,22 @@ impl fmt::Display for Unusable {
                 "volume content source missing: the driver did not confirm that it used the data \
                  source",
             ),
+            Self::Unsayable { why, .. } => write!(out, "{why}"),
         }
     }
 }
 
 impl std::error::Error for Unusable {}
 
-/// The volume in the driver's answer.
+/// The volume in the driver's answer. `name` is the PersistentVolume's.
 ///
 /// # Errors
 /// When it is not what was asked for.
-pub fn accept(blueprint: &Blueprint, answer: CreateVolumeResponse) -> Result<Volume, Unusable> {
+pub fn accept(
+    blueprint: &Blueprint,
+    name: &str,
+    answer: CreateVolumeResponse,
+) -> Result<Volume, Unusable> {
     let mut volume = answer.volume.ok_or(Unusable::NoVolume)?;
     if volume.volume_id.is_empty() {
         return Err(Unusable::NoId);
@@ -196,18 +233,33 @@ pub fn accept(blueprint: &Blueprint, answer: CreateVolumeResponse) -> Result<Vol
         let id = volume.volume_id;
         return Err(Unusable::NotFilled { id });
     }
+    if blueprint.is_in_tree() {
+        object(blueprint, name, &volume, "")?;
+    }
     Ok(volume)
 }
 
-/// The object for an accepted `volume`. `driver` is the driver's name, `identity` this process's.
-#[must_use]
+/// The object for an accepted `volume`. `identity` is this process's.
+///
+/// # Errors
+/// What [`accept`] does not accept.
 pub fn object(
     blueprint: &Blueprint,
     name: &str,
     volume: &Volume,
-    driver: &str,
     identity: &str,
-) -> Value {
+) -> Result<Value, Unusable> {
+    let object = csi_object(blueprint, name, volume, identity);
+    match blueprint.is_in_tree() {
+        false => Ok(object),
+        true => migrated::volume(&object).map_err(|why| Unusable::Unsayable {
+            why: Box::new(why),
+            id: volume.volume_id.clone(),
+        }),
+    }
+}
+
+fn csi_object(blueprint: &Blueprint, name: &str, volume: &Volume, identity: &str) -> Value {
     let claim = &blueprint.claim;
     let mut spec = json!({
         "capacity": { "storage": Quantity::from_bytes(volume.capacity_bytes).to_string() },
@@ -221,7 +273,7 @@ pub fn object(
             "uid": claim.uid,
             "resourceVersion": claim.resource_version,
         },
-        "csi": source(blueprint, volume, driver, identity),
+        "csi": source(blueprint, volume, identity),
     });
     let optional = [
         ("volumeMode", blueprint.volume_mode.as_ref()),
@@ -277,12 +329,12 @@ fn annotations(blueprint: &Blueprint) -> BTreeMap<&'static str, &str> {
     annotations
 }
 
-fn source(blueprint: &Blueprint, volume: &Volume, driver: &str, identity: &str) -> Value {
+fn source(blueprint: &Blueprint, volume: &Volume, identity: &str) -> Value {
     let mut attributes = BTreeMap::from([(IDENTITY_ATTRIBUTE, identity)]);
     let context = volume.volume_context.iter();
     attributes.extend(context.map(|(key, value)| (&**key, &**value)));
     let mut source = Map::new();
-    source.insert("driver".to_owned(), driver.into());
+    source.insert("driver".to_owned(), blueprint.driver().into());
     source.insert("volumeHandle".to_owned(), volume.volume_id.as_str().into());
     source.insert("volumeAttributes".to_owned(), json!(attributes));
     if blueprint.read_only {

@@ -13,8 +13,6 @@ pub enum Selection {
     No,
     /// Node deployment: the nodes have to settle whose it is.
     Contend,
-    /// It is ours through migration of this in-tree plugin.
-    InTree(&'static str),
     /// Its class is not there.
     NoClass(Text),
     /// Its class is another provisioner's.
@@ -34,9 +32,7 @@ pub fn select(
     if !claim.volume.is_empty() {
         return Selection::No;
     }
-    let provisioner = claim.provisioner();
-    let named = provisioner == Some(&*driver.name);
-    if !named && claim.annotations.get(MIGRATED_TO) != Some(&*driver.name) {
+    if !is_ours(claim, driver) {
         return Selection::No;
     }
     let selected = claim.selected_node();
@@ -52,11 +48,6 @@ pub fn select(
             _ => {}
         }
     }
-    match (named, driver.plugin()) {
-        (true, _) => {}
-        (false, Some(plugin)) if provisioner == Some(plugin) => return Selection::InTree(plugin),
-        (false, _) => return Selection::No,
-    }
     of_class(claim, class, driver)
 }
 
@@ -67,13 +58,18 @@ fn of_class(claim: &Claim, class: Option<&Class>, driver: &Driver) -> Selection 
     if class.binding_mode == BindingMode::WaitForFirstConsumer && claim.selected_node().is_empty() {
         return Selection::No;
     }
-    if *class.provisioner == *driver.name {
-        return Selection::Provision;
+    match driver.is_named(&class.provisioner) {
+        true => Selection::Provision,
+        false => Selection::OtherProvisioner,
     }
-    match driver.plugin() {
-        Some(plugin) if *class.provisioner == *plugin => Selection::InTree(plugin),
-        Some(_) | None => Selection::OtherProvisioner,
-    }
+}
+
+/// Whether the control plane chose this driver. A claim that is older than the driver names the plugin
+/// that it replaced, and then the driver in another annotation.
+fn is_ours(claim: &Claim, driver: &Driver) -> bool {
+    let provisioner = claim.provisioner().unwrap_or_default();
+    let moved = claim.annotations.get(MIGRATED_TO) == Some(&*driver.name);
+    *provisioner == *driver.name || moved && driver.plugin() == Some(provisioner)
 }
 
 /// Whether provisioners on several nodes may compete for a claim without selected node. Only the

@@ -1,5 +1,7 @@
 //! CreateVolume calls begin and end, and are held against the invariants.
 
+use std::collections::BTreeMap;
+
 use csi_proto::csi::volume_content_source::Type;
 use csi_proto::csi::{
     CreateVolumeRequest, CreateVolumeResponse, Topology, Volume, VolumeContentSource,
@@ -170,6 +172,7 @@ impl World {
         // It does not grow or shrink by being asked for again.
         let size = self.driver.sizes.entry(volume_id.clone());
         let bytes = *size.or_insert(bytes);
+        let context = self.context(&volume_id);
         let zone = self.driver.place(&volume_id);
         let segments = |zone: &String| Topology {
             segments: [(ZONE.to_owned(), zone.clone())].into_iter().collect(),
@@ -178,11 +181,23 @@ impl World {
             volume: Some(Volume {
                 volume_id,
                 capacity_bytes: bytes,
+                volume_context: context,
                 accessible_topology: zone.map(segments).into_iter().collect(),
                 content_source: sourced.then(VolumeContentSource::default),
-                ..Volume::default()
             }),
         }))
+    }
+
+    /// What the driver says of a volume, each time the same: of some a partition that the API server
+    /// refuses in the words of a plugin.
+    fn context(&mut self, id: &str) -> BTreeMap<String, String> {
+        let may = self.case.scene == Scene::Moved && self.faulty();
+        let unsayable = may && self.dice.one_in(4);
+        let known = self.driver.unsayable.entry(id.to_owned());
+        match *known.or_insert(unsayable) {
+            true => BTreeMap::from([("partition".to_owned(), "300".to_owned())]),
+            false => BTreeMap::new(),
+        }
     }
 
     /// Why the driver cannot do what it is asked, if it cannot.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sidecar::csi::Migrated;
 use tonic::Code;
 
 use super::mutant::Mutant;
@@ -219,7 +220,10 @@ impl World {
                     Err(error) => State::Answered(step, Answer::Unwritable(error), None),
                 };
             }
-            Step::Discard(ref request) => {
+            Step::Discard(_, Migrated(true)) if process.mutant == Mutant::LeavesUnsayable => {
+                running.state = State::Answered(step, Answer::Done, None);
+            }
+            Step::Discard(ref request, _) => {
                 if !self.may_discard(index) {
                     let answer = Answer::Unsent(rpc(Code::Unavailable));
                     self.process.running[index].state = State::Answered(step, answer, None);

@@ -141,7 +141,7 @@ impl World {
         }
         if volume.owner.in_tree && volume.owner.migrated_to.is_none() {
             let mut volume = volume.clone();
-            volume.owner.migrated_to = Some("test-driver".into());
+            volume.owner.migrated_to = Some(self.case.scene.driver_name().into());
             self.server.put_volume(volume);
             return true;
         }

@@ -85,7 +85,7 @@ impl World {
                 | Step::Save(_)
                 | Step::LoadNamesake(..)
                 | Step::LoadOwner(..)
-                | Step::Discard(_) => {
+                | Step::Discard(..) => {
                     return true;
                 }
                 Step::Announce(_) | Step::Intend(_) => Answer::Done,

@@ -63,6 +63,8 @@ pub(super) struct ModelDriver {
     made: BTreeMap<String, CreateVolumeRequest>,
     /// Bytes of volumes, by id, as they were said first.
     pub(super) sizes: BTreeMap<String, i64>,
+    /// Ids of volumes that have no PersistentVolume in the words of a plugin, as the driver says it.
+    pub(super) unsayable: BTreeMap<String, bool>,
     /// Places of those that are not everywhere, by name.
     pub(super) places: BTreeMap<String, String>,
     /// Places without room.

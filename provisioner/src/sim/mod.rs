@@ -47,7 +47,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `scene` | what a run is about: plain volumes, places, data sources, node deployment |
+//! | `scene` | what a run is about: plain volumes, places, data sources, a plugin, node deployment |
 //! | `server`, `wire` | the model API server, with its event log |
 //! | `driver` | the model driver |
 //! | `people` | what people do |

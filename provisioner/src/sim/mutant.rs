@@ -91,6 +91,8 @@ pub(super) enum Mutant {
     DeletesOthers,
     /// Deletes volumes of an in-tree plugin that are not said to be moved.
     DeletesUnmoved,
+    /// Gives up volumes that have no PersistentVolume in the words of a plugin, and does not delete them.
+    LeavesUnsayable,
     /// Neither adds nor removes finalizers of volumes that stay.
     IgnoresUpkeep,
     /// Does without the Secret while it is missing.

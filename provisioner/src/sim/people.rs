@@ -32,6 +32,7 @@ impl World {
             16 => self.server.secret = self.dice.one_in(2),
             _ => match self.case.scene {
                 Scene::Plain => self.keep_books_by_hand(),
+                Scene::Moved => self.change_policy(),
                 Scene::Places => self.move_house(),
                 Scene::Sources => self.take_snapshot(),
                 Scene::Nodes | Scene::Apart => self.fill(),
@@ -56,7 +57,8 @@ impl World {
             namespace: "ns".into(),
             name: name.into(),
             uid: format!("u{}", self.uids).into(),
-            annotations: [(STORAGE_PROVISIONER, "test-driver")].into_iter().collect(),
+            annotations: { [(STORAGE_PROVISIONER, self.case.scene.driver_name())].into_iter() }
+                .collect(),
             finalizers: protection.iter().map(|held| Text::from(*held)).collect(),
             class: Some(CLASS.into()),
             access_modes: List::from([Text::from("ReadWriteOnce")]),
@@ -334,7 +336,9 @@ impl World {
         let nodes = self.case.scene.nodes();
         let node = match self.case.scene {
             Scene::Nodes | Scene::Apart => nodes[self.driver.site],
-            Scene::Plain | Scene::Places | Scene::Sources => nodes[self.dice.below(nodes.len())],
+            Scene::Plain | Scene::Places | Scene::Sources | Scene::Moved => {
+                nodes[self.dice.below(nodes.len())]
+            }
         };
         let zone = zone(node);
         if !self.driver.full.remove(&zone) {

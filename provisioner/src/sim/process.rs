@@ -310,7 +310,7 @@ impl Process {
 
     /// Whether the PersistentVolume of the claim is there.
     pub(super) fn has_volume(&self, claim: &Claim) -> bool {
-        let name = protection::volume_of(claim, &self.driver.name, &self.settings);
+        let name = protection::volume_of(claim, &self.driver, &self.settings);
         name.is_some_and(|name| self.volumes.get(&name).is_some())
     }
 

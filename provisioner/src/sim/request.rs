@@ -88,9 +88,9 @@ impl World {
                 let name = format!("{namespace}/{name}");
                 Answer::SourceClaim(Box::new(server.claims.get(&*name)?.1.clone()))
             }
-            Step::LoadNamesake(name, Some(handle)) => {
+            Step::LoadNamesake(name, Some(volume)) => {
                 let mut volumes = server.volumes.values().map(|(_, volume)| volume);
-                let has = |volume: &&VolumeDetail| volume.is_of("test-driver", handle);
+                let has = |found: &&VolumeDetail| volume.is_of(found);
                 let named = || server.volumes.get(name).map(|(_, volume)| volume);
                 let found = volumes.find(has).or_else(named)?;
                 Answer::PersistentVolume(Box::new(found.clone()))

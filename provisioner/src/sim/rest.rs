@@ -127,7 +127,9 @@ impl World {
                 .full
                 .pop_first()
                 .filter(|_| self.driver.site == 0),
-            Scene::Plain | Scene::Places | Scene::Sources => self.driver.full.pop_first(),
+            Scene::Plain | Scene::Places | Scene::Sources | Scene::Moved => {
+                self.driver.full.pop_first()
+            }
         };
         self.driver.full = spared.into_iter().collect();
     }

@@ -21,6 +21,9 @@ pub(super) enum Scene {
     Places,
     /// Volumes start from other claims' volumes and from snapshots.
     Sources,
+    /// The driver replaced an in-tree plugin, and so are two of the classes the plugin's. The driver makes
+    /// volumes that have no PersistentVolume in the plugin's words.
+    Moved,
     /// A provisioner on each of two nodes.
     Nodes,
     /// The same with a driver that does not say where its volumes are. They are kept: nobody could
@@ -32,6 +35,8 @@ pub(super) enum Scene {
 pub(super) const ZONE: &str = "zone";
 /// Parameter that tells one class of the name from another.
 const NUMBER: &str = "number";
+/// What the driver of [`Scene::Moved`] replaced.
+const PLUGIN: &str = "kubernetes.io/aws-ebs";
 /// Name of the only class.
 pub(super) const CLASS: &str = "sc";
 /// The claim that others are clones of.
@@ -56,10 +61,11 @@ pub(super) fn registered() -> Entry {
 }
 
 impl Scene {
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 6] = [
         Self::Plain,
         Self::Places,
         Self::Sources,
+        Self::Moved,
         Self::Nodes,
         Self::Apart,
     ];
@@ -81,14 +87,14 @@ impl Scene {
 
     pub(super) fn claims(self) -> &'static [&'static str] {
         match self {
-            Self::Plain | Self::Places | Self::Nodes | Self::Apart => &CLAIMS,
+            Self::Plain | Self::Places | Self::Moved | Self::Nodes | Self::Apart => &CLAIMS,
             Self::Sources => &CLAIMS_AND_SOURCE,
         }
     }
 
     pub(super) fn nodes(self) -> &'static [&'static str] {
         match self {
-            Self::Plain | Self::Sources => &[],
+            Self::Plain | Self::Sources | Self::Moved => &[],
             Self::Places => &NODES,
             Self::Nodes | Self::Apart => &NODES[..2],
         }
@@ -97,7 +103,7 @@ impl Scene {
     /// How many classes take turns under the one name.
     pub(super) fn classes(self) -> usize {
         match self {
-            Self::Plain | Self::Places => 3,
+            Self::Plain | Self::Places | Self::Moved => 3,
             Self::Sources | Self::Nodes | Self::Apart => 2,
         }
     }
@@ -125,7 +131,10 @@ impl Scene {
         Class {
             name: CLASS.into(),
             uid: format!("class-{number}").into(),
-            provisioner: "test-driver".into(),
+            provisioner: match (self, number) {
+                (Self::Moved, 0 | 1) => PLUGIN.into(),
+                _ => self.driver_name().into(),
+            },
             parameters: parameters.collect(),
             reclaim_policy: Some(if kept { "Retain" } else { "Delete" }.into()),
             binding_mode: match waits {
@@ -137,9 +146,17 @@ impl Scene {
         }
     }
 
+    pub(super) fn driver_name(self) -> &'static str {
+        match self {
+            Self::Moved => "ebs.csi.aws.com",
+            Self::Plain | Self::Places | Self::Sources | Self::Nodes | Self::Apart => "test-driver",
+        }
+    }
+
     pub(super) fn driver(self) -> Driver {
         let fixture = driver();
         Driver {
+            name: self.driver_name().into(),
             abilities: Abilities {
                 publish: true,
                 topology: matches!(self, Self::Places | Self::Nodes),
@@ -147,7 +164,6 @@ impl Scene {
                 clone: self == Self::Sources,
                 ..fixture.abilities
             },
-            ..fixture
         }
     }
 

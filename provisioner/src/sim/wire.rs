@@ -2,11 +2,12 @@
 //!
 //! Separate from the server, because only here JSON is taken apart.
 
+use migration::TRANSLATOR;
 use serde_json::Value;
 
 use crate::keys::{DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, PROVISIONED_BY};
 use crate::model::{
-    AffinityExpression, AffinityTerm, ClaimRef, Csi, List, Owner, Reclaim, Source, Text,
+    AffinityExpression, AffinityTerm, ClaimRef, Csi, InTree, List, Owner, Reclaim, Source, Text,
     VolumeDetail, VolumePhase,
 };
 
@@ -20,15 +21,21 @@ pub(super) fn read_volume(object: &Value) -> VolumeDetail {
     let text = |value: &Value| value.as_str().map(Text::from);
     let (metadata, spec) = (&object["metadata"], &object["spec"]);
     let claim = &spec["claimRef"];
-    let driver = text(&spec["csi"]["driver"]);
+    let source = read_source(object);
+    let in_tree = matches!(source, Source::InTree(_));
+    let driver = match &source {
+        Source::Csi(csi) => Some(csi.driver.clone()),
+        Source::InTree(source) => Some(source.driver.into()),
+        Source::Other => None,
+    };
     VolumeDetail {
         name: text(&metadata["name"]).unwrap(),
         finalizers: texts(&metadata["finalizers"]),
         owner: Owner {
             provisioned_by: text(&metadata["annotations"][PROVISIONED_BY]),
             migrated_to: None,
-            csi_driver: driver.clone(),
-            in_tree: false,
+            csi_driver: driver,
+            in_tree,
         },
         phase: VolumePhase::Pending,
         reclaim: Reclaim::parse(
@@ -42,14 +49,30 @@ pub(super) fn read_volume(object: &Value) -> VolumeDetail {
             name: text(&claim["name"]).unwrap(),
             uid: text(&claim["uid"]).unwrap(),
         }),
-        source: Source::Csi(Csi {
-            driver: driver.unwrap(),
-            handle: text(&spec["csi"]["volumeHandle"]).unwrap(),
-        }),
+        source,
         deletion_secret_name: text(&metadata["annotations"][DELETION_SECRET_NAME]),
         deletion_secret_namespace: text(&metadata["annotations"][DELETION_SECRET_NAMESPACE]),
         affinity: read_affinity(&spec["nodeAffinity"]),
         ..VolumeDetail::default()
+    }
+}
+
+fn read_source(object: &Value) -> Source {
+    let csi = |object: &Value| {
+        let text = |field: &str| Text::from(object["spec"]["csi"][field].as_str().unwrap());
+        Csi {
+            driver: text("driver"),
+            handle: text("volumeHandle"),
+        }
+    };
+    match TRANSLATOR.of_volume(object) {
+        None => Source::Csi(csi(object)),
+        Some(plugin) => Source::InTree(Box::new(InTree {
+            driver: plugin.name,
+            csi: { TRANSLATOR.volume_to_csi(object) }
+                .map(|object| csi(&object))
+                .map_err(|error| error.to_string().into()),
+        })),
     }
 }
 

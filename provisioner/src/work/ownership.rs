@@ -25,6 +25,7 @@ use crate::keys::SELECTED_NODE;
 use crate::model::{Claim, Pairs};
 use crate::plan::claim::{Answer, Attempt, Step};
 use crate::plan::memory::{ClaimKey, Start};
+use crate::plan::migrated;
 use crate::plan::outcome::RpcError;
 use crate::plan::ownership::{RoomCheck, Selection, Turn, fits, select};
 use crate::plan::settings::NodeDeployment;
@@ -90,7 +91,12 @@ impl Provisioner {
         let Some(class) = self.cluster.classes.get(claim.class_name()) else {
             return false;
         };
-        let topology = self.settings.gates.topology && self.driver.current().abilities.topology;
+        let driver = self.driver.current();
+        let Ok(class) = migrated::class(&class, &driver) else {
+            // Whoever takes the claim says why there is no volume.
+            return true;
+        };
+        let topology = self.settings.gates.topology && driver.abilities.topology;
         let places = self.cluster.places();
         let places = topology.then_some(&*places);
         fits(claim, &class, own, &self.settings, places)
@@ -163,7 +169,7 @@ impl Provisioner {
                 | Step::Save(_)
                 | Step::LoadNamesake(..)
                 | Step::LoadOwner(..)
-                | Step::Discard(_) => {
+                | Step::Discard(..) => {
                     return Rehearsed::Failed;
                 }
                 Step::Announce(_)

@@ -130,7 +130,7 @@ impl Provisioner {
     /// Whether the PersistentVolume of the claim is there, bound or not.
     fn has_volume(&self, claim: &Claim) -> bool {
         let driver = self.driver.current();
-        let name = protection::volume_of(claim, &driver.name, &self.settings);
+        let name = protection::volume_of(claim, &driver, &self.settings);
         name.is_some_and(|name| self.cluster.volumes.get(&name).is_some())
     }
 

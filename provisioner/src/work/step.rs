@@ -3,7 +3,7 @@
 use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::{CreateVolumeRequest, DeleteVolumeRequest};
 use serde::Deserialize;
-use sidecar::csi::{Channel, Deadline, Migrated, call};
+use sidecar::csi::{Channel, Deadline, Migrated, call_with};
 use sidecar::error::Chain;
 use sidecar::kube::api;
 use sidecar::kube::cache::Record;
@@ -19,9 +19,10 @@ use super::api::{
 use super::claim::{Over, Run};
 use super::provisioner::{Provisioner, SecretError};
 use super::record::{ClaimWire, VolumeWire, read_claim, read_volume};
-use crate::model::{Claim, SecretRef, VolumeDetail};
+use crate::model::{Claim, SecretRef};
 use crate::plan::claim::{Announcement, Answer, Step};
 use crate::plan::edit::{Applied, Edit, Kind};
+use crate::plan::identity::Identity;
 use crate::plan::memory::Unsaved;
 use crate::plan::outcome::{ApiError, RpcError};
 
@@ -55,8 +56,11 @@ impl Provisioner {
             }
             Step::Intend(prepared) => self.intend(run, prepared).await,
             Step::Unselect(edit, _) => done(self.edit(edit).await),
-            Step::Create(_, request) => self.create(run, std::mem::take(request)).await,
-            Step::Discard(request) => self.discard(run, request).await,
+            Step::Create(prepared, request) => {
+                let migrated = Migrated(prepared.blueprint.is_in_tree());
+                self.create(run, std::mem::take(request), migrated).await
+            }
+            Step::Discard(request, migrated) => self.discard(run, request, *migrated).await,
             Step::Save(unsaved) => done(self.save(unsaved).await),
             Step::LoadSecret(reference) => self.load_secret(reference).await,
             Step::LoadSnapshot(namespace, name) => loaded(self.snapshot(namespace, name).await),
@@ -65,7 +69,7 @@ impl Provisioner {
                 loaded(self.source_claim(namespace, name).await)
             }
             Step::LoadOwner(namespace, name) => loaded(self.owner(namespace, name).await),
-            Step::LoadNamesake(name, Some(handle)) => loaded(self.holder(name, handle).await),
+            Step::LoadNamesake(name, Some(volume)) => loaded(self.holder(name, volume).await),
             Step::LoadSourceVolume(name) | Step::LoadNamesake(name, None) => {
                 loaded(self.persistent_volume(name).await)
             }
@@ -133,9 +137,8 @@ impl Provisioner {
         Ok(Answer::PersistentVolume(Box::new(volume)))
     }
 
-    /// The PersistentVolume of this driver's volume `handle`, whatever its name, or else the one that is
-    /// called `name`. Caches keep no handles, and this is asked once in a long while.
-    async fn holder(&self, name: &str, handle: &str) -> Result<Answer, api::ApiError> {
+    /// The PersistentVolume of `volume`, whatever its name, or else the one that is called `name`. Caches keep no handles, and this is asked once in a long while.
+    async fn holder(&self, name: &str, volume: &Identity) -> Result<Answer, api::ApiError> {
         #[derive(Deserialize)]
         struct List<'a> {
             #[serde(default)]
@@ -148,7 +151,6 @@ impl Provisioner {
             #[serde(default, rename = "continue")]
             token: Option<String>,
         }
-        let driver = self.driver.current().name.clone();
         const PATH: &str = "/api/v1/persistentvolumes";
         let mut path = page(PATH, PAGE, None);
         loop {
@@ -157,10 +159,9 @@ impl Provisioner {
             let volumes = items
                 .into_iter()
                 .map(|item| read_volume(item, &self.cluster.strings));
-            let known = |volume: &VolumeDetail| volume.handle_of(&driver).is_some();
-            let mut held = volumes.filter(|volume| known(volume) && volume.is_of(&driver, handle));
-            if let Some(volume) = held.next() {
-                return Ok(Answer::PersistentVolume(Box::new(volume)));
+            let mut held = volumes.filter(|found| volume.is_of(found));
+            if let Some(found) = held.next() {
+                return Ok(Answer::PersistentVolume(Box::new(found)));
             }
             match metadata.token.filter(|token| !token.is_empty()) {
                 Some(token) => path = page(PATH, PAGE, Some(&token)),
@@ -217,10 +218,16 @@ impl Provisioner {
         Ok(applied)
     }
 
-    async fn create(&self, run: &Run, request: Box<CreateVolumeRequest>) -> Answer {
+    async fn create(
+        &self,
+        run: &Run,
+        request: Box<CreateVolumeRequest>,
+        migrated: Migrated,
+    ) -> Answer {
         let send = async |channel: Channel| {
             let mut client = ControllerClient::new(channel);
-            call(self.driver.timeout(), *request, async |request| {
+            let request = migrated.mark(*request);
+            call_with(self.driver.timeout(), request, async |request| {
                 client.create_volume(request).await
             })
             .await
@@ -241,7 +248,12 @@ impl Provisioner {
         }
     }
 
-    async fn discard(&self, run: &Run, request: &DeleteVolumeRequest) -> Answer {
+    async fn discard(
+        &self,
+        run: &Run,
+        request: &DeleteVolumeRequest,
+        migrated: Migrated,
+    ) -> Answer {
         // Whoever leads now may have saved the volume.
         if let Some(prepared) = run.attempt.prepared()
             && !matches!(self.intend(run, prepared).await, Answer::Done)
@@ -252,7 +264,7 @@ impl Provisioner {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.delete_within(deadline, request, Migrated(false)).await {
+            match self.delete_within(deadline, request, migrated).await {
                 Ok(()) => return Answer::Done,
                 Err(error) if tries == DISCARD_TRIES => return Answer::Failed(error),
                 Err(_) => {}

@@ -34,12 +34,10 @@ pub enum Failure {
     /// The class is not there.
     #[error("storageclass.storage.k8s.io {0:?} not found")]
     NoClass(Text),
-    /// Claim or class is of this in-tree plugin.
-    #[error(
-        "volumes of the in-tree plugin {0} are not supported; use a StorageClass whose provisioner \
-         is the CSI driver"
-    )]
-    InTree(&'static str),
+    /// The class is of the in-tree plugin that the driver replaced, and cannot be said in the driver's
+    /// words.
+    #[error("failed to translate storage class: {0}")]
+    Class(String),
     /// The driver cannot do it: what, and the capability.
     #[error("CSI driver does not support {0}: it lacks the capability {1}")]
     Incapable(&'static str, &'static str),
@@ -88,6 +86,13 @@ pub enum Failure {
     /// The VolumeAttributesClass is another driver's.
     #[error("VolumeAttributesClass {0} is of the driver {1}, not of this one")]
     AttributesClassDriver(Text, Text),
+    /// The class is of an in-tree plugin, whose volumes have no VolumeAttributesClass: the API server
+    /// refuses a PersistentVolume with both.
+    #[error(
+        "a claim with the VolumeAttributesClass {0} needs a StorageClass whose provisioner is the CSI \
+         driver, not the in-tree plugin that it replaced"
+    )]
+    AttributesClassInTree(Text),
     /// What the driver would be asked could not be written into the provisioning journal.
     #[error("the driver is not asked before that is in the provisioning journal: {0}")]
     Intend(Unwritable),
@@ -149,7 +154,7 @@ impl Failure {
                 !inherited && asked.is_self_contained() && impossible.contains(&error.code)
             }
             Self::NoClass(_)
-            | Self::InTree(_)
+            | Self::Class(_)
             | Self::Incapable(..)
             | Self::Selector
             | Self::Name(_)
@@ -165,6 +170,7 @@ impl Failure {
             | Self::SecretNotText(_)
             | Self::AttributesClass(..)
             | Self::AttributesClassDriver(..)
+            | Self::AttributesClassInTree(_)
             | Self::Intend(_)
             | Self::Unsent(_)
             | Self::Full(_)
@@ -186,6 +192,8 @@ impl Failure {
     pub fn effect(&self) -> Effect {
         match self {
             Self::NoClass(_)
+            | Self::Class(_)
+            | Self::AttributesClassInTree(_)
             | Self::Incapable(..)
             | Self::Selector
             | Self::Name(_)
@@ -196,8 +204,7 @@ impl Failure {
             | Self::Discarded(_) => Effect::Finished,
             Self::Source(error) if error.is_final() => Effect::Finished,
             Self::Topology(error) if error.reschedules() => Effect::Reschedule,
-            Self::InTree(_)
-            | Self::Source(_)
+            Self::Source(_)
             | Self::Read(..)
             | Self::SourceClaim(..)
             | Self::Protect(..)
@@ -247,7 +254,10 @@ impl Failure {
     pub fn cure(&self, class: &str) -> Option<Cure> {
         match self {
             Self::NoClass(name) => Some(Cure::Class(name.clone())),
-            Self::Parameters(_) | Self::SecretName(_) => Some(Cure::Class(class.into())),
+            Self::Class(_)
+            | Self::AttributesClassInTree(_)
+            | Self::Parameters(_)
+            | Self::SecretName(_) => Some(Cure::Class(class.into())),
             Self::Call(error) if error.code == Code::InvalidArgument => {
                 Some(Cure::Class(class.into()))
             }
@@ -260,7 +270,6 @@ impl Failure {
             }
             Self::Topology(error) => topology_cure(error, class),
             Self::SourceClaim(..)
-            | Self::InTree(_)
             | Self::Incapable(..)
             | Self::Selector
             | Self::Name(_)

@@ -9,7 +9,8 @@ use tonic::Code;
 
 use super::{Announcement, Answer, Attempt, Failure, Reached, Step};
 use crate::plan::edit::{Edit, Kind};
-use crate::plan::memory::Asked;
+use crate::plan::identity::Identity;
+use crate::plan::memory::{Asked, Unsaved};
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::pv::{self, Unusable};
 use crate::plan::request::Prepared;
@@ -34,7 +35,7 @@ impl Attempt {
             (Step::Intend(_), Answer::Unwritable(error)) => return Err(Failure::Intend(error)),
             (Step::Create(..), Answer::Unsent(error)) => return Err(Failure::Unsent(error)),
             (Step::Create(prepared, _), answer) => self.answered(prepared, answer),
-            (Step::Discard(_), answer) => self.discarded(answer),
+            (Step::Discard(..), answer) => self.discarded(answer),
             (Step::Save(_), Answer::Done) => self.reached = Reached::Saved,
             (Step::Save(unsaved), Answer::Refused(error)) => {
                 self.unsaved = Some(unsaved.clone());
@@ -118,9 +119,12 @@ impl Attempt {
     }
 
     fn created(&mut self, prepared: &Prepared, response: CreateVolumeResponse) -> Reached {
-        let handle = response.volume.as_ref().map(|volume| &volume.volume_id);
-        let handle = handle.filter(|handle| !handle.is_empty()).cloned();
-        let reached = match pv::accept(&prepared.blueprint, response) {
+        let (blueprint, name) = (&prepared.blueprint, &prepared.name);
+        // It may be the one that the claim has, or had.
+        let held = { response.volume.as_ref() }
+            .filter(|volume| self.needless && !volume.volume_id.is_empty())
+            .map(|volume| Identity::new(blueprint, name, volume));
+        let reached = match pv::accept(blueprint, name, response) {
             Ok(volume) => {
                 self.made = Some(volume);
                 Reached::Made
@@ -128,10 +132,9 @@ impl Attempt {
             Err(unusable) if unusable.discard().is_some() => Reached::Bad(unusable),
             Err(unusable) => Reached::Failed(Failure::Unusable(unusable)),
         };
-        match handle {
-            // It may be the one that the claim has, or had.
-            Some(handle) if self.needless => Reached::Held(handle, Box::new(reached)),
-            Some(_) | None => reached,
+        match held {
+            Some(identity) => Reached::Held(identity, Box::new(reached)),
+            None => reached,
         }
     }
 
@@ -182,19 +185,17 @@ impl Attempt {
             | Answer::Failed(_)
             | Answer::Unsent(_) => None,
         };
-        let driver = prepared.blueprint.provisioned_by.as_str();
+        let driver = prepared.blueprint.driver();
         let ours = { found.as_ref() }.filter(|found| found.driver() == Some(driver));
         let leaves = found.as_ref().is_some_and(|found| found.is_leaving());
         match (before, ours) {
-            (Reached::Held(handle, _), Some(held)) if !held.is_of(driver, &handle) => {
-                Reached::Bad(Unusable::Unrecorded { id: handle })
-            }
+            (Reached::Held(volume, _), Some(held)) if !volume.is_of(held) => unrecorded(&volume),
             (Reached::Held(..) | Reached::Taken(_), Some(_)) if leaves => {
                 Reached::Failed(Failure::Leaving(prepared.name.clone()))
             }
             (Reached::Held(..) | Reached::Taken(_), Some(_)) => Reached::Repaid,
             (Reached::Held(_, next), None) if found.is_none() => *next,
-            (Reached::Held(handle, _), None) => Reached::Bad(Unusable::Unrecorded { id: handle }),
+            (Reached::Held(volume, _), None) => unrecorded(&volume),
             (Reached::Taken(error), None) => Reached::Failed(Failure::Call(error)),
             (before, _) => before,
         }
@@ -235,19 +236,20 @@ impl Attempt {
 
     /// The volume counts as saved only if it is what the PersistentVolume of its name says.
     fn compared(&mut self, answer: Answer) {
-        let Some(unsaved) = &self.unsaved else {
+        let Some(Unsaved {
+            identity: volume, ..
+        }) = &self.unsaved
+        else {
             return;
         };
         self.called = true;
         self.reached = match answer {
             // The driver may have made anew what was deleted a moment ago.
-            Answer::PersistentVolume(found) if unsaved.is(&found) && found.is_leaving() => {
+            Answer::PersistentVolume(found) if volume.is_of(&found) && found.is_leaving() => {
                 Reached::Failed(Failure::Leaving(found.name.to_string()))
             }
-            Answer::PersistentVolume(found) if unsaved.is(&found) => Reached::Saved,
-            Answer::PersistentVolume(_) => Reached::Bad(Unusable::Unrecorded {
-                id: unsaved.handle().to_owned(),
-            }),
+            Answer::PersistentVolume(found) if volume.is_of(&found) => Reached::Saved,
+            Answer::PersistentVolume(_) => unrecorded(volume),
             Answer::Refused(error) => Reached::Failed(Failure::Save(error)),
             // No step gets an answer of another kind; the shell's types see to it.
             Answer::Done
@@ -286,6 +288,12 @@ impl Attempt {
     }
 }
 
+/// The PersistentVolume that there is, is another volume's.
+fn unrecorded(volume: &Identity) -> Reached {
+    let id = volume.handle().to_owned();
+    Reached::Bad(Unusable::Unrecorded { id })
+}
+
 fn not_loaded(step: &Step, error: ApiError) -> Failure {
     let read = |what: String, error| Failure::Read(what, error);
     match step {
@@ -304,7 +312,7 @@ fn not_loaded(step: &Step, error: ApiError) -> Failure {
         | Step::Intend(_)
         | Step::LoadOwner(..)
         | Step::Create(..)
-        | Step::Discard(_)
+        | Step::Discard(..)
         | Step::Save(_)
         | Step::ReleaseSource(_)
         | Step::Unselect(..)

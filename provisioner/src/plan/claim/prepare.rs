@@ -10,6 +10,7 @@ use super::place::place;
 use super::{Announcement, Attempt, End, Failure, Step, Stop};
 use crate::model::{Claim, Class, SecretRef, Text, VolumeMode};
 use crate::plan::edit::Edit;
+use crate::plan::migrated;
 use crate::plan::parameters;
 use crate::plan::pv::{Blueprint, ForClaim, SecretName, SecretRefs};
 use crate::plan::request::{self, ContentSource, Prepared};
@@ -21,7 +22,7 @@ use crate::plan::view::View;
 impl Attempt {
     /// What the driver is to be asked.
     pub(super) fn prepare(&self, view: &View<'_>) -> Result<Prepared, Stop> {
-        let class = Self::class(view)?;
+        let original = Self::class(view)?;
         self.announce(view)?;
         let origin = source::origin(view.claim, view.grants, view.settings);
         let origin = origin.map_err(Failure::Source)?;
@@ -34,9 +35,18 @@ impl Attempt {
                 true => Step::Done(End::Stopped),
             }));
         }
+        let class = migrated::class(original, view.driver);
+        let class = class.map_err(|error| Failure::Class(error.to_string()))?;
+        let class = &*class;
         let attributes_class = attributes_class(view);
+        if let Some(name) = attributes_class
+            && *original.provisioner != *view.driver.name
+        {
+            return Err(Failure::AttributesClassInTree(name.clone()).into());
+        }
         capable(view, origin.as_ref(), attributes_class.is_some())?;
         let mut prepared = basics(view, class)?;
+        prepared.blueprint.provisioned_by = original.provisioner.to_string();
         prepared.source = match &origin {
             Some(origin) => Some(self.source(view, class, origin)?),
             None => None,
@@ -56,20 +66,14 @@ impl Attempt {
             Selection::No => return over(End::NotOurs),
             Selection::Contend => return over(End::Contend),
             Selection::NoClass(name) => return Err(Failure::NoClass(name).into()),
-            Selection::OtherProvisioner | Selection::InTree(_) | Selection::Provision
-                if view.volume_exists =>
-            {
+            Selection::OtherProvisioner | Selection::Provision if view.volume_exists => {
                 return over(End::Exists);
             }
             Selection::OtherProvisioner => return over(End::Stopped),
-            Selection::InTree(plugin) => return Err(Failure::InTree(plugin).into()),
             Selection::Provision => {}
         }
-        match view.class {
-            Some(class) if *class.provisioner == *view.driver.name => Ok(class),
-            Some(_) => over(End::Stopped),
-            None => Err(Failure::NoClass(view.claim.class_name().into()).into()),
-        }
+        view.class
+            .ok_or_else(|| Failure::NoClass(view.claim.class_name().into()).into())
     }
 
     /// What the volume starts from, protected from deletion.
@@ -265,7 +269,6 @@ fn basics(view: &View<'_>, class: &Class) -> Result<Prepared, Failure> {
         release: restored,
         blueprint: Blueprint {
             claim: for_claim(claim),
-            provisioned_by: text(&class.provisioner),
             class: claim.class_name().to_owned(),
             reclaim_policy: class.reclaim_policy.as_ref().map(text),
             mount_options: class.mount_options.iter().map(text).collect(),

@@ -6,10 +6,12 @@
 use std::sync::Arc;
 
 use csi_proto::csi::{CreateVolumeRequest, CreateVolumeResponse, DeleteVolumeRequest};
+use sidecar::csi::Migrated;
 
 use super::Failure;
 use crate::model::{AttributesClass, Claim, Content, SecretRef, Snapshot, Text, VolumeDetail};
 use crate::plan::edit::Edit;
+use crate::plan::identity::Identity;
 use crate::plan::journal::Unwritable;
 use crate::plan::memory::Unsaved;
 use crate::plan::outcome::{ApiError, RpcError};
@@ -29,8 +31,8 @@ pub enum Step {
     /// GET of the PersistentVolume to be cloned.
     LoadSourceVolume(Text),
     /// GET of the PersistentVolume that has the name of the one to be saved: it may be another
-    /// volume's. With a volume handle, LIST of all: one of any name that has the handle counts more.
-    LoadNamesake(Text, Option<Text>),
+    /// volume's. With the volume, LIST of all: one of any name that is the volume's counts more.
+    LoadNamesake(Text, Option<Identity>),
     /// LIST of the one claim of this namespace and name that a volume is asked for although it is gone, or
     /// has one.
     LoadOwner(Text, Text),
@@ -46,7 +48,7 @@ pub enum Step {
     Create(Arc<Prepared>, Box<CreateVolumeRequest>),
     /// `DeleteVolume` of a volume that nobody can use: up to five times at once, within the time
     /// limit of one call.
-    Discard(Box<DeleteVolumeRequest>),
+    Discard(Box<DeleteVolumeRequest>, Migrated),
     /// POST of the PersistentVolume.
     Save(Unsaved),
     /// GET and PUT of the snapshot: it loses its finalizer. Its failure is only logged.

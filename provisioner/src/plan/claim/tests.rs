@@ -27,6 +27,7 @@ use crate::plan::topology::Places;
 use crate::testing::{U, claim, class, driver};
 
 mod crash;
+mod migrated;
 mod outcome;
 mod owed;
 mod request;
@@ -264,7 +265,7 @@ impl World {
                     Err(error) => Answer::Failed(error),
                 }
             }
-            Step::Discard(_) => match &self.discard {
+            Step::Discard(..) => match &self.discard {
                 Ok(()) => Answer::Done,
                 Err(error) => Answer::Failed(error.clone()),
             },
@@ -302,8 +303,8 @@ impl World {
                 let found = all.find(|one| one.namespace == *namespace && one.name == *name)?;
                 Some(Answer::SourceClaim(Box::new(found.clone())))
             }
-            Step::LoadNamesake(name, Some(handle)) => {
-                let has = |one: &&VolumeDetail| matches!(&one.source, Source::Csi(csi) if *csi.handle == **handle);
+            Step::LoadNamesake(name, Some(volume)) => {
+                let has = |one: &&VolumeDetail| volume.is_of(one);
                 let named = || self.sources.iter().find(|one| one.name == *name);
                 let found = self.sources.iter().find(has).or_else(named)?;
                 Some(Answer::PersistentVolume(Box::new(found.clone())))
@@ -387,7 +388,7 @@ fn describe(step: &Step) -> String {
         Step::LoadAttributesClass(name) => format!("get-attributes {name}"),
         Step::ProtectSource(edit) => format!("protect {}/{}", edit.namespace, edit.name),
         Step::Create(_, request) => format!("create {}", request_text(request)),
-        Step::Discard(request) => {
+        Step::Discard(request, _) => {
             format!(
                 "discard {}{}",
                 request.volume_id,

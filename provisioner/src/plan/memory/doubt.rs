@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::model::{Claim, Text, VolumeDetail};
+use crate::model::{Claim, Text};
+use crate::plan::identity::Identity;
 
 /// What was asked for a claim and may have made a volume of which nobody knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,25 +44,8 @@ pub struct Unsaved {
     pub name: Text,
     /// The object.
     pub object: Arc<Value>,
-}
-
-impl Unsaved {
-    /// The driver's id of the volume.
-    #[must_use]
-    pub fn handle(&self) -> &str {
-        self.text("/spec/csi/volumeHandle")
-    }
-
-    /// Whether `volume` is the PersistentVolume of this volume.
-    #[must_use]
-    pub fn is(&self, volume: &VolumeDetail) -> bool {
-        volume.is_of(self.text("/spec/csi/driver"), self.handle())
-    }
-
-    fn text(&self, place: &str) -> &str {
-        let text = self.object.pointer(place).and_then(Value::as_str);
-        text.unwrap_or_default()
-    }
+    /// The volume.
+    pub identity: Identity,
 }
 
 /// What an attempt leaves behind in the books.

@@ -1,6 +1,9 @@
+use csi_proto::csi::Volume;
 use serde_json::Value;
 
 use super::*;
+use crate::plan::identity::Identity;
+use crate::plan::pv::Blueprint;
 use crate::plan::request::Prepared;
 
 fn claim() -> Arc<Claim> {
@@ -30,6 +33,7 @@ fn unsaved() -> Unsaved {
     Unsaved {
         name: "pvc-u1".into(),
         object: Arc::new(Value::Null),
+        identity: Identity::new(&Blueprint::default(), "pvc-u1", &Volume::default()),
     }
 }
 

@@ -43,13 +43,7 @@ fn answer(volume: Volume) -> CreateVolumeResponse {
 }
 
 fn made(blueprint: &Blueprint, volume: &Volume) -> Value {
-    object(
-        blueprint,
-        &format!("pvc-{U}"),
-        volume,
-        "test-driver",
-        "1-2-test-driver",
-    )
+    object(blueprint, &format!("pvc-{U}"), volume, "1-2-test-driver").unwrap()
 }
 
 fn places(places: &[&[(&str, &str)]]) -> Vec<Topology> {
@@ -159,7 +153,7 @@ fn answers_are_accepted_or_named() {
             sourced,
             ..blueprint()
         };
-        let accepted = accept(&blueprint, CreateVolumeResponse { volume });
+        let accepted = accept(&blueprint, "pv", CreateVolumeResponse { volume });
         assert_eq!(
             accepted.map(|volume| volume.capacity_bytes),
             expected,
@@ -172,6 +166,7 @@ fn answers_are_accepted_or_named() {
 fn rows_112_123_191_what_nobody_can_use_is_to_be_deleted() {
     let small = accept(
         &blueprint(),
+        "pv",
         answer(Volume {
             capacity_bytes: 1,
             ..volume()
@@ -188,7 +183,7 @@ fn rows_112_123_191_what_nobody_can_use_is_to_be_deleted() {
         sourced: true,
         ..blueprint()
     };
-    let empty = accept(&sourced, answer(volume())).unwrap_err();
+    let empty = accept(&sourced, "pv", answer(volume())).unwrap_err();
     assert_eq!(empty.discard(), Some("vol-1"));
     assert_eq!(Unusable::NoVolume.discard(), None);
     assert_eq!(Unusable::NoId.discard(), None);

@@ -49,7 +49,8 @@ pub enum Error {
     ContentMismatch(Text),
     /// Another driver's snapshot.
     #[error(
-        "snapshotcontent {content} is of the driver {driver}, not of the StorageClass's provisioner"
+        "snapshotcontent {content} is of the driver {driver}, not of the StorageClass's provisioner; a \
+         StorageClass with that provisioner is needed"
     )]
     SnapshotDriver {
         /// The content.
@@ -116,7 +117,8 @@ pub enum Error {
     VolumeNotCsi(Text),
     /// Another driver's.
     #[error(
-        "the source volume {volume} is of the driver {driver}, not of the StorageClass's provisioner"
+        "the source volume {volume} is of the driver {driver}, not of the StorageClass's provisioner; a \
+         StorageClass with that provisioner is needed"
     )]
     VolumeDriver {
         /// The volume.

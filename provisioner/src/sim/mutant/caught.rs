@@ -17,10 +17,10 @@ const fn case(faults: Faults, protection: Protection, scene: Scene) -> Case {
 
 impl Mutant {
     /// In which kind of run each must be caught, and by what.
-    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 44] = {
+    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 45] = {
         use Faults::{All, Kills, None, Stops};
         use Protection::Journal;
-        use Scene::{Apart, Nodes, Places, Plain, Sources};
+        use Scene::{Apart, Moved, Nodes, Places, Plain, Sources};
         const EARLY: &[&str] = &["before its volume"];
         const LOST: &[&str] = &["left over", "while it may be made", "stays behind"];
         const FORGOTTEN: &[&str] = &[
@@ -147,6 +147,11 @@ impl Mutant {
                 Self::DeletesUnmoved,
                 case(None, Journal, Plain),
                 &["of another driver"],
+            ),
+            (
+                Self::LeavesUnsayable,
+                case(All, Journal, Moved),
+                &["is left over", "forgotten while it may be made"],
             ),
             (
                 Self::IgnoresUpkeep,

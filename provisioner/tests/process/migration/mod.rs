@@ -1,13 +1,18 @@
 //! Classes, claims and volumes of in-tree plugins, which the CSI driver that replaced the plugin
 //! serves: rows M-1 to M-98.
-//!
-//! Rows 44, 45, 282 and 284 as they are here: a claim for a volume of a migrated in-tree plugin is
-//! named in an event, and nothing is changed.
 
+use csi_proto::csi::{CreateVolumeResponse, Topology, Volume};
 use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::process::within;
 
-use super::stage::{ANNOTATION, PV, READY, Stage, claim, settle};
+use super::stage::{ANNOTATION, PATIENCE, Stage, claim, get};
 
+mod capacity;
+mod claims;
+mod ending;
+mod objects;
+mod requests;
+mod sources;
 mod start;
 mod volumes;
 
@@ -29,46 +34,91 @@ async fn on(driver: &str) -> Stage {
     stage
 }
 
-async fn stage() -> Stage {
-    let stage = on(EBS).await;
-    stage.api.insert(build::class("in-tree").of(PLUGIN));
-    stage.api.insert(build::class("csi").of(EBS));
+/// The plugin that a driver replaced.
+fn plugin(driver: &str) -> &'static str {
+    match driver {
+        EBS => PLUGIN,
+        GCE => "kubernetes.io/gce-pd",
+        CINDER => "kubernetes.io/cinder",
+        AZURE_DISK => "kubernetes.io/azure-disk",
+        AZURE_FILE => "kubernetes.io/azure-file",
+        VSPHERE => "kubernetes.io/vsphere-volume",
+        PORTWORX => "kubernetes.io/portworx-volume",
+        _ => panic!("{driver} replaced nothing"),
+    }
+}
+
+/// A class of the plugin that `driver` replaced, with these parameters.
+fn class_of(driver: &str, parameters: &[(&str, &str)]) -> build::Class {
+    let class = build::class("sc1").of(plugin(driver));
+    { parameters.iter() }.fold(class, |class, (key, value)| class.parameter(key, value))
+}
+
+/// A cluster with this driver, where `sc1` is a class of the plugin that it replaced.
+async fn with_class(driver: &str, parameters: &[(&str, &str)]) -> Stage {
+    let stage = on(driver).await;
+    stage.api.remove("storageclasses", "sc1");
+    stage.api.insert(class_of(driver, parameters));
     stage
 }
 
-#[tokio::test]
-async fn rows_44_45_282_and_284_claims() {
-    let stage = stage().await;
-    let program = stage.start(&["--retry-interval-start=5m"]);
-    program.logs(READY).await;
-    let named = |name: &str, provisioner: &str| {
-        let claim = build::claim(&format!("ns1/{name}"))
-            .class("in-tree")
-            .mode("RWO")
-            .uid(name);
-        claim.annotation(ANNOTATION, provisioner)
-    };
+/// The fixture's claim as kube-controller-manager leaves it to `driver`.
+fn claim_for(driver: &str) -> build::Claim {
+    claim().annotation(ANNOTATION, driver)
+}
+
+/// UIDs of the claims whose intents are in the driver's journal.
+fn intents(stage: &Stage, driver: &str) -> Vec<String> {
+    stage.intents_in(&format!("csi/{}-journal-0", driver.replace('.', "-")))
+}
+
+/// Waits until nothing is owed to the driver.
+async fn until_settled(stage: &Stage, driver: &str) {
     stage
-        .api
-        .insert(named("r44", PLUGIN).annotation(MIGRATED, EBS));
-    stage.api.insert(named("r282", EBS));
-    let other = named("r45a", PLUGIN).annotation(MIGRATED, "other.csi");
-    stage.api.insert(other);
-    stage.api.insert(named("r45b", PLUGIN));
-    stage.until_events("ProvisioningFailed", 2).await;
-    settle().await;
-    let events = stage.events("ProvisioningFailed");
-    assert_eq!(events.len(), 2, "row 45: {events:?}");
-    assert!(
-        events.iter().all(|text| text.contains(PLUGIN)),
-        "{events:?}"
-    );
-    assert_eq!(stage.calls("CreateVolume"), 0, "rows 44, 45, 282");
-    let writes = stage.api.requests_to("PUT", "*/persistentvolumeclaims/*");
-    assert!(writes.is_empty());
-    stage
-        .api
-        .insert(claim().class("csi").annotation(ANNOTATION, EBS));
-    stage.until_volume(PV).await;
-    assert!(!stage.volume(PV)["spec"]["csi"].is_null(), "row 284");
+        .until("the intents go", |stage| intents(stage, driver).is_empty())
+        .await;
+}
+
+type Segments<'a> = &'a [(&'a str, &'a str)];
+
+fn place(segments: Segments<'_>) -> Topology {
+    let pairs = segments.iter();
+    Topology {
+        segments: pairs
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
+    }
+}
+
+/// What a driver answers: id, context, places.
+fn answer(id: &str, context: Segments<'_>, places: &[Segments<'_>]) -> CreateVolumeResponse {
+    CreateVolumeResponse {
+        volume: Some(Volume {
+            volume_id: id.into(),
+            volume_context: place(context).segments,
+            accessible_topology: places.iter().map(|segments| place(segments)).collect(),
+            ..Volume::default()
+        }),
+    }
+}
+
+/// How many calls of a method the metrics tell of, by their label `migrated`.
+fn counted(metrics: &str, method: &str, migrated: bool) -> u64 {
+    let (method, label) = (format!("/{method}\""), format!(r#"migrated="{migrated}""#));
+    let lines = { metrics.lines() }
+        .filter(|line| line.starts_with("csi_sidecar_operations_seconds_count{"))
+        .filter(|line| line.contains(&method) && line.contains(&label));
+    lines
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+        .sum()
+}
+
+/// Waits until so many calls of a method are told with `migrated="true"` and with `"false"`.
+async fn until_counted(address: &str, method: &str, expected: (u64, u64)) {
+    let mut text = String::new();
+    within(PATIENCE, &format!("{method} {expected:?}"), async || {
+        text = get(address, "/metrics").await.1;
+        (counted(&text, method, true), counted(&text, method, false)) == expected
+    })
+    .await;
 }

@@ -176,16 +176,14 @@ fn rows_39_to_42_and_49_binding_modes() {
 }
 
 #[test]
-fn rows_44_45_in_tree_plugins() {
+fn rows_44_45_282_and_284_in_tree_plugins() {
     fn migrated(w: &mut World) {
         w.driver.name = "ebs.csi.aws.com".into();
         w.classes[0].provisioner = "kubernetes.io/aws-ebs".into();
     }
-    let refused = "fail NoChange volumes of the in-tree plugin kubernetes.io/aws-ebs are not \
-                   supported; use a StorageClass whose provisioner is the CSI driver";
     check(&[
         (
-            "44 until there is migration",
+            "44",
             |w| {
                 migrated(w);
                 w.annotate(&[
@@ -193,15 +191,15 @@ fn rows_44_45_in_tree_plugins() {
                     (MIGRATED_TO, "ebs.csi.aws.com"),
                 ]);
             },
-            refused,
+            "create",
         ),
         (
-            "282 until there is migration",
+            "282",
             |w| {
                 migrated(w);
                 w.annotate(&[(STORAGE_PROVISIONER, "ebs.csi.aws.com")]);
             },
-            refused,
+            "create",
         ),
         (
             "284",

@@ -1,0 +1,384 @@
+//! Classes and volumes of the in-tree plugin that the driver replaced: a class in the driver's words, a
+//! volume in the plugin's.
+//!
+//! Separate, because no other decision knows that there are plugins. The translation itself is
+//! [`migration`]'s; here is whether one is due, and whether the API server takes what comes of it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use migration::{Error, Requirement, TRANSLATOR};
+use serde_json::Value;
+
+use super::Driver;
+use crate::model::{Class, List, SelectorTerm, Text};
+
+/// The class in the driver's words: `class` itself, unless it is one of the plugin.
+///
+/// # Errors
+/// It cannot be said in them.
+pub fn class<'a>(class: &'a Class, driver: &Driver) -> Result<Cow<'a, Class>, Error> {
+    let Some(plugin) = driver
+        .plugin()
+        .filter(|plugin| *class.provisioner == **plugin)
+    else {
+        return Ok(Cow::Borrowed(class));
+    };
+    let text = |text: &str| text.to_owned();
+    let requirement = |(key, values): &(Text, List)| Requirement {
+        key: text(key),
+        values: values.iter().map(|value| text(value)).collect(),
+    };
+    let terms = class.allowed_topologies.iter();
+    let parameters = class.parameters.iter();
+    let translated = TRANSLATOR.class_to_csi(
+        plugin,
+        &migration::Class {
+            provisioner: text(&class.provisioner),
+            parameters: parameters
+                .map(|(key, value)| (text(key), text(value)))
+                .collect(),
+            allowed_topologies: { terms.map(|term| term.iter().map(requirement).collect()) }
+                .collect(),
+        },
+    )?;
+    let requirement = |requirement: &Requirement| -> (Text, List) {
+        let values = requirement
+            .values
+            .iter()
+            .map(|value| Text::from(value.as_str()));
+        (Text::from(requirement.key.as_str()), values.collect())
+    };
+    let terms = translated.allowed_topologies.iter();
+    Ok(Cow::Owned(Class {
+        provisioner: translated.provisioner.into(),
+        parameters: translated
+            .parameters
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .collect(),
+        allowed_topologies: terms
+            .map(|term| -> SelectorTerm { term.iter().map(requirement).collect() })
+            .collect(),
+        ..class.clone()
+    }))
+}
+
+/// Why a volume that the driver made has no PersistentVolume in the plugin's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unsayable {
+    /// It cannot be said in them.
+    Untranslatable(Error),
+    /// The API server would refuse it, for ever: the field, what it says, and the rule.
+    Refused(String, String, Rule),
+}
+
+impl fmt::Display for Unsayable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Untranslatable(error) => write!(out, "{error}"),
+            Self::Refused(field, value, rule) => write!(
+                out,
+                "what the driver answered makes a PersistentVolume that the API server refuses: {field} is \
+                 {value:?}, but must {rule}"
+            ),
+        }
+    }
+}
+
+/// What the API server asks of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// There is something in it.
+    Filled,
+    /// If it is there, there is something in it.
+    FilledIfSet,
+    /// It is not there, or one byte.
+    Byte,
+    /// It begins so.
+    Begins(&'static str),
+    /// It is not there, or one of these.
+    OneOf(&'static [&'static str]),
+    /// The value of a label.
+    Label,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Filled | Self::FilledIfSet => out.write_str("not be empty"),
+            Self::Byte => out.write_str("be a number from 0 to 255"),
+            Self::Begins(prefix) => write!(out, "begin with {prefix}"),
+            Self::OneOf(values) => write!(out, "be one of {}", values.join(", ")),
+            Self::Label => out.write_str(
+                "be a label's value: at most 63 letters, digits, '-', '_' and '.', with a letter or digit \
+                 at both ends",
+            ),
+        }
+    }
+}
+
+/// What the API server asks of the fields of a PersistentVolume's in-tree source, and drivers may not
+/// answer with.
+const RULES: &[(&str, &str, Rule)] = &[
+    ("awsElasticBlockStore", "volumeID", Rule::Filled),
+    ("awsElasticBlockStore", "partition", Rule::Byte),
+    ("gcePersistentDisk", "pdName", Rule::Filled),
+    ("gcePersistentDisk", "partition", Rule::Byte),
+    ("cinder", "volumeID", Rule::Filled),
+    ("azureDisk", "diskName", Rule::Filled),
+    // Of a disk of the kind Managed, and there is no other with a CSI driver.
+    ("azureDisk", "diskURI", Rule::Begins("/subscriptions/")),
+    (
+        "azureDisk",
+        "cachingMode",
+        Rule::OneOf(&["None", "ReadOnly", "ReadWrite"]),
+    ),
+    ("azureFile", "shareName", Rule::Filled),
+    ("azureFile", "secretName", Rule::Filled),
+    ("azureFile", "secretNamespace", Rule::FilledIfSet),
+    ("vsphereVolume", "volumePath", Rule::Filled),
+    ("portworxVolume", "volumeID", Rule::Filled),
+];
+
+impl Rule {
+    fn holds(self, value: &Value) -> bool {
+        let text = value.as_str().unwrap_or_default();
+        match self {
+            Self::Filled => !text.is_empty(),
+            Self::FilledIfSet => value.is_null() || !text.is_empty(),
+            Self::Byte => value.is_null() || value.as_u64().is_some_and(|number| number < 256),
+            Self::Begins(prefix) => text.starts_with(prefix),
+            Self::OneOf(values) => value.is_null() || values.contains(&text),
+            Self::Label => is_label(text),
+        }
+    }
+}
+
+fn is_label(text: &str) -> bool {
+    let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let bytes = text.as_bytes();
+    bytes.len() <= 63 && bytes.iter().all(plain) && edge(bytes.first()) && edge(bytes.last())
+}
+
+/// A PersistentVolume of the driver as one of the plugin, if the API server takes that.
+///
+/// # Errors
+/// There is none that could be saved.
+pub fn volume(csi: &Value) -> Result<Value, Unsayable> {
+    let volume = TRANSLATOR.volume_to_in_tree(csi);
+    let volume = volume.map_err(Unsayable::Untranslatable)?;
+    let refused = |place: String, value: &Value, rule| {
+        let said = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        Err(Unsayable::Refused(place, said, rule))
+    };
+    for (source, field, rule) in RULES {
+        if let Some(source_is) = volume.pointer(&format!("/spec/{source}")) {
+            let value = source_is.get(field).unwrap_or(&Value::Null);
+            if !rule.holds(value) {
+                return refused(format!("spec.{source}.{field}"), value, *rule);
+            }
+        }
+    }
+    let labels = volume
+        .pointer("/metadata/labels")
+        .and_then(Value::as_object);
+    for (key, value) in labels.into_iter().flatten() {
+        if !Rule::Label.holds(value) {
+            return refused(format!("metadata.labels[{key}]"), value, Rule::Label);
+        }
+    }
+    Ok(volume)
+}
+
+/// The driver's id of a volume of the plugin, as its PersistentVolume says it: of some drivers less
+/// than, or something else than, the driver's answer.
+#[must_use]
+pub fn handle(in_tree: &Value) -> Option<Text> {
+    let csi = TRANSLATOR.volume_to_csi(in_tree).ok()?;
+    let handle = csi
+        .pointer("/spec/csi/volumeHandle")
+        .and_then(Value::as_str);
+    handle.map(Text::from)
+}
+
+/// The driver that serves volumes of classes with this provisioner.
+#[must_use]
+pub fn driver_of(provisioner: &str) -> &str {
+    TRANSLATOR
+        .plugin(provisioner)
+        .map_or(provisioner, |driver| driver.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{class as fixture, driver as native};
+
+    fn driver(name: &str) -> Driver {
+        Driver {
+            name: name.into(),
+            ..native()
+        }
+    }
+
+    #[test]
+    fn m_16_and_17_a_class_of_the_driver_is_not_translated() {
+        let ebs = driver("ebs.csi.aws.com");
+        let of = |provisioner: &str| Class {
+            provisioner: provisioner.into(),
+            parameters: [("zone", "a"), ("fsType", "x")].into_iter().collect(),
+            ..fixture()
+        };
+        for provisioner in ["ebs.csi.aws.com", "kubernetes.io/gce-pd", "x"] {
+            let class_is = of(provisioner);
+            let translated = class(&class_is, &ebs).unwrap();
+            assert!(matches!(&translated, Cow::Borrowed(_)), "{provisioner}");
+        }
+        let in_tree = of("kubernetes.io/aws-ebs");
+        let translated = class(&in_tree, &ebs).unwrap();
+        assert_eq!(
+            translated.parameters.get("csi.storage.k8s.io/fstype"),
+            Some("x")
+        );
+        assert_eq!(translated.parameters.iter().count(), 1);
+        let terms: Vec<_> = translated
+            .allowed_topologies
+            .iter()
+            .flat_map(|term| term.iter())
+            .collect();
+        let zone = (
+            Text::from("topology.ebs.csi.aws.com/zone"),
+            List::from([Text::from("a")]),
+        );
+        assert_eq!(terms, [&zone]);
+        assert_eq!(translated.uid, in_tree.uid);
+        assert_eq!(driver_of("kubernetes.io/aws-ebs"), "ebs.csi.aws.com");
+        assert_eq!(driver_of("test-driver"), "test-driver");
+    }
+
+    #[test]
+    #[expect(clippy::too_many_lines, reason = "rows of a table")]
+    fn m_58_to_61_what_the_api_server_would_refuse() {
+        let csi = |driver: &str, handle: &str, more: &[(&str, &str)]| {
+            let attributes: BTreeMap<_, _> = more.iter().copied().collect();
+            json!({
+                "metadata": {"name": "pv", "annotations": {}},
+                "spec": {"csi": {"driver": driver, "volumeHandle": handle, "volumeAttributes": attributes}},
+            })
+        };
+        const DISK: &str = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/disks/n";
+        const AZURE: &str = "disk.csi.azure.com";
+        const EBS: &str = "ebs.csi.aws.com";
+        const VSPHERE: &str = "csi.vsphere.vmware.com";
+        const FILE: &str = "file.csi.azure.com";
+        let rows: [(&str, Value, Option<&str>); 12] = [
+            ("M-39", csi(EBS, "vol-1", &[("partition", "255")]), None),
+            (
+                "M-60",
+                csi(EBS, "vol-1", &[("partition", "256")]),
+                Some("spec.awsElasticBlockStore.partition"),
+            ),
+            (
+                "M-60",
+                csi(EBS, "vol-1", &[("partition", "-1")]),
+                Some("partition"),
+            ),
+            (
+                "M-56",
+                csi(
+                    AZURE,
+                    &DISK.replace("resourceGroups", "resourcegroups"),
+                    &[],
+                ),
+                None,
+            ),
+            (
+                "M-59",
+                csi(AZURE, "https://a.blob.core.windows.net/vhds/n.vhd", &[]),
+                Some(""),
+            ),
+            (
+                "M-59",
+                csi(
+                    AZURE,
+                    &DISK.replace("/subscriptions", "/Subscriptions"),
+                    &[],
+                ),
+                Some(""),
+            ),
+            (
+                "caching",
+                csi(AZURE, DISK, &[("cachingMode", "readonly")]),
+                Some("one of None, ReadOnly"),
+            ),
+            (
+                "M-58",
+                csi(VSPHERE, "uuid", &[]),
+                Some("spec.vsphereVolume.volumePath"),
+            ),
+            (
+                "M-47",
+                csi(VSPHERE, "uuid", &[("initialvolumefilepath", "p")]),
+                None,
+            ),
+            ("M-46", csi(FILE, "rg#acc#sh#uuid", &[]), None),
+            (
+                "account",
+                csi(FILE, "rg#acc##uuid", &[]),
+                Some("spec.azureFile.shareName"),
+            ),
+            (
+                "namespace",
+                csi(FILE, "rg#acc#sh#uuid", &[("secretnamespace", "")]),
+                Some("secretNamespace"),
+            ),
+        ];
+        for (row, csi, refused) in rows {
+            let found = volume(&csi).map_err(|error| error.to_string());
+            match refused {
+                None => assert!(found.is_ok(), "{row}: {found:?}"),
+                Some(text) => assert!(
+                    found.as_ref().is_err_and(|error| error.contains(text)),
+                    "{row}: {found:?}"
+                ),
+            }
+        }
+        for (label, fits) in [
+            ("", true),
+            ("a", true),
+            ("us-east-1a__us-east-1b", true),
+            ("-a", false),
+            ("a_", false),
+            ("a b", false),
+            ("\u{e9}", false),
+        ] {
+            assert_eq!(is_label(label), fits, "{label:?}");
+        }
+        assert!(
+            is_label(&"a".repeat(63)) && !is_label(&"a".repeat(64)),
+            "M-61"
+        );
+    }
+
+    #[test]
+    fn what_a_persistent_volume_says_of_the_handle() {
+        let csi = json!({
+            "metadata": {"name": "pv", "annotations": {}},
+            "spec": {"csi": {
+                "driver": "csi.vsphere.vmware.com", "volumeHandle": "uuid",
+                "volumeAttributes": {"initialvolumefilepath": "[ds] a.vmdk"},
+            }},
+        });
+        let in_tree = volume(&csi).unwrap();
+        assert_eq!(handle(&in_tree).as_deref(), Some("[ds] a.vmdk"));
+        assert_eq!(handle(&csi), None);
+    }
+}
