@@ -35,15 +35,16 @@ impl Owner {
             true => format!("{lease}-journal"),
             false => format!("{lease}-journal-{node}"),
         };
-        // Names of objects have at most 253 characters, and nodes' names may have as many.
-        match stem.char_indices().nth(230) {
-            None => format!("{stem}-{number}"),
-            Some((end, _)) => {
-                let hash = intent::fnv1a(&stem);
-                let stem = stem.get(..end).unwrap_or_default();
-                format!("{stem}-{hash:016x}-{number}")
-            }
+        // Names of objects have at most 253 characters and no capitals, and drivers' and nodes' names may
+        // have both.
+        let plain = stem.to_ascii_lowercase();
+        let end = plain.char_indices().nth(230).map(|(end, _)| end);
+        if end.is_none() && plain == stem {
+            return format!("{stem}-{number}");
         }
+        let hash = intent::fnv1a(&stem);
+        let plain = end.and_then(|end| plain.get(..end)).unwrap_or(&plain);
+        format!("{plain}-{hash:016x}-{number}")
     }
 }
 

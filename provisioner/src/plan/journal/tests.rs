@@ -433,6 +433,13 @@ fn names_of_objects() {
     assert_eq!(names.object(2), "d-journal-n1.example-2");
     names.node = "n".repeat(253);
     assert!(names.object(63).len() <= 253, "{}", names.object(63).len());
+    let of = |lease: &str| {
+        let mut names = owner("one");
+        names.lease = lease.into();
+        names.object(1)
+    };
+    assert_eq!(of("EBS-example"), "ebs-example-journal-b4ef444c360f61d6-1");
+    assert_ne!(of("EBS-example"), of("ebs-Example"));
 }
 
 /// What was written by an earlier version must stay readable: this is its text, byte for byte.

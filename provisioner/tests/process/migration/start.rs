@@ -13,8 +13,7 @@ async fn m_1_and_2_drivers_that_replaced_a_plugin_are_met_twice_and_count_what_i
         let stage = on(driver).await;
         let address = free_address();
         let http = format!("--http-endpoint={address}");
-        // No Lease can have capitals in its name.
-        let program = stage.start(&[&http, "--provisioning-protection=off"]);
+        let program = stage.start(&[&http]);
         program.logs(READY).await;
         let probes = if migrated { 2 } else { 1 };
         assert_eq!(stage.calls("Probe"), probes, "{driver}");
