@@ -66,8 +66,10 @@ impl World {
             return;
         }
         for name in unknown {
+            // A successor's caches may be older than the PersistentVolume.
+            self.forget(&name);
             if !self.server.volumes.contains_key(&*name) {
-                self.excuse(name);
+                self.excused.insert(name);
             }
         }
     }
@@ -136,10 +138,15 @@ impl World {
 
     /// This volume may be lost, and asked for anew in another way.
     pub(super) fn excuse(&mut self, name: String) {
-        self.driver.forget(&name);
-        if let Some(other) = &mut self.other {
-            other.driver.forget(&name);
-        }
+        self.forget(&name);
         self.excused.insert(name);
+    }
+
+    /// This volume may be asked for anew in another way.
+    fn forget(&mut self, name: &str) {
+        self.driver.forget(name);
+        if let Some(other) = &mut self.other {
+            other.driver.forget(name);
+        }
     }
 }
