@@ -277,10 +277,10 @@ chart: helm ## The charts: lint, rendering, wrong values, dry run, permissions (
 	@cargo test -q $(ALL) --test chart $(if $(ONLY),-- $(ONLY))
 
 .PHONY: e2e
-e2e: helm ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path or PROVISIONER=path another one)
+e2e: helm ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path or PROVISIONER=path another one, UPSTREAM=folder: upstream's)
 	$(call say,e2e: scenarios on a real control plane)
 	@$(if $(ATTACHER),ATTACHER='$(ATTACHER)') $(if $(PROVISIONER),PROVISIONER='$(PROVISIONER)') \
-	    cargo test $(ALL) --test scenarios $(if $(ONLY),-- $(ONLY))
+	    $(if $(UPSTREAM),UPSTREAM='$(UPSTREAM)') cargo test $(ALL) --test scenarios $(if $(ONLY),-- $(ONLY))
 
 .PHONY: clones
 clones: build cluster driver helm ## Claims and clones at once, ten times a thousand (CLAIMS=, ROUNDS=, PROVISIONER=path)

@@ -120,6 +120,23 @@ impl<'a> Controller<'a> {
         }
     }
 
+    /// The same account and place for another program.
+    #[must_use]
+    pub fn of(&self, program: fn() -> Result<PathBuf>) -> Self {
+        Self {
+            cluster: self.cluster,
+            sidecar: Sidecar {
+                program,
+                ..self.sidecar
+            },
+            namespace: self.namespace.clone(),
+            node: self.node.clone(),
+            socket: self.socket.clone(),
+            dir: self.dir.clone(),
+            driver: self.driver.clone(),
+        }
+    }
+
     /// Creates the pod that a replica says it is: no node runs it, but objects can belong to it.
     /// Its path.
     pub fn create_pod(&self, api: &Api, replica: &str) -> Result<String> {

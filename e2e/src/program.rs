@@ -75,6 +75,31 @@ pub fn resizer() -> Result<PathBuf> {
     find("csi-resizer", "RESIZER", "build")
 }
 
+/// Upstream's program in the folder that `UPSTREAM` names.
+fn upstreams(name: &str) -> Result<PathBuf> {
+    let folder = env::var_os("UPSTREAM").unwrap_or_default();
+    let path = Path::new(&folder).join(name);
+    if !path.is_file() {
+        bail!("UPSTREAM: {} is not a file", path.display());
+    }
+    Ok(path.canonicalize()?)
+}
+
+/// Upstream's provisioner, beside the one under test.
+pub fn upstreams_provisioner() -> Result<PathBuf> {
+    upstreams("csi-provisioner")
+}
+
+/// Upstream's attacher.
+pub fn upstreams_attacher() -> Result<PathBuf> {
+    upstreams("csi-attacher")
+}
+
+/// Upstream's resizer.
+pub fn upstreams_resizer() -> Result<PathBuf> {
+    upstreams("csi-resizer")
+}
+
 /// All sidecars in one program: the released one or, since that takes minutes to link, the one that
 /// its own tests built.
 pub fn all_in_one() -> Result<PathBuf> {

@@ -210,6 +210,7 @@ fn policy(values: &Values, features: &Features) -> Result<Policy, Error> {
         attach: features.attach,
         fs_images: values.bool("fs-images"),
         any_node: values.bool("accept-any-node"),
+        id_prefix: values.string("volume-id-prefix").to_owned(),
         node_expansion: features.expansion && features.node_expansion,
     })
 }

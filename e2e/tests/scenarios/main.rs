@@ -5,6 +5,7 @@ mod ephemeral;
 mod expansion;
 mod ground;
 mod liveness;
+mod migration;
 mod node_agent;
 mod plugin_manager;
 mod provisioning;
@@ -40,6 +41,7 @@ fn scenarios() -> Result<ExitCode> {
         attachment::SCENARIOS,
         provisioning::SCENARIOS,
         expansion::SCENARIOS,
+        migration::SCENARIOS,
     ];
     let code = suite::run(&groups, &cluster);
     cluster.down().context("teardown")?;

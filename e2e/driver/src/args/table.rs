@@ -162,6 +162,12 @@ static INSTRUMENT: &[Flag] = &[
         "Attach to nodes and create in places that no driver was started for.",
     ),
     flag(
+        "volume-id-prefix",
+        Kind::String,
+        "",
+        "What ids of volumes begin with, as those of a driver that names places in them.",
+    ),
+    flag(
         "fs-images",
         Kind::Bool,
         "false",

@@ -69,6 +69,8 @@ pub struct Policy {
     pub fs_images: bool,
     /// Publish to nodes that never registered.
     pub any_node: bool,
+    /// What ids of volumes begin with.
+    pub id_prefix: String,
     /// The node has to act after a controller expansion.
     pub node_expansion: bool,
 }

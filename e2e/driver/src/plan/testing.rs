@@ -45,6 +45,7 @@ pub fn policy() -> Policy {
         attach: true,
         fs_images: false,
         any_node: false,
+        id_prefix: String::new(),
         node_expansion: true,
     }
 }

@@ -33,7 +33,7 @@ impl Driver {
         request: &csi::CreateVolumeRequest,
     ) -> Result<csi::CreateVolumeResponse, Refusal> {
         let _guard = self.busy.take(format!("volume name {}", request.name))?;
-        let id = fresh("vol")?;
+        let id = format!("{}{}", self.policy.id_prefix, fresh("vol")?);
         let decided = self.store.transact(|state| {
             let decided = create::create(state, &self.policy, request, &id)?;
             let changes = match &decided {
