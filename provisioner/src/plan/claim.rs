@@ -61,6 +61,8 @@ pub struct Attempt {
     repaying: bool,
     /// A volume of an earlier attempt that is to be saved.
     unsaved: Option<Unsaved>,
+    /// It was looked for in all PersistentVolumes, and none has it.
+    sought: bool,
     loaded: Loaded,
     announced: bool,
     source_protected: bool,
@@ -165,6 +167,7 @@ impl Attempt {
             owner_known: false,
             repaying,
             unsaved: start.unsaved,
+            sought: false,
             loaded: Loaded::default(),
             announced: false,
             source_protected: false,
@@ -251,7 +254,10 @@ impl Attempt {
         }
         self.look_at_owner(view)?;
         if let Some(unsaved) = &self.unsaved {
-            return Ok(Step::Save(unsaved.clone()));
+            return Ok(match self.needless && !self.sought {
+                true => self.compare(),
+                false => Step::Save(unsaved.clone()),
+            });
         }
         let prepared = match &self.frozen {
             Some(frozen) => {
@@ -281,10 +287,14 @@ impl Attempt {
         }
     }
 
-    /// Whose PersistentVolume it is that has the name.
+    /// Whose PersistentVolume it is that has the name. If the claim needs no volume, somebody may have given
+    /// the volume one of another name meanwhile.
     fn compare(&self) -> Step {
         match &self.unsaved {
-            Some(unsaved) => Step::LoadNamesake(unsaved.name.clone(), None),
+            Some(unsaved) => {
+                let identity = self.needless.then(|| unsaved.identity.clone());
+                Step::LoadNamesake(unsaved.name.clone(), identity)
+            }
             // Cannot be: there is something to compare it with.
             None => Step::Done(End::Exists),
         }

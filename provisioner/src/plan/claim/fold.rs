@@ -10,7 +10,7 @@ use tonic::Code;
 use super::{Announcement, Answer, Attempt, Failure, Reached, Step};
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::identity::Identity;
-use crate::plan::memory::{Asked, Unsaved};
+use crate::plan::memory::Asked;
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::pv::{self, Unusable};
 use crate::plan::request::Prepared;
@@ -236,17 +236,25 @@ impl Attempt {
 
     /// The volume counts as saved only if it is what the PersistentVolume of its name says.
     fn compared(&mut self, answer: Answer) {
-        let Some(Unsaved {
-            identity: volume, ..
-        }) = &self.unsaved
-        else {
+        let Some(unsaved) = &self.unsaved else {
             return;
         };
+        let volume = &unsaved.identity;
+        let missing = matches!(&answer, Answer::Refused(error) if error.is_not_found());
+        if missing && self.needless && !self.sought && matches!(self.reached, Reached::Start) {
+            self.sought = true;
+            return;
+        }
         self.called = true;
         self.reached = match answer {
             // The driver may have made anew what was deleted a moment ago.
             Answer::PersistentVolume(found) if volume.is_of(&found) && found.is_leaving() => {
                 Reached::Failed(Failure::Leaving(found.name.to_string()))
+            }
+            Answer::PersistentVolume(found)
+                if volume.is_of(&found) && found.name != unsaved.name =>
+            {
+                Reached::Repaid
             }
             Answer::PersistentVolume(found) if volume.is_of(&found) => Reached::Saved,
             Answer::PersistentVolume(_) => unrecorded(volume),

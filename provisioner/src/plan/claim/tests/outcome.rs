@@ -288,7 +288,9 @@ fn rows_199_200_the_volume_cannot_be_saved() {
     assert_eq!(world.run(), [&save, failed], "199: no second call");
     world.gone = true;
     world.refusals.clear();
-    assert_eq!(world.run(), [&save, "done Provisioned"], "199");
+    let compare = format!("compare pvc-{U}");
+    let done = "done Provisioned";
+    assert_eq!(world.run(), [&compare, &save, done], "199: nobody has it");
     assert!(world.memory.doubtful_claim(&world.key()).is_none());
     assert!(
         Failure::Save(refused(Refusal::Unknown))
@@ -300,7 +302,6 @@ fn rows_199_200_the_volume_cannot_be_saved() {
         w.refusals = vec![("save", Refusal::AlreadyExists)];
         w.sources = vec![namesake("vol-1")];
     });
-    let compare = format!("compare pvc-{U}");
     let succeeded = format!("event Succeeded pvc-{U}");
     let all = [
         ANNOUNCE,

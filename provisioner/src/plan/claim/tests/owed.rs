@@ -349,6 +349,28 @@ fn j_4_a_rescued_volume_is_not_saved_again_when_its_call_had_no_answer() {
     }
 }
 
+/// Its PersistentVolume was refused, until somebody had written one of another name.
+#[test]
+fn j_4_a_rescued_volume_is_not_saved_again_when_its_object_was_refused() {
+    for named in [false, true] {
+        let mut world = World::new(|w| w.refusals = vec![("save", Refusal::Forbidden)]);
+        world.run();
+        world.gone = true;
+        world.refusals.clear();
+        world.sources = vec![VolumeDetail {
+            name: "rescue".into(),
+            ..namesake("vol-1")
+        }];
+        if named {
+            // Another volume's has the name.
+            world.sources.push(namesake("vol-2"));
+            world.volumes = vec![format!("pvc-{U}")];
+        }
+        assert_eq!(world.run(), [&*compare(), "done Repaid"], "{named}");
+        assert!(world.memory.doubtful_claim(&world.key()).is_none());
+    }
+}
+
 /// The claim had its PersistentVolume when the attempt began, and has lost it when the call ends.
 #[test]
 fn j_4_a_claim_that_loses_its_persistentvolume_during_the_call_gets_no_empty_one() {
