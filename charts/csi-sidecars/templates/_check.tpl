@@ -17,9 +17,12 @@
 {{- if and $controller.driver (not $controller.driver.image) -}}
 {{- fail "controller.driver.image is required: the driver's container needs an image" -}}
 {{- end -}}
-{{- if and .Values.node.driver (not .Values.node.driver.image) -}}
-{{- fail "node.driver.image is required: the driver's container needs an image" -}}
+{{- $node := ternary (printf "node.pools[%s]" .Values.node.pool) "node" (not (empty .Values.node.pool)) -}}
+{{- /* With pools, each of them is checked in its own scope. */}}
+{{- if and .Values.node.driver (not .Values.node.driver.image) (not .Values.node.pools) -}}
+{{- fail (printf "%s.driver.image is required: the driver's container needs an image" $node) -}}
 {{- end -}}
+{{- include "csi-sidecars.pools.check" . -}}
 {{- if and .Values.features.capacity (not $provisioner.enabled) -}}
 {{- fail "features.capacity needs provisioner.enabled: csi-provisioner writes the CSIStorageCapacity objects" -}}
 {{- end -}}
@@ -34,8 +37,10 @@
 {{- end -}}
 {{- range $place := list "controller" "node" -}}
 {{- $it := index $.Values $place -}}
+{{- $at := ternary $node $place (eq $place "node") -}}
+{{- if not $it.pools -}}
 {{- if and $it.create (not $it.hostNetwork) (include "csi-sidecars.probeHost" (dict "root" $ "place" $place)) -}}
-{{- fail (printf "%s.bindAddress is %s: kubelet's probes come from outside of the pod's network; leave it empty, or set %s.hostNetwork" $place $it.bindAddress $place) -}}
+{{- fail (printf "%s.bindAddress is %s: kubelet's probes come from outside of the pod's network; leave it empty, or set %s.hostNetwork" $at $it.bindAddress $at) -}}
 {{- end -}}
 {{- $names := list -}}
 {{- with $it.driver -}}
@@ -46,7 +51,8 @@
 {{- end -}}
 {{- range $name := $it.tokenFor -}}
 {{- if not (has $name $names) -}}
-{{- fail (printf "%s.tokenFor: there is no container %q; our own sidecars have a token where they need one, and there are: %s" $place $name (join ", " $names)) -}}
+{{- fail (printf "%s.tokenFor: there is no container %q; our own sidecars have a token where they need one, and there are: %s" $at $name (join ", " $names)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -10,9 +10,12 @@ const EVERYTHING: &str = "ci/everything-values.yaml";
 const ONE_IMAGE: &str = "ci/one-image-values.yaml";
 const ON_NODES: &str = "ci/node-deployment-values.yaml";
 const REGISTRAR_ALONE: &str = "ci/registrar-values.yaml";
+const POOLS: &str = "ci/pools-values.yaml";
 
 const CONTROLLER: &str = "Deployment/test-csi-sidecars-controller";
 const NODE: &str = "DaemonSet/test-csi-sidecars-node";
+const GENERAL: &str = "DaemonSet/test-csi-sidecars-node-general";
+const FAST: &str = "DaemonSet/test-csi-sidecars-node-fast";
 const SET: &str = "StatefulSet/everything-controller";
 const EVERY_NODE: &str = "DaemonSet/everything-node";
 
@@ -37,6 +40,31 @@ macro_rules! under {
 
 #[rustfmt::skip]
 pub(super) const TABLE: &[Row] = &[
+    // A DaemonSet for each kind of nodes.
+    row(POOLS, &[], NODE, "", Absent),
+    row(POOLS, &[], GENERAL, "/spec/selector/matchLabels/csi-sidecars~1pool", Is(r#""general""#)),
+    row(POOLS, &[], FAST, "/spec/selector/matchLabels/csi-sidecars~1pool", Is(r#""fast""#)),
+    row(POOLS, &[], GENERAL, "/spec/template/spec/nodeSelector", Is(r#"{"kubernetes.io/os": "linux", "example.com/pool": "general"}"#)),
+    row(POOLS, &[], FAST, "/spec/template/spec/nodeSelector", Is(r#"{"kubernetes.io/os": "linux", "example.com/pool": "fast"}"#)),
+    row(POOLS, &[], GENERAL, "/spec/template/spec/tolerations", Is(r#"[{"operator": "Exists"}]"#)),
+    row(POOLS, &[], FAST, "/spec/template/spec/tolerations", Is(r#"[{"key": "example.com/fast", "operator": "Exists"}]"#)),
+    row(POOLS, &["node.pools[1].driver.securityContext=null"], FAST, under!("driver", "/securityContext/privileged"), Is("true")),
+    row(POOLS, &[], GENERAL, "/spec/template/spec/hostNetwork", Is("true")),
+    row(POOLS, &[], FAST, "/spec/template/spec/hostNetwork", Absent),
+    row(POOLS, &[], GENERAL, under!("csi-node-driver-registrar", "/args"), Has("--kubelet-registration-path=/var/lib/kubelet/plugins/pools.example.com/csi.sock")),
+    row(POOLS, &[], FAST, under!("csi-node-driver-registrar", "/args"), Has("--kubelet-registration-path=/data/kubelet/plugins/pools.example.com/csi.sock")),
+    row(POOLS, &[], FAST, "/spec/template/spec/volumes/[registration-dir]/hostPath/path", Is(r#""/data/kubelet/plugins_registry""#)),
+    row(POOLS, &[], FAST, under!("driver", "/volumeMounts/[kubelet-dir]"), Is(r#"{"name": "kubelet-dir", "mountPath": "/data/kubelet", "mountPropagation": "HostToContainer"}"#)),
+    row(POOLS, &[], GENERAL, under!("driver", "/image"), Is(r#""registry.example.com/driver:v1""#)),
+    row(POOLS, &[], FAST, under!("driver", "/image"), Is(r#""registry.example.com/driver:v1-fast""#)),
+    row(POOLS, &[], GENERAL, under!("driver", "/args"), Is(r#"["--endpoint=$(CSI_ENDPOINT)"]"#)),
+    row(POOLS, &[], FAST, under!("driver", "/args"), Has("--queues=8")),
+    row(POOLS, &[], GENERAL, under!("driver", "/securityContext/privileged"), Is("true")),
+    row(POOLS, &[], FAST, under!("driver", "/securityContext/privileged"), Is("false")),
+    row(POOLS, &[], GENERAL, under!("csi-node-driver-registrar", "/resources/limits"), Is(r#"{"memory": "32Mi"}"#)),
+    row(POOLS, &[], FAST, under!("csi-node-driver-registrar", "/resources/limits"), Is(r#"{"memory": "64Mi"}"#)),
+    row(POOLS, &[], FAST, under!("livenessprobe", "/resources/limits"), Is(r#"{"memory": "32Mi"}"#)),
+    row(POOLS, &["node.pools[0].affinity.nodeAffinity.x=1"], GENERAL, "/spec/template/spec/affinity", Is(r#"{"nodeAffinity": {"x": 1}}"#)),
     // Where the socket is, and who serves it.
     row(MINIMAL, &[], CONTROLLER, "/spec/template/spec/volumes/[socket-dir]/emptyDir", Is("{}")),
     row(MINIMAL, &[], CONTROLLER, under!("driver", "/image"), Is(r#""registry.example.com/driver:v1""#)),
