@@ -8,10 +8,16 @@ use std::fmt::Display;
 use std::future::Future;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::error::Chain;
+
+use wakeups::WakeUps;
+
+mod wakeups;
 
 /// How a program ends: what it prints and the code it returns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,8 +70,10 @@ impl<E: std::error::Error + 'static> From<E> for Exit {
 /// Tasks that are still running are dropped, blocking ones are not waited for.
 pub fn run(main: impl Future<Output = Result<(), Exit>>) -> ExitCode {
     keep_no_core();
+    let wakeups = Mutex::new(WakeUps::new(Instant::now()));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .on_thread_park(move || rest(&wakeups))
         .build();
     let exit = match runtime {
         Ok(runtime) => {
@@ -76,6 +84,15 @@ pub fn run(main: impl Future<Output = Result<(), Exit>>) -> ExitCode {
         Err(error) => Exit::failure(1, format_args!("cannot start the runtime: {error}")),
     };
     finish(&exit)
+}
+
+/// Before the thread waits. Blocking, so that nothing wakes it meanwhile.
+fn rest(wakeups: &Mutex<WakeUps>) {
+    let mut wakeups = wakeups.lock().unwrap_or_else(PoisonError::into_inner);
+    let rest = wakeups.rest(Instant::now());
+    if !rest.is_zero() {
+        std::thread::sleep(rest);
+    }
 }
 
 /// A core file would hold tokens and Secrets, and a panic aborts.

@@ -60,17 +60,10 @@ impl<S: Write + Unpin> Write for Fenced<S> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
+    /// HTTP/2 writes each body of 256 bytes and more by itself to a stream that can, and gathers
+    /// requests up to 1 KiB, as ours are, for one that cannot. TLS copies either way.
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        ready!(self.fence.poll_send());
-        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
+        false
     }
 
     /// TLS may still hold what was written before.
