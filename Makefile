@@ -223,6 +223,13 @@ build/tools/bin/cargo-deny:
 	@CARGO_TARGET_DIR=build/tools/target cargo install --quiet --locked --root build/tools cargo-deny --version $(CARGO_DENY)
 	@rm -rf build/tools/target
 
+ACTIONLINT := 1.7.12
+.PHONY: actionlint
+actionlint: build/tools/bin/actionlint ## actionlint, which `make lint` asks about workflows, into build/tools (needs Go)
+build/tools/bin/actionlint:
+	$(need-go)
+	@GOBIN="$$PWD/build/tools/bin" GOFLAGS= go install github.com/rhysd/actionlint/cmd/actionlint@v$(ACTIONLINT)
+
 .PHONY: advisories
 advisories: cargo-deny ## Dependencies against the advisories of RustSec (needs the internet)
 	@build/tools/bin/cargo-deny --all-features --locked check --hide-inclusion-graph advisories
