@@ -13,12 +13,12 @@ use sidecar::names;
 use tokio::time::{sleep, timeout};
 
 use crate::permission;
+use crate::plan::reactor::Change;
 use crate::run::Parts;
-use crate::work::Attacher;
 use crate::work::api::{ATTACHMENTS, NODES, VOLUMES};
-use crate::work::cluster::{Cluster, Pacing};
-use crate::work::complaint::Complaints;
+use crate::work::drift;
 use crate::work::driver::DriverLink;
+use crate::work::executor::{Engine, Executor, Pacing, engine};
 
 /// How long the CSINodes are waited for. Without permission to list them that would be for ever,
 /// and detaches do without.
@@ -39,25 +39,18 @@ pub(crate) async fn work(parts: &Parts, driver: &Arc<DriverLink>) -> Result<(), 
         retry_start: config.retry_start,
         retry_max: config.retry_max,
     };
-    let cluster = Cluster::new(Arc::clone(driver), pacing, &parts.base.queues)?;
-    cluster.queue.depends_on(&parts.base.server);
-    cluster.releases.depends_on(&parts.base.server);
-    let attacher = Arc::new(Attacher {
-        cluster: Arc::clone(&cluster),
-        driver: Arc::clone(driver),
-        api: Api::new(parts.base.client.clone()),
-        complaints: Complaints::default(),
-        paces: std::sync::Mutex::default(),
-    });
+    let api = Api::new(parts.base.client.clone());
+    let engine = engine(driver, api, pacing, &parts.base.queues)?;
+    engine.depends_on(&parts.base.server);
     let publish = driver.current().abilities.publish;
     let watching = async {
         tokio::select! {
-            never = watch(parts, &cluster, publish) => never,
-            never = driver.whenever_back(|| cluster.driver_is_back()) => never,
+            never = watch(parts, engine.shell(), publish) => never,
+            never = driver.whenever_back(|| engine.observe(Change::DriverBack)) => never,
         }
     };
-    let advising = advise(parts, &attacher, publish);
-    let serving = serve(parts, &attacher, publish);
+    let advising = advise(parts, engine.shell(), publish);
+    let serving = serve(parts, &engine, publish);
     let following = driver.follow();
     tokio::pin!(watching, advising, serving, following);
     tokio::select! {
@@ -68,19 +61,14 @@ pub(crate) async fn work(parts: &Parts, driver: &Arc<DriverLink>) -> Result<(), 
         never = &mut watching => match never {},
         never = &mut advising => match never {},
     }
-    cluster.queue.shut_down();
-    cluster.releases.shut_down();
-    let drained = async {
-        cluster.queue.drained().await;
-        cluster.releases.drained().await;
-    };
+    engine.shut_down();
     tokio::select! {
         biased;
-        () = drained => tracing::info!("All running operations have ended"),
+        () = engine.drained() => tracing::info!("All running operations have ended"),
         () = &mut serving => {}
         exit = &mut following => return Err(exit),
         () = sleep(GRACE) => {
-            let running: usize = cluster.queue.lanes().iter().map(|lane| lane.running).sum();
+            let running = engine.running();
             tracing::warn!(running, "Ending with operations still running");
         }
         never = &mut watching => match never {},
@@ -90,27 +78,28 @@ pub(crate) async fn work(parts: &Parts, driver: &Arc<DriverLink>) -> Result<(), 
 }
 
 /// Keeps the caches in step with the API server.
-async fn watch(parts: &Parts, cluster: &Cluster, publish: bool) -> Infallible {
+async fn watch(parts: &Parts, executor: &Executor, publish: bool) -> Infallible {
+    let caches = &executor.informers;
     let resync = Some(parts.config.resync);
     let client = &parts.base.client;
-    let attachments = reflect_all(client, ATTACHMENTS, &cluster.attachments, resync);
+    let attachments = reflect_all(client, ATTACHMENTS, &caches.attachments, resync);
     if !publish {
         return attachments.await;
     }
     tokio::select! {
         never = attachments => never,
-        never = reflect_all(client, VOLUMES, &cluster.volumes, resync) => never,
-        never = reflect_all(client, NODES, &cluster.nodes, None) => never,
+        never = reflect_all(client, VOLUMES, &caches.volumes, resync) => never,
+        never = reflect_all(client, NODES, &caches.nodes, None) => never,
     }
 }
 
 /// Works on what the caches bring, once they are complete.
-async fn serve(parts: &Parts, attacher: &Arc<Attacher>, publish: bool) {
-    let cluster = &attacher.cluster;
-    cluster.attachments.synced().await;
+async fn serve(parts: &Parts, engine: &Arc<Engine>, publish: bool) {
+    let caches = &engine.shell().informers;
+    caches.attachments.synced().await;
     if publish {
-        cluster.volumes.synced().await;
-        if timeout(NODES_PATIENCE, cluster.nodes.synced())
+        caches.volumes.synced().await;
+        if timeout(NODES_PATIENCE, caches.nodes.synced())
             .await
             .is_err()
         {
@@ -118,26 +107,23 @@ async fn serve(parts: &Parts, attacher: &Arc<Attacher>, publish: bool) {
         }
     }
     tracing::info!("Starting CSI attacher");
-    let workers = async {
-        tokio::join!(attacher.serve(), attacher.serve_releases());
-    };
     let config = &parts.config;
     tokio::select! {
-        () = workers => {}
-        never = attacher.watch_drift(config.reconcile, config.max_entries) => match never {},
+        () = engine.serve() => {}
+        never = drift::watch(engine, config.reconcile, config.max_entries) => match never {},
     }
 }
 
 /// Says which permissions are missing, and writes events if that is permitted.
-async fn advise(parts: &Parts, attacher: &Attacher, publish: bool) -> Infallible {
+async fn advise(parts: &Parts, executor: &Executor, publish: bool) -> Infallible {
     let report = access::check(&parts.base.client, &permission::rules(publish)).await;
     if permission::log(report) && publish {
         let source = Source {
-            component: format!("csi-attacher/{}", attacher.driver.current().name),
+            component: format!("csi-attacher/{}", executor.driver.current().name),
             host: names::hostname().unwrap_or_default(),
         };
         let (recorder, worker) = Recorder::new(parts.base.client.clone(), source);
-        attacher.complaints.allow(recorder);
+        executor.complaints.allow(recorder);
         worker.run().await;
     }
     std::future::pending().await

@@ -15,11 +15,12 @@ use tokio::time::{sleep, timeout};
 
 use crate::permission::{self, watches_classes, watches_pods};
 use crate::plan::Kind;
+use crate::plan::reactor::Change;
 use crate::run::Parts;
-use crate::work::Resizer;
 use crate::work::api::{CLAIMS, CLASSES, PODS, VOLUMES};
-use crate::work::cluster::{Cluster, Pacing};
 use crate::work::driver::DriverLink;
+use crate::work::executor::{Engine, Pacing, engine};
+use crate::work::informers::Informers;
 
 /// How long running attempts may go on after a signal: less than the thirty seconds that a pod has
 /// by default.
@@ -41,57 +42,52 @@ struct Watched {
 /// # Errors
 /// How the process ends: the driver came back as something else.
 pub(crate) async fn work(parts: &Parts, driver: &Arc<DriverLink>) -> Result<(), Exit> {
-    let (resizer, worker) = resizer(parts, driver)?;
+    let (engine, worker) = resizer(parts, driver)?;
     let events = tokio::spawn(worker.run());
-    let result = Box::pin(lead(parts, &resizer)).await;
+    let result = Box::pin(lead(parts, &engine)).await;
     // The recorder goes with it, so that the worker knows that no more events will come.
-    drop(resizer);
+    drop(engine);
     let _ = timeout(LAST_EVENTS, events).await;
     result
 }
 
-fn resizer(parts: &Parts, driver: &Arc<DriverLink>) -> Result<(Arc<Resizer>, Worker), Exit> {
+fn resizer(parts: &Parts, driver: &Arc<DriverLink>) -> Result<(Arc<Engine>, Worker), Exit> {
     let config = &parts.config;
     let pacing = Pacing {
         workers: config.workers,
         retry_start: config.retry_start,
         retry_max: config.retry_max,
     };
-    let settings = &config.settings;
-    let cluster = Cluster::new(Arc::clone(driver), pacing, settings, &parts.base.queues)?;
-    cluster.queue.depends_on(&parts.base.server);
     let source = Source {
         component: format!("external-resizer {}", driver.current().name),
         host: names::hostname().unwrap_or_default(),
     };
-    let (events, worker) = Recorder::new(parts.base.client.clone(), source);
-    let resizer = Resizer {
-        cluster,
-        driver: Arc::clone(driver),
-        api: Api::new(parts.base.client.clone()),
-        settings: settings.clone(),
-        events,
-    };
-    Ok((Arc::new(resizer), worker))
+    let client = &parts.base.client;
+    let (events, worker) = Recorder::new(client.clone(), source);
+    let with = (Api::new(client.clone()), events);
+    let by = (pacing, &config.settings);
+    let engine = engine(driver, with, by, &parts.base.queues)?;
+    engine.depends_on(&parts.base.server);
+    Ok((engine, worker))
 }
 
-async fn lead(parts: &Parts, resizer: &Arc<Resizer>) -> Result<(), Exit> {
-    let (cluster, driver) = (&resizer.cluster, &resizer.driver);
-    let can = driver.current().abilities;
+async fn lead(parts: &Parts, engine: &Arc<Engine>) -> Result<(), Exit> {
+    let driver = &engine.shell().driver;
+    let (can, settings) = (driver.current().abilities, &parts.config.settings);
     let watched = Watched {
-        pods: watches_pods(can, &resizer.settings),
-        classes: watches_classes(can, &resizer.settings),
+        pods: watches_pods(can, settings),
+        classes: watches_classes(can, settings),
         resync: parts.config.resync,
     };
     let watching = async {
         tokio::select! {
-            never = watch(&parts.base.client, cluster, watched) => never,
-            never = driver.whenever_back(|| cluster.driver_is_back()) => never,
-            never = open(resizer, watched) => never,
-            never = advise(parts, resizer) => never,
+            never = watch(&parts.base.client, &engine.shell().informers, watched) => never,
+            never = driver.whenever_back(|| engine.observe(Change::DriverBack)) => never,
+            never = open(engine, watched) => never,
+            never = advise(parts, driver) => never,
         }
     };
-    let mut serving = Box::pin(resizer.serve());
+    let mut serving = Box::pin(engine.serve());
     let following = driver.follow();
     tokio::pin!(watching, following);
     tokio::select! {
@@ -101,14 +97,14 @@ async fn lead(parts: &Parts, resizer: &Arc<Resizer>) -> Result<(), Exit> {
         () = &mut serving => {}
         never = &mut watching => match never {},
     }
-    cluster.queue.shut_down();
+    engine.shut_down();
     tokio::select! {
         biased;
-        () = cluster.queue.drained() => tracing::info!("All running operations have ended"),
+        () = engine.drained() => tracing::info!("All running operations have ended"),
         () = &mut serving => {}
         exit = &mut following => return Err(exit),
         () = sleep(GRACE) => {
-            let running: usize = cluster.queue.lanes().iter().map(|lane| lane.running).sum();
+            let running = engine.running();
             tracing::warn!(running, "Ending with operations still running");
         }
         never = &mut watching => match never {},
@@ -117,22 +113,22 @@ async fn lead(parts: &Parts, resizer: &Arc<Resizer>) -> Result<(), Exit> {
 }
 
 /// Keeps the caches in step with the API server.
-async fn watch(client: &Client, cluster: &Cluster, watched: Watched) -> Infallible {
+async fn watch(client: &Client, caches: &Informers, watched: Watched) -> Infallible {
     let pods = async {
         match watched.pods {
-            true => reflect_all(client, PODS, &cluster.pods, None).await,
+            true => reflect_all(client, PODS, &caches.pods, None).await,
             false => std::future::pending().await,
         }
     };
     let classes = async {
         match watched.classes {
-            true => reflect_all(client, CLASSES, &cluster.classes, None).await,
+            true => reflect_all(client, CLASSES, &caches.classes, None).await,
             false => std::future::pending().await,
         }
     };
     tokio::select! {
-        never = reflect_all(client, CLAIMS, &cluster.claims, Some(watched.resync)) => never,
-        never = reflect_all(client, VOLUMES, &cluster.volumes, None) => never,
+        never = reflect_all(client, CLAIMS, &caches.claims, Some(watched.resync)) => never,
+        never = reflect_all(client, VOLUMES, &caches.volumes, None) => never,
         never = pods => never,
         never = classes => never,
     }
@@ -140,28 +136,28 @@ async fn watch(client: &Client, cluster: &Cluster, watched: Watched) -> Infallib
 
 /// Lets each sort of work begin when the lists that it depends on are complete. The two wait each
 /// for itself: without the permission to list pods volumes are still modified.
-async fn open(resizer: &Resizer, watched: Watched) -> Infallible {
-    let cluster = &resizer.cluster;
-    let can = resizer.driver.current().abilities;
+async fn open(engine: &Engine, watched: Watched) -> Infallible {
+    let caches = &engine.shell().informers;
+    let can = engine.shell().driver.current().abilities;
     let both = async || {
-        tokio::join!(cluster.claims.synced(), cluster.volumes.synced());
+        tokio::join!(caches.claims.synced(), caches.volumes.synced());
     };
     let expand = async {
         both().await;
         if watched.pods {
-            cluster.pods.synced().await;
+            caches.pods.synced().await;
         }
         if can.has(Kind::Expand) {
             tracing::info!("Starting external resizer");
-            cluster.open(Kind::Expand);
+            engine.observe(Change::Listed(Kind::Expand));
         }
     };
     let modify = async {
         both().await;
         if watched.classes {
-            cluster.classes.synced().await;
+            caches.classes.synced().await;
             tracing::info!("Starting external resizer for modify volume");
-            cluster.open(Kind::Modify);
+            engine.observe(Change::Listed(Kind::Modify));
         }
     };
     tokio::join!(expand, modify);
@@ -169,9 +165,9 @@ async fn open(resizer: &Resizer, watched: Watched) -> Infallible {
 }
 
 /// Says which permissions are missing.
-async fn advise(parts: &Parts, resizer: &Resizer) -> Infallible {
-    let can = resizer.driver.current().abilities;
-    let rules = permission::rules(can, &resizer.settings);
+async fn advise(parts: &Parts, driver: &DriverLink) -> Infallible {
+    let can = driver.current().abilities;
+    let rules = permission::rules(can, &parts.config.settings);
     let report = access::check(&parts.base.client, &rules).await;
     report.without_optional().log();
     std::future::pending().await

@@ -14,19 +14,12 @@ use crate::model::{Attachment, Text};
 
 /// What there is to work on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Item {
+pub enum Key {
     /// The VolumeAttachment of this name.
     Attachment(Text),
     /// What a VolumeAttachment that is gone left published.
     Orphan(Target),
-}
-
-/// Who waits for the end of a volume's patch.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Waiter {
-    /// An attempt on this attachment.
-    Attachment(Text),
-    /// The release of this volume.
+    /// The PersistentVolume of this name, whose finalizer may be due.
     Volume(Text),
 }
 
@@ -60,9 +53,9 @@ pub struct Memory {
     /// Attachments whose last write may or may not have been applied, with the volume they name.
     doubtful: HashMap<Text, Option<Text>>,
     /// What would cure a failure, and whose.
-    cures: HashMap<Cure, HashSet<Item>>,
+    cures: HashMap<Cure, HashSet<Key>>,
     /// The same the other way round, so that one end costs no look at all others.
-    waiting: HashMap<Item, HashSet<Cure>>,
+    waiting: HashMap<Key, HashSet<Cure>>,
     forced: HashSet<Text>,
     /// Attachments of which this process has unpublished the volume, by name, with their uid, until
     /// they are gone.
@@ -75,9 +68,9 @@ pub struct Memory {
     /// Attachments worked on since the comparison with the driver's list began, if one runs.
     touched: Option<HashSet<Text>>,
     /// Calls, with the attachments that wait for their end.
-    pub calls: Flights<Target, Item>,
+    pub calls: Flights<Target, Key>,
     /// Patches of volumes. One at a time: the next one then sees what this one did.
-    pub patches: Flights<Text, Waiter>,
+    pub patches: Flights<Text, Key>,
 }
 
 impl Memory {
@@ -127,7 +120,7 @@ impl Memory {
         if let Some(touched) = &mut self.touched {
             touched.insert(old.name.clone());
         }
-        self.forget_cures(&Item::Attachment(old.name.clone()));
+        self.forget_cures(&Key::Attachment(old.name.clone()));
         self.went(old, driver)
     }
 
@@ -184,7 +177,7 @@ impl Memory {
     /// Nothing is left to unpublish there.
     pub fn settled(&mut self, target: &Target) {
         self.orphans.remove(target);
-        self.forget_cures(&Item::Orphan(target.clone()));
+        self.forget_cures(&Key::Orphan(target.clone()));
     }
 
     /// Which orphans a change of `attachment` may concern.
@@ -220,7 +213,7 @@ impl Memory {
         if let Some(touched) = &mut self.touched {
             touched.insert(name.clone());
         }
-        self.forget_cures(&Item::Attachment(name.clone()));
+        self.forget_cures(&Key::Attachment(name.clone()));
         let doubt = self.doubtful.remove(name);
         let start = Start {
             forced: self.forced.remove(name),
@@ -242,23 +235,23 @@ impl Memory {
             let volume = self.working.get(name).cloned().flatten();
             self.doubtful.insert(name.clone(), volume);
         }
-        self.awaits(Item::Attachment(name.clone()), failure);
+        self.awaits(Key::Attachment(name.clone()), failure);
     }
 
-    /// The work on `item` failed: remembers what would cure it.
-    pub fn awaits(&mut self, item: Item, failure: &Failure) {
+    /// The work on `key` failed: remembers what would cure it.
+    pub fn awaits(&mut self, key: Key, failure: &Failure) {
         if let Some(cure) = failure.cure() {
-            let waiting = self.waiting.entry(item.clone()).or_default();
+            let waiting = self.waiting.entry(key.clone()).or_default();
             waiting.insert(cure.clone());
-            self.cures.entry(cure).or_default().insert(item);
+            self.cures.entry(cure).or_default().insert(key);
         }
     }
 
-    fn forget_cures(&mut self, item: &Item) {
-        for cure in self.waiting.remove(item).into_iter().flatten() {
-            if let Some(items) = self.cures.get_mut(&cure) {
-                items.remove(item);
-                if items.is_empty() {
+    fn forget_cures(&mut self, key: &Key) {
+        for cure in self.waiting.remove(key).into_iter().flatten() {
+            if let Some(keys) = self.cures.get_mut(&cure) {
+                keys.remove(key);
+                if keys.is_empty() {
                     self.cures.remove(&cure);
                 }
             }
@@ -280,22 +273,61 @@ impl Memory {
 
     /// What was missing has appeared: these need not wait for their retry.
     #[must_use]
-    pub fn cured(&mut self, cure: &Cure) -> HashSet<Item> {
-        let items = self.cures.remove(cure).unwrap_or_default();
-        for item in &items {
-            if let Some(cures) = self.waiting.get_mut(item) {
+    pub fn cured(&mut self, cure: &Cure) -> HashSet<Key> {
+        let keys = self.cures.remove(cure).unwrap_or_default();
+        for key in &keys {
+            if let Some(cures) = self.waiting.get_mut(key) {
                 cures.remove(cure);
                 if cures.is_empty() {
-                    self.waiting.remove(item);
+                    self.waiting.remove(key);
                 }
             }
         }
-        items
+        keys
     }
 
     /// The next attempt is to be made whatever the status says.
     pub fn force(&mut self, name: Text) {
         self.forced.insert(name);
+    }
+
+    /// Takes the attempts out of the books, for a mutant that does not know them.
+    #[cfg(test)]
+    pub(crate) fn hide_attempts(&mut self) -> [HashMap<Text, Option<Text>>; 2] {
+        [
+            std::mem::take(&mut self.working),
+            std::mem::take(&mut self.doubtful),
+        ]
+    }
+
+    #[cfg(test)]
+    pub(crate) fn show_attempts(&mut self, hidden: [HashMap<Text, Option<Text>>; 2]) {
+        [self.working, self.doubtful] = hidden;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn hide_names(&mut self) -> HashMap<Text, HashSet<Text>> {
+        std::mem::take(&mut self.named)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn show_names(&mut self, hidden: HashMap<Text, HashSet<Text>>) {
+        self.named = hidden;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn hide_cures(&mut self, key: &Key) -> HashSet<Cure> {
+        let cures = self.waiting.get(key).cloned().unwrap_or_default();
+        self.forget_cures(key);
+        cures
+    }
+
+    #[cfg(test)]
+    pub(crate) fn show_cures(&mut self, key: &Key, hidden: HashSet<Cure>) {
+        for cure in hidden {
+            { self.cures.entry(cure.clone()).or_default() }.insert(key.clone());
+            { self.waiting.entry(key.clone()).or_default() }.insert(cure);
+        }
     }
 
     /// Books that hold something, as text; there are none once every object is gone.
@@ -395,11 +427,11 @@ mod tests {
     fn cures_are_handed_out_once_and_go_with_the_attachment() {
         let mut memory = Memory::default();
         let failure = Failure::NoCsiNode("node1".into());
-        let item = || Item::Attachment(va().name);
+        let key = || Key::Attachment(va().name);
         let cure = failure.cure().unwrap();
         memory.failed(&va().name, &failure);
         memory.failed(&va().name, &failure);
-        assert_eq!(memory.cured(&cure), HashSet::from([item()]));
+        assert_eq!(memory.cured(&cure), HashSet::from([key()]));
         assert!(memory.cured(&cure).is_empty());
         memory.failed(&va().name, &failure);
         assert!(!memory.deleted(&va(), &driver()));
@@ -423,7 +455,7 @@ mod tests {
         assert_eq!(memory.waiting.len(), 1);
         for failure in &failures {
             let cured = memory.cured(&failure.cure().unwrap());
-            assert_eq!(cured, HashSet::from([Item::Attachment(other.clone())]));
+            assert_eq!(cured, HashSet::from([Key::Attachment(other.clone())]));
         }
         assert!(memory.waiting.is_empty() && memory.cures.is_empty());
         memory.failed(&one, &failures[0]);

@@ -19,7 +19,8 @@
 //! | `flight` | one call at a time for a volume and node |
 //! | `orphan` | what attachments that are gone left published, and when it is unpublished |
 //! | `memory` | what the process remembers beyond its caches |
-//! | `wake` | who is looked at after a change, and after the end of an attempt |
+//! | `informers` | what decisions may look at |
+//! | `reactor` | the attacher as one object: events, attempts, and what their ends leave |
 //! | `lane` | whose turn it is: attach and detach lanes, fairness among nodes |
 //! | `driver` | what the driver can do, and which changes of it end the process |
 
@@ -29,16 +30,19 @@ pub mod drift;
 pub mod driver;
 pub mod event;
 pub mod flight;
+pub mod informers;
 pub mod lane;
 pub mod memory;
 pub mod orphan;
 pub mod outcome;
+pub mod reactor;
 pub mod request;
 pub mod status;
 pub mod trivial;
 pub mod view;
 pub mod volume;
-pub mod wake;
 
 pub use driver::Driver;
+pub use informers::Informers;
+pub use reactor::Attacher;
 pub use view::View;

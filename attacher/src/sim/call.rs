@@ -1,79 +1,22 @@
-//! Calls reach the driver and are answered, or not; and what attachments have left is unpublished.
+//! Calls reach the driver and are answered, or not.
 
 use tonic::Code;
 
 use super::driver::{Call, Kind};
-use super::process::{State, Unpublishing};
+use super::process::State;
 use super::run::{Faults, VOLUMES, World, target};
 use crate::model::Attachment;
-use crate::plan::attachment::{Answer, Step};
-use crate::plan::flight::Target;
-use crate::plan::memory::Item;
-use crate::plan::orphan::{self, Verdict};
+use crate::plan::attachment::Answer;
 use crate::plan::outcome::RpcError;
+use crate::plan::reactor::Step;
 use crate::testing::F;
 
 impl World {
-    /// Work on an orphan begins.
-    pub(super) fn unpublish(&mut self, target: &Target) {
-        let process = &mut self.process;
-        let item = Item::Orphan(target.clone());
-        process.ready.remove(&item);
-        process.later.remove(&item);
-        let guard = Target {
-            node: process.mutant.flight(&"orphan".into(), &target.node),
-            ..target.clone()
-        };
-        if process.memory.orphan(target).is_none() || !process.memory.calls.begin(&guard, item) {
-            return;
-        }
-        match process.verdict(target) {
-            Some(Verdict::Unpublish) => {
-                self.asks(format!("{target:?}"));
-                match self.driver.begin(target, Kind::Unpublish) {
-                    Ok(id) => {
-                        let target = target.clone();
-                        self.process.unpublishing.push(Unpublishing { target, id });
-                    }
-                    Err(code) => self.heard(target, Answer::Failed(rpc(code))),
-                }
-            }
-            Some(Verdict::Settled) | None => {
-                process.memory.settled(target);
-                process.land(&guard);
-            }
-            Some(Verdict::Wait) => process.land(&guard),
-        }
-    }
-
-    pub(super) fn unpublished(&mut self, index: usize) {
-        let Unpublishing { target, id } = self.process.unpublishing.remove(index);
-        let answer = self.answer(id);
-        self.heard(&target, answer);
-    }
-
-    /// The driver has answered about an orphan.
-    fn heard(&mut self, target: &Target, answer: Answer) {
-        let process = &mut self.process;
-        let item = Item::Orphan(target.clone());
-        match orphan::heard(answer) {
-            Ok(()) => process.memory.settled(target),
-            Err(failure) => {
-                process.memory.awaits(item.clone(), &failure);
-                process.later.insert(item);
-            }
-        }
-        let guard = Target {
-            node: process.mutant.flight(&"orphan".into(), &target.node),
-            ..target.clone()
-        };
-        process.land(&guard);
-    }
-
     /// The driver answers, or the deadline expires.
     pub(super) fn call(&mut self, index: usize, step: Step, id: u64) {
         let answer = self.answer(id);
-        self.process.running[index].state = State::Answered(step, answer, None);
+        let answered = Box::new(answer.into());
+        self.process.running[index].state = State::Answered(step, answered, Box::new(None));
     }
 
     fn answer(&mut self, id: u64) -> Answer {

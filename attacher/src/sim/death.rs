@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::process::{Process, Releasing, Running, State, Unpublishing};
+use super::process::{Process, Running, State};
 use super::run::World;
 use crate::model::{Attachment, Text};
 use crate::plan::Driver;
-use crate::plan::attachment::Step;
+use crate::plan::reactor::Step;
 use crate::testing::driver;
 
 /// A patch of a stopped process, or one that nobody waits for any more.
@@ -23,34 +23,18 @@ enum Recipient {
 }
 
 impl Late {
-    /// The patch of a step of an attempt on `attachment`; `None` if it sends none.
-    pub(super) fn of(attachment: &Arc<Attachment>, step: &Step) -> Option<Self> {
+    /// The patch of a step; `None` if it sends none.
+    pub(super) fn of(step: &Step) -> Option<Self> {
         match step {
-            Step::Protect(volume, patch) => Some(Self::of_volume(volume, patch)),
-            Step::Prepare(patch)
-            | Step::MarkAttached(patch)
-            | Step::Release(patch)
-            | Step::MarkDetached(patch) => Some(Self::of_attachment(attachment, patch)),
-            Step::Done
-            | Step::Again
-            | Step::LoadSecret(_)
-            | Step::Publish(..)
-            | Step::Unpublish(..)
-            | Step::Fail(_) => None,
-        }
-    }
-
-    pub(super) fn of_volume(name: &Text, patch: &Value) -> Self {
-        Self {
-            to: Recipient::Volume(name.clone()),
-            patch: patch.clone(),
-        }
-    }
-
-    pub(super) fn of_attachment(attachment: &Arc<Attachment>, patch: &Value) -> Self {
-        Self {
-            to: Recipient::Attachment(Arc::clone(attachment)),
-            patch: patch.clone(),
+            Step::PatchVolume(volume, patch) => Some(Self {
+                to: Recipient::Volume(volume.clone()),
+                patch: patch.clone(),
+            }),
+            Step::PatchAttachment(of, patch) | Step::PatchStatus(of, patch) => Some(Self {
+                to: Recipient::Attachment(Arc::clone(of)),
+                patch: patch.clone(),
+            }),
+            Step::Read(_) | Step::LoadSecret(_) | Step::Publish(..) | Step::Unpublish(..) => None,
         }
     }
 
@@ -63,25 +47,16 @@ impl World {
     /// The process ends; what it sent is applied now, later or never.
     pub(super) fn crash(&mut self) {
         let running = std::mem::take(&mut self.process.running);
-        for Running { current, state, .. } in running {
+        for Running { state, .. } in running {
             match state {
                 State::Sent(step) => {
-                    if let Some(late) = Late::of(&current, &step) {
+                    if let Some(late) = Late::of(&step) {
                         self.leave_behind(late);
                     }
-                }
-                State::Recording(_, patch) => {
-                    self.leave_behind(Late::of_attachment(&current, &patch));
                 }
                 State::Calling(_, id) => self.driver.abandon(id),
                 State::Deciding | State::Answered(..) => {}
             }
-        }
-        for Unpublishing { id, .. } in std::mem::take(&mut self.process.unpublishing) {
-            self.driver.abandon(id);
-        }
-        for Releasing { name, patch } in std::mem::take(&mut self.process.releasing) {
-            self.leave_behind(Late::of_volume(&name, &patch));
         }
         self.comparison = None;
         let driver = self.driver_after_a_restart();

@@ -1,19 +1,26 @@
 //! Faulty attachers. Each breaks one rule; a simulation that does not notice proves nothing.
+//!
+//! They sit around the controller that ships: what it sees and hears is changed, or what it wants,
+//! wakes and remembers.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "each mutant differs in one point"
 )]
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tonic::Code;
 
+use super::process::{Due, Informers, Process};
 use super::run::Faults;
 use crate::model::{Attachment, Text, Volume};
-use crate::plan::View;
-use crate::plan::attachment::{Answer, Step};
+use crate::plan::Attacher;
+use crate::plan::attachment::Answer;
+use crate::plan::flight::Target;
+use crate::plan::memory::Key;
+use crate::plan::reactor::{Answered, Step};
 use crate::plan::status;
 use crate::testing::{F, list};
 
@@ -59,11 +66,39 @@ pub(super) enum Mutant {
     Spins,
     /// Detaches only from nodes that are there.
     NeedsNodes,
+    /// Does not wake who waits for the end of a call.
+    EndsCallsUnheard,
+    /// Does not wake who waits for the end of a volume's patch.
+    EndsPatchesUnheard,
+    /// Does not look at the volume when an attachment is gone.
+    LeavesVolumesOfTheGone,
+    /// Does not look at the volume when an attempt has ended.
+    LeavesVolumesOfTheEnded,
+    /// Does not look at a volume that has changed.
+    LeavesChangedVolumes,
+    /// Looks at no attachment that has changed.
+    LeavesChangedAttachments,
+    /// Waits for the back-off although the volume has come.
+    AwaitsNoVolume,
+    /// Waits for the back-off although the node has the driver now.
+    AwaitsNoNode,
+    /// Remembers what a failure waits for only once the failure is recorded.
+    RecordsFirst,
+    /// Keeps a call's place after its end.
+    HoldsCalls,
+    /// Keeps a patch's place after its end.
+    HoldsPatches,
+    /// Does not start anew when the goal has changed.
+    IgnoresTurns,
+    /// Keeps an attempt in its books after the end.
+    NeverEnds,
+    /// Does not look at what an attachment has left once another one does not ask for it any more.
+    LeavesOrphansBeside,
 }
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 19] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 33] = [
         (Self::ReleasesFirst, Faults::Crashes, "finalizer removed"),
         (Self::PublishesFirst, Faults::Crashes, "stays attached"),
         (Self::MarksFirst, Faults::Crashes, "reported attached"),
@@ -84,94 +119,263 @@ impl Mutant {
         (Self::ForgetsOrphans, Faults::Strips, "stays attached"),
         (Self::DetachesUnder, Faults::Strips, "is detached under"),
         (Self::RemembersWhatIsGone, Faults::Crashes, "left behind"),
-        (
-            Self::StartsEarly,
-            Faults::Crashes,
-            "volume finalizer removed",
-        ),
-        (Self::Spins, Faults::Lasts, "without a pause"),
-        (Self::NeedsNodes, Faults::Lasts, "left behind"),
+        (Self::StartsEarly, Faults::Crashes, "left behind"),
+        (Self::Spins, Faults::Lasts, "does not end"),
+        (Self::NeedsNodes, Faults::Lasts, "does not go"),
+        (Self::EndsCallsUnheard, Faults::Aliases, "left behind"),
+        (Self::EndsPatchesUnheard, Faults::None, "does not"),
+        (Self::LeavesVolumesOfTheGone, Faults::None, "left behind"),
+        (Self::LeavesVolumesOfTheEnded, Faults::None, "does not go"),
+        (Self::LeavesChangedVolumes, Faults::None, "left behind"),
+        (Self::LeavesChangedAttachments, Faults::None, "does not"),
+        (Self::AwaitsNoVolume, Faults::None, "waits for its back-off"),
+        (Self::AwaitsNoNode, Faults::None, "waits for its back-off"),
+        (Self::RecordsFirst, Faults::None, "waits for its back-off"),
+        (Self::HoldsCalls, Faults::None, "left behind"),
+        (Self::HoldsPatches, Faults::None, "left behind"),
+        (Self::IgnoresTurns, Faults::None, "does not go"),
+        (Self::NeverEnds, Faults::None, "left behind"),
+        (Self::LeavesOrphansBeside, Faults::Strips, "left behind"),
     ];
 
     /// What a mutant takes the attachment for.
-    pub(super) fn sees(self, attachment: &Attachment) -> Cow<'_, Attachment> {
+    pub(super) fn sees(self, attachment: &Arc<Attachment>) -> Arc<Attachment> {
         if self == Self::NeedsNodes && attachment.deleting {
-            return Cow::Owned(Attachment {
+            return Arc::new(Attachment {
                 node_id: None,
-                ..attachment.clone()
+                ..(**attachment).clone()
             });
         }
-        let pretend = match self {
-            Self::PublishesFirst => !attachment.deleting && !attachment.attached,
-            Self::TrustsStatus => attachment.deleting && !attachment.attached,
-            _ => false,
-        };
-        if !pretend {
-            return Cow::Borrowed(attachment);
-        }
         let finalizers = match self {
-            Self::PublishesFirst => list(&[F]),
-            _ => list(&[]),
+            Self::PublishesFirst if !attachment.deleting && !attachment.attached => list(&[F]),
+            Self::TrustsStatus if attachment.deleting && !attachment.attached => list(&[]),
+            _ => return Arc::clone(attachment),
         };
-        Cow::Owned(Attachment {
+        Arc::new(Attachment {
             finalizers,
             node_id: Some(format!("id-{}", attachment.node).into()),
-            ..attachment.clone()
+            ..(**attachment).clone()
         })
     }
 
     /// What a mutant takes the volume for.
-    pub(super) fn sees_volume(self, volume: &Volume) -> Cow<'_, Volume> {
+    pub(super) fn sees_volume(self, volume: &Arc<Volume>) -> Arc<Volume> {
         match self {
-            Self::ForgetsVolumes => Cow::Owned(Volume {
+            Self::ForgetsVolumes => Arc::new(Volume {
                 finalizers: Some(list(&[F])),
-                ..volume.clone()
+                ..(**volume).clone()
             }),
-            _ => Cow::Borrowed(volume),
+            _ => Arc::clone(volume),
         }
     }
 
-    /// What a mutant makes of the decision.
-    pub(super) fn decides(self, step: Step, view: &View<'_>) -> Step {
-        match (self, step) {
-            (Self::ReleasesFirst, Step::Unpublish(request, migrated)) => {
-                match status::release(view.attachment, view.driver) {
-                    Some(patch) => Step::Release(patch),
+    /// A decision on `key`, with what a mutant hides from it.
+    pub(super) fn deciding(
+        self,
+        key: &Key,
+        attacher: &mut Attacher,
+        informers: &mut Informers,
+        decide: impl FnOnce(&mut Attacher, &Informers) -> Option<Step>,
+    ) -> Option<Step> {
+        match (self, key) {
+            (Self::ForgetsAttempts, Key::Volume(_)) => {
+                let hidden = attacher.memory_mut().hide_attempts();
+                let step = decide(attacher, informers);
+                attacher.memory_mut().show_attempts(hidden);
+                step
+            }
+            (Self::ReleasesVolumesInUse, Key::Volume(_)) => {
+                let (hidden, named) = (
+                    attacher.memory_mut().hide_attempts(),
+                    attacher.memory_mut().hide_names(),
+                );
+                let step = decide(attacher, informers);
+                attacher.memory_mut().show_attempts(hidden);
+                attacher.memory_mut().show_names(named);
+                step
+            }
+            (Self::DetachesUnder, Key::Orphan(_)) => {
+                informers.blind = true;
+                let step = decide(attacher, informers);
+                informers.blind = false;
+                step
+            }
+            _ => decide(attacher, informers),
+        }
+    }
+
+    /// What a mutant makes of the step that was decided on.
+    pub(super) fn decides(self, step: Step, key: &Key, process: &mut Process) -> Step {
+        if self == Self::CallsAtOnce
+            && let Some(target) = target(&step)
+        {
+            drop(process.attacher.memory_mut().calls.end(&target));
+        }
+        if self == Self::RecordsFirst && matches!(step, Step::PatchStatus(..)) {
+            let cures = process.attacher.memory_mut().hide_cures(key);
+            process.kept.insert(key.clone(), cures);
+        }
+        let Key::Attachment(name) = key else {
+            return step;
+        };
+        let known = process.informers.attachments.get(name).cloned();
+        match (self, step, known) {
+            (Self::ReleasesFirst, Step::Unpublish(request, migrated), Some(known)) => {
+                match status::release(&known, &process.informers.driver) {
+                    Some(patch) => Step::PatchAttachment(known, patch),
                     None => Step::Unpublish(request, migrated),
                 }
             }
-            (Self::MarksFirst, Step::Publish(request, migrated)) => {
-                match view.attachment.attached {
-                    false => {
-                        Step::MarkAttached(status::attached(view.attachment, &BTreeMap::new()))
-                    }
-                    true => Step::Publish(request, migrated),
-                }
+            (Self::MarksFirst, Step::Publish(..), Some(known)) if !known.attached => {
+                let patch = status::attached(&known, &BTreeMap::new());
+                Step::PatchStatus(known, patch)
             }
-            (_, step) => step,
+            (_, step, _) => step,
         }
     }
 
     /// What a mutant makes of an answer.
-    pub(super) fn hears(self, step: &Step, answer: Answer) -> Answer {
+    pub(super) fn hears(self, step: &Step, answered: Answered) -> Answered {
         let believed = match self {
             Self::BelievesNotFound => Some(Code::NotFound),
             Self::BelievesTimeout => Some(Code::DeadlineExceeded),
             _ => None,
         };
-        match (step, answer) {
-            (Step::Unpublish(..), Answer::Failed(error)) if Some(error.code) == believed => {
-                Answer::Unpublished
-            }
-            (_, answer) => answer,
+        match (step, answered) {
+            (
+                Step::Unpublish(..),
+                Answered {
+                    answer: Answer::Failed(error),
+                    ..
+                },
+            ) if Some(error.code) == believed => Answer::Unpublished.into(),
+            (_, answered) => answered,
         }
     }
 
-    /// The key under which a mutant keeps calls apart.
-    pub(super) fn flight(self, name: &Text, node: &Text) -> Text {
-        match self {
-            Self::CallsAtOnce => format!("{node}/{name}").into(),
-            _ => node.clone(),
+    /// What a mutant does about an event; `gone` is the attachment that it ends.
+    pub(super) fn observes(self, event: Observed, due: Due, attacher: &mut Attacher) -> Due {
+        match (self, event) {
+            (Self::RemembersWhatIsGone, Observed::Gone(name)) => {
+                attacher.memory_mut().force(name);
+                due
+            }
+            (Self::ForgetsOrphans, _) => forget_orphans(due, attacher),
+            (Self::LeavesVolumesOfTheGone, Observed::Gone(_))
+            | (Self::LeavesChangedVolumes, Observed::Volume) => {
+                without(due, |key| matches!(key, Key::Volume(_)))
+            }
+            (Self::LeavesChangedAttachments, Observed::Attachment)
+            | (Self::AwaitsNoVolume, Observed::Volume)
+            | (Self::AwaitsNoNode, Observed::Node) => {
+                without(due, |key| matches!(key, Key::Attachment(_)))
+            }
+            (Self::LeavesOrphansBeside, Observed::Attachment | Observed::Gone(_)) => {
+                let fresh: Vec<Key> = { due.notices.iter() }
+                    .filter_map(|notice| match notice {
+                        crate::plan::reactor::Notice::Orphaned(orphan) => {
+                            Some(Key::Orphan(orphan.target.clone()))
+                        }
+                        _ => None,
+                    })
+                    .collect();
+                without(due, |key| {
+                    matches!(key, Key::Orphan(_)) && !fresh.contains(key)
+                })
+            }
+            _ => due,
         }
     }
+
+    /// What a mutant does once a step was answered.
+    pub(super) fn answers(self, due: Due, told: &Told, key: &Key, process: &mut Process) -> Due {
+        let memory = process.attacher.memory_mut();
+        if let Some(cures) = process.kept.remove(key) {
+            memory.show_cures(key, cures);
+        }
+        match (self, told) {
+            (Self::EndsCallsUnheard, Told::Call(_))
+            | (Self::EndsPatchesUnheard, Told::Volume(_)) => {
+                return without(due, |_| true);
+            }
+            (Self::HoldsPatches, Told::Volume(name)) => {
+                let _held = memory.patches.begin(name, key.clone());
+            }
+            (Self::HoldsCalls, Told::Call(target)) => {
+                let _held = memory.calls.begin(target, key.clone());
+            }
+            _ => {}
+        }
+        due
+    }
+
+    /// What a mutant does once an attempt has ended.
+    pub(super) fn ends(self, due: Due, key: &Key, attacher: &mut Attacher) -> Due {
+        match (self, key) {
+            (Self::ForgetsOrphans, _) => forget_orphans(due, attacher),
+            (Self::LeavesVolumesOfTheEnded, _) => without(due, |key| matches!(key, Key::Volume(_))),
+            (Self::IgnoresTurns, _) => without(due, |key| matches!(key, Key::Attachment(_))),
+            (Self::NeverEnds, Key::Attachment(name)) => {
+                let volume = Text::from(name.split('-').nth(1).unwrap_or_default());
+                attacher.memory_mut().works_on(name, Some(&volume));
+                due
+            }
+            _ => due,
+        }
+    }
+}
+
+/// What an event is about.
+#[derive(Clone, Debug)]
+pub(super) enum Observed {
+    Attachment,
+    Gone(Text),
+    Volume,
+    Node,
+}
+
+/// Of what sort a step was that was answered.
+pub(super) enum Told {
+    Call(Target),
+    Volume(Text),
+    Other,
+}
+
+impl Told {
+    pub(super) fn of(step: &Step) -> Self {
+        match (target(step), step) {
+            (Some(target), _) => Self::Call(target),
+            (None, Step::PatchVolume(name, _)) => Self::Volume(name.clone()),
+            (None, _) => Self::Other,
+        }
+    }
+}
+
+fn without(due: Due, drop: impl Fn(&Key) -> bool) -> Due {
+    let wakes = due.wakes.into_iter().filter(|wake| !drop(&wake.key));
+    Due {
+        wakes: wakes.collect(),
+        notices: due.notices,
+    }
+}
+
+fn forget_orphans(due: Due, attacher: &mut Attacher) -> Due {
+    for wake in &due.wakes {
+        if let Key::Orphan(target) = &wake.key {
+            attacher.memory_mut().settled(target);
+        }
+    }
+    without(due, |key| matches!(key, Key::Orphan(_)))
+}
+
+fn target(step: &Step) -> Option<Target> {
+    let (volume, node) = match step {
+        Step::Publish(request, _) => (&request.volume_id, &request.node_id),
+        Step::Unpublish(request, _) => (&request.volume_id, &request.node_id),
+        _ => return None,
+    };
+    Some(Target {
+        volume: volume.as_str().into(),
+        node: node.as_str().into(),
+    })
 }

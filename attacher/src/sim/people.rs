@@ -21,7 +21,7 @@ impl World {
             .put_node(&name.into(), present.then_some(object));
     }
 
-    fn put_volume(&mut self, name: &str) {
+    pub(super) fn put_volume(&mut self, name: &str) {
         let name = Text::from(name);
         if self.server.volumes.contains_key(&name) {
             return;
@@ -84,10 +84,11 @@ impl World {
         }
     }
 
-    fn create(&mut self, volume: &str, node: &str) {
-        let prefix = match self.faults {
-            Faults::Aliases => ["va", "alt"][self.dice.below(2)],
-            Faults::None | Faults::Crashes | Faults::All | Faults::Strips | Faults::Lasts => "va",
+    pub(super) fn create(&mut self, volume: &str, node: &str) {
+        let aliased = self.faults == Faults::Aliases && !self.settling;
+        let prefix = match aliased {
+            true => ["va", "alt"][self.dice.below(2)],
+            false => "va",
         };
         let name = Text::from(format!("{prefix}-{volume}-{node}"));
         if self.server.attachments.contains_key(&name) {

@@ -1,12 +1,9 @@
 //! The end of a run: faults stop, everything comes to rest, and what is left is checked.
 
 use super::driver::key;
-use super::process::Process;
 use super::run::{Faults, NODES, World, target};
 use crate::model::{Attachment, Text};
-use crate::plan::View;
-use crate::plan::drift::{Expected, Listing, expected};
-use crate::plan::memory::Item;
+use crate::plan::drift::{Expected, Listing};
 use crate::plan::orphan;
 use crate::testing::{F, driver};
 use csi_proto::csi::ListVolumesResponse;
@@ -29,11 +26,8 @@ impl World {
 
     fn compare(&mut self) -> Comparison {
         let process = &mut self.process;
-        process.memory.begin_comparison();
-        let views = process.attachments.slots.iter();
-        let expected: Vec<Expected> = { views }
-            .filter_map(|(_, attachment)| expectation(process, attachment))
-            .collect();
+        let (expected, due) = process.attacher.compare(&process.informers);
+        process.take(due);
         let mut listing = Listing::for_volumes_of(&expected);
         let mut page = ListVolumesResponse::default();
         for (handle, _) in &self.driver.attached {
@@ -57,14 +51,10 @@ impl World {
     }
 
     fn end_comparison(&mut self, comparison: &Comparison) {
-        let touched = self.process.memory.end_comparison();
-        for entry in &comparison.expected {
-            if !touched.contains(&entry.name) && comparison.listing.contradicts(entry) {
-                self.process.memory.force(entry.name.clone());
-                self.process
-                    .wake_all([Item::Attachment(entry.name.clone())]);
-            }
-        }
+        let Comparison { expected, listing } = comparison;
+        let process = &mut self.process;
+        let due = { &mut process.attacher }.compared(expected, Some(listing), &process.informers);
+        process.take(due);
     }
 
     /// Faults stop. Everything that can move moves until nothing does.
@@ -101,6 +91,36 @@ impl World {
         }
     }
 
+    /// What an attachment lacks comes at any point of an attempt, and brings it back without its
+    /// back-off.
+    pub(super) fn cure(&mut self) {
+        let (volume, node) = ("pv9", NODES[1]);
+        let lacks_volume = self.dice.one_in(2);
+        match lacks_volume {
+            true => self.put_node(node, true),
+            false => {
+                self.put_volume(volume);
+                self.put_node(node, false);
+            }
+        }
+        let name = Text::from(format!("va-{volume}-{node}"));
+        self.create(volume, node);
+        self.list();
+        for _ in 0..self.dice.below(12) {
+            self.work();
+        }
+        match lacks_volume {
+            true => self.put_volume(volume),
+            false => self.put_node(node, true),
+        }
+        self.list();
+        self.drain();
+        let attached = { self.server.attachments.get(&name) }.map(|(_, object)| object.attached);
+        if attached == Some(false) {
+            self.complain(format!("{name} waits for its back-off without need"));
+        }
+    }
+
     /// Everything is deleted, and has time to go.
     pub(super) fn leave(&mut self) {
         for name in self.server.attachments.keys().cloned().collect::<Vec<_>>() {
@@ -121,16 +141,13 @@ impl World {
     /// Nothing is left of what is gone, and nothing is remembered of it.
     pub(super) fn check_left(&self) -> Result<(), String> {
         let process = &self.process;
-        let mut left = process.memory.not_empty();
+        let mut left = process.attacher.memory().not_empty();
         let attachments = self.server.attachments.keys();
         left.extend(attachments.map(|name| format!("attachment {name}")));
         let volumes = self.server.volumes.keys();
         left.extend(volumes.map(|name| format!("volume {name}")));
-        if !process.later.is_empty() || !process.later_volumes.is_empty() {
-            left.push(format!(
-                "retries {:?} {:?}",
-                process.later, process.later_volumes
-            ));
+        if !process.later.is_empty() {
+            left.push(format!("retries {:?}", process.later));
         }
         match left.is_empty() {
             true => Ok(()),
@@ -141,13 +158,7 @@ impl World {
     /// Works until no queue has anything; what waits for a retry keeps waiting.
     fn drain(&mut self) {
         for _ in 0..4000 {
-            let process = &self.process;
-            let idle = process.ready.is_empty()
-                && process.ready_volumes.is_empty()
-                && process.running.is_empty()
-                && process.releasing.is_empty()
-                && process.unpublishing.is_empty();
-            if idle {
+            if self.process.ready.is_empty() && self.process.running.is_empty() {
                 return;
             }
             self.work();
@@ -203,7 +214,12 @@ impl World {
         for held in &self.driver.attached {
             let wanted = |object: &Attachment| {
                 // It goes with the object, or once the object does not ask for it any more.
-                let owed = self.process.memory.orphan(&target(object)).is_some();
+                let owed = self
+                    .process
+                    .attacher
+                    .memory()
+                    .orphan(&target(object))
+                    .is_some();
                 let later = orphan::leaves(object, &driver()) || (owed && !object.deleting);
                 let stripped = self.faults == Faults::Strips && later;
                 key(&target(object)) == *held && (object.has_finalizer(F) || stripped)
@@ -239,15 +255,4 @@ impl World {
         }
         Ok(())
     }
-}
-
-fn expectation(process: &Process, attachment: &Attachment) -> Option<Expected> {
-    let name = attachment.volume.as_ref()?;
-    let view = View {
-        driver: &process.driver,
-        attachment,
-        volume: process.volumes.get(name).map(|volume| &**volume),
-        node: process.nodes.get(&attachment.node).map(|node| &**node),
-    };
-    expected(&view).ok()
 }

@@ -107,6 +107,9 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<Outcome, 
     world.settle();
     if world.violation.is_none() {
         world.check_rest()?;
+        world.cure();
+    }
+    if world.violation.is_none() {
         world.leave();
     }
     match world.violation.take() {
@@ -147,11 +150,7 @@ impl World {
             }
             return;
         }
-        let cursor = match kind {
-            0 => &mut self.process.attachments.cursor,
-            1 => &mut self.process.volumes.cursor,
-            _ => &mut self.process.nodes.cursor,
-        };
+        let cursor = self.process.cursor(kind);
         let at = match all && *cursor > 0 && self.dice.one_in(4) {
             true => self.dice.below(*cursor),
             false => {
@@ -183,10 +182,10 @@ impl World {
 
     /// Attached, held and not being deleted: gone without a trace, it may as well be in use.
     fn note_what_is_gone(&mut self) {
-        for (name, known) in self.process.attachments.slots.iter() {
+        for (name, known) in self.process.informers.attachments.slots.iter() {
             let now = self.server.attachments.get(name.as_str());
             let same = now.is_some_and(|(_, object)| object.uid == known.uid);
-            if !same && orphan::is_unexplained(known, &self.process.driver) {
+            if !same && orphan::is_unexplained(known, &self.process.informers.driver) {
                 self.in_use.insert(key(&target(known)));
             }
         }
@@ -209,7 +208,6 @@ impl World {
     fn retry(&mut self) {
         let process = &mut self.process;
         process.ready.append(&mut process.later);
-        process.ready_volumes.append(&mut process.later_volumes);
         self.asked.clear();
     }
 

@@ -1,11 +1,6 @@
 //! Attempts advance: requests reach the server, calls reach the driver, answers come back, and
 //! every change is held against the invariants.
 
-#![expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "a model that meets anything else has failed"
-)]
-
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -13,19 +8,18 @@ use serde_json::Value;
 use super::call::rpc;
 use super::death::Late;
 use super::driver::{Kind, key};
-use super::process::{Process, Releasing, State, Written};
+use super::mutant::Mutant;
+use super::process::{State, Written};
 use super::run::{Faults, World, target};
 use super::server::Versioned;
 use super::watch::key as key_of;
 use crate::model::{Attachment, Text, Volume};
-use crate::plan::attachment::{Answer, Step};
+use crate::plan::attachment::Answer;
 use crate::plan::flight::Target;
-use crate::plan::memory::{Item, Waiter};
-use crate::plan::outcome::{ApiError, Failure};
-use crate::plan::wake::End;
+use crate::plan::memory::Key;
+use crate::plan::outcome::ApiError;
+use crate::plan::reactor::{Answered, Step};
 use crate::testing::F;
-
-const TIME: &str = "2026-01-02T03:04:05Z";
 
 /// What becomes of a request to the API server.
 enum Fate {
@@ -47,75 +41,28 @@ impl World {
     /// Something in the process advances.
     pub(super) fn work(&mut self) {
         let attempts = self.process.running.len();
-        let releases = self.process.releasing.len();
-        let orphans = self.process.unpublishing.len();
-        let choice = self.dice.below(attempts + releases + orphans + 2);
+        let choice = self.dice.below(attempts + 2);
         if choice < attempts {
             self.advance(choice);
-        } else if choice < attempts + releases {
-            self.release(choice - attempts);
-        } else if choice < attempts + releases + orphans {
-            self.unpublished(choice - attempts - releases);
         } else {
             self.begin();
         }
     }
 
-    /// A queued attachment or volume gets a worker.
+    /// A queued key gets a worker.
     fn begin(&mut self) {
         if !self.process.synced {
             return self.deliver();
         }
         let process = &mut self.process;
-        let busy = |item: &&Item| match item {
-            Item::Attachment(name) => process.running.iter().any(|running| running.name == *name),
-            Item::Orphan(target) => {
-                { process.unpublishing.iter() }.any(|call| call.target == *target)
-            }
-        };
-        let ready = process.ready.iter().filter(|item| !busy(item));
-        let ready: Vec<Item> = ready.cloned().collect();
-        if !ready.is_empty() && process.running.len() < 4 && !self.dice.one_in(4) {
-            return match &ready[self.dice.below(ready.len())] {
-                Item::Attachment(name) => process.begin(name, &self.server),
-                Item::Orphan(target) => self.unpublish(target),
-            };
+        let busy = |key: &&Key| process.running.iter().any(|running| running.key == **key);
+        let ready: Vec<Key> = { process.ready.iter() }
+            .filter(|key| !busy(key))
+            .cloned()
+            .collect();
+        if !ready.is_empty() && process.running.len() < 6 {
+            process.begin(&ready[self.dice.below(ready.len())]);
         }
-        let Some(name) = process.ready_volumes.pop_first() else {
-            return;
-        };
-        if let Some(patch) = process.release(&name) {
-            let waiter = Waiter::Volume(name.clone());
-            if !process.memory.patches.begin(&name, waiter) {
-                return;
-            }
-            process.volumes.slots.begin_write(&key_of(&name));
-            process.releasing.push(Releasing { name, patch });
-        }
-    }
-
-    fn release(&mut self, index: usize) {
-        let Releasing { name, patch } = self.process.releasing.remove(index);
-        let result = match self.fate() {
-            Fate::Applied => self.patch_volume(&name, &patch),
-            Fate::Unheard => {
-                self.patch_volume(&name, &patch).ok();
-                Err(lost())
-            }
-            Fate::Late => {
-                self.late.push(Late::of_volume(&name, &patch));
-                Err(lost())
-            }
-            Fate::Lost => Err(lost()),
-            Fate::Refused => Err(refused()),
-        };
-        let written = result.ok();
-        match written {
-            Some(_) => self.process.ready_volumes.insert(name.clone()),
-            None => self.process.later_volumes.insert(name.clone()),
-        };
-        self.process.absorb_release(&name, written);
-        self.process.patched(&name);
     }
 
     fn fate(&mut self) -> Fate {
@@ -132,179 +79,170 @@ impl World {
 
     fn advance(&mut self, index: usize) {
         let running = &mut self.process.running[index];
-        let current = Arc::clone(&running.current);
         match std::mem::replace(&mut running.state, State::Deciding) {
-            State::Deciding => self.decide(index),
+            State::Deciding => {
+                if let Some(step) = self.process.decide(index) {
+                    self.take_step(index, step);
+                }
+            }
             State::Sent(step) => {
                 let (answer, written) = match self.fate() {
-                    Fate::Applied => self.apply(&current, &step),
+                    Fate::Applied => self.apply(&step),
                     Fate::Unheard => {
-                        self.apply(&current, &step);
+                        self.apply(&step);
                         (Answer::Refused(lost()), None)
                     }
                     Fate::Late => {
-                        self.late.extend(Late::of(&current, &step));
+                        self.late.extend(Late::of(&step));
                         (Answer::Refused(lost()), None)
                     }
                     Fate::Lost => (Answer::Refused(lost()), None),
                     Fate::Refused => (Answer::Refused(refused()), None),
                 };
-                self.process.running[index].state = State::Answered(step, answer, written);
+                let answered = Box::new(answer.into());
+                self.process.running[index].state =
+                    State::Answered(step, answered, Box::new(written));
             }
             State::Calling(step, id) => self.call(index, step, id),
-            State::Answered(step, answer, written) => self.fold(index, &step, answer, written),
-            State::Recording(failure, patch) => {
-                let result = match self.fate() {
-                    Fate::Applied => self.patch_attachment(&current, &patch).ok(),
-                    Fate::Unheard => {
-                        self.patch_attachment(&current, &patch).ok();
-                        None
-                    }
-                    Fate::Late => {
-                        self.late.push(Late::of_attachment(&current, &patch));
-                        None
-                    }
-                    Fate::Lost | Fate::Refused => None,
-                };
-                self.process
-                    .absorb(index, None, result.map(Written::Attachment));
-                self.process.finish(index, &End::Failed(failure));
+            State::Answered(step, answered, written) => {
+                let answered = self.absorb(&step, *answered, *written);
+                self.process.answer(index, step, answered);
             }
         }
     }
 
-    fn decide(&mut self, index: usize) {
-        let Some(step) = self.process.decide(index) else {
-            return;
+    fn take_step(&mut self, index: usize, step: Step) {
+        let (target, kind) = match &step {
+            Step::Publish(request, _) => {
+                (called(&request.volume_id, &request.node_id), Kind::Publish)
+            }
+            Step::Unpublish(request, _) => (
+                called(&request.volume_id, &request.node_id),
+                Kind::Unpublish,
+            ),
+            Step::Read(_)
+            | Step::PatchAttachment(..)
+            | Step::PatchStatus(..)
+            | Step::PatchVolume(..)
+            | Step::LoadSecret(_) => {
+                self.announce(&step);
+                self.process.running[index].state = State::Sent(step);
+                return;
+            }
         };
-        match step {
-            Step::Done => self.process.finish(index, &End::Done),
-            Step::Again => self.process.finish(index, &End::Again),
-            Step::Fail(failure) => self.fail(index, failure),
-            Step::Protect(ref name, _) => {
-                let waiter = Waiter::Attachment(self.process.running[index].name.clone());
-                match self.process.memory.patches.begin(name, waiter) {
-                    true => self.send(index, step),
-                    false => self.process.finish(index, &End::Waits),
-                }
-            }
-            Step::Publish(ref request, _) => {
-                let target = Target {
-                    volume: request.volume_id.as_str().into(),
-                    node: request.node_id.as_str().into(),
-                };
-                self.take_off(index, step, target, Kind::Publish);
-            }
-            Step::Unpublish(ref request, _) => {
-                let target = Target {
-                    volume: request.volume_id.as_str().into(),
-                    node: request.node_id.as_str().into(),
-                };
-                self.take_off(index, step, target, Kind::Unpublish);
-            }
-            Step::LoadSecret(_)
-            | Step::Prepare(_)
-            | Step::MarkAttached(_)
-            | Step::Release(_)
-            | Step::MarkDetached(_) => self.send(index, step),
-        }
-    }
-
-    fn send(&mut self, index: usize, step: Step) {
-        let name = self.process.running[index].name.clone();
-        self.process.announce(&name, &step);
-        self.process.running[index].state = State::Sent(step);
+        self.take_off(index, step, target, kind);
     }
 
     fn take_off(&mut self, index: usize, step: Step, target: Target, kind: Kind) {
-        let name = self.process.running[index].name.clone();
-        let guard = Target {
-            node: self.process.mutant.flight(&name, &target.node),
-            ..target.clone()
-        };
-        if !self
-            .process
-            .memory
-            .calls
-            .begin(&guard, Item::Attachment(name))
-        {
-            return self.process.finish(index, &End::Waits);
-        }
         let others = self.process.running.iter().enumerate();
-        let calling = others.filter_map(|(other, running)| match &running.state {
-            State::Calling(_, id) if other != index => Some(*id),
-            _ => None,
-        });
-        for id in calling.collect::<Vec<_>>() {
-            if self
-                .driver
-                .running
-                .iter()
-                .any(|call| call.id == id && call.target == target)
-            {
-                self.complain(format!("two calls at once for {target:?}"));
-            }
+        let calling: Vec<u64> = others
+            .filter_map(|(other, running)| match &running.state {
+                State::Calling(_, id) if other != index => Some(*id),
+                State::Deciding | State::Sent(_) | State::Calling(..) | State::Answered(..) => None,
+            })
+            .collect();
+        let mut held = self.driver.running.iter();
+        if held.any(|call| calling.contains(&call.id) && call.target == target) {
+            self.complain(format!("two calls at once for {target:?}"));
         }
-        let running = &self.process.running[index];
-        let asks = format!("{} {}", running.name, running.current.uid);
-        self.asks(asks);
-        self.process.running[index].target = Some(guard);
+        let whom = match &self.process.running[index].key {
+            Key::Attachment(name) => {
+                let known = self.process.informers.attachments.get(name);
+                let uid = known.map(|known| known.uid.clone()).unwrap_or_default();
+                format!("{name} {uid}")
+            }
+            key @ (Key::Orphan(_) | Key::Volume(_)) => format!("{key:?}"),
+        };
+        self.asks(whom);
         self.process.running[index].state = match self.driver.begin(&target, kind) {
             Ok(id) => State::Calling(step, id),
-            Err(code) => State::Answered(step, Answer::Failed(rpc(code)), None),
+            Err(code) => {
+                let answered = Answer::Failed(rpc(code)).into();
+                State::Answered(step, Box::new(answered), Box::new(None))
+            }
         };
     }
 
-    fn fold(&mut self, index: usize, step: &Step, answer: Answer, written: Option<Written>) {
-        if !matches!(step, Step::Publish(..) | Step::Unpublish(..)) {
-            self.process.absorb(index, Some(step), written);
-        }
-        if let Step::Protect(name, _) = step {
-            self.process.patched(name);
-        }
-        let answer = self.process.mutant.hears(step, answer);
-        let running = &mut self.process.running[index];
-        match running.attempt.fold(step, answer) {
-            Ok(()) => {
-                let current = Arc::clone(&running.current);
-                let Process { memory, driver, .. } = &mut self.process;
-                memory.took(step, &current, driver);
+    /// An own write, or a GET, is about to be sent.
+    fn announce(&mut self, step: &Step) {
+        let informers = &mut self.process.informers;
+        match step {
+            Step::PatchVolume(volume, _) => informers.volumes.slots.begin_write(&key_of(volume)),
+            Step::PatchAttachment(of, _) | Step::PatchStatus(of, _) => {
+                informers.attachments.slots.begin_write(&key_of(&of.name));
             }
-            Err(failure) => self.fail(index, failure),
+            Step::Read(name) => informers.attachments.slots.begin_write(&key_of(name)),
+            Step::LoadSecret(_) | Step::Publish(..) | Step::Unpublish(..) => {}
         }
     }
 
-    fn fail(&mut self, index: usize, failure: Failure) {
-        let running = &mut self.process.running[index];
-        self.process.memory.failed(&running.name, &failure);
-        let direction = running.attempt.direction();
-        let driver = &self.process.driver;
-        match failure.status_patch(&running.current, direction, driver, TIME) {
-            Some(patch) => {
-                running.state = State::Recording(failure, patch);
-                let name = key_of(&running.name);
-                self.process.attachments.slots.begin_write(&name);
+    /// The caches take in what came of a step, as the shell has them do.
+    fn absorb(&mut self, step: &Step, answered: Answered, written: Option<Written>) -> Answered {
+        let process = &mut self.process;
+        let forgets = process.mutant == Mutant::ForgetsOwnWrites;
+        let attachment = match step {
+            Step::PatchVolume(volume, _) => {
+                let slots = &mut process.informers.volumes.slots;
+                let change = match written {
+                    Some(Written::Volume((version, object))) => {
+                        slots.write_answered(&key_of(volume), object, version)
+                    }
+                    _ => slots.write_failed(&key_of(volume)),
+                };
+                if let Some(change) = change {
+                    process.volume_changed(&change);
+                }
+                return answered;
             }
-            None => self.process.finish(index, &End::Failed(failure)),
+            Step::PatchAttachment(of, _) | Step::PatchStatus(of, _) => &of.name,
+            Step::Read(name) => name,
+            Step::LoadSecret(_) | Step::Publish(..) | Step::Unpublish(..) => return answered,
+        };
+        let (slots, key) = (&mut process.informers.attachments.slots, key_of(attachment));
+        let (change, object) = match written {
+            Some(Written::Attachment((version, object))) => {
+                let change = match forgets {
+                    true => slots.write_failed(&key),
+                    false => slots.write_answered(&key, object.clone(), version),
+                };
+                (change, Some(process.mutant.sees(&Arc::new(object))))
+            }
+            Some(Written::Volume(_)) | None => (slots.write_failed(&key), None),
+        };
+        if let Some(change) = change {
+            process.attachment_changed(&change);
+        }
+        // What was read is what the cache has then.
+        let read = matches!(step, Step::Read(_));
+        let known = || process.informers.attachments.get(attachment).cloned();
+        Answered {
+            attachment: match read && object.is_some() {
+                true => known(),
+                false => object,
+            },
+            ..answered
         }
     }
 
     /// The server applies what `step` asks for.
-    pub(super) fn apply(&mut self, of: &Attachment, step: &Step) -> (Answer, Option<Written>) {
+    pub(super) fn apply(&mut self, step: &Step) -> (Answer, Option<Written>) {
         let written = match step {
-            Step::Protect(volume, patch) => self.patch_volume(volume, patch).map(Written::Volume),
-            Step::Prepare(patch)
-            | Step::MarkAttached(patch)
-            | Step::Release(patch)
-            | Step::MarkDetached(patch) => {
+            Step::PatchVolume(volume, patch) => {
+                self.patch_volume(volume, patch).map(Written::Volume)
+            }
+            Step::PatchAttachment(of, patch) | Step::PatchStatus(of, patch) => {
                 self.patch_attachment(of, patch).map(Written::Attachment)
             }
-            Step::Done
-            | Step::Again
-            | Step::LoadSecret(_)
-            | Step::Publish(..)
-            | Step::Unpublish(..)
-            | Step::Fail(_) => unreachable!("no patch"),
+            Step::Read(name) => match self.server.attachments.get(name) {
+                Some(held) => Ok(Written::Attachment(held.clone())),
+                None => Err(ApiError {
+                    not_found: true,
+                    ..refused()
+                }),
+            },
+            Step::LoadSecret(_) | Step::Publish(..) | Step::Unpublish(..) => {
+                unreachable!("no request that the model has")
+            }
         };
         match written {
             Ok(written) => (Answer::Written, Some(written)),
@@ -368,6 +306,13 @@ impl World {
             }
         }
         result
+    }
+}
+
+fn called(volume: &str, node: &str) -> Target {
+    Target {
+        volume: volume.into(),
+        node: node.into(),
     }
 }
 

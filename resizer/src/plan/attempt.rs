@@ -10,7 +10,7 @@ use super::modify::Modification;
 use super::outcome::{ApiError, Cause, Failure, Refusal};
 use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
 use super::turn::{Kind, Task};
-use super::view::{Caches, View};
+use super::view::{Informers, View};
 use super::{Driver, Settings, expand, modify, patch};
 use crate::model::{Claim, Text, Uid};
 
@@ -130,15 +130,15 @@ impl Attempt {
     #[must_use]
     pub fn look(
         &self,
-        caches: &impl Caches,
+        informers: &dyn Informers,
+        in_use: bool,
         (driver, settings): (&Driver, &Settings),
         now: &str,
     ) -> Step {
-        let key = &self.task.claim;
-        let claim = caches.claim(key);
+        let claim = informers.claim(&self.task.claim);
         let claim = claim.as_deref();
-        let volume = self.volume(claim).and_then(|name| caches.volume(&name));
-        let class = self.class(claim).and_then(|name| caches.class(&name));
+        let volume = self.volume(claim).and_then(|name| informers.volume(&name));
+        let class = self.class(claim).and_then(|name| informers.class(&name));
         let (volume, version) = volume.unzip();
         let mut step = self.decide(&View {
             driver,
@@ -146,7 +146,7 @@ impl Attempt {
             claim,
             volume: volume.as_deref(),
             class: class.as_deref(),
-            in_use: caches.in_use(key),
+            in_use,
             now,
         });
         if let (Step::PatchVolume(_, _, patch), Some(version)) = (&mut step, version) {

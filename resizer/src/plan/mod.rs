@@ -4,16 +4,6 @@
 //! run in microseconds. Nothing in here awaits, reads a clock, draws a random number or knows a
 //! client; such values come in as arguments.
 //!
-//! How an executor uses it, for one key of the one queue, a [`Task`]:
-//!
-//! 1. [`Memory::begin`](memory::Memory::begin); `None` means that the other task of the claim runs,
-//!    whose end brings this one back.
-//! 2. [`Attempt::new`](attempt::Attempt::new), then in turn: look at the caches ([`View`]),
-//!    [`decide`](attempt::Attempt::decide), carry out the [`Step`](step::Step),
-//!    [`fold`](attempt::Attempt::fold) its [`Answer`](step::Answer), until the step is an
-//!    [`End`](step::End).
-//! 3. [`Memory::end`](memory::Memory::end) says what becomes of the key and who is to be woken.
-//!
 //! | file | decides |
 //! |---|---|
 //! | `attempt` | one attempt of either kind |
@@ -25,6 +15,7 @@
 //! | `outcome` | how requests and calls fail |
 //! | `owner` | whose volume it is |
 //! | `patch` | bodies of patches |
+//! | `reactor` | the resizer as one object: events, attempts, and what their ends leave |
 //! | `request` | what the driver is asked |
 //! | `secret` | the Secret of a call |
 //! | `settings` | what the command line says about decisions |
@@ -43,6 +34,7 @@ pub mod modify;
 pub mod outcome;
 mod owner;
 pub mod patch;
+pub mod reactor;
 pub mod request;
 mod secret;
 pub mod settings;
@@ -53,6 +45,7 @@ pub mod usage;
 pub mod view;
 
 pub use driver::Driver;
+pub use reactor::Resizer;
 pub use settings::Settings;
 pub use turn::{Kind, Task};
-pub use view::View;
+pub use view::{Informers, View};

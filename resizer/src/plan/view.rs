@@ -8,15 +8,15 @@ use super::{Driver, Settings};
 use crate::model::{AttributesClass, Claim, Text, Volume};
 
 /// What is known of the cluster.
-pub trait Caches {
+pub trait Informers {
+    /// The driver, as it said last what it can do.
+    fn driver(&self) -> Arc<Driver>;
     /// The claim by this key, `namespace/name`.
     fn claim(&self, key: &Text) -> Option<Arc<Claim>>;
     /// The PersistentVolume of this name, and its version; 0 if that is no number.
     fn volume(&self, name: &Text) -> Option<(Arc<Volume>, u64)>;
     /// The VolumeAttributesClass of this name.
     fn class(&self, name: &Text) -> Option<Arc<AttributesClass>>;
-    /// Whether a pod uses the claim; see [`usage`](super::usage).
-    fn in_use(&self, claim: &Text) -> bool;
 }
 
 /// Everything a decision looks at, read from the caches in one go. The caches must show what this

@@ -16,7 +16,7 @@ const EFFORT: u32 = 80;
 impl World {
     /// A request is sent, or the driver is asked.
     pub(super) fn count_effort(&mut self, index: usize) {
-        let uid = self.process.running[index].attempt.uid().clone();
+        let uid = self.process.running[index].attempt().uid().clone();
         let truth = self.truth(&uid);
         truth.effort += 1;
         if truth.effort > EFFORT {
@@ -28,8 +28,8 @@ impl World {
     /// it may be at it already.
     pub(super) fn check_asked(&mut self, index: usize, wish: &Wish) {
         let running = &self.process.running[index];
-        let uid = running.attempt.uid().clone();
-        let known = self.process.claims.get(&running.task.claim);
+        let uid = running.attempt().uid().clone();
+        let known = self.process.informers.claims.get(&running.task.claim);
         let known = known.as_ref().and_then(|claim| claim.detail()).cloned();
         let before = self.truth(&uid);
         let (class, left_class) = (before.class.clone(), before.left_class.clone());
@@ -55,7 +55,7 @@ impl World {
                 }
             }
             Wish::Size(bytes) => {
-                let volume = self.process.volumes.get(&known.volume);
+                let volume = self.process.informers.volumes.get(&known.volume);
                 let small = volume.is_some_and(|volume| volume.capacity < known.request);
                 let new = known.resize == Some(ResizeStatus::ControllerInProgress) && !in_doubt;
                 let wanted = known.request.map(|size| size.value());
@@ -76,13 +76,13 @@ impl World {
     /// A call carries the Secret that the volume names.
     pub(super) fn check_secret(&mut self, index: usize, none: bool) {
         let running = &self.process.running[index];
-        let known = self.process.claims.get(&running.task.claim);
-        let volume = running.attempt.volume(known.as_deref());
-        let volume = volume.and_then(|name| self.process.volumes.get(&name));
+        let known = self.process.informers.claims.get(&running.task.claim);
+        let volume = running.attempt().volume(known.as_deref());
+        let volume = volume.and_then(|name| self.process.informers.volumes.get(&name));
         let Some(volume) = volume else {
             return;
         };
-        let source = volume.csi(&self.process.driver.name);
+        let source = volume.csi(&self.process.informers.driver.name);
         let named = source.and_then(|source| source.expand_secret.as_ref());
         if named.is_some() && none {
             self.complain(format!("a call without its Secret: {named:?}"));
@@ -92,8 +92,8 @@ impl World {
     /// What is told is true.
     pub(super) fn check_told(&mut self, index: usize, told: &Announcement) {
         let running = &self.process.running[index];
-        let uid = running.attempt.uid().clone();
-        let known = self.process.claims.get(&running.task.claim);
+        let uid = running.attempt().uid().clone();
+        let known = self.process.informers.claims.get(&running.task.claim);
         let wanted = known.as_ref().and_then(|claim| claim.detail());
         let wanted = wanted.map_or_else(Text::default, |claim| claim.class.clone());
         let log = &self.server.log;
@@ -123,8 +123,8 @@ impl World {
         let target = patch.pointer("/status/modifyVolumeStatus/targetVolumeAttributesClassName");
         let class = target
             .and_then(Value::as_str)
-            .and_then(|name| self.process.classes.get(&name.into()));
-        if class.is_some_and(|class| *class.driver != *self.process.driver.name) {
+            .and_then(|name| self.process.informers.classes.get(&name.into()));
+        if class.is_some_and(|class| *class.driver != *self.process.informers.driver.name) {
             self.complain(format!("a class of another driver: {patch}"));
         }
     }
@@ -133,7 +133,7 @@ impl World {
     pub(super) fn check_recorded(&mut self, index: usize, wish: &Wish) {
         use ResizeStatus::ControllerInfeasible;
         let running = &self.process.running[index];
-        let uid = running.attempt.uid().clone();
+        let uid = running.attempt().uid().clone();
         let claim = self.server.claims.get(&running.task.claim);
         let claim = claim
             .map(|(_, claim)| claim)

@@ -5,8 +5,8 @@
 
 use tonic::Code;
 
+use super::attempt::{Object, State};
 use super::mutant::Mutant;
-use super::process::{Object, State};
 use super::run::World;
 use super::server::error;
 use super::step::rpc;
@@ -63,7 +63,7 @@ impl World {
             State::Sent(step) => {
                 State::Answered(step, Answer::Refused(error(Refusal::Unknown)), None)
             }
-            state @ (State::Deciding | State::Answered(..)) => state,
+            state @ (State::Deciding | State::Answered(..) | State::Fenced) => state,
         };
         self.process.running[index].state = state;
     }

@@ -1,4 +1,4 @@
-//! Crash simulation: the real decisions against a model API server, driver, kubelet and users.
+//! Crash simulation: the controller that ships against a model API server, driver, kubelet and users.
 //!
 //! One run is one interleaving, drawn from a seed: users grow and shrink claims, change their class,
 //! delete them, with and without their volumes, and make new ones; pods and classes come and go, and
@@ -42,17 +42,19 @@
 //! | `driver` | the model driver |
 //! | `people` | what users, administrators, pods and kubelet do |
 //! | `check` | what is held at each step |
-//! | `process` | queue and attempts of one resizer process |
-//! | `watch` | its caches |
+//! | `process` | one resizer process: the controller that ships, on a queue that is a set |
+//! | `informers`, `watch` | its caches |
 //! | `run` | one run: what happens next |
-//! | `step` | attempts advance, invariants are held |
+//! | `attempt`, `step` | attempts advance, invariants are held |
 //! | `freeze` | a leader that is stopped while another one leads |
 //! | `rest` | the end of a run |
 //! | `mutant` | faulty resizers, each of which must be caught |
 
+mod attempt;
 mod check;
 mod driver;
 mod freeze;
+mod informers;
 mod mutant;
 mod people;
 mod process;

@@ -15,11 +15,10 @@ use crate::keys::RESIZING;
 use crate::model::{
     AttributesClass, Claim, ClaimDetail, Modify, ModifyPhase, Quantity, ResizeStatus, Text, Volume,
 };
-use crate::plan::memory::{Doubts, Start};
+use crate::plan::memory::{Doubts, Memory, Start};
 use crate::plan::outcome::RpcError;
 use crate::plan::patch;
 use crate::plan::step::{Answer, ClaimWrite, End, Step, VolumeWrite};
-use crate::plan::{Kind, Task};
 use crate::testing::{condition, driver, size};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,11 +91,17 @@ pub(super) enum Mutant {
     PatchesAnyVolume,
     /// Repeats a call without having written the claim before.
     TakesNothingOver,
+    /// Does not wake who waits for the end of a call.
+    EndsCallsUnheard,
+    /// Does not wake the claim's other task.
+    EndsTurnsUnheard,
+    /// Keeps a call's place after its end.
+    HoldsCalls,
 }
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 33] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 36] = [
         (Self::ExpandsFirst, Faults::None, "not recorded"),
         (Self::ModifiesFirst, Faults::None, "not recorded"),
         (Self::ReportsSizeFirst, Faults::None, "above the confirmed"),
@@ -158,6 +163,9 @@ impl Mutant {
         (Self::PatchesAnyVersion, Faults::Crashes, "in doubt"),
         (Self::PatchesAnyVolume, Faults::All, "volume lowered"),
         (Self::TakesNothingOver, Faults::All, "not recorded"),
+        (Self::EndsCallsUnheard, Faults::Aliases, "ns/c"),
+        (Self::EndsTurnsUnheard, Faults::None, "ns/c"),
+        (Self::HoldsCalls, Faults::None, "ns/c"),
     ];
 
     /// What a mutant begins an attempt with.
@@ -324,11 +332,23 @@ impl Mutant {
         Answer::Failed(error)
     }
 
-    /// The key under which a mutant keeps calls apart.
-    pub(super) fn flight(self, task: &Task, handle: &str) -> Text {
-        match (self, task.kind) {
-            (Self::CallsAtOnce, Kind::Expand | Kind::Modify) => task.claim.clone(),
-            _ => handle.into(),
+    /// What a mutant does to the books before a call.
+    pub(super) fn calls(self, step: &Step, memory: &mut Memory) {
+        if let (Self::CallsAtOnce, Some(handle)) = (self, handle(step)) {
+            drop(memory.calls.end(&handle));
         }
+    }
+
+    /// The volume that a mutant goes on to hold after a call.
+    pub(super) fn holds(self, step: &Step) -> Option<Text> {
+        handle(step).filter(|_| self == Self::HoldsCalls)
+    }
+}
+
+fn handle(step: &Step) -> Option<Text> {
+    match step {
+        Step::Expand(request, _) => Some(request.volume_id.as_str().into()),
+        Step::Modify(_, request) => Some(request.volume_id.as_str().into()),
+        _ => None,
     }
 }

@@ -190,8 +190,7 @@ impl World {
     }
 
     fn driver_is_back(&mut self) {
-        let tasks = self.process.memory.driver_is_back();
-        self.process.wake(tasks);
+        self.process.driver_is_back();
     }
 
     /// kubelet takes a step for some claim, or writes what it has made of one that it read before.
@@ -265,7 +264,7 @@ impl World {
     pub(super) fn cure(&mut self) {
         for name in CLASSES {
             let found = self.server.classes.get(name);
-            if found.is_none_or(|(_, class)| *class.driver != *self.process.driver.name) {
+            if found.is_none_or(|(_, class)| *class.driver != *self.process.informers.driver.name) {
                 self.server.put_class(&name.into(), Some(class(name)));
             }
         }

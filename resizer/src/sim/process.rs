@@ -1,4 +1,5 @@
-//! One resizer process: caches fed by late events, a queue, and attempts that advance step by step.
+//! One resizer process: the controller that ships, caches fed by late events, a queue that is a set, and
+//! attempts that advance step by step.
 //!
 //! The caches are the real ones, without their locks.
 
@@ -11,59 +12,29 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sidecar::kube::cache::slots::Change;
+use sidecar::controller::reactor::{Now, Reactor, Verdict};
+use sidecar::kube::cache::slots;
 
+use super::attempt::{Object, Running, State};
+use super::informers::Informers;
 use super::mutant::Mutant;
 use super::server::{Event, Server, Versioned};
 use super::watch::{Watch, key};
-use crate::model::{AttributesClass, Claim, ClaimDetail, Pod, Text, Volume};
-use crate::plan::attempt::Attempt;
+use crate::model::{AttributesClass, Claim, Pod, Text, Volume};
 use crate::plan::event::Origin;
-use crate::plan::memory::{Memory, Next};
-use crate::plan::step::{Answer, End, Step};
-use crate::plan::sync_gate::SyncGates;
-use crate::plan::view::Caches;
-use crate::plan::{Driver, Kind, Settings, Task};
+use crate::plan::reactor::{Change, Request, Run};
+use crate::plan::step::{Answer, Step};
+use crate::plan::{self, Driver, Kind, Resizer, Settings, Task};
 use crate::testing::NOW;
 
-/// An attempt under way.
-pub(super) struct Running {
-    pub(super) task: Task,
-    pub(super) attempt: Attempt,
-    /// The handle for which a call is in flight, as the books know it.
-    pub(super) flight: Option<Text>,
-    pub(super) state: State,
-}
-
-pub(super) enum State {
-    Deciding,
-    /// Sent to the API server, not yet applied.
-    Sent(Step),
-    /// The driver works on it.
-    Calling(Step, u64),
-    /// The answer is on its way; with the object if there is one.
-    Answered(Step, Answer, Option<Object>),
-}
-
-/// What a request returned.
-pub(super) enum Object {
-    Claim(Box<Versioned<ClaimDetail>>),
-    Volume(Box<Versioned<Volume>>),
-}
-
 pub(super) struct Process {
-    pub(super) driver: Driver,
+    pub(super) resizer: Resizer,
+    pub(super) informers: Informers,
     pub(super) settings: Settings,
     pub(super) mutant: Mutant,
-    pub(super) claims: Watch<Claim>,
-    pub(super) volumes: Watch<Volume>,
-    pub(super) classes: Watch<AttributesClass>,
-    pub(super) pods: Watch<Pod>,
-    gates: SyncGates,
     pub(super) ready: BTreeSet<Task>,
     pub(super) later: BTreeSet<Task>,
     pub(super) running: Vec<Running>,
-    pub(super) memory: Memory,
     pub(super) now: Instant,
     /// How far the server's log was when this began.
     pub(super) began: usize,
@@ -77,15 +48,17 @@ impl Process {
         mutant: Mutant,
     ) -> Self {
         let mut process = Self {
-            memory: Memory::new(&settings),
-            gates: SyncGates::new(driver.abilities, &settings),
-            driver,
+            resizer: Resizer::new(&driver, &settings),
+            informers: Informers {
+                driver: Arc::new(driver),
+                claims: Watch::new(),
+                volumes: Watch::new(),
+                classes: Watch::new(),
+                pods: Watch::new(),
+                mutant,
+            },
             settings,
             mutant,
-            claims: Watch::new(),
-            volumes: Watch::new(),
-            classes: Watch::new(),
-            pods: Watch::new(),
             ready: BTreeSet::new(),
             later: BTreeSet::new(),
             running: Vec::new(),
@@ -94,7 +67,7 @@ impl Process {
         };
         if mutant == Mutant::OpensEarly {
             for kind in Kind::ALL {
-                process.gates.open(kind);
+                process.changed(Change::Listed(kind));
             }
         }
         process.relist(server);
@@ -104,13 +77,13 @@ impl Process {
     /// Begins to list everything anew, as at the start and after watches broke.
     pub(super) fn relist(&mut self, server: &Server) {
         let log = &server.log;
-        self.volumes.begin_list(&server.volumes, log);
+        self.informers.volumes.begin_list(&server.volumes, log);
         let claims = server.claims.iter();
         let claims = claims
             .map(|(name, (version, claim))| (name.clone(), (*version, Claim::new(claim.clone()))));
-        self.claims.begin_list(&claims.collect(), log);
-        self.classes.begin_list(&server.classes, log);
-        self.pods.begin_list(&server.pods, log);
+        self.informers.claims.begin_list(&claims.collect(), log);
+        self.informers.classes.begin_list(&server.classes, log);
+        self.informers.pods.begin_list(&server.pods, log);
     }
 
     /// Lists everything anew, in one go.
@@ -129,50 +102,57 @@ impl Process {
     /// The next page of a list; whether one was under way.
     pub(super) fn page(&mut self, kind: usize) -> bool {
         let under_way = match kind {
-            0 => self.claims.is_listing(),
-            1 => self.volumes.is_listing(),
-            2 => self.classes.is_listing(),
-            _ => self.pods.is_listing(),
+            0 => self.informers.claims.is_listing(),
+            1 => self.informers.volumes.is_listing(),
+            2 => self.informers.classes.is_listing(),
+            _ => self.informers.pods.is_listing(),
         };
         match kind {
             0 => {
-                for change in self.claims.page() {
+                for change in self.informers.claims.page() {
                     self.claim_changed(&change);
                 }
             }
             1 => {
-                for change in self.volumes.page() {
+                for change in self.informers.volumes.page() {
                     self.volume_changed(&change);
                 }
             }
             2 => {
-                for change in self.classes.page() {
+                for change in self.informers.classes.page() {
                     self.class_changed(&change);
                 }
             }
             _ => {
-                for change in self.pods.page() {
+                for change in self.informers.pods.page() {
                     self.pod_changed(&change);
                 }
             }
         }
-        let both = self.claims.synced && self.volumes.synced;
+        let both = self.informers.claims.synced && self.informers.volumes.synced;
         for (kind, known) in [
-            (Kind::Expand, both && self.pods.synced),
-            (Kind::Modify, both && self.classes.synced),
+            (Kind::Expand, both && self.informers.pods.synced),
+            (Kind::Modify, both && self.informers.classes.synced),
         ] {
             if known {
-                let early = self.gates.open(kind);
-                self.ready.extend(early);
+                self.changed(Change::Listed(kind));
             }
         }
         under_way
     }
 
-    /// Puts these into the queue.
-    pub(super) fn wake(&mut self, tasks: impl IntoIterator<Item = Task>) {
-        let due = self.gates.pass(tasks);
-        self.ready.extend(due);
+    fn changed(&mut self, change: Change<'_>) {
+        let heard = match (self.mutant, &change) {
+            (Mutant::OverhearsNews, Change::Claim { origin, .. }) => *origin == Origin::Watch,
+            (Mutant::ForgetsVolumes, Change::Volume { .. })
+            | (Mutant::ForgetsClasses, Change::Class { .. }) => false,
+            _ => true,
+        };
+        let due = self.resizer.observe(change, &self.informers);
+        if heard {
+            self.ready
+                .extend(due.wakes.into_iter().map(|wake| wake.key));
+        }
     }
 
     /// Takes in one event of the server's log.
@@ -180,124 +160,164 @@ impl Process {
         match event.clone() {
             Event::Claim(name, object) => {
                 let object = object.map(Claim::new);
-                if let Some(change) = self.claims.observe(&name, object, *version) {
+                if let Some(change) = self.informers.claims.observe(&name, object, *version) {
                     self.claim_changed(&change);
                 }
             }
             Event::Volume(name, object) => {
-                if let Some(change) = self.volumes.observe(&name, object, *version) {
+                if let Some(change) = self.informers.volumes.observe(&name, object, *version) {
                     self.volume_changed(&change);
                 }
             }
             Event::Class(name, object) => {
-                if let Some(change) = self.classes.observe(&name, object, *version) {
+                if let Some(change) = self.informers.classes.observe(&name, object, *version) {
                     self.class_changed(&change);
                 }
             }
             Event::Pod(name, object) => {
-                if let Some(change) = self.pods.observe(&name, object, *version) {
+                if let Some(change) = self.informers.pods.observe(&name, object, *version) {
                     self.pod_changed(&change);
                 }
             }
         }
     }
 
-    fn claim_changed(&mut self, change: &Change<Claim>) {
+    fn claim_changed(&mut self, change: &slots::Change<Claim>) {
         let (key, old, new, origin) = match change {
-            Change::Upserted {
+            slots::Change::Upserted {
                 key,
                 old,
                 new,
                 source,
             } => (key, old.as_deref(), Some(&**new), Origin::from(*source)),
-            Change::Deleted { key, old } => (key, Some(&**old), None, Origin::Watch),
+            slots::Change::Deleted { key, old } => (key, Some(&**old), None, Origin::Watch),
         };
         let key = Text::from(key.as_str());
-        let tasks = self.memory.claim_changed(&key, old, new, origin);
-        if self.mutant != Mutant::OverhearsNews || origin == Origin::Watch {
-            self.wake(tasks);
-        }
+        self.changed(Change::Claim {
+            key,
+            old,
+            new,
+            origin,
+        });
     }
 
-    fn volume_changed(&mut self, change: &Change<Volume>) {
+    fn volume_changed(&mut self, change: &slots::Change<Volume>) {
         let (key, old, new) = match change {
-            Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),
-            Change::Deleted { key, old } => (key, Some(&**old), None),
+            slots::Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),
+            slots::Change::Deleted { key, old } => (key, Some(&**old), None),
         };
         let name = Text::from(key.as_str());
-        let tasks = self.memory.volume_changed(&name, old, new, &self.driver);
-        if self.mutant != Mutant::ForgetsVolumes {
-            self.wake(tasks);
-        }
+        self.changed(Change::Volume { name, old, new });
     }
 
-    fn class_changed(&mut self, change: &Change<AttributesClass>) {
+    fn class_changed(&mut self, change: &slots::Change<AttributesClass>) {
         let (key, old, new) = match change {
-            Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),
-            Change::Deleted { key, old } => (key, Some(&**old), None),
+            slots::Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),
+            slots::Change::Deleted { key, old } => (key, Some(&**old), None),
         };
         let name = Text::from(key.as_str());
-        let tasks = self.memory.class_changed(&name, old, new);
-        if self.mutant != Mutant::ForgetsClasses {
-            self.wake(tasks);
-        }
+        self.changed(Change::Class { name, old, new });
     }
 
-    fn pod_changed(&mut self, change: &Change<Pod>) {
+    fn pod_changed(&mut self, change: &slots::Change<Pod>) {
         let (old, new) = match change {
-            Change::Upserted { old, new, .. } => (old.as_deref(), Some(&**new)),
-            Change::Deleted { old, .. } => (Some(&**old), None),
+            slots::Change::Upserted { old, new, .. } => (old.as_deref(), Some(&**new)),
+            slots::Change::Deleted { old, .. } => (Some(&**old), None),
         };
-        let tasks = self.memory.pod_changed(old, new);
-        self.wake(tasks);
+        self.changed(Change::Pod { old, new });
+    }
+
+    pub(super) fn driver_is_back(&mut self) {
+        self.changed(Change::DriverBack);
+    }
+
+    fn moment(&self) -> Now {
+        Now {
+            instant: self.now,
+            timestamp: NOW.parse().unwrap(),
+        }
     }
 
     /// Begins an attempt on a queued task.
     pub(super) fn begin(&mut self, task: &Task) {
         self.ready.remove(task);
-        let Some(claim) = self.claims.get(&task.claim) else {
-            return;
+        self.later.remove(task);
+        let run = match self.mutant {
+            Mutant::None => self.resizer.begin(task, &self.informers, self.moment()),
+            mutant => {
+                let mut started = self.resizer.start(task, &self.informers, self.now);
+                if let Some((_, start)) = &mut started {
+                    mutant.begins(start);
+                }
+                Run::new(task, started)
+            }
         };
-        let Some(mut start) = self.memory.begin(task, &claim, self.now) else {
-            return;
-        };
-        self.mutant.begins(&mut start);
         self.running.push(Running {
             task: task.clone(),
-            attempt: Attempt::new(task, &claim, start),
-            flight: None,
+            run,
             state: State::Deciding,
         });
     }
 
-    /// The next step of attempt `index`.
-    pub(super) fn decide(&self, index: usize) -> Step {
-        let Running { task, attempt, .. } = &self.running[index];
-        let step = attempt.look(self, (&self.driver, &self.settings), NOW);
-        let claim = self.claim(&task.claim);
-        let claim = claim.as_deref();
-        let held = attempt
-            .volume(claim)
-            .and_then(|name| self.volumes.get(&name));
-        let held = held.and_then(|volume| volume.capacity);
-        self.mutant
-            .decides(step, claim.and_then(Claim::detail), held)
+    /// The next step of attempt `index`; `None` if the attempt is over, and ended.
+    pub(super) fn decide(&mut self, index: usize) -> Option<Step> {
+        let now = self.moment();
+        let running = &mut self.running[index];
+        let request = self.resizer.decide(&mut running.run, &self.informers, now);
+        let Some(request) = request else {
+            self.finish(index);
+            return None;
+        };
+        let known = plan::Informers::claim(&self.informers, &request.task.claim);
+        let held = { running.attempt().volume(known.as_deref()) }
+            .and_then(|name| self.informers.volumes.get(&name))
+            .and_then(|volume| volume.capacity);
+        let claim = known.as_deref().and_then(Claim::detail);
+        let step = self.mutant.decides(request.step, claim, held);
+        if let Step::End(_) = step {
+            running.run.drop_work();
+            self.finish(index);
+            return None;
+        }
+        self.mutant.calls(&step, self.resizer.memory_mut());
+        Some(step)
+    }
+
+    /// What came of the last step of attempt `index` reaches the controller.
+    pub(super) fn answer(&mut self, index: usize, step: Step, answer: Answer) {
+        let answer = self.mutant.hears(&step, answer);
+        let running = &mut self.running[index];
+        let handle = self.mutant.holds(&step);
+        let request = Request {
+            task: running.task.clone(),
+            uid: running.attempt().uid().clone(),
+            step,
+        };
+        let (run, task) = (&mut running.run, running.task.clone());
+        let due = { &mut self.resizer }.answered(run, request, answer, &self.informers);
+        if let Some(handle) = handle {
+            let _held = { self.resizer.memory_mut() }.calls.begin(&handle, task);
+        }
+        if self.mutant != Mutant::EndsCallsUnheard {
+            self.ready
+                .extend(due.wakes.into_iter().map(|wake| wake.key));
+        }
     }
 
     /// A request about an object is about to be sent.
     pub(super) fn announce(&mut self, claim: &Text, step: &Step) {
         match step {
             Step::PatchVolume(name, ..) | Step::ReadVolume(name) => {
-                self.volumes.slots.begin_write(&key(name));
+                self.informers.volumes.slots.begin_write(&key(name));
             }
-            _ => self.claims.slots.begin_write(&key(claim)),
+            _ => self.informers.claims.slots.begin_write(&key(claim)),
         }
     }
 
     /// Takes the answer to a request about an object into the caches; `None` is a failure.
     pub(super) fn absorb(&mut self, claim: &Text, step: &Step, object: Option<Object>) {
         if let Step::PatchVolume(name, ..) | Step::ReadVolume(name) = step {
-            let slots = &mut self.volumes.slots;
+            let slots = &mut self.informers.volumes.slots;
             let change = match object {
                 Some(Object::Volume(found)) => {
                     let (version, object) = *found;
@@ -311,7 +331,7 @@ impl Process {
             return;
         }
         let forgets = self.mutant == Mutant::ForgetsOwnWrites;
-        let slots = &mut self.claims.slots;
+        let slots = &mut self.informers.claims.slots;
         let change = match object {
             Some(Object::Claim(found)) if !forgets => {
                 let (version, object) = *found;
@@ -325,21 +345,27 @@ impl Process {
     }
 
     /// Ends attempt `index`.
-    pub(super) fn finish(&mut self, index: usize, end: &End) {
-        let running = self.running.remove(index);
-        let task = running.task;
-        let ended = self.memory.end(&task, &running.attempt, end, self.now);
-        self.wake(ended.woken);
-        match ended.next {
-            Next::Forget => {}
-            Next::Again => {
+    fn finish(&mut self, index: usize) {
+        let Running { task, run, .. } = self.running.remove(index);
+        let now = self.moment();
+        let (verdict, due) = self.resizer.end(run, &self.informers, now);
+        let heard = |woken: &Task| match self.mutant {
+            Mutant::EndsTurnsUnheard => *woken == task,
+            _ => true,
+        };
+        let woken: Vec<Task> = { due.wakes.into_iter() }
+            .map(|wake| wake.key)
+            .filter(heard)
+            .collect();
+        self.ready.extend(woken);
+        match verdict {
+            Verdict::Done => {}
+            Verdict::Retry { .. } | Verdict::After { .. }
+                if self.mutant == Mutant::ForgetsRetries => {}
+            Verdict::Retry { .. } if self.mutant == Mutant::RetriesAtOnce => {
                 self.ready.insert(task);
             }
-            Next::Backoff | Next::After(_) if self.mutant == Mutant::ForgetsRetries => {}
-            Next::Backoff if self.mutant == Mutant::RetriesAtOnce => {
-                self.ready.insert(task);
-            }
-            Next::Backoff | Next::After(_) => {
+            Verdict::Retry { .. } | Verdict::After { .. } => {
                 self.later.insert(task);
             }
         }
@@ -348,24 +374,5 @@ impl Process {
     /// Time passes.
     pub(super) fn wait(&mut self, seconds: u64) {
         self.now += Duration::from_secs(seconds);
-    }
-}
-
-impl Caches for Process {
-    fn claim(&self, key: &Text) -> Option<Arc<Claim>> {
-        Some(self.mutant.sees(self.claims.get(key)?))
-    }
-
-    fn volume(&self, name: &Text) -> Option<(Arc<Volume>, u64)> {
-        let (volume, version) = self.volumes.slots.get_versioned(name)?;
-        Some((self.mutant.sees_volume(volume), version))
-    }
-
-    fn class(&self, name: &Text) -> Option<Arc<AttributesClass>> {
-        Some(self.mutant.sees_class(self.classes.get(name)?))
-    }
-
-    fn in_use(&self, claim: &Text) -> bool {
-        self.memory.in_use(claim)
     }
 }

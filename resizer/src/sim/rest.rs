@@ -64,7 +64,7 @@ impl World {
 
     /// Nothing is remembered of what is gone, whatever stood in its way.
     pub(super) fn check_left(&self) -> Result<(), String> {
-        let mut left = self.process.memory.not_empty();
+        let mut left = self.process.resizer.memory().not_empty();
         if !self.process.later.is_empty() {
             left.push(format!("retries: {:?}", self.process.later));
         }
@@ -151,7 +151,7 @@ impl World {
         let target = claim.modify.as_ref().map(|modify| &modify.target);
         let mut classes = target.into_iter().chain([&claim.class]);
         let good = |name: &Text| match self.server.classes.get(name) {
-            Some((_, class)) if *class.driver == *self.process.driver.name => {
+            Some((_, class)) if *class.driver == *self.process.informers.driver.name => {
                 **name != *"c" || !self.driver.picky
             }
             Some(_) => false,

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::Dice;
+use super::attempt::{Object, Running, State};
 use super::driver::ModelDriver;
 use super::mutant::Mutant;
-use super::process::{Object, Process, Running, State};
+use super::process::Process;
 use super::server::{Event, Server};
 use crate::model::{ClaimDetail, ResizeStatus, Text};
 use crate::plan::driver::Expansion;
@@ -173,10 +174,10 @@ impl World {
             return;
         }
         let cursor = match kind {
-            0 => &mut self.process.claims.cursor,
-            1 => &mut self.process.volumes.cursor,
-            2 => &mut self.process.classes.cursor,
-            _ => &mut self.process.pods.cursor,
+            0 => &mut self.process.informers.claims.cursor,
+            1 => &mut self.process.informers.volumes.cursor,
+            2 => &mut self.process.informers.classes.cursor,
+            _ => &mut self.process.informers.pods.cursor,
         };
         let at = match all && *cursor > 0 && self.dice.one_in(4) {
             true => self.dice.below(*cursor),
@@ -236,7 +237,7 @@ impl World {
                     drop(self.apply(&task.claim, &step));
                 }
                 State::Calling(_, id) => self.driver.abandon(id),
-                State::Deciding | State::Sent(_) | State::Answered(..) => {}
+                State::Deciding | State::Sent(_) | State::Answered(..) | State::Fenced => {}
             }
         }
     }

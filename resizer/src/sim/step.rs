@@ -10,17 +10,17 @@ use csi_proto::csi::ControllerExpandVolumeResponse;
 use serde_json::Value;
 use tonic::Code;
 
+use super::attempt::{Object, State};
 use super::check::targets;
 use super::driver::Wish;
 use super::mutant::Mutant;
 use super::people::UNIT;
-use super::process::{Object, State};
 use super::run::{Faults, World};
 use super::server::{Versioned, error};
 use crate::model::{ClaimDetail, ResizeStatus, Text, Volume};
 use crate::plan::Task;
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
-use crate::plan::step::{Answer, ClaimWrite, End, Step};
+use crate::plan::step::{Answer, ClaimWrite, Step};
 
 /// What becomes of a request to the API server.
 enum Fate {
@@ -108,34 +108,36 @@ impl World {
             }
             State::Calling(step, id) => self.call(index, step, id),
             State::Answered(step, answer, object) => {
-                if matches!(step, Step::Expand(..) | Step::Modify(..)) {
-                    self.land(index);
-                } else if !matches!(step, Step::LoadSecret(_)) {
+                if !matches!(
+                    step,
+                    Step::Expand(..) | Step::Modify(..) | Step::LoadSecret(_)
+                ) {
                     self.process.absorb(&claim, &step, object);
                 }
-                let answer = self.process.mutant.hears(&step, answer);
-                self.process.running[index].attempt.fold(&step, answer);
+                self.process.answer(index, step, answer);
             }
+            State::Fenced => self.process.running[index].state = State::Fenced,
         }
     }
 
     fn decide(&mut self, index: usize) {
-        let step = self.process.decide(index);
+        let Some(step) = self.process.decide(index) else {
+            return;
+        };
         if self.is_fenced(&step) {
+            self.process.running[index].state = State::Fenced;
             return;
         }
         if let Step::PatchClaim(ClaimWrite::MarkModifying, patch) = &step {
             self.check_own_class(patch);
         }
         match &step {
-            Step::End(end) => self.process.finish(index, end),
+            Step::End(_) => unreachable!("the controller ends attempts"),
             Step::Announce(announcement) => {
                 if !self.thawed {
                     self.check_told(index, announcement);
                 }
-                self.process.running[index]
-                    .attempt
-                    .fold(&step, Answer::Done);
+                self.process.answer(index, step, Answer::Done);
             }
             Step::LoadSecret(_) => {
                 self.count_effort(index);
@@ -167,15 +169,10 @@ impl World {
 
     fn take_off(&mut self, index: usize, step: Step, handle: &str, wish: Wish) {
         let task = self.process.running[index].task.clone();
-        let guard = self.process.mutant.flight(&task, handle);
-        if !self.process.memory.calls.begin(&guard, task.clone()) {
-            return self.process.finish(index, &End::Parked);
-        }
         let calls = self.driver.running.iter();
         if { calls }.any(|call| call.handle == handle && call.awaited) {
             self.complain(format!("two calls at once for {handle}"));
         }
-        self.process.running[index].flight = Some(guard.clone());
         if self.driver.away {
             self.process.running[index].state =
                 State::Answered(step, Answer::Unsent(rpc(Code::Unavailable)), None);
@@ -202,7 +199,7 @@ impl World {
         if code.is_some_and(|code| classify(kind, code) == Class::InDoubt) {
             return;
         }
-        let uid = running.attempt.uid().clone();
+        let uid = running.attempt().uid().clone();
         let now = self.process.now;
         let impossible = code.is_some_and(|code| classify(kind, code) == Class::Infeasible);
         let truth = self.truth(&uid);
@@ -218,13 +215,6 @@ impl World {
                 let reached = truth.class.take();
                 truth.left_class = reached.filter(|_| code.is_none());
             }
-        }
-    }
-
-    fn land(&mut self, index: usize) {
-        if let Some(guard) = self.process.running[index].flight.take() {
-            let waiting = self.process.memory.calls.end(&guard);
-            self.process.ready.extend(waiting);
         }
     }
 

@@ -5,15 +5,11 @@
 //! | `record` | reads objects of the API server into [`model`](crate::model) |
 //! | `api` | the kinds of objects, and what failures of requests mean |
 //! | `driver` | the driver behind its socket, through its restarts |
-//! | `cluster` | caches, queue and books, and what events put into the queue |
-//! | `attempt` | attempts, from the queue and back to it |
-//! | `step` | the single step of an attempt |
+//! | `informers` | caches, and what their changes are to the controller |
+//! | `executor` | the controller's steps |
 
 pub mod api;
-mod attempt;
-pub mod cluster;
 pub mod driver;
+pub mod executor;
+pub mod informers;
 pub mod record;
-mod step;
-
-pub use attempt::Resizer;

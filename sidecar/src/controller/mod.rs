@@ -6,8 +6,10 @@
 
 pub mod base;
 pub mod driver;
+pub mod engine;
 pub mod flags;
 pub mod lead;
+pub mod reactor;
 pub mod serve;
 
 pub use base::{Base, Program};

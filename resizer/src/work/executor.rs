@@ -1,33 +1,97 @@
-//! The single steps of an attempt, each one request or one call.
+//! Carries out the controller's steps, each one request or one call, and logs what it says.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerModifyVolumeRequest};
 use serde_json::Value;
+use sidecar::controller::engine::{self, Shell};
 use sidecar::csi::{Channel, Migrated, call, call_with};
 use sidecar::error::Chain;
-use sidecar::kube::api::ApiError;
+use sidecar::kube::api::{Api, ApiError};
 use sidecar::kube::cache::{Cache, Record};
-use sidecar::kube::events::{Reference, Severity};
+use sidecar::kube::events::{Recorder, Reference, Severity};
 use sidecar::kube::key::Key;
 use sidecar::kube::patch::{Part, Patch};
 use sidecar::kube::reflect::Resource;
+use sidecar::metrics::RegisterError;
+use sidecar::queue::{Config, Metrics, Queue, exponential};
+use sidecar::verbose;
 
 use super::api::{CLAIMS, VOLUMES, key};
-use super::attempt::Resizer;
+use super::driver::DriverLink;
+use super::informers::Informers;
 use crate::model::{SecretRef, Text};
-use crate::plan::Task;
-use crate::plan::attempt::Attempt;
-use crate::plan::outcome::RpcError;
-use crate::plan::step::{Announcement, Answer, End, Step};
+use crate::plan::outcome::{Failure, RpcError};
+use crate::plan::reactor::{Notice, Request};
+use crate::plan::step::{Announcement, Answer, Step};
+use crate::plan::{self, Resizer, Settings, Task, turn};
 
-impl Resizer {
-    /// Carries out a step; the last one says how the attempt ended.
-    pub(super) async fn carry_out(&self, attempt: &Attempt, step: &Step) -> Result<Answer, End> {
-        let task = attempt.task();
-        Ok(match step {
-            Step::End(end) => return Err(end.clone()),
+/// The resizer, driven.
+pub type Engine = engine::Engine<Resizer, Executor>;
+
+/// What steps are carried out with.
+pub struct Executor {
+    /// What decisions look at.
+    pub informers: Informers,
+    /// The driver.
+    pub driver: Arc<DriverLink>,
+    api: Api,
+    /// Where users are told.
+    events: Recorder,
+}
+
+/// How often and how much at a time is worked.
+#[derive(Clone, Copy, Debug)]
+pub struct Pacing {
+    /// `--workers`
+    pub workers: usize,
+    /// `--retry-interval-start`
+    pub retry_start: Duration,
+    /// `--retry-interval-max`
+    pub retry_max: Duration,
+}
+
+/// A resizer with empty caches.
+///
+/// # Errors
+/// When the metrics refuse the queue's name, which they do for no text.
+pub fn engine(
+    driver: &Arc<DriverLink>,
+    (api, events): (Api, Recorder),
+    (pacing, settings): (Pacing, &Settings),
+    metrics: &Metrics,
+) -> Result<Arc<Engine>, RegisterError> {
+    let current = driver.current();
+    let delay = exponential(pacing.retry_start, pacing.retry_max);
+    let queue = Queue::new(Config {
+        lanes: turn::lanes(pacing.workers),
+        metrics: Some(metrics.clone()),
+        // Under the name that upstream gives both of its queues.
+        ..Config::new(format!("{}-pvc", current.name), pacing.workers, delay)
+    })?;
+    let resizer = Resizer::new(&current, settings);
+    Ok(Engine::new(resizer, vec![queue], |engine| Executor {
+        informers: Informers::new(engine, Arc::clone(driver)),
+        driver: Arc::clone(driver),
+        api,
+        events,
+    }))
+}
+
+impl Shell<Resizer> for Executor {
+    fn informers(&self) -> &(dyn plan::Informers + 'static) {
+        &self.informers
+    }
+
+    async fn execute(&self, request: &Request) -> Answer {
+        let task = &request.task;
+        match &request.step {
+            // The controller keeps this to itself.
+            Step::End(_) => Answer::Done,
             Step::Announce(announcement) => {
-                self.announce(attempt, announcement);
+                self.announce(request, announcement);
                 Answer::Done
             }
             Step::ReadClaim => done(self.read_claim(task).await),
@@ -35,29 +99,49 @@ impl Resizer {
             Step::PatchClaim(_, body) => done(self.patch_claim(task, body).await),
             Step::PatchVolume(name, _, body) => done(self.patch_volume(name, body).await),
             Step::LoadSecret(reference) => self.secret(reference).await,
-            Step::Expand(request, migrated) => {
-                let flight = self.take_off(&request.volume_id, task)?;
-                let answer = self.expand(request, *migrated).await;
-                self.land(&flight);
-                answer
-            }
-            Step::Modify(_, request) => {
-                let flight = self.take_off(&request.volume_id, task)?;
-                let answer = self.modify(request).await;
-                self.land(&flight);
-                answer
-            }
-        })
+            Step::Expand(request, migrated) => self.expand(request, *migrated).await,
+            Step::Modify(_, request) => self.modify(request).await,
+        }
     }
 
-    fn announce(&self, attempt: &Attempt, announcement: &Announcement) {
-        let task = attempt.task();
+    fn note(&self, notice: Notice) {
+        let (task, failure) = match notice {
+            Notice::Processed(task) => {
+                let (claim, work) = (&*task.claim, task.kind.name());
+                return verbose!(4, claim, work, "Processed");
+            }
+            Notice::Later(task) => {
+                let (claim, work) = (&*task.claim, task.kind.name());
+                return verbose!(
+                    4,
+                    claim,
+                    work,
+                    "Skipping, because it previously failed with infeasible error"
+                );
+            }
+            Notice::Waits(task, cure) => {
+                let (claim, work) = (&*task.claim, task.kind.name());
+                return tracing::warn!(claim, work, waits_for = ?cure, "Waiting");
+            }
+            Notice::Failed(task, failure) => (task, failure),
+        };
+        self.failed(&task, &failure, 0, Duration::ZERO);
+    }
+
+    fn failed(&self, task: &Task, failure: &Failure, _failures: u32, wait: Duration) {
+        let (claim, work) = (&*task.claim, task.kind.name());
+        tracing::error!(claim, work, retry_after = ?wait, err = %failure, "Error processing");
+    }
+}
+
+impl Executor {
+    fn announce(&self, request: &Request, announcement: &Announcement) {
         let about = Reference {
             api_version: "v1".into(),
             kind: "PersistentVolumeClaim".into(),
-            namespace: task.namespace().to_owned(),
-            name: task.name().to_owned(),
-            uid: attempt.uid().to_string(),
+            namespace: request.task.namespace().to_owned(),
+            name: request.task.name().to_owned(),
+            uid: request.uid.to_string(),
             ..Reference::default()
         };
         let severity = match announcement.warning {
@@ -71,23 +155,23 @@ impl Resizer {
 
     async fn read_claim(&self, task: &Task) -> Result<(), ApiError> {
         let key = key(Some(task.namespace()), task.name())?;
-        self.read(&CLAIMS, &self.cluster.claims, &key).await
+        self.read(&CLAIMS, &self.informers.claims, &key).await
     }
 
     async fn read_volume(&self, name: &Text) -> Result<(), ApiError> {
-        self.read(&VOLUMES, &self.cluster.volumes, &key(None, name)?)
+        self.read(&VOLUMES, &self.informers.volumes, &key(None, name)?)
             .await
     }
 
     async fn patch_claim(&self, task: &Task, body: &Value) -> Result<(), ApiError> {
         let key = key(Some(task.namespace()), task.name())?;
-        let cache = &self.cluster.claims;
+        let cache = &self.informers.claims;
         self.patch(&CLAIMS, cache, &key, (Part::Status, body)).await
     }
 
     async fn patch_volume(&self, name: &Text, body: &Value) -> Result<(), ApiError> {
         let key = key(None, name)?;
-        let cache = &self.cluster.volumes;
+        let cache = &self.informers.volumes;
         self.patch(&VOLUMES, cache, &key, (Part::Main, body)).await
     }
 
@@ -134,22 +218,6 @@ impl Resizer {
             Ok(texts) => Answer::Secret(texts),
             Err(_) => Answer::SecretNotText,
         }
-    }
-
-    /// One call at a time for a volume; the end of the one in flight brings the task back.
-    fn take_off(&self, handle: &str, task: &Task) -> Result<Text, End> {
-        let handle = Text::from(handle);
-        let mut memory = self.cluster.memory();
-        let free = memory.calls.begin(&handle, task.clone());
-        match free {
-            true => Ok(handle),
-            false => Err(End::Parked),
-        }
-    }
-
-    fn land(&self, handle: &Text) {
-        let waiting = self.cluster.memory().calls.end(handle);
-        self.cluster.wake(waiting);
     }
 
     async fn expand(&self, request: &ControllerExpandVolumeRequest, migrated: Migrated) -> Answer {

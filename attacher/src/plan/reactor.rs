@@ -1,0 +1,420 @@
+//! The attacher as one object: what it remembers, what events make due, and its attempts.
+//!
+//! The order within each function here matters as much as the steps' order does: what a failure waits
+//! for is remembered in the same turn in which the failure is decided on, so that no event passes
+//! between the two. The crash simulation drives this object and no other.
+
+mod attachment;
+mod orphan;
+mod volume;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
+use serde_json::Value;
+use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
+use sidecar::csi::Migrated;
+use sidecar::queue::Place;
+
+use super::attachment::Answer;
+use super::drift::{Expected, Listing, expected};
+use super::informers::Informers;
+use super::lane::{self, Pace};
+use super::memory::{Ended, Key, Memory};
+use super::orphan::{Orphan, is_unexplained};
+use super::outcome::{ApiError, Cure, Direction, Failure};
+use super::{event, volume as finalizer};
+use crate::model::{Attachment, CsiNode, SecretRef, Text, Volume};
+
+/// The queue of attachments and of what such have left.
+pub const ATTACHMENTS: usize = 0;
+/// The queue of volumes whose finalizer may be due.
+pub const RELEASES: usize = 1;
+
+/// What an informer tells.
+#[derive(Debug)]
+pub enum Change<'a> {
+    /// A VolumeAttachment is new or has changed.
+    Attachment {
+        /// What was known of it.
+        old: Option<&'a Attachment>,
+        /// What is known now.
+        new: &'a Attachment,
+        /// Whether it is known from the answer to a write of this process, which the attempt that
+        /// wrote it looks at.
+        own: bool,
+    },
+    /// A VolumeAttachment is gone.
+    AttachmentGone(&'a Attachment),
+    /// Nothing happened to this VolumeAttachment; the time for a resync has come.
+    AttachmentResync(&'a Attachment),
+    /// A PersistentVolume is new, or has changed.
+    Volume {
+        /// Its name.
+        name: Text,
+        /// Whether it is new.
+        new: bool,
+    },
+    /// Nothing happened to the PersistentVolume of this name; the time for a resync has come.
+    VolumeResync(Text),
+    /// A CSINode is new or has changed.
+    Node(Text, &'a CsiNode),
+    /// The driver can be asked again.
+    DriverBack,
+}
+
+/// One request or call.
+pub enum Step {
+    /// GET of a VolumeAttachment.
+    Read(Text),
+    /// Merge patch of this VolumeAttachment.
+    PatchAttachment(Arc<Attachment>, Value),
+    /// Merge patch of this VolumeAttachment's status.
+    PatchStatus(Arc<Attachment>, Value),
+    /// JSON patch of the PersistentVolume of this name.
+    PatchVolume(Text, Value),
+    /// GET of a Secret.
+    LoadSecret(SecretRef),
+    /// `ControllerPublishVolume`.
+    Publish(Box<ControllerPublishVolumeRequest>, Migrated),
+    /// `ControllerUnpublishVolume`.
+    Unpublish(Box<ControllerUnpublishVolumeRequest>, Migrated),
+}
+
+/// What came of a step.
+pub struct Answered {
+    /// The outcome.
+    pub answer: Answer,
+    /// The VolumeAttachment that was read or patched, as the API server has it now; `None` if a
+    /// [`Step::Read`] found none.
+    pub attachment: Option<Arc<Attachment>>,
+    /// How long the call took, if it was one.
+    pub took: Duration,
+}
+
+impl From<Answer> for Answered {
+    fn from(answer: Answer) -> Self {
+        Self {
+            answer,
+            attachment: None,
+            took: Duration::ZERO,
+        }
+    }
+}
+
+/// An attempt on a key.
+pub enum Attempt {
+    /// On a VolumeAttachment.
+    Attachment(attachment::Run),
+    /// On what a VolumeAttachment that is gone has left.
+    Orphan(orphan::Run),
+    /// On a volume's finalizer.
+    Volume(volume::Run),
+}
+
+/// What the log is to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The VolumeAttachment is gone and left this.
+    Orphaned(Orphan),
+    /// The VolumeAttachment is gone, and what it left cannot be detached.
+    Undetachable(Box<Attachment>, Failure),
+    /// The VolumeAttachment is gone and cannot be, unless something was missed.
+    Unexplained(Box<Attachment>),
+    /// The VolumeAttachment of this name is another driver's.
+    OfAnother(Text),
+    /// The failure could not be recorded on the VolumeAttachment of this name.
+    Unrecorded(Text, ApiError),
+    /// The VolumeAttachment of this name cannot be compared with the driver's list.
+    Incomparable(Text, Failure),
+    /// The driver's list contradicts this.
+    Contradicted(Expected),
+}
+
+/// Why an attempt is to be retried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// The VolumeAttachment in doubt could not be read.
+    Unread(Failure),
+    /// The attempt on this VolumeAttachment failed, which names this volume.
+    Attachment(Arc<Attachment>, Option<Arc<Volume>>, Failure),
+    /// What a VolumeAttachment has left could not be unpublished.
+    Orphan(Failure),
+    /// The volume's finalizer could not be removed.
+    Volume(ApiError),
+}
+
+type Informed<'a> = &'a (dyn Informers + 'static);
+type News = Due<Key, Notice>;
+
+/// The attacher.
+#[derive(Debug, Default)]
+pub struct Attacher {
+    memory: Memory,
+    /// How long calls take, by direction.
+    paces: [Pace; 2],
+}
+
+impl Reactor for Attacher {
+    type Key = Key;
+    type Informers = dyn Informers;
+    type Change<'a> = Change<'a>;
+    type Attempt = Attempt;
+    type Step = Step;
+    type Answer = Answered;
+    type Notice = Notice;
+    type Failure = Failed;
+
+    fn observe(&mut self, change: Change<'_>, informers: Informed<'_>) -> News {
+        let (driver, mut due) = (informers.driver(), News::default());
+        match change {
+            Change::Attachment { old, new, own } => {
+                let lost = self.memory.upserted(old, new, &driver);
+                self.orphaned(old.filter(|_| lost), informers, &mut due);
+                self.wake_orphans_beside(new, informers, &mut due);
+                if !own && event::is_work(old, new, &driver) {
+                    self.wake(Key::Attachment(new.name.clone()), informers, &mut due);
+                }
+            }
+            Change::AttachmentGone(old) => {
+                let lost = self.memory.deleted(old, &driver);
+                if *old.attacher == *driver.name && is_unexplained(old, &driver) {
+                    due.notices.push(Notice::Unexplained(Box::new(old.clone())));
+                }
+                self.orphaned(Some(old).filter(|_| lost), informers, &mut due);
+                self.wake_orphans_beside(old, informers, &mut due);
+                let volume = old.volume.clone().map(Key::Volume);
+                self.wake_all(volume, informers, &mut due);
+            }
+            Change::AttachmentResync(attachment) => {
+                // This also retries what waits for its back-off, without lengthening it.
+                if *attachment.attacher == *driver.name {
+                    self.wake(
+                        Key::Attachment(attachment.name.clone()),
+                        informers,
+                        &mut due,
+                    );
+                }
+            }
+            Change::Volume { name, new } => {
+                if new {
+                    let cured = self.memory.cured(&Cure::Volume(name.clone()));
+                    self.wake_all(cured, informers, &mut due);
+                }
+                self.wake(Key::Volume(name), informers, &mut due);
+            }
+            Change::VolumeResync(name) => self.wake(Key::Volume(name), informers, &mut due),
+            Change::Node(name, node) => {
+                if node.id_for(&driver.name).is_some() {
+                    let cured = self.memory.cured(&Cure::CsiNode(name));
+                    self.wake_all(cured, informers, &mut due);
+                }
+            }
+            Change::DriverBack => {
+                let cured = self.memory.cured(&Cure::Driver);
+                self.wake_all(cured, informers, &mut due);
+            }
+        }
+        due
+    }
+
+    fn begin(&mut self, key: &Key, _informers: Informed<'_>, _now: Now) -> Attempt {
+        match key {
+            Key::Attachment(name) => {
+                let start = self.memory.begin(name);
+                Attempt::Attachment(attachment::Run::new(name, start))
+            }
+            Key::Orphan(target) => Attempt::Orphan(orphan::Run::new(target)),
+            Key::Volume(name) => Attempt::Volume(volume::Run::new(name)),
+        }
+    }
+
+    fn decide(&mut self, attempt: &mut Attempt, informers: Informed<'_>, now: Now) -> Option<Step> {
+        match attempt {
+            Attempt::Attachment(run) => self.decide_attachment(run, informers, now.timestamp),
+            Attempt::Orphan(run) => self.decide_orphan(run, informers),
+            Attempt::Volume(run) => self.decide_volume(run, informers),
+        }
+    }
+
+    fn answered(
+        &mut self,
+        attempt: &mut Attempt,
+        _step: Step,
+        answer: Answered,
+        informers: Informed<'_>,
+    ) -> News {
+        let direction = match &answer.answer {
+            Answer::Published(_) => Some(Direction::Attach),
+            Answer::Unpublished => Some(Direction::Detach),
+            Answer::Written
+            | Answer::Refused(_)
+            | Answer::Secret(_)
+            | Answer::SecretNotText
+            | Answer::Failed(_)
+            | Answer::Away(_) => None,
+        };
+        if let Some(pace) = direction.and_then(|way| self.paces.get_mut(lane::index(way))) {
+            pace.observe(answer.took);
+        }
+        let mut due = News::default();
+        match attempt {
+            Attempt::Attachment(run) => self.attachment_answered(run, answer, informers, &mut due),
+            Attempt::Orphan(run) => self.orphan_answered(run, answer.answer, informers, &mut due),
+            Attempt::Volume(run) => self.volume_answered(run, answer.answer, informers, &mut due),
+        }
+        due
+    }
+
+    fn end(
+        &mut self,
+        attempt: Attempt,
+        informers: Informed<'_>,
+        _now: Now,
+    ) -> (Verdict<Failed>, News) {
+        let mut due = News::default();
+        let verdict = match attempt {
+            Attempt::Attachment(run) => self.end_attachment(run, informers, &mut due),
+            Attempt::Orphan(run) => self.end_orphan(run),
+            Attempt::Volume(run) => run.end(),
+        };
+        (verdict, due)
+    }
+
+    fn hangs_after(&self, key: &Key, informers: Informed<'_>) -> Option<Duration> {
+        let direction = match key {
+            Key::Attachment(name) => {
+                let attachment = informers.attachment(name);
+                let direction = attachment.as_deref().map(Direction::of);
+                direction.unwrap_or(Direction::Attach)
+            }
+            Key::Orphan(_) => Direction::Detach,
+            Key::Volume(_) => return None,
+        };
+        let pace = self.paces.get(lane::index(direction)).copied();
+        pace.and_then(Pace::limit)
+    }
+}
+
+impl Attacher {
+    /// A comparison with the driver's list begins: what the list is to say. Ends with
+    /// [`compared`](Self::compared), whatever comes of the list.
+    pub fn compare(&mut self, informers: Informed<'_>) -> (Vec<Expected>, News) {
+        self.memory.begin_comparison();
+        let (driver, mut due) = (informers.driver(), News::default());
+        let mut all = Vec::new();
+        for attachment in informers.attachments() {
+            if *attachment.attacher != *driver.name {
+                continue;
+            }
+            match informers.with_view(&attachment, expected) {
+                Ok(expected) => all.push(expected),
+                Err(failure) => {
+                    let name = attachment.name.clone();
+                    due.notices.push(Notice::Incomparable(name, failure));
+                }
+            }
+        }
+        (all, due)
+    }
+
+    /// The driver's list is there, or could not be had: what it contradicts is worked on.
+    pub fn compared(
+        &mut self,
+        expected: &[Expected],
+        listing: Option<&Listing>,
+        informers: Informed<'_>,
+    ) -> News {
+        let (touched, mut due) = (self.memory.end_comparison(), News::default());
+        let Some(listing) = listing else {
+            return due;
+        };
+        for entry in expected {
+            // What was worked on meanwhile may have changed on either side.
+            if touched.contains(&entry.name) || !listing.contradicts(entry) {
+                continue;
+            }
+            due.notices.push(Notice::Contradicted(entry.clone()));
+            self.memory.force(entry.name.clone());
+            self.wake(Key::Attachment(entry.name.clone()), informers, &mut due);
+        }
+        due
+    }
+
+    /// This attachment is gone and may have left its volume on the node.
+    fn orphaned(&mut self, lost: Option<&Attachment>, informers: Informed<'_>, due: &mut News) {
+        let Some(lost) = lost else { return };
+        match informers.with_view(lost, Orphan::of) {
+            Ok(orphan) => {
+                due.notices.push(Notice::Orphaned(orphan.clone()));
+                let key = Key::Orphan(orphan.target.clone());
+                self.memory.owe(orphan);
+                self.wake(key, informers, due);
+            }
+            Err(failure) => {
+                let lost = Box::new(lost.clone());
+                due.notices.push(Notice::Undetachable(lost, failure));
+            }
+        }
+    }
+
+    fn wake_orphans_beside(&self, of: &Attachment, informers: Informed<'_>, due: &mut News) {
+        let targets = self.memory.orphans_beside(of).into_iter();
+        self.wake_all(targets.map(Key::Orphan), informers, due);
+    }
+
+    fn wake_all(
+        &self,
+        keys: impl IntoIterator<Item = Key>,
+        informers: Informed<'_>,
+        due: &mut News,
+    ) {
+        keys.into_iter()
+            .for_each(|key| self.wake(key, informers, due));
+    }
+
+    /// Has `key` worked on, if there is anything by this name to work on.
+    fn wake(&self, key: Key, informers: Informed<'_>, due: &mut News) {
+        let place = match &key {
+            Key::Attachment(name) => {
+                let attachment = informers.attachment(name);
+                attachment.map(|attachment| (ATTACHMENTS, lane::place(&attachment)))
+            }
+            Key::Orphan(target) => {
+                let orphan = self.memory.orphan(target);
+                orphan.map(|orphan| (ATTACHMENTS, lane::place_of_orphan(orphan)))
+            }
+            Key::Volume(name) => {
+                let driver = informers.driver();
+                let volume = informers.volume(name);
+                let due = volume.filter(|volume| finalizer::may_release(volume, &driver));
+                due.map(|_| (RELEASES, Place::default()))
+            }
+        };
+        if let Some((queue, place)) = place {
+            due.wakes.push(Wake {
+                queue,
+                key,
+                place,
+                unless_delayed: false,
+            });
+        }
+    }
+
+    /// An attempt on an attachment ended: what depended on it is looked at.
+    fn ended(&mut self, ended: Ended, informers: Informed<'_>, due: &mut News) {
+        self.orphaned(ended.lost.as_ref(), informers, due);
+        self.wake_all(ended.volume.map(Key::Volume), informers, due);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    #[cfg(test)]
+    pub(crate) fn memory_mut(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+}

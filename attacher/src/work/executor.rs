@@ -1,0 +1,325 @@
+//! Carries out the controller's steps, each one request or one call, and logs what it says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_proto::csi::controller_client::ControllerClient;
+use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
+use serde_json::Value;
+use sidecar::controller::engine::{self, Shell};
+use sidecar::csi::{Channel, Migrated, call_with};
+use sidecar::error::Chain;
+use sidecar::kube::api::Api;
+use sidecar::kube::cache::Record;
+use sidecar::kube::key::Key as ObjectKey;
+use sidecar::kube::patch::{Part, Patch};
+use sidecar::metrics::RegisterError;
+use sidecar::queue::{Config, Metrics, Queue, exponential};
+use sidecar::verbose;
+use tokio::time::Instant;
+
+use super::api::{self, ATTACHMENTS, VOLUMES};
+use super::complaint::Complaints;
+use super::driver::DriverLink;
+use super::informers::Informers;
+use crate::model::{Attachment, Text};
+use crate::plan::attachment::Answer;
+use crate::plan::memory::Key;
+use crate::plan::outcome::{ApiError, Direction, RpcError};
+use crate::plan::reactor::{Answered, Failed, Notice, Step};
+use crate::plan::{self, Attacher, lane};
+
+/// The attacher, driven.
+pub type Engine = engine::Engine<Attacher, Executor>;
+
+/// What steps are carried out with.
+pub struct Executor {
+    /// What decisions look at.
+    pub informers: Informers,
+    /// The driver.
+    pub driver: Arc<DriverLink>,
+    /// Where lasting failures are made known.
+    pub complaints: Complaints,
+    api: Api,
+}
+
+/// How often and how much at a time is worked.
+#[derive(Clone, Copy, Debug)]
+pub struct Pacing {
+    /// `--worker-threads`
+    pub threads: usize,
+    /// `--retry-interval-start`
+    pub retry_start: Duration,
+    /// `--retry-interval-max`
+    pub retry_max: Duration,
+}
+
+/// An attacher with empty caches.
+///
+/// # Errors
+/// When the metrics refuse the queues' names, which they do for no text.
+pub fn engine(
+    driver: &Arc<DriverLink>,
+    api: Api,
+    pacing: Pacing,
+    metrics: &Metrics,
+) -> Result<Arc<Engine>, RegisterError> {
+    let delay = || exponential(pacing.retry_start, pacing.retry_max);
+    let (lanes, shared) = lane::lanes(pacing.threads);
+    let attachments = Queue::new(Config {
+        name: "csi-attacher-va".into(),
+        lanes,
+        shared,
+        delay: delay(),
+        metrics: Some(metrics.clone()),
+    })?;
+    let releases = Queue::new(Config {
+        metrics: Some(metrics.clone()),
+        ..Config::new("csi-attacher-pv", pacing.threads, delay())
+    })?;
+    // In the order of `plan::reactor::ATTACHMENTS` and `RELEASES`.
+    let queues = vec![attachments, releases];
+    Ok(Engine::new(Attacher::default(), queues, |engine| {
+        Executor {
+            informers: Informers::new(engine, Arc::clone(driver)),
+            driver: Arc::clone(driver),
+            complaints: Complaints::default(),
+            api,
+        }
+    }))
+}
+
+impl Shell<Attacher> for Executor {
+    fn informers(&self) -> &(dyn plan::Informers + 'static) {
+        &self.informers
+    }
+
+    async fn execute(&self, step: &Step) -> Answered {
+        let answer = match step {
+            Step::Read(name) => return answered(self.read(name).await),
+            Step::PatchAttachment(of, patch) => {
+                return answered(self.patch(of, Part::Main, patch).await.map(Some));
+            }
+            Step::PatchStatus(of, patch) => {
+                return answered(self.patch(of, Part::Status, patch).await.map(Some));
+            }
+            Step::PatchVolume(volume, patch) => match self.patch_volume(volume, patch).await {
+                Ok(()) => Answer::Written,
+                Err(error) => Answer::Refused(error),
+            },
+            Step::LoadSecret(reference) => api::secret(&self.api, reference).await,
+            Step::Publish(request, migrated) => return self.publish(request, *migrated).await,
+            Step::Unpublish(request, migrated) => return self.unpublish(request, *migrated).await,
+        };
+        answer.into()
+    }
+
+    fn note(&self, notice: Notice) {
+        match notice {
+            Notice::Orphaned(orphan) => tracing::warn!(
+                attachment = &*orphan.attachment,
+                node = &*orphan.node,
+                volume_handle = &*orphan.target.volume,
+                "VolumeAttachment is gone and its volume may be on the node, detaching"
+            ),
+            Notice::Undetachable(gone, failure) => tracing::error!(
+                attachment = &*gone.name,
+                node = &*gone.node,
+                err = %failure,
+                "VolumeAttachment is gone and its volume may be on the node, cannot be detached"
+            ),
+            Notice::Unexplained(gone) => tracing::warn!(
+                attachment = &*gone.name,
+                node = &*gone.node,
+                "VolumeAttachment is gone without having been deleted first; its volume may be in \
+                 use and stays on the node"
+            ),
+            Notice::OfAnother(attachment) => {
+                let attachment = &*attachment;
+                verbose!(
+                    4,
+                    attachment,
+                    "Skipping VolumeAttachment of another attacher"
+                );
+            }
+            Notice::Unrecorded(attachment, error) => {
+                let attachment = &*attachment;
+                verbose!(2, attachment, err = %error, "Failed to save the error to VolumeAttachment");
+            }
+            Notice::Incomparable(attachment, failure) => tracing::error!(
+                attachment = &*attachment,
+                err = %failure,
+                "Failed to reconcile VolumeAttachment"
+            ),
+            Notice::Contradicted(entry) => tracing::warn!(
+                attachment = &*entry.name,
+                volume_handle = &*entry.handle,
+                node_id = &*entry.node_id,
+                attached = entry.attached,
+                "The driver's list of published volumes says otherwise, processing again"
+            ),
+        }
+    }
+
+    fn failed(&self, key: &Key, failed: &Failed, failures: u32, wait: Duration) {
+        match (failed, key) {
+            (Failed::Unread(failure), Key::Attachment(name)) => {
+                let attachment = &**name;
+                tracing::error!(attachment, retry_after = ?wait, err = %failure, "Error processing");
+            }
+            (Failed::Attachment(attachment, volume, failure), _) => {
+                tracing::error!(
+                    attachment = &*attachment.name,
+                    node = &*attachment.node,
+                    direction = Direction::of(attachment).name(),
+                    failures,
+                    retry_after = ?wait,
+                    err = %failure,
+                    "Error processing"
+                );
+                self.complaints
+                    .failed(attachment, volume.as_deref(), failure, failures);
+            }
+            (Failed::Orphan(failure), Key::Orphan(target)) => tracing::error!(
+                volume_handle = &*target.volume,
+                node_id = &*target.node,
+                retry_after = ?wait,
+                err = %failure,
+                "Cannot detach what a VolumeAttachment that is gone has left"
+            ),
+            (Failed::Volume(error), Key::Volume(name)) => tracing::error!(
+                volume = &**name,
+                retry_after = ?wait,
+                err = %error,
+                "Failed to remove finalizer from PersistentVolume"
+            ),
+            // No key fails as one of another kind.
+            (Failed::Unread(_) | Failed::Orphan(_) | Failed::Volume(_), _) => {}
+        }
+    }
+}
+
+impl Executor {
+    /// Patches a volume and takes the result into the cache.
+    async fn patch_volume(&self, volume: &Text, patch: &Value) -> Result<(), ApiError> {
+        let key = key(volume)?;
+        let own = self.informers.volumes.begin_write(&key);
+        let patch = Patch::Json(patch.clone());
+        let json = self.api.patch(&VOLUMES, &key, Part::Main, &patch).await?;
+        let taken = own.answered(json.get());
+        taken.map(drop).map_err(|error| unreadable(&Chain(&error)))
+    }
+
+    /// Patches the attachment and returns the answer, which the cache may not take: the patch that
+    /// removes the last finalizer is answered with an object that is gone.
+    async fn patch(
+        &self,
+        of: &Attachment,
+        part: Part,
+        patch: &Value,
+    ) -> Result<Arc<Attachment>, ApiError> {
+        let key = key(&of.name)?;
+        let own = self.informers.attachments.begin_write(&key);
+        // The next attachment of the volume to the node has the same name.
+        let patch = Patch::Merge(patch.clone()).only_for(&of.uid);
+        let json = self.api.patch(&ATTACHMENTS, &key, part, &patch).await?;
+        let wire = serde_json::from_str(json.get()).map_err(|error| unreadable(&error))?;
+        let answered = Attachment::from_wire(wire, &self.informers.strings)
+            .ok_or_else(|| unreadable(&"no VolumeAttachment"))?;
+        let taken = own.answered(json.get());
+        taken.map_err(|error| unreadable(&Chain(&error)))?;
+        Ok(Arc::new(answered))
+    }
+
+    /// Reads the attachment into the cache. What the cache has then, if anything.
+    async fn read(&self, name: &Text) -> Result<Option<Arc<Attachment>>, ApiError> {
+        let key = key(name)?;
+        let own = self.informers.attachments.begin_write(&key);
+        let json = self.api.get(&ATTACHMENTS, &key).await?;
+        own.answered(&json)
+            .map_err(|error| unreadable(&Chain(&error)))
+    }
+
+    async fn publish(
+        &self,
+        request: &ControllerPublishVolumeRequest,
+        migrated: Migrated,
+    ) -> Answered {
+        let send = async |channel: Channel| {
+            let mut client = ControllerClient::new(channel);
+            let request = migrated.mark(request.clone());
+            call_with(self.driver.timeout(), request, async |request| {
+                client.controller_publish_volume(request).await
+            })
+            .await
+        };
+        let channel = match self.driver.channel().await {
+            Ok(channel) => channel,
+            Err(error) => return Answer::Away(error).into(),
+        };
+        let started = Instant::now();
+        let answer = match send(channel).await {
+            Ok(answer) => Answer::Published(answer.publish_context),
+            Err(status) => Answer::Failed(RpcError::from(&status)),
+        };
+        Answered {
+            took: started.elapsed(),
+            ..answer.into()
+        }
+    }
+
+    async fn unpublish(
+        &self,
+        request: &ControllerUnpublishVolumeRequest,
+        migrated: Migrated,
+    ) -> Answered {
+        let send = async |channel: Channel| {
+            let mut client = ControllerClient::new(channel);
+            let request = migrated.mark(request.clone());
+            call_with(self.driver.timeout(), request, async |request| {
+                client.controller_unpublish_volume(request).await
+            })
+            .await
+        };
+        let channel = match self.driver.channel().await {
+            Ok(channel) => channel,
+            Err(error) => return Answer::Away(error).into(),
+        };
+        let started = Instant::now();
+        let answer = match send(channel).await {
+            Ok(_) => Answer::Unpublished,
+            Err(status) => Answer::Failed(RpcError::from(&status)),
+        };
+        Answered {
+            took: started.elapsed(),
+            ..answer.into()
+        }
+    }
+}
+
+fn answered(result: Result<Option<Arc<Attachment>>, ApiError>) -> Answered {
+    match result {
+        Ok(attachment) => Answered {
+            attachment,
+            ..Answer::Written.into()
+        },
+        Err(error) => Answer::Refused(error).into(),
+    }
+}
+
+fn key(name: &Text) -> Result<ObjectKey, ApiError> {
+    ObjectKey::new(None, name).ok_or_else(|| ApiError {
+        message: format!("{name:?} is no object name"),
+        not_found: false,
+        unknown: false,
+    })
+}
+
+/// The write was applied, but what is there now is not known.
+fn unreadable(error: &dyn std::fmt::Display) -> ApiError {
+    ApiError {
+        message: format!("the API server's answer cannot be read: {error}"),
+        not_found: false,
+        unknown: true,
+    }
+}

@@ -1,0 +1,96 @@
+//! The caches of this process, and what their changes are to the controller.
+
+use std::sync::{Arc, Weak};
+
+use sidecar::kube::cache::{Cache, Event, Source};
+use sidecar::kube::interner::Interner;
+
+use super::driver::DriverLink;
+use super::executor::Engine;
+use crate::model::{Attachment, CsiNode, Text, Volume};
+use crate::plan::reactor::Change;
+use crate::plan::{self, Driver};
+
+/// Caches, and the driver.
+#[derive(Debug)]
+pub struct Informers {
+    /// VolumeAttachments, of whatever driver.
+    pub attachments: Cache<Attachment>,
+    /// PersistentVolumes, of whatever driver.
+    pub volumes: Cache<Volume>,
+    /// CSINodes.
+    pub nodes: Cache<CsiNode>,
+    /// Texts that records share.
+    pub strings: Interner,
+    driver: Arc<DriverLink>,
+}
+
+impl Informers {
+    /// Empty caches, whose changes `engine` hears.
+    pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverLink>) -> Self {
+        let strings = Interner::default();
+        Self {
+            attachments: Cache::owned(engine, &strings, attachment_changed),
+            volumes: Cache::owned(engine, &strings, volume_changed),
+            nodes: Cache::owned(engine, &strings, node_changed),
+            strings,
+            driver,
+        }
+    }
+}
+
+impl plan::Informers for Informers {
+    fn driver(&self) -> Arc<Driver> {
+        self.driver.current()
+    }
+
+    fn attachment(&self, name: &str) -> Option<Arc<Attachment>> {
+        self.attachments.get(name)
+    }
+
+    fn attachments(&self) -> Vec<Arc<Attachment>> {
+        let mut all = Vec::new();
+        self.attachments
+            .for_each(|_, attachment| all.push(Arc::clone(attachment)));
+        all
+    }
+
+    fn volume(&self, name: &str) -> Option<Arc<Volume>> {
+        self.volumes.get(name)
+    }
+
+    fn node(&self, name: &str) -> Option<Arc<CsiNode>> {
+        self.nodes.get(name)
+    }
+}
+
+fn attachment_changed(engine: &Engine, event: Event<'_, Attachment>) {
+    engine.observe(match event {
+        Event::Upserted {
+            old, new, source, ..
+        } => Change::Attachment {
+            old: old.map(|old| &**old),
+            new,
+            own: source == Source::Own,
+        },
+        Event::Deleted { old, .. } => Change::AttachmentGone(old),
+        Event::Resync { record, .. } => Change::AttachmentResync(record),
+    });
+}
+
+fn volume_changed(engine: &Engine, event: Event<'_, Volume>) {
+    match event {
+        Event::Upserted { key, old, .. } => engine.observe(Change::Volume {
+            name: Text::from(key.as_str()),
+            new: old.is_none(),
+        }),
+        Event::Resync { key, .. } => engine.observe(Change::VolumeResync(key.as_str().into())),
+        Event::Deleted { .. } => {}
+    }
+}
+
+fn node_changed(engine: &Engine, event: Event<'_, CsiNode>) {
+    if let Event::Upserted { key, new, .. } = event {
+        engine.observe(Change::Node(Text::from(key.as_str()), new));
+    }
+}

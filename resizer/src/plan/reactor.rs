@@ -1,0 +1,330 @@
+//! The resizer as one object: what it remembers, what events make due, and its attempts.
+//!
+//! The crash simulation drives this object and no other.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
+
+use super::attempt::Attempt;
+use super::event::Origin;
+use super::memory::{Memory, Next, Start};
+use super::outcome::{Cure, Failure};
+use super::step::{Answer, End, Step};
+use super::sync_gate::SyncGates;
+use super::view::Informers;
+use super::{Driver, Kind, Settings, Task};
+use crate::model::{AttributesClass, Claim, Pod, Text, Uid, Volume};
+
+/// What an informer tells. `old` is what was known before, `new` what is known now; neither is there
+/// of an object that does not exist.
+#[derive(Debug)]
+pub enum Change<'a> {
+    /// The claim of this key changed.
+    Claim {
+        /// `namespace/name`.
+        key: Text,
+        /// Before.
+        old: Option<&'a Claim>,
+        /// Now.
+        new: Option<&'a Claim>,
+        /// How the change came to be known.
+        origin: Origin,
+    },
+    /// Nothing happened to the claim of this key; the time for a resync has come.
+    ClaimResync(Text, &'a Claim),
+    /// The PersistentVolume of this name changed.
+    Volume {
+        /// Its name.
+        name: Text,
+        /// Before.
+        old: Option<&'a Volume>,
+        /// Now.
+        new: Option<&'a Volume>,
+    },
+    /// A pod changed.
+    Pod {
+        /// Before.
+        old: Option<&'a Pod>,
+        /// Now.
+        new: Option<&'a Pod>,
+    },
+    /// The VolumeAttributesClass of this name changed.
+    Class {
+        /// Its name.
+        name: Text,
+        /// Before.
+        old: Option<&'a AttributesClass>,
+        /// Now.
+        new: Option<&'a AttributesClass>,
+    },
+    /// The driver can be asked again.
+    DriverBack,
+    /// All that work of this sort depends on is listed: it may begin.
+    Listed(Kind),
+}
+
+/// A step, and the claim that it is about.
+#[derive(Debug)]
+pub struct Request {
+    /// The task.
+    pub task: Task,
+    /// UID of the claim.
+    pub uid: Uid,
+    /// What to do. Never [`Step::End`].
+    pub step: Step,
+}
+
+/// An attempt on a task.
+pub struct Run {
+    task: Task,
+    /// `None` if there is no such claim, or its other task runs, whose end brings this one back.
+    attempt: Option<Attempt>,
+    /// Handle of the volume that a call is under way for.
+    calling: Option<Text>,
+    over: Option<End>,
+}
+
+impl Run {
+    pub(crate) fn new(task: &Task, started: Option<(Arc<Claim>, Start)>) -> Self {
+        Self {
+            task: task.clone(),
+            attempt: started.map(|(claim, start)| Attempt::new(task, &claim, start)),
+            calling: None,
+            over: None,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn attempt(&self) -> Option<&Attempt> {
+        self.attempt.as_ref()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn drop_work(&mut self) {
+        self.over = Some(End::Done);
+    }
+}
+
+/// What the log is to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Nothing is left to do, or not now.
+    Processed(Task),
+    /// It goes on when this appears.
+    Waits(Task, Cure),
+    /// The driver called it impossible a while ago.
+    Later(Task),
+    /// It failed, and the claim is gone.
+    Failed(Task, Failure),
+}
+
+type Informed<'a> = &'a (dyn Informers + 'static);
+type News = Due<Task, Notice>;
+
+/// The resizer.
+#[derive(Debug)]
+pub struct Resizer {
+    memory: Memory,
+    gates: SyncGates,
+    settings: Settings,
+}
+
+impl Resizer {
+    /// A resizer that knows nothing yet.
+    #[must_use]
+    pub fn new(driver: &Driver, settings: &Settings) -> Self {
+        Self {
+            memory: Memory::new(settings),
+            gates: SyncGates::new(driver.abilities, settings),
+            settings: settings.clone(),
+        }
+    }
+
+    /// What an attempt on `task` begins with.
+    pub(crate) fn start(
+        &mut self,
+        task: &Task,
+        informers: Informed<'_>,
+        now: Instant,
+    ) -> Option<(Arc<Claim>, Start)> {
+        let claim = informers.claim(&task.claim)?;
+        let start = self.memory.begin(task, &claim, now)?;
+        Some((claim, start))
+    }
+
+    fn wake(&mut self, tasks: impl IntoIterator<Item = Task>, due: &mut News) {
+        let tasks = self.gates.pass(tasks).into_iter();
+        due.wakes.extend(tasks.map(at_once));
+    }
+
+    /// One call at a time for a volume; the end of the one in flight brings the task back.
+    fn take_off(&mut self, run: &mut Run, handle: &str) -> bool {
+        let handle = Text::from(handle);
+        let free = self.memory.calls.begin(&handle, run.task.clone());
+        match free {
+            true => run.calling = Some(handle),
+            false => run.over = Some(End::Parked),
+        }
+        free
+    }
+
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    #[cfg(test)]
+    pub(crate) fn memory_mut(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+}
+
+impl Reactor for Resizer {
+    type Key = Task;
+    type Informers = dyn Informers;
+    type Change<'a> = Change<'a>;
+    type Attempt = Run;
+    type Step = Request;
+    type Answer = Answer;
+    type Notice = Notice;
+    type Failure = Failure;
+
+    fn observe(&mut self, change: Change<'_>, informers: Informed<'_>) -> News {
+        let (memory, mut due) = (&mut self.memory, News::default());
+        let tasks = match change {
+            Change::Claim {
+                key,
+                old,
+                new,
+                origin,
+            } => memory.claim_changed(&key, old, new, origin),
+            Change::Volume { name, old, new } => {
+                memory.volume_changed(&name, old, new, &informers.driver())
+            }
+            Change::Pod { old, new } => memory.pod_changed(old, new),
+            Change::Class { name, old, new } => memory.class_changed(&name, old, new),
+            Change::DriverBack => memory.driver_is_back(),
+            Change::ClaimResync(_, claim) if claim.detail().is_none() => Vec::new(),
+            Change::ClaimResync(key, _) => {
+                let both = Kind::ALL.map(|kind| Task::new(kind, &key));
+                let tasks = self.gates.pass(both).into_iter();
+                due.wakes.extend(tasks.map(|task| Wake {
+                    unless_delayed: true,
+                    ..at_once(task)
+                }));
+                return due;
+            }
+            Change::Listed(kind) => {
+                let early = self.gates.open(kind).into_iter();
+                due.wakes.extend(early.map(at_once));
+                return due;
+            }
+        };
+        self.wake(tasks, &mut due);
+        due
+    }
+
+    fn begin(&mut self, task: &Task, informers: Informed<'_>, now: Now) -> Run {
+        Run::new(task, self.start(task, informers, now.instant))
+    }
+
+    fn decide(&mut self, run: &mut Run, informers: Informed<'_>, now: Now) -> Option<Request> {
+        if run.over.is_some() {
+            return None;
+        }
+        let attempt = run.attempt.as_ref()?;
+        let uid = attempt.uid().clone();
+        let now = now.timestamp.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let in_use = self.memory.in_use(&run.task.claim);
+        let by = (&*informers.driver(), &self.settings);
+        let step = attempt.look(informers, in_use, by, &now);
+        let goes_on = match &step {
+            Step::End(end) => {
+                run.over = Some(end.clone());
+                false
+            }
+            Step::Expand(request, _) => self.take_off(run, &request.volume_id),
+            Step::Modify(_, request) => self.take_off(run, &request.volume_id),
+            Step::ReadClaim
+            | Step::ReadVolume(_)
+            | Step::PatchClaim(..)
+            | Step::PatchVolume(..)
+            | Step::Announce(_)
+            | Step::LoadSecret(_) => true,
+        };
+        goes_on.then(|| Request {
+            task: run.task.clone(),
+            uid,
+            step,
+        })
+    }
+
+    fn answered(
+        &mut self,
+        run: &mut Run,
+        request: Request,
+        answer: Answer,
+        _informers: Informed<'_>,
+    ) -> News {
+        let mut due = News::default();
+        if let Some(handle) = run.calling.take() {
+            let waiting = self.memory.calls.end(&handle);
+            self.wake(waiting, &mut due);
+        }
+        if let Some(attempt) = &mut run.attempt {
+            attempt.fold(&request.step, answer);
+        }
+        due
+    }
+
+    fn end(&mut self, run: Run, _informers: Informed<'_>, now: Now) -> (Verdict<Failure>, News) {
+        let (mut due, task) = (News::default(), run.task);
+        let (Some(attempt), Some(end)) = (run.attempt, run.over) else {
+            return (Verdict::Done, due);
+        };
+        let ended = self.memory.end(&task, &attempt, &end, now.instant);
+        let failure = match end {
+            End::Failed(failure) => Some(failure),
+            End::Waits(cure) => {
+                due.notices.push(Notice::Waits(task.clone(), cure));
+                None
+            }
+            End::Later => {
+                due.notices.push(Notice::Later(task.clone()));
+                None
+            }
+            End::Done | End::Again | End::Parked => {
+                due.notices.push(Notice::Processed(task.clone()));
+                None
+            }
+        };
+        let verdict = match (ended.next, failure) {
+            (Next::Backoff, Some(failure)) => Verdict::Retry {
+                failure,
+                hung: false,
+            },
+            (Next::After(delay), failure) => Verdict::After { delay, failure },
+            (Next::Again | Next::Forget | Next::Backoff, failure) => {
+                let failed = failure.map(|failure| Notice::Failed(task.clone(), failure));
+                due.notices.extend(failed);
+                if ended.next == Next::Again {
+                    due.wakes.push(at_once(task));
+                }
+                Verdict::Done
+            }
+        };
+        self.wake(ended.woken, &mut due);
+        (verdict, due)
+    }
+}
+
+fn at_once(task: Task) -> Wake<Task> {
+    Wake {
+        queue: 0,
+        place: task.place(),
+        key: task,
+        unless_delayed: false,
+    }
+}

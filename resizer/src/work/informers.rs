@@ -1,0 +1,129 @@
+//! The caches of this process, and what their changes are to the controller.
+
+use std::sync::{Arc, Weak};
+
+use sidecar::kube::cache::{Cache, Event, Source};
+use sidecar::kube::interner::Interner;
+
+use super::driver::DriverLink;
+use super::executor::Engine;
+use crate::model::{AttributesClass, Claim, Pod, Text, Volume};
+use crate::plan::event::Origin;
+use crate::plan::reactor::Change;
+use crate::plan::{self, Driver};
+
+/// Caches, and the driver.
+#[derive(Debug)]
+pub struct Informers {
+    /// PersistentVolumeClaims, of whatever driver.
+    pub claims: Cache<Claim>,
+    /// PersistentVolumes, of whatever driver.
+    pub volumes: Cache<Volume>,
+    /// Pods that use claims, if it matters.
+    pub pods: Cache<Pod>,
+    /// VolumeAttributesClasses, if volumes are modified.
+    pub classes: Cache<AttributesClass>,
+    driver: Arc<DriverLink>,
+}
+
+impl Informers {
+    /// Empty caches, whose changes `engine` hears.
+    pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverLink>) -> Self {
+        let strings = Interner::default();
+        Self {
+            claims: Cache::owned(engine, &strings, claim_changed),
+            volumes: Cache::owned(engine, &strings, volume_changed),
+            pods: Cache::owned(engine, &strings, pod_changed),
+            classes: Cache::owned(engine, &strings, class_changed),
+            driver,
+        }
+    }
+}
+
+impl plan::Informers for Informers {
+    fn driver(&self) -> Arc<Driver> {
+        self.driver.current()
+    }
+
+    fn claim(&self, key: &Text) -> Option<Arc<Claim>> {
+        self.claims.get(key)
+    }
+
+    fn volume(&self, name: &Text) -> Option<(Arc<Volume>, u64)> {
+        self.volumes.get_versioned(name)
+    }
+
+    fn class(&self, name: &Text) -> Option<Arc<AttributesClass>> {
+        self.classes.get(name)
+    }
+}
+
+fn claim_changed(engine: &Engine, event: Event<'_, Claim>) {
+    engine.observe(match event {
+        Event::Upserted {
+            key,
+            old,
+            new,
+            source,
+        } => Change::Claim {
+            key: key.as_str().into(),
+            old: old.map(|old| &**old),
+            new: Some(new),
+            origin: Origin::from(source),
+        },
+        Event::Deleted { key, old } => Change::Claim {
+            key: key.as_str().into(),
+            old: Some(old),
+            new: None,
+            origin: Origin::Watch,
+        },
+        Event::Resync { key, record } => Change::ClaimResync(key.as_str().into(), record),
+    });
+}
+
+fn volume_changed(engine: &Engine, event: Event<'_, Volume>) {
+    let (key, old, new) = match event {
+        Event::Upserted { key, old, new, .. } => (key, old, Some(new)),
+        Event::Deleted { key, old } => (key, Some(old), None),
+        Event::Resync { .. } => return,
+    };
+    engine.observe(Change::Volume {
+        name: Text::from(key.as_str()),
+        old: old.map(|old| &**old),
+        new: new.map(|new| &**new),
+    });
+}
+
+fn pod_changed(engine: &Engine, event: Event<'_, Pod>) {
+    let (old, new) = match event {
+        Event::Upserted { old, new, .. } => (old, Some(new)),
+        Event::Deleted { old, .. } => (Some(old), None),
+        Event::Resync { .. } => return,
+    };
+    engine.observe(Change::Pod {
+        old: old.map(|old| &**old),
+        new: new.map(|new| &**new),
+    });
+}
+
+fn class_changed(engine: &Engine, event: Event<'_, AttributesClass>) {
+    let (key, old, new) = match event {
+        Event::Upserted { key, old, new, .. } => (key, old, Some(new)),
+        Event::Deleted { key, old } => (key, Some(old), None),
+        Event::Resync { .. } => return,
+    };
+    engine.observe(Change::Class {
+        name: Text::from(key.as_str()),
+        old: old.map(|old| &**old),
+        new: new.map(|new| &**new),
+    });
+}
+
+impl From<Source> for Origin {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Watch => Self::Watch,
+            Source::Own => Self::Own,
+        }
+    }
+}

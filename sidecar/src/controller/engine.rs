@@ -1,0 +1,200 @@
+//! Drives a [`Reactor`]: informers' events become keys in queues, a worker takes a key through its
+//! steps, and the queue learns how that ended.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::reactor::{DueOf, Now, Reactor, Verdict};
+use crate::outage::Outage;
+use crate::queue::{Queue, Work};
+use crate::verbose;
+
+/// For an attempt of which nobody can say how long it should take.
+const NEVER: Duration = Duration::from_secs(86_400);
+
+/// What the reactor needs of the world.
+pub trait Shell<R: Reactor>: Send + Sync + 'static {
+    /// What decisions look at.
+    fn informers(&self) -> &R::Informers;
+
+    /// Carries one step out. The caches have taken in what it wrote when this ends.
+    fn execute(&self, step: &R::Step) -> impl Future<Output = R::Answer> + Send;
+
+    /// Logs.
+    fn note(&self, notice: R::Notice);
+
+    /// An attempt on `key` failed, for the `failures`-th time in a row, and is retried after `wait`.
+    fn failed(&self, key: &R::Key, failure: &R::Failure, failures: u32, wait: Duration);
+}
+
+/// A reactor with its queues and its shell.
+pub struct Engine<R: Reactor, S> {
+    reactor: Mutex<R>,
+    queues: Vec<Queue<R::Key>>,
+    shell: S,
+}
+
+impl<R: Reactor, S: Shell<R>> Engine<R, S> {
+    /// An engine at rest. `shell` gets a handle on the engine for the caches, whose changes go to
+    /// [`observe`](Self::observe).
+    pub fn new(
+        reactor: R,
+        queues: Vec<Queue<R::Key>>,
+        shell: impl FnOnce(&Weak<Self>) -> S,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|engine| Self {
+            reactor: Mutex::new(reactor),
+            queues,
+            shell: shell(engine),
+        })
+    }
+
+    /// What was given to [`new`](Self::new).
+    pub fn shell(&self) -> &S {
+        &self.shell
+    }
+
+    /// What fails while this server does not answer is tried again as soon as it does.
+    pub fn depends_on(&self, server: &Outage) {
+        self.queues
+            .iter()
+            .for_each(|queue| queue.depends_on(server));
+    }
+
+    /// Nothing is begun from now on.
+    pub fn shut_down(&self) {
+        self.queues.iter().for_each(Queue::shut_down);
+    }
+
+    /// Waits until no attempt runs.
+    pub async fn drained(&self) {
+        for queue in &self.queues {
+            queue.drained().await;
+        }
+    }
+
+    /// Attempts that run.
+    pub fn running(&self) -> usize {
+        let lanes = self.queues.iter().flat_map(Queue::lanes);
+        lanes.map(|lane| lane.running).sum()
+    }
+
+    /// Works until [`shut_down`](Self::shut_down), then waits for what still runs. Dropping it aborts
+    /// what runs.
+    pub async fn serve(self: &Arc<Self>) {
+        let mut serving = JoinSet::new();
+        for queue in &self.queues {
+            let (engine, queue) = (Arc::clone(self), queue.clone());
+            serving.spawn(async move {
+                let serve = queue.serve(|work| {
+                    let (engine, queue) = (Arc::clone(&engine), queue.clone());
+                    async move { engine.work(&queue, work).await }
+                });
+                serve.await;
+            });
+        }
+        while serving.join_next().await.is_some() {}
+    }
+
+    /// Something has changed.
+    pub fn observe(&self, change: R::Change<'_>) {
+        self.turn(|reactor, informers| ((), reactor.observe(change, informers)));
+    }
+
+    /// Asks the reactor something, and does what that makes due.
+    pub fn turn<T>(&self, ask: impl FnOnce(&mut R, &R::Informers) -> (T, DueOf<R>)) -> T {
+        let (answer, due) = ask(&mut self.reactor(), self.shell.informers());
+        for notice in due.notices {
+            self.shell.note(notice);
+        }
+        for wake in due.wakes {
+            if let Some(queue) = self.queues.get(wake.queue) {
+                match wake.unless_delayed {
+                    true => queue.resync(&wake.key, wake.place),
+                    false => queue.add(&wake.key, wake.place),
+                }
+            }
+        }
+        answer
+    }
+
+    /// Never held across an await.
+    fn reactor(&self) -> MutexGuard<'_, R> {
+        self.reactor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn work(&self, queue: &Queue<R::Key>, work: Work<R::Key>) {
+        let attempt = self.attempt(&work).await;
+        let verdict = self.turn(|reactor, informers| reactor.end(attempt, informers, now()));
+        match verdict {
+            Verdict::Done => work.done(),
+            Verdict::Retry { failure, hung } => {
+                if hung {
+                    work.hangs();
+                }
+                let key = work.key().clone();
+                let wait = work.retry();
+                let failures = queue.failures(&key);
+                self.shell.failed(&key, &failure, failures, wait);
+            }
+            Verdict::After { delay, failure } => {
+                let key = work.key().clone();
+                work.again_after(delay);
+                if let Some(failure) = failure {
+                    let failures = queue.failures(&key);
+                    self.shell.failed(&key, &failure, failures, delay);
+                }
+            }
+        }
+    }
+
+    /// Takes steps until there is none, and notices if that takes unusually long.
+    async fn attempt(&self, work: &Work<R::Key>) -> R::Attempt {
+        let limit = {
+            let reactor = self.reactor();
+            reactor.hangs_after(work.key(), self.shell.informers())
+        };
+        let mut steps = Box::pin(self.steps(work.key()));
+        tokio::select! {
+            biased;
+            attempt = &mut steps => attempt,
+            () = sleep(limit.unwrap_or(NEVER)) => {
+                if work.hangs() {
+                    verbose!(4, key = ?work.key(), "Takes long, others of its node get fewer workers");
+                }
+                steps.await
+            }
+        }
+    }
+
+    async fn steps(&self, key: &R::Key) -> R::Attempt {
+        let mut attempt = self.reactor().begin(key, self.shell.informers(), now());
+        loop {
+            let step = {
+                let mut reactor = self.reactor();
+                reactor.decide(&mut attempt, self.shell.informers(), now())
+            };
+            let Some(step) = step else {
+                return attempt;
+            };
+            let answer = self.shell.execute(&step).await;
+            self.turn(|reactor, informers| {
+                ((), reactor.answered(&mut attempt, step, answer, informers))
+            });
+        }
+    }
+}
+
+fn now() -> Now {
+    Now {
+        instant: Instant::now().into_std(),
+        timestamp: Timestamp::now(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::*;
+use crate::controller::reactor::{Due, Wake};
+use crate::queue::{Config, Place, exponential};
+
+const BACKOFF: Duration = Duration::from_secs(1);
+
+/// Counts down: an attempt on a key takes as many steps as its number, and a multiple of ten fails.
+#[derive(Default)]
+struct Countdown {
+    begun: u32,
+    ended: Vec<u32>,
+}
+
+struct Attempt {
+    key: u32,
+    left: u32,
+}
+
+fn wake(key: u32) -> Wake<u32> {
+    Wake {
+        queue: 0,
+        key,
+        place: Place::default(),
+        unless_delayed: false,
+    }
+}
+
+impl Reactor for Countdown {
+    type Key = u32;
+    type Informers = ();
+    type Change<'a> = u32;
+    type Attempt = Attempt;
+    type Step = u32;
+    type Answer = ();
+    type Notice = String;
+    type Failure = &'static str;
+
+    fn observe(&mut self, change: u32, _informers: &()) -> Due<u32, String> {
+        Due {
+            wakes: vec![wake(change)],
+            notices: vec![format!("observed {change}")],
+        }
+    }
+
+    fn begin(&mut self, key: &u32, _informers: &(), _now: Now) -> Attempt {
+        self.begun += 1;
+        let (key, left) = (*key, *key);
+        Attempt { key, left }
+    }
+
+    fn decide(&mut self, attempt: &mut Attempt, _informers: &(), _now: Now) -> Option<u32> {
+        (attempt.left > 0).then_some(attempt.left)
+    }
+
+    fn answered(
+        &mut self,
+        attempt: &mut Attempt,
+        step: u32,
+        (): (),
+        _informers: &(),
+    ) -> Due<u32, String> {
+        assert_eq!(step, attempt.left);
+        attempt.left -= 1;
+        Due::default()
+    }
+
+    fn end(
+        &mut self,
+        attempt: Attempt,
+        _informers: &(),
+        _now: Now,
+    ) -> (Verdict<&'static str>, Due<u32, String>) {
+        self.ended.push(attempt.key);
+        let times = self.ended.iter().filter(|key| **key == attempt.key).count();
+        let verdict = match (attempt.key, times) {
+            (10, 1) => Verdict::Retry {
+                failure: "ten",
+                hung: false,
+            },
+            (20, 1) => Verdict::After {
+                delay: Duration::from_secs(60),
+                failure: Some("twenty"),
+            },
+            _ => Verdict::Done,
+        };
+        let next = (attempt.key == 3).then(|| wake(4));
+        let due = Due {
+            wakes: next.into_iter().collect(),
+            notices: Vec::new(),
+        };
+        (verdict, due)
+    }
+
+    fn hangs_after(&self, key: &u32, _informers: &()) -> Option<Duration> {
+        (*key == 5).then_some(Duration::from_millis(10))
+    }
+}
+
+#[derive(Default)]
+struct World {
+    steps: AtomicU32,
+    said: Mutex<Vec<String>>,
+}
+
+impl World {
+    fn say(&self, text: String) {
+        self.said.lock().unwrap().push(text);
+    }
+}
+
+impl Shell<Countdown> for World {
+    fn informers(&self) -> &() {
+        &()
+    }
+
+    async fn execute(&self, step: &u32) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+        sleep(Duration::from_millis(u64::from(*step))).await;
+    }
+
+    fn note(&self, notice: String) {
+        self.say(notice);
+    }
+
+    fn failed(&self, key: &u32, failure: &&'static str, failures: u32, wait: Duration) {
+        self.say(format!("{key} {failure} {failures} {wait:?}"));
+    }
+}
+
+type Counting = Engine<Countdown, World>;
+
+fn engine(workers: usize) -> Arc<Counting> {
+    let delay = exponential(BACKOFF, BACKOFF);
+    let queue = Queue::new(Config::new("countdown", workers, delay)).unwrap();
+    Engine::new(Countdown::default(), vec![queue], |_| World::default())
+}
+
+fn ended(engine: &Counting) -> Vec<u32> {
+    engine.reactor().ended.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_becomes_an_attempt_that_takes_every_step() {
+    let engine = engine(1);
+    let serving = tokio::spawn({
+        let engine = Arc::clone(&engine);
+        async move { engine.serve().await }
+    });
+    engine.observe(3);
+    sleep(BACKOFF).await;
+    assert_eq!(ended(&engine), [3, 4], "the end of one woke the other");
+    assert_eq!(engine.shell().steps.load(Ordering::Relaxed), 3 + 4);
+    assert_eq!(*engine.shell().said.lock().unwrap(), ["observed 3"]);
+    engine.shut_down();
+    serving.await.unwrap();
+    assert_eq!(engine.running(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_comes_back_after_its_back_off_or_after_its_delay() {
+    let engine = engine(2);
+    let serving = tokio::spawn({
+        let engine = Arc::clone(&engine);
+        async move { engine.serve().await }
+    });
+    engine.observe(10);
+    engine.observe(20);
+    sleep(Duration::from_millis(900)).await;
+    assert_eq!(ended(&engine), [10, 20]);
+    sleep(BACKOFF).await;
+    assert_eq!(ended(&engine), [10, 20, 10]);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(ended(&engine), [10, 20, 10, 20]);
+    let said = engine.shell().said.lock().unwrap().clone();
+    assert_eq!(
+        said,
+        [
+            "observed 10",
+            "observed 20",
+            "10 ten 1 1s",
+            "20 twenty 0 60s"
+        ]
+    );
+    engine.shut_down();
+    serving.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_at_the_shutdown_is_waited_for_and_nothing_is_begun() {
+    let engine = engine(1);
+    let serving = tokio::spawn({
+        let engine = Arc::clone(&engine);
+        async move { engine.serve().await }
+    });
+    engine.observe(5);
+    engine.observe(6);
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(engine.running(), 1);
+    engine.shut_down();
+    engine.drained().await;
+    serving.await.unwrap();
+    assert_eq!((ended(&engine), engine.reactor().begun), (vec![5], 1));
+}
