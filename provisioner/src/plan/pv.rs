@@ -23,7 +23,7 @@ use crate::keys::{
 /// What the PersistentVolume will say, as far as that is known before the driver is asked. Its name
 /// is the request's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Blueprint {
     /// The claim that the volume is for.
     pub claim: ForClaim,
@@ -77,7 +77,7 @@ impl Blueprint {
 
 /// The claim in `spec.claimRef`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ForClaim {
     /// `metadata.namespace`
     pub namespace: String,
@@ -91,7 +91,7 @@ pub struct ForClaim {
 
 /// Secrets that the PersistentVolume refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct SecretRefs {
     /// For DeleteVolume.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,6 +118,7 @@ pub struct SecretRefs {
 
 /// Where a Secret is; as the PersistentVolume spells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SecretName {
     /// Name of the Secret.
     pub name: String,

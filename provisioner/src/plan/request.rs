@@ -25,7 +25,7 @@ pub type Secrets = BTreeMap<String, String>;
 
 /// Everything that is settled before the first CreateVolume, but for the values of the Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Prepared {
     /// Name of the volume in the storage system and of the PersistentVolume.
     pub name: String,

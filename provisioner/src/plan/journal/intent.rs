@@ -54,7 +54,7 @@ pub(super) struct Encoded {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Written {
     #[serde(default, skip_serializing_if = "is_first")]
     order: u64,
@@ -69,6 +69,7 @@ struct Written {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct WrittenSource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     group: Option<String>,

@@ -34,6 +34,8 @@ pub(super) struct Entry {
     pub(super) order: u64,
     /// The change with which it came.
     pub(super) since: u64,
+    /// The change with which the first thing came that it says of the claim.
+    first: u64,
     /// It leaves with the next commit.
     settled: bool,
 }
@@ -240,6 +242,7 @@ impl Object {
     /// The same, but nobody waits for it.
     pub(super) fn amend(&mut self, intent: Arc<Intent>, encoded: Encoded, order: u64, change: u64) {
         let name = encoded.text.name().to_owned();
+        let first = self.open(&name).map_or(change, |before| before.first);
         self.drop_entry(&name);
         self.size += encoded.text.size();
         for terms in &encoded.terms {
@@ -255,6 +258,7 @@ impl Object {
             encoded,
             order,
             since: change,
+            first,
             settled: false,
             intent,
         };

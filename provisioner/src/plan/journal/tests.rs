@@ -450,7 +450,7 @@ fn the_format_is_a_contract() {
         r#""source":{"snapshot":"sid"},"node":"n1","classUid":"cu","release":"s1","#,
         r#""requirement":{"terms":"t","first":0},"#,
         r#""blueprint":{"claim":{"namespace":"ns1","name":"c1","uid":"u","resourceVersion":"7"},"#,
-        r#""class":"sc1","requested":5,"secrets":{"provisioner":{"name":"s","namespace":"n"}},"later":1}},"#,
+        r#""class":"sc1","requested":5,"secrets":{"provisioner":{"name":"s","namespace":"n"}}}},"#,
         r#""source":{"kind":"VolumeSnapshot","name":"s1"}}"#,
     );
     let terms = r#"[{"keys":["zone"],"count":2,"values":[["00z1","102"]]}]"#;
@@ -467,6 +467,8 @@ fn the_format_is_a_contract() {
     assert_eq!(&*claim.data_source.unwrap().name, "s1");
     assert!(Intent::decode(text, |_| None).is_err(), "without its terms");
     assert!(Intent::decode("{}", |_| None).is_err());
+    let later = text.replace(r#""class":"sc1","#, r#""class":"sc1","later":1,"#);
+    assert!(Intent::decode(&later, |name| (name == "t").then_some(terms)).is_err());
     let deep = format!(r#"{{"prepared":{}"#, "[".repeat(10_000));
     assert!(Intent::decode(&deep, |_| None).is_err());
 }

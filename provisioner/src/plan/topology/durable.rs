@@ -15,6 +15,7 @@ use crate::model::Text;
 
 /// Terms by the keys they have in common, which in practice is one group.
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Durable {
     terms: Vec<Group>,
     /// Index of the preferred term.
@@ -22,6 +23,7 @@ struct Durable {
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Group {
     keys: Vec<String>,
     /// How many terms there are. Versions before this form wrote none, and for each term its values.
@@ -223,6 +225,8 @@ mod tests {
             r#"{"terms":[{"keys":["a","b"],"values":[["1"]]}],"first":0}"#,
             r#"{"terms":[{"keys":[],"count":1000000000000,"values":[]}],"first":0}"#,
             r#"{"terms":[{"keys":["a"],"count":1,"values":[["001"]]}],"first":-1}"#,
+            r#"{"terms":[{"keys":["a"],"count":1,"values":[["001"]]}],"first":0,"later":1}"#,
+            r#"{"terms":[{"keys":["a"],"count":1,"values":[["001"]],"later":1}],"first":0}"#,
         ] {
             assert!(serde_json::from_str::<Requirement>(json).is_err(), "{json}");
         }

@@ -79,7 +79,7 @@ impl Object {
         // It may be less than was thought, if somebody brought back what it was before.
         self.committed(commit);
         let gone = |(name, entry): &(&String, &Entry)| {
-            !entry.settled && entry.since <= commit && !found.annotations.contains_key(*name)
+            !entry.settled && entry.first <= commit && !found.annotations.contains_key(*name)
         };
         let gone: Vec<String> = { self.entries.iter().filter(gone) }
             .map(|(name, _)| name.clone())

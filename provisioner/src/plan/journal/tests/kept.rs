@@ -62,6 +62,40 @@ fn j_9_what_can_be_read_again_is_older_than_what_was_asked_since() {
     assert_eq!(adopted[0].owed, [Arc::new(request("u"))]);
 }
 
+/// What this program does not know of a call would be missing when it repeats it, and from what it writes.
+#[test]
+fn j_9_an_entry_with_what_only_a_newer_program_knows_is_kept() {
+    let places = [
+        "",
+        "/prepared",
+        "/prepared/blueprint",
+        "/prepared/blueprint/claim",
+        "/prepared/blueprint/secrets",
+    ];
+    for place in places {
+        let mut server = unreadable("{");
+        let known = intent(request("u")).encode(0).text.text().to_owned();
+        let mut newer: Value = serde_json::from_str(&known).unwrap();
+        newer.pointer_mut(place).unwrap()["later"] = "much".into();
+        let newer = newer.to_string();
+        server.edit(FIRST, |all| {
+            drop(all.insert(entry("u"), newer.clone().into()))
+        });
+        let mut two = open(&mut server, "two");
+        assert_eq!(two.adopted(), Vec::new(), "{place}");
+        assert_eq!(two.broken().len(), 1, "{place}");
+        intend(&mut two, "u");
+        run(&mut two, &mut server, false).unwrap();
+        two.settle("u");
+        run(&mut two, &mut server, true).unwrap();
+        assert_eq!(
+            server.annotation(FIRST, &entry("u")).unwrap(),
+            newer,
+            "{place}"
+        );
+    }
+}
+
 /// It is told as one that is kept.
 #[test]
 fn j_9_an_entry_under_the_name_of_another_claim_is_kept() {
@@ -81,6 +115,30 @@ fn j_9_an_entry_under_the_name_of_another_claim_is_kept() {
     }
     let kept = server.annotation(FIRST, &entry("v")).unwrap();
     assert!(kept.contains("pvc-u"), "{kept}");
+}
+
+/// Nor with what was to be written of its claim at that moment.
+#[test]
+fn j_9_what_is_taken_out_does_not_come_back() {
+    for call in [false, true] {
+        let mut server = Server::default();
+        let mut one = open(&mut server, "one");
+        intend(&mut one, "u");
+        run(&mut one, &mut server, false).unwrap();
+        one.amend(&Intent::owing(
+            &Claim::default(),
+            None,
+            vec![Arc::new(request("u"))],
+        ));
+        if call {
+            intend(&mut one, "u");
+        }
+        server.edit(FIRST, |all| drop(all.remove(&entry("u"))));
+        run(&mut one, &mut server, true).unwrap();
+        assert!(!server.holds("u"), "{call}");
+        assert!(!one.may_call("u", start()), "{call}");
+        assert_eq!(one.forgotten().len(), 1, "{call}");
+    }
 }
 
 /// Of a claim with entries in two objects one is taken out: what the other one says stays.
