@@ -5,6 +5,7 @@
 //! between the two. The crash simulation drives this object and no other.
 
 mod attachment;
+mod drift;
 mod orphan;
 mod volume;
 
@@ -18,7 +19,7 @@ use sidecar::csi::Migrated;
 use sidecar::queue::Place;
 
 use super::attachment::Answer;
-use super::drift::{Expected, Listing, expected};
+use super::drift::Expected;
 use super::informers::Informers;
 use super::lane::{self, Pace};
 use super::memory::{Ended, Key, Memory};
@@ -298,50 +299,6 @@ impl Reactor for Attacher {
 }
 
 impl Attacher {
-    /// A comparison with the driver's list begins: what the list is to say. Ends with
-    /// [`compared`](Self::compared), whatever comes of the list.
-    pub fn compare(&mut self, informers: Informed<'_>) -> (Vec<Expected>, News) {
-        self.memory.begin_comparison();
-        let (driver, mut due) = (informers.driver(), News::default());
-        let mut all = Vec::new();
-        for attachment in informers.attachments() {
-            if *attachment.attacher != *driver.name {
-                continue;
-            }
-            match informers.with_view(&attachment, expected) {
-                Ok(expected) => all.push(expected),
-                Err(failure) => {
-                    let name = attachment.name.clone();
-                    due.notices.push(Notice::Incomparable(name, failure));
-                }
-            }
-        }
-        (all, due)
-    }
-
-    /// The driver's list is there, or could not be had: what it contradicts is worked on.
-    pub fn compared(
-        &mut self,
-        expected: &[Expected],
-        listing: Option<&Listing>,
-        informers: Informed<'_>,
-    ) -> News {
-        let (touched, mut due) = (self.memory.end_comparison(), News::default());
-        let Some(listing) = listing else {
-            return due;
-        };
-        for entry in expected {
-            // What was worked on meanwhile may have changed on either side.
-            if touched.contains(&entry.name) || !listing.contradicts(entry) {
-                continue;
-            }
-            due.notices.push(Notice::Contradicted(entry.clone()));
-            self.memory.force(entry.name.clone());
-            self.wake(Key::Attachment(entry.name.clone()), informers, &mut due);
-        }
-        due
-    }
-
     /// This attachment is gone and may have left its volume on the node.
     fn orphaned(&mut self, lost: Option<&Attachment>, informers: Informed<'_>, due: &mut News) {
         let Some(lost) = lost else { return };

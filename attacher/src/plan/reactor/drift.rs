@@ -1,0 +1,51 @@
+//! The comparison with the driver's list: what it contradicts is worked on like anything else.
+
+use super::{Attacher, Informed, News, Notice};
+use crate::plan::drift::{Expected, Listing, expected};
+use crate::plan::memory::Key;
+
+impl Attacher {
+    /// A comparison with the driver's list begins: what the list is to say. Ends with
+    /// [`compared`](Self::compared), whatever comes of the list.
+    pub fn compare(&mut self, informers: Informed<'_>) -> (Vec<Expected>, News) {
+        self.memory.begin_comparison();
+        let (driver, mut due) = (informers.driver(), News::default());
+        let mut all = Vec::new();
+        for attachment in informers.attachments() {
+            if *attachment.attacher != *driver.name {
+                continue;
+            }
+            match informers.with_view(&attachment, expected) {
+                Ok(expected) => all.push(expected),
+                Err(failure) => {
+                    let name = attachment.name.clone();
+                    due.notices.push(Notice::Incomparable(name, failure));
+                }
+            }
+        }
+        (all, due)
+    }
+
+    /// The driver's list is there, or could not be had: what it contradicts is worked on.
+    pub fn compared(
+        &mut self,
+        expected: &[Expected],
+        listing: Option<&Listing>,
+        informers: Informed<'_>,
+    ) -> News {
+        let (touched, mut due) = (self.memory.end_comparison(), News::default());
+        let Some(listing) = listing else {
+            return due;
+        };
+        for entry in expected {
+            // What was worked on meanwhile may have changed on either side.
+            if touched.contains(&entry.name) || !listing.contradicts(entry) {
+                continue;
+            }
+            due.notices.push(Notice::Contradicted(entry.clone()));
+            self.memory.force(entry.name.clone());
+            self.wake(Key::Attachment(entry.name.clone()), informers, &mut due);
+        }
+        due
+    }
+}
