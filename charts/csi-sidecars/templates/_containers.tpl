@@ -1,11 +1,23 @@
 {{/* Containers of the sidecars. Public: controller.containers, node.containers, and one template per
      program; each takes the scope of this chart, see the README. */}}
 
+{{/* The user of a controller that is not root. */}}
+{{- define "csi-sidecars.user" -}}
+runAsNonRoot: true
+{{- with .Values.controller.user }}
+runAsUser: {{ int . }}
+runAsGroup: {{ int . }}
+{{- end }}
+{{- end -}}
+
 {{/* Whether the sidecars of a place run as root: on nodes always, since the registration socket
      lies in a directory of root's, and so does the driver's. */}}
 {{- define "csi-sidecars.securityContext" -}}
 {{- $root := or (eq .place "node") .root.Values.controller.runAsRoot .root.Values.controller.hostPath -}}
-{{- $user := ternary (dict "runAsUser" 0 "runAsGroup" 0 "runAsNonRoot" false) (dict "runAsUser" 65532 "runAsGroup" 65532 "runAsNonRoot" true) (not (empty $root)) -}}
+{{- $user := dict "runAsUser" 0 "runAsGroup" 0 "runAsNonRoot" false -}}
+{{- if not $root -}}
+{{- $user = include "csi-sidecars.user" .root | fromYaml -}}
+{{- end -}}
 {{- toYaml (mergeOverwrite $user (deepCopy .root.Values.securityContext) (deepCopy .sidecar.securityContext)) -}}
 {{- end -}}
 

@@ -7,6 +7,7 @@ mod grant;
 mod metrics;
 mod mutation;
 mod package;
+mod pod_security;
 mod refused;
 mod rendered;
 mod rows;
@@ -48,6 +49,10 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "chart_is_accepted_by_the_api_server",
         run: server::dry_run,
+    },
+    Scenario {
+        name: "chart_pods_fit_the_pod_security_level_that_is_documented",
+        run: pod_security::levels,
     },
     Scenario {
         name: "chart_metrics_in_alerts_and_dashboard_exist",

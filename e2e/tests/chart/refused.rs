@@ -67,6 +67,8 @@ const ROWS: &[Row] = &[
     row(&["node.pools[0].name=a", "node.pools[0].tokenFor={livenessprobe}"], &["node.pools[a].tokenFor: there is no container \"livenessprobe\""]),
     row(&["node.pools[0].name=a", "node.pools[0].bindAddress=127.0.0.1"], &["node.pools[a].bindAddress is 127.0.0.1", "set node.pools[a].hostNetwork"]),
     row(&["node.pools[0].name=a", "node.pools[0].driver.image=null"], &["'/node/pools/0/driver/image'", "got null, want string"]),
+    row(&["controller.user=0"], &["'/controller/user'", "minimum: got 0, want 1"]),
+    row(&["controller.user=root"], &["'/controller/user'", "got string, want null or integer"]),
     row(&["networkPolicy.enabled=true", "networkPolicy.metricsFrom[0].namespace=x"], &["'/networkPolicy/metricsFrom/0'", "'namespace' not allowed"]),
     row(&["networkPolicy.egress.apiServerPorts={https}"], &["'/networkPolicy/egress/apiServerPorts/0'", "got string, want integer"]),
     row(&["livenessprobe.port=null"], &["livenessprobe.port is required"]),

@@ -11,6 +11,9 @@ const ONE_IMAGE: &str = "ci/one-image-values.yaml";
 const ON_NODES: &str = "ci/node-deployment-values.yaml";
 const REGISTRAR_ALONE: &str = "ci/registrar-values.yaml";
 const POOLS: &str = "ci/pools-values.yaml";
+const OPENSHIFT: &str = "ci/openshift-values.yaml";
+const HOST_NETWORK: &str = "ci/host-network-values.yaml";
+const IPV6: &str = "ci/ipv6-values.yaml";
 
 const CONTROLLER: &str = "Deployment/test-csi-sidecars-controller";
 const NODE: &str = "DaemonSet/test-csi-sidecars-node";
@@ -65,6 +68,29 @@ pub(super) const TABLE: &[Row] = &[
     row(POOLS, &[], FAST, under!("csi-node-driver-registrar", "/resources/limits"), Is(r#"{"memory": "64Mi"}"#)),
     row(POOLS, &[], FAST, under!("livenessprobe", "/resources/limits"), Is(r#"{"memory": "32Mi"}"#)),
     row(POOLS, &["node.pools[0].affinity.nodeAffinity.x=1"], GENERAL, "/spec/template/spec/affinity", Is(r#"{"nodeAffinity": {"x": 1}}"#)),
+    // Platforms.
+    row(OPENSHIFT, &[], CONTROLLER, "/spec/template/spec/securityContext", Is(r#"{"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}"#)),
+    row(OPENSHIFT, &[], CONTROLLER, under!("csi-attacher", "/securityContext/runAsUser"), Absent),
+    row(OPENSHIFT, &[], CONTROLLER, under!("csi-attacher", "/securityContext/runAsGroup"), Absent),
+    row(OPENSHIFT, &[], CONTROLLER, under!("livenessprobe", "/securityContext/runAsNonRoot"), Is("true")),
+    row(OPENSHIFT, &["controller.user=1000"], CONTROLLER, under!("csi-attacher", "/securityContext/runAsUser"), Is("1000")),
+    row(OPENSHIFT, &["controller.user=1000"], CONTROLLER, "/spec/template/spec/securityContext", Is(r#"{"runAsNonRoot": true, "runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000, "seccompProfile": {"type": "RuntimeDefault"}}"#)),
+    row(OPENSHIFT, &[], NODE, "/spec/template/spec/securityContext/seLinuxOptions", Is(r#"{"type": "spc_t"}"#)),
+    row(OPENSHIFT, &[], NODE, under!("livenessprobe", "/securityContext/runAsUser"), Is("0")),
+    row(OPENSHIFT, &[], "ClusterRole/storage:test-csi-sidecars-node-driver", "/rules", Is(r#"[{"apiGroups": ["security.openshift.io"], "resources": ["securitycontextconstraints"], "resourceNames": ["privileged"], "verbs": ["use"]}]"#)),
+    row("ci/k0s-values.yaml", &[], NODE, under!("csi-node-driver-registrar", "/args"), Has("--kubelet-registration-path=/var/lib/k0s/kubelet/plugins/k0s.example.com/csi.sock")),
+    row("ci/k0s-values.yaml", &[], NODE, "/spec/template/spec/volumes/[registration-dir]/hostPath/path", Is(r#""/var/lib/k0s/kubelet/plugins_registry""#)),
+    row("ci/microk8s-values.yaml", &[], NODE, under!("csi-node-driver-registrar", "/args"), Has("--kubelet-registration-path=/var/snap/microk8s/common/var/lib/kubelet/plugins/microk8s.example.com/csi.sock")),
+    row("ci/microk8s-values.yaml", &[], NODE, under!("driver", "/volumeMounts/[kubelet-dir]/mountPath"), Is(r#""/var/snap/microk8s/common/var/lib/kubelet""#)),
+    row("ci/rke2-values.yaml", &[], NODE, under!("csi-node-driver-registrar", "/args"), Has("--kubelet-registration-path=/var/lib/kubelet/plugins/rke2.example.com/csi.sock")),
+    row(HOST_NETWORK, &[], CONTROLLER, under!("csi-attacher", "/args"), Has("--http-endpoint=127.0.0.1:29701")),
+    row(HOST_NETWORK, &[], CONTROLLER, under!("csi-attacher", "/livenessProbe/httpGet/host"), Is(r#""127.0.0.1""#)),
+    row(HOST_NETWORK, &[], NODE, under!("driver", "/livenessProbe/httpGet/host"), Is(r#""127.0.0.1""#)),
+    row(HOST_NETWORK, &[], NODE, under!("driver", "/livenessProbe/httpGet/port"), Is("29704")),
+    row(IPV6, &[], CONTROLLER, under!("csi-attacher", "/args"), Has("--http-endpoint=[::]:8081")),
+    row(IPV6, &[], CONTROLLER, under!("csi-attacher", "/livenessProbe/httpGet/host"), Absent),
+    row(IPV6, &[], NODE, under!("csi-node-driver-registrar", "/args"), Has("--http-endpoint=[::1]:9809")),
+    row(IPV6, &[], NODE, under!("csi-node-driver-registrar", "/readinessProbe/httpGet/host"), Is(r#""::1""#)),
     // Where the socket is, and who serves it.
     row(MINIMAL, &[], CONTROLLER, "/spec/template/spec/volumes/[socket-dir]/emptyDir", Is("{}")),
     row(MINIMAL, &[], CONTROLLER, under!("driver", "/image"), Is(r#""registry.example.com/driver:v1""#)),

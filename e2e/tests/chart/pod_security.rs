@@ -1,0 +1,90 @@
+//! Which PodSecurity level a namespace must allow for the pods of the charts: asked of a real API server.
+
+use anyhow::{Context, Result, bail, ensure};
+use e2e::api::{Api, text};
+use e2e::chart::{Release, title};
+use e2e::cluster::Cluster;
+use e2e::suite::Verdict;
+use serde_json::json;
+
+struct Row {
+    file: &'static str,
+    workload: &'static str,
+    /// The strictest level that lets the pods in.
+    level: &'static str,
+}
+
+const LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
+
+const CONTROLLER: &str = "Deployment/test-csi-sidecars-controller";
+const NODE: &str = "DaemonSet/test-csi-sidecars-node";
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    // A driver's container that says nothing of itself may not get more, but is not told so.
+    Row { file: "ci/minimal-values.yaml", workload: CONTROLLER, level: "baseline" },
+    Row { file: "ci/openshift-values.yaml", workload: CONTROLLER, level: "restricted" },
+    Row { file: "ci/beside-values.yaml", workload: CONTROLLER, level: "privileged" },
+    Row { file: "ci/host-network-values.yaml", workload: CONTROLLER, level: "privileged" },
+    Row { file: "ci/minimal-values.yaml", workload: NODE, level: "privileged" },
+    // Directories of the node alone are enough.
+    Row { file: "ci/registrar-values.yaml", workload: NODE, level: "privileged" },
+];
+
+pub(super) fn levels(cluster: &Cluster) -> Result<Verdict> {
+    let api = cluster.api()?;
+    for level in LEVELS {
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {
+                "name": level,
+                "labels": {"pod-security.kubernetes.io/enforce": level},
+            },
+        });
+        api.create("/api/v1/namespaces", &namespace)?;
+    }
+    for row in ROWS {
+        let strictest = LEVELS.iter().position(|level| *level == row.level);
+        for (place, level) in LEVELS.into_iter().enumerate() {
+            let fits = Some(place) <= strictest;
+            tried(&api, row, level, fits)
+                .with_context(|| format!("{} {} in {level}", row.file, row.workload))?;
+        }
+    }
+    Ok(Verdict::Passed)
+}
+
+fn tried(api: &Api, row: &Row, level: &str, fits: bool) -> Result<()> {
+    let release = Release {
+        chart: "csi-sidecars",
+        namespace: level,
+        file: row.file,
+        set: &[],
+    };
+    let objects = release.objects()?;
+    let workload = { objects.iter() }.find(|object| title(object) == row.workload);
+    let spec = workload.and_then(|workload| workload.pointer("/spec/template/spec"));
+    let spec = spec.context("no such pods")?;
+    let account = text(spec, "/serviceAccountName").context("a service account")?;
+    let accounts = format!("/api/v1/namespaces/{level}/serviceaccounts");
+    if api.find(&format!("{accounts}/{account}"))?.is_none() {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account},
+        });
+        api.create(&accounts, &object)?;
+    }
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "tried"}, "spec": spec,
+    });
+    let pods = format!("/api/v1/namespaces/{level}/pods?dryRun=All");
+    let answer = api.create(&pods, &pod);
+    if fits {
+        return answer.map(drop);
+    }
+    let Err(refused) = answer else {
+        bail!("is let in");
+    };
+    let refused = format!("{refused:#}");
+    ensure!(refused.contains("violates PodSecurity"), "{refused}");
+    Ok(())
+}
