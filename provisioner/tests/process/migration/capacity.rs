@@ -44,8 +44,10 @@ async fn m_92_and_93_room_is_told_for_classes_of_the_driver_alone() {
     stage
         .driver
         .fault(CallFault::on("CreateVolume").answer(answer));
+    let address = free_address();
     // The poll comes too late to be what is seen.
     let arguments = [
+        &format!("--http-endpoint={address}"),
         "--enable-capacity",
         "--capacity-ownerref-level=-1",
         "--capacity-poll-interval=1h",
@@ -84,6 +86,10 @@ async fn m_92_and_93_room_is_told_for_classes_of_the_driver_alone() {
         ["5Gi"],
         "M-93: another place"
     );
+    let (_, text) = super::get(&address, "/metrics").await;
+    let method = "GetCapacity";
+    assert_eq!(super::counted(&text, method, true), 0, "M-96: {text}");
+    assert!(super::counted(&text, method, false) >= 3, "M-96: {text}");
 }
 
 #[tokio::test]

@@ -3,11 +3,14 @@
 use csi_proto::csi;
 use csi_proto::csi::volume_content_source::Type;
 use serde_json::{Value, json};
+use sidecar_testkit::CallFault;
 use sidecar_testkit::build::{self, Object};
 use sidecar_testkit::driver::ControllerRpc;
 
-use super::super::stage::{GI, PV, Stage, finalizers, settle, together};
-use super::{EBS, PORTWORX, claim_for, intents, on, plugin};
+use super::super::stage::{GI, PV, Stage, finalizers, free_address, settle, together};
+use super::{
+    EBS, PORTWORX, answer, claim_for, intents, on, plugin, until_counted, until_settled, with_class,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Origin {
@@ -105,6 +108,28 @@ fn add_volume(stage: &Stage, driver: &str, in_tree: bool) {
     } else {
         volume.csi(driver, "vol-src")
     });
+}
+
+#[tokio::test]
+async fn m_63_a_volume_without_its_source_is_deleted_as_of_any_driver() {
+    let stage = with_class(PORTWORX, &[]).await;
+    add_volume(&stage, PORTWORX, false);
+    // Empty, although a copy was asked for.
+    let empty = CallFault::on("CreateVolume").answer(answer("empty", &[], &[]));
+    stage.driver.fault(empty);
+    let address = free_address();
+    let http = format!("--http-endpoint={address}");
+    let _program = stage.start(&["--retry-interval-start=300s", &http]);
+    let claim = claim_for(PORTWORX).with("/spec/dataSource", source(Origin::NativeVolume));
+    stage.api.insert(claim);
+    stage.until_events("ProvisioningFailed", 1).await;
+    until_counted(&address, "CreateVolume", (1, 0)).await;
+    until_counted(&address, "DeleteVolume", (0, 1)).await;
+    let deleted = stage.driver.calls_to("DeleteVolume");
+    let request: &csi::DeleteVolumeRequest = deleted[0].request().unwrap();
+    assert_eq!(request.volume_id, "empty");
+    until_settled(&stage, PORTWORX).await;
+    assert!(stage.api.object("persistentvolumes", PV).is_none());
 }
 
 async fn made((row, driver, in_tree, from, cause): Row) {
