@@ -16,6 +16,7 @@ impl Server {
     fn found(&self, name: &str) -> Option<Found> {
         let (version, annotations) = self.leases.get(name)?;
         Some(Found {
+            uid: name.to_owned(),
             version: version.to_string(),
             annotations: annotations.clone(),
             ..Found::default()
@@ -39,7 +40,10 @@ impl Server {
         let all = all.map(|held| (held.name().to_owned(), held.text().to_owned()));
         let content = (self.version, all.collect());
         self.leases.insert(write.name.clone(), content);
-        Answer::Written(self.version.to_string())
+        Answer::Written {
+            version: self.version.to_string(),
+            uid: write.name.clone(),
+        }
     }
 
     /// UIDs of the claims whose intents are in a journal.

@@ -182,7 +182,7 @@ impl Keeper {
             Ok(answer) => answer,
             Err(error) => Answer::Failed(error.into()),
         };
-        if let (Request::Write(write), Answer::Written(_)) = (request, &answer) {
+        if let (Request::Write(write), Answer::Written { .. }) = (request, &answer) {
             self.metrics.committed(write.intents, sent.elapsed());
         }
         let verdict = self.state().answered(request, answer, sent.into_std());
@@ -214,7 +214,7 @@ impl Keeper {
                 self.api.update(&LEASES, &key, &body).await
             }
         };
-        Ok(Answer::Written(version(&json?)?))
+        written(&json?)
     }
 }
 
@@ -228,6 +228,7 @@ struct Lease<M> {
 #[serde(rename_all = "camelCase")]
 struct Metadata {
     name: String,
+    uid: String,
     resource_version: String,
     #[serde(default)]
     annotations: Option<BTreeMap<String, String>>,
@@ -238,6 +239,7 @@ struct Metadata {
 impl Metadata {
     fn found(self) -> Found {
         Found {
+            uid: self.uid,
             version: self.resource_version,
             annotations: self.annotations.unwrap_or_default(),
             labels: self.labels,
@@ -245,14 +247,19 @@ impl Metadata {
     }
 }
 
-/// The version alone: what was written is known.
-fn version(json: &str) -> Result<String, api::ApiError> {
+/// What the API server gives an object alone: what was written is known.
+fn written(json: &str) -> Result<Answer, api::ApiError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Metadata {
+        uid: String,
         resource_version: String,
     }
-    Ok(lease::<Metadata>(json)?.resource_version)
+    let metadata = lease::<Metadata>(json)?;
+    Ok(Answer::Written {
+        version: metadata.resource_version,
+        uid: metadata.uid,
+    })
 }
 
 fn read(json: &str) -> Result<Found, api::ApiError> {

@@ -143,15 +143,32 @@ async fn j_6_and_j_15_who_was_frozen_ends_without_another_call() {
 
 /// A process that is killed after its call for the claim has ended in doubt.
 async fn killed_in_doubt(stage: &Stage) {
-    stage.driver.fault(
-        CallFault::on(CREATE)
-            .fail(Code::DeadlineExceeded, "late")
-            .times(1),
-    );
+    killed_by(
+        stage,
+        CallFault::on(CREATE).fail(Code::DeadlineExceeded, "late"),
+    )
+    .await;
+}
+
+async fn killed_by(stage: &Stage, fault: CallFault) {
+    stage.driver.fault(fault.times(1));
     let program = stage.start(&["--retry-interval-start=60s"]);
     stage.api.insert(claim());
     stage.until_events("ProvisioningFailed", 1).await;
     program.kill().await;
+}
+
+/// The same once more, for another claim, which is deleted then.
+async fn killed_in_doubt_again(stage: &Stage) {
+    let program = stage.start(&["--retry-interval-start=60s"]);
+    program.logs(READY).await;
+    let late = CallFault::on(CREATE).fail(Code::DeadlineExceeded, "late");
+    stage.driver.fault(late.times(1));
+    let failed = stage.events("ProvisioningFailed").len();
+    stage.api.insert(numbered(4));
+    stage.until_events("ProvisioningFailed", failed + 1).await;
+    program.kill().await;
+    stage.api.remove("persistentvolumeclaims", "ns1/c4");
 }
 
 #[tokio::test]
@@ -205,6 +222,46 @@ async fn j_9_an_administrator_s_hand() {
             .is_null(),
         "made anew"
     );
+}
+
+/// Objects of a backup, in a cluster that has the same storage: what is in doubt for a claim that is not
+/// there may be in use where the backup comes from.
+#[tokio::test]
+async fn j_21_a_journal_from_a_backup_deletes_no_volume_of_the_cluster_it_comes_from() {
+    let stage = Stage::new().await;
+    let made = CallFault::on(CREATE).fail_after(Code::DeadlineExceeded, "late");
+    killed_by(&stage, made).await;
+    let mut lease = stage.api.object("leases", JOURNAL).unwrap();
+    stage.api.remove("leases", JOURNAL);
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    let metadata = lease["metadata"].as_object_mut().unwrap();
+    metadata.retain(|field, _| ["name", "namespace", "annotations"].contains(&field.as_str()));
+    stage.api.insert(lease);
+    let apart = |stage: &Stage| {
+        let lease = stage.api.object("leases", JOURNAL).unwrap_or_default();
+        lease["metadata"]["annotations"][&format!("restored.csi-sidecars.io/{U}")].is_string()
+    };
+    for number in 2..4 {
+        let successor = stage.start(&[]);
+        successor.logs(READY).await;
+        stage.api.insert(numbered(number));
+        stage.until_volume(&format!("pvc-u{number}")).await;
+        settle().await;
+        assert!(stage.api.object("persistentvolumes", PV).is_none());
+        assert!(apart(&stage));
+        let told = format!("restored.csi-sidecars.io/{U}: the Lease is from a backup");
+        assert_eq!(successor.log().contains(&told), number == 2, "once");
+        successor.terminate();
+        successor.end().await;
+    }
+    stage.driver.configure(|model| {
+        let volume = model.volumes.values().find(|volume| volume.name == PV);
+        assert!(volume.is_some(), "{model:?}");
+    });
+    // In the cluster that has it now, the journal is as good as any.
+    killed_in_doubt_again(&stage).await;
+    let _successor = stage.start(&[]);
+    stage.until_volume("pvc-u4").await;
 }
 
 /// It may be a newer program's, which knows what it is about.

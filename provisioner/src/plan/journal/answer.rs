@@ -32,8 +32,8 @@ impl Journal {
         };
         match (request, answer) {
             (Request::Read(number), Answer::Found(found)) => self.found(*number, found, sent),
-            (Request::Write(write), Answer::Written(version)) => {
-                self.written(write, version, sent);
+            (Request::Write(write), Answer::Written { version, uid }) => {
+                self.written(write, version, uid, sent);
                 Ok(Verdict::Go)
             }
             (Request::Read(number), Answer::Failed(error)) => {
@@ -42,7 +42,7 @@ impl Journal {
             }
             (Request::Write(write), Answer::Failed(error)) => Ok(self.not_written(write, error)),
             // No request gets an answer of another kind.
-            (Request::Read(_), Answer::Written(_)) | (Request::Write(_), Answer::Found(_)) => {
+            (Request::Read(_), Answer::Written { .. }) | (Request::Write(_), Answer::Found(_)) => {
                 Ok(Verdict::Go)
             }
         }
@@ -86,7 +86,12 @@ impl Journal {
                 if object.failures == 0 {
                     self.failures = 0;
                 }
+                let stale = header.uid != found.uid;
                 let forgotten = object.merge(found, header.commit);
+                if stale {
+                    object.changed = change;
+                    object.due = change;
+                }
                 self.forget(forgotten);
             }
             (found, header) if opening || header.is_some() => {
@@ -137,15 +142,22 @@ impl Journal {
         Ok(Some(header))
     }
 
-    fn written(&mut self, write: &Write, version: String, sent: Instant) {
+    fn written(&mut self, write: &Write, version: String, uid: String, sent: Instant) {
+        // What was made with intents in it could not say its own UID: it is written again at once.
+        let again = (write.version.is_none() && write.intents > 0).then(|| self.bump());
         let Some(object) = self.objects.get_mut(write.number) else {
             return;
         };
+        object.uid = uid;
         object.stored = Stored::Version(version);
         object.failures = 0;
         self.failures = 0;
         object.committed(write.change);
         object.confirm(sent);
+        if let Some(change) = again {
+            object.changed = change;
+            object.due = change;
+        }
         if write.number == self.taken {
             self.taken += 1;
             if self.is_open() {

@@ -18,6 +18,10 @@ pub(super) struct Header {
     pub(super) driver: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) node: String,
+    /// `metadata.uid` of the object that it was written into; none if that was not known, or of a program
+    /// that did not write it yet.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) uid: String,
     /// Each process that begins to lead has a greater one.
     pub(super) epoch: u64,
     /// The process.
@@ -47,7 +51,19 @@ impl Found {
             Ok(_) | Err(_) => Headed::Not,
         }
     }
+
+    /// Whether its annotations were written into another object: this one was made from a backup or from an
+    /// object of another cluster.
+    pub(super) fn is_copy(&self) -> bool {
+        let Headed::By(header) = self.header() else {
+            return false;
+        };
+        !header.uid.is_empty() && header.uid != self.uid
+    }
 }
+
+/// A UID, as the API server makes them.
+const UID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Identities of processes differ in a few digits.
 const OTHER_DIGITS: usize = 16;
@@ -59,6 +75,7 @@ pub(super) fn room(owner: &Owner) -> usize {
         version: VERSION,
         driver: owner.driver.clone(),
         node: owner.node.clone(),
+        uid: UID.to_owned(),
         epoch: u64::MAX,
         holder: owner.holder.clone(),
         commit: u64::MAX,

@@ -10,6 +10,8 @@
 //!   process is not the leader any more, whatever its clock says.
 //! * **Unknown outcomes.** After a write that failed in whatever way the object is read before it is
 //!   written again; its header says which changes it has.
+//! * **Backups.** The header has the UID of its object. Intents of an object that was made from a copy
+//!   are set apart: what they ask for may be in use in the cluster that they come from.
 //! * **Others' edits.** An intent that somebody took out is forgotten. What cannot be read is kept
 //!   as it is. An object that was deleted is made anew.
 //!
@@ -184,6 +186,7 @@ impl Journal {
         let header = Header {
             driver: self.owner.driver.clone(),
             node: self.owner.node.clone(),
+            uid: object.uid.clone(),
             epoch: self.epoch,
             holder: self.owner.holder.clone(),
             commit: self.change,

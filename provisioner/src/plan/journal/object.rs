@@ -23,6 +23,8 @@ pub use found::{Forgotten, Found};
 pub const HEADER: &str = "csi-sidecars.io/journal";
 /// What the names of intents' annotations begin with; the claim's UID follows.
 pub const INTENT: &str = "intent.csi-sidecars.io/";
+/// What the names of intents' annotations begin with that came with a Lease from elsewhere.
+const RESTORED: &str = "restored.csi-sidecars.io/";
 /// What the names of annotations begin with that have the terms of a topology.
 pub const TERMS: &str = "terms.csi-sidecars.io/";
 
@@ -63,6 +65,8 @@ pub(super) struct Object {
     /// Bytes of all that is written, with that room.
     size: usize,
     labels: Value,
+    /// Its `metadata.uid`, if that is known.
+    pub(super) uid: String,
     pub(super) stored: Stored,
     /// It may not be written before the first object has this change.
     pub(super) after: u64,
@@ -94,6 +98,7 @@ impl Object {
             header,
             size: header,
             labels: Value::Null,
+            uid: String::new(),
             stored: Stored::Unread,
             after,
             changed: 0,

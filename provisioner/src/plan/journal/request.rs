@@ -145,8 +145,13 @@ struct Spec<'a> {
 pub enum Answer {
     /// The object; `None` if it does not exist.
     Found(Option<Found>),
-    /// It is written; its version.
-    Written(String),
+    /// It is written.
+    Written {
+        /// Its `metadata.resourceVersion` now.
+        version: String,
+        /// Its `metadata.uid`.
+        uid: String,
+    },
     /// The API server refused, or did not answer.
     Failed(ApiError),
 }

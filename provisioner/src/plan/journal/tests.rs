@@ -9,9 +9,11 @@ use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::pv::{Blueprint, ForClaim, SecretName, SecretRefs};
 use crate::plan::request::{ContentSource, Prepared, Secrets};
 
+mod earlier;
 mod kept;
 mod neighbour;
 mod parts;
+mod restored;
 mod sizes;
 mod turns;
 
@@ -43,10 +45,16 @@ impl Server {
                     _ => {}
                 }
                 self.version += 1;
-                let body = serde_json::to_value(write.body("ns")).unwrap();
-                self.objects
-                    .insert(write.name.clone(), (self.version, body));
-                Answer::Written(self.version.to_string())
+                let mut body = serde_json::to_value(write.body("ns")).unwrap();
+                let uid = match self.objects.get(&write.name) {
+                    Some((_, before)) => before["metadata"]["uid"].as_str().unwrap().to_owned(),
+                    None => format!("uid-{:032}", self.version),
+                };
+                body["metadata"]["uid"] = uid.as_str().into();
+                let version = self.version;
+                self.objects.insert(write.name.clone(), (version, body));
+                let version = version.to_string();
+                Answer::Written { version, uid }
             }
         }
     }
@@ -55,6 +63,7 @@ impl Server {
         let (version, body) = self.objects.get(name)?;
         let annotations = &body["metadata"]["annotations"];
         Some(Found {
+            uid: body["metadata"]["uid"].as_str().unwrap().to_owned(),
             version: version.to_string(),
             annotations: serde_json::from_value(annotations.clone()).unwrap(),
             labels: body["metadata"]["labels"].clone(),
@@ -67,6 +76,15 @@ impl Server {
         let (version, body) = self.objects.get_mut(name).unwrap();
         *version = self.version;
         change(body["metadata"]["annotations"].as_object_mut().unwrap());
+    }
+
+    /// All objects are made anew from a backup.
+    fn restore(&mut self) {
+        for (version, body) in self.objects.values_mut() {
+            self.version += 1;
+            *version = self.version;
+            body["metadata"]["uid"] = format!("uid-{version:032}").into();
+        }
     }
 
     fn annotation(&self, name: &str, annotation: &str) -> Option<String> {

@@ -23,7 +23,7 @@ impl Provisioner {
         for what in broken {
             tracing::error!(
                 what,
-                "An entry of the provisioning journal cannot be read, it is kept: find out whether its volume exists, then remove the annotation"
+                "An entry of the provisioning journal is kept and not acted on: find out whether its volume exists and is nobody's, then remove the annotation"
             );
         }
         for Forgotten { uid, requests } in forgotten {

@@ -10,13 +10,15 @@ use serde_json::Value;
 
 use super::super::annotation::Annotation;
 use super::super::intent::Intent;
-use super::{Entry, HEADER, INTENT, Object, Stored, TERMS};
+use super::{Entry, HEADER, INTENT, Object, RESTORED, Stored, TERMS};
 use crate::model::Text;
 use crate::plan::request::Prepared;
 
 /// An object as the API server has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
+    /// `metadata.uid`
+    pub uid: String,
     /// `metadata.resourceVersion`
     pub version: String,
     /// `metadata.annotations`
@@ -35,7 +37,8 @@ pub struct Forgotten {
 }
 
 impl Object {
-    /// Takes over what another process has left: the intents, and what cannot be read, and why.
+    /// Takes over what another process has left: the intents, and what is kept without being acted on, and
+    /// why.
     pub(in crate::plan::journal) fn adopt(
         &mut self,
         found: Option<Found>,
@@ -43,9 +46,12 @@ impl Object {
     ) -> (Vec<Text>, Vec<String>) {
         let (mut adopted, mut broken) = (Vec::new(), Vec::new());
         self.make_anew(None, change);
-        let Some(found) = found else {
+        let Some(mut found) = found else {
             return (adopted, broken);
         };
+        if found.is_copy() {
+            broken.extend(found.set_apart());
+        }
         for (name, text) in intents_of(&found) {
             match read(&found, name, text) {
                 // What this process wants is newer.
@@ -65,6 +71,7 @@ impl Object {
     /// Nothing of what this process wrote is there any more.
     pub(in crate::plan::journal) fn make_anew(&mut self, found: Option<Found>, change: u64) {
         self.stored = Stored::Absent;
+        self.uid.clear();
         self.durable = 0;
         self.changed = change;
         self.urgent = change;
@@ -122,7 +129,30 @@ impl Object {
             .collect();
         self.size += self.size_of_all_kept();
         self.labels = found.labels;
+        self.uid = found.uid;
         self.stored = Stored::Version(found.version);
+    }
+}
+
+impl Found {
+    /// Gives the intents names that nobody reads: their volumes may be in use where they come from, and
+    /// whether they are nobody but people can find out. Returns what to tell them.
+    fn set_apart(&mut self) -> Vec<String> {
+        let mut told = Vec::new();
+        for (name, text) in std::mem::take(&mut self.annotations) {
+            let name = match name.strip_prefix(INTENT) {
+                Some(uid) => {
+                    let apart = format!("{RESTORED}{uid}");
+                    told.push(format!(
+                        "{apart}: the Lease is from a backup or another cluster, where the volume may be in use"
+                    ));
+                    apart
+                }
+                None => name,
+            };
+            self.annotations.insert(name, text);
+        }
+        told
     }
 }
 
