@@ -98,6 +98,9 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 # Not for compilers: what is compiled from C would be compiled anew for each commit, and everything above it.
 unexport SOURCE_DATE_EPOCH
 
+# As images name it.
+PROCESSOR = $(patsubst aarch64-%,arm64,$(patsubst x86_64-%,amd64,$(HOST)))
+
 # Archives of programs in bin/, by name.
 archives = $(with-test) images && \
     SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' $(CARGO_TARGET_DIR)/debug/images --tag '$(IMAGE_TAG)' --target '$(HOST)' --registry '$(IMAGE_REGISTRY)' \
@@ -126,6 +129,11 @@ e2e-kind: images ## csi-driver-host-path with our sidecars on kind (needs docker
 .PHONY: chart-package
 chart-package: helm ## The chart as a file that names the images of IMAGE_TAG in IMAGE_REGISTRY, into build/chart
 	@charts/package.sh "$$PWD/bin/helm" '$(IMAGE_TAG)' '$(if $(filter file,$(origin IMAGE_REGISTRY)),,$(IMAGE_REGISTRY))' "$$PWD/build/chart"
+
+.PHONY: bundle
+bundle: images chart-package ## Images, SBOMs and chart as one file with checksums, into build/bundle (IMAGE_REGISTRY=, IMAGE_TAG=, IMAGES=)
+	@SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' images/bundle.sh "$$PWD/bin/helm" build/images 'build/chart/csi-sidecars-$(IMAGE_TAG).tgz' \
+	    '$(PROCESSOR)' build/bundle
 
 .PHONY: cluster
 cluster: ## The test cluster's program (needs Go), into bin/

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# What an installation without the internet needs, in one file: archives of the images with their SBOMs, the chart, a list
+# of the images by digest, values that hold the chart to these digests, and checksums.
+#
+# usage: images/bundle.sh HELM IMAGES CHART PROCESSOR FOLDER   by `make bundle`
+#
+# The names of images are those that the archives say. The chart is rendered with the values, and must name nothing that is not in the list.
+set -euo pipefail
+helm=$1 images=$2 chart=$3 processor=$4 folder=$5
+complain() { printf 'bundle: %s\n' "$*" >&2; exit 1; }
+[ -f "$chart" ] || complain "there is no chart $chart: make chart-package writes it"
+shopt -s nullglob
+archives=("$images"/*-"$processor".oci.tar)
+[ ${#archives[@]} -gt 0 ] || complain "there are no archives for $processor in $images: make images writes them"
+
+tags=""
+name=$(basename "$chart" .tgz)-$processor
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/$name/images" "$folder"
+cp "$chart" "$work/$name/"
+printf 'image:\n  digests:\n' >"$work/$name/digests.yaml"
+for archive in "${archives[@]}"; do
+    index=$(tar -xOf "$archive" index.json)
+    image=$(sed -n 's/.*"io\.containerd\.image\.name":"\([^"]*\)".*/\1/p' <<<"$index")
+    digest=$(sed -n 's/.*"digest":"\(sha256:[0-9a-f]\{64\}\)".*/\1/p' <<<"$index")
+    [ -n "$image" ] && [ -n "$digest" ] || complain "$archive is no archive of make images"
+    tag=${image##*:}
+    [ "${tags:=$tag}" = "$tag" ] || complain "$archive is of version $tag, others are of $tags: remove what is old"
+    file=images/$(basename "$archive")
+    printf '%s@%s %s\n' "$image" "$digest" "$file" >>"$work/$name/images.txt"
+    short=${image##*/}
+    printf '    %s: %s\n' "${short%:*}" "$digest" >>"$work/$name/digests.yaml"
+    cp "$archive" "$work/$name/images/"
+    sbom=${archive%.oci.tar}.cdx.json
+    [ ! -f "$sbom" ] || cp "$sbom" "$work/$name/images/"
+done
+
+rendered=$("$helm" template check "$chart" --values "$work/$name/digests.yaml" --set driver.name=check.example.com \
+    --set controller.hostPath=/run/check --set resizer.enabled=true)
+missing=$(sed -n 's/^ *image: *"\{0,1\}\([^" ]*\).*/\1/p' <<<"$rendered" | sort -u |
+    { grep -vxF -f <(cut -d' ' -f1 "$work/$name/images.txt") || true; })
+[ -z "$missing" ] || complain "the chart names images that are not there: $(tr '\n' ' ' <<<"$missing")"
+
+(cd "$work/$name" && find . -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs sha256sum >SHA256SUMS)
+tar -C "$work" --sort=name --mtime="@${SOURCE_DATE_EPOCH:-0}" --owner=0 --group=0 --numeric-owner --mode=go=rX,u+rw,a-s \
+    -cf "$folder/$name.tar" "$name"
+cat "$work/$name/images.txt"
+printf '%s\n' "$folder/$name.tar"
