@@ -307,6 +307,9 @@ pub struct Repair {
 pub enum Identity {
     /// The same ones.
     Exact,
+    /// The same ones. The plugin's source names the volume by something else than the driver, which may
+    /// change, as the path of a file does: two that differ may be one as well.
+    Elsewhere,
     /// The same ones in any case.
     AnyCase,
     /// Those that have the same part of this number between these characters, counted from 0.

@@ -50,7 +50,7 @@ pub(super) fn may_be_one<'a>(identity: Identity, one: &'a str, other: &'a str) -
         one == other || [one, other].contains(&Some(UNSPECIFIED))
     };
     let same = match identity {
-        Identity::Exact => false,
+        Identity::Exact | Identity::Elsewhere => false,
         Identity::AnyCase => one.eq_ignore_ascii_case(other),
         Identity::Part(separator, at) => {
             let (one, other) = part(separator, at);

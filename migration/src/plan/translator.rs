@@ -180,6 +180,13 @@ impl<'a> Translator<'a> {
         repair::may_be_one(identity, one, other)
     }
 
+    /// Whether what the plugin's source says of a volume of `driver` tells it from another one.
+    #[must_use]
+    pub fn tells_apart(&self, driver: &str) -> bool {
+        let identity = self.driver(driver).map(|known| known.identity);
+        !matches!(identity, Some(Identity::Elsewhere))
+    }
+
     /// The handle of a volume of `driver`, completed with what the id of its node says.
     ///
     /// # Errors
@@ -264,5 +271,7 @@ mod tests {
                 assert_eq!(found, expected, "{driver}: {one} {other}");
             }
         }
+        assert!(TRANSLATOR.tells_apart(GCE) && TRANSLATOR.tells_apart("hostpath.csi.k8s.io"));
+        assert!(!TRANSLATOR.tells_apart("csi.vsphere.vmware.com"));
     }
 }

@@ -142,6 +142,14 @@ impl VolumeDetail {
             }
     }
 
+    /// Whether it is a volume of `driver` with an in-tree source that names it by something else than the
+    /// driver does, and not for good.
+    #[must_use]
+    pub fn has_other_id(&self, driver: &str) -> bool {
+        let in_tree = matches!(self.source, Source::InTree(_));
+        in_tree && self.driver() == Some(driver) && !TRANSLATOR.tells_apart(driver)
+    }
+
     /// Whether it is on its way out, with its volume. Of one that is bound no volume is deleted, also if
     /// somebody has deleted the object.
     #[must_use]

@@ -42,10 +42,14 @@ impl Identity {
     }
 
     /// Whether `volume` is the volume's PersistentVolume, or may be. One that cannot be said in the
-    /// driver's words may be if it has the very name.
+    /// driver's words, or says nothing by which the driver knows volumes, may be if it has the very name.
     #[must_use]
     pub fn is_of(&self, volume: &VolumeDetail) -> bool {
-        let known = volume.handle_of(&self.driver).is_some() || volume.name == self.name;
+        let named = volume.name == self.name;
+        if named && volume.has_other_id(&self.driver) {
+            return true;
+        }
+        let known = named || volume.handle_of(&self.driver).is_some();
         let handles = [Some(&self.handle), self.in_tree.as_ref()];
         let mut handles = handles.into_iter().flatten();
         known && handles.any(|handle| volume.is_of(&self.driver, handle))

@@ -91,5 +91,5 @@ pub const VSPHERE: Driver = Driver {
     },
     repair: None,
     // Its own id and the path are nowhere said together.
-    identity: Identity::Exact,
+    identity: Identity::Elsewhere,
 };

@@ -138,13 +138,14 @@ fn what_is_owed_is_repaid_by_a_persistentvolume_that_does_not_say_all() {
         ),
         ("a path", VSPHERE, "uuid", PATH, Ok("[ds] a.vmdk"), true),
         (
-            "another path",
+            "the disk was moved",
             VSPHERE,
             "uuid",
             PATH,
             Ok("[ds] b.vmdk"),
-            false,
+            true,
         ),
+        ("no path", VSPHERE, "uuid", &[], Ok("[ds] a.vmdk"), true),
         ("the id", EBS, "vol-1", &[], Ok("vol-1"), true),
         ("another id", EBS, "vol-1", &[], Ok("vol-2"), false),
     ];
@@ -161,6 +162,21 @@ fn what_is_owed_is_repaid_by_a_persistentvolume_that_does_not_say_all() {
         assert_eq!(trace[1..3], [compare.as_str(), &then], "{row}: {trace:#?}");
         assert!(world.journal.is_none(), "{row}");
     }
+    // What is owed was asked while the class was the driver's own, whose answer has no path.
+    let mut native = world(VSPHERE, "uuid", &[]);
+    native.classes[0].provisioner = VSPHERE.into();
+    let mut native = owed(native);
+    native.sources = vec![namesake(VSPHERE, Ok("[ds] a.vmdk"))];
+    native.volumes = vec![format!("pvc-{U}")];
+    assert_eq!(native.run(), [CREATE, &compare, "done Repaid"]);
+    // By its name alone, and by nothing else: a path of another name is another disk's.
+    let mut elsewhere = owed(world(VSPHERE, "uuid", PATH));
+    elsewhere.sources = vec![VolumeDetail {
+        name: "other".into(),
+        ..namesake(VSPHERE, Ok("[ds] b.vmdk"))
+    }];
+    let trace = elsewhere.run();
+    assert!(trace.contains(&format!("save pvc-{U}")), "{trace:#?}");
     // Somebody has rescued it under another name: then an object of which nothing can be said is not it.
     let mut world = owed(world(GCE, DISK, &[]));
     let other = |csi| VolumeDetail {
