@@ -3,7 +3,7 @@
 //! The crash simulation drives this object and no other.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 
@@ -114,8 +114,8 @@ pub enum Notice {
     Processed(Task),
     /// It goes on when this appears.
     Waits(Task, Cure),
-    /// The driver called it impossible a while ago.
-    Later(Task),
+    /// The driver called it impossible a while ago; it is tried again after this.
+    Later(Task, Duration),
     /// It failed, and the claim is gone.
     Failed(Task, Failure),
 }
@@ -292,7 +292,11 @@ impl Reactor for Resizer {
                 None
             }
             End::Later => {
-                due.notices.push(Notice::Later(task.clone()));
+                let wait = match ended.next {
+                    Next::After(wait) => wait,
+                    Next::Forget | Next::Again | Next::Backoff => Duration::ZERO,
+                };
+                due.notices.push(Notice::Later(task.clone(), wait));
                 None
             }
             End::Done | End::Again | End::Parked => {

@@ -110,12 +110,13 @@ impl Shell<Resizer> for Executor {
                 let (claim, work) = (&*task.claim, task.kind.name());
                 return verbose!(4, claim, work, "Processed");
             }
-            Notice::Later(task) => {
+            Notice::Later(task, wait) => {
                 let (claim, work) = (&*task.claim, task.kind.name());
                 return verbose!(
                     4,
                     claim,
                     work,
+                    retry_after = ?wait,
                     "Skipping, because it previously failed with infeasible error"
                 );
             }

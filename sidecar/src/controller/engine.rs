@@ -4,8 +4,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use jiff::Timestamp;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::reactor::{DueOf, Now, Reactor, Verdict};
@@ -86,18 +86,13 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
     /// Works until [`shut_down`](Self::shut_down), then waits for what still runs. Dropping it aborts
     /// what runs.
     pub async fn serve(self: &Arc<Self>) {
-        let mut serving = JoinSet::new();
-        for queue in &self.queues {
-            let (engine, queue) = (Arc::clone(self), queue.clone());
-            serving.spawn(async move {
-                let serve = queue.serve(|work| {
-                    let (engine, queue) = (Arc::clone(&engine), queue.clone());
-                    async move { engine.work(&queue, work).await }
-                });
-                serve.await;
-            });
-        }
-        while serving.join_next().await.is_some() {}
+        let serving = self.queues.iter().map(|queue| {
+            queue.serve(|work| {
+                let (engine, queue) = (Arc::clone(self), queue.clone());
+                async move { engine.work(&queue, work).await }
+            })
+        });
+        join_all(serving).await;
     }
 
     /// Something has changed.
@@ -122,7 +117,8 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
         answer
     }
 
-    /// Never held across an await.
+    /// Never held across an await. The caches are read under it, and so tell their changes without a lock
+    /// of their own.
     fn reactor(&self) -> MutexGuard<'_, R> {
         self.reactor.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -204,3 +204,21 @@ async fn what_runs_at_the_shutdown_is_waited_for_and_nothing_is_begun() {
     serving.await.unwrap();
     assert_eq!((ended(&engine), engine.reactor().begun), (vec![5], 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_takes_no_further_step_once_nobody_serves() {
+    let engine = engine(1);
+    let mut serving = Box::pin(engine.serve());
+    engine.observe(5);
+    tokio::select! {
+        () = &mut serving => unreachable!("nothing ends it"),
+        () = sleep(Duration::from_millis(1)) => {}
+    }
+    assert_eq!(engine.shell().steps.load(Ordering::Relaxed), 1);
+    // The first step is over, and the attempt is about to take the next one.
+    tokio::time::advance(Duration::from_millis(5)).await;
+    drop(serving);
+    sleep(BACKOFF).await;
+    assert_eq!(engine.shell().steps.load(Ordering::Relaxed), 1);
+    assert_eq!(ended(&engine), Vec::<u32>::new());
+}
