@@ -1,10 +1,12 @@
 //! The controllers of one process while it leads: watches, workers, sweeps, and the drain.
 
 use std::convert::Infallible;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
+use sidecar::controller::reactor::Due;
 use sidecar::flags::Exit;
 use sidecar::kube::access;
 use sidecar::kube::api::Api;
@@ -13,25 +15,26 @@ use sidecar::kube::reflect::{Scope, reflect, reflect_all};
 use sidecar::names;
 use sidecar::retry::RetryPolicy;
 use sidecar::slow_set::SWEEP_INTERVAL;
-use tokio::sync::SetOnce;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
 use crate::model::Pairs;
 use crate::permission::{self, Uses};
 use crate::plan::Settings;
-use crate::plan::journal::Lost;
+use crate::plan::journal::{Journal, Lost};
 use crate::plan::ownership::Pace;
+use crate::plan::reactor::{Change, Setup};
 use crate::plan::settings::Protection;
 use crate::plan::topology::{Places, Term};
 use crate::run::Parts;
-use crate::work::Provisioner;
 use crate::work::api::{ATTACHMENTS, CLAIMS, CLASSES, CSI_NODES, GRANTS, NODES, VOLUMES};
+use crate::work::attributes::look_for_attributes_classes;
 use crate::work::capacity::{self, Capacity};
-use crate::work::cluster::{Cluster, Pacing};
 use crate::work::driver::{DriverLink, OwnNode};
-use crate::work::journal::Keeper;
+use crate::work::executor::{self, Engine, Executor, Pacing};
+use crate::work::journal::{Keeper, keep_journal, recover};
 use crate::work::news::News;
+use crate::work::protection::sweep_snapshots;
 
 mod journal;
 
@@ -66,13 +69,13 @@ pub(crate) async fn work(
     node: Option<OwnNode>,
 ) -> Result<(), Exit> {
     let journal = journal::open(parts, driver).await;
-    let (provisioner, workers) = provisioner(parts, driver, node, journal)?;
+    let (engine, workers) = engine(parts, driver, node, journal)?;
     let events: Vec<_> = { workers.into_iter() }
         .map(|worker: Worker| tokio::spawn(worker.run()))
         .collect();
-    let result = Box::pin(lead(parts, &provisioner)).await;
+    let result = Box::pin(lead(parts, &engine)).await;
     // The recorders go with it, so that the workers know that no more events will come.
-    drop(provisioner);
+    drop(engine);
     let written = async {
         for events in events {
             let _ = events.await;
@@ -82,12 +85,12 @@ pub(crate) async fn work(
     result
 }
 
-fn provisioner(
+fn engine(
     parts: &Parts,
     driver: &Arc<DriverLink>,
     node: Option<OwnNode>,
-    journal: Option<Keeper>,
-) -> Result<(Arc<Provisioner>, [Worker; 2]), Exit> {
+    journal: Option<(Journal, Keeper)>,
+) -> Result<(Arc<Engine>, [Worker; 2]), Exit> {
     let config = &parts.config;
     let pacing = Pacing {
         threads: config.threads,
@@ -95,42 +98,12 @@ fn provisioner(
         retry_start: config.retry_start,
         retry_max: config.retry_max,
     };
-    let places = match (&config.settings.node, &node) {
-        (Some(deployment), Some(node)) => {
-            Places::of_node(&deployment.name, &Term::from_csi(&node.topology))
-        }
+    let segment = node.as_ref().map(|node| Term::from_csi(&node.topology));
+    let places = match (&config.settings.node, &segment) {
+        (Some(deployment), Some(segment)) => Places::of_node(&deployment.name, segment),
         (_, _) => Places::default(),
     };
-    let cluster = Cluster::new(Arc::clone(driver), pacing, &parts.base.queues, places)?;
-    cluster.claim_queue.depends_on(&parts.base.server);
-    cluster.volume_queue.depends_on(&parts.base.server);
-    cluster.source_queue.depends_on(&parts.base.server);
-    if let (Some(config), Some(producer)) = (&config.capacity, &parts.producer) {
-        let capacity = Capacity::new(capacity::Parts {
-            origin: producer.origin.clone(),
-            config,
-            retry: RetryPolicy::new(pacing.retry_start, pacing.retry_max),
-            driver: Arc::clone(driver),
-            client: &producer.client,
-            classes: cluster.classes.clone(),
-            strings: cluster.strings.clone(),
-            queues: &parts.base.queues,
-            metrics: &producer.room,
-        });
-        let capacity = capacity?;
-        capacity.queue.depends_on(&parts.base.server);
-        cluster.capacity.get_or_init(|| capacity);
-    }
-    show_doubts(parts, &cluster);
-    let name = driver.current().name.clone();
-    let host = names::hostname().unwrap_or_default();
-    // In the component of events, as upstream's library has it.
-    let process = Uuid::from_bytes(process_bytes()).to_string();
-    let (news, workers) = News::new(&parts.base.client, &name, &host, &process);
-    let provisioner = Provisioner {
-        cluster,
-        driver: Arc::clone(driver),
-        api: Api::new(parts.base.client.clone()),
+    let setup = Setup {
         settings: Settings {
             // Without a journal it is as upstream: what was asked is in memory.
             protection: match &journal {
@@ -139,41 +112,72 @@ fn provisioner(
             },
             ..config.settings.clone()
         },
-        journal,
-        recovered: SetOnce::new(),
-        metrics: parts.metrics.clone(),
-        news,
+        retention: pacing.retry_max,
+        places,
+        node: { segment.filter(|segment| !segment.is_empty()) }.map(|segment| {
+            let texts = segment.iter().flat_map(|(key, value)| [key, value]);
+            Pairs::new(texts.cloned().collect())
+        }),
         pace: Pace {
             base: config.ownership.base,
             max: config.ownership.max,
         },
-        node: { node.as_ref() }
-            .map(|node| Term::from_csi(&node.topology))
-            .filter(|segment| !segment.is_empty())
-            .map(|segment| {
-                let texts = segment.iter().flat_map(|(key, value)| [key, value]);
-                Pairs::new(texts.cloned().collect())
-            }),
+        seed: RandomState::new().hash_one(0_u8),
     };
-    Ok((Arc::new(provisioner), workers))
+    let name = driver.current().name.clone();
+    let host = names::hostname().unwrap_or_default();
+    // In the component of events, as upstream's library has it.
+    let process = Uuid::from_bytes(process_bytes()).to_string();
+    let (news, workers) = News::new(&parts.base.client, &name, &host, &process);
+    let made = executor::Parts {
+        driver: Arc::clone(driver),
+        api: Api::new(parts.base.client.clone()),
+        setup,
+        metrics: parts.metrics.clone(),
+        news,
+        journal,
+    };
+    let engine = executor::engine(made, pacing, &parts.base.queues)?;
+    engine.depends_on(&parts.base.server);
+    if let (Some(config), Some(producer)) = (&config.capacity, &parts.producer) {
+        let informers = &engine.shell().informers;
+        let capacity = Capacity::new(capacity::Parts {
+            origin: producer.origin.clone(),
+            config,
+            retry: RetryPolicy::new(pacing.retry_start, pacing.retry_max),
+            driver: Arc::clone(driver),
+            client: &producer.client,
+            classes: informers.classes.clone(),
+            strings: informers.strings.clone(),
+            queues: &parts.base.queues,
+            metrics: &producer.room,
+        });
+        let capacity = capacity?;
+        capacity.queue.depends_on(&parts.base.server);
+        engine.shell().capacity.get_or_init(|| capacity);
+    }
+    show_doubts(parts, &engine);
+    Ok((engine, workers))
 }
 
 /// The gauges of calls in doubt are read off the books.
-fn show_doubts(parts: &Parts, cluster: &Arc<Cluster>) {
-    let books = Arc::downgrade(cluster);
+fn show_doubts(parts: &Parts, engine: &Arc<Engine>) {
+    let engine = Arc::downgrade(engine);
     parts.metrics.in_doubt.read_from(move || {
-        let cluster = books.upgrade()?;
-        let memory = cluster.memory();
-        let requests = memory.doubts().map(|(_, doubt)| doubt.requests().count());
-        let oldest = memory.doubts().map(|(_, doubt)| doubt.since).min();
+        let engine = engine.upgrade()?;
         let now = Instant::now().into_std();
-        let oldest = oldest.map(|since| now.saturating_duration_since(since));
-        Some((requests.sum(), oldest.unwrap_or_default()))
+        engine.turn(|provisioner, _| {
+            let memory = provisioner.memory();
+            let requests = memory.doubts().map(|(_, doubt)| doubt.requests().count());
+            let oldest = memory.doubts().map(|(_, doubt)| doubt.since).min();
+            let oldest = oldest.map(|since| now.saturating_duration_since(since));
+            let shown = Some((requests.sum(), oldest.unwrap_or_default()));
+            (shown, Due::default())
+        })
     });
 }
 
 fn process_bytes() -> [u8; 16] {
-    use std::hash::{BuildHasher, RandomState};
     let one = RandomState::new().hash_one(0_u8).to_be_bytes();
     let other = RandomState::new().hash_one(1_u8).to_be_bytes();
     let mut bytes = [0; 16];
@@ -183,11 +187,11 @@ fn process_bytes() -> [u8; 16] {
     bytes
 }
 
-async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit> {
-    let cluster = &provisioner.cluster;
-    let driver = &provisioner.driver;
+async fn lead(parts: &Parts, engine: &Arc<Engine>) -> Result<(), Exit> {
+    let executor = engine.shell();
+    let driver = &executor.driver;
     let can = driver.current().abilities;
-    let settings = &provisioner.settings;
+    let settings = &executor.settings;
     let watched = Watched {
         attachments: can.publish,
         nodes: settings.node.is_none()
@@ -196,17 +200,17 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
     };
     let watching = async {
         tokio::select! {
-            never = watch(&parts.base.client, cluster, watched) => never,
-            never = provisioner.look_for_attributes_classes() => never,
-            never = driver.whenever_back(|| cluster.driver_is_back()) => never,
-            never = provisioner.look_for_gone_nodes() => never,
+            never = watch(&parts.base.client, engine, watched) => never,
+            never = look_for_attributes_classes(engine) => never,
+            never = driver.whenever_back(|| engine.observe(Change::DriverBack)) => never,
+            never = executor.look_for_gone_nodes() => never,
         }
     };
-    let advising = advise(parts, provisioner);
-    let sweeping = provisioner.sweep_snapshots(&parts.base.client, parts.config.sweep);
-    let mut serving = Box::pin(serve(provisioner, watched));
+    let advising = advise(parts, executor);
+    let sweeping = sweep_snapshots(engine, &parts.base.client, parts.config.sweep);
+    let mut serving = Box::pin(serve(engine, watched));
     let following = driver.follow();
-    let mut keeping = Box::pin(provisioner.keep_journal());
+    let mut keeping = Box::pin(keep_journal(engine));
     tokio::pin!(watching, advising, sweeping, following);
     let mut end = tokio::select! {
         biased;
@@ -218,27 +222,20 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
         never = &mut sweeping => match never {},
         never = &mut advising => match never {},
     };
-    cluster.claim_queue.shut_down();
-    cluster.volume_queue.shut_down();
-    cluster.source_queue.shut_down();
-    if let Some(capacity) = cluster.capacity.get() {
+    engine.shut_down();
+    if let Some(capacity) = executor.capacity.get() {
         capacity.queue.shut_down();
     }
-    let drained = async {
-        cluster.claim_queue.drained().await;
-        cluster.volume_queue.drained().await;
-        cluster.source_queue.drained().await;
-    };
     tokio::select! {
         biased;
         // The driver is not the one that was asked: there is nothing to wait for.
         () = std::future::ready(()), if end.is_some() => {}
-        () = drained => tracing::info!("All running operations have ended"),
+        () = engine.drained() => tracing::info!("All running operations have ended"),
         () = &mut serving => {}
         lost = &mut keeping => end = Some(Err(not_leading(&lost))),
         exit = &mut following => end = Some(Err(exit)),
         () = sleep(GRACE) => {
-            let running: usize = cluster.claim_queue.lanes().iter().map(|lane| lane.running).sum();
+            let running = engine.running();
             tracing::warn!(running, "Ending with operations still running");
         }
         never = &mut watching => match never {},
@@ -246,10 +243,8 @@ async fn lead(parts: &Parts, provisioner: &Arc<Provisioner>) -> Result<(), Exit>
     // What still runs is cut off here; it stays in the journal for the process that comes next.
     drop(serving);
     drop(keeping);
-    if end.is_none()
-        && let Some(journal) = &provisioner.journal
-    {
-        let _ = timeout(LAST_WORDS, journal.flush()).await;
+    if end.is_none() {
+        let _ = timeout(LAST_WORDS, executor.flush_journal()).await;
     }
     end.unwrap_or(Ok(()))
 }
@@ -259,7 +254,8 @@ fn not_leading(lost: &Lost) -> Exit {
 }
 
 /// Keeps the caches in step with the API server.
-async fn watch(client: &Client, cluster: &Cluster, watched: Watched) -> Infallible {
+async fn watch(client: &Client, engine: &Engine, watched: Watched) -> Infallible {
+    let caches = &engine.shell().informers;
     let resync = Some(RESYNC);
     let attachments = async {
         match watched.attachments {
@@ -268,10 +264,10 @@ async fn watch(client: &Client, cluster: &Cluster, watched: Watched) -> Infallib
                     relist: true,
                     ..Scope::all(ATTACHMENTS)
                 };
-                let cache = &cluster.attachments;
+                let cache = &caches.attachments;
                 tokio::select! {
                     never = reflect(client.clone(), scope, cache.clone(), None) => never,
-                    never = cache.whenever_current(|| cluster.attachments_are_known()) => never,
+                    never = cache.whenever_current(|| engine.observe(Change::AttachmentsKnown)) => never,
                 }
             }
             false => std::future::pending().await,
@@ -281,8 +277,8 @@ async fn watch(client: &Client, cluster: &Cluster, watched: Watched) -> Infallib
         match watched.nodes {
             true => {
                 tokio::select! {
-                    never = reflect_all(client, NODES, &cluster.nodes, None) => never,
-                    never = reflect_all(client, CSI_NODES, &cluster.csi_nodes, None) => never,
+                    never = reflect_all(client, NODES, &caches.nodes, None) => never,
+                    never = reflect_all(client, CSI_NODES, &caches.csi_nodes, None) => never,
                 }
             }
             false => std::future::pending().await,
@@ -290,20 +286,20 @@ async fn watch(client: &Client, cluster: &Cluster, watched: Watched) -> Infallib
     };
     let grants = async {
         match watched.grants {
-            true => reflect_all(client, GRANTS, &cluster.grants, None).await,
+            true => reflect_all(client, GRANTS, &caches.grants, None).await,
             false => std::future::pending().await,
         }
     };
     let capacity = async {
-        match cluster.capacity.get() {
+        match engine.shell().capacity.get() {
             Some(capacity) => capacity.watch(client).await,
             None => std::future::pending().await,
         }
     };
     tokio::select! {
-        never = reflect_all(client, CLAIMS, &cluster.claims, resync) => never,
-        never = reflect_all(client, VOLUMES, &cluster.volumes, resync) => never,
-        never = reflect_all(client, CLASSES, &cluster.classes, None) => never,
+        never = reflect_all(client, CLAIMS, &caches.claims, resync) => never,
+        never = reflect_all(client, VOLUMES, &caches.volumes, resync) => never,
+        never = reflect_all(client, CLASSES, &caches.classes, None) => never,
         never = attachments => never,
         never = nodes => never,
         never = grants => never,
@@ -312,37 +308,33 @@ async fn watch(client: &Client, cluster: &Cluster, watched: Watched) -> Infallib
 }
 
 /// Works on what the caches bring, once they are complete.
-async fn serve(provisioner: &Arc<Provisioner>, watched: Watched) {
-    let cluster = &provisioner.cluster;
+async fn serve(engine: &Arc<Engine>, watched: Watched) {
+    let caches = &engine.shell().informers;
     tokio::join!(
-        cluster.claims.synced(),
-        cluster.volumes.synced(),
-        cluster.classes.synced(),
+        caches.claims.synced(),
+        caches.volumes.synced(),
+        caches.classes.synced(),
     );
     if watched.attachments {
-        cluster.attachments.current().await;
+        caches.attachments.current().await;
     }
     if watched.nodes {
-        tokio::join!(cluster.nodes.synced(), cluster.csi_nodes.synced());
+        tokio::join!(caches.nodes.synced(), caches.csi_nodes.synced());
     }
     if watched.grants {
-        cluster.grants.synced().await;
+        caches.grants.synced().await;
     }
     // Before anything is asked of the driver, and after all is known that answers it.
-    provisioner.recover().await;
+    recover(engine).await;
     tracing::info!("Starting CSI provisioner");
     let workers = async {
-        tokio::join!(
-            provisioner.serve_claims(),
-            provisioner.serve_volumes(),
-            provisioner.serve_sources(),
-            produce(cluster),
-        );
+        tokio::join!(engine.serve(), produce(engine));
     };
     let forgetting = async {
         loop {
             sleep(SWEEP_INTERVAL).await;
-            cluster.memory().sweep(Instant::now().into_std());
+            let now = Instant::now().into_std();
+            engine.turn(|provisioner, _| (provisioner.sweep(now), Due::default()));
         }
     };
     tokio::select! {
@@ -352,22 +344,27 @@ async fn serve(provisioner: &Arc<Provisioner>, watched: Watched) {
 }
 
 /// Says how much room there is where, if that is wanted.
-async fn produce(cluster: &Cluster) {
-    if let Some(capacity) = cluster.capacity.get() {
-        let segments = || cluster.places().segments().cloned().collect();
+async fn produce(engine: &Engine) {
+    if let Some(capacity) = engine.shell().capacity.get() {
+        let segments = || {
+            engine.turn(|provisioner, _| {
+                let segments = provisioner.places().segments();
+                (segments.cloned().collect(), Due::default())
+            })
+        };
         capacity.serve(segments).await;
     }
 }
 
 /// Says which permissions are missing.
-async fn advise(parts: &Parts, provisioner: &Provisioner) -> Infallible {
+async fn advise(parts: &Parts, executor: &Executor) -> Infallible {
     let uses = Uses {
-        settings: &provisioner.settings,
+        settings: &executor.settings,
         capacity: { parts.config.capacity.as_ref() }.map(|capacity| &*capacity.namespace),
         sweep: parts.config.sweep.is_some(),
-        journal: provisioner.journal.as_ref().map(Keeper::namespace),
+        journal: executor.journal.as_ref().map(Keeper::namespace),
     };
-    let can = provisioner.driver.current().abilities;
+    let can = executor.driver.current().abilities;
     let report = access::check(&parts.base.client, &permission::rules(can, &uses)).await;
     report.without_optional().log();
     std::future::pending().await

@@ -94,7 +94,7 @@ impl Shell<Attacher> for Executor {
         &self.informers
     }
 
-    async fn execute(&self, step: &Step) -> Answered {
+    async fn execute(&self, step: &mut Step) -> Answered {
         let answer = match step {
             Step::Read(name) => return answered(self.read(name).await),
             Step::PatchAttachment(of, patch) => {

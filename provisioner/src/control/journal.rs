@@ -6,10 +6,11 @@ use sidecar::names;
 
 use crate::args::Config;
 use crate::permission;
+use crate::plan::journal::Journal;
 use crate::plan::settings::Protection;
 use crate::run::Parts;
 use crate::work::driver::DriverLink;
-use crate::work::journal::Keeper;
+use crate::work::journal::{Keeper, journal};
 
 /// Where the election's lease is or would be; `None` if nothing says so and there is no election.
 fn namespace(config: &Config) -> Option<String> {
@@ -23,7 +24,7 @@ fn namespace(config: &Config) -> Option<String> {
 }
 
 /// The provisioning journal, if there is to be one and it may be written.
-pub(super) async fn open(parts: &Parts, driver: &DriverLink) -> Option<Keeper> {
+pub(super) async fn open(parts: &Parts, driver: &DriverLink) -> Option<(Journal, Keeper)> {
     let settings = &parts.config.settings;
     if settings.protection == Protection::Off {
         return None;
@@ -50,5 +51,6 @@ pub(super) async fn open(parts: &Parts, driver: &DriverLink) -> Option<Keeper> {
     }
     let name = &driver.current().name;
     let api = Api::new(parts.base.client.clone());
-    Some(Keeper::new(api, &namespace, name, settings, &parts.metrics))
+    let keeper = Keeper::new(api, &namespace, &parts.metrics);
+    Some((journal(name, settings), keeper))
 }

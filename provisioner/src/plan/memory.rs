@@ -378,24 +378,9 @@ impl<P: Asked> Memory<P> {
     pub fn volume_gone(&mut self, name: &str) {
         self.removed.remove(name);
     }
-
-    /// What is in the books: nothing, once all claims and volumes are as they should be.
-    #[cfg(test)]
-    pub(crate) fn left(&self) -> Vec<&'static str> {
-        let books = [
-            ("doubts", self.doubts.len()),
-            ("unsaved", self.unsaved.len()),
-            ("told", self.told.len()),
-            ("revoked", self.revoked.len()),
-            ("waits", self.waits.len()),
-            ("cures", self.cures.len()),
-            ("calls", self.calls.len()),
-            ("removed", self.removed.len()),
-        ];
-        let left = { books.into_iter() }.filter(|(_, entries)| *entries > 0);
-        left.map(|(book, _)| book).collect()
-    }
 }
 
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@
 //!
 //! | file | decides |
 //! |---|---|
+//! | `attached` | which volumes VolumeAttachments name |
 //! | `capacity` | how much room there is where, for the scheduler |
 //! | `claim` | the next step for a claim that needs a volume |
 //! | `delete` | the next step for a volume: upkeep of its finalizer, deletion |
@@ -13,6 +14,7 @@
 //! | `driver` | what the driver can do, and which changes of it end the process |
 //! | `event` | which changes of objects are work |
 //! | `identity` | whether a PersistentVolume is that of a volume |
+//! | `informers` | what decisions may look at |
 //! | `journal` | what is written down before the driver is asked |
 //! | `lookout` | when to look for what is not watched |
 //! | `memory` | what the process remembers beyond its caches |
@@ -22,6 +24,7 @@
 //! | `protection` | when the finalizers on data sources go |
 //! | `pv` | the PersistentVolume for a volume the driver made |
 //! | `reach` | whether a volume can be reached from a node |
+//! | `reactor` | the provisioner as one object |
 //! | `request`, `parameters` | what CreateVolume is asked |
 //! | `secret`, `template` | which Secrets a class names |
 //! | `select` | whether a claim is this driver's, and now |
@@ -31,6 +34,7 @@
 //! | `turn` | whose turn it is when workers are scarce |
 //! | `view` | what that decision looks at |
 
+pub mod attached;
 pub mod capacity;
 pub mod claim;
 pub mod delete;
@@ -38,6 +42,7 @@ pub mod driver;
 pub mod edit;
 pub mod event;
 pub mod identity;
+pub mod informers;
 pub mod journal;
 pub mod lookout;
 pub mod memory;
@@ -48,6 +53,7 @@ pub mod parameters;
 pub mod protection;
 pub mod pv;
 pub mod reach;
+pub mod reactor;
 pub mod request;
 pub mod secret;
 pub mod select;
@@ -59,4 +65,6 @@ pub mod turn;
 pub mod view;
 
 pub use driver::Driver;
+pub use informers::Informers;
+pub use reactor::Provisioner;
 pub use settings::Settings;

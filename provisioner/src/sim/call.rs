@@ -8,15 +8,16 @@ use csi_proto::csi::{
 };
 use tonic::Code;
 
-use super::claim::State;
 use super::driver::{Kind, Refused};
-use super::process::Running;
 use super::run::{World, rpc};
 use super::scene::{Scene, ZONE, needs_secret};
+use super::step::State;
 use super::volume::handle;
 use crate::keys::CLONE_FINALIZER;
 use crate::model::Claim;
-use crate::plan::claim::{Answer, Step};
+use crate::plan::claim::Answer;
+use crate::plan::memory::ClaimKey;
+use crate::plan::reactor::{self, Attempt, Step};
 
 /// Calls for a volume between two events or ticks.
 const MOST_ASKED: u32 = 2;
@@ -26,9 +27,10 @@ impl World {
         &mut self,
         index: usize,
         step: Step,
+        claim: &Claim,
         request: &CreateVolumeRequest,
     ) {
-        let uid = self.process.running[index].key.uid.clone();
+        let (key, uid) = (ClaimKey::of(claim), claim.uid.clone());
         let name = &request.name;
         let same = Kind::Create(name.clone());
         if { self.driver.running.iter() }.any(|call| call.awaited && call.kind == same) {
@@ -48,25 +50,23 @@ impl World {
             self.complain(format!("CreateVolume of {name} is not in the journal"));
         }
         // What is owed may be made once more, to be deleted.
-        let Running {
-            key, gone, current, ..
-        } = &self.process.running[index];
-        let needless = *gone || !current.volume.is_empty();
-        let repays = needless && self.process.memory.owes(&key.uid);
+        let attempt = &self.process.running[index].attempt;
+        let gone = matches!(attempt, Attempt::Claim(run) if run.is_gone());
+        let needless = gone || !claim.volume.is_empty();
+        let repays = needless && self.process.memory().owes(&key.uid);
         if repays {
             self.unseen.insert((self.driver.site, name.clone()));
         }
-        let state = match self.driver.create(request, repays) {
-            Ok(id) => State::Calling(step, id),
+        match self.driver.create(request, repays) {
+            Ok(id) => self.process.running[index].state = State::Calling(step, id),
             Err(refused) => {
                 if refused == Refused::Different {
                     self.complain(format!("CreateVolume of {name} repeated as another one"));
                 }
                 let answer = Answer::Failed(rpc(refused.code()));
-                State::Answered(step, self.mutant.hears_create(answer), None)
+                self.answer(index, step, reactor::Answer::Claim(answer));
             }
-        };
-        self.process.running[index].state = state;
+        }
     }
 
     /// Without a pause, and without anything that was learnt, nobody is asked again and again.
@@ -130,8 +130,7 @@ impl World {
                 },
             },
         };
-        let answer = self.mutant.hears_create(answer);
-        self.process.running[index].state = State::Answered(step, answer, None);
+        self.answer(index, step, reactor::Answer::Claim(answer));
     }
 
     /// The driver refuses before it has looked.
@@ -255,6 +254,6 @@ impl World {
                 Answer::Done
             }
         };
-        self.process.running[index].state = State::Answered(step, answer, None);
+        self.answer(index, step, reactor::Answer::Claim(answer));
     }
 }

@@ -17,10 +17,10 @@ impl World {
             return self.list(kind);
         }
         if faulty && !self.process.filling.contains(&2) && self.dice.one_in(12) {
-            return match self.process.attachments_missed {
+            return match self.process.informers.attachments_missed {
                 true => self.process.list_attachments(&self.server),
                 false => {
-                    self.process.attachments_missed = true;
+                    self.process.informers.attachments_missed = true;
                     if self.dice.one_in(3) {
                         self.attach_and_leave();
                     }
@@ -92,7 +92,7 @@ impl World {
     /// Where in the log the next event for this watch is.
     fn next(&mut self, kind: usize) -> Option<usize> {
         let process = &self.process;
-        if kind == 2 && process.attachments_missed || process.filling.contains(&kind) {
+        if kind == 2 && process.informers.attachments_missed || process.filling.contains(&kind) {
             return None;
         }
         let cursor = self.cursor(kind);
@@ -103,22 +103,22 @@ impl World {
 
     fn observe(&mut self, at: usize, kind: usize) {
         match kind {
-            0 => self.process.claims.cursor = at + 1,
-            1 => self.process.volumes.cursor = at + 1,
-            2 => self.process.attachments.cursor = at + 1,
-            3 => self.process.classes.cursor = at + 1,
-            _ => self.process.nodes.cursor = at + 1,
+            0 => self.process.informers.claims.cursor = at + 1,
+            1 => self.process.informers.volumes.cursor = at + 1,
+            2 => self.process.informers.attachments.cursor = at + 1,
+            3 => self.process.informers.classes.cursor = at + 1,
+            _ => self.process.informers.nodes.cursor = at + 1,
         }
         self.process.observe(&self.server.log[at]);
     }
 
     fn cursor(&self, kind: usize) -> usize {
         match kind {
-            0 => self.process.claims.cursor,
-            1 => self.process.volumes.cursor,
-            2 => self.process.attachments.cursor,
-            3 => self.process.classes.cursor,
-            _ => self.process.nodes.cursor,
+            0 => self.process.informers.claims.cursor,
+            1 => self.process.informers.volumes.cursor,
+            2 => self.process.informers.attachments.cursor,
+            3 => self.process.informers.classes.cursor,
+            _ => self.process.informers.nodes.cursor,
         }
     }
 }

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use tonic::Code;
 
-use super::claim;
 use super::process::Process;
 use super::run::{Faults, World, refused, rpc};
-use crate::plan::claim::{Answer, Step};
+use super::step::{State, not_done, released};
+use crate::plan::claim;
 use crate::plan::journal::Write;
 use crate::plan::memory::Unsaved;
+use crate::plan::reactor::{Answer, Key, Step};
 
 /// Longer than a lease.
 const FROZEN: Duration = Duration::from_secs(20);
@@ -30,29 +31,32 @@ impl World {
 
     /// The process stops anywhere, and another one leads.
     pub(super) fn freeze(&mut self) {
-        self.leave_volumes();
+        // It goes on with its claims only.
+        for running in std::mem::take(&mut self.process.running) {
+            match matches!(running.key, Key::Claim(_)) {
+                true => self.process.running.push(running),
+                false => self.leave(running),
+            }
+        }
         for index in 0..self.process.running.len() {
             let state = &mut self.process.running[index].state;
-            match std::mem::replace(state, claim::State::Deciding) {
-                claim::State::Calling(step, id) if self.dice.one_in(2) => {
-                    self.end_create_call(index, step, id);
-                }
-                claim::State::Calling(step, id) => {
+            match std::mem::replace(state, State::Deciding) {
+                State::Calling(step, id) if self.dice.one_in(2) => self.end_call(index, step, id),
+                State::Calling(step, id) => {
                     self.driver.abandon(id);
-                    let answer = Answer::Failed(rpc(Code::DeadlineExceeded));
-                    self.process.running[index].state = claim::State::Answered(step, answer, None);
+                    let answer = claim::Answer::Failed(rpc(Code::DeadlineExceeded));
+                    self.answer(index, step, Answer::Claim(answer));
                 }
                 // The server has had it, or never will.
-                claim::State::Sent(step @ Step::ReleaseSource(_)) => {
-                    let answer = Answer::Refused(refused());
-                    self.process.running[index].state = claim::State::Answered(step, answer, None);
+                State::Sent(step) if released(&step).is_some() => {
+                    let answer = not_done(&step, refused());
+                    self.answer(index, step, answer);
                 }
-                state @ (claim::State::Deciding
-                | claim::State::Sent(_)
-                | claim::State::Writing(..)
-                | claim::State::Intending(..)
-                | claim::State::Answered(..)
-                | claim::State::Taking) => self.process.running[index].state = state,
+                state @ (State::Deciding
+                | State::Sent(_)
+                | State::Writing(..)
+                | State::Intending(..)
+                | State::Answered(..)) => self.process.running[index].state = state,
             }
         }
         self.asked.clear();
@@ -85,7 +89,7 @@ impl World {
                 true => self.advance_journal(),
                 false => {
                     let index = self.dice.below(attempts);
-                    self.advance_claim(index);
+                    self.advance(index);
                     self.send_nothing();
                 }
             }
@@ -96,14 +100,14 @@ impl World {
 
     /// Its lease is too old for a request that was not sent before.
     fn send_nothing(&mut self) {
-        for running in &mut self.process.running {
-            if !matches!(running.state, claim::State::Sent(Step::ReleaseSource(_))) {
-                continue;
-            }
-            let state = std::mem::replace(&mut running.state, claim::State::Deciding);
-            if let claim::State::Sent(step) = state {
-                let answer = Answer::Refused(refused());
-                running.state = claim::State::Answered(step, answer, None);
+        for index in 0..self.process.running.len() {
+            let state = &mut self.process.running[index].state;
+            match std::mem::replace(state, State::Deciding) {
+                State::Sent(step) if released(&step).is_some() => {
+                    let answer = not_done(&step, refused());
+                    self.answer(index, step, answer);
+                }
+                state => self.process.running[index].state = state,
             }
         }
     }
@@ -120,11 +124,17 @@ impl World {
         }
     }
 
-    /// A claim's request that is under way when its process ends: applied now, later, or never.
+    /// A request that is under way when its process ends: applied now, later, or never.
     pub(super) fn outlive(&mut self, step: Step) {
         match (self.dice.below(3), step) {
-            (0, step) => drop(self.apply_claim(&step)),
-            (1, Step::Save(unsaved)) if self.journals() => self.late.push(Late::Save(unsaved)),
+            (0, step) => drop(self.apply(&step)),
+            (
+                1,
+                Step::Claim {
+                    step: claim::Step::Save(unsaved),
+                    ..
+                },
+            ) if self.journals() => self.late.push(Late::Save(unsaved)),
             _ => {}
         }
     }

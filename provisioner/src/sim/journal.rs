@@ -3,12 +3,10 @@
 
 use super::driver::ModelDriver;
 use super::mutant::Mutant;
-use super::process::Process;
 use super::run::{Fate, World, lost, refused};
 use super::server::{Server, refusal};
 use super::volume::handle;
-use crate::plan::journal::{Answer, Found, HEADER, INTENT, Intent, Lost, Recovery, Request, Write};
-use crate::plan::memory::ClaimKey;
+use crate::plan::journal::{Answer, Found, HEADER, INTENT, Lost, Request, Write};
 use crate::plan::outcome::Refusal;
 use crate::plan::settings::Protection;
 
@@ -63,7 +61,10 @@ impl World {
         let lazily = self.dice.one_in(4) || self.settling;
         let process = &mut self.process;
         let Some((request, sent)) = process.asking.take() else {
-            process.asking = process.journal.next(lazily).map(|next| (next, self.clock));
+            process.asking = process
+                .journal()
+                .next(lazily)
+                .map(|next| (next, self.clock));
             return;
         };
         let answer = match self.fate() {
@@ -76,13 +77,13 @@ impl World {
             Fate::Refused => Answer::Failed(refused()),
         };
         let process = &mut self.process;
-        let answer = process.mutant.reads_journal(answer, process);
+        let answer = self.mutant.reads_journal(answer, process);
         if let Request::Write(write) = &request {
             let mut all = write.annotations().iter();
             let header = all.find(|held| held.name() == HEADER);
             process.header = header.map(|held| held.text().to_owned());
         }
-        match process.journal.answered(&request, answer, sent) {
+        match process.journal().answered(&request, answer, sent) {
             Ok(_) => self.recover(),
             Err(Lost::Fenced(..)) => process.fenced = true,
             Err(other) => self.complain(other.to_string()),
@@ -92,7 +93,8 @@ impl World {
     fn apply_journal(&mut self, request: &Request) -> Answer {
         match request {
             Request::Read(number) => {
-                Answer::Found(self.server.found(&self.process.journal.name(*number)))
+                let name = self.process.journal().name(*number);
+                Answer::Found(self.server.found(&name))
             }
             Request::Write(write) => self.write_journal(write),
         }
@@ -101,12 +103,12 @@ impl World {
     /// A process that stops writes what is settled.
     pub(super) fn flush_journal(&mut self) {
         for _ in 0..20 {
-            let Some(request) = self.process.journal.next(true) else {
+            let Some(request) = self.process.journal().next(true) else {
                 return;
             };
             let answer = self.apply_journal(&request);
             let sent = self.clock;
-            self.process.journal.answered(&request, answer, sent).ok();
+            self.process.journal().answered(&request, answer, sent).ok();
         }
     }
 
@@ -141,55 +143,10 @@ impl World {
     pub(super) fn recover(&mut self) {
         let clock = self.clock;
         let early = self.mutant == Mutant::RecoversEarly;
-        if !self.process.filling.is_empty() && !early {
-            return;
+        let process = &mut self.process;
+        let listed = process.filling.is_empty() || early;
+        if listed && process.is_open() {
+            process.recover(clock);
         }
-        self.process.recover(clock);
-    }
-}
-
-impl Process {
-    fn recover(&mut self, now: std::time::Instant) {
-        for intent in self.journal.adopted() {
-            let name = intent.name();
-            let exists = self.volumes.get(name).is_some() && self.mutant != Mutant::RecoversEarly;
-            let (asked, mut owed) = (intent.asked.clone(), intent.owed.clone());
-            let asked = match intent.recovery(exists, self.node.is_none()) {
-                Recovery::Settled => {
-                    self.journal.settle(intent.uid());
-                    continue;
-                }
-                Recovery::Compared => {
-                    owed.extend(asked);
-                    None
-                }
-                Recovery::Resumed => asked,
-            };
-            let claim = intent.claim();
-            let key = ClaimKey::of(&claim);
-            let cached = self.claims.get(&key.name);
-            let cached = cached.filter(|cached| cached.uid == key.uid).cloned();
-            let claim = cached.unwrap_or_else(|| claim.into());
-            self.memory.inherit(&claim, asked, owed, now);
-            self.resumed.insert(key.clone());
-            self.ready.insert(key);
-        }
-    }
-
-    /// The journal is to say what is in doubt for this claim, and no more.
-    pub(super) fn settle(&mut self, key: &ClaimKey) {
-        match self.memory.begin(key).doubt {
-            Some(doubt) => {
-                let intent = Intent::owing(&doubt.claim, doubt.pinned, doubt.owed);
-                self.journal.amend(&intent);
-            }
-            None if self.memory.is_busy(key) => {}
-            None => self.journal.settle(&key.uid),
-        }
-    }
-
-    /// Whether the driver may be asked for claims.
-    pub(super) fn is_open(&self) -> bool {
-        self.settings.protection == Protection::Off || self.journal.is_open()
     }
 }

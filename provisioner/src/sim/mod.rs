@@ -53,9 +53,10 @@
 //! | `people` | what people do |
 //! | `cluster` | what Kubernetes' controllers do |
 //! | `watch`, `deliver` | a process's caches, and what comes to them |
-//! | `process` | queues and attempts of one process |
-//! | `claim`, `volume`, `source`, `contest` | attempts advance |
-//! | `call`, `request` | what they ask of driver and server, and what they must not |
+//! | `informers` | the caches as a mutant sees them |
+//! | `process` | the controller that ships, with its queues and attempts |
+//! | `step` | attempts advance |
+//! | `call`, `request`, `volume`, `source` | what they ask of driver and server, and what they must not |
 //! | `death` | how a process ends |
 //! | `freeze` | processes that lead no longer and do not know it |
 //! | `journal` | the provisioning journal |
@@ -64,13 +65,12 @@
 //! | `mutant` | faulty provisioners, each of which must be caught |
 
 mod call;
-mod claim;
 mod cluster;
-mod contest;
 mod death;
 mod deliver;
 mod driver;
 mod freeze;
+mod informers;
 mod journal;
 mod mutant;
 mod people;
@@ -81,6 +81,7 @@ mod run;
 mod scene;
 mod server;
 mod source;
+mod step;
 mod volume;
 mod watch;
 mod wire;

@@ -5,23 +5,26 @@
     reason = "each mutant differs in one point"
 )]
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use sidecar::controller::reactor::Verdict;
 use tonic::Code;
 
-use super::process::Process;
+use super::informers::{Hidden, Informers};
+use super::process::{Due, Process};
 use super::run::rpc;
-use crate::model::{Csi, Pairs, Reclaim, Source, Text, Volume, VolumeDetail};
-use crate::plan::claim::{Answer, Failure, Step};
-use crate::plan::delete;
+use super::scene::CLASS;
+use super::step::not_done;
+use crate::model::{Csi, Reclaim, Source, Volume, VolumeDetail};
+use crate::plan::claim::{self, Failure};
 use crate::plan::journal::{self, HEADER};
-use crate::plan::memory::{Outcome, Start};
+use crate::plan::memory::{ClaimKey, Doubt};
 use crate::plan::outcome::ApiError;
-use crate::plan::protection::{Place, Release};
+use crate::plan::reactor::{Answer, Failed, Key, Notice, Step};
 use crate::plan::request::Prepared;
 use crate::plan::settings::Settings;
-use crate::plan::view::View;
+use crate::plan::{Provisioner, delete};
 
 mod caught;
 
@@ -117,6 +120,12 @@ pub(super) enum Mutant {
     IgnoresNodes,
     /// Deletes volumes of other nodes.
     DeletesElsewhere,
+    /// Does not look at a volume that it has just saved.
+    LeavesSaved,
+    /// Does not look at what else is owed for a claim when one thing is paid.
+    LeavesOwed,
+    /// Does not look at sources when claims change.
+    LeavesSources,
 }
 
 impl Mutant {
@@ -141,20 +150,82 @@ impl Mutant {
         volume.keep()
     }
 
-    /// What a mutant reads.
-    pub(super) fn reads(self, step: &Step, answer: Answer) -> Answer {
+    /// What a mutant does not see while it decides on `key`.
+    pub(super) fn hides(self, key: &Key, resumed: &BTreeSet<ClaimKey>) -> Hidden {
+        Hidden {
+            claims: match key {
+                Key::Claim(_) => self == Self::FreesShared,
+                Key::Source(_) => self == Self::FreesSources,
+                Key::Volume(_) => false,
+            },
+            volumes: match key {
+                Key::Claim(key) => self == Self::RecoversEarly && resumed.contains(key),
+                Key::Volume(_) | Key::Source(_) => false,
+            },
+        }
+    }
+
+    /// Whether a mutant does not begin with `key`.
+    pub(super) fn leaves(self, key: &Key, process: &Process) -> bool {
+        match key {
+            Key::Claim(key) => {
+                let cached = process.informers.claims.get(&key.name);
+                let gone = cached.is_none_or(|claim| claim.uid != key.uid);
+                self == Self::ForgetsDeletedClaims && gone
+            }
+            Key::Source(_) => self == Self::KeepsSources,
+            Key::Volume(_) => false,
+        }
+    }
+
+    /// What a mutant begins an attempt without.
+    pub(super) fn hides_doubt(
+        self,
+        key: &Key,
+        provisioner: &mut Provisioner,
+    ) -> Option<Doubt<Prepared>> {
+        match key {
+            Key::Claim(key) if self == Self::AsksAnew => provisioner.memory_mut().hide_doubt(key),
+            _ => None,
+        }
+    }
+
+    /// What a mutant does about an event.
+    pub(super) fn observes(self, due: Due) -> Due {
+        match self {
+            Self::LeavesSources => without(due, |key| matches!(key, Key::Source(_))),
+            _ => due,
+        }
+    }
+
+    /// What a mutant makes of the answer to a step.
+    pub(super) fn hears(self, step: &Step, answer: Answer) -> Answer {
+        match (step, answer) {
+            (Step::Claim { step, .. }, Answer::Claim(answer)) => {
+                let answer = self.hears_create(self.reads(step, answer));
+                Answer::Claim(answer)
+            }
+            (_, Answer::Volume(answer, volume)) => {
+                Answer::Volume(self.hears_delete(answer), volume)
+            }
+            (_, answer) => answer,
+        }
+    }
+
+    fn reads(self, step: &claim::Step, answer: claim::Answer) -> claim::Answer {
         match (self, step) {
-            (Self::SkipsSecrets, Step::LoadSecret(_)) => match answer {
-                Answer::Refused(_) => Answer::Secret(BTreeMap::new()),
+            (Self::SkipsSecrets, claim::Step::LoadSecret(_)) => match answer {
+                claim::Answer::Refused(_) => claim::Answer::Secret(BTreeMap::new()),
                 answer => answer,
             },
-            (Self::DeletesOwed, Step::LoadNamesake(..)) => match answer {
-                Answer::PersistentVolume(found) => {
+            (Self::DeletesOwed, claim::Step::LoadNamesake(..)) => match answer {
+                claim::Answer::PersistentVolume(found) => {
                     let source = Source::Csi(Csi {
                         driver: "test-driver".into(),
                         handle: "another".into(),
                     });
-                    Answer::PersistentVolume(Box::new(VolumeDetail { source, ..*found }))
+                    let found = VolumeDetail { source, ..*found };
+                    claim::Answer::PersistentVolume(Box::new(found))
                 }
                 answer => answer,
             },
@@ -163,38 +234,33 @@ impl Mutant {
     }
 
     /// What a mutant makes of the driver's answer to CreateVolume.
-    pub(super) fn hears_create(self, answer: Answer) -> Answer {
-        let code = |code| Answer::Failed(rpc(code));
+    fn hears_create(self, answer: claim::Answer) -> claim::Answer {
         match (self, answer) {
-            (Self::MovesJournal, Answer::Failed(error)) if error.code == Code::DeadlineExceeded => {
-                code(Code::ResourceExhausted)
+            (Self::MovesJournal, claim::Answer::Failed(error))
+                if error.code == Code::DeadlineExceeded =>
+            {
+                claim::Answer::Failed(rpc(Code::ResourceExhausted))
             }
             (_, answer) => answer,
         }
     }
 
-    /// What a mutant makes of a conflict.
-    pub(super) fn hears_conflict(self, error: ApiError) -> Answer {
-        match self {
-            Self::BelievesConflicts => Answer::Done,
-            _ => Answer::Refused(error),
+    /// What a mutant takes out of the journal when the driver has answered.
+    pub(super) fn settles(self, step: &Step, answer: &Answer, provisioner: &mut Provisioner) {
+        if self == Self::SettlesEarly
+            && let (Step::Claim { claim, .. }, Answer::Claim(claim::Answer::Created(_))) =
+                (step, answer)
+            && let Some(journal) = provisioner.journal()
+        {
+            journal.settle(&claim.uid);
         }
     }
 
-    /// What a mutant makes of the decision on a cloned claim.
-    pub(super) fn frees(self, release: Release) -> Release {
-        match (self, release) {
-            (Self::FreesSources, Release::Needed { .. }) => Release::Due,
-            (Self::KeepsSources, _) => Release::None,
-            (_, release) => release,
-        }
-    }
-
-    /// Which snapshots a mutant spares.
-    pub(super) fn spares(self, restored: HashSet<Place>) -> HashSet<Place> {
-        match self {
-            Self::FreesSnapshots => HashSet::new(),
-            _ => restored,
+    /// What a mutant makes of a conflict, or of an object that is gone.
+    pub(super) fn hears_refusal(self, step: &Step, error: ApiError) -> Answer {
+        match (self, step) {
+            (Self::BelievesConflicts, Step::Claim { .. }) => Answer::Claim(claim::Answer::Done),
+            _ => not_done(step, error),
         }
     }
 
@@ -208,73 +274,123 @@ impl Mutant {
         self == Self::TakesEverything
     }
 
-    /// Which node a mutant takes for its own when it deletes.
-    pub(super) fn lives_on(self, node: Option<&Pairs>) -> Option<&Pairs> {
-        node.filter(|_| self != Self::DeletesElsewhere)
-    }
-
-    /// What a mutant begins an attempt with.
-    pub(super) fn begins(self, start: Start<Prepared>) -> Start<Prepared> {
-        match self {
-            Self::AsksAnew => Start {
-                doubt: None,
-                ..start
-            },
-            _ => start,
+    /// What a mutant makes of a decision.
+    pub(super) fn decides(self, step: Step, informers: &Informers) -> Step {
+        match step {
+            Step::Claim {
+                step,
+                claim,
+                intent,
+            } => {
+                let step = self.decides_claim(step, claim.class_name(), informers);
+                Step::Claim {
+                    step,
+                    claim,
+                    intent,
+                }
+            }
+            Step::Volume { step, name, uid } => {
+                let step = self.decides_volume(step, informers.volumes.get(&name));
+                Step::Volume { step, name, uid }
+            }
+            step => step,
         }
     }
 
-    /// What a mutant makes of the decision on a claim.
-    pub(super) fn decides(self, step: Step, view: &View<'_>) -> Step {
+    fn decides_claim(self, step: claim::Step, class: &str, informers: &Informers) -> claim::Step {
         match (self, step) {
-            (Self::NamesAnew, Step::Create(prepared, mut request)) => {
-                let class = view.class.map_or("", |class| &*class.uid);
+            (Self::NamesAnew, claim::Step::Create(prepared, mut request)) => {
+                let class = informers.classes.get(class);
+                let class = class.map_or("", |class| &*class.uid);
                 request.name = format!("{}-{class}", request.name);
-                Step::Create(prepared, request)
+                claim::Step::Create(prepared, request)
             }
-            (Self::KeepsNode, Step::Unselect(mut edit, failure)) => {
+            (Self::KeepsNode, claim::Step::Unselect(mut edit, failure)) => {
                 edit.unannotate.clear();
-                Step::Unselect(edit, failure)
+                claim::Step::Unselect(edit, failure)
             }
             (_, step) => step,
         }
     }
 
-    /// What a mutant remembers of an attempt: of what it asked last, and what else is in doubt.
-    pub(super) fn remembers(
-        self,
-        (outcome, mut owed): (Outcome<Prepared>, Vec<Arc<Prepared>>),
-        failure: Option<&Failure>,
-    ) -> (Outcome<Prepared>, Vec<Arc<Prepared>>) {
-        match (self, outcome) {
-            (Self::ForgetsDoubt, Outcome::InDoubt(_)) => {
-                (Outcome::Final { infeasible: None }, owed)
-            }
-            (Self::BelievesRefusals, Outcome::Final { infeasible }) => {
-                if matches!(failure, Some(Failure::Call(_) | Failure::Full(_))) {
-                    owed.clear();
+    fn decides_volume(self, step: delete::Step, volume: Option<&Arc<Volume>>) -> delete::Step {
+        match (self, step, volume.map(|volume| &**volume)) {
+            (Self::RemovesFirst, delete::Step::Delete(..), Some(Volume::Ending(volume))) => {
+                delete::Step::Remove {
+                    uid: volume.uid.clone(),
                 }
-                (Outcome::Final { infeasible }, owed)
             }
-            (Self::ForgetsMoved, outcome) => {
-                if matches!(failure, Some(Failure::Full(_))) {
-                    owed.clear();
-                }
-                (outcome, owed)
+            (Self::ReleasesFirst, delete::Step::Delete(..), _) => {
+                delete::Step::Release(delete::removing())
             }
-            (Self::ForgetsOwed, Outcome::Over) => (Outcome::Over, Vec::new()),
-            (_, outcome) => (outcome, owed),
+            (_, step, _) => step,
         }
+    }
+
+    /// What a mutant does once an attempt has ended.
+    pub(super) fn ends(
+        self,
+        key: &Key,
+        verdict: &Verdict<Failed>,
+        due: Due,
+        process: &mut Process,
+    ) -> Due {
+        if self == Self::RemembersRemoved {
+            for notice in &due.notices {
+                if let Notice::Deleted(name, volume, _) = notice
+                    && let Volume::Ending(detail) = &**volume
+                {
+                    process.provisioner.memory_mut().removed(name, &detail.uid);
+                }
+            }
+        }
+        let Key::Claim(key) = key else { return due };
+        let failure = match verdict {
+            Verdict::Retry {
+                failure: Failed::Claim(failure, _),
+                ..
+            } => Some(failure),
+            _ => None,
+        };
+        let cached = process.informers.claims.get(&key.name);
+        let cached = cached.filter(|claim| claim.uid == key.uid);
+        let gone = cached.is_none();
+        let memory = process.provisioner.memory_mut();
+        match (self, failure) {
+            (Self::ForgetsDoubt, Some(_)) => memory.drop_pinned(key),
+            (Self::BelievesRefusals, Some(Failure::Call(_) | Failure::Full(_))) => {
+                memory.drop_owed(key, false);
+            }
+            (Self::ForgetsMoved, Some(Failure::Full(_))) => memory.drop_owed(key, true),
+            (Self::ForgetsOwed, None) => memory.drop_owed(key, false),
+            (Self::RemembersClaims, Some(failure)) => {
+                if gone && let Some(cure) = failure.cure(CLASS) {
+                    memory.wait_for(cure, key);
+                }
+                return due;
+            }
+            (Self::LeavesOwed, None) => {
+                return without(due, |woken| *woken == Key::Claim(key.clone()));
+            }
+            _ => return due,
+        }
+        process.provisioner.settle_again(key);
+        due
+    }
+
+    /// Whether a mutant goes on at once.
+    pub(super) fn spins(self, failure: &Failed) -> bool {
+        self == Self::Spins && matches!(failure, Failed::Claim(_, true))
     }
 
     /// What a mutant reads in the journal.
     pub(super) fn reads_journal(
         self,
         mut answer: journal::Answer,
-        process: &Process,
+        process: &mut Process,
     ) -> journal::Answer {
         if self == Self::IgnoresEpochs
-            && process.journal.is_open()
+            && process.journal().is_open()
             && let journal::Answer::Found(Some(found)) = &mut answer
             && let Some(header) = &process.header
         {
@@ -283,33 +399,8 @@ impl Mutant {
         answer
     }
 
-    /// What a mutant takes for the node that a volume is attached to.
-    pub(super) fn sees_attachment(self, node: Option<&Text>) -> Option<&Text> {
-        node.filter(|_| self != Self::IgnoresAttachments)
-    }
-
-    /// What a mutant makes of the decision on a volume.
-    pub(super) fn decides_volume(
-        self,
-        step: delete::Step,
-        view: &delete::View<'_>,
-    ) -> delete::Step {
-        match (self, step, view.volume) {
-            (Self::RemovesFirst, delete::Step::Delete(..), Volume::Ending(volume)) => {
-                delete::Step::Remove {
-                    uid: volume.uid.clone(),
-                }
-            }
-            (Self::ReleasesFirst, delete::Step::Delete(..), _) => {
-                delete::Step::Release(delete::removing())
-            }
-            (Self::IgnoresUpkeep, delete::Step::Upkeep(_), _) => delete::Step::Done,
-            (_, step, _) => step,
-        }
-    }
-
     /// What a mutant makes of the driver's answer to DeleteVolume.
-    pub(super) fn hears_delete(self, answer: delete::Answer) -> delete::Answer {
+    fn hears_delete(self, answer: delete::Answer) -> delete::Answer {
         let believed = match self {
             Self::BelievesNotFound => Some(Code::NotFound),
             Self::BelievesTimeout => Some(Code::DeadlineExceeded),
@@ -323,13 +414,27 @@ impl Mutant {
         }
     }
 
-    /// Whether a mutant tries once only.
-    pub(super) fn forgets_retries(self) -> bool {
-        self == Self::ForgetsRetries
-    }
-
     /// Whether a mutant believes the watch alone.
     pub(super) fn forgets_own_writes(self) -> bool {
         self == Self::ForgetsOwnWrites
     }
+}
+
+fn without(due: Due, drop: impl Fn(&Key) -> bool) -> Due {
+    let wakes = due.wakes.into_iter().filter(|wake| !drop(&wake.key));
+    Due {
+        wakes: wakes.collect(),
+        notices: due.notices,
+    }
+}
+
+/// Whether the step creates a PersistentVolume.
+pub(super) fn is_save(step: &Step) -> bool {
+    matches!(
+        step,
+        Step::Claim {
+            step: claim::Step::Save(_),
+            ..
+        }
+    )
 }

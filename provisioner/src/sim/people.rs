@@ -8,6 +8,7 @@ use crate::model::{
     Attachment, Claim, ClaimPhase, ClaimRef, Csi, DataSource, InTree, List, Owner, Pairs, Quantity,
     Reclaim, Snapshot, Source, Text, VolumeDetail, VolumePhase,
 };
+use crate::plan::reactor::Key;
 use crate::plan::topology::Entry;
 
 pub(super) const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
@@ -268,8 +269,8 @@ impl World {
     /// A volume in use is to be kept after all, or one that was to be kept is not.
     fn change_policy(&mut self) {
         let busy = |name: &Text| {
-            let mut deleting = self.processes().flat_map(|process| &process.deleting);
-            deleting.any(|deleting| deleting.name == *name)
+            let mut running = self.processes().flat_map(|process| &process.running);
+            running.any(|running| matches!(&running.key, Key::Volume(busy) if busy == name))
         };
         let names = self.volumes(|volume| {
             let may = match volume.reclaim {

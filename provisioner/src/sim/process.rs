@@ -1,88 +1,72 @@
-//! One provisioner process: caches fed by late events, queues, and attempts that advance step by
-//! step. The caches and the books are the real ones, without their locks.
+//! One provisioner process: the controller that ships, caches fed by late events, queues that are sets,
+//! and attempts that advance step by step.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+use sidecar::controller::reactor::{Now, Reactor, Verdict};
 use sidecar::kube::cache::Source;
-use sidecar::kube::cache::slots::Change;
+use sidecar::kube::cache::slots;
 
 use super::deliver::KINDS;
+use super::informers::Informers;
 use super::mutant::Mutant;
 use super::run::{Case, Faults};
 use super::scene::segment;
 use super::server::{Event, NodeInfo, Server, Versioned};
-use super::source::Freeing;
-use super::watch::Watch;
-use super::{claim, volume};
-use crate::model::{Attachment, Claim, Class, Pairs, Text, Volume};
-use crate::plan::claim::Attempt;
+use super::step::State;
+use crate::model::{
+    Attachment, Claim, Class, CsiNode, DriverKeys, Node, Pairs, Text, Volume, VolumeDetail,
+};
 use crate::plan::journal::{Journal, Owner, Request};
 use crate::plan::memory::{ClaimKey, Memory};
-use crate::plan::outcome::Cure;
-use crate::plan::ownership::Contests;
+use crate::plan::ownership::Pace;
+use crate::plan::reactor::{Answer, Attempt, Change, Key, Setup, Step};
 use crate::plan::request::Prepared;
-use crate::plan::settings::{NodeDeployment, Settings};
+use crate::plan::settings::{NodeDeployment, Protection};
 use crate::plan::topology::{Entry, Places};
-use crate::plan::{Driver, delete, event, protection};
+use crate::plan::{Provisioner, event};
 
-/// An attempt on a claim under way.
+/// What becomes due.
+pub(super) type Due = sidecar::controller::reactor::DueOf<Provisioner>;
+
+/// An attempt under way.
 pub(super) struct Running {
-    pub(super) key: ClaimKey,
+    pub(super) key: Key,
     pub(super) attempt: Attempt,
-    pub(super) current: Arc<Claim>,
-    /// The claim was gone when the attempt began.
-    pub(super) gone: bool,
-    pub(super) state: claim::State,
+    pub(super) state: State,
 }
 
-/// An attempt on a volume under way.
-pub(super) struct Deleting {
-    pub(super) name: Text,
-    pub(super) attempt: delete::Attempt,
-    pub(super) current: Arc<Volume>,
-    /// The driver has deleted the volume during this attempt.
-    pub(super) deleted: bool,
-    pub(super) state: volume::State,
+/// What a write returned.
+pub(super) enum Written {
+    Claim(Versioned<Claim>),
+    Volume(Versioned<VolumeDetail>),
 }
 
 pub(super) struct Process {
     /// Which of several.
     pub(super) site: usize,
-    pub(super) driver: Driver,
-    pub(super) settings: Settings,
+    pub(super) provisioner: Provisioner,
+    pub(super) informers: Informers,
     pub(super) mutant: Mutant,
-    pub(super) places: Places,
-    /// Node deployment: this process's node, and its labels.
-    pub(super) node: Option<(NodeDeployment, Pairs)>,
-    pub(super) contests: Contests,
-    pub(super) claims: Watch<Claim>,
-    pub(super) volumes: Watch<Volume>,
-    pub(super) attachments: Watch<Attachment>,
+    /// Node deployment: this process's node.
+    pub(super) node: Option<NodeDeployment>,
     /// Kinds of objects that are not listed yet.
     pub(super) filling: Vec<usize>,
-    /// The watch of attachments has ended, and it is known.
-    pub(super) attachments_missed: bool,
-    pub(super) classes: Watch<Class>,
-    pub(super) nodes: Watch<NodeInfo>,
-    pub(super) ready: BTreeSet<ClaimKey>,
-    pub(super) later: BTreeSet<ClaimKey>,
-    pub(super) ready_volumes: BTreeSet<Text>,
-    pub(super) later_volumes: BTreeSet<Text>,
-    pub(super) ready_sources: BTreeSet<Text>,
-    pub(super) later_sources: BTreeSet<Text>,
+    pub(super) ready: BTreeSet<Key>,
+    pub(super) later: BTreeSet<Key>,
     pub(super) running: Vec<Running>,
-    pub(super) deleting: Vec<Deleting>,
-    pub(super) freeing: Vec<Freeing>,
-    pub(super) memory: Memory<Prepared>,
-    pub(super) journal: Journal,
+    protection: Protection,
     /// The journal's request under way, and when it was sent.
     pub(super) asking: Option<(Request, Instant)>,
     /// The header that the journal wrote last.
     pub(super) header: Option<String>,
     /// It has found out that another process leads.
     pub(super) fenced: bool,
+    /// What earlier processes have left was looked at.
+    pub(super) recovered: bool,
     /// Claims whose calls are another process's.
     pub(super) resumed: BTreeSet<ClaimKey>,
 }
@@ -90,8 +74,13 @@ pub(super) struct Process {
 /// How long an infeasible request waits.
 pub(super) const RETENTION: Duration = Duration::from_secs(300);
 
+const PACE: Pace = Pace {
+    base: Duration::from_secs(20),
+    max: Duration::from_secs(60),
+};
+
 impl Process {
-    /// A process that has just listed everything.
+    /// A process that has just begun: nothing is listed yet, unless nothing fails.
     pub(super) fn start(
         server: &Server,
         case: Case,
@@ -102,11 +91,11 @@ impl Process {
         let Case {
             scene, protection, ..
         } = case;
-        let node = scene.node(site).map(|node| {
+        let node = scene.node(site);
+        let labels = node.as_ref().map(|node| {
             let labels = segment(&node.name);
             let texts = labels.iter().flat_map(|(key, value)| [key, value]);
-            let labels = Pairs::new(texts.cloned().collect());
-            (node, labels)
+            Pairs::new(texts.cloned().collect())
         });
         let mut settings = scene.settings(protection, site, strict);
         mutant.configures(&mut settings);
@@ -114,52 +103,61 @@ impl Process {
         // Flags and capabilities are not what they were before.
         settings.extra_create_metadata = number % 3 == 1;
         driver.abilities.single_node_multi_writer = number % 4 == 2;
-        let mut process = Self {
-            site,
-            driver,
+        let setup = Setup {
             settings,
-            mutant,
+            retention: RETENTION,
             places: match &node {
-                Some((node, _)) => Places::of_node(&node.name, &segment(&node.name)),
+                Some(node) => Places::of_node(&node.name, &segment(&node.name)),
                 None => Places::default(),
             },
+            node: labels.filter(|_| mutant != Mutant::DeletesElsewhere),
+            pace: PACE,
+            seed: number,
+        };
+        let journal = Journal::new(Owner {
+            lease: "test-driver".into(),
+            driver: "test-driver".into(),
+            node: { node.as_ref() }
+                .map(|node| node.name.to_string())
+                .unwrap_or_default(),
+            holder: format!("process-{number}"),
+        });
+        let journal = (protection == Protection::Journal).then_some(journal);
+        let mut process = Self {
+            site,
+            provisioner: Provisioner::new(setup, journal),
+            informers: Informers::new(driver, mutant),
+            mutant,
             node,
-            contests: Contests::default(),
-            claims: Watch::new(),
-            volumes: Watch::new(),
-            attachments: Watch::new(),
             filling: (0..KINDS).collect(),
-            attachments_missed: false,
-            classes: Watch::new(),
-            nodes: Watch::new(),
             ready: BTreeSet::new(),
             later: BTreeSet::new(),
-            ready_volumes: BTreeSet::new(),
-            later_volumes: BTreeSet::new(),
-            ready_sources: BTreeSet::new(),
-            later_sources: BTreeSet::new(),
             running: Vec::new(),
-            deleting: Vec::new(),
-            freeing: Vec::new(),
-            memory: Memory::new(RETENTION),
-            journal: Journal::new(Owner {
-                lease: "test-driver".into(),
-                driver: "test-driver".into(),
-                node: scene
-                    .node(site)
-                    .map(|node| node.name.to_string())
-                    .unwrap_or_default(),
-                holder: format!("process-{number}"),
-            }),
+            protection,
             asking: None,
             header: None,
             fenced: false,
+            recovered: false,
             resumed: BTreeSet::new(),
         };
         if case.faults == Faults::None {
             process.list(server);
         }
         process
+    }
+
+    pub(super) fn memory(&self) -> &Memory<Prepared> {
+        self.provisioner.memory()
+    }
+
+    /// The journal. To be asked only where there is one.
+    pub(super) fn journal(&mut self) -> &mut Journal {
+        self.provisioner.journal().unwrap()
+    }
+
+    /// Whether the driver may be asked for claims.
+    pub(super) fn is_open(&mut self) -> bool {
+        self.protection == Protection::Off || self.journal().is_open()
     }
 
     /// Whether all is known that decisions are made on.
@@ -178,32 +176,31 @@ impl Process {
     pub(super) fn list_kind(&mut self, server: &Server, kind: usize) {
         let now = server.now();
         let mutant = self.mutant;
+        let informers = &mut self.informers;
         self.filling.retain(|missing| *missing != kind);
         match kind {
             0 => {
-                for change in self.claims.list(&server.claims, now, keep) {
-                    self.claim_changed(change);
-                }
+                let changes = informers.claims.list(&server.claims, now, keep);
+                changes.iter().for_each(|change| self.claim_changed(change));
             }
             1 => {
                 let keep = |volume: &_| Some(mutant.keeps(volume));
-                for change in self.volumes.list(&server.volumes, now, keep) {
-                    self.volume_changed(change);
-                }
+                let changes = informers.volumes.list(&server.volumes, now, keep);
+                changes
+                    .iter()
+                    .for_each(|change| self.volume_changed(change));
             }
             2 => self.list_attachments(server),
             3 => {
                 let keep = |class: &Class| Some(class.clone());
-                for change in self.classes.list(&server.classes, now, keep) {
-                    self.class_changed(&change);
-                }
+                let changes = informers.classes.list(&server.classes, now, keep);
+                changes.iter().for_each(|change| self.class_changed(change));
             }
             _ if self.node.is_some() => {}
             _ => {
                 let keep = |node: &NodeInfo| Some(node.clone());
-                for change in self.nodes.list(&server.nodes, now, keep) {
-                    self.node_changed(&change);
-                }
+                let changes = informers.nodes.list(&server.nodes, now, keep);
+                changes.iter().for_each(|change| self.node_changed(change));
             }
         }
     }
@@ -211,175 +208,246 @@ impl Process {
     /// What a watch of attachments that had ended goes on from.
     pub(super) fn list_attachments(&mut self, server: &Server) {
         let keep = |held: &Attachment| Some(held.clone());
-        let changes = self
-            .attachments
-            .list(&server.attachments, server.now(), keep);
-        for change in changes {
-            self.attachment_changed(&change);
+        let informers = &mut self.informers;
+        let changes = { &mut informers.attachments }.list(&server.attachments, server.now(), keep);
+        for change in &changes {
+            self.attachment_changed(change);
         }
-        self.attachments_missed = false;
+        self.informers.attachments_missed = false;
+        self.changed(Change::AttachmentsKnown);
     }
 
     /// Takes in one event of the server's log.
     pub(super) fn observe(&mut self, (version, event): &Versioned<Event>) {
         let version = *version;
+        let informers = &mut self.informers;
         match event.clone() {
             Event::Claim(name, object) => {
                 let kept = object.as_ref().and_then(keep);
-                if let Some(change) = self.claims.observe(&name, kept, version) {
-                    self.claim_changed(change);
+                if let Some(change) = informers.claims.observe(&name, kept, version) {
+                    self.claim_changed(&change);
                 }
             }
             Event::Volume(name, object) => {
                 let kept = object.as_ref().map(|volume| self.mutant.keeps(volume));
-                if let Some(change) = self.volumes.observe(&name, kept, version) {
-                    self.volume_changed(change);
+                if let Some(change) = informers.volumes.observe(&name, kept, version) {
+                    self.volume_changed(&change);
                 }
             }
             Event::Attachment(name, object) => {
-                if let Some(change) = self.attachments.observe(&name, object, version) {
+                if let Some(change) = informers.attachments.observe(&name, object, version) {
                     self.attachment_changed(&change);
                 }
             }
             Event::Class(name, object) => {
-                if let Some(change) = self.classes.observe(&name, object, version) {
+                if let Some(change) = informers.classes.observe(&name, object, version) {
                     self.class_changed(&change);
                 }
             }
             Event::Node(name, object) => {
-                if let Some(change) = self.nodes.observe(&name, object, version) {
+                if let Some(change) = informers.nodes.observe(&name, object, version) {
                     self.node_changed(&change);
                 }
             }
         }
     }
 
-    /// A mutant that recovers before anything is listed has not seen the volume.
-    pub(super) fn is_blind(&self, key: &ClaimKey) -> bool {
-        self.mutant == Mutant::RecoversEarly && self.resumed.contains(key)
-    }
-
-    pub(super) fn claim_changed(&mut self, change: Change<Claim>) {
-        let (old, new) = match &change {
-            Change::Upserted { old, new, .. } => (old.as_deref(), Some(&**new)),
-            Change::Deleted { old, .. } => (Some(&**old), None),
-        };
-        if let Some(old) = old {
-            if new.is_none_or(|new| new.uid != old.uid) {
-                let key = ClaimKey::of(old);
-                self.contests.end(&key);
-                match self.memory.gone(&key) {
-                    true => self.ready.insert(key),
-                    false => self.later.remove(&key),
-                };
-            }
-            self.look_at_freed(old, new);
-        }
-        match &change {
-            Change::Upserted {
+    pub(super) fn claim_changed(&mut self, change: &slots::Change<Claim>) {
+        self.changed(match change {
+            slots::Change::Upserted {
                 old, new, source, ..
-            } => {
-                if old.is_none() {
-                    self.cured(&Cure::SourceClaim(new.key()));
-                }
-                if *source == Source::Watch
-                    && event::is_work_for_claim(old.as_deref(), new, &self.driver)
-                {
-                    self.ready.insert(ClaimKey::of(new));
-                }
-                self.look_at_source(new);
-            }
-            Change::Deleted { old, .. } => self.cured(&Cure::SourceClaim(old.key())),
-        }
+            } => Change::Claim {
+                old: old.as_deref(),
+                new,
+                own: *source == Source::Own,
+            },
+            slots::Change::Deleted { old, .. } => Change::ClaimGone(old),
+        });
     }
 
-    fn look_at_source(&mut self, claim: &Claim) {
-        if self.driver.abilities.clone && protection::is_ending_source(claim) {
-            self.ready_sources.insert(claim.key());
-        }
-    }
-
-    fn look_at_freed(&mut self, before: &Claim, after: Option<&Claim>) {
-        if let Some((namespace, name)) = protection::freed_source(before, after)
-            && let Some(source) = self.claims.get(&format!("{namespace}/{name}"))
-        {
-            let source = Arc::clone(source);
-            self.look_at_source(&source);
-        }
-    }
-
-    /// Whether the PersistentVolume of the claim is there.
-    pub(super) fn has_volume(&self, claim: &Claim) -> bool {
-        let name = protection::volume_of(claim, &self.driver, &self.settings);
-        name.is_some_and(|name| self.volumes.get(&name).is_some())
-    }
-
-    fn cured(&mut self, cure: &Cure) {
-        self.ready.extend(self.memory.cured(cure));
-    }
-
-    /// Looks at all claims again.
-    pub(super) fn resync(&mut self) {
-        let claims = self.claims.slots.iter().map(|(_, claim)| claim);
-        let due = claims.filter(|claim| event::is_work_for_claim(None, claim, &self.driver));
-        self.ready.extend(due.map(|claim| ClaimKey::of(claim)));
-    }
-
-    pub(super) fn volume_changed(&mut self, change: Change<Volume>) {
-        match change {
-            Change::Upserted {
+    pub(super) fn volume_changed(&mut self, change: &slots::Change<Volume>) {
+        self.changed(match change {
+            slots::Change::Upserted {
                 key,
                 old,
                 new,
                 source,
-            } => {
-                let own = source == Source::Own;
-                if !own && event::is_work_for_volume(old.as_deref(), &new, &self.driver) {
-                    self.ready_volumes.insert(key.as_str().into());
-                }
-            }
-            Change::Deleted { key, .. } => self.memory.volume_gone(key.as_str()),
+            } => Change::Volume {
+                name: key.as_str().into(),
+                old: old.as_deref(),
+                new,
+                own: *source == Source::Own,
+            },
+            slots::Change::Deleted { key, .. } => Change::VolumeGone(key.as_str()),
+        });
+    }
+
+    fn attachment_changed(&mut self, change: &slots::Change<Attachment>) {
+        if self.mutant == Mutant::IgnoresAttachments {
+            return;
+        }
+        self.changed(match change {
+            slots::Change::Upserted { old, new, .. } => Change::Attachment {
+                old: old.as_deref(),
+                new,
+            },
+            slots::Change::Deleted { old, .. } => Change::AttachmentGone(old),
+        });
+    }
+
+    fn class_changed(&mut self, change: &slots::Change<Class>) {
+        if let slots::Change::Upserted { new, .. } = change {
+            self.changed(Change::Class(new));
         }
     }
 
-    fn attachment_changed(&mut self, change: &Change<Attachment>) {
-        if let Change::Deleted { old, .. } = change {
-            self.look_at_volume(&old.volume);
-        }
-    }
-
-    /// Looks at the volume if something may be due for it.
-    pub(super) fn look_at_volume(&mut self, name: &Text) {
-        let volume = self.volumes.get(name);
-        if volume.is_some_and(|volume| event::is_work_for_volume(None, volume, &self.driver)) {
-            self.ready_volumes.insert(name.clone());
-        }
-    }
-
-    fn class_changed(&mut self, change: &Change<Class>) {
-        if let Change::Upserted { new, .. } = change {
-            self.cured(&Cure::Class(new.name.clone()));
-        }
-    }
-
-    fn node_changed(&mut self, change: &Change<NodeInfo>) {
-        let (key, node) = match change {
-            Change::Upserted { key, new, .. } => (key, Some(new)),
-            Change::Deleted { key, .. } => (key, None),
+    /// A Node and its CSINode.
+    fn node_changed(&mut self, change: &slots::Change<NodeInfo>) {
+        let (key, old, new) = match change {
+            slots::Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),
+            slots::Change::Deleted { key, old } => (key, Some(&**old), None),
         };
         let name = Text::from(key.as_str());
-        let labels = node.and_then(|node| node.labels.clone());
-        let driver = node.map_or(Entry::NoCsiNode, |node| node.driver.clone());
-        let cures = [
-            labels.is_some().then(|| Cure::Node(name.clone())),
-            matches!(driver, Entry::Keys(_)).then(|| Cure::CsiNode(name.clone())),
-        ];
-        self.places.set_labels(&name, labels);
-        self.places.set_driver(&name, driver);
-        for cure in cures.into_iter().flatten() {
-            self.cured(&cure);
-            self.cured(&Cure::AnyNode);
+        let node = |info: Option<&NodeInfo>| {
+            let labels = info?.labels.clone()?;
+            Some(Node { labels })
+        };
+        self.changed(Change::Node {
+            name: name.clone(),
+            old: node(old).as_ref(),
+            new: node(new).as_ref(),
+        });
+        let drivers = match new.map(|new| &new.driver) {
+            Some(Entry::Keys(keys)) => vec![DriverKeys {
+                name: self.informers.driver.name.as_str().into(),
+                keys: keys.clone(),
+            }],
+            Some(Entry::NotInstalled) => Vec::new(),
+            Some(Entry::NoCsiNode) | None => return self.changed(Change::CsiNode(name, None)),
+        };
+        let drivers = drivers.into();
+        self.changed(Change::CsiNode(name, Some(&CsiNode { drivers })));
+    }
+
+    fn changed(&mut self, change: Change<'_>) {
+        let due = self.provisioner.observe(change, &self.informers);
+        let due = self.mutant.observes(due);
+        self.take(due);
+    }
+
+    /// Puts into the queue what is due.
+    pub(super) fn take(&mut self, due: Due) {
+        self.ready
+            .extend(due.wakes.into_iter().map(|wake| wake.key));
+    }
+
+    /// Looks at all claims again.
+    pub(super) fn resync(&mut self) {
+        let driver = Arc::clone(&self.informers.driver);
+        let claims = self.informers.claims.slots.iter();
+        let claims: Vec<_> = { claims.map(|(_, claim)| claim) }
+            .filter(|claim| event::is_work_for_claim(None, claim, &driver))
+            .cloned()
+            .collect();
+        for claim in &claims {
+            self.changed(Change::ClaimResync(claim));
         }
+    }
+
+    /// Goes on with what earlier processes have left, or takes in what others did to the journal.
+    pub(super) fn recover(&mut self, now: Instant) {
+        self.informers.hidden.volumes = self.mutant == Mutant::RecoversEarly;
+        let due = match std::mem::replace(&mut self.recovered, true) {
+            true => self.provisioner.learn(&self.informers, now),
+            false => self.provisioner.recover(&self.informers, now),
+        };
+        self.informers.hidden.volumes = false;
+        for wake in &due.wakes {
+            if let Key::Claim(key) = &wake.key {
+                self.resumed.insert(key.clone());
+            }
+        }
+        self.take(due);
+    }
+
+    /// An attempt on a queued key begins.
+    pub(super) fn begin(&mut self, key: &Key, now: Instant) {
+        self.ready.remove(key);
+        // What is worked on is not waited with.
+        self.later.remove(key);
+        if self.mutant.leaves(key, self) {
+            return;
+        }
+        let hidden = self.mutant.hides_doubt(key, &mut self.provisioner);
+        let attempt = self.provisioner.begin(key, &self.informers, at(now));
+        if let Key::Claim(key) = key {
+            self.provisioner.memory_mut().show_doubt(key, hidden);
+        }
+        self.running.push(Running {
+            key: key.clone(),
+            attempt,
+            state: State::Deciding,
+        });
+    }
+
+    /// The next step of attempt `index`; `None` if the attempt is over, and ended.
+    pub(super) fn decide(&mut self, index: usize, now: Instant) -> Option<Step> {
+        let running = &mut self.running[index];
+        self.informers.hidden = self.mutant.hides(&running.key, &self.resumed);
+        let step = { &mut self.provisioner }.decide(&mut running.attempt, &self.informers, at(now));
+        self.informers.hidden = Default::default();
+        match step {
+            Some(step) => Some(self.mutant.decides(step, &self.informers)),
+            None => {
+                self.end(index, now);
+                None
+            }
+        }
+    }
+
+    fn end(&mut self, index: usize, now: Instant) {
+        let Running { key, attempt, .. } = self.running.remove(index);
+        let mutant = self.mutant;
+        let hidden = match mutant {
+            Mutant::KeepsIntents => self.provisioner.hide_journal(),
+            _ => None,
+        };
+        let (verdict, due) = { &mut self.provisioner }.end(attempt, &self.informers, at(now));
+        if mutant == Mutant::KeepsIntents {
+            self.provisioner.show_journal(hidden);
+        }
+        let due = mutant.ends(&key, &verdict, due, self);
+        match verdict {
+            Verdict::Done => {}
+            Verdict::Retry { .. } if mutant == Mutant::ForgetsRetries => {}
+            Verdict::Retry { failure, .. } if mutant.spins(&failure) => {
+                self.ready.insert(key);
+            }
+            Verdict::Retry { .. } | Verdict::After { .. } => {
+                self.later.insert(key);
+            }
+        }
+        self.take(due);
+    }
+
+    /// What came of the last step of attempt `index` reaches the controller.
+    pub(super) fn answer(&mut self, index: usize, step: Step, answer: Answer) {
+        let answer = self.mutant.hears(&step, answer);
+        self.mutant.settles(&step, &answer, &mut self.provisioner);
+        let saves = super::mutant::is_save(&step);
+        let attempt = &mut self.running[index].attempt;
+        let due = { &mut self.provisioner }.answered(attempt, step, answer, &self.informers);
+        if !(saves && self.mutant == Mutant::LeavesSaved) {
+            self.take(due);
+        }
+    }
+}
+
+/// Objects are dated by the API server here.
+fn at(instant: Instant) -> Now {
+    Now {
+        instant,
+        timestamp: Timestamp::UNIX_EPOCH,
     }
 }
 

@@ -6,24 +6,15 @@
     reason = "a model that meets anything else has failed"
 )]
 
-use std::sync::Arc;
-
 use super::mutant::Mutant;
-use super::process::{Process, keep};
+use super::process::Written;
 use super::run::World;
-use super::server::{Versioned, refusal};
-use super::watch::key as key_of;
-use crate::model::{Claim, Content, SnapshotRef, Text, VolumeDetail};
+use super::server::refusal;
+use crate::model::{Content, SnapshotRef, VolumeDetail};
 use crate::plan::claim::{Answer, Step};
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::memory::Unsaved;
 use crate::plan::outcome::{ApiError, Refusal};
-
-/// What a write returned.
-pub(super) enum Written {
-    Claim(Versioned<Claim>),
-    Volume(Versioned<VolumeDetail>),
-}
 
 /// Key of the one value of the Secret.
 const SECRET_KEY: &str = "password";
@@ -117,7 +108,7 @@ impl World {
         let name = format!("pvc-{}", edit.uid);
         let known = self.server.volumes.contains_key(&*name) || self.excused.contains(&name);
         let owed = self.server.intents().any(|uid| *uid == *edit.uid) || { self.processes() }
-            .any(|process| process.memory.owes(&edit.uid));
+            .any(|process| process.memory().owes(&edit.uid));
         if !known && !owed && self.drivers().any(|driver| driver.may_have(&name)) {
             self.complain(format!("{name} moved while it may be made"));
         }
@@ -128,59 +119,5 @@ impl World {
         let name = format!("{}/{}", edit.namespace, edit.name);
         let claim = self.server.claims.get(&*name);
         edit.kind == Kind::Claim && claim.is_some_and(|(_, claim)| claim.uid == edit.uid)
-    }
-}
-
-impl Process {
-    /// Takes the result of an own write into the caches; `None` is a failure.
-    pub(super) fn absorb_claim(&mut self, index: usize, step: &Step, written: Option<Written>) {
-        match step {
-            Step::Unselect(edit, _) | Step::ProtectSource(edit) if edit.kind == Kind::Claim => {
-                let name: Text = format!("{}/{}", edit.namespace, edit.name).into();
-                let written = match written {
-                    Some(Written::Claim(written)) => Some(written),
-                    Some(Written::Volume(_)) | None => None,
-                };
-                let running = &mut self.running[index];
-                if let Some((_, object)) = &written
-                    && object.uid == running.key.uid
-                {
-                    running.current = Arc::new(object.clone());
-                }
-                self.absorb_written_claim(&name, written);
-            }
-            Step::Save(unsaved) => {
-                let slots = &mut self.volumes.slots;
-                let change = match written {
-                    Some(Written::Volume((version, object)))
-                        if !self.mutant.forgets_own_writes() =>
-                    {
-                        let kept = self.mutant.keeps(&object);
-                        slots.write_answered(&key_of(&unsaved.name), kept, version)
-                    }
-                    Some(_) | None => slots.write_failed(&key_of(&unsaved.name)),
-                };
-                if let Some(change) = change {
-                    self.volume_changed(change);
-                }
-                // Never to be deleted: its finalizer may go.
-                self.look_at_volume(&unsaved.name);
-            }
-            _ => {}
-        }
-    }
-
-    /// The answer to an own write of a claim that was announced to the cache.
-    pub(super) fn absorb_written_claim(&mut self, name: &Text, written: Option<Versioned<Claim>>) {
-        let forgets = self.mutant.forgets_own_writes();
-        let kept = written.and_then(|(version, object)| Some((version, keep(&object)?)));
-        let slots = &mut self.claims.slots;
-        let change = match kept.filter(|_| !forgets) {
-            Some((version, kept)) => slots.write_answered(&key_of(name), kept, version),
-            None => slots.write_failed(&key_of(name)),
-        };
-        if let Some(change) = change {
-            self.claim_changed(change);
-        }
     }
 }

@@ -49,7 +49,7 @@ impl World {
         // A place without room says nothing of what was asked of it before.
         let owes = self
             .processes()
-            .any(|process| process.memory.doubts().next().is_some());
+            .any(|process| process.memory().doubts().next().is_some());
         if !self.has_complaint() && owes {
             for _ in 0..self.sites() {
                 self.turn();
@@ -94,7 +94,7 @@ impl World {
     /// What was deleted is gone.
     fn check_gone(&self) -> Result<(), String> {
         let owed = self.server.intents().next().is_some() || { self.processes() }
-            .any(|process| process.memory.doubts().next().is_some());
+            .any(|process| process.memory().doubts().next().is_some());
         let mut claims = self.server.claims.values().map(|(_, claim)| claim);
         if let Some(stuck) = claims.find(|claim| !owed || !is_ending_source(claim)) {
             return Err(format!("{} does not go: {stuck:?}", stuck.name));
@@ -159,7 +159,7 @@ impl World {
             }
         }
         // What is owed takes turns, and each turn is written down, until its place has room.
-        let owes = { self.processes() }.any(|process| process.memory.doubts().next().is_some());
+        let owes = { self.processes() }.any(|process| process.memory().doubts().next().is_some());
         if !owes || self.drivers().all(|driver| driver.full.is_empty()) {
             self.complain("it does not come to rest".into());
         }
@@ -189,7 +189,7 @@ impl World {
         let is_hopeless = |claim: &Claim| {
             let key = ClaimKey::of(claim);
             let mut processes = self.processes();
-            let asked = processes.any(|process| process.memory.is_pinned(&key));
+            let asked = processes.any(|process| process.memory().is_pinned(&key));
             let open = claim.phase.is_open() && claim.volume.is_empty();
             open && !asked && self.lacks_source(claim)
         };
@@ -225,13 +225,10 @@ impl World {
             let journals = self.journals();
             let process = &mut self.process;
             let idle = process.ready.is_empty()
-                && process.ready_volumes.is_empty()
-                && process.ready_sources.is_empty()
-                && process.freeing.is_empty()
                 && process.running.is_empty()
-                && process.deleting.is_empty()
                 && !process.fenced
-                && (!journals || process.asking.is_none() && process.journal.next(true).is_none());
+                && (!journals
+                    || process.asking.is_none() && process.journal().next(true).is_none());
             if idle {
                 return;
             }
@@ -324,7 +321,9 @@ impl World {
                     }
                 }
         };
-        let doubts = self.processes().flat_map(|process| process.memory.doubts());
+        let doubts = self
+            .processes()
+            .flat_map(|process| process.memory().doubts());
         let mut doubts = doubts.filter(|(key, _)| *key.uid == *uid).peekable();
         doubts.peek().is_some()
             && doubts.all(|(_, doubt)| doubt.requests().all(|prepared| is_gone(prepared)))
@@ -333,10 +332,10 @@ impl World {
     /// What is settled is forgotten: a process runs for months.
     fn check_books(&self) -> Result<(), String> {
         let left = self.processes().map(|process| {
-            let mut uids = process.memory.doubts().map(|(key, _)| &key.uid);
+            let mut uids = process.memory().doubts().map(|(key, _)| &key.uid);
             let known = uids.all(|uid| self.is_left_to_people(uid));
-            let mut left = process.memory.left();
-            left.retain(|book| !known || *book != "doubts");
+            let mut left = process.provisioner.left();
+            left.retain(|book| !known || !["doubts", "told"].contains(book));
             left
         });
         match left.flatten().next() {

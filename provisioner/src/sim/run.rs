@@ -13,7 +13,6 @@ use super::process::Process;
 use super::scene::Scene;
 use super::server::{Server, refusal};
 use crate::model::Text;
-use crate::plan::memory::ClaimKey;
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
 use crate::plan::settings::Protection;
 
@@ -209,62 +208,6 @@ impl World {
         std::iter::once(&self.process).chain(other)
     }
 
-    /// Something in the process advances.
-    pub(super) fn work(&mut self) {
-        if self.process.fenced {
-            return self.end_process();
-        }
-        if self.journals() && (!self.process.is_open() || self.dice.one_in(4)) {
-            match self.process.filling.is_empty() || self.dice.one_in(2) {
-                true => return self.advance_journal(),
-                false => return self.fill_caches(),
-            }
-        }
-        if !self.process.may_work() {
-            return self.fill_caches();
-        }
-        let claims = self.process.running.len();
-        let volumes = self.process.deleting.len();
-        let sources = self.process.freeing.len();
-        let choice = self.dice.below(claims + volumes + sources + 2);
-        if choice < claims {
-            self.advance_claim(choice);
-        } else if choice < claims + volumes {
-            self.advance_volume(choice - claims);
-        } else if choice < claims + volumes + sources {
-            self.advance_source(choice - claims - volumes);
-        } else {
-            self.begin();
-        }
-    }
-
-    /// A queued claim or volume gets a worker.
-    fn begin(&mut self) {
-        let process = &self.process;
-        let idle = |key: &&ClaimKey| process.running.iter().all(|running| running.key != **key);
-        let claims: Vec<ClaimKey> = process.ready.iter().filter(idle).cloned().collect();
-        let idle = |name: &&Text| {
-            process
-                .deleting
-                .iter()
-                .all(|deleting| deleting.name != **name)
-        };
-        let volumes: Vec<Text> = process.ready_volumes.iter().filter(idle).cloned().collect();
-        let sources: Vec<Text> = process.ready_sources.iter().cloned().collect();
-        let all = claims.len() + volumes.len() + sources.len();
-        if all == 0 {
-            return;
-        }
-        let choice = self.dice.below(all);
-        if let Some(key) = claims.get(choice) {
-            return self.begin_claim(key);
-        }
-        match volumes.get(choice - claims.len()) {
-            Some(name) => self.begin_volume(name),
-            None => self.begin_source(&sources[choice - claims.len() - volumes.len()]),
-        }
-    }
-
     pub(super) fn fate(&mut self) -> Fate {
         match self.faulty() && self.dice.one_in(5) {
             true => match self.dice.below(3) {
@@ -281,10 +224,8 @@ impl World {
         self.clock += Duration::from_secs(100);
         self.asked.clear();
         let process = &mut self.process;
-        process.memory.sweep(self.clock);
+        process.provisioner.sweep(self.clock);
         process.ready.append(&mut process.later);
-        process.ready_volumes.append(&mut process.later_volumes);
-        process.ready_sources.append(&mut process.later_sources);
         if self.case.scene == Scene::Sources && self.dice.one_in(3) {
             self.sweep();
         }

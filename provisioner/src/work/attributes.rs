@@ -5,38 +5,39 @@
 
 use std::convert::Infallible;
 
+use sidecar::controller::reactor::Due;
 use tokio::time::{Instant, sleep};
 
-use super::provisioner::Provisioner;
+use super::executor::{Engine, Executor};
 use crate::model::Text;
 use crate::plan::claim::Answer;
 use crate::plan::lookout::{Lookout, PACE};
-use crate::plan::outcome::Cure;
+use crate::plan::reactor::Change;
 
-impl Provisioner {
-    /// Tries claims again as soon as the class is there that they failed without.
-    pub async fn look_for_attributes_classes(&self) -> Infallible {
-        let cluster = &self.cluster;
-        let mut lookout = Lookout::default();
-        loop {
-            let awaited: Vec<Text> = { cluster.memory() }
-                .awaited_attributes_classes()
-                .cloned()
-                .collect();
-            if awaited.is_empty() {
-                lookout = Lookout::default();
-                cluster.looked_for.notified().await;
-                continue;
-            }
-            for name in lookout.due(awaited, Instant::now().into_std()) {
-                if self.has_attributes_class(&name).await {
-                    cluster.cured(&Cure::AttributesClass(name));
-                }
-            }
-            sleep(PACE).await;
+/// Tries claims again as soon as the class is there that they failed without.
+pub async fn look_for_attributes_classes(engine: &Engine) -> Infallible {
+    let executor = engine.shell();
+    let mut lookout = Lookout::default();
+    loop {
+        let awaited: Vec<Text> = engine.turn(|provisioner, _| {
+            let awaited = provisioner.memory().awaited_attributes_classes();
+            (awaited.cloned().collect(), Due::default())
+        });
+        if awaited.is_empty() {
+            lookout = Lookout::default();
+            executor.looked_for.notified().await;
+            continue;
         }
+        for name in lookout.due(awaited, Instant::now().into_std()) {
+            if executor.has_attributes_class(&name).await {
+                engine.observe(Change::AttributesClass(name));
+            }
+        }
+        sleep(PACE).await;
     }
+}
 
+impl Executor {
     /// Whether an attempt would get past this class now.
     async fn has_attributes_class(&self, name: &str) -> bool {
         let driver = self.driver.current();

@@ -4,11 +4,11 @@
 //! While a request is under way what is to be written gathers, and goes with the next one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
+use sidecar::controller::reactor::Due;
 use sidecar::kube::api::{self, Api};
 use sidecar::names::{self, LeaseOwner};
 use sidecar::verbose;
@@ -16,21 +16,17 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::api::{LEASES, key};
-use super::claim::Run;
+use super::executor::{Engine, Executor};
 use super::metrics::Metrics;
-use super::provisioner::Provisioner;
 use crate::model::Claim;
 use crate::plan::Settings;
-use crate::plan::claim::{Answer as StepAnswer, Failure};
+use crate::plan::claim::Answer as StepAnswer;
 use crate::plan::journal::{
-    Answer, Found, INTENT, Intent, Journal, Lost, Owner, Request, Unwritable, Verdict,
+    Answer, Found, Intent, Journal, Lost, Owner, Request, Unwritable, Verdict,
 };
-use crate::plan::memory::ClaimKey;
 use crate::plan::outcome::Refusal;
-use crate::plan::request::Prepared;
 
 mod nodes;
-mod recovery;
 mod settled;
 
 use settled::Settled;
@@ -50,9 +46,8 @@ const GATHER: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// The journal of one process.
+/// The journal of one process at the API server.
 pub struct Keeper {
-    state: Mutex<Journal>,
     /// Something is to be asked of the API server.
     wanted: Notify,
     /// An answer came.
@@ -69,24 +64,10 @@ impl std::fmt::Debug for Keeper {
 }
 
 impl Keeper {
-    /// The journal of `driver` in `namespace`.
+    /// The journal in `namespace`.
     #[must_use]
-    pub fn new(
-        api: Api,
-        namespace: &str,
-        driver: &str,
-        settings: &Settings,
-        metrics: &Metrics,
-    ) -> Self {
-        let node = settings.node.as_ref();
-        let owner = Owner {
-            lease: names::lease(LeaseOwner::Provisioner, driver),
-            driver: driver.to_owned(),
-            node: node.map(|node| node.name.to_string()).unwrap_or_default(),
-            holder: settings.identity.clone(),
-        };
+    pub fn new(api: Api, namespace: &str, metrics: &Metrics) -> Self {
         Self {
-            state: Mutex::new(Journal::new(owner)),
             wanted: Notify::new(),
             answered: Notify::new(),
             api,
@@ -101,44 +82,66 @@ impl Keeper {
         &self.namespace
     }
 
-    /// Never held across an await.
-    fn state(&self) -> MutexGuard<'_, Journal> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Something may be to be written.
+    pub(super) fn look(&self) {
+        self.wanted.notify_one();
+    }
+}
+
+/// What is known of the journal of `driver` in the beginning.
+#[must_use]
+pub fn journal(driver: &str, settings: &Settings) -> Journal {
+    let node = settings.node.as_ref();
+    Journal::new(Owner {
+        lease: names::lease(LeaseOwner::Provisioner, driver),
+        driver: driver.to_owned(),
+        node: node.map(|node| node.name.to_string()).unwrap_or_default(),
+        holder: settings.identity.clone(),
+    })
+}
+
+impl Executor {
+    /// Asks the journal something; `None` if there is none, or everything is about to end.
+    fn in_journal<T>(&self, look: impl FnOnce(&mut Journal) -> T) -> Option<T> {
+        let engine = self.engine.upgrade()?;
+        engine.turn(|provisioner, _| (provisioner.journal().map(look), Due::default()))
     }
 
     /// Waits until `look` finds something, which it is asked after each answer.
-    async fn until<T>(&self, mut look: impl FnMut(&mut Journal) -> Option<T>) -> T {
+    async fn until<T>(
+        &self,
+        keeper: &Keeper,
+        mut look: impl FnMut(&mut Journal) -> Option<T>,
+    ) -> T {
         loop {
-            let answered = self.answered.notified();
+            let answered = keeper.answered.notified();
             tokio::pin!(answered);
             // From here on no answer is missed.
             answered.as_mut().enable();
-            if let Some(found) = look(&mut self.state()) {
+            if let Some(found) = self.in_journal(&mut look).flatten() {
                 return found;
             }
-            self.wanted.notify_one();
+            keeper.look();
             answered.await;
         }
     }
 
-    /// Waits until the journal is this process's.
-    pub async fn opened(&self) {
-        self.until(|journal| journal.is_open().then_some(())).await;
+    fn next_request(&self, lazily: bool) -> Option<Request> {
+        self.in_journal(|journal| journal.next(lazily)).flatten()
     }
 
-    async fn intend(&self, intent: Intent) -> Result<(), Unwritable> {
-        let ticket = { self.state() }.intend(intent, Instant::now().into_std())?;
-        self.until(|journal| journal.state(ticket, Instant::now().into_std()))
-            .await
+    fn is_journal_open(&self) -> bool {
+        self.in_journal(|journal| journal.is_open()) == Some(true)
     }
 
     /// Takes out what is settled. To be called when nothing is worked on any more.
-    pub async fn flush(&self) {
+    pub async fn flush_journal(&self) {
+        let Some(keeper) = &self.journal else { return };
         let mut refused = BTreeSet::new();
-        while self.state().is_open()
-            && let Some(request) = self.next(true)
+        while self.is_journal_open()
+            && let Some(request) = self.next_request(true)
         {
-            match self.send(&request).await {
+            match self.send(keeper, &request).await {
                 Ok(Verdict::Go) => {}
                 // The others have their turn first.
                 Ok(Verdict::Later(error))
@@ -148,17 +151,13 @@ impl Keeper {
         }
     }
 
-    fn next(&self, lazily: bool) -> Option<Request> {
-        self.state().next(lazily)
-    }
-
     /// The next request that is due; `None` after a wait, when there may be one.
-    async fn wait(&self, settled: &mut Settled) -> Option<Request> {
-        let dirty = self.state().is_dirty();
+    async fn wait(&self, keeper: &Keeper, settled: &mut Settled) -> Option<Request> {
+        let dirty = self.in_journal(|journal| journal.is_dirty()) == Some(true);
         let (due, until) = settled.look(dirty, Instant::now());
-        let request = self.next(due);
+        let request = self.next_request(due);
         if request.is_none() {
-            let wanted = self.wanted.notified();
+            let wanted = keeper.wanted.notified();
             match until {
                 Some(until) => drop(timeout_at(until, wanted).await),
                 None => wanted.await,
@@ -168,37 +167,37 @@ impl Keeper {
     }
 
     /// Waits while more is about to come than there is.
-    async fn gather(&self, until: Instant) {
-        while self.state().may_grow() {
-            if timeout_at(until, self.wanted.notified()).await.is_err() {
+    async fn gather(&self, keeper: &Keeper, until: Instant) {
+        while self.in_journal(|journal| journal.may_grow()) == Some(true) {
+            if timeout_at(until, keeper.wanted.notified()).await.is_err() {
                 return;
             }
         }
     }
 
-    async fn send(&self, request: &Request) -> Result<Verdict, Lost> {
+    async fn send(&self, keeper: &Keeper, request: &Request) -> Result<Verdict, Lost> {
         let sent = Instant::now();
-        let answer = match self.ask(request).await {
+        let answer = match self.ask(keeper, request).await {
             Ok(answer) => answer,
             Err(error) => Answer::Failed(error.into()),
         };
         if let (Request::Write(write), Answer::Written { .. }) = (request, &answer) {
-            self.metrics.committed(write.intents, sent.elapsed());
+            keeper.metrics.committed(write.intents, sent.elapsed());
         }
-        let verdict = self.state().answered(request, answer, sent.into_std());
-        self.answered.notify_waiters();
-        verdict
+        let sent = sent.into_std();
+        let verdict = self.in_journal(|journal| journal.answered(request, answer, sent));
+        keeper.answered.notify_waiters();
+        // Without a journal nothing is asked.
+        verdict.unwrap_or(Ok(Verdict::Go))
     }
 
-    async fn ask(&self, request: &Request) -> Result<Answer, api::ApiError> {
+    async fn ask(&self, keeper: &Keeper, request: &Request) -> Result<Answer, api::ApiError> {
+        let Keeper { api, namespace, .. } = keeper;
         let write = match request {
             Request::Read(number) => {
-                let name = self.state().name(*number);
-                let found = self
-                    .api
-                    .get(&LEASES, &key(Some(&self.namespace), &name)?)
-                    .await;
-                return match found {
+                let name = self.in_journal(|journal| journal.name(*number));
+                let key = key(Some(namespace), &name.unwrap_or_default())?;
+                return match api.get(&LEASES, &key).await {
                     Ok(json) => Ok(Answer::Found(Some(read(&json)?))),
                     Err(error) if error.is_not_found() => Ok(Answer::Found(None)),
                     Err(error) => Err(error),
@@ -206,12 +205,12 @@ impl Keeper {
             }
             Request::Write(write) => write,
         };
-        let body = write.body(&self.namespace);
+        let body = write.body(namespace);
         let json = match write.version {
-            None => self.api.create(&LEASES, Some(&self.namespace), &body).await,
+            None => api.create(&LEASES, Some(namespace), &body).await,
             Some(_) => {
-                let key = key(Some(&self.namespace), &write.name)?;
-                self.api.update(&LEASES, &key, &body).await
+                let key = key(Some(namespace), &write.name)?;
+                api.update(&LEASES, &key, &body).await
             }
         };
         written(&json?)
@@ -272,106 +271,96 @@ fn lease<'a, M: Deserialize<'a>>(json: &'a str) -> Result<M, api::ApiError> {
     Ok(lease.metadata)
 }
 
-impl Provisioner {
-    /// Keeps the journal for ever.
-    ///
-    /// Returns why it is not this process's any more: nothing may be done then.
-    pub async fn keep_journal(&self) -> Lost {
-        let Some(journal) = &self.journal else {
-            return std::future::pending().await;
+/// Keeps the journal for ever.
+///
+/// Returns why it is not this process's any more: nothing may be done then.
+pub async fn keep_journal(engine: &Engine) -> Lost {
+    let executor = engine.shell();
+    let Some(keeper) = &executor.journal else {
+        return std::future::pending().await;
+    };
+    let mut pause = FIRST_PAUSE;
+    let mut settled = Settled::default();
+    let mut said = false;
+    loop {
+        let Some(request) = executor.wait(keeper, &mut settled).await else {
+            continue;
         };
-        let mut pause = FIRST_PAUSE;
-        let mut settled = Settled::default();
-        let mut said = false;
-        loop {
-            let Some(request) = journal.wait(&mut settled).await else {
-                continue;
-            };
-            let began = Instant::now();
-            match journal.send(&request).await {
-                Err(lost) => return lost,
-                Ok(Verdict::Go) => {
-                    pause = FIRST_PAUSE;
-                    said = false;
-                }
-                Ok(Verdict::Later(error)) => {
-                    if !std::mem::replace(&mut said, true) {
-                        tracing::error!(err = %error, namespace = journal.namespace, "The provisioning journal cannot be written, no volume is made before it can");
-                    }
-                    sleep(pause).await;
-                    pause = LONGEST_PAUSE.min(pause * 2);
-                }
+        let began = Instant::now();
+        match executor.send(keeper, &request).await {
+            Err(lost) => return lost,
+            Ok(Verdict::Go) => {
+                pause = FIRST_PAUSE;
+                said = false;
             }
-            self.learn(journal);
-            if matches!(request, Request::Write(_)) && journal.state().is_open() {
-                let took = began.elapsed();
-                sleep_until(began + PACE).await;
-                journal.gather(began + GATHER.min(took * SHARE)).await;
+            Ok(Verdict::Later(error)) => {
+                if !std::mem::replace(&mut said, true) {
+                    tracing::error!(err = %error, namespace = keeper.namespace, "The provisioning journal cannot be written, no volume is made before it can");
+                }
+                sleep(pause).await;
+                pause = LONGEST_PAUSE.min(pause * 2);
             }
         }
+        let now = Instant::now().into_std();
+        engine.turn(|provisioner, informers| ((), provisioner.learn(informers, now)));
+        if matches!(request, Request::Write(_)) && executor.is_journal_open() {
+            let took = began.elapsed();
+            sleep_until(began + PACE).await;
+            executor
+                .gather(keeper, began + GATHER.min(took * SHARE))
+                .await;
+        }
     }
+}
 
+/// Goes on with what earlier processes have left. To be called when claims and volumes are known.
+pub async fn recover(engine: &Engine) {
+    let executor = engine.shell();
+    if let Some(keeper) = &executor.journal {
+        let open = |journal: &mut Journal| journal.is_open().then_some(());
+        executor.until(keeper, open).await;
+    }
+    let now = Instant::now().into_std();
+    engine.turn(|provisioner, informers| ((), provisioner.recover(informers, now)));
+    // It is called once.
+    let _ = executor.recovered.set(());
+}
+
+impl Executor {
     /// Writes down what the driver is about to be asked, and makes sure that nobody else leads.
-    pub(super) async fn intend(&self, run: &Run, prepared: &Arc<Prepared>) -> StepAnswer {
-        let Some(journal) = &self.journal else {
+    pub(super) async fn intend(&self, claim: &Claim, intent: Option<&Intent>) -> StepAnswer {
+        let (Some(keeper), Some(intent)) = (&self.journal, intent) else {
             return StepAnswer::Done;
         };
-        let intent = run.attempt.intent(&run.claim, prepared);
-        match journal.intend(intent).await {
+        match self.write_down(keeper, intent.clone()).await {
             Ok(()) => StepAnswer::Done,
             Err(error) => {
-                let claim = &*run.key.name;
+                let claim = &*claim.key();
                 verbose!(2, claim, err = %error, "Not in the provisioning journal");
                 StepAnswer::Unwritable(error)
             }
         }
     }
 
+    async fn write_down(&self, keeper: &Keeper, intent: Intent) -> Result<(), Unwritable> {
+        let now = Instant::now().into_std();
+        let Some(ticket) = self.in_journal(|journal| journal.intend(intent, now)) else {
+            // Everything is about to end.
+            return std::future::pending().await;
+        };
+        let ticket = ticket?;
+        self.until(keeper, |journal| {
+            journal.state(ticket, Instant::now().into_std())
+        })
+        .await
+    }
+
     /// Whether the driver may be asked: the journal knows of it, and nobody else led a moment ago.
     pub(super) fn may_call(&self, claim: &Claim) -> bool {
         let now = Instant::now().into_std();
-        let journal = self.journal.as_ref();
-        journal.is_none_or(|journal| journal.state().may_call(&claim.uid, now))
-    }
-
-    /// The journal is to say what is in doubt for this claim, and no more.
-    pub(super) fn settle(&self, key: &ClaimKey) {
-        let Some(journal) = &self.journal else {
-            return;
-        };
-        let (busy, doubt) = {
-            let memory = self.cluster.memory();
-            (memory.is_busy(key), memory.begin(key).doubt)
-        };
-        match doubt {
-            Some(doubt) => {
-                let intent = Intent::owing(&doubt.claim, doubt.pinned, doubt.owed);
-                journal.state().amend(&intent);
-            }
-            None if busy => return,
-            None => journal.state().settle(&key.uid),
-        }
-        journal.wanted.notify_one();
-    }
-
-    /// Says once of each request that is owed for a claim that needs no volume any more what an
-    /// administrator can do about it.
-    pub(super) fn tell_of_owed(&self, run: &Run, failure: &Failure) {
-        let (Some(journal), Some(asked)) = (&self.journal, run.attempt.prepared()) else {
-            return;
-        };
-        if !self.cluster.memory().tells(&run.key, asked) {
-            return;
-        }
-        let leases = journal.state().places(&run.key.uid);
-        tracing::warn!(
-            claim = &*run.key.name,
-            volume = asked.name,
-            namespace = journal.namespace,
-            lease = leases.join(","),
-            annotation = format!("{INTENT}{}", run.key.uid),
-            err = %failure,
-            "The claim needs no volume any more, and a call for it that may have made one cannot be repeated; it is tried again. If there is no volume, remove the annotation from the Lease of the provisioning journal"
-        );
+        let engine = self.engine.upgrade();
+        engine.is_some_and(|engine| {
+            engine.turn(|provisioner, _| (provisioner.may_call(claim, now), Due::default()))
+        })
     }
 }

@@ -8,34 +8,30 @@
 //! | `api` | kinds of objects, and what failures of requests mean |
 //! | `discovery` | kinds that an API server may lack |
 //! | `driver` | the driver behind its socket, through its restarts |
-//! | `attributes` | VolumeAttributesClasses that claims wait for |
-//! | `cluster` | caches, queues and books, and what events put into the queues; in `attached`, which volumes VolumeAttachments name |
-//! | `provisioner` | the parts that executors share |
-//! | `claim` | attempts for claims |
-//! | `step` | the single step of such an attempt |
+//! | `informers` | caches, and what their changes are to the controller |
+//! | `executor` | what steps are carried out with |
+//! | `step`, `ownership`, `volume` | the single steps for claims, also of node deployment, and for volumes |
+//! | `telling` | what the controller has to say |
 //! | `journal` | the provisioning journal at the API server |
-//! | `volume` | attempts on PersistentVolumes |
-//! | `protection` | finalizers of data sources |
+//! | `attributes` | VolumeAttributesClasses that claims wait for |
+//! | `protection` | finalizers of snapshots |
 //! | `news` | events |
 //! | `metrics` | what is counted |
 //! | `capacity` | CSIStorageCapacity objects |
-//! | `ownership` | node deployment: claims that nobody has taken yet |
 
 pub mod api;
-mod attributes;
+pub mod attributes;
 pub mod capacity;
-pub mod claim;
-pub mod cluster;
 pub mod discovery;
 pub mod driver;
+pub mod executor;
+pub mod informers;
 pub mod journal;
 pub mod metrics;
 pub mod news;
 mod ownership;
 pub mod protection;
-pub mod provisioner;
 pub mod record;
 mod step;
-pub mod volume;
-
-pub use provisioner::Provisioner;
+mod telling;
+mod volume;

@@ -1,5 +1,7 @@
 //! The single steps of an attempt for a claim, each one request or one call.
 
+use std::sync::Arc;
+
 use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::{CreateVolumeRequest, DeleteVolumeRequest};
 use serde::Deserialize;
@@ -16,13 +18,13 @@ use tonic::Code;
 use super::api::{
     ATTRIBUTES_CLASSES, CLAIMS, CONTENTS, SNAPSHOTS, VOLUMES, edit as edit_object, key, page,
 };
-use super::claim::{Over, Run};
-use super::provisioner::{Provisioner, SecretError};
+use super::executor::{Executor, SecretError};
 use super::record::{ClaimWire, VolumeWire, read_claim, read_volume};
 use crate::model::{Claim, SecretRef};
 use crate::plan::claim::{Announcement, Answer, Step};
 use crate::plan::edit::{Applied, Edit, Kind};
 use crate::plan::identity::Identity;
+use crate::plan::journal::Intent;
 use crate::plan::memory::Unsaved;
 use crate::plan::outcome::{ApiError, RpcError};
 
@@ -31,21 +33,24 @@ const DISCARD_TRIES: u32 = 5;
 /// PersistentVolumes of one page, where all are looked at.
 const PAGE: u32 = 500;
 
-impl Provisioner {
-    /// Carries out a step; the last one says how the attempt is over.
+impl Executor {
+    /// Carries out a step for `claim`.
     ///
-    /// A request is taken out of its step, which is asked for it only once: with thousands of places
-    /// in it, a copy would cost as much as making it.
-    pub(super) async fn carry_out(&self, run: &Run, step: &mut Step) -> Result<Answer, Over> {
-        Ok(match step {
-            Step::Done(end) => return Err(Over::End(*end)),
-            Step::Fail(failure) => return Err(Over::Failed(failure.clone())),
+    /// A request is taken out of its step: with thousands of places in it, a copy would cost as much as
+    /// making it.
+    pub(super) async fn for_claim(
+        &self,
+        step: &mut Step,
+        claim: &Arc<Claim>,
+        intent: Option<&Intent>,
+    ) -> Answer {
+        match step {
+            // These are no requests.
+            Step::Done(_) | Step::Fail(_) => Answer::Done,
             Step::Announce(announcement) => {
-                self.announce(&run.claim, announcement);
+                self.announce(claim, announcement);
                 Answer::Done
             }
-            // Whoever is done last releases it, or a sweep does.
-            Step::ReleaseSource(edit) if self.is_shared(edit, &run.claim) => Answer::Done,
             Step::ProtectSource(edit) | Step::ReleaseSource(edit) => {
                 let result = self.edit(edit).await;
                 if let Err(error) = &result {
@@ -54,13 +59,15 @@ impl Provisioner {
                 }
                 done(result)
             }
-            Step::Intend(prepared) => self.intend(run, prepared).await,
+            Step::Intend(_) => self.intend(claim, intent).await,
             Step::Unselect(edit, _) => done(self.edit(edit).await),
             Step::Create(prepared, request) => {
                 let migrated = Migrated(prepared.blueprint.is_in_tree());
-                self.create(run, std::mem::take(request), migrated).await
+                self.create(claim, std::mem::take(request), migrated).await
             }
-            Step::Discard(request, migrated) => self.discard(run, request, *migrated).await,
+            Step::Discard(request, migrated) => {
+                self.discard(claim, intent, (request, *migrated)).await
+            }
             Step::Save(unsaved) => done(self.save(unsaved).await),
             Step::LoadSecret(reference) => self.load_secret(reference).await,
             Step::LoadSnapshot(namespace, name) => loaded(self.snapshot(namespace, name).await),
@@ -74,7 +81,7 @@ impl Provisioner {
                 loaded(self.persistent_volume(name).await)
             }
             Step::LoadAttributesClass(name) => loaded(self.attributes_class(name).await),
-        })
+        }
     }
 
     fn announce(&self, claim: &Claim, announcement: &Announcement) {
@@ -109,7 +116,7 @@ impl Provisioner {
 
     async fn source_claim(&self, namespace: &str, name: &str) -> Result<Answer, api::ApiError> {
         let json = self.get(&CLAIMS, Some(namespace), name).await?;
-        let claim = read_claim(wire(&json)?, &self.cluster.strings);
+        let claim = read_claim(wire(&json)?, &self.informers.strings);
         Ok(Answer::SourceClaim(Box::new(claim)))
     }
 
@@ -127,13 +134,13 @@ impl Provisioner {
         let json = self.api.read(&path).await?;
         let List { items } = wire(&json)?;
         let claim = items.into_iter().next().ok_or_else(|| another(&key))?;
-        let claim = read_claim(claim, &self.cluster.strings);
+        let claim = read_claim(claim, &self.informers.strings);
         Ok(Answer::SourceClaim(Box::new(claim)))
     }
 
     async fn persistent_volume(&self, name: &str) -> Result<Answer, api::ApiError> {
         let json = self.get(&VOLUMES, None, name).await?;
-        let volume = read_volume(wire(&json)?, &self.cluster.strings);
+        let volume = read_volume(wire(&json)?, &self.informers.strings);
         Ok(Answer::PersistentVolume(Box::new(volume)))
     }
 
@@ -158,7 +165,7 @@ impl Provisioner {
             let List { metadata, items } = wire(&json)?;
             let volumes = items
                 .into_iter()
-                .map(|item| read_volume(item, &self.cluster.strings));
+                .map(|item| read_volume(item, &self.informers.strings));
             let mut held = volumes.filter(|found| volume.is_of(found));
             if let Some(found) = held.next() {
                 return Ok(Answer::PersistentVolume(Box::new(found)));
@@ -171,7 +178,7 @@ impl Provisioner {
     }
 
     fn record<R: Record>(&self, json: &str) -> Result<R, api::ApiError> {
-        let record = R::from_wire(wire(json)?, &self.cluster.strings);
+        let record = R::from_wire(wire(json)?, &self.informers.strings);
         record.ok_or_else(|| api::ApiError::unreadable(&"it is about something else"))
     }
 
@@ -199,7 +206,7 @@ impl Provisioner {
             Kind::Snapshot => &SNAPSHOTS,
         };
         let key = key(Some(&edit.namespace), &edit.name)?;
-        let own = (edit.kind == Kind::Claim).then(|| self.cluster.claims.begin_write(&key));
+        let own = (edit.kind == Kind::Claim).then(|| self.informers.claims.begin_write(&key));
         let mut applied = Applied::Another;
         let written = edit_object(&self.api, resource, &key, |object| {
             applied = edit.apply(object);
@@ -220,7 +227,7 @@ impl Provisioner {
 
     async fn create(
         &self,
-        run: &Run,
+        claim: &Claim,
         request: Box<CreateVolumeRequest>,
         migrated: Migrated,
     ) -> Answer {
@@ -237,11 +244,9 @@ impl Provisioner {
             Err(error) => return Answer::Unsent(error),
         };
         // The driver was waited for; somebody else may lead by now, and be done with the claim.
-        if !self.may_call(&run.claim) {
+        if !self.may_call(claim) {
             return Answer::Unsent(not_now());
         }
-        // From here on it may be running, whatever becomes of this process.
-        self.cluster.memory().calling(&run.claim);
         match send(channel).await {
             Ok(answer) => Answer::Created(Box::new(answer)),
             Err(status) => Answer::Failed(RpcError::from(&status)),
@@ -250,14 +255,12 @@ impl Provisioner {
 
     async fn discard(
         &self,
-        run: &Run,
-        request: &DeleteVolumeRequest,
-        migrated: Migrated,
+        claim: &Claim,
+        intent: Option<&Intent>,
+        (request, migrated): (&DeleteVolumeRequest, Migrated),
     ) -> Answer {
         // Whoever leads now may have saved the volume.
-        if let Some(prepared) = run.attempt.prepared()
-            && !matches!(self.intend(run, prepared).await, Answer::Done)
-        {
+        if intent.is_some() && !matches!(self.intend(claim, intent).await, Answer::Done) {
             return Answer::Unsent(not_now());
         }
         let deadline = Deadline::after(self.driver.timeout());
@@ -275,16 +278,12 @@ impl Provisioner {
     /// Creates the PersistentVolume.
     async fn save(&self, unsaved: &Unsaved) -> Result<(), ApiError> {
         let key = key(None, &unsaved.name)?;
-        let own = self.cluster.volumes.begin_write(&key);
+        let own = self.informers.volumes.begin_write(&key);
         let json = self.api.create(&VOLUMES, None, &*unsaved.object).await?;
-        match own.answered(&json) {
-            // Never to be deleted: its finalizer may go.
-            Ok(_) => self.cluster.look_at_volume(&unsaved.name),
-            Err(error) => {
-                // It is there; the watch will say what it is.
-                let err = Chain(&error);
-                verbose!(2, volume = %key, %err, "The answer to a write cannot be read");
-            }
+        if let Err(error) = own.answered(&json) {
+            // It is there; the watch will say what it is.
+            let err = Chain(&error);
+            verbose!(2, volume = %key, %err, "The answer to a write cannot be read");
         }
         Ok(())
     }

@@ -85,7 +85,7 @@ impl Shell<Resizer> for Executor {
         &self.informers
     }
 
-    async fn execute(&self, request: &Request) -> Answer {
+    async fn execute(&self, request: &mut Request) -> Answer {
         let task = &request.task;
         match &request.step {
             // The controller keeps this to itself.

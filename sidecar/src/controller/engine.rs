@@ -21,8 +21,9 @@ pub trait Shell<R: Reactor>: Send + Sync + 'static {
     /// What decisions look at.
     fn informers(&self) -> &R::Informers;
 
-    /// Carries one step out. The caches have taken in what it wrote when this ends.
-    fn execute(&self, step: &R::Step) -> impl Future<Output = R::Answer> + Send;
+    /// Carries one step out. The caches have taken in what it wrote when this ends. It is asked once, and
+    /// may take out of the step what would cost much to copy.
+    fn execute(&self, step: &mut R::Step) -> impl Future<Output = R::Answer> + Send;
 
     /// Logs.
     fn note(&self, notice: R::Notice);
@@ -174,10 +175,10 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
                 let mut reactor = self.reactor();
                 reactor.decide(&mut attempt, self.shell.informers(), now())
             };
-            let Some(step) = step else {
+            let Some(mut step) = step else {
                 return attempt;
             };
-            let answer = self.shell.execute(&step).await;
+            let answer = self.shell.execute(&mut step).await;
             self.turn(|reactor, informers| {
                 ((), reactor.answered(&mut attempt, step, answer, informers))
             });

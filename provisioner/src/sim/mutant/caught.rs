@@ -17,7 +17,7 @@ const fn case(faults: Faults, protection: Protection, scene: Scene) -> Case {
 
 impl Mutant {
     /// In which kind of run each must be caught, and by what.
-    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 45] = {
+    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 48] = {
         use Faults::{All, Kills, None, Stops};
         use Protection::Journal;
         use Scene::{Apart, Moved, Nodes, Places, Plain, Sources};
@@ -45,6 +45,7 @@ impl Mutant {
             "forgotten while",
             "left over",
             "repeated as another",
+            "stays behind",
             "two CreateVolume calls",
         ];
         [
@@ -182,6 +183,17 @@ impl Mutant {
             (Self::IgnoresNodes, case(None, Journal, Nodes), TWO),
             (Self::IgnoresNodes, case(None, Journal, Apart), TWO),
             (Self::DeletesElsewhere, case(None, Journal, Nodes), EARLY),
+            (
+                Self::LeavesSaved,
+                case(None, Journal, Plain),
+                &["finalizer"],
+            ),
+            (
+                Self::LeavesOwed,
+                case(All, Journal, Places),
+                &["stays behind"],
+            ),
+            (Self::LeavesSources, case(None, Journal, Sources), STAYS),
         ]
     };
 }

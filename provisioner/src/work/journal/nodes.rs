@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use super::{Keeper, Lease, Metadata};
 use crate::plan::journal::{Neighbour, pause};
 use crate::work::api::{NODES, key, page};
-use crate::work::provisioner::Provisioner;
+use crate::work::executor::Executor;
 
 /// Leases of one page.
 const PAGE: u32 = 100;
@@ -43,7 +43,7 @@ fn not_looked_for(error: &api::ApiError) {
     }
 }
 
-impl Provisioner {
+impl Executor {
     /// Looks for journals of nodes that are gone, now and then, for ever.
     pub async fn look_for_gone_nodes(&self) -> Infallible {
         let (Some(journal), Some(node)) = (&self.journal, &self.settings.node) else {

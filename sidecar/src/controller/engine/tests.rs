@@ -116,7 +116,7 @@ impl Shell<Countdown> for World {
         &()
     }
 
-    async fn execute(&self, step: &u32) {
+    async fn execute(&self, step: &mut u32) {
         self.steps.fetch_add(1, Ordering::Relaxed);
         sleep(Duration::from_millis(u64::from(*step))).await;
     }

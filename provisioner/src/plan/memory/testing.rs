@@ -1,0 +1,83 @@
+//! What the crash simulation asks of the books, and what its mutants do to them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Asked, ClaimKey, Doubt, Memory};
+use crate::model::Claim;
+
+/// What a mutant does not know for a moment.
+pub(crate) struct Hidden<P> {
+    doubts: HashMap<ClaimKey, Doubt<P>>,
+    calls: HashMap<ClaimKey, Arc<Claim>>,
+}
+
+impl<P: Asked> Memory<P> {
+    /// What is in the books: nothing, once all claims and volumes are as they should be.
+    pub(crate) fn left(&self) -> Vec<&'static str> {
+        let books = [
+            ("doubts", self.doubts.len()),
+            ("unsaved", self.unsaved.len()),
+            ("told", self.told.len()),
+            ("revoked", self.revoked.len()),
+            ("waits", self.waits.len()),
+            ("cures", self.cures.len()),
+            ("calls", self.calls.len()),
+            ("removed", self.removed.len()),
+        ];
+        let left = { books.into_iter() }.filter(|(_, entries)| *entries > 0);
+        left.map(|(book, _)| book).collect()
+    }
+
+    pub(crate) fn hide_doubt(&mut self, key: &ClaimKey) -> Option<Doubt<P>> {
+        self.doubts.remove(key)
+    }
+
+    pub(crate) fn show_doubt(&mut self, key: &ClaimKey, hidden: Option<Doubt<P>>) {
+        if let Some(hidden) = hidden {
+            self.doubts.insert(key.clone(), hidden);
+        }
+    }
+
+    /// Forgets what is to be repeated word for word.
+    pub(crate) fn drop_pinned(&mut self, key: &ClaimKey) {
+        let saved = !self.unsaved.contains_key(key);
+        if let Some(doubt) = self
+            .doubts
+            .get_mut(key)
+            .filter(|doubt| saved && !doubt.recalled)
+        {
+            doubt.pinned = None;
+            self.settle_if_empty(key);
+        }
+    }
+
+    /// Forgets what else was asked, unless something is to be repeated first.
+    pub(crate) fn drop_owed(&mut self, key: &ClaimKey, also_beside_pinned: bool) {
+        let doubt = self.doubts.get_mut(key);
+        if let Some(doubt) = doubt.filter(|doubt| also_beside_pinned || doubt.pinned.is_none()) {
+            doubt.owed.clear();
+            self.settle_if_empty(key);
+        }
+    }
+
+    /// Forgets for a moment for whom volumes are made.
+    pub(crate) fn hide_busy(&mut self) -> Hidden<P> {
+        Hidden {
+            doubts: std::mem::take(&mut self.doubts),
+            calls: std::mem::take(&mut self.calls),
+        }
+    }
+
+    pub(crate) fn show_busy(&mut self, hidden: Hidden<P>) {
+        self.doubts = hidden.doubts;
+        self.calls = hidden.calls;
+    }
+
+    fn settle_if_empty(&mut self, key: &ClaimKey) {
+        let doubt = self.doubts.get(key);
+        if doubt.is_some_and(|doubt| doubt.requests().next().is_none()) {
+            self.settle(key);
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! The provisioner as one object: what it remembers, what events make due, and its attempts.
+//!
+//! What an attempt leaves in the books and in the journal is settled in the same turn in which the
+//! attempt ends, so that no event passes between the two. The crash simulation drives this object and no
+//! other.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `event` | what events make due |
+//! | `claim` | attempts for claims |
+//! | `contest` | node deployment: claims that nobody has taken yet |
+//! | `volume` | attempts on PersistentVolumes |
+//! | `source` | finalizers of data sources |
+//! | `journal` | what of this is in the provisioning journal |
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use csi_proto::csi::{GetCapacityRequest, Topology};
+use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
+use sidecar::queue::Place;
+
+use super::attached::Attached;
+use super::edit::{Applied, Edit};
+use super::informers::Informers;
+use super::journal::{Intent, Journal};
+use super::memory::{ClaimKey, Memory};
+use super::outcome::{ApiError, RpcError};
+use super::ownership::{Contests, Pace, Selection};
+use super::request::Prepared;
+use super::topology::Places;
+use super::{Settings, turn};
+use super::{claim as claims, delete};
+use crate::model::{Attachment, Claim, Class, CsiNode, Grant, Node, Pairs, Text, Volume};
+
+mod claim;
+mod contest;
+mod event;
+mod journal;
+mod source;
+mod volume;
+
+/// The queue of claims.
+pub const CLAIMS: usize = 0;
+/// The queue of PersistentVolumes.
+pub const VOLUMES: usize = 1;
+/// The queue of claims that were cloned and are being deleted.
+pub const SOURCES: usize = 2;
+
+/// What there is to work on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A claim that may need a volume.
+    Claim(ClaimKey),
+    /// The PersistentVolume of this name.
+    Volume(Text),
+    /// The claim of this `namespace/name`, which was cloned and is being deleted.
+    Source(Text),
+}
+
+/// What an informer tells. `old` is what was known before.
+#[derive(Debug)]
+pub enum Change<'a> {
+    /// A claim is new or has changed.
+    Claim {
+        /// Before.
+        old: Option<&'a Claim>,
+        /// Now.
+        new: &'a Claim,
+        /// Whether it is known from the answer to a write of this process, which the attempt that
+        /// wrote it looks at.
+        own: bool,
+    },
+    /// A claim is gone, or nothing can be due for it any more.
+    ClaimGone(&'a Claim),
+    /// Nothing happened to this claim; the time for a resync has come.
+    ClaimResync(&'a Claim),
+    /// The PersistentVolume of this name is new or has changed.
+    Volume {
+        /// Its name.
+        name: Text,
+        /// Before.
+        old: Option<&'a Volume>,
+        /// Now.
+        new: &'a Volume,
+        /// As with claims.
+        own: bool,
+    },
+    /// The PersistentVolume of this name is gone.
+    VolumeGone(&'a str),
+    /// Nothing happened to the PersistentVolume of this name; the time for a resync has come.
+    VolumeResync(Text, &'a Volume),
+    /// A StorageClass is new or has changed.
+    Class(&'a Class),
+    /// A VolumeAttachment is new or has changed.
+    Attachment {
+        /// Before.
+        old: Option<&'a Attachment>,
+        /// Now.
+        new: &'a Attachment,
+    },
+    /// A VolumeAttachment is gone.
+    AttachmentGone(&'a Attachment),
+    /// VolumeAttachments are known again after their watch had ended.
+    AttachmentsKnown,
+    /// The Node of this name changed.
+    Node {
+        /// Its name.
+        name: Text,
+        /// Before.
+        old: Option<&'a Node>,
+        /// Now; `None` if it is gone.
+        new: Option<&'a Node>,
+    },
+    /// The CSINode of this name changed; `None` if it is gone.
+    CsiNode(Text, Option<&'a CsiNode>),
+    /// A ReferenceGrant is new or has changed.
+    Grant(&'a Grant),
+    /// The VolumeAttributesClass of this name, for which claims have waited, is there.
+    AttributesClass(Text),
+    /// The driver can be asked again, as if the process had just begun.
+    DriverBack,
+}
+
+/// One request or call.
+#[derive(Debug)]
+pub enum Step {
+    /// For a claim.
+    Claim {
+        /// What to do. Never the end of an attempt.
+        step: claims::Step,
+        /// The claim as it is known.
+        claim: Arc<Claim>,
+        /// What the journal has to say before the driver is asked.
+        intent: Option<Intent>,
+    },
+    /// `GetCapacity`.
+    AskForRoom(GetCapacityRequest),
+    /// GET and PUT of the claim: this node is selected, unless another one is.
+    Take(Arc<Claim>, Text),
+    /// For the PersistentVolume of this name.
+    Volume {
+        /// What to do. Never the end of an attempt.
+        step: delete::Step,
+        /// Its name.
+        name: Text,
+        /// `metadata.uid`, if it is known.
+        uid: Option<Text>,
+    },
+    /// GET and PUT of a claim that was cloned: it loses its finalizer.
+    Release(Edit),
+}
+
+/// What came of a step.
+pub enum Answer {
+    /// Of one for a claim.
+    Claim(claims::Answer),
+    /// Bytes that a volume may have.
+    Room(Result<i64, RpcError>),
+    /// What was found on the claim.
+    Taken(Result<Selection, ApiError>),
+    /// Of one for a PersistentVolume; with the volume if a write was answered with it.
+    Volume(delete::Answer, Option<Arc<Volume>>),
+    /// What the edit came to.
+    Released(Result<Applied, ApiError>),
+}
+
+/// An attempt on a key.
+pub enum Attempt {
+    /// On a claim.
+    Claim(claim::Run),
+    /// On a PersistentVolume.
+    Volume(volume::Run),
+    /// On a claim that was cloned.
+    Source(source::Run),
+}
+
+/// What is to be told: to the log, to users, to the metrics, or to who produces CSIStorageCapacity
+/// objects.
+#[derive(Debug)]
+pub enum Notice {
+    /// The claim is gone or needs nothing.
+    Idle(ClaimKey),
+    /// The driver called the request for the claim impossible; it is repeated after this.
+    Later(ClaimKey, Duration),
+    /// The claim got its volume, after this time, in these places if places matter.
+    Provisioned(Arc<Claim>, Duration, Vec<Topology>),
+    /// An attempt on the claim counts as failed.
+    NotProvisioned(Arc<Claim>),
+    /// The claim's user is told of a failure.
+    ClaimFailed(Arc<Claim>, String),
+    /// What there is of this class may have changed although no volume was made.
+    RoomDoubted(Text),
+    /// Claims have begun to wait for something that is not watched.
+    LookedFor,
+    /// What was asked and may have made a volume is asked again in vain, for a claim that needs none.
+    Owed(Box<Owed>),
+    /// The claim's class does not allow this node.
+    Elsewhere(ClaimKey),
+    /// The claim does not fit on this node.
+    NoRoom(ClaimKey),
+    /// The driver does not say how much room there is.
+    RoomUnknown(ClaimKey, RpcError),
+    /// The claim is this node's.
+    Taken(ClaimKey),
+    /// The PersistentVolume of this name is another node's.
+    OfAnotherNode(Text),
+    /// A volume was deleted, after this time.
+    Deleted(Text, Arc<Volume>, Duration),
+    /// An attempt on the volume counts as failed.
+    NotDeleted(Arc<Volume>),
+    /// Users of the volume are told of a failure.
+    VolumeFailed(Text, Arc<Volume>, delete::Failure),
+    /// The claim of this `namespace/name` lost the finalizer that protected it.
+    Released(Text),
+    /// The places where volumes can be are others.
+    SegmentsMoved,
+    /// Something is to be asked of the API server for the journal.
+    Journal,
+    /// Somebody took the claim of this UID out of the journal.
+    Forgotten(String),
+    /// An entry of the journal cannot be read.
+    Broken(String),
+    /// So many calls of an earlier process go on.
+    Resumed(usize),
+}
+
+/// What is owed for a claim that needs no volume any more, and cannot be repeated.
+#[derive(Debug)]
+pub struct Owed {
+    /// The claim.
+    pub key: ClaimKey,
+    /// Name of the volume that may have been made.
+    pub volume: String,
+    /// Names of the Leases that say so.
+    pub leases: Vec<String>,
+    /// Why it cannot be repeated.
+    pub failure: claims::Failure,
+}
+
+/// Why an attempt is to be retried.
+#[derive(Clone, Debug)]
+pub enum Failed {
+    /// The claim got no volume; whether another node is to be selected.
+    Claim(claims::Failure, bool),
+    /// This node could not be written on the claim.
+    Untaken(ApiError),
+    /// The volume was not deleted, or its finalizer not changed.
+    Volume(delete::Failure),
+    /// Nothing failed: the volume is looked at again. Not at once, because an answer may be ahead of
+    /// what is known of attachments.
+    Follows,
+    /// The finalizer of a cloned claim stays.
+    Source(String),
+}
+
+/// What a provisioner is made with.
+#[derive(Debug)]
+pub struct Setup {
+    /// What the command line says about decisions.
+    pub settings: Settings,
+    /// How long a request that the driver called impossible is not repeated.
+    pub retention: Duration,
+    /// Where volumes can be, as far as that is known from the start.
+    pub places: Places,
+    /// Node deployment: the topology of this process's node, if the driver told one.
+    pub node: Option<Pairs>,
+    /// Node deployment: how long to wait before a claim is taken.
+    pub pace: Pace,
+    /// Keeps the processes of all nodes from acting at once.
+    pub seed: u64,
+}
+
+type Informed<'a> = &'a (dyn Informers + 'static);
+type News = Due<Key, Notice>;
+
+/// The provisioner.
+pub struct Provisioner {
+    settings: Settings,
+    memory: Memory<Prepared>,
+    places: Places,
+    attached: Attached,
+    contests: Contests,
+    node: Option<Pairs>,
+    pace: Pace,
+    seed: u64,
+    /// The provisioning journal, if there is one.
+    journal: Option<Journal>,
+    /// Everything was listed once, so that what is in the journal can be compared with it.
+    listed: bool,
+}
+
+impl Provisioner {
+    /// A provisioner that remembers nothing.
+    #[must_use]
+    pub fn new(setup: Setup, journal: Option<Journal>) -> Self {
+        Self {
+            settings: setup.settings,
+            memory: Memory::new(setup.retention),
+            places: setup.places,
+            attached: Attached::default(),
+            contests: Contests::default(),
+            node: setup.node,
+            pace: setup.pace,
+            seed: setup.seed,
+            journal,
+            listed: false,
+        }
+    }
+
+    /// What is remembered.
+    #[must_use]
+    pub fn memory(&self) -> &Memory<Prepared> {
+        &self.memory
+    }
+
+    /// Where volumes can be.
+    #[must_use]
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// The provisioning journal, if there is one.
+    pub fn journal(&mut self) -> Option<&mut Journal> {
+        self.journal.as_mut()
+    }
+
+    /// Forgets waits that are over. To be called every [`sidecar::slow_set::SWEEP_INTERVAL`].
+    pub fn sweep(&mut self, now: Instant) {
+        self.memory.sweep(now);
+    }
+}
+
+impl Reactor for Provisioner {
+    type Key = Key;
+    type Informers = dyn Informers;
+    type Change<'a> = Change<'a>;
+    type Attempt = Attempt;
+    type Step = Step;
+    type Answer = Answer;
+    type Notice = Notice;
+    type Failure = Failed;
+
+    fn observe(&mut self, change: Change<'_>, informers: Informed<'_>) -> News {
+        let mut due = News::default();
+        self.changed(change, informers, &mut due);
+        due
+    }
+
+    fn begin(&mut self, key: &Key, informers: Informed<'_>, now: Now) -> Attempt {
+        match key {
+            Key::Claim(key) => Attempt::Claim(self.begin_claim(key, informers, now.instant)),
+            Key::Volume(name) => Attempt::Volume(self.begin_volume(name, informers, now.instant)),
+            Key::Source(name) => Attempt::Source(source::Run::new(name)),
+        }
+    }
+
+    fn decide(&mut self, attempt: &mut Attempt, informers: Informed<'_>, now: Now) -> Option<Step> {
+        match attempt {
+            Attempt::Claim(run) => self.decide_claim(run, informers, now.instant),
+            Attempt::Volume(run) => self.decide_volume(run, informers),
+            Attempt::Source(run) => self.decide_source(run, informers),
+        }
+    }
+
+    fn answered(
+        &mut self,
+        attempt: &mut Attempt,
+        step: Step,
+        answer: Answer,
+        informers: Informed<'_>,
+    ) -> News {
+        let mut due = News::default();
+        match attempt {
+            Attempt::Claim(run) => self.claim_answered(run, &step, answer, informers, &mut due),
+            Attempt::Volume(run) => run.answered(&step, answer),
+            Attempt::Source(run) => run.answered(answer, &mut due),
+        }
+        due
+    }
+
+    fn end(
+        &mut self,
+        attempt: Attempt,
+        informers: Informed<'_>,
+        now: Now,
+    ) -> (Verdict<Failed>, News) {
+        let mut due = News::default();
+        let verdict = match attempt {
+            Attempt::Claim(run) => self.end_claim(run, informers, now.instant, &mut due),
+            Attempt::Volume(run) => self.end_volume(run, informers, now.instant, &mut due),
+            Attempt::Source(run) => run.end(),
+        };
+        (verdict, due)
+    }
+}
+
+/// Has `key` worked on at once.
+fn wake(due: &mut News, (queue, key): (usize, Key), place: Place) {
+    due.wakes.push(Wake {
+        queue,
+        key,
+        place,
+        unless_delayed: false,
+    });
+}
+
+/// Has the claim worked on at once.
+fn wake_claim(due: &mut News, key: ClaimKey) {
+    let place = turn::of_claim(&key);
+    wake(due, (CLAIMS, Key::Claim(key)), place);
+}
+
+fn retry(failure: Failed) -> Verdict<Failed> {
+    Verdict::Retry {
+        failure,
+        hung: false,
+    }
+}
+
+/// An attempt that waits, without having failed.
+fn after(delay: Duration) -> Verdict<Failed> {
+    Verdict::After {
+        delay,
+        failure: None,
+    }
+}
+
+#[cfg(test)]
+mod testing;

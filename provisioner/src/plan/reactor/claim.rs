@@ -1,0 +1,413 @@
+//! Attempts for claims.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sidecar::controller::reactor::Verdict;
+
+use super::contest::Contest;
+use super::event::look_at_volume;
+use super::{Answer, Failed, Informed, News, Notice, Owed, Provisioner, Step};
+use super::{after, retry, wake_claim};
+use crate::model::{Claim, Grant, Text};
+use crate::plan::claim::{self, Effect, End, Failure};
+use crate::plan::edit::Edit;
+use crate::plan::memory::ClaimKey;
+use crate::plan::outcome::Cure;
+use crate::plan::protection;
+use crate::plan::view::View;
+
+/// An attempt on a claim.
+pub enum Run {
+    /// The claim is gone or needs nothing.
+    Nothing(ClaimKey),
+    /// It is not to be asked for again yet.
+    Slow(ClaimKey, Duration),
+    /// It is worked on.
+    Open(Box<Open>),
+}
+
+/// An attempt and the newest that it knows of its claim.
+pub struct Open {
+    pub(super) key: ClaimKey,
+    pub(super) attempt: claim::Attempt,
+    pub(super) claim: Arc<Claim>,
+    /// The claim was gone from the API when the attempt began.
+    pub(super) gone: bool,
+    started: Instant,
+    /// Nobody has taken the claim: this process tries to.
+    pub(super) contest: Option<Contest>,
+    over: Option<Result<End, Failure>>,
+}
+
+impl Provisioner {
+    pub(super) fn begin_claim(
+        &mut self,
+        key: &ClaimKey,
+        informers: Informed<'_>,
+        now: Instant,
+    ) -> Run {
+        let Some((claim, gone)) = self.look_up(key, informers) else {
+            return Run::Nothing(key.clone());
+        };
+        let class = informers.class(claim.class_name());
+        let class = class.as_ref().map(|class| &*class.uid);
+        let wait = self.memory.slow(key, class, now);
+        if !wait.is_zero() {
+            return Run::Slow(key.clone(), wait);
+        }
+        let start = self.memory.begin(key);
+        Run::Open(Box::new(Open {
+            key: key.clone(),
+            attempt: claim::Attempt::new(start, !gone && claim.volume.is_empty()),
+            claim,
+            gone,
+            started: now,
+            contest: None,
+            over: None,
+        }))
+    }
+
+    /// The claim, and whether it is gone and worked on only because a call is in doubt.
+    fn look_up(&self, key: &ClaimKey, informers: Informed<'_>) -> Option<(Arc<Claim>, bool)> {
+        if let Some(claim) = cached(key, informers) {
+            return Some((claim, false));
+        }
+        let claim = self.memory.doubtful_claim(key).map(Arc::clone)?;
+        Some((claim, true))
+    }
+
+    pub(super) fn decide_claim(
+        &mut self,
+        run: &mut Run,
+        informers: Informed<'_>,
+        now: Instant,
+    ) -> Option<Step> {
+        let open = match run {
+            Run::Nothing(_) | Run::Slow(..) => return None,
+            Run::Open(open) => open,
+        };
+        if open.over.is_some() {
+            return None;
+        }
+        if open.contest.is_none() {
+            match self.next(open, informers) {
+                Ok(step) => return step,
+                Err(Contends) => open.contest = Some(self.contend(open, informers, now)),
+            }
+        }
+        self.decide_contest(open, informers)
+    }
+
+    /// The next step for a claim that is this process's, as far as anybody knows.
+    fn next(&mut self, open: &mut Open, informers: Informed<'_>) -> Result<Option<Step>, Contends> {
+        loop {
+            refresh(open, informers);
+            let step = self.look(&open.attempt, (&open.claim, open.gone), informers, |view| {
+                open.attempt.decide(view)
+            });
+            let needless = match &step {
+                claim::Step::Done(End::Contend) => return Err(Contends),
+                claim::Step::Done(end) => {
+                    open.over = Some(Ok(*end));
+                    return Ok(None);
+                }
+                claim::Step::Fail(failure) => {
+                    open.over = Some(Err(failure.clone()));
+                    return Ok(None);
+                }
+                // Whoever is done last releases it, or a sweep does.
+                claim::Step::ReleaseSource(edit) => self.is_shared(edit, &open.claim, informers),
+                claim::Step::Intend(_) => self.journal.is_none(),
+                // From here on it may be running, whatever becomes of this process.
+                claim::Step::Create(..) => {
+                    self.memory.calling(&open.claim);
+                    false
+                }
+                claim::Step::Announce(_)
+                | claim::Step::LoadSnapshot(..)
+                | claim::Step::LoadContent(_)
+                | claim::Step::LoadSourceClaim(..)
+                | claim::Step::LoadSourceVolume(_)
+                | claim::Step::LoadNamesake(..)
+                | claim::Step::LoadOwner(..)
+                | claim::Step::LoadSecret(_)
+                | claim::Step::LoadAttributesClass(_)
+                | claim::Step::ProtectSource(_)
+                | claim::Step::Discard(..)
+                | claim::Step::Save(_)
+                | claim::Step::Unselect(..) => false,
+            };
+            if !needless {
+                return Ok(Some(for_claim(step, open)));
+            }
+            if let Err(failure) = open.attempt.fold(&step, claim::Answer::Done) {
+                open.over = Some(Err(failure));
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Shows what is known at the moment.
+    pub(super) fn look<T>(
+        &self,
+        attempt: &claim::Attempt,
+        (claim, gone): (&Claim, bool),
+        informers: Informed<'_>,
+        look: impl FnOnce(&View<'_>) -> T,
+    ) -> T {
+        let driver = informers.driver();
+        let class = informers.class(claim.class_name());
+        let name = attempt.volume_name(claim, &self.settings);
+        let volume = name.ok().and_then(|name| informers.volume(&name));
+        let mut grants: Vec<Arc<Grant>> = Vec::new();
+        if self.settings.gates.cross_namespace {
+            informers.for_each_grant(&mut |grant| grants.push(Arc::clone(grant)));
+        }
+        look(&View {
+            driver: &driver,
+            settings: &self.settings,
+            claim,
+            gone,
+            class: class.as_deref(),
+            volume_exists: volume.is_some(),
+            volume_leaves: volume.is_some_and(|volume| volume.is_leaving()),
+            grants: &grants,
+            places: &self.places,
+        })
+    }
+
+    /// Whether another claim is being filled from the snapshot that `claim` has been filled from.
+    fn is_shared(&self, snapshot: &Edit, claim: &Claim, informers: Informed<'_>) -> bool {
+        let mut claims = Vec::new();
+        informers.for_each_claim(&mut |claim| claims.push(Arc::clone(claim)));
+        let known = claims.iter().map(|claim| &**claim);
+        let known = known.chain(self.memory.busy_claims());
+        let place = (&*snapshot.namespace, &*snapshot.name);
+        protection::is_shared(place, claim, known, |claim| {
+            self.has_volume(claim, informers)
+        })
+    }
+
+    /// Whether the PersistentVolume of the claim is there, bound or not.
+    pub(super) fn has_volume(&self, claim: &Claim, informers: Informed<'_>) -> bool {
+        let name = protection::volume_of(claim, &informers.driver(), &self.settings);
+        name.is_some_and(|name| informers.volume(&name).is_some())
+    }
+
+    pub(super) fn claim_answered(
+        &mut self,
+        run: &mut Run,
+        step: &Step,
+        answer: Answer,
+        informers: Informed<'_>,
+        due: &mut News,
+    ) {
+        let Run::Open(open) = run else { return };
+        if open.contest.is_some() {
+            return contest_answered(open, step, answer, due);
+        }
+        let (Step::Claim { step, .. }, Answer::Claim(answer)) = (step, answer) else {
+            return;
+        };
+        if let (claim::Step::Save(unsaved), claim::Answer::Done) = (step, &answer) {
+            // Never to be deleted: its finalizer may go.
+            look_at_volume(&unsaved.name, informers, due);
+        }
+        if let Err(failure) = open.attempt.fold(step, answer) {
+            open.over = Some(Err(failure));
+        }
+    }
+
+    pub(super) fn end_claim(
+        &mut self,
+        run: Run,
+        informers: Informed<'_>,
+        now: Instant,
+        due: &mut News,
+    ) -> Verdict<Failed> {
+        let mut open = match run {
+            Run::Nothing(key) => {
+                self.contests.end(&key);
+                due.notices.push(Notice::Idle(key));
+                return Verdict::Done;
+            }
+            Run::Slow(key, wait) => {
+                due.notices.push(Notice::Later(key, wait));
+                return after(wait);
+            }
+            Run::Open(open) => open,
+        };
+        if let Some(contest) = open.contest.take() {
+            let verdict = self.end_contest(&open, contest, now, due);
+            // It may have gone or been bound meanwhile, when nothing was in the books yet.
+            if self.look_up(&open.key, informers).is_none() {
+                self.contests.end(&open.key);
+            }
+            return verdict;
+        }
+        // Whose it is, is settled.
+        self.contests.end(&open.key);
+        // An attempt ends with the last step only.
+        match open.over.take().unwrap_or(Ok(End::NotOurs)) {
+            Ok(end) => {
+                self.end_well(&open, end, informers, now, due);
+                Verdict::Done
+            }
+            Err(failure) => self.end_failed(&open, failure, informers, now, due),
+        }
+    }
+
+    fn end_well(
+        &mut self,
+        open: &Open,
+        end: End,
+        informers: Informed<'_>,
+        now: Instant,
+        due: &mut News,
+    ) {
+        let Open { key, claim, .. } = open;
+        let (outcome, owed) = open.attempt.outcome(Ok(end));
+        self.memory.end(claim, outcome, owed, now);
+        self.settle(key, due);
+        match end {
+            End::Provisioned => {
+                let topology =
+                    self.settings.gates.topology && informers.driver().abilities.topology;
+                let volume = open.attempt.volume().filter(|_| topology);
+                let accessible = volume.map(|volume| volume.accessible_topology.clone());
+                let took = now.saturating_duration_since(open.started);
+                let accessible = accessible.unwrap_or_default();
+                due.notices
+                    .push(Notice::Provisioned(Arc::clone(claim), took, accessible));
+            }
+            End::Stopped | End::Exists => {
+                due.notices.push(Notice::NotProvisioned(Arc::clone(claim)));
+            }
+            End::NotOurs | End::Contend | End::Owing | End::Repaid => {}
+        }
+        // What else is owed for a claim that needs no volume any more waits for nothing.
+        let needed = !open.gone && claim.volume.is_empty();
+        if !needed && self.memory.owes(&key.uid) {
+            wake_claim(due, key.clone());
+        }
+    }
+
+    fn end_failed(
+        &mut self,
+        open: &Open,
+        failure: Failure,
+        informers: Informed<'_>,
+        now: Instant,
+        due: &mut News,
+    ) -> Verdict<Failed> {
+        let Open { key, claim, .. } = open;
+        let class = claim.class_name();
+        if failure.is_counted() {
+            due.notices.push(Notice::NotProvisioned(Arc::clone(claim)));
+        }
+        if !open.gone
+            && let Some(text) = failure.event(class)
+        {
+            due.notices
+                .push(Notice::ClaimFailed(Arc::clone(claim), text));
+        }
+        let (outcome, owed) = open.attempt.outcome(Err(&failure));
+        self.memory.end(claim, outcome, owed, now);
+        self.settle(key, due);
+        if let Some(cure) = failure.cure(class) {
+            if matches!(cure, Cure::AttributesClass(_)) {
+                due.notices.push(Notice::LookedFor);
+            }
+            self.memory.wait_for(cure, key);
+        }
+        let effect = open.attempt.effect(&failure);
+        if effect != Effect::NoChange {
+            due.notices.push(Notice::RoomDoubted(Text::from(class)));
+        }
+        // The claim may have gone during the attempt, when the books had nothing of it yet.
+        if self.look_up(key, informers).is_none() {
+            self.memory.gone(key);
+        }
+        if open.gone {
+            self.tell_of_owed(open, &failure, due);
+        }
+        // Also if another node is to be selected: its own write wakes nobody, and a claim that is
+        // bound immediately may go on without a node, or be anybody's again. A node that is selected
+        // meanwhile wakes it.
+        retry(Failed::Claim(failure, effect == Effect::Reschedule))
+    }
+
+    /// Tells once of each request that is owed for a claim that needs no volume any more what an
+    /// administrator can do about it.
+    fn tell_of_owed(&mut self, open: &Open, failure: &Failure, due: &mut News) {
+        let (Some(journal), Some(asked)) = (&self.journal, open.attempt.prepared()) else {
+            return;
+        };
+        if self.memory.tells(&open.key, asked) {
+            due.notices.push(Notice::Owed(Box::new(Owed {
+                key: open.key.clone(),
+                volume: asked.name.clone(),
+                leases: journal.places(&open.key.uid),
+                failure: failure.clone(),
+            })));
+        }
+    }
+}
+
+/// Nobody has taken the claim yet.
+struct Contends;
+
+/// A step of an attempt, with what its execution needs.
+pub(super) fn for_claim(step: claim::Step, open: &Open) -> Step {
+    let asked = match &step {
+        claim::Step::Intend(prepared) => Some(prepared),
+        // Whoever leads now may have saved the volume.
+        claim::Step::Discard(..) => open.attempt.prepared(),
+        _ => None,
+    };
+    let intent = asked.map(|asked| open.attempt.intent(&open.claim, asked));
+    Step::Claim {
+        step,
+        claim: Arc::clone(&open.claim),
+        intent,
+    }
+}
+
+fn contest_answered(open: &mut Open, step: &Step, answer: Answer, due: &mut News) {
+    let key = &open.key;
+    if let Some(contest) = &mut open.contest {
+        contest.answered(key, step, answer, due);
+    }
+}
+
+/// Goes on with what the cache knows, if that is newer. A claim that leaves the cache during an
+/// attempt has its volume by now, or is gone; the attempt ends as it would have.
+fn refresh(open: &mut Open, informers: Informed<'_>) {
+    if let Some(claim) = cached(&open.key, informers)
+        && (claim.version == 0 || claim.version > open.claim.version)
+    {
+        open.claim = claim;
+    }
+}
+
+fn cached(key: &ClaimKey, informers: Informed<'_>) -> Option<Arc<Claim>> {
+    let claim = informers.claim(&key.name)?;
+    (claim.uid == key.uid).then_some(claim)
+}
+
+#[cfg(test)]
+impl Run {
+    /// The attempt, if the claim is worked on.
+    pub(crate) fn attempt(&self) -> Option<&claim::Attempt> {
+        match self {
+            Self::Open(open) => Some(&open.attempt),
+            Self::Nothing(_) | Self::Slow(..) => None,
+        }
+    }
+
+    /// Whether the claim was gone when the attempt began.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self, Self::Open(open) if open.gone)
+    }
+}

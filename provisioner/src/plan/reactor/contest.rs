@@ -1,0 +1,279 @@
+//! Node deployment: takes claims that are bound immediately and that no node was selected for.
+//!
+//! How long to wait, whether there is room and what is written is
+//! [`ownership`](crate::plan::ownership)'s. A claim that waits holds no worker: it goes back to the queue
+//! for later.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sidecar::controller::reactor::Verdict;
+
+use super::claim::Open;
+use super::{Answer, Failed, Informed, News, Notice, Provisioner, Step};
+use super::{after, retry, wake_claim};
+use crate::keys::SELECTED_NODE;
+use crate::model::{Claim, Pairs, Text};
+use crate::plan::claim;
+use crate::plan::memory::{ClaimKey, Start};
+use crate::plan::migrated;
+use crate::plan::outcome::{ApiError, Refusal};
+use crate::plan::ownership::{RoomCheck, Selection, Turn, fits};
+use crate::plan::settings::NodeDeployment;
+
+/// How far this process has come with a claim that nobody has taken.
+pub(super) enum Contest {
+    /// Goes through an attempt as if the claim were this node's, without leaving a trace.
+    Rehearsal(Box<claim::Attempt>, Arc<Claim>),
+    /// Asks the driver for room, until one answer is enough.
+    Asking(RoomCheck, usize),
+    /// Writes the node on the claim.
+    Taking,
+    /// It is over.
+    Over(Outcome),
+}
+
+/// How that ended.
+pub(super) enum Outcome {
+    /// The class does not allow this node.
+    Elsewhere,
+    /// It is not this process's turn yet.
+    Waits(Duration),
+    /// There is no room, or there would be no volume.
+    NoRoom,
+    /// What was on the claim when it was to be taken.
+    Taken(Selection),
+    /// It could not be written.
+    Failed(ApiError),
+    /// This process takes no claims.
+    Nothing,
+}
+
+impl Provisioner {
+    /// Begins with a claim whose node is not settled.
+    pub(super) fn contend(
+        &mut self,
+        open: &Open,
+        informers: Informed<'_>,
+        now: Instant,
+    ) -> Contest {
+        let Some(own) = self.settings.node.clone() else {
+            return Contest::Over(Outcome::Nothing);
+        };
+        if !self.fits(&open.claim, &own, informers) {
+            return Contest::Over(Outcome::Elsewhere);
+        }
+        if let Some(wait) = self.turn(&open.key, now) {
+            return Contest::Over(Outcome::Waits(wait));
+        }
+        let start = Start {
+            doubt: None,
+            unsaved: None,
+        };
+        let attempt = Box::new(claim::Attempt::new(start, true));
+        Contest::Rehearsal(attempt, Arc::new(as_selected(&open.claim, &own)))
+    }
+
+    fn fits(&self, claim: &Claim, own: &NodeDeployment, informers: Informed<'_>) -> bool {
+        let Some(class) = informers.class(claim.class_name()) else {
+            return false;
+        };
+        let driver = informers.driver();
+        let Ok(class) = migrated::class(&class, &driver) else {
+            // Whoever takes the claim says why there is no volume.
+            return true;
+        };
+        let topology = self.settings.gates.topology && driver.abilities.topology;
+        let places = topology.then_some(&self.places);
+        fits(claim, &class, own, &self.settings, places)
+    }
+
+    /// How long it is still to wait; `None` if it is time.
+    fn turn(&mut self, key: &ClaimKey, now: Instant) -> Option<Duration> {
+        let random = unit(&mut self.seed);
+        match self.contests.look(key, self.pace, now, random) {
+            Turn::Now => None,
+            Turn::Wait(wait) => Some(wait),
+        }
+    }
+
+    pub(super) fn decide_contest(
+        &mut self,
+        open: &mut Open,
+        informers: Informed<'_>,
+    ) -> Option<Step> {
+        let mut contest = open.contest.take()?;
+        if let Contest::Rehearsal(attempt, claim) = &mut contest {
+            match self.rehearse(attempt, claim, informers) {
+                Ok(step) => {
+                    let claim = Arc::clone(claim);
+                    open.contest = Some(contest);
+                    return Some(Step::Claim {
+                        step,
+                        claim,
+                        intent: None,
+                    });
+                }
+                Err(next) => contest = next,
+            }
+        }
+        let step = match &contest {
+            Contest::Asking(check, place) => match check.questions.get(*place) {
+                Some(question) => Some(Step::AskForRoom(question.clone())),
+                None => {
+                    contest = Contest::Over(Outcome::NoRoom);
+                    None
+                }
+            },
+            Contest::Taking => {
+                let own = self.settings.node.as_ref();
+                let own = own.map_or_else(|| Text::from(""), |own| own.name.clone());
+                Some(Step::Take(Arc::clone(&open.claim), own))
+            }
+            Contest::Rehearsal(..) | Contest::Over(_) => None,
+        };
+        open.contest = Some(contest);
+        step
+    }
+
+    /// What is to be read next, or what comes after the rehearsal. If it would fail, there may be room, so
+    /// that what is wrong comes to light in an event on the claim.
+    fn rehearse(
+        &self,
+        attempt: &mut claim::Attempt,
+        claim: &Claim,
+        informers: Informed<'_>,
+    ) -> Result<claim::Step, Contest> {
+        loop {
+            let step = self.look(attempt, (claim, false), informers, |view| {
+                attempt.decide(view)
+            });
+            let answer = match &step {
+                claim::Step::Create(_, request) => {
+                    return Err(match RoomCheck::new(request) {
+                        Some(check) => Contest::Asking(check, 0),
+                        None => Contest::Taking,
+                    });
+                }
+                claim::Step::Done(_) => return Err(Contest::Over(Outcome::NoRoom)),
+                claim::Step::Fail(_)
+                | claim::Step::Unselect(..)
+                | claim::Step::Save(_)
+                | claim::Step::LoadNamesake(..)
+                | claim::Step::LoadOwner(..)
+                | claim::Step::Discard(..) => return Err(Contest::Taking),
+                claim::Step::Announce(_)
+                | claim::Step::ProtectSource(_)
+                | claim::Step::ReleaseSource(_)
+                | claim::Step::Intend(_) => claim::Answer::Done,
+                // It is not the room's concern.
+                claim::Step::LoadSecret(_) => claim::Answer::Secret(BTreeMap::new()),
+                claim::Step::LoadSnapshot(..)
+                | claim::Step::LoadContent(_)
+                | claim::Step::LoadSourceClaim(..)
+                | claim::Step::LoadSourceVolume(_)
+                | claim::Step::LoadAttributesClass(_) => return Ok(step),
+            };
+            if attempt.fold(&step, answer).is_err() {
+                return Err(Contest::Taking);
+            }
+        }
+    }
+
+    pub(super) fn end_contest(
+        &mut self,
+        open: &Open,
+        contest: Contest,
+        now: Instant,
+        due: &mut News,
+    ) -> Verdict<Failed> {
+        let key = &open.key;
+        let Contest::Over(outcome) = contest else {
+            return Verdict::Done;
+        };
+        match outcome {
+            Outcome::Nothing => {}
+            Outcome::Elsewhere => {
+                self.contests.end(key);
+                due.notices.push(Notice::Elsewhere(key.clone()));
+            }
+            Outcome::Waits(wait) => return after(wait),
+            Outcome::NoRoom => due.notices.push(Notice::NoRoom(key.clone())),
+            Outcome::Taken(selection) => {
+                self.contests.end(key);
+                if matches!(selection, Selection::Selected | Selection::Already) {
+                    due.notices.push(Notice::Taken(key.clone()));
+                    wake_claim(due, key.clone());
+                }
+            }
+            Outcome::Failed(error) if error.is_not_found() => self.contests.end(key),
+            Outcome::Failed(error) if error.refusal == Refusal::Conflict => {
+                if let Some(wait) = self.turn(key, now) {
+                    return after(wait);
+                }
+            }
+            Outcome::Failed(error) => {
+                let own = self.settings.node.as_ref().map(|own| &*own.name);
+                let own = own.unwrap_or_default();
+                let text = format!("could not select node {own}: {error}");
+                let claim = Arc::clone(&open.claim);
+                due.notices.push(Notice::ClaimFailed(claim, text));
+                return retry(Failed::Untaken(error));
+            }
+        }
+        Verdict::Done
+    }
+}
+
+impl Contest {
+    pub(super) fn answered(&mut self, key: &ClaimKey, step: &Step, answer: Answer, due: &mut News) {
+        match (&mut *self, step, answer) {
+            (Self::Rehearsal(attempt, _), Step::Claim { step, .. }, Answer::Claim(answer)) => {
+                if attempt.fold(step, answer).is_err() {
+                    *self = Self::Taking;
+                }
+            }
+            (Self::Asking(check, place), _, Answer::Room(Ok(available))) => {
+                match check.enough(available) {
+                    true => *self = Self::Taking,
+                    false => *place += 1,
+                }
+            }
+            (Self::Asking(..), _, Answer::Room(Err(error))) => {
+                due.notices.push(Notice::RoomUnknown(key.clone(), error));
+                *self = Self::Taking;
+            }
+            (Self::Taking, _, Answer::Taken(taken)) => {
+                *self = Self::Over(match taken {
+                    Ok(selection) => Outcome::Taken(selection),
+                    Err(error) => Outcome::Failed(error),
+                });
+            }
+            // No step gets an answer of another kind; the shell's types see to it.
+            (_, _, _) => *self = Self::Over(Outcome::Nothing),
+        }
+    }
+}
+
+/// The claim as it would be if this node were selected.
+fn as_selected(claim: &Claim, own: &NodeDeployment) -> Claim {
+    let others = claim.annotations.iter();
+    let others = others.filter(|(key, _)| *key != SELECTED_NODE);
+    let selected = [(SELECTED_NODE, &*own.name)];
+    Claim {
+        annotations: Pairs::from_iter(others.chain(selected)),
+        ..claim.clone()
+    }
+}
+
+/// SplitMix64, uniform in [0, 1).
+fn unit(seed: &mut u64) -> f64 {
+    *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut mixed = *seed;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^= mixed >> 31;
+    let high = u32::try_from(mixed >> 32).unwrap_or_default();
+    f64::from(high) / (f64::from(u32::MAX) + 1.0)
+}

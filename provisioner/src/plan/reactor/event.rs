@@ -1,0 +1,216 @@
+//! What events make due.
+
+use sidecar::controller::reactor::Wake;
+use sidecar::queue::{Group, Place};
+
+use super::{CLAIMS, Change, Informed, Key, News, Notice, Provisioner, SOURCES, VOLUMES};
+use super::{wake, wake_claim};
+use crate::model::{Claim, CsiNode, Node, Text};
+use crate::plan::memory::ClaimKey;
+use crate::plan::outcome::Cure;
+use crate::plan::topology::Entry;
+use crate::plan::{event, protection, turn};
+
+impl Provisioner {
+    pub(super) fn changed(&mut self, change: Change<'_>, informers: Informed<'_>, due: &mut News) {
+        match change {
+            Change::Claim { old, new, own } => self.claim_changed((old, new, own), informers, due),
+            Change::ClaimGone(old) => {
+                self.claim_gone(old, due);
+                look_at_freed(old, None, informers, due);
+                // Gone, or it has its volume now and can be cloned.
+                self.cured(&Cure::SourceClaim(old.key()), due);
+            }
+            Change::ClaimResync(claim) => {
+                if event::is_work_for_claim(None, claim, &informers.driver()) {
+                    let key = ClaimKey::of(claim);
+                    let place = turn::of_claim(&key);
+                    resync(due, (CLAIMS, Key::Claim(key)), place);
+                }
+                look_at_source(claim, informers, due);
+            }
+            Change::Volume {
+                name,
+                old,
+                new,
+                own,
+            } => {
+                if !own && event::is_work_for_volume(old, new, &informers.driver()) {
+                    wake(due, (VOLUMES, Key::Volume(name)), turn::of_volume(new));
+                }
+            }
+            Change::VolumeGone(name) => self.memory.volume_gone(name),
+            Change::VolumeResync(name, volume) => {
+                if event::is_work_for_volume(None, volume, &informers.driver()) {
+                    resync(due, (VOLUMES, Key::Volume(name)), turn::of_volume(volume));
+                }
+            }
+            Change::Class(class) => self.cured(&Cure::Class(class.name.clone()), due),
+            Change::Attachment { old, new } => {
+                if let Some(old) = old.filter(|old| *old != new) {
+                    self.attached.remove(old);
+                    if old.volume != new.volume {
+                        look_at_volume(&old.volume, informers, due);
+                    }
+                }
+                if old != Some(new) {
+                    self.attached.add(new);
+                }
+            }
+            Change::AttachmentGone(old) => {
+                // It may be deleted now.
+                self.attached.remove(old);
+                look_at_volume(&old.volume, informers, due);
+            }
+            Change::AttachmentsKnown => self.attachments_known(informers, due),
+            Change::Node { name, old, new } => self.node_changed(&name, old, new, due),
+            Change::CsiNode(name, new) => self.csi_node_changed(&name, new, informers, due),
+            Change::Grant(grant) => self.cured(&Cure::Grant(grant.namespace.clone()), due),
+            Change::AttributesClass(name) => self.cured(&Cure::AttributesClass(name), due),
+            Change::DriverBack => self.driver_back(informers, due),
+        }
+    }
+
+    fn claim_changed(
+        &mut self,
+        (old, new, own): (Option<&Claim>, &Claim, bool),
+        informers: Informed<'_>,
+        due: &mut News,
+    ) {
+        if let Some(old) = old {
+            if old.uid != new.uid {
+                self.claim_gone(old, due);
+            }
+            look_at_freed(old, Some(new), informers, due);
+        } else {
+            self.cured(&Cure::SourceClaim(new.key()), due);
+        }
+        if !own && event::is_work_for_claim(old, new, &informers.driver()) {
+            wake_claim(due, ClaimKey::of(new));
+        }
+        look_at_source(new, informers, due);
+    }
+
+    fn claim_gone(&mut self, claim: &Claim, due: &mut News) {
+        let key = ClaimKey::of(claim);
+        self.contests.end(&key);
+        if self.memory.gone(&key) {
+            wake_claim(due, key);
+        }
+    }
+
+    /// What was missing is there: the claims that wait for it are tried again.
+    pub(super) fn cured(&mut self, cure: &Cure, due: &mut News) {
+        for key in self.memory.cured(cure) {
+            wake_claim(due, key);
+        }
+    }
+
+    /// VolumeAttachments are known again: what has waited for that is looked at.
+    pub(super) fn attachments_known(&mut self, informers: Informed<'_>, due: &mut News) {
+        for name in self.attached.waited() {
+            look_at_volume(&name, informers, due);
+        }
+    }
+
+    fn node_changed(
+        &mut self,
+        name: &Text,
+        old: Option<&Node>,
+        new: Option<&Node>,
+        due: &mut News,
+    ) {
+        // Kubelet reports a node's condition all the time; its labels hardly ever change.
+        if old.map(|old| &old.labels) == new.map(|new| &new.labels) {
+            return;
+        }
+        let labels = new.map(|new| new.labels.clone());
+        let moved = self.places.set_labels(name, labels);
+        segments_moved(moved, due);
+        if new.is_some() {
+            self.cured(&Cure::Node(name.clone()), due);
+            self.cured(&Cure::AnyNode, due);
+        }
+    }
+
+    fn csi_node_changed(
+        &mut self,
+        name: &Text,
+        new: Option<&CsiNode>,
+        informers: Informed<'_>,
+        due: &mut News,
+    ) {
+        let driver = informers.driver();
+        let entry = match new.map(|new| new.keys_of(&driver.name)) {
+            Some(Some(keys)) => Entry::Keys(keys.clone()),
+            Some(None) => Entry::NotInstalled,
+            None => Entry::NoCsiNode,
+        };
+        let cures = matches!(entry, Entry::Keys(_)) && *self.places.driver(name) != entry;
+        let moved = self.places.set_driver(name, entry);
+        segments_moved(moved, due);
+        if cures {
+            self.cured(&Cure::CsiNode(name.clone()), due);
+            self.cured(&Cure::AnyNode, due);
+        }
+    }
+
+    fn driver_back(&mut self, informers: Informed<'_>, due: &mut News) {
+        let driver = informers.driver();
+        for (key, _) in self.memory.doubts() {
+            wake_claim(due, key.clone());
+        }
+        informers.for_each_claim(&mut |claim| {
+            if event::is_work_for_claim(None, claim, &driver) {
+                wake_claim(due, ClaimKey::of(claim));
+            }
+        });
+        informers.for_each_volume(&mut |name, volume| {
+            if event::is_work_for_volume(None, volume, &driver) {
+                let key = Key::Volume(name.into());
+                wake(due, (VOLUMES, key), turn::of_volume(volume));
+            }
+        });
+    }
+}
+
+/// Looks at the volume at once if something may be due for it.
+pub(super) fn look_at_volume(name: &Text, informers: Informed<'_>, due: &mut News) {
+    if let Some(volume) = informers.volume(name)
+        && event::is_work_for_volume(None, &volume, &informers.driver())
+    {
+        let key = Key::Volume(name.clone());
+        wake(due, (VOLUMES, key), turn::of_volume(&volume));
+    }
+}
+
+fn look_at_source(claim: &Claim, informers: Informed<'_>, due: &mut News) {
+    if informers.driver().abilities.clone && protection::is_ending_source(claim) {
+        let place = Place::new(0, Group::of(&claim.namespace));
+        wake(due, (SOURCES, Key::Source(claim.key())), place);
+    }
+}
+
+fn look_at_freed(before: &Claim, after: Option<&Claim>, informers: Informed<'_>, due: &mut News) {
+    if let Some((namespace, name)) = protection::freed_source(before, after)
+        && let Some(source) = informers.claim(&format!("{namespace}/{name}"))
+    {
+        look_at_source(&source, informers, due);
+    }
+}
+
+/// The same without ending a back-off that is waited out.
+fn resync(due: &mut News, (queue, key): (usize, Key), place: Place) {
+    due.wakes.push(Wake {
+        queue,
+        key,
+        place,
+        unless_delayed: true,
+    });
+}
+
+fn segments_moved(moved: bool, due: &mut News) {
+    if moved {
+        due.notices.push(Notice::SegmentsMoved);
+    }
+}

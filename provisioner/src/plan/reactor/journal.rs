@@ -1,0 +1,97 @@
+//! What of this is in the provisioning journal, and what is found there that this process did not write:
+//! calls of earlier processes, and people's edits.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Informed, News, Notice, Provisioner, wake_claim};
+use crate::model::Claim;
+use crate::plan::journal::{Forgotten, Intent, Recovery};
+use crate::plan::memory::ClaimKey;
+
+impl Provisioner {
+    /// Whether the driver may be asked for the claim: the journal knows of it, and nobody else led a
+    /// moment ago.
+    #[must_use]
+    pub fn may_call(&self, claim: &Claim, now: Instant) -> bool {
+        let journal = self.journal.as_ref();
+        journal.is_none_or(|journal| journal.may_call(&claim.uid, now))
+    }
+
+    /// The journal is to say what is in doubt for this claim, and no more.
+    pub(super) fn settle(&mut self, key: &ClaimKey, due: &mut News) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        match self.memory.begin(key).doubt {
+            Some(doubt) => {
+                let intent = Intent::owing(&doubt.claim, doubt.pinned, doubt.owed);
+                journal.amend(&intent);
+            }
+            None if self.memory.is_busy(key) => return,
+            None => journal.settle(&key.uid),
+        }
+        due.notices.push(Notice::Journal);
+    }
+
+    /// Goes on with what earlier processes have left. To be called once claims and volumes are listed and
+    /// the journal is this process's.
+    pub fn recover(&mut self, informers: Informed<'_>, now: Instant) -> News {
+        let mut due = News::default();
+        self.listed = true;
+        self.resume(informers, now, &mut due);
+        due
+    }
+
+    /// Takes in what others did to the journal. To be called after each of its answers.
+    pub fn learn(&mut self, informers: Informed<'_>, now: Instant) -> News {
+        let mut due = News::default();
+        let Some(journal) = &mut self.journal else {
+            return due;
+        };
+        let (forgotten, broken) = (journal.forgotten(), journal.broken());
+        due.notices.extend(broken.into_iter().map(Notice::Broken));
+        for Forgotten { uid, requests } in forgotten {
+            due.notices.push(Notice::Forgotten(uid.to_string()));
+            self.memory.forget(&uid, &requests);
+        }
+        if self.listed {
+            self.resume(informers, now, &mut due);
+        }
+        due
+    }
+
+    fn resume(&mut self, informers: Informed<'_>, now: Instant, due: &mut News) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        let mut resumed = 0_usize;
+        for intent in journal.adopted() {
+            let exists = informers.volume(intent.name()).is_some();
+            let (asked, mut owed) = (intent.asked.clone(), intent.owed.clone());
+            let asked = match intent.recovery(exists, self.settings.node.is_none()) {
+                Recovery::Settled => {
+                    journal.settle(intent.uid());
+                    continue;
+                }
+                Recovery::Compared => {
+                    owed.extend(asked);
+                    None
+                }
+                Recovery::Resumed => asked,
+            };
+            let claim = intent.claim();
+            let key = ClaimKey::of(&claim);
+            let cached = informers.claim(&key.name);
+            let cached = cached.filter(|cached| cached.uid == key.uid);
+            let claim: Arc<Claim> = cached.unwrap_or_else(|| Arc::new(claim));
+            self.memory.inherit(&claim, asked, owed, now);
+            wake_claim(due, key);
+            resumed += 1;
+        }
+        due.notices.push(Notice::Journal);
+        if resumed > 0 {
+            due.notices.push(Notice::Resumed(resumed));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Removes finalizers from data sources that nobody needs any more.
+
+use std::sync::Arc;
+
+use sidecar::controller::reactor::Verdict;
+
+use super::{Answer, Failed, Informed, News, Notice, Provisioner, Step, retry};
+use crate::model::{Claim, Snapshot, Text};
+use crate::plan::edit::{Applied, Edit};
+use crate::plan::protection::{self, Release};
+
+/// An attempt on a claim that was cloned and is being deleted.
+pub struct Run {
+    name: Text,
+    over: Option<Result<(), String>>,
+}
+
+impl Run {
+    pub(super) fn new(name: &Text) -> Self {
+        Self {
+            name: name.clone(),
+            over: None,
+        }
+    }
+
+    pub(super) fn answered(&mut self, answer: Answer, due: &mut News) {
+        let released = |applied: Applied| {
+            if applied == Applied::Changed {
+                due.notices.push(Notice::Released(self.name.clone()));
+            }
+        };
+        self.over = Some(match answer {
+            Answer::Released(Err(error)) if !error.is_not_found() => Err(error.to_string()),
+            Answer::Released(result) => {
+                result.map(released).ok();
+                Ok(())
+            }
+            // No step gets an answer of another kind; the shell's types see to it.
+            Answer::Claim(_) | Answer::Room(_) | Answer::Taken(_) | Answer::Volume(..) => Ok(()),
+        });
+    }
+
+    pub(super) fn end(self) -> Verdict<Failed> {
+        match self.over {
+            None | Some(Ok(())) => Verdict::Done,
+            Some(Err(text)) => retry(Failed::Source(text)),
+        }
+    }
+}
+
+impl Provisioner {
+    pub(super) fn decide_source(&self, run: &mut Run, informers: Informed<'_>) -> Option<Step> {
+        if run.over.is_some() {
+            return None;
+        }
+        let source = informers.claim(&run.name)?;
+        match self.release(&source, informers) {
+            Release::None => None,
+            Release::Needed { by } => {
+                let text = format!("the claim {by} is still being cloned from it");
+                run.over = Some(Err(text));
+                None
+            }
+            Release::Due => Some(Step::Release(Edit::release_claim(&source))),
+        }
+    }
+
+    fn release(&self, source: &Claim, informers: Informed<'_>) -> Release {
+        let mut clones = Vec::new();
+        informers.for_each_claim(&mut |claim| {
+            if protection::clone_source(claim).is_some() {
+                clones.push(Arc::clone(claim));
+            }
+        });
+        let clones = clones.iter().map(|claim| &**claim);
+        protection::release(source, clones.chain(self.memory.busy_claims()))
+    }
+
+    /// Those of `snapshots` whose finalizer nobody needs any more. To be asked only when everything is
+    /// listed and the journal is known.
+    #[must_use]
+    pub fn orphans<'a>(
+        &self,
+        snapshots: &'a [Arc<Snapshot>],
+        informers: Informed<'_>,
+    ) -> Vec<&'a Snapshot> {
+        let mut claims: Vec<Arc<Claim>> = Vec::new();
+        informers.for_each_claim(&mut |claim| claims.push(Arc::clone(claim)));
+        let known = claims.iter().map(|claim| &**claim);
+        let known = known.chain(self.memory.busy_claims());
+        let restored = protection::restored(known, |claim| self.has_volume(claim, informers));
+        let all = snapshots.iter().map(|snapshot| &**snapshot);
+        protection::orphans(all, &restored).into_iter().collect()
+    }
+}

@@ -1,0 +1,32 @@
+//! What the crash simulation asks of the controller, and what its mutants do to it.
+
+use super::{News, Provisioner};
+use crate::plan::journal::Journal;
+use crate::plan::memory::{ClaimKey, Memory};
+use crate::plan::request::Prepared;
+
+impl Provisioner {
+    pub(crate) fn memory_mut(&mut self) -> &mut Memory<Prepared> {
+        &mut self.memory
+    }
+
+    pub(crate) fn settle_again(&mut self, key: &ClaimKey) {
+        self.settle(key, &mut News::default());
+    }
+
+    pub(crate) fn hide_journal(&mut self) -> Option<Journal> {
+        self.journal.take()
+    }
+
+    pub(crate) fn show_journal(&mut self, hidden: Option<Journal>) {
+        self.journal = hidden;
+    }
+
+    /// What is remembered: nothing, once all claims and volumes are as they should be.
+    pub(crate) fn left(&self) -> Vec<&'static str> {
+        let mut left = self.memory.left();
+        left.extend((!self.contests.is_empty()).then_some("contests"));
+        left.extend(self.attached.is_awaited().then_some("volumes that wait"));
+        left
+    }
+}

@@ -1,0 +1,187 @@
+//! Attempts on PersistentVolumes.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use sidecar::controller::reactor::Verdict;
+
+use super::{Answer, Failed, Informed, News, Notice, Provisioner, Step, retry};
+use crate::model::{Text, Volume};
+use crate::plan::delete::{self, Attempt, Failure, Refresh, View};
+
+/// An attempt on a PersistentVolume.
+pub struct Run {
+    name: Text,
+    /// `None` if there is nothing to do.
+    open: Option<Open>,
+}
+
+/// An attempt and the newest that it knows of its object.
+struct Open {
+    attempt: Attempt,
+    current: Arc<Volume>,
+    /// The driver has deleted the volume during this attempt.
+    deleted: bool,
+    /// It is another node's.
+    elsewhere: bool,
+    started: Instant,
+    over: Option<Result<(), Failure>>,
+}
+
+impl Provisioner {
+    pub(super) fn begin_volume(&self, name: &Text, informers: Informed<'_>, now: Instant) -> Run {
+        // What this process has removed the cache may not have heard of yet.
+        let behind = |current: &Arc<Volume>| {
+            uid(current).is_some_and(|uid| self.memory.has_removed(name, uid))
+        };
+        let current = informers.volume(name).filter(|current| !behind(current));
+        Run {
+            name: name.clone(),
+            open: current.map(|current| Open {
+                attempt: Attempt::new(&current),
+                current,
+                deleted: false,
+                elsewhere: false,
+                started: now,
+                over: None,
+            }),
+        }
+    }
+
+    pub(super) fn decide_volume(&self, run: &mut Run, informers: Informed<'_>) -> Option<Step> {
+        let Run { name, open } = run;
+        let open = open.as_mut().filter(|open| open.over.is_none())?;
+        let cached = informers.volume(name);
+        match (
+            open.attempt.refresh(&open.current, cached.as_deref()),
+            cached,
+        ) {
+            (Refresh::Take, Some(cached)) => open.current = cached,
+            (Refresh::Gone, _) => {
+                open.over = Some(Ok(()));
+                return None;
+            }
+            (Refresh::Keep, _) | (Refresh::Take, None) => {}
+        }
+        let step = self.look_and_decide(name, open, informers);
+        open.over = match &step {
+            delete::Step::Done => Some(Ok(())),
+            delete::Step::Ignored => {
+                open.elsewhere = true;
+                Some(Ok(()))
+            }
+            delete::Step::Fail(failure) => Some(Err(failure.clone())),
+            delete::Step::Upkeep(_)
+            | delete::Step::LoadSecret(_)
+            | delete::Step::Delete(..)
+            | delete::Step::Remove { .. }
+            | delete::Step::Release(_) => None,
+        };
+        open.over.is_none().then(|| Step::Volume {
+            step,
+            name: name.clone(),
+            uid: uid(&open.current).cloned(),
+        })
+    }
+
+    fn look_and_decide(&self, name: &Text, open: &Open, informers: Informed<'_>) -> delete::Step {
+        let class = informers.class(class(&open.current));
+        // In this order: a list that ends in between shows what was missed to neither otherwise.
+        let attachments_missed = informers.misses_attachments();
+        let attached_to = self.attached.node_of(name);
+        open.attempt.decide(&View {
+            driver: &informers.driver(),
+            volume: &open.current,
+            class: class.as_deref(),
+            attached_to,
+            attachments_missed,
+            node: self.node.as_ref(),
+        })
+    }
+
+    pub(super) fn end_volume(
+        &mut self,
+        run: Run,
+        informers: Informed<'_>,
+        now: Instant,
+        due: &mut News,
+    ) -> Verdict<Failed> {
+        let Run { name, open } = run;
+        let Some(open) = open else {
+            return Verdict::Done;
+        };
+        let current = Arc::clone(&open.current);
+        match open.over {
+            None | Some(Ok(())) => {
+                if open.elsewhere {
+                    due.notices.push(Notice::OfAnotherNode(name.clone()));
+                }
+                if open.deleted {
+                    self.note_removed(&name, &current, informers);
+                    let took = now.saturating_duration_since(open.started);
+                    due.notices.push(Notice::Deleted(name, current, took));
+                }
+                match open.attempt.is_to_follow(&open.current) {
+                    true => retry(Failed::Follows),
+                    false => Verdict::Done,
+                }
+            }
+            Some(Err(failure)) => {
+                if failure.is_counted() {
+                    due.notices.push(Notice::NotDeleted(Arc::clone(&current)));
+                }
+                if failure.is_event() {
+                    let failed = Notice::VolumeFailed(name.clone(), current, failure.clone());
+                    due.notices.push(failed);
+                }
+                if matches!(failure, Failure::AttachmentsMissed) {
+                    self.attached.wait(&name);
+                    if !informers.misses_attachments() {
+                        self.attachments_known(informers, due);
+                    }
+                }
+                retry(Failed::Volume(failure))
+            }
+        }
+    }
+
+    fn note_removed(&mut self, name: &Text, current: &Volume, informers: Informed<'_>) {
+        let Some(uid) = uid(current) else { return };
+        self.memory.removed(name, uid);
+        // The watch may have been faster.
+        if informers.volume(name).is_none() {
+            self.memory.volume_gone(name);
+        }
+    }
+}
+
+impl Run {
+    pub(super) fn answered(&mut self, step: &Step, answer: Answer) {
+        let (Some(open), Step::Volume { step, .. }, Answer::Volume(answer, written)) =
+            (&mut self.open, step, answer)
+        else {
+            return;
+        };
+        if let Some(written) = written {
+            open.current = written;
+        }
+        open.deleted |= matches!(answer, delete::Answer::Deleted);
+        if let Err(failure) = open.attempt.fold(step, answer) {
+            open.over = Some(Err(failure));
+        }
+    }
+}
+
+fn uid(volume: &Volume) -> Option<&Text> {
+    match volume {
+        Volume::Ending(detail) => Some(&detail.uid),
+        Volume::Quiet | Volume::Finalizer(..) => None,
+    }
+}
+
+fn class(volume: &Volume) -> &str {
+    match volume {
+        Volume::Ending(detail) => &detail.class,
+        Volume::Quiet | Volume::Finalizer(..) => "",
+    }
+}

@@ -1,0 +1,484 @@
+//! Attempts advance: requests reach the server, calls reach the driver, answers come back, and every change
+//! is held against the invariants.
+
+use std::sync::Arc;
+
+use sidecar::csi::Migrated;
+use tonic::Code;
+
+use super::mutant::Mutant;
+use super::process::{Running, Written, keep};
+use super::run::{Fate, Faults, World, lost, refused, rpc};
+use super::scene::zone;
+use super::server::refusal;
+use super::watch::key as key_of;
+use crate::model::{Text, Volume};
+use crate::plan::claim as claims;
+use crate::plan::delete;
+use crate::plan::edit::{Edit, Kind};
+use crate::plan::journal::{Intent, Ticket};
+use crate::plan::outcome::{ApiError, Refusal};
+use crate::plan::reactor::{Answer, Key, Step};
+
+pub(super) enum State {
+    Deciding,
+    /// Sent to the API server, not yet applied.
+    Sent(Step),
+    /// The claim was read in this version; the update is not yet applied.
+    Writing(Step, u64),
+    /// It waits for the journal.
+    Intending(Step, Ticket),
+    /// The driver works on it.
+    Calling(Step, u64),
+    /// The answer is on its way; with the object if a write was applied and heard of.
+    Answered(Step, Answer, Option<Written>),
+}
+
+impl World {
+    /// Something in the process advances.
+    pub(super) fn work(&mut self) {
+        if self.process.fenced {
+            return self.end_process();
+        }
+        if self.journals() && (!self.process.is_open() || self.dice.one_in(4)) {
+            match self.process.filling.is_empty() || self.dice.one_in(2) {
+                true => return self.advance_journal(),
+                false => return self.fill_caches(),
+            }
+        }
+        if !self.process.may_work() {
+            return self.fill_caches();
+        }
+        let attempts = self.process.running.len();
+        let choice = self.dice.below(attempts + 2);
+        match choice < attempts {
+            true => self.advance(choice),
+            false => self.begin(),
+        }
+    }
+
+    /// A queued key gets a worker.
+    fn begin(&mut self) {
+        let process = &self.process;
+        let busy = |key: &&Key| process.running.iter().any(|running| running.key == **key);
+        let ready: Vec<Key> = { process.ready.iter() }
+            .filter(|key| !busy(key))
+            .cloned()
+            .collect();
+        if !ready.is_empty() {
+            let place = self.dice.below(ready.len());
+            self.process.begin(&ready[place], self.clock);
+        }
+    }
+
+    pub(super) fn advance(&mut self, index: usize) {
+        let running = &mut self.process.running[index];
+        match std::mem::replace(&mut running.state, State::Deciding) {
+            State::Deciding => {
+                if let Some(step) = self.process.decide(index, self.clock) {
+                    self.take_step(index, step);
+                }
+            }
+            State::Sent(step) if self.version_to_edit(&step).is_some() => {
+                let version = self.version_to_edit(&step).unwrap_or_default();
+                if let (true, Some(edit)) = (
+                    self.faulty() && self.dice.one_in(4) && !matches!(step, Step::Release(_)),
+                    edit_of(&step),
+                ) {
+                    let name = format!("{}/{}", edit.namespace, edit.name);
+                    self.touch_claim(&name);
+                }
+                self.process.running[index].state = State::Writing(step, version);
+            }
+            State::Writing(step, version)
+                if { self.version_to_edit(&step) }.is_none_or(|now| now != version) =>
+            {
+                let error = refusal(match self.version_to_edit(&step) {
+                    Some(_) => Refusal::Conflict,
+                    None => Refusal::NotFound,
+                });
+                let answer = self.mutant.hears_refusal(&step, error);
+                self.process.running[index].state = State::Answered(step, answer, None);
+            }
+            State::Sent(step) | State::Writing(step, _) => self.send(index, step),
+            State::Intending(step, ticket) => self.await_journal(index, step, ticket),
+            State::Calling(step, id) => self.end_call(index, step, id),
+            State::Answered(step, answer, written) => {
+                let answer = self.absorb(&step, answer, written);
+                self.process.answer(index, step, answer);
+            }
+        }
+    }
+
+    /// GET and PUT of a claim are two requests, and others write in between. Without faults they are
+    /// taken for one: an attempt that ends with a conflict may cost a call more.
+    pub(super) fn version_to_edit(&self, step: &Step) -> Option<u64> {
+        let edit = edit_of(step)?;
+        let name = format!("{}/{}", edit.namespace, edit.name);
+        let claim = self.server.claims.get(&*name);
+        let claim = claim.filter(|_| self.case.faults != Faults::None);
+        claim.map(|(version, _)| *version)
+    }
+
+    fn send(&mut self, index: usize, step: Step) {
+        if let Some(snapshot) = released(&step) {
+            let name = snapshot.name.clone();
+            self.check_freed(&name);
+        }
+        let (answer, written) = match self.fate() {
+            Fate::Applied => self.apply(&step),
+            Fate::Unheard => {
+                self.apply(&step);
+                (not_done(&step, lost()), None)
+            }
+            Fate::Lost => (not_done(&step, lost()), None),
+            Fate::Refused => (not_done(&step, refused()), None),
+        };
+        self.process.running[index].state = State::Answered(step, answer, written);
+    }
+
+    /// The server applies what `step` asks for, or answers it.
+    pub(super) fn apply(&mut self, step: &Step) -> (Answer, Option<Written>) {
+        match step {
+            Step::Claim { step, .. } => {
+                let (answer, written) = self.apply_claim(step);
+                (Answer::Claim(answer), written)
+            }
+            Step::Take(claim, node) => {
+                let force = self.mutant.takes_everything();
+                let (key, uid) = (claim.key(), &claim.uid);
+                let (selection, written) = self.server.select(&key, uid, node, force);
+                (Answer::Taken(Ok(selection)), written.map(Written::Claim))
+            }
+            Step::Volume { step, name, .. } => {
+                let (answer, written) = self.apply_volume(name, step);
+                (Answer::Volume(answer, None), written.map(Written::Volume))
+            }
+            Step::Release(edit) => {
+                let (result, written) = self.free(edit);
+                (Answer::Released(result), written.map(Written::Claim))
+            }
+            Step::AskForRoom(_) => unreachable!("no request"),
+        }
+    }
+
+    fn take_step(&mut self, index: usize, step: Step) {
+        match &step {
+            Step::Claim { .. } => self.take_claim_step(index, step),
+            Step::AskForRoom(_) => {
+                let own = self.process.node.as_ref().map(|own| zone(&own.name));
+                let full = own.is_some_and(|own| self.driver.full.contains(&own));
+                let room = Answer::Room(Ok(if full { 0 } else { 1 << 40 }));
+                self.answer(index, step, room);
+            }
+            Step::Take(claim, _) => {
+                let key = key_of(&claim.key());
+                self.process.informers.claims.slots.begin_write(&key);
+                self.process.running[index].state = State::Sent(step);
+            }
+            Step::Volume {
+                step: asked, name, ..
+            } => match asked {
+                delete::Step::LoadSecret(_) => {
+                    let answer = match self.server.secret {
+                        true => delete::Answer::Secret(Default::default()),
+                        // A mutant does not do without.
+                        false if self.mutant == Mutant::NeedsSecrets => {
+                            delete::Answer::SecretNotText
+                        }
+                        false => delete::Answer::Refused(refusal(Refusal::NotFound)),
+                    };
+                    self.answer(index, step, Answer::Volume(answer, None));
+                }
+                delete::Step::Delete(request, _) => {
+                    let (name, id) = (name.clone(), request.volume_id.clone());
+                    self.begin_delete_call(index, step, &name, &id);
+                }
+                delete::Step::Upkeep(_) if self.mutant == Mutant::IgnoresUpkeep => {
+                    self.answer(index, step, Answer::Volume(delete::Answer::Written, None));
+                }
+                delete::Step::Upkeep(_)
+                | delete::Step::Remove { .. }
+                | delete::Step::Release(_) => {
+                    let slots = &mut self.process.informers.volumes.slots;
+                    slots.begin_write(&key_of(name));
+                    self.process.running[index].state = State::Sent(step);
+                }
+                delete::Step::Done | delete::Step::Ignored | delete::Step::Fail(_) => {
+                    self.answer(index, step, Answer::Volume(delete::Answer::Written, None));
+                }
+            },
+            Step::Release(edit) => {
+                let key = key_of(&format!("{}/{}", edit.namespace, edit.name));
+                self.process.informers.claims.slots.begin_write(&key);
+                self.process.running[index].state = State::Sent(step);
+            }
+        }
+    }
+
+    fn take_claim_step(&mut self, index: usize, step: Step) {
+        let Step::Claim {
+            step: asked,
+            claim,
+            intent,
+        } = &step
+        else {
+            return;
+        };
+        match asked {
+            claims::Step::Announce(_) | claims::Step::Done(_) | claims::Step::Fail(_) => {
+                self.answer(index, step, Answer::Claim(claims::Answer::Done));
+            }
+            claims::Step::Unselect(edit, _)
+            | claims::Step::ProtectSource(edit)
+            | claims::Step::ReleaseSource(edit) => {
+                if edit.kind == Kind::Claim {
+                    let key = key_of(&format!("{}/{}", edit.namespace, edit.name));
+                    self.process.informers.claims.slots.begin_write(&key);
+                }
+                self.process.running[index].state = State::Sent(step);
+            }
+            claims::Step::Save(unsaved) => {
+                let slots = &mut self.process.informers.volumes.slots;
+                slots.begin_write(&key_of(&unsaved.name));
+                self.process.running[index].state = State::Sent(step);
+            }
+            claims::Step::Create(_, request) => {
+                let early = self.mutant == Mutant::CallsEarly;
+                if !early && !{ &self.process.provisioner }.may_call(claim, self.clock) {
+                    let answer = claims::Answer::Unsent(rpc(Code::Unavailable));
+                    return self.answer(index, step, Answer::Claim(answer));
+                }
+                let (request, claim) = (request.clone(), Arc::clone(claim));
+                self.begin_create_call(index, step, &claim, &request);
+            }
+            claims::Step::Intend(_) => {
+                let intent = intent.clone();
+                self.intend(index, step, intent);
+            }
+            claims::Step::Discard(_, Migrated(true)) if self.mutant == Mutant::LeavesUnsayable => {
+                self.answer(index, step, Answer::Claim(claims::Answer::Done));
+            }
+            claims::Step::Discard(request, _) => {
+                if !{ &self.process.provisioner }.may_call(claim, self.clock) {
+                    let answer = claims::Answer::Unsent(rpc(Code::Unavailable));
+                    return self.answer(index, step, Answer::Claim(answer));
+                }
+                let id = request.volume_id.clone();
+                self.discard(index, step, &id);
+            }
+            claims::Step::LoadSnapshot(..)
+            | claims::Step::LoadContent(_)
+            | claims::Step::LoadSourceClaim(..)
+            | claims::Step::LoadSourceVolume(_)
+            | claims::Step::LoadNamesake(..)
+            | claims::Step::LoadOwner(..)
+            | claims::Step::LoadSecret(_) => self.process.running[index].state = State::Sent(step),
+            claims::Step::LoadAttributesClass(_) => unreachable!("no attributes class"),
+        }
+    }
+
+    /// The answer is on its way.
+    pub(super) fn answer(&mut self, index: usize, step: Step, answer: Answer) {
+        self.process.running[index].state = State::Answered(step, answer, None);
+    }
+
+    fn intend(&mut self, index: usize, step: Step, intent: Option<Intent>) {
+        let clock = self.clock;
+        let Some(intent) = intent else {
+            return self.answer(index, step, Answer::Claim(claims::Answer::Done));
+        };
+        let state = match self.process.journal().intend(intent, clock) {
+            Ok(_) if self.mutant == Mutant::CallsEarly => {
+                State::Answered(step, Answer::Claim(claims::Answer::Done), None)
+            }
+            Ok(ticket) => State::Intending(step, ticket),
+            Err(error) => {
+                let answer = claims::Answer::Unwritable(error);
+                State::Answered(step, Answer::Claim(answer), None)
+            }
+        };
+        self.process.running[index].state = state;
+    }
+
+    fn await_journal(&mut self, index: usize, step: Step, ticket: Ticket) {
+        let clock = self.clock;
+        let answer = match self.process.journal().state(ticket, clock) {
+            Some(Ok(())) => Some(claims::Answer::Done),
+            Some(Err(error)) => Some(claims::Answer::Unwritable(error)),
+            None => None,
+        };
+        match answer {
+            Some(answer) => self.answer(index, step, Answer::Claim(answer)),
+            None => self.process.running[index].state = State::Intending(step, ticket),
+        }
+        self.advance_journal();
+    }
+
+    /// The driver answers, or the deadline expires.
+    pub(super) fn end_call(&mut self, index: usize, step: Step, id: u64) {
+        match matches!(step, Step::Volume { .. }) {
+            true => self.end_delete_call(index, step, id),
+            false => self.end_create_call(index, step, id),
+        }
+    }
+
+    /// Takes the result of an own write into the caches; `None` is a failure.
+    fn absorb(&mut self, step: &Step, answer: Answer, written: Option<Written>) -> Answer {
+        let (claim, volume) = match written {
+            Some(Written::Claim(written)) => (Some(written), None),
+            Some(Written::Volume(written)) => (None, Some(written)),
+            None => (None, None),
+        };
+        if let Some(edit) = edit_of(step) {
+            let name: Text = format!("{}/{}", edit.namespace, edit.name).into();
+            self.process.absorb_claim(&name, claim);
+            return answer;
+        }
+        match (step, answer) {
+            (Step::Take(taken, _), answer) => {
+                self.process.absorb_claim(&taken.key(), claim);
+                answer
+            }
+            (
+                Step::Claim {
+                    step: claims::Step::Save(unsaved),
+                    ..
+                },
+                answer,
+            ) => {
+                self.process.absorb_volume(&unsaved.name, volume);
+                answer
+            }
+            (
+                Step::Volume {
+                    step:
+                        delete::Step::Upkeep(_) | delete::Step::Remove { .. } | delete::Step::Release(_),
+                    name,
+                    ..
+                },
+                Answer::Volume(answer, _),
+            ) => {
+                let current = self.process.absorb_volume(name, volume);
+                Answer::Volume(answer, current)
+            }
+            (_, answer) => answer,
+        }
+    }
+}
+
+impl super::process::Process {
+    /// The answer to an own write of a claim that was announced to the cache.
+    fn absorb_claim(
+        &mut self,
+        name: &Text,
+        written: Option<super::server::Versioned<crate::model::Claim>>,
+    ) {
+        let forgets = self.mutant.forgets_own_writes();
+        let kept = written.and_then(|(version, object)| Some((version, keep(&object)?)));
+        let slots = &mut self.informers.claims.slots;
+        let change = match kept.filter(|_| !forgets) {
+            Some((version, kept)) => slots.write_answered(&key_of(name), kept, version),
+            None => slots.write_failed(&key_of(name)),
+        };
+        if let Some(change) = change {
+            self.claim_changed(&change);
+        }
+    }
+
+    /// The same of a volume. As it is now, if that was heard.
+    fn absorb_volume(
+        &mut self,
+        name: &Text,
+        written: Option<super::server::Versioned<crate::model::VolumeDetail>>,
+    ) -> Option<Arc<Volume>> {
+        let slots = &mut self.informers.volumes.slots;
+        let (change, current) = match written {
+            Some((version, object)) => {
+                let current = Arc::new(self.mutant.keeps(&object));
+                let gone = object.deleting && object.finalizers.is_empty();
+                let change = match self.mutant.forgets_own_writes() || gone {
+                    true => slots.write_failed(&key_of(name)),
+                    false => {
+                        let kept = self.mutant.keeps(&object);
+                        slots.write_answered(&key_of(name), kept, version)
+                    }
+                };
+                (change, Some(current))
+            }
+            None => (slots.write_failed(&key_of(name)), None),
+        };
+        if let Some(change) = change {
+            self.volume_changed(&change);
+        }
+        current
+    }
+}
+
+/// The claim that the step reads and writes.
+fn edit_of(step: &Step) -> Option<&Edit> {
+    let edit = match step {
+        Step::Claim {
+            step: claims::Step::Unselect(edit, _) | claims::Step::ProtectSource(edit),
+            ..
+        }
+        | Step::Release(edit) => edit,
+        Step::Claim { .. } | Step::AskForRoom(_) | Step::Take(..) | Step::Volume { .. } => {
+            return None;
+        }
+    };
+    (edit.kind == Kind::Claim).then_some(edit)
+}
+
+/// The snapshot that the step frees.
+pub(super) fn released(step: &Step) -> Option<&Edit> {
+    match step {
+        Step::Claim {
+            step: claims::Step::ReleaseSource(edit),
+            ..
+        } => Some(edit),
+        Step::Claim { .. }
+        | Step::AskForRoom(_)
+        | Step::Take(..)
+        | Step::Volume { .. }
+        | Step::Release(_) => None,
+    }
+}
+
+/// The request failed.
+pub(super) fn not_done(step: &Step, error: ApiError) -> Answer {
+    match step {
+        Step::Claim { .. } => Answer::Claim(claims::Answer::Refused(error)),
+        Step::AskForRoom(_) => Answer::Room(Err(rpc(Code::Unavailable))),
+        Step::Take(..) => Answer::Taken(Err(error)),
+        Step::Volume { .. } => Answer::Volume(delete::Answer::Refused(error), None),
+        Step::Release(_) => Answer::Released(Err(error)),
+    }
+}
+
+impl Running {
+    /// What the driver was or is to be asked for the claim.
+    pub(super) fn prepared(&self) -> Option<&Arc<crate::plan::request::Prepared>> {
+        match (&self.state, &self.attempt) {
+            (
+                State::Calling(
+                    Step::Claim {
+                        step: claims::Step::Create(prepared, _),
+                        ..
+                    },
+                    _,
+                )
+                | State::Answered(
+                    Step::Claim {
+                        step: claims::Step::Create(prepared, _),
+                        ..
+                    },
+                    ..,
+                ),
+                _,
+            ) => Some(prepared),
+            (_, crate::plan::reactor::Attempt::Claim(run)) => run.attempt()?.prepared(),
+            (_, _) => None,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What steps are carried out with, and which executor carries out which.
+
+use std::string::FromUtf8Error;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use sidecar::controller::engine::{self, Shell};
+use sidecar::kube::api::Api;
+use sidecar::metrics::RegisterError;
+use sidecar::queue::{self, Config, Queue, exponential};
+use tokio::sync::{Notify, SetOnce};
+
+use super::capacity::Capacity;
+use super::driver::DriverLink;
+use super::informers::Informers;
+use super::journal::Keeper;
+use super::metrics::Metrics;
+use super::news::News;
+use crate::model::SecretRef;
+use crate::plan::journal::Journal;
+use crate::plan::outcome::ApiError;
+use crate::plan::reactor::{Answer, Failed, Key, Notice, Setup, Step};
+use crate::plan::request::Secrets;
+use crate::plan::{self, Provisioner, Settings, turn};
+
+/// The provisioner, driven.
+pub type Engine = engine::Engine<Provisioner, Executor>;
+
+/// What steps are carried out with.
+pub struct Executor {
+    /// What decisions look at.
+    pub informers: Informers,
+    /// The driver.
+    pub driver: Arc<DriverLink>,
+    /// The API server, for single objects.
+    pub api: Api,
+    /// What the command line says about decisions.
+    pub settings: Settings,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// What users read.
+    pub news: News,
+    /// The provisioning journal at the API server, if there is one.
+    pub journal: Option<Keeper>,
+    /// What earlier processes have left in it is known, or there is none.
+    pub recovered: SetOnce<()>,
+    /// The producer of CSIStorageCapacity objects, with `--enable-capacity`.
+    pub capacity: OnceLock<Arc<Capacity>>,
+    /// Claims have begun to wait for something that is not watched.
+    pub(super) looked_for: Notify,
+    pub(super) engine: Weak<Engine>,
+}
+
+/// What a provisioner stands on.
+pub struct Parts {
+    /// The driver.
+    pub driver: Arc<DriverLink>,
+    /// The API server, for single objects.
+    pub api: Api,
+    /// What the controller is made with.
+    pub setup: Setup,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// What users read.
+    pub news: News,
+    /// The provisioning journal, if there is one: as it is known, and at the API server.
+    pub journal: Option<(Journal, Keeper)>,
+}
+
+/// How often and how much at a time is worked.
+#[derive(Clone, Copy, Debug)]
+pub struct Pacing {
+    /// `--worker-threads`
+    pub threads: usize,
+    /// `--cloning-protection-threads`
+    pub clone_threads: usize,
+    /// `--retry-interval-start`
+    pub retry_start: Duration,
+    /// `--retry-interval-max`
+    pub retry_max: Duration,
+}
+
+/// A provisioner with empty caches.
+///
+/// # Errors
+/// When the metrics refuse the queues' names, which they do for no text.
+pub fn engine(
+    parts: Parts,
+    pacing: Pacing,
+    metrics: &queue::Metrics,
+) -> Result<Arc<Engine>, RegisterError> {
+    let delay = || exponential(pacing.retry_start, pacing.retry_max);
+    let queue = |name, threads| {
+        Queue::new(Config {
+            lanes: turn::lanes(name, threads),
+            metrics: Some(metrics.clone()),
+            ..Config::new(name, threads, delay())
+        })
+    };
+    // In the order of `plan::reactor::CLAIMS`, `VOLUMES` and `SOURCES`.
+    let queues = vec![
+        queue("claims", pacing.threads)?,
+        queue("volumes", pacing.threads)?,
+        // Upstream calls this one `claims` as well, so that neither can be read.
+        queue("cloned-claims", pacing.clone_threads)?,
+    ];
+    let (journal, keeper) = parts.journal.unzip();
+    let settings = parts.setup.settings.clone();
+    let provisioner = Provisioner::new(parts.setup, journal);
+    Ok(Engine::new(provisioner, queues, |engine| Executor {
+        informers: Informers::new(engine, Arc::clone(&parts.driver)),
+        driver: parts.driver,
+        api: parts.api,
+        settings,
+        metrics: parts.metrics,
+        news: parts.news,
+        journal: keeper,
+        recovered: SetOnce::new(),
+        capacity: OnceLock::new(),
+        looked_for: Notify::new(),
+        engine: engine.clone(),
+    }))
+}
+
+impl Shell<Provisioner> for Executor {
+    fn informers(&self) -> &(dyn plan::Informers + 'static) {
+        &self.informers
+    }
+
+    async fn execute(&self, step: &mut Step) -> Answer {
+        match step {
+            Step::Claim {
+                step,
+                claim,
+                intent,
+            } => {
+                let answer = self.for_claim(step, claim, intent.as_ref());
+                Answer::Claim(Box::pin(answer).await)
+            }
+            Step::AskForRoom(question) => Answer::Room(self.ask_for_room(question.clone()).await),
+            Step::Take(claim, node) => {
+                let taken = self.take_claim(claim, node).await;
+                Answer::Taken(taken.map_err(ApiError::from))
+            }
+            Step::Volume { step, name, uid } => {
+                let (answer, written) = self.for_volume(step, name, uid.as_ref()).await;
+                Answer::Volume(answer, written)
+            }
+            Step::Release(edit) => Answer::Released(self.edit(edit).await),
+        }
+    }
+
+    fn note(&self, notice: Notice) {
+        self.tell(notice);
+    }
+
+    fn failed(&self, key: &Key, failed: &Failed, _failures: u32, wait: Duration) {
+        Self::log_failure(key, failed, wait);
+    }
+}
+
+/// Why the values of a Secret cannot be used.
+pub(super) enum SecretError {
+    /// It could not be read.
+    Unread(ApiError),
+    /// A value is not text, so that no request can carry it.
+    NotText,
+}
+
+impl Executor {
+    /// The values of a Secret.
+    ///
+    /// # Errors
+    /// It is not there, the server did not say, or no request can carry it.
+    pub(super) async fn secret(&self, reference: &SecretRef) -> Result<Secrets, SecretError> {
+        let values = self.api.secret(&reference.namespace, &reference.name).await;
+        let values = values.map_err(|error| SecretError::Unread(error.into()))?;
+        { values.into_iter() }
+            .map(|(key, bytes)| Ok((key, String::from_utf8(bytes)?)))
+            .collect::<Result<_, FromUtf8Error>>()
+            .map_err(|_| SecretError::NotText)
+    }
+}

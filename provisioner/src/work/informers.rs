@@ -1,0 +1,190 @@
+//! The caches of this process, and what their changes are to the controller.
+
+use std::sync::{Arc, Weak};
+
+use sidecar::kube::cache::{Cache, Event, Source};
+use sidecar::kube::interner::Interner;
+use sidecar::kube::key::Key;
+
+use super::driver::DriverLink;
+use super::executor::Engine;
+use super::record;
+use crate::model::{Attachment, Claim, Class, CsiNode, Grant, Node, Text, Volume, VolumeDetail};
+use crate::plan::reactor::Change;
+use crate::plan::{self, Driver};
+
+/// Caches, and the driver.
+#[derive(Debug)]
+pub struct Informers {
+    /// Claims that something may be due for, of whatever driver.
+    pub claims: Cache<Claim>,
+    /// PersistentVolumes, of whatever driver.
+    pub volumes: Cache<Volume>,
+    /// StorageClasses.
+    pub classes: Cache<Class>,
+    /// VolumeAttachments, if the driver has something to publish.
+    pub attachments: Cache<Attachment>,
+    /// Nodes, if places matter.
+    pub nodes: Cache<Node>,
+    /// CSINodes, if places matter.
+    pub csi_nodes: Cache<CsiNode>,
+    /// ReferenceGrants, with the gate for them.
+    pub grants: Cache<Grant>,
+    /// Texts that records share.
+    pub strings: Interner,
+    driver: Arc<DriverLink>,
+}
+
+impl Informers {
+    /// Empty caches, whose changes `engine` hears.
+    pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverLink>) -> Self {
+        let strings = Interner::default();
+        Self {
+            claims: Cache::owned(engine, &strings, claim_changed),
+            volumes: Cache::owned(engine, &strings, volume_changed),
+            classes: Cache::owned(engine, &strings, class_changed),
+            attachments: Cache::owned(engine, &strings, attachment_changed),
+            nodes: Cache::owned(engine, &strings, node_changed),
+            csi_nodes: Cache::owned(engine, &strings, csi_node_changed),
+            grants: Cache::owned(engine, &strings, grant_changed),
+            strings,
+            driver,
+        }
+    }
+
+    /// The volume in full, out of an answer of the API server; `None` if that is about something
+    /// else.
+    ///
+    /// # Errors
+    /// It is no object at all.
+    pub(super) fn read_volume(
+        &self,
+        key: &Key,
+        json: &str,
+    ) -> Result<Option<VolumeDetail>, serde_json::Error> {
+        let wire = serde_json::from_str(json)?;
+        let detail = record::read_volume(wire, &self.strings);
+        Ok(Some(detail).filter(|detail| *detail.name == *key.name()))
+    }
+}
+
+impl plan::Informers for Informers {
+    fn driver(&self) -> Arc<Driver> {
+        self.driver.current()
+    }
+
+    fn claim(&self, key: &str) -> Option<Arc<Claim>> {
+        self.claims.get(key)
+    }
+
+    fn for_each_claim(&self, look: &mut dyn FnMut(&Arc<Claim>)) {
+        self.claims.for_each(|_, claim| look(claim));
+    }
+
+    fn volume(&self, name: &str) -> Option<Arc<Volume>> {
+        self.volumes.get(name)
+    }
+
+    fn for_each_volume(&self, look: &mut dyn FnMut(&str, &Volume)) {
+        self.volumes
+            .for_each(|key, volume| look(key.as_str(), volume));
+    }
+
+    fn class(&self, name: &str) -> Option<Arc<Class>> {
+        self.classes.get(name)
+    }
+
+    fn for_each_grant(&self, look: &mut dyn FnMut(&Arc<Grant>)) {
+        self.grants.for_each(|_, grant| look(grant));
+    }
+
+    fn misses_attachments(&self) -> bool {
+        self.driver.current().abilities.publish && !self.attachments.is_current()
+    }
+}
+
+fn claim_changed(engine: &Engine, event: Event<'_, Claim>) {
+    engine.observe(match event {
+        Event::Upserted {
+            old, new, source, ..
+        } => Change::Claim {
+            old: old.map(|old| &**old),
+            new,
+            own: source == Source::Own,
+        },
+        Event::Deleted { old, .. } => Change::ClaimGone(old),
+        Event::Resync { record, .. } => Change::ClaimResync(record),
+    });
+}
+
+fn volume_changed(engine: &Engine, event: Event<'_, Volume>) {
+    engine.observe(match event {
+        Event::Upserted {
+            key,
+            old,
+            new,
+            source,
+        } => Change::Volume {
+            name: key.as_str().into(),
+            old: old.map(|old| &**old),
+            new,
+            own: source == Source::Own,
+        },
+        Event::Deleted { key, .. } => Change::VolumeGone(key.as_str()),
+        Event::Resync { key, record } => Change::VolumeResync(key.as_str().into(), record),
+    });
+}
+
+fn class_changed(engine: &Engine, event: Event<'_, Class>) {
+    let capacity = engine.shell().capacity.get();
+    match event {
+        Event::Upserted { new, .. } => {
+            engine.observe(Change::Class(new));
+            if let Some(capacity) = capacity {
+                capacity.class_changed(new);
+            }
+        }
+        Event::Deleted { old, .. } => {
+            if let Some(capacity) = capacity {
+                capacity.class_gone(&old.name);
+            }
+        }
+        Event::Resync { .. } => {}
+    }
+}
+
+fn attachment_changed(engine: &Engine, event: Event<'_, Attachment>) {
+    match event {
+        Event::Upserted { old, new, .. } => engine.observe(Change::Attachment {
+            old: old.map(|old| &**old),
+            new,
+        }),
+        Event::Deleted { old, .. } => engine.observe(Change::AttachmentGone(old)),
+        Event::Resync { .. } => {}
+    }
+}
+
+fn node_changed(engine: &Engine, event: Event<'_, Node>) {
+    let (key, old, new) = match event {
+        Event::Upserted { key, old, new, .. } => (key, old.map(|old| &**old), Some(&**new)),
+        Event::Deleted { key, old } => (key, Some(&**old), None),
+        Event::Resync { .. } => return,
+    };
+    let name = Text::from(key.as_str());
+    engine.observe(Change::Node { name, old, new });
+}
+
+fn csi_node_changed(engine: &Engine, event: Event<'_, CsiNode>) {
+    let (key, new) = match event {
+        Event::Upserted { key, new, .. } => (key, Some(&**new)),
+        Event::Deleted { key, .. } => (key, None),
+        Event::Resync { .. } => return,
+    };
+    engine.observe(Change::CsiNode(key.as_str().into(), new));
+}
+
+fn grant_changed(engine: &Engine, event: Event<'_, Grant>) {
+    if let Event::Upserted { new, .. } = event {
+        engine.observe(Change::Grant(new));
+    }
+}

@@ -1,0 +1,166 @@
+//! What the controller has to say: to the log, to users, to the metrics, and to who produces
+//! CSIStorageCapacity objects.
+
+use std::time::Duration;
+
+use sidecar::kube::events::Severity;
+use sidecar::verbose;
+
+use super::executor::Executor;
+use crate::keys::CLONE_FINALIZER;
+use crate::model::{Claim, Volume};
+use crate::plan::journal::INTENT;
+use crate::plan::reactor::{Failed, Key, Notice, Owed};
+
+impl Executor {
+    pub(super) fn tell(&self, notice: Notice) {
+        match notice {
+            Notice::Idle(key) => {
+                verbose!(4, claim = &*key.name, "The claim is gone or needs nothing");
+            }
+            Notice::Later(key, wait) => {
+                verbose!(2, claim = &*key.name, retry_after = ?wait, "Not asking again yet");
+            }
+            Notice::Provisioned(claim, took, accessible) => {
+                let (class, source) = labels(&claim);
+                self.metrics.provisioned(class, source, took);
+                // There is less room where the volume was made.
+                if let Some(capacity) = self.capacity.get() {
+                    capacity.provisioned(claim.class_name(), &accessible);
+                }
+                tracing::info!(claim = &*claim.key(), "Volume provisioned");
+            }
+            Notice::NotProvisioned(claim) => {
+                let (class, source) = labels(&claim);
+                self.metrics.not_provisioned(class, source);
+            }
+            Notice::ClaimFailed(claim, text) => {
+                let reason = "ProvisioningFailed";
+                self.news.claim(&claim, Severity::Warning, reason, &text);
+            }
+            Notice::RoomDoubted(class) => {
+                if let Some(capacity) = self.capacity.get() {
+                    capacity.failed(&class);
+                }
+            }
+            Notice::LookedFor => self.looked_for.notify_one(),
+            Notice::Owed(owed) => self.tell_of_owed(&owed),
+            Notice::Elsewhere(key) => {
+                verbose!(4, claim = &*key.name, "The class does not allow this node");
+            }
+            Notice::NoRoom(key) => {
+                verbose!(2, claim = &*key.name, "Not enough room on this node");
+            }
+            Notice::RoomUnknown(key, error) => {
+                let claim = &*key.name;
+                verbose!(2, claim, err = %error, "The driver does not say how much room there is");
+            }
+            Notice::Taken(key) => {
+                let node = self.settings.node.as_ref().map(|own| &*own.name);
+                tracing::info!(claim = &*key.name, node, "The claim is this node's");
+            }
+            Notice::OfAnotherNode(volume) => {
+                verbose!(3, volume = &*volume, "The volume is another node's");
+            }
+            Notice::Deleted(name, volume, took) => {
+                self.metrics.deleted(label(&volume), took);
+                tracing::info!(volume = &*name, "Volume deleted");
+                // There is more room where the volume was.
+                if let (Some(capacity), Volume::Ending(detail)) = (self.capacity.get(), &*volume) {
+                    capacity.deleted(detail.affinity.as_deref());
+                }
+            }
+            Notice::NotDeleted(volume) => self.metrics.not_deleted(label(&volume)),
+            Notice::VolumeFailed(name, volume, failure) => {
+                self.news.volume_failed(&name, &volume, &failure);
+            }
+            Notice::Released(claim) => {
+                tracing::info!(
+                    claim = &*claim,
+                    finalizer = CLONE_FINALIZER,
+                    "Removed the finalizer"
+                );
+            }
+            Notice::SegmentsMoved => {
+                if let Some(capacity) = self.capacity.get() {
+                    capacity.segments_changed();
+                }
+            }
+            Notice::Journal => {
+                if let Some(journal) = &self.journal {
+                    journal.look();
+                }
+            }
+            Notice::Forgotten(uid) => tracing::warn!(
+                claim_uid = uid,
+                "Somebody removed this claim from the provisioning journal, its call is forgotten"
+            ),
+            Notice::Broken(what) => tracing::error!(
+                what,
+                "An entry of the provisioning journal is kept and not acted on: find out whether its volume exists and is nobody's, then remove the annotation"
+            ),
+            Notice::Resumed(resumed) => {
+                tracing::info!(resumed, "Going on with calls of an earlier process");
+            }
+        }
+    }
+
+    /// What an administrator can do about a request that is owed for a claim that needs no volume any
+    /// more.
+    fn tell_of_owed(&self, owed: &Owed) {
+        let namespace = self.journal.as_ref().map(|journal| journal.namespace());
+        tracing::warn!(
+            claim = &*owed.key.name,
+            volume = owed.volume,
+            namespace,
+            lease = owed.leases.join(","),
+            annotation = format!("{INTENT}{}", owed.key.uid),
+            err = %owed.failure,
+            "The claim needs no volume any more, and a call for it that may have made one cannot be repeated; it is tried again. If there is no volume, remove the annotation from the Lease of the provisioning journal"
+        );
+    }
+
+    pub(super) fn log_failure(key: &Key, failed: &Failed, wait: Duration) {
+        match (key, failed) {
+            (Key::Claim(key), Failed::Claim(failure, reschedules)) => {
+                let outcome = match reschedules {
+                    true => "Another node is to be selected",
+                    false => "Provisioning failed",
+                };
+                let claim = &*key.name;
+                tracing::error!(claim, retry_after = ?wait, err = %failure, "{outcome}");
+            }
+            (Key::Claim(key), Failed::Untaken(error)) => {
+                let claim = &*key.name;
+                tracing::error!(claim, retry_after = ?wait, err = %error, "Could not take the claim");
+            }
+            (Key::Volume(name), Failed::Volume(failure)) => {
+                let volume = &**name;
+                tracing::error!(volume, retry_after = ?wait, err = %failure, "Volume deletion failed");
+            }
+            (Key::Source(name), Failed::Source(text)) => verbose!(
+                2,
+                claim = &**name,
+                retry_after = ?wait,
+                err = text,
+                "The finalizer of a cloned claim stays"
+            ),
+            // Nothing failed, or no key fails as one of another kind.
+            (Key::Claim(_) | Key::Volume(_) | Key::Source(_), _) => {}
+        }
+    }
+}
+
+/// Labels of the metrics: the class by the field alone, and the kind of the data source.
+fn labels(claim: &Claim) -> (&str, &str) {
+    let class = claim.class.as_deref().unwrap_or_default();
+    (class, claim.source_kind())
+}
+
+/// Label of the metrics.
+fn label(volume: &Volume) -> &str {
+    match volume {
+        Volume::Ending(detail) => &detail.class_field,
+        Volume::Quiet | Volume::Finalizer(..) => "",
+    }
+}
