@@ -100,15 +100,19 @@ impl World {
 
     /// Its lease is too old for a request that was not sent before.
     fn send_nothing(&mut self) {
-        for index in 0..self.process.running.len() {
-            let state = &mut self.process.running[index].state;
-            match std::mem::replace(state, State::Deciding) {
+        for running in &mut self.process.running {
+            running.state = match std::mem::replace(&mut running.state, State::Deciding) {
                 State::Sent(step) if released(&step).is_some() => {
                     let answer = not_done(&step, refused());
-                    self.answer(index, step, answer);
+                    State::Answered(step, answer, None)
                 }
-                state => self.process.running[index].state = state,
-            }
+                state @ (State::Deciding
+                | State::Sent(_)
+                | State::Writing(..)
+                | State::Intending(..)
+                | State::Calling(..)
+                | State::Answered(..)) => state,
+            };
         }
     }
 

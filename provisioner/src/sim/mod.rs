@@ -55,7 +55,8 @@
 //! | `watch`, `deliver` | a process's caches, and what comes to them |
 //! | `informers` | the caches as a mutant sees them |
 //! | `process` | the controller that ships, with its queues and attempts |
-//! | `step` | attempts advance |
+//! | `event` | what it hears of the caches |
+//! | `step`, `absorb` | attempts advance |
 //! | `call`, `request`, `volume`, `source` | what they ask of driver and server, and what they must not |
 //! | `death` | how a process ends |
 //! | `freeze` | processes that lead no longer and do not know it |
@@ -64,11 +65,13 @@
 //! | `rest` | the end of a run |
 //! | `mutant` | faulty provisioners, each of which must be caught |
 
+mod absorb;
 mod call;
 mod cluster;
 mod death;
 mod deliver;
 mod driver;
+mod event;
 mod freeze;
 mod informers;
 mod journal;

@@ -5,28 +5,25 @@
     reason = "each mutant differs in one point"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sidecar::controller::reactor::Verdict;
 use tonic::Code;
 
-use super::informers::{Hidden, Informers};
-use super::process::{Due, Process};
+use super::informers::Informers;
+use super::process::Process;
 use super::run::rpc;
-use super::scene::CLASS;
 use super::step::not_done;
 use crate::model::{Csi, Reclaim, Source, Volume, VolumeDetail};
-use crate::plan::claim::{self, Failure};
+use crate::plan::claim;
+use crate::plan::delete;
 use crate::plan::journal::{self, HEADER};
-use crate::plan::memory::{ClaimKey, Doubt};
 use crate::plan::outcome::ApiError;
-use crate::plan::reactor::{Answer, Failed, Key, Notice, Step};
-use crate::plan::request::Prepared;
+use crate::plan::reactor::{Answer, Step};
 use crate::plan::settings::Settings;
-use crate::plan::{Provisioner, delete};
 
 mod caught;
+mod handler;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
@@ -150,54 +147,6 @@ impl Mutant {
         volume.keep()
     }
 
-    /// What a mutant does not see while it decides on `key`.
-    pub(super) fn hides(self, key: &Key, resumed: &BTreeSet<ClaimKey>) -> Hidden {
-        Hidden {
-            claims: match key {
-                Key::Claim(_) => self == Self::FreesShared,
-                Key::Source(_) => self == Self::FreesSources,
-                Key::Volume(_) => false,
-            },
-            volumes: match key {
-                Key::Claim(key) => self == Self::RecoversEarly && resumed.contains(key),
-                Key::Volume(_) | Key::Source(_) => false,
-            },
-        }
-    }
-
-    /// Whether a mutant does not begin with `key`.
-    pub(super) fn leaves(self, key: &Key, process: &Process) -> bool {
-        match key {
-            Key::Claim(key) => {
-                let cached = process.informers.claims.get(&key.name);
-                let gone = cached.is_none_or(|claim| claim.uid != key.uid);
-                self == Self::ForgetsDeletedClaims && gone
-            }
-            Key::Source(_) => self == Self::KeepsSources,
-            Key::Volume(_) => false,
-        }
-    }
-
-    /// What a mutant begins an attempt without.
-    pub(super) fn hides_doubt(
-        self,
-        key: &Key,
-        provisioner: &mut Provisioner,
-    ) -> Option<Doubt<Prepared>> {
-        match key {
-            Key::Claim(key) if self == Self::AsksAnew => provisioner.memory_mut().hide_doubt(key),
-            _ => None,
-        }
-    }
-
-    /// What a mutant does about an event.
-    pub(super) fn observes(self, due: Due) -> Due {
-        match self {
-            Self::LeavesSources => without(due, |key| matches!(key, Key::Source(_))),
-            _ => due,
-        }
-    }
-
     /// What a mutant makes of the answer to a step.
     pub(super) fn hears(self, step: &Step, answer: Answer) -> Answer {
         match (step, answer) {
@@ -242,17 +191,6 @@ impl Mutant {
                 claim::Answer::Failed(rpc(Code::ResourceExhausted))
             }
             (_, answer) => answer,
-        }
-    }
-
-    /// What a mutant takes out of the journal when the driver has answered.
-    pub(super) fn settles(self, step: &Step, answer: &Answer, provisioner: &mut Provisioner) {
-        if self == Self::SettlesEarly
-            && let (Step::Claim { claim, .. }, Answer::Claim(claim::Answer::Created(_))) =
-                (step, answer)
-            && let Some(journal) = provisioner.journal()
-        {
-            journal.settle(&claim.uid);
         }
     }
 
@@ -327,62 +265,6 @@ impl Mutant {
         }
     }
 
-    /// What a mutant does once an attempt has ended.
-    pub(super) fn ends(
-        self,
-        key: &Key,
-        verdict: &Verdict<Failed>,
-        due: Due,
-        process: &mut Process,
-    ) -> Due {
-        if self == Self::RemembersRemoved {
-            for notice in &due.notices {
-                if let Notice::Deleted(name, volume, _) = notice
-                    && let Volume::Ending(detail) = &**volume
-                {
-                    process.provisioner.memory_mut().removed(name, &detail.uid);
-                }
-            }
-        }
-        let Key::Claim(key) = key else { return due };
-        let failure = match verdict {
-            Verdict::Retry {
-                failure: Failed::Claim(failure, _),
-                ..
-            } => Some(failure),
-            _ => None,
-        };
-        let cached = process.informers.claims.get(&key.name);
-        let cached = cached.filter(|claim| claim.uid == key.uid);
-        let gone = cached.is_none();
-        let memory = process.provisioner.memory_mut();
-        match (self, failure) {
-            (Self::ForgetsDoubt, Some(_)) => memory.drop_pinned(key),
-            (Self::BelievesRefusals, Some(Failure::Call(_) | Failure::Full(_))) => {
-                memory.drop_owed(key, false);
-            }
-            (Self::ForgetsMoved, Some(Failure::Full(_))) => memory.drop_owed(key, true),
-            (Self::ForgetsOwed, None) => memory.drop_owed(key, false),
-            (Self::RemembersClaims, Some(failure)) => {
-                if gone && let Some(cure) = failure.cure(CLASS) {
-                    memory.wait_for(cure, key);
-                }
-                return due;
-            }
-            (Self::LeavesOwed, None) => {
-                return without(due, |woken| *woken == Key::Claim(key.clone()));
-            }
-            _ => return due,
-        }
-        process.provisioner.settle_again(key);
-        due
-    }
-
-    /// Whether a mutant goes on at once.
-    pub(super) fn spins(self, failure: &Failed) -> bool {
-        self == Self::Spins && matches!(failure, Failed::Claim(_, true))
-    }
-
     /// What a mutant reads in the journal.
     pub(super) fn reads_journal(
         self,
@@ -417,14 +299,6 @@ impl Mutant {
     /// Whether a mutant believes the watch alone.
     pub(super) fn forgets_own_writes(self) -> bool {
         self == Self::ForgetsOwnWrites
-    }
-}
-
-fn without(due: Due, drop: impl Fn(&Key) -> bool) -> Due {
-    let wakes = due.wakes.into_iter().filter(|wake| !drop(&wake.key));
-    Due {
-        wakes: wakes.collect(),
-        notices: due.notices,
     }
 }
 

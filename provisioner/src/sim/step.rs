@@ -7,19 +7,20 @@ use sidecar::csi::Migrated;
 use tonic::Code;
 
 use super::mutant::Mutant;
-use super::process::{Running, Written, keep};
+use super::process::{Running, Written};
 use super::run::{Fate, Faults, World, lost, refused, rpc};
 use super::scene::zone;
 use super::server::refusal;
 use super::watch::key as key_of;
-use crate::model::{Text, Volume};
 use crate::plan::claim as claims;
 use crate::plan::delete;
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::journal::{Intent, Ticket};
 use crate::plan::outcome::{ApiError, Refusal};
-use crate::plan::reactor::{Answer, Key, Step};
+use crate::plan::reactor::{Answer, Attempt, Key, Step};
+use crate::plan::request::Prepared;
 
+#[expect(clippy::large_enum_variant, reason = "a handful at a time, in a test")]
 pub(super) enum State {
     Deciding,
     /// Sent to the API server, not yet applied.
@@ -322,101 +323,10 @@ impl World {
             false => self.end_create_call(index, step, id),
         }
     }
-
-    /// Takes the result of an own write into the caches; `None` is a failure.
-    fn absorb(&mut self, step: &Step, answer: Answer, written: Option<Written>) -> Answer {
-        let (claim, volume) = match written {
-            Some(Written::Claim(written)) => (Some(written), None),
-            Some(Written::Volume(written)) => (None, Some(written)),
-            None => (None, None),
-        };
-        if let Some(edit) = edit_of(step) {
-            let name: Text = format!("{}/{}", edit.namespace, edit.name).into();
-            self.process.absorb_claim(&name, claim);
-            return answer;
-        }
-        match (step, answer) {
-            (Step::Take(taken, _), answer) => {
-                self.process.absorb_claim(&taken.key(), claim);
-                answer
-            }
-            (
-                Step::Claim {
-                    step: claims::Step::Save(unsaved),
-                    ..
-                },
-                answer,
-            ) => {
-                self.process.absorb_volume(&unsaved.name, volume);
-                answer
-            }
-            (
-                Step::Volume {
-                    step:
-                        delete::Step::Upkeep(_) | delete::Step::Remove { .. } | delete::Step::Release(_),
-                    name,
-                    ..
-                },
-                Answer::Volume(answer, _),
-            ) => {
-                let current = self.process.absorb_volume(name, volume);
-                Answer::Volume(answer, current)
-            }
-            (_, answer) => answer,
-        }
-    }
-}
-
-impl super::process::Process {
-    /// The answer to an own write of a claim that was announced to the cache.
-    fn absorb_claim(
-        &mut self,
-        name: &Text,
-        written: Option<super::server::Versioned<crate::model::Claim>>,
-    ) {
-        let forgets = self.mutant.forgets_own_writes();
-        let kept = written.and_then(|(version, object)| Some((version, keep(&object)?)));
-        let slots = &mut self.informers.claims.slots;
-        let change = match kept.filter(|_| !forgets) {
-            Some((version, kept)) => slots.write_answered(&key_of(name), kept, version),
-            None => slots.write_failed(&key_of(name)),
-        };
-        if let Some(change) = change {
-            self.claim_changed(&change);
-        }
-    }
-
-    /// The same of a volume. As it is now, if that was heard.
-    fn absorb_volume(
-        &mut self,
-        name: &Text,
-        written: Option<super::server::Versioned<crate::model::VolumeDetail>>,
-    ) -> Option<Arc<Volume>> {
-        let slots = &mut self.informers.volumes.slots;
-        let (change, current) = match written {
-            Some((version, object)) => {
-                let current = Arc::new(self.mutant.keeps(&object));
-                let gone = object.deleting && object.finalizers.is_empty();
-                let change = match self.mutant.forgets_own_writes() || gone {
-                    true => slots.write_failed(&key_of(name)),
-                    false => {
-                        let kept = self.mutant.keeps(&object);
-                        slots.write_answered(&key_of(name), kept, version)
-                    }
-                };
-                (change, Some(current))
-            }
-            None => (slots.write_failed(&key_of(name)), None),
-        };
-        if let Some(change) = change {
-            self.volume_changed(&change);
-        }
-        current
-    }
 }
 
 /// The claim that the step reads and writes.
-fn edit_of(step: &Step) -> Option<&Edit> {
+pub(super) fn edit_of(step: &Step) -> Option<&Edit> {
     let edit = match step {
         Step::Claim {
             step: claims::Step::Unselect(edit, _) | claims::Step::ProtectSource(edit),
@@ -458,7 +368,7 @@ pub(super) fn not_done(step: &Step, error: ApiError) -> Answer {
 
 impl Running {
     /// What the driver was or is to be asked for the claim.
-    pub(super) fn prepared(&self) -> Option<&Arc<crate::plan::request::Prepared>> {
+    pub(super) fn prepared(&self) -> Option<&Arc<Prepared>> {
         match (&self.state, &self.attempt) {
             (
                 State::Calling(
@@ -477,7 +387,7 @@ impl Running {
                 ),
                 _,
             ) => Some(prepared),
-            (_, crate::plan::reactor::Attempt::Claim(run)) => run.attempt()?.prepared(),
+            (_, Attempt::Claim(run)) => run.attempt()?.prepared(),
             (_, _) => None,
         }
     }

@@ -3,12 +3,15 @@
 
 use std::time::Duration;
 
+use csi_proto::csi::Topology;
 use sidecar::kube::events::Severity;
 use sidecar::verbose;
 
+use super::capacity::Capacity;
 use super::executor::Executor;
+use super::journal::Keeper;
 use crate::keys::CLONE_FINALIZER;
-use crate::model::{Claim, Volume};
+use crate::model::{Claim, Text, Volume};
 use crate::plan::journal::INTENT;
 use crate::plan::reactor::{Failed, Key, Notice, Owed};
 
@@ -21,15 +24,7 @@ impl Executor {
             Notice::Later(key, wait) => {
                 verbose!(2, claim = &*key.name, retry_after = ?wait, "Not asking again yet");
             }
-            Notice::Provisioned(claim, took, accessible) => {
-                let (class, source) = labels(&claim);
-                self.metrics.provisioned(class, source, took);
-                // There is less room where the volume was made.
-                if let Some(capacity) = self.capacity.get() {
-                    capacity.provisioned(claim.class_name(), &accessible);
-                }
-                tracing::info!(claim = &*claim.key(), "Volume provisioned");
-            }
+            Notice::Provisioned(claim, took, places) => self.provisioned(&claim, took, &places),
             Notice::NotProvisioned(claim) => {
                 let (class, source) = labels(&claim);
                 self.metrics.not_provisioned(class, source);
@@ -38,11 +33,7 @@ impl Executor {
                 let reason = "ProvisioningFailed";
                 self.news.claim(&claim, Severity::Warning, reason, &text);
             }
-            Notice::RoomDoubted(class) => {
-                if let Some(capacity) = self.capacity.get() {
-                    capacity.failed(&class);
-                }
-            }
+            Notice::RoomDoubted(class) => self.to_producer(|capacity| capacity.failed(&class)),
             Notice::LookedFor => self.looked_for.notify_one(),
             Notice::Owed(owed) => self.tell_of_owed(&owed),
             Notice::Elsewhere(key) => {
@@ -62,53 +53,52 @@ impl Executor {
             Notice::OfAnotherNode(volume) => {
                 verbose!(3, volume = &*volume, "The volume is another node's");
             }
-            Notice::Deleted(name, volume, took) => {
-                self.metrics.deleted(label(&volume), took);
-                tracing::info!(volume = &*name, "Volume deleted");
-                // There is more room where the volume was.
-                if let (Some(capacity), Volume::Ending(detail)) = (self.capacity.get(), &*volume) {
-                    capacity.deleted(detail.affinity.as_deref());
-                }
-            }
+            Notice::Deleted(name, volume, took) => self.deleted(&name, &volume, took),
             Notice::NotDeleted(volume) => self.metrics.not_deleted(label(&volume)),
             Notice::VolumeFailed(name, volume, failure) => {
                 self.news.volume_failed(&name, &volume, &failure);
             }
-            Notice::Released(claim) => {
-                tracing::info!(
-                    claim = &*claim,
-                    finalizer = CLONE_FINALIZER,
-                    "Removed the finalizer"
-                );
+            Notice::Released(name) => {
+                let claim = &*name;
+                tracing::info!(claim, finalizer = CLONE_FINALIZER, "Removed the finalizer");
             }
-            Notice::SegmentsMoved => {
-                if let Some(capacity) = self.capacity.get() {
-                    capacity.segments_changed();
-                }
-            }
-            Notice::Journal => {
-                if let Some(journal) = &self.journal {
-                    journal.look();
-                }
-            }
-            Notice::Forgotten(uid) => tracing::warn!(
-                claim_uid = uid,
-                "Somebody removed this claim from the provisioning journal, its call is forgotten"
-            ),
-            Notice::Broken(what) => tracing::error!(
-                what,
-                "An entry of the provisioning journal is kept and not acted on: find out whether its volume exists and is nobody's, then remove the annotation"
-            ),
+            Notice::SegmentsMoved => self.to_producer(|capacity| capacity.segments_changed()),
+            Notice::Journal => self.journal.iter().for_each(Keeper::look),
+            Notice::Forgotten(uid) => forgotten(&uid),
+            Notice::Broken(what) => broken(&what),
             Notice::Resumed(resumed) => {
                 tracing::info!(resumed, "Going on with calls of an earlier process");
             }
         }
     }
 
+    fn to_producer(&self, tell: impl FnOnce(&Capacity)) {
+        if let Some(capacity) = self.capacity.get() {
+            tell(capacity);
+        }
+    }
+
+    fn provisioned(&self, claim: &Claim, took: Duration, places: &[Topology]) {
+        let (class, source) = labels(claim);
+        self.metrics.provisioned(class, source, took);
+        // There is less room where the volume was made.
+        self.to_producer(|capacity| capacity.provisioned(claim.class_name(), places));
+        tracing::info!(claim = &*claim.key(), "Volume provisioned");
+    }
+
+    fn deleted(&self, name: &Text, volume: &Volume, took: Duration) {
+        self.metrics.deleted(label(volume), took);
+        tracing::info!(volume = &**name, "Volume deleted");
+        // There is more room where the volume was.
+        if let Volume::Ending(detail) = volume {
+            self.to_producer(|capacity| capacity.deleted(detail.affinity.as_deref()));
+        }
+    }
+
     /// What an administrator can do about a request that is owed for a claim that needs no volume any
     /// more.
     fn tell_of_owed(&self, owed: &Owed) {
-        let namespace = self.journal.as_ref().map(|journal| journal.namespace());
+        let namespace = self.journal.as_ref().map(Keeper::namespace);
         tracing::warn!(
             claim = &*owed.key.name,
             volume = owed.volume,
@@ -149,6 +139,20 @@ impl Executor {
             (Key::Claim(_) | Key::Volume(_) | Key::Source(_), _) => {}
         }
     }
+}
+
+fn forgotten(claim_uid: &str) {
+    tracing::warn!(
+        claim_uid,
+        "Somebody removed this claim from the provisioning journal, its call is forgotten"
+    );
+}
+
+fn broken(what: &str) {
+    tracing::error!(
+        what,
+        "An entry of the provisioning journal is kept and not acted on: find out whether its volume exists and is nobody's, then remove the annotation"
+    );
 }
 
 /// Labels of the metrics: the class by the field alone, and the kind of the data source.

@@ -360,11 +360,11 @@ struct Contends;
 
 /// A step of an attempt, with what its execution needs.
 pub(super) fn for_claim(step: claim::Step, open: &Open) -> Step {
-    let asked = match &step {
-        claim::Step::Intend(prepared) => Some(prepared),
+    let asked = if let claim::Step::Intend(prepared) = &step {
+        Some(prepared)
+    } else {
         // Whoever leads now may have saved the volume.
-        claim::Step::Discard(..) => open.attempt.prepared(),
-        _ => None,
+        { open.attempt.prepared() }.filter(|_| matches!(step, claim::Step::Discard(..)))
     };
     let intent = asked.map(|asked| open.attempt.intent(&open.claim, asked));
     Step::Claim {

@@ -90,6 +90,6 @@ impl Provisioner {
         let known = known.chain(self.memory.busy_claims());
         let restored = protection::restored(known, |claim| self.has_volume(claim, informers));
         let all = snapshots.iter().map(|snapshot| &**snapshot);
-        protection::orphans(all, &restored).into_iter().collect()
+        protection::orphans(all, &restored).collect()
     }
 }
