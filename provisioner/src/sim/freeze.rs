@@ -80,6 +80,7 @@ impl World {
             return;
         };
         std::mem::swap(&mut self.process, &mut frozen);
+        self.thawed = true;
         for _ in 0..self.dice.below(16) {
             let attempts = self.process.running.len();
             if self.process.fenced {
@@ -89,31 +90,34 @@ impl World {
                 true => self.advance_journal(),
                 false => {
                     let index = self.dice.below(attempts);
+                    let key = self.process.running[index].key.clone();
                     self.advance(index);
-                    self.send_nothing();
+                    self.send_nothing(index, &key);
                 }
             }
         }
+        self.thawed = false;
         self.cut_off();
         std::mem::swap(&mut self.process, &mut frozen);
     }
 
-    /// Its lease is too old for a request that was not sent before.
-    fn send_nothing(&mut self) {
-        for running in &mut self.process.running {
-            running.state = match std::mem::replace(&mut running.state, State::Deciding) {
-                State::Sent(step) if released(&step).is_some() => {
-                    let answer = not_done(&step, refused());
-                    State::Answered(step, answer, None)
-                }
-                state @ (State::Deciding
-                | State::Sent(_)
-                | State::Writing(..)
-                | State::Intending(..)
-                | State::Calling(..)
-                | State::Answered(..)) => state,
-            };
-        }
+    /// Its lease is too old for a request that it had not sent before: see findings FS-9. What it had read
+    /// it does not write.
+    fn send_nothing(&mut self, index: usize, key: &Key) {
+        let running = self.process.running.get_mut(index);
+        let Some(running) = running.filter(|running| running.key == *key) else {
+            return;
+        };
+        running.state = match std::mem::replace(&mut running.state, State::Deciding) {
+            State::Sent(step) | State::Writing(step, _) => {
+                let answer = not_done(&step, refused());
+                State::Answered(step, answer, None)
+            }
+            state @ (State::Deciding
+            | State::Intending(..)
+            | State::Calling(..)
+            | State::Answered(..)) => state,
+        };
     }
 
     /// A request of a dead process reaches the API server.

@@ -61,10 +61,11 @@ impl World {
         let lazily = self.dice.one_in(4) || self.settling;
         let process = &mut self.process;
         let Some((request, sent)) = process.asking.take() else {
-            process.asking = process
-                .journal()
-                .next(lazily)
-                .map(|next| (next, self.clock));
+            // A thawed process sends nothing that it had not sent before.
+            if !self.thawed {
+                let next = process.journal().next(lazily);
+                process.asking = next.map(|next| (next, self.clock));
+            }
             return;
         };
         let answer = match self.fate() {

@@ -34,16 +34,16 @@
 //!     made from.
 //!
 //! Assumptions: a request of a stopped process is applied before its successor lists, or never, but
-//! for writes of the journal and of PersistentVolumes, which may be applied at any time; a process that
-//! was frozen while its successor led goes on with its claims only, and finds its last confirmation too
-//! old to call the driver; when
+//! for writes of the journal and of PersistentVolumes, which may be applied at any time. A process that
+//! was frozen while its successor led hears of what it had sent, which may be applied only then, and sends
+//! nothing more: every request and call asks the lease's fence (the process tests `fs_9_…` hold that). When
 //! a change of a volume is seen, or it is looked at again after an own write, the attachments that
-//! were made before have been seen as well, unless their watch is known to have ended. For 9 the same of claims: a process that still sees a
-//! claim, but neither its volume nor any trace of it, would make another volume, and delete it when
-//! it sees more. A sweep of snapshots decides and writes at once, and nobody changes what is to
-//! become of a volume while its finalizer is being changed. A driver says the same size of a volume each time
-//! it is asked for it: one that is found too small is deleted, and a process that was frozen with a better
-//! answer may save it after that.
+//! were made before have been seen as well, unless their watch is known to have ended. For 9 the same of
+//! claims: a process that still sees a claim, but neither its volume nor any trace of it, would make another
+//! volume, and delete it when it sees more. A sweep of snapshots decides and writes at once, and nobody
+//! changes what is to become of a volume while its finalizer is being changed. A driver says the same size
+//! of a volume each time it is asked for it: one that is found too small is deleted, and a process that was
+//! frozen with a better answer may have sent what saves it.
 //!
 //! | file | contents |
 //! |---|---|

@@ -70,6 +70,8 @@ pub(super) struct World {
     pub(super) other: Option<Box<Site>>,
     /// A process that does not know that another one leads.
     pub(super) frozen: Option<Box<Process>>,
+    /// The one at work is such a process.
+    pub(super) thawed: bool,
     /// Requests of dead processes that are not applied yet.
     pub(super) late: Vec<Late>,
     pub(super) uids: u64,
@@ -111,6 +113,7 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
         process,
         other,
         frozen: None,
+        thawed: false,
         late: Vec::new(),
         uids: 2,
         clock: Instant::now(),
