@@ -46,6 +46,16 @@ impl World {
                 answer
             }
             (
+                Step::Claim {
+                    step: claims::Step::LoadNamesake(name, _),
+                    ..
+                },
+                answer,
+            ) => {
+                self.process.absorb_volume(name, volume);
+                answer
+            }
+            (
                 Step::Volume {
                     step:
                         delete::Step::Upkeep(_) | delete::Step::Remove { .. } | delete::Step::Release(_),

@@ -119,6 +119,8 @@ pub(super) enum Mutant {
     DeletesElsewhere,
     /// Does not look at a volume that it has just saved.
     LeavesSaved,
+    /// Keeps from its cache what it reads.
+    ForgetsReads,
     /// Does not look at what else is owed for a claim when one thing is paid.
     LeavesOwed,
     /// Does not look at sources when claims change.

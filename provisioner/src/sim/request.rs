@@ -40,13 +40,22 @@ impl World {
             step => {
                 let read = self.read(step);
                 let missing = || Answer::Refused(refusal(Refusal::NotFound));
-                return (read.unwrap_or_else(missing), None);
+                return (read.unwrap_or_else(missing), self.found(step));
             }
         };
         match written {
             Ok(written) => (Answer::Done, written),
             Err(error) => (Answer::Refused(error), None),
         }
+    }
+
+    /// The PersistentVolume that a GET by its name shows, which the cache takes in.
+    fn found(&self, step: &Step) -> Option<Written> {
+        let Step::LoadNamesake(name, _) = step else {
+            return None;
+        };
+        let found = self.server.volumes.get(name).cloned()?;
+        Some(Written::Volume(found)).filter(|_| self.mutant != Mutant::ForgetsReads)
     }
 
     /// A GET.

@@ -268,11 +268,15 @@ impl World {
                 let id = request.volume_id.clone();
                 self.discard(index, step, &id);
             }
+            claims::Step::LoadNamesake(name, _) => {
+                let slots = &mut self.process.informers.volumes.slots;
+                slots.begin_write(&key_of(name));
+                self.process.running[index].state = State::Sent(step);
+            }
             claims::Step::LoadSnapshot(..)
             | claims::Step::LoadContent(_)
             | claims::Step::LoadSourceClaim(..)
             | claims::Step::LoadSourceVolume(_)
-            | claims::Step::LoadNamesake(..)
             | claims::Step::LoadOwner(..)
             | claims::Step::LoadSecret(_) => self.process.running[index].state = State::Sent(step),
             claims::Step::LoadAttributesClass(_) => unreachable!("no attributes class"),

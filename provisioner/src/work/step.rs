@@ -20,7 +20,7 @@ use super::api::{
 };
 use super::executor::{Executor, SecretError};
 use super::record::{ClaimWire, VolumeWire, read_claim, read_volume};
-use crate::model::{Claim, SecretRef};
+use crate::model::{Claim, SecretRef, Text, VolumeDetail};
 use crate::plan::claim::{Announcement, Answer, Step};
 use crate::plan::edit::{Applied, Edit, Kind};
 use crate::plan::identity::Identity;
@@ -76,10 +76,8 @@ impl Executor {
                 loaded(self.source_claim(namespace, name).await)
             }
             Step::LoadOwner(namespace, name) => loaded(self.owner(namespace, name).await),
-            Step::LoadNamesake(name, Some(volume)) => loaded(self.holder(name, volume).await),
-            Step::LoadSourceVolume(name) | Step::LoadNamesake(name, None) => {
-                loaded(self.persistent_volume(name).await)
-            }
+            Step::LoadNamesake(name, volume) => loaded(self.namesake(name, volume.as_ref()).await),
+            Step::LoadSourceVolume(name) => loaded(self.persistent_volume(name).await),
             Step::LoadAttributesClass(name) => loaded(self.attributes_class(name).await),
         }
     }
@@ -139,13 +137,44 @@ impl Executor {
     }
 
     async fn persistent_volume(&self, name: &str) -> Result<Answer, api::ApiError> {
-        let json = self.get(&VOLUMES, None, name).await?;
-        let volume = read_volume(wire(&json)?, &self.informers.strings);
+        let volume = self.volume(name).await?;
         Ok(Answer::PersistentVolume(Box::new(volume)))
     }
 
-    /// The PersistentVolume of `volume`, whatever its name, or else the one that is called `name`. Caches keep no handles, and this is asked once in a long while.
-    async fn holder(&self, name: &str, volume: &Identity) -> Result<Answer, api::ApiError> {
+    async fn volume(&self, name: &str) -> Result<VolumeDetail, api::ApiError> {
+        let json = self.get(&VOLUMES, None, name).await?;
+        Ok(read_volume(wire(&json)?, &self.informers.strings))
+    }
+
+    /// The PersistentVolume of `volume`, whatever its name, or else the one that is called `name`. Caches
+    /// keep no handles, and this is asked once in a long while.
+    ///
+    /// The cache takes in what has the name: whoever saved it may not have been heard, and until the watch
+    /// tells it the claim would look as if it needed a volume.
+    async fn namesake(
+        &self,
+        name: &Text,
+        volume: Option<&Identity>,
+    ) -> Result<Answer, api::ApiError> {
+        let key = key(None, name)?;
+        let own = self.informers.volumes.begin_write(&key);
+        let found = match volume {
+            Some(volume) => self.holder(volume).await?,
+            None => None,
+        };
+        let found = match found {
+            Some(found) => found,
+            None => self.volume(name).await?,
+        };
+        let ended = found.deleting && found.finalizers.is_empty();
+        if found.name == *name && !ended {
+            own.answered_with(Some(found.clone().keep()), found.version);
+        }
+        Ok(Answer::PersistentVolume(Box::new(found)))
+    }
+
+    /// The PersistentVolume of `volume`, whatever its name.
+    async fn holder(&self, volume: &Identity) -> Result<Option<VolumeDetail>, api::ApiError> {
         #[derive(Deserialize)]
         struct List<'a> {
             #[serde(default)]
@@ -168,11 +197,11 @@ impl Executor {
                 .map(|item| read_volume(item, &self.informers.strings));
             let mut held = volumes.filter(|found| volume.is_of(found));
             if let Some(found) = held.next() {
-                return Ok(Answer::PersistentVolume(Box::new(found)));
+                return Ok(Some(found));
             }
             match metadata.token.filter(|token| !token.is_empty()) {
                 Some(token) => path = page(PATH, PAGE, Some(&token)),
-                None => return self.persistent_volume(name).await,
+                None => return Ok(None),
             }
         }
     }

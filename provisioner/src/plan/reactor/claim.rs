@@ -210,9 +210,16 @@ impl Provisioner {
         let (Step::Claim { step, .. }, Answer::Claim(answer)) = (step, answer) else {
             return;
         };
-        if let (claim::Step::Save(unsaved), claim::Answer::Done) = (step, &answer) {
+        match (step, &answer) {
             // Never to be deleted: its finalizer may go.
-            look_at_volume(&unsaved.name, informers, due);
+            (claim::Step::Save(unsaved), claim::Answer::Done) => {
+                look_at_volume(&unsaved.name, informers, due);
+            }
+            // The cache has it from this answer, which wakes nobody.
+            (claim::Step::LoadNamesake(name, _), claim::Answer::PersistentVolume(_)) => {
+                look_at_volume(name, informers, due);
+            }
+            (_, _) => {}
         }
         if let Err(failure) = open.attempt.fold(step, answer) {
             open.over = Some(Err(failure));

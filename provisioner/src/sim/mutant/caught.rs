@@ -17,9 +17,9 @@ const fn case(faults: Faults, protection: Protection, scene: Scene) -> Case {
 
 impl Mutant {
     /// In which kind of run each must be caught, and by what.
-    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 48] = {
+    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 49] = {
         use Faults::{All, Kills, None, Stops};
-        use Protection::Journal;
+        use Protection::{Journal, Off};
         use Scene::{Apart, Moved, Nodes, Places, Plain, Sources};
         const EARLY: &[&str] = &["before its volume"];
         const LOST: &[&str] = &["left over", "while it may be made", "stays behind"];
@@ -187,6 +187,11 @@ impl Mutant {
                 Self::LeavesSaved,
                 case(None, Journal, Plain),
                 &["finalizer"],
+            ),
+            (
+                Self::ForgetsReads,
+                case(All, Off, Places),
+                &["repeated as another"],
             ),
             (
                 Self::LeavesOwed,
