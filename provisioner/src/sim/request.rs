@@ -10,7 +10,7 @@ use super::mutant::Mutant;
 use super::process::Written;
 use super::run::World;
 use super::server::refusal;
-use crate::model::{Content, SnapshotRef, VolumeDetail};
+use crate::model::{Content, SnapshotRef, Volume, VolumeDetail};
 use crate::plan::claim::{Answer, Step};
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::memory::Unsaved;
@@ -25,11 +25,8 @@ impl World {
         let written = match step {
             Step::Unselect(edit, _) => {
                 self.check_moved(edit);
-                let before = self.server.version;
                 let written = self.server.edit_claim(edit).map(Written::Claim);
-                // A mutant that believes its cache when there was nothing to write.
-                let kept = self.mutant != Mutant::Spins || self.server.version != before;
-                written.map(|written| Some(written).filter(|_| kept))
+                written.map(|written| Some(written).filter(|_| self.mutant != Mutant::Spins))
             }
             Step::ReleaseSource(_) if self.mutant.keeps_snapshots() => Ok(None),
             Step::ProtectSource(edit) | Step::ReleaseSource(edit) => {
@@ -55,7 +52,9 @@ impl World {
             return None;
         };
         let found = self.server.volumes.get(name).cloned()?;
-        Some(Written::Volume(found)).filter(|_| self.mutant != Mutant::ForgetsReads)
+        let ending = found.1.deleting || matches!(found.1.clone().keep(), Volume::Ending(_));
+        let kept = !ending && self.mutant != Mutant::ForgetsReads;
+        kept.then_some(Written::Volume(found))
     }
 
     /// A GET.

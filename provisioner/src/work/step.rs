@@ -20,7 +20,7 @@ use super::api::{
 };
 use super::executor::{Executor, SecretError};
 use super::record::{ClaimWire, VolumeWire, read_claim, read_volume};
-use crate::model::{Claim, SecretRef, Text, VolumeDetail};
+use crate::model::{Claim, SecretRef, Text, Volume, VolumeDetail};
 use crate::plan::claim::{Announcement, Answer, Step};
 use crate::plan::edit::{Applied, Edit, Kind};
 use crate::plan::identity::Identity;
@@ -166,9 +166,11 @@ impl Executor {
             Some(found) => found,
             None => self.volume(name).await?,
         };
-        let ended = found.deleting && found.finalizers.is_empty();
-        if found.name == *name && !ended {
-            own.answered_with(Some(found.clone().keep()), found.version);
+        // One that is to be deleted is not taken in: what its attachments are this process learns from a
+        // watch that may be behind this answer.
+        let kept = found.clone().keep();
+        if found.name == *name && !found.deleting && !matches!(kept, Volume::Ending(_)) {
+            own.answered_with(Some(kept), found.version);
         }
         Ok(Answer::PersistentVolume(Box::new(found)))
     }

@@ -100,12 +100,7 @@ impl Mutant {
             (
                 Self::Spins,
                 case(All, Journal, Places),
-                &[
-                    "again and again",
-                    "forgotten while it may be made",
-                    "moved while it may be made",
-                    "repeated as another",
-                ],
+                &["again and again"],
             ),
             (
                 Self::BelievesConflicts,
