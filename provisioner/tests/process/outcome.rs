@@ -409,6 +409,30 @@ async fn row_199_the_volume_is_saved_and_the_answer_is_lost() {
     assert!(!text.contains("provision_failed_total{"), "{text}");
 }
 
+/// Until the watch tells of what was found instead, the claim needs no other volume.
+#[tokio::test]
+async fn what_is_found_in_place_of_a_lost_answer_is_known_before_the_watch_tells_it() {
+    let stage = Stage::new().await;
+    let lost = Fault::on("POST", "*/persistentvolumes").times(1);
+    stage.api.fault(lost.lose_reply());
+    stage.api.hold_watches("persistentvolumes");
+    let _program = stage.start(&[QUICK]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningSucceeded", 1).await;
+    for look in ["again", "once more"] {
+        stage
+            .api
+            .edit("persistentvolumeclaims", "ns1/c1", |object| {
+                object["metadata"]["annotations"]["look"] = look.into();
+            });
+        settle().await;
+    }
+    assert_eq!(stage.calls(CREATE), 1);
+    stage.api.release_watches("persistentvolumes");
+    settle().await;
+    assert_eq!((stage.calls(CREATE), stage.handles().len()), (1, 1));
+}
+
 #[tokio::test]
 async fn row_201_a_change_of_the_claim_ends_its_back_off() {
     let stage = Stage::new().await;
