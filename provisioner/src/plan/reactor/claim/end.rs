@@ -1,0 +1,149 @@
+//! How attempts for claims end, and what is told of it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use sidecar::controller::reactor::Verdict;
+
+use super::super::{Failed, Informed, News, Notice, Owed, Provisioner, after, retry, wake_claim};
+use super::{Open, Run};
+use crate::model::Text;
+use crate::plan::claim::{Effect, End, Failure};
+use crate::plan::outcome::Cure;
+
+impl Provisioner {
+    pub(in crate::plan::reactor) fn end_claim(
+        &mut self,
+        run: Run,
+        informers: Informed<'_>,
+        now: Instant,
+        due: &mut News,
+    ) -> Verdict<Failed> {
+        let mut open = match run {
+            Run::Nothing(key) => {
+                self.contests.end(&key);
+                due.notices.push(Notice::Idle(key));
+                return Verdict::Done;
+            }
+            Run::Slow(key, wait) => {
+                due.notices.push(Notice::Later(key, wait));
+                return after(wait);
+            }
+            Run::Open(open) => open,
+        };
+        if let Some(contest) = open.contest.take() {
+            let verdict = self.end_contest(&open, contest, now, due);
+            // It may have gone or been bound meanwhile, when nothing was in the books yet.
+            if self.look_up(&open.key, informers).is_none() {
+                self.contests.end(&open.key);
+            }
+            return verdict;
+        }
+        // Whose it is, is settled.
+        self.contests.end(&open.key);
+        // An attempt ends with the last step only.
+        match open.over.take().unwrap_or(Ok(End::NotOurs)) {
+            Ok(end) => {
+                self.end_well(&open, end, informers, now, due);
+                Verdict::Done
+            }
+            Err(failure) => self.end_failed(&open, failure, informers, now, due),
+        }
+    }
+
+    fn end_well(
+        &mut self,
+        open: &Open,
+        end: End,
+        informers: Informed<'_>,
+        now: Instant,
+        due: &mut News,
+    ) {
+        let Open { key, claim, .. } = open;
+        let (outcome, owed) = open.attempt.outcome(Ok(end));
+        self.memory.end(claim, outcome, owed, now);
+        self.settle(key, due);
+        match end {
+            End::Provisioned => {
+                let topology =
+                    self.settings.gates.topology && informers.driver().abilities.topology;
+                let volume = open.attempt.volume().filter(|_| topology);
+                let accessible = volume.map(|volume| volume.accessible_topology.clone());
+                let took = now.saturating_duration_since(open.started);
+                let accessible = accessible.unwrap_or_default();
+                due.notices
+                    .push(Notice::Provisioned(Arc::clone(claim), took, accessible));
+            }
+            End::Stopped | End::Exists => {
+                due.notices.push(Notice::NotProvisioned(Arc::clone(claim)));
+            }
+            End::NotOurs | End::Contend | End::Owing | End::Repaid => {}
+        }
+        // What else is owed for a claim that needs no volume any more waits for nothing.
+        let needed = !open.gone && claim.volume.is_empty();
+        if !needed && self.memory.owes(&key.uid) {
+            wake_claim(due, key.clone());
+        }
+    }
+
+    fn end_failed(
+        &mut self,
+        open: &Open,
+        failure: Failure,
+        informers: Informed<'_>,
+        now: Instant,
+        due: &mut News,
+    ) -> Verdict<Failed> {
+        let Open { key, claim, .. } = open;
+        let class = claim.class_name();
+        if failure.is_counted() {
+            due.notices.push(Notice::NotProvisioned(Arc::clone(claim)));
+        }
+        if !open.gone
+            && let Some(text) = failure.event(class)
+        {
+            due.notices
+                .push(Notice::ClaimFailed(Arc::clone(claim), text));
+        }
+        let (outcome, owed) = open.attempt.outcome(Err(&failure));
+        self.memory.end(claim, outcome, owed, now);
+        self.settle(key, due);
+        if let Some(cure) = failure.cure(class) {
+            if matches!(cure, Cure::AttributesClass(_)) {
+                due.notices.push(Notice::LookedFor);
+            }
+            self.memory.wait_for(cure, key);
+        }
+        let effect = open.attempt.effect(&failure);
+        if effect != Effect::NoChange {
+            due.notices.push(Notice::RoomDoubted(Text::from(class)));
+        }
+        // The claim may have gone during the attempt, when the books had nothing of it yet.
+        if self.look_up(key, informers).is_none() {
+            self.memory.gone(key);
+        }
+        if open.gone {
+            self.tell_of_owed(open, &failure, due);
+        }
+        // Also if another node is to be selected: its own write wakes nobody, and a claim that is
+        // bound immediately may go on without a node, or be anybody's again. A node that is selected
+        // meanwhile wakes it.
+        retry(Failed::Claim(failure, effect == Effect::Reschedule))
+    }
+
+    /// Tells once of each request that is owed for a claim that needs no volume any more what an
+    /// administrator can do about it.
+    fn tell_of_owed(&mut self, open: &Open, failure: &Failure, due: &mut News) {
+        let (Some(journal), Some(asked)) = (&self.journal, open.attempt.prepared()) else {
+            return;
+        };
+        if self.memory.tells(&open.key, asked) {
+            due.notices.push(Notice::Owed(Box::new(Owed {
+                key: open.key.clone(),
+                volume: asked.name.clone(),
+                leases: journal.places(&open.key.uid),
+                failure: failure.clone(),
+            })));
+        }
+    }
+}
