@@ -102,6 +102,24 @@ async fn l_4_l_6_one_endpoint_for_all() {
     }
 }
 
+/// An address of IPv6 stands in brackets, and nothing but it is listened on.
+#[tokio::test]
+async fn an_endpoint_of_ipv6_alone() {
+    let Ok(free) = std::net::TcpListener::bind("[::1]:0") else {
+        eprintln!("skipped: the machine has no IPv6");
+        return;
+    };
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let driver = process::driver();
+    let mut process = process::start(&driver, &["--http-endpoint", &address]);
+    listening(&mut process, &address).await;
+    let answer = get(&address, "/healthz").await;
+    assert_eq!((answer.status, &*answer.body), (200, "ok"));
+    let expected = format!("tcp6 {}01000000:{}", "0".repeat(24), hexadecimal(&address));
+    assert_eq!(listeners(process.id()), BTreeSet::from([expected]));
+}
+
 #[tokio::test]
 async fn l_8_metrics_apart() {
     let driver = process::driver();

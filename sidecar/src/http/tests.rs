@@ -171,6 +171,21 @@ async fn without_host_all_interfaces_are_served() {
     assert_eq!(running.ask("GET", "/healthz").await.2, "ok");
 }
 
+#[tokio::test]
+#[allow(clippy::print_stderr, reason = "a test that shows nothing says so")]
+async fn an_address_of_ipv6_is_served() {
+    let free = std::net::TcpListener::bind("[::1]:0").and_then(|it| it.local_addr());
+    let Ok(address) = free else {
+        eprintln!("skipped: the machine has no IPv6");
+        return;
+    };
+    let server = Server::bind(&address.to_string()).await.unwrap();
+    assert_eq!(server.local_addr().unwrap(), address);
+    let task = tokio::spawn(server.serve(health()));
+    let running = Running { address, task };
+    assert_eq!(running.ask("GET", "/healthz").await.2, "ok");
+}
+
 #[test]
 fn rows_64_65_66_leader_health() {
     assert_eq!(Reply::leader_health(None), Reply::ok());
