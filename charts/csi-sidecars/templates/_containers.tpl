@@ -145,9 +145,12 @@ runAsGroup: {{ int . }}
   "mounts" (list (dict "name" "registration-dir" "mountPath" "/registration"))) -}}
 {{- end -}}
 
-{{/* dict root, place: a pod of the controller has the controller's user. */}}
+{{/* dict root, place: a pod of the controller has the controller's user, and each place its own patience. */}}
 {{- define "csi-sidecars.livenessprobe.container" -}}
-{{- include "csi-sidecars.container" (dict "root" .root "sidecar" .root.Values.livenessprobe "program" "livenessprobe" "flags" "csi-sidecars.flags.livenessprobe" "portName" "healthz" "place" .place) -}}
+{{- $values := deepCopy .root.Values -}}
+{{- $it := include "csi-sidecars.over" (list $values.livenessprobe (index $values .place).livenessprobe) | fromJson -}}
+{{- $root := merge (dict "Values" (set $values "livenessprobe" $it)) (omit .root "Values") -}}
+{{- include "csi-sidecars.container" (dict "root" $root "sidecar" $it "program" "livenessprobe" "flags" "csi-sidecars.flags.livenessprobe" "portName" "healthz" "place" .place) -}}
 {{- end -}}
 
 {{/* What belongs into the driver's container: the livenessprobe sidecar answers for the driver. By

@@ -28,7 +28,7 @@ readOnly: true
     path: {{ .Values.controller.hostPath }}
     type: DirectoryOrCreate
   {{- else }}
-  emptyDir: {}
+  emptyDir: {{ toJson .Values.socket.emptyDir }}
   {{- end }}
 {{ include "csi-sidecars.apiToken.volume" . }}
 {{- end -}}
@@ -113,6 +113,9 @@ hostNetwork: true
 {{- end }}
 {{- if $place.hostPID }}
 hostPID: true
+{{- end }}
+{{- if $place.hostIPC }}
+hostIPC: true
 {{- end }}
 {{- with default (ternary "ClusterFirstWithHostNet" "" $place.hostNetwork) $place.dnsPolicy }}
 dnsPolicy: {{ . }}

@@ -3,6 +3,7 @@
 
 mod alerts;
 mod command_line;
+mod drivers;
 mod grant;
 mod metrics;
 mod mutation;
@@ -41,6 +42,10 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "chart_rows",
         run: rows::all,
+    },
+    Scenario {
+        name: "chart_gives_what_known_drivers_own_charts_give",
+        run: drivers::side_by_side,
     },
     Scenario {
         name: "chart_programs_understand_their_command_lines",

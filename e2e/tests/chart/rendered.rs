@@ -142,9 +142,19 @@ fn mount<'a>(container: &'a Value, volume: &str) -> &'a Value {
 }
 
 /// Containers that are not ours and are given a token by `tokenFor`.
-const GIVEN: [(&str, &str); 2] = [
+const GIVEN: [(&str, &str); 9] = [
     ("StatefulSet/everything-controller", "csi-snapshotter"),
     ("DaemonSet/everything-node", "driver"),
+    ("Deployment/ebs-csi-controller", "ebs-plugin"),
+    ("DaemonSet/ebs-csi-node", "ebs-plugin"),
+    ("Deployment/ceph-csi-rbd-controller", "csi-rbdplugin"),
+    (
+        "Deployment/ceph-csi-rbd-controller",
+        "csi-rbdplugin-controller",
+    ),
+    ("DaemonSet/ceph-csi-rbd-node", "csi-rbdplugin"),
+    ("Deployment/democratic-csi-controller", "csi-driver"),
+    ("DaemonSet/democratic-csi-node", "csi-driver"),
 ];
 
 /// Containers whose programs talk to the API server have a token, others none.
