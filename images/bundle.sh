@@ -13,6 +13,29 @@ shopt -s nullglob
 archives=("$images"/*-"$processor".oci.tar)
 [ ${#archives[@]} -gt 0 ] || complain "there are no archives for $processor in $images: make images writes them"
 
+# What an archive holds is what its names say: `load ARCHIVE FOLDER` unpacks it there.
+load() {
+    local blob digest
+    mkdir "$2"
+    tar -xf "$1" -C "$2" 2>/dev/null || complain "$1 is damaged: it cannot be unpacked"
+    [ -f "$2/index.json" ] || complain "$1 is no archive of make images"
+    for blob in "$2"/blobs/sha256/*; do
+        digest=$(sha256sum "$blob" | cut -d' ' -f1)
+        [ "$digest" = "$(basename "$blob")" ] || complain "$1 is damaged: blobs/sha256/$(basename "$blob") is $digest"
+        # Manifests say which other blobs there must be; layers are no text.
+        [ "$(head -c 1 "$blob")" = '{' ] || continue
+        blobs_of "$1" "$2" "$blob"
+    done
+    blobs_of "$1" "$2" "$2/index.json"
+}
+
+blobs_of() {
+    local digest
+    while read -r digest; do
+        [ -f "$2/blobs/sha256/$digest" ] || complain "$1 is damaged: it has no blobs/sha256/$digest"
+    done < <({ grep -oE '"digest":"sha256:[0-9a-f]{64}"' "$3" || true; } | grep -oE '[0-9a-f]{64}')
+}
+
 tags=""
 name=$(basename "$chart" .tgz)-$processor
 work=$(mktemp -d)
@@ -21,7 +44,9 @@ mkdir -p "$work/$name/images" "$folder"
 cp "$chart" "$work/$name/"
 printf 'image:\n  digests:\n' >"$work/$name/digests.yaml"
 for archive in "${archives[@]}"; do
-    index=$(tar -xOf "$archive" index.json)
+    rm -rf "$work/loaded"
+    load "$archive" "$work/loaded"
+    index=$(<"$work/loaded/index.json")
     image=$(sed -n 's/.*"io\.containerd\.image\.name":"\([^"]*\)".*/\1/p' <<<"$index")
     digest=$(sed -n 's/.*"digest":"\(sha256:[0-9a-f]\{64\}\)".*/\1/p' <<<"$index")
     [ -n "$image" ] && [ -n "$digest" ] || complain "$archive is no archive of make images"
@@ -33,11 +58,12 @@ for archive in "${archives[@]}"; do
     printf '    %s: %s\n' "${short%:*}" "$digest" >>"$work/$name/digests.yaml"
     cp "$archive" "$work/$name/images/"
     sbom=${archive%.oci.tar}.cdx.json
-    [ ! -f "$sbom" ] || cp "$sbom" "$work/$name/images/"
+    [ -f "$sbom" ] || complain "there is no $sbom: make images writes it beside the archive"
+    cp "$sbom" "$work/$name/images/"
 done
 
 rendered=$("$helm" template check "$chart" --values "$work/$name/digests.yaml" --set driver.name=check.example.com \
-    --set controller.hostPath=/run/check --set resizer.enabled=true)
+    --set controller.hostPath=/run/check --set resizer.enabled=true) || complain "$chart cannot be rendered, helm says why"
 missing=$(sed -n 's/^ *image: *"\{0,1\}\([^" ]*\).*/\1/p' <<<"$rendered" | sort -u |
     { grep -vxF -f <(cut -d' ' -f1 "$work/$name/images.txt") || true; })
 [ -z "$missing" ] || complain "the chart names images that are not there: $(tr '\n' ' ' <<<"$missing")"

@@ -36,6 +36,10 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
         run: package::all,
     },
     Scenario {
+        name: "chart_bundle_has_every_image_of_the_chart",
+        run: package::bundled,
+    },
+    Scenario {
         name: "chart_pods_are_complete_and_hardened",
         run: rendered::pods,
     },

@@ -1,11 +1,15 @@
 //! The chart as a file, as `make chart-package` makes it.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
 use e2e::cluster::Cluster;
 use e2e::suite::Verdict;
 use e2e::{process, program};
+use oci_archive::{Archive, Image};
+
+use super::rendered::SIDECARS;
 
 const REGISTRY: &str = "registry.example.com:5000/packaged";
 
@@ -36,4 +40,43 @@ pub(super) fn all(cluster: &Cluster) -> Result<Verdict> {
     let image = format!("{REGISTRY}/csi-attacher:1.2.3");
     ensure!(rendered.contains(&image), "no {image} in {rendered}");
     Ok(Verdict::Passed)
+}
+
+/// What `make bundle` makes of it: all images that the real chart names are there, or it is refused.
+pub(super) fn bundled(cluster: &Cluster) -> Result<Verdict> {
+    let folder = cluster.dir().join("run").join("bundled");
+    let images = folder.join("images");
+    std::fs::create_dir_all(&images)?;
+    let mut script = Command::new(program::root().join("charts/package.sh"));
+    script.arg(program::helm()?).args(["1.2.3", REGISTRY]);
+    process::output(script.arg(&folder))?;
+    let bundle = || {
+        let mut script = Command::new(program::root().join("images/bundle.sh"));
+        script.arg(program::helm()?).arg(&images);
+        script.arg(folder.join("csi-sidecars-1.2.3.tgz"));
+        process::output(script.arg("amd64").arg(&folder))
+    };
+    for program in SIDECARS {
+        empty_image(&images, program)?;
+    }
+    let said = bundle()?;
+    ensure!(folder.join("csi-sidecars-1.2.3-amd64.tar").exists());
+    for program in SIDECARS {
+        let line = format!("{REGISTRY}/{program}:1.2.3@sha256:");
+        ensure!(said.contains(&line), "no {program}: {said}");
+    }
+    std::fs::remove_file(images.join("csi-resizer-amd64.oci.tar"))?;
+    let refusal = bundle().map_or_else(|error| format!("{error:#}"), |_| String::new());
+    let missing = format!("names images that are not there: {REGISTRY}/csi-resizer:1.2.3");
+    ensure!(refusal.contains(&missing), "{refusal:?}");
+    Ok(Verdict::Passed)
+}
+
+fn empty_image(folder: &Path, program: &str) -> Result<()> {
+    let mut archive = Archive::new();
+    let name = format!("{REGISTRY}/{program}:1.2.3");
+    archive.add(&[&name], Image::default())?;
+    archive.write(&folder.join(format!("{program}-amd64.oci.tar")))?;
+    std::fs::write(folder.join(format!("{program}-amd64.cdx.json")), "{}")?;
+    Ok(())
 }
