@@ -297,6 +297,21 @@ e2e: helm ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path or
 	@$(if $(ATTACHER),ATTACHER='$(ATTACHER)') $(if $(PROVISIONER),PROVISIONER='$(PROVISIONER)') \
 	    $(if $(UPSTREAM),UPSTREAM='$(UPSTREAM)') cargo test $(ALL) --test scenarios $(if $(ONLY),-- $(ONLY))
 
+# A cluster of each version is 140 MB and minutes of compilation.
+OLDER ?= 1.34 1.35
+.PHONY: versions
+versions: build driver helm ## Scenarios on clusters of older Kubernetes versions (OLDER='1.34 1.35', ONLY=name)
+	$(need-go)
+	@for version in $(OLDER); do \
+	    [ -f e2e/cluster/go-$$version.mod ] || { echo "OLDER: there is no e2e/cluster/go-$$version.mod; versions are $(patsubst e2e/cluster/go-%.mod,%,$(wildcard e2e/cluster/go-*.mod))" >&2; exit 1; }; \
+	done
+	@for version in $(OLDER); do \
+	    printf '==> %s\n' "versions: Kubernetes $$version" && \
+	    $(MAKE) -C e2e/cluster build OLDER=$$version OUT=../../bin/csi-cluster-$$version && \
+	    CSI_CLUSTER="$$PWD/bin/csi-cluster-$$version" cargo test $(ALL) --test scenarios $(if $(ONLY),-- $(ONLY)) || exit 1; \
+	done
+	@printf '==> versions: the scenarios passed with Kubernetes %s\n' '$(OLDER)'
+
 .PHONY: clones
 clones: build cluster driver helm ## Claims and clones at once, ten times a thousand (CLAIMS=, ROUNDS=, PROVISIONER=path)
 	$(call say,clones: claims and clones at once)
