@@ -14,7 +14,6 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
-	remote "k8s.io/cri-client/pkg"
 	"k8s.io/klog/v2"
 	kubeletapp "k8s.io/kubernetes/cmd/kubelet/app"
 	kubeletoptions "k8s.io/kubernetes/cmd/kubelet/app/options"
@@ -151,34 +150,25 @@ func openFileLimit() int64 {
 }
 
 func kubeletDependencies(l layout, n nodeFlags) (*kubelet.Dependencies, error) {
-	ctx := context.Background()
-	endpoint, tracer := "unix://"+l.criSocket(n.name), noop.NewTracerProvider()
-	runtime, err := remote.NewRemoteRuntimeService(ctx, endpoint, 15*time.Second, tracer, false)
-	if err != nil {
-		return nil, fmt.Errorf("container runtime: %w", err)
-	}
-	images, err := remote.NewRemoteImageService(ctx, endpoint, 15*time.Second, tracer, false)
-	if err != nil {
-		return nil, fmt.Errorf("image service: %w", err)
-	}
 	client, heartbeat, err := kubeletClients(l, n.name)
 	if err != nil {
 		return nil, err
 	}
 	deps := &kubelet.Dependencies{
-		KubeClient:           client,
-		HeartbeatClient:      heartbeat,
-		EventClient:          client.CoreV1(),
-		RemoteRuntimeService: runtime,
-		RemoteImageService:   images,
-		CAdvisorInterface:    &cadvisortest.Fake{NodeName: n.name},
-		ContainerManager:     cm.NewStubContainerManager(),
-		OOMAdjuster:          oom.NewFakeOOMAdjuster(),
-		VolumePlugins:        volumePlugins(),
-		TracerProvider:       tracer,
+		KubeClient:        client,
+		HeartbeatClient:   heartbeat,
+		EventClient:       client.CoreV1(),
+		CAdvisorInterface: &cadvisortest.Fake{NodeName: n.name},
+		ContainerManager:  cm.NewStubContainerManager(),
+		OOMAdjuster:       oom.NewFakeOOMAdjuster(),
+		VolumePlugins:     volumePlugins(),
+		TracerProvider:    noop.NewTracerProvider(),
 		// ProbeManager stays nil: the fake one reports containers ready before their volumes are mounted.
 		PodStartupLatencyTracker:  kubeletutil.NewPodStartupLatencyTracker(),
 		NodeStartupLatencyTracker: kubeletutil.NewNodeStartupLatencyTracker(),
+	}
+	if err := connectRuntime(deps, "unix://"+l.criSocket(n.name)); err != nil {
+		return nil, err
 	}
 	if n.realMounts {
 		mounter := mount.New("")

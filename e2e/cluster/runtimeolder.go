@@ -1,0 +1,26 @@
+//go:build older
+
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/trace/noop"
+	remote "k8s.io/cri-client/pkg"
+	"k8s.io/kubernetes/pkg/kubelet"
+)
+
+// connectRuntime gives the kubelet the container runtime that listens at endpoint.
+func connectRuntime(deps *kubelet.Dependencies, endpoint string) (err error) {
+	tracer := noop.NewTracerProvider()
+	deps.RemoteRuntimeService, err = remote.NewRemoteRuntimeService(endpoint, 15*time.Second, tracer, nil)
+	if err != nil {
+		return fmt.Errorf("container runtime: %w", err)
+	}
+	deps.RemoteImageService, err = remote.NewRemoteImageService(endpoint, 15*time.Second, tracer, nil)
+	if err != nil {
+		return fmt.Errorf("image service: %w", err)
+	}
+	return nil
+}
