@@ -123,7 +123,7 @@ async fn advise(parts: &Parts, executor: &Executor, publish: bool) -> Infallible
             host: names::hostname().unwrap_or_default(),
         };
         let (recorder, worker) = Recorder::new(parts.base.client.clone(), source);
-        executor.complaints.allow(recorder);
+        executor.failure_events.allow(recorder);
         worker.run().await;
     }
     std::future::pending().await

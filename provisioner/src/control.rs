@@ -25,15 +25,15 @@ use crate::plan::journal::{Journal, Lost};
 use crate::plan::ownership::Pace;
 use crate::plan::reactor::{Change, Setup};
 use crate::plan::settings::Protection;
-use crate::plan::topology::{Places, Term};
+use crate::plan::topology::{Term, TopologyIndex};
 use crate::run::Parts;
 use crate::work::api::{ATTACHMENTS, CLAIMS, CLASSES, CSI_NODES, GRANTS, NODES, VOLUMES};
 use crate::work::attributes::look_for_attributes_classes;
 use crate::work::capacity::{self, Capacity};
 use crate::work::driver::{DriverLink, OwnNode};
+use crate::work::events::Events;
 use crate::work::executor::{self, Engine, Executor, Pacing};
 use crate::work::journal::{Keeper, keep_journal, recover};
-use crate::work::news::News;
 use crate::work::protection::sweep_snapshots;
 
 mod journal;
@@ -100,8 +100,8 @@ fn engine(
     };
     let segment = node.as_ref().map(|node| Term::from_csi(&node.topology));
     let places = match (&config.settings.node, &segment) {
-        (Some(deployment), Some(segment)) => Places::of_node(&deployment.name, segment),
-        (_, _) => Places::default(),
+        (Some(deployment), Some(segment)) => TopologyIndex::of_node(&deployment.name, segment),
+        (_, _) => TopologyIndex::default(),
     };
     let setup = Setup {
         settings: Settings {
@@ -128,13 +128,13 @@ fn engine(
     let host = names::hostname().unwrap_or_default();
     // In the component of events, as upstream's library has it.
     let process = Uuid::from_bytes(process_bytes()).to_string();
-    let (news, workers) = News::new(&parts.base.client, &name, &host, &process);
+    let (events, workers) = Events::new(&parts.base.client, &name, &host, &process);
     let made = executor::Parts {
         driver: Arc::clone(driver),
         api: Api::new(parts.base.client.clone()),
         setup,
         metrics: parts.metrics.clone(),
-        news,
+        events,
         journal,
     };
     let engine = executor::engine(made, pacing, &parts.base.queues)?;
@@ -167,9 +167,11 @@ fn show_doubts(parts: &Parts, engine: &Arc<Engine>) {
         let engine = engine.upgrade()?;
         let now = Instant::now().into_std();
         engine.turn(|provisioner, _| {
-            let memory = provisioner.memory();
-            let requests = memory.doubts().map(|(_, doubt)| doubt.requests().count());
-            let oldest = memory.doubts().map(|(_, doubt)| doubt.since).min();
+            let in_flight = provisioner.in_flight();
+            let requests = in_flight
+                .doubts()
+                .map(|(_, doubt)| doubt.requests().count());
+            let oldest = in_flight.doubts().map(|(_, doubt)| doubt.since).min();
             let oldest = oldest.map(|since| now.saturating_duration_since(since));
             let shown = Some((requests.sum(), oldest.unwrap_or_default()));
             (shown, Due::default())

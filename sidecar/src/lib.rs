@@ -25,9 +25,9 @@ pub mod duration;
 pub mod election;
 pub mod error;
 pub mod flags;
-pub mod flight;
 pub mod gates;
 pub mod http;
+pub mod keyed_guard;
 #[cfg(feature = "kube")]
 pub mod kube;
 pub mod log;

@@ -104,7 +104,7 @@ pub enum Answer {
     /// The call failed.
     Failed(RpcError),
     /// There was no call, because the driver is away.
-    Away(RpcError),
+    Unreachable(RpcError),
 }
 
 impl Attempt {
@@ -192,8 +192,8 @@ impl Attempt {
             (Step::Publish(..) | Step::Unpublish(..), Answer::Failed(error)) => {
                 return Err(Failure::Call(error));
             }
-            (Step::Publish(..) | Step::Unpublish(..), Answer::Away(error)) => {
-                return Err(Failure::Away(error));
+            (Step::Publish(..) | Step::Unpublish(..), Answer::Unreachable(error)) => {
+                return Err(Failure::Unreachable(error));
             }
             (Step::MarkAttached(_), Answer::Refused(error)) => {
                 return Err(Failure::MarkAttached(error));

@@ -66,7 +66,7 @@ impl Abilities {
 
 /// A driver came back as something this process cannot go on with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unacceptable {
+pub enum IncompatibleDriver {
     /// Another driver answers on the socket.
     Renamed {
         /// Name at start-up.
@@ -81,7 +81,7 @@ pub enum Unacceptable {
     GainedPublish,
 }
 
-impl fmt::Display for Unacceptable {
+impl fmt::Display for IncompatibleDriver {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Renamed { before, now } => write!(
@@ -101,22 +101,22 @@ impl fmt::Display for Unacceptable {
     }
 }
 
-impl std::error::Error for Unacceptable {}
+impl std::error::Error for IncompatibleDriver {}
 
 /// Whether the process may go on with the driver that came back as `name` with `abilities`.
 ///
 /// # Errors
 /// Says why it may not; the process ends with that text.
-pub fn accept(before: &Driver, name: &str, abilities: Abilities) -> Result<(), Unacceptable> {
+pub fn accept(before: &Driver, name: &str, abilities: Abilities) -> Result<(), IncompatibleDriver> {
     if before.name != name {
-        return Err(Unacceptable::Renamed {
+        return Err(IncompatibleDriver::Renamed {
             before: before.name.clone(),
             now: name.to_owned(),
         });
     }
     match (before.abilities.publish, abilities.publish) {
-        (true, false) => Err(Unacceptable::LostPublish),
-        (false, true) => Err(Unacceptable::GainedPublish),
+        (true, false) => Err(IncompatibleDriver::LostPublish),
+        (false, true) => Err(IncompatibleDriver::GainedPublish),
         (true, true) | (false, false) => Ok(()),
     }
 }
@@ -150,14 +150,14 @@ mod tests {
             "{renamed}"
         );
         let lost = accept(&before, &before.name, Abilities::default());
-        assert_eq!(lost, Err(Unacceptable::LostPublish));
+        assert_eq!(lost, Err(IncompatibleDriver::LostPublish));
         let trivial = Driver {
             abilities: Abilities::default(),
             ..driver()
         };
         assert_eq!(
             accept(&trivial, &trivial.name, more),
-            Err(Unacceptable::GainedPublish)
+            Err(IncompatibleDriver::GainedPublish)
         );
     }
 }

@@ -3,7 +3,7 @@
 //! Separate, because two VolumeAttachments can name the same volume and node, and an attachment
 //! can be deleted and made anew under another name: the queue alone does not keep them apart.
 
-pub use sidecar::flight::Flights;
+pub use sidecar::keyed_guard::KeyedGuards;
 
 use crate::model::Text;
 

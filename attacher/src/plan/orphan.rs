@@ -148,8 +148,8 @@ pub fn secrets(orphan: &Orphan, answer: Answer) -> Result<Secrets, Failure> {
 /// # Errors
 /// It is to be asked again.
 pub fn heard(answer: Answer) -> Result<(), Failure> {
-    if let Answer::Away(error) = answer {
-        return Err(Failure::Away(error));
+    if let Answer::Unreachable(error) = answer {
+        return Err(Failure::Unreachable(error));
     }
     if let Answer::Failed(error) = answer
         && error.code != Code::NotFound

@@ -118,7 +118,7 @@ pub enum Failure {
     /// The driver refused, failed or did not answer in time.
     Call(RpcError),
     /// The driver is away, and was not asked.
-    Away(RpcError),
+    Unreachable(RpcError),
     /// The volume is attached, but that could not be recorded.
     MarkAttached(ApiError),
     /// The volume is detached, but that could not be recorded.
@@ -133,7 +133,7 @@ pub enum Failure {
 
 /// What would, when it appears, let a failed attempt succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Cure {
+pub enum RequeueTrigger {
     /// The driver's entry in the CSINode of this name.
     CsiNode(Text),
     /// The PersistentVolume of this name.
@@ -146,7 +146,7 @@ impl Failure {
     /// gRPC code of the failure, if it is one of a call.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
-        if let Self::Call(error) | Self::Away(error) = self {
+        if let Self::Call(error) | Self::Unreachable(error) = self {
             return Some(error.code);
         }
         // As gRPC answers when asked to send such a string.
@@ -155,17 +155,17 @@ impl Failure {
 
     /// What would cure it, so that the attachment need not wait for its next retry.
     #[must_use]
-    pub fn cure(&self) -> Option<Cure> {
+    pub fn cure(&self) -> Option<RequeueTrigger> {
         if let Self::NoVolume(name) = self {
-            return Some(Cure::Volume(name.clone()));
+            return Some(RequeueTrigger::Volume(name.clone()));
         }
         if let Self::NoCsiNode(node) | Self::NotRegistered { node, .. } = self {
-            return Some(Cure::CsiNode(node.clone()));
+            return Some(RequeueTrigger::CsiNode(node.clone()));
         }
         // A call that ran when the driver went ends as one that could not be made.
-        let without_driver = matches!(self, Self::Away(_))
+        let without_driver = matches!(self, Self::Unreachable(_))
             || matches!(self, Self::Call(error) if error.code == Code::Unavailable);
-        without_driver.then_some(Cure::Driver)
+        without_driver.then_some(RequeueTrigger::Driver)
     }
 
     /// Whether the API server's view of the attachment must be read before the next attempt.
@@ -250,7 +250,7 @@ impl fmt::Display for Failure {
                 "could not save VolumeAttachment: the API server accepted the patch but finalizer \
                  or node id are not there; an admission webhook may remove them",
             ),
-            Self::Call(error) | Self::Away(error) => write!(out, "{error}"),
+            Self::Call(error) | Self::Unreachable(error) => write!(out, "{error}"),
             Self::MarkAttached(error) | Self::MarkTrivial(error) => {
                 write!(out, "failed to mark as attached: {error}")
             }
@@ -289,21 +289,24 @@ mod tests {
         let rows = [
             (
                 Failure::NoVolume("pv1".into()),
-                Some(Cure::Volume("pv1".into())),
+                Some(RequeueTrigger::Volume("pv1".into())),
             ),
             (
                 Failure::NoCsiNode(node.clone()),
-                Some(Cure::CsiNode(node.clone())),
+                Some(RequeueTrigger::CsiNode(node.clone())),
             ),
             (
                 Failure::NotRegistered {
                     node: node.clone(),
                     driver: "d".into(),
                 },
-                Some(Cure::CsiNode(node)),
+                Some(RequeueTrigger::CsiNode(node)),
             ),
-            (Failure::Away(lost.clone()), Some(Cure::Driver)),
-            (Failure::Call(lost), Some(Cure::Driver)),
+            (
+                Failure::Unreachable(lost.clone()),
+                Some(RequeueTrigger::Driver),
+            ),
+            (Failure::Call(lost), Some(RequeueTrigger::Driver)),
             (
                 Failure::Call(RpcError {
                     code: Code::Internal,

@@ -20,11 +20,11 @@ use sidecar::queue::Place;
 
 use super::attachment::Answer;
 use super::drift::Expected;
+use super::fairness::{self, Pace};
+use super::in_flight::{Ended, InFlightState, Key};
 use super::informers::Informers;
-use super::lane::{self, Pace};
-use super::memory::{Ended, Key, Memory};
 use super::orphan::{Orphan, is_unexplained};
-use super::outcome::{ApiError, Cure, Direction, Failure};
+use super::outcome::{ApiError, Direction, Failure, RequeueTrigger};
 use super::{event, volume as finalizer};
 use crate::model::{Attachment, CsiNode, SecretRef, Text, Volume};
 
@@ -147,12 +147,12 @@ pub enum Failed {
 }
 
 type Informed<'a> = &'a (dyn Informers + 'static);
-type News = Due<Key, Notice>;
+type Wakes = Due<Key, Notice>;
 
 /// The attacher.
 #[derive(Debug, Default)]
 pub struct Attacher {
-    memory: Memory,
+    in_flight: InFlightState,
     /// How long calls take, by direction.
     paces: [Pace; 2],
 }
@@ -167,11 +167,11 @@ impl Reactor for Attacher {
     type Notice = Notice;
     type Failure = Failed;
 
-    fn observe(&mut self, change: Change<'_>, informers: Informed<'_>) -> News {
-        let (driver, mut due) = (informers.driver(), News::default());
+    fn observe(&mut self, change: Change<'_>, informers: Informed<'_>) -> Wakes {
+        let (driver, mut due) = (informers.driver(), Wakes::default());
         match change {
             Change::Attachment { old, new, own } => {
-                let lost = self.memory.upserted(old, new, &driver);
+                let lost = self.in_flight.upserted(old, new, &driver);
                 self.orphaned(old.filter(|_| lost), informers, &mut due);
                 self.wake_orphans_beside(new, informers, &mut due);
                 if !own && event::is_work(old, new, &driver) {
@@ -179,7 +179,7 @@ impl Reactor for Attacher {
                 }
             }
             Change::AttachmentGone(old) => {
-                let lost = self.memory.deleted(old, &driver);
+                let lost = self.in_flight.deleted(old, &driver);
                 if *old.attacher == *driver.name && is_unexplained(old, &driver) {
                     due.notices.push(Notice::Unexplained(Box::new(old.clone())));
                 }
@@ -200,7 +200,7 @@ impl Reactor for Attacher {
             }
             Change::Volume { name, new } => {
                 if new {
-                    let cured = self.memory.cured(&Cure::Volume(name.clone()));
+                    let cured = self.in_flight.cured(&RequeueTrigger::Volume(name.clone()));
                     self.wake_all(cured, informers, &mut due);
                 }
                 self.wake(Key::Volume(name), informers, &mut due);
@@ -208,12 +208,12 @@ impl Reactor for Attacher {
             Change::VolumeResync(name) => self.wake(Key::Volume(name), informers, &mut due),
             Change::Node(name, node) => {
                 if node.id_for(&driver.name).is_some() {
-                    let cured = self.memory.cured(&Cure::CsiNode(name));
+                    let cured = self.in_flight.cured(&RequeueTrigger::CsiNode(name));
                     self.wake_all(cured, informers, &mut due);
                 }
             }
             Change::DriverBack => {
-                let cured = self.memory.cured(&Cure::Driver);
+                let cured = self.in_flight.cured(&RequeueTrigger::Driver);
                 self.wake_all(cured, informers, &mut due);
             }
         }
@@ -223,7 +223,7 @@ impl Reactor for Attacher {
     fn begin(&mut self, key: &Key, _informers: Informed<'_>, _now: Now) -> Attempt {
         match key {
             Key::Attachment(name) => {
-                let start = self.memory.begin(name);
+                let start = self.in_flight.begin(name);
                 Attempt::Attachment(attachment::Run::new(name, start))
             }
             Key::Orphan(target) => Attempt::Orphan(orphan::Run::new(target)),
@@ -245,7 +245,7 @@ impl Reactor for Attacher {
         _step: Step,
         answer: Answered,
         informers: Informed<'_>,
-    ) -> News {
+    ) -> Wakes {
         let direction = match &answer.answer {
             Answer::Published(_) => Some(Direction::Attach),
             Answer::Unpublished => Some(Direction::Detach),
@@ -254,12 +254,12 @@ impl Reactor for Attacher {
             | Answer::Secret(_)
             | Answer::SecretNotText
             | Answer::Failed(_)
-            | Answer::Away(_) => None,
+            | Answer::Unreachable(_) => None,
         };
-        if let Some(pace) = direction.and_then(|way| self.paces.get_mut(lane::index(way))) {
+        if let Some(pace) = direction.and_then(|way| self.paces.get_mut(fairness::index(way))) {
             pace.observe(answer.took);
         }
-        let mut due = News::default();
+        let mut due = Wakes::default();
         match attempt {
             Attempt::Attachment(run) => self.attachment_answered(run, answer, informers, &mut due),
             Attempt::Orphan(run) => self.orphan_answered(run, answer.answer, informers, &mut due),
@@ -273,8 +273,8 @@ impl Reactor for Attacher {
         attempt: Attempt,
         informers: Informed<'_>,
         _now: Now,
-    ) -> (Verdict<Failed>, News) {
-        let mut due = News::default();
+    ) -> (Verdict<Failed>, Wakes) {
+        let mut due = Wakes::default();
         let verdict = match attempt {
             Attempt::Attachment(run) => self.end_attachment(run, informers, &mut due),
             Attempt::Orphan(run) => self.end_orphan(run),
@@ -293,20 +293,20 @@ impl Reactor for Attacher {
             Key::Orphan(_) => Direction::Detach,
             Key::Volume(_) => return None,
         };
-        let pace = self.paces.get(lane::index(direction)).copied();
+        let pace = self.paces.get(fairness::index(direction)).copied();
         pace.and_then(Pace::limit)
     }
 }
 
 impl Attacher {
     /// This attachment is gone and may have left its volume on the node.
-    fn orphaned(&mut self, lost: Option<&Attachment>, informers: Informed<'_>, due: &mut News) {
+    fn orphaned(&mut self, lost: Option<&Attachment>, informers: Informed<'_>, due: &mut Wakes) {
         let Some(lost) = lost else { return };
         match informers.with_view(lost, Orphan::of) {
             Ok(orphan) => {
                 due.notices.push(Notice::Orphaned(orphan.clone()));
                 let key = Key::Orphan(orphan.target.clone());
-                self.memory.owe(orphan);
+                self.in_flight.owe(orphan);
                 self.wake(key, informers, due);
             }
             Err(failure) => {
@@ -316,8 +316,8 @@ impl Attacher {
         }
     }
 
-    fn wake_orphans_beside(&self, of: &Attachment, informers: Informed<'_>, due: &mut News) {
-        let targets = self.memory.orphans_beside(of).into_iter();
+    fn wake_orphans_beside(&self, of: &Attachment, informers: Informed<'_>, due: &mut Wakes) {
+        let targets = self.in_flight.orphans_beside(of).into_iter();
         self.wake_all(targets.map(Key::Orphan), informers, due);
     }
 
@@ -325,22 +325,22 @@ impl Attacher {
         &self,
         keys: impl IntoIterator<Item = Key>,
         informers: Informed<'_>,
-        due: &mut News,
+        due: &mut Wakes,
     ) {
         keys.into_iter()
             .for_each(|key| self.wake(key, informers, due));
     }
 
     /// Has `key` worked on, if there is anything by this name to work on.
-    fn wake(&self, key: Key, informers: Informed<'_>, due: &mut News) {
+    fn wake(&self, key: Key, informers: Informed<'_>, due: &mut Wakes) {
         let place = match &key {
             Key::Attachment(name) => {
                 let attachment = informers.attachment(name);
-                attachment.map(|attachment| (ATTACHMENTS, lane::place(&attachment)))
+                attachment.map(|attachment| (ATTACHMENTS, fairness::place(&attachment)))
             }
             Key::Orphan(target) => {
-                let orphan = self.memory.orphan(target);
-                orphan.map(|orphan| (ATTACHMENTS, lane::place_of_orphan(orphan)))
+                let orphan = self.in_flight.orphan(target);
+                orphan.map(|orphan| (ATTACHMENTS, fairness::place_of_orphan(orphan)))
             }
             Key::Volume(name) => {
                 let driver = informers.driver();
@@ -360,18 +360,18 @@ impl Attacher {
     }
 
     /// An attempt on an attachment ended: what depended on it is looked at.
-    fn ended(&mut self, ended: Ended, informers: Informed<'_>, due: &mut News) {
+    fn ended(&mut self, ended: Ended, informers: Informed<'_>, due: &mut Wakes) {
         self.orphaned(ended.lost.as_ref(), informers, due);
         self.wake_all(ended.volume.map(Key::Volume), informers, due);
     }
 
     #[cfg(test)]
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.memory
+    pub(crate) fn in_flight(&self) -> &InFlightState {
+        &self.in_flight
     }
 
     #[cfg(test)]
-    pub(crate) fn memory_mut(&mut self) -> &mut Memory {
-        &mut self.memory
+    pub(crate) fn in_flight_mut(&mut self) -> &mut InFlightState {
+        &mut self.in_flight
     }
 }

@@ -43,12 +43,12 @@ mod call;
 mod death;
 mod driver;
 mod mutant;
-mod people;
 mod process;
-mod rest;
+mod quiescence;
 mod run;
 mod server;
 mod step;
+mod users;
 mod watch;
 
 use mutant::Mutant;

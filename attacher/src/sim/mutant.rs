@@ -19,7 +19,7 @@ use crate::model::{Attachment, Text, Volume};
 use crate::plan::Attacher;
 use crate::plan::attachment::Answer;
 use crate::plan::flight::Target;
-use crate::plan::memory::Key;
+use crate::plan::in_flight::Key;
 use crate::plan::reactor::{Answered, Step};
 use crate::plan::status;
 use crate::testing::{F, list};
@@ -179,19 +179,19 @@ impl Mutant {
     ) -> Option<Step> {
         match (self, key) {
             (Self::ForgetsAttempts, Key::Volume(_)) => {
-                let hidden = attacher.memory_mut().hide_attempts();
+                let hidden = attacher.in_flight_mut().hide_attempts();
                 let step = decide(attacher, informers);
-                attacher.memory_mut().show_attempts(hidden);
+                attacher.in_flight_mut().show_attempts(hidden);
                 step
             }
             (Self::ReleasesVolumesInUse, Key::Volume(_)) => {
                 let (hidden, named) = (
-                    attacher.memory_mut().hide_attempts(),
-                    attacher.memory_mut().hide_names(),
+                    attacher.in_flight_mut().hide_attempts(),
+                    attacher.in_flight_mut().hide_names(),
                 );
                 let step = decide(attacher, informers);
-                attacher.memory_mut().show_attempts(hidden);
-                attacher.memory_mut().show_names(named);
+                attacher.in_flight_mut().show_attempts(hidden);
+                attacher.in_flight_mut().show_names(named);
                 step
             }
             (Self::DetachesUnder, Key::Orphan(_)) => {
@@ -209,10 +209,10 @@ impl Mutant {
         if self == Self::CallsAtOnce
             && let Some(target) = target(&step)
         {
-            drop(process.attacher.memory_mut().calls.end(&target));
+            drop(process.attacher.in_flight_mut().calls.end(&target));
         }
         if self == Self::RecordsFirst && matches!(step, Step::PatchStatus(..)) {
-            let cures = process.attacher.memory_mut().hide_cures(key);
+            let cures = process.attacher.in_flight_mut().hide_cures(key);
             process.kept.insert(key.clone(), cures);
         }
         let Key::Attachment(name) = key else {
@@ -257,7 +257,7 @@ impl Mutant {
     pub(super) fn observes(self, event: Observed, due: Due, attacher: &mut Attacher) -> Due {
         match (self, event) {
             (Self::RemembersWhatIsGone, Observed::Gone(name)) => {
-                attacher.memory_mut().force(name);
+                attacher.in_flight_mut().force(name);
                 due
             }
             (Self::ForgetsOrphans, _) => forget_orphans(due, attacher),
@@ -289,9 +289,9 @@ impl Mutant {
 
     /// What a mutant does once a step was answered.
     pub(super) fn answers(self, due: Due, told: &Told, key: &Key, process: &mut Process) -> Due {
-        let memory = process.attacher.memory_mut();
+        let in_flight = process.attacher.in_flight_mut();
         if let Some(cures) = process.kept.remove(key) {
-            memory.show_cures(key, cures);
+            in_flight.show_cures(key, cures);
         }
         match (self, told) {
             (Self::EndsCallsUnheard, Told::Call(_))
@@ -299,10 +299,10 @@ impl Mutant {
                 return without(due, |_| true);
             }
             (Self::HoldsPatches, Told::Volume(name)) => {
-                let _held = memory.patches.begin(name, key.clone());
+                let _held = in_flight.patches.begin(name, key.clone());
             }
             (Self::HoldsCalls, Told::Call(target)) => {
-                let _held = memory.calls.begin(target, key.clone());
+                let _held = in_flight.calls.begin(target, key.clone());
             }
             _ => {}
         }
@@ -317,7 +317,7 @@ impl Mutant {
             (Self::IgnoresTurns, _) => without(due, |key| matches!(key, Key::Attachment(_))),
             (Self::NeverEnds, Key::Attachment(name)) => {
                 let volume = Text::from(name.split('-').nth(1).unwrap_or_default());
-                attacher.memory_mut().works_on(name, Some(&volume));
+                attacher.in_flight_mut().works_on(name, Some(&volume));
                 due
             }
             _ => due,
@@ -362,7 +362,7 @@ fn without(due: Due, drop: impl Fn(&Key) -> bool) -> Due {
 fn forget_orphans(due: Due, attacher: &mut Attacher) -> Due {
     for wake in &due.wakes {
         if let Key::Orphan(target) = &wake.key {
-            attacher.memory_mut().settled(target);
+            attacher.in_flight_mut().settled(target);
         }
     }
     without(due, |key| matches!(key, Key::Orphan(_)))

@@ -8,14 +8,14 @@ use std::time::Instant;
 use jiff::Timestamp;
 use sidecar::controller::reactor::{Now, Reactor, Verdict};
 use sidecar::kube::cache::Source;
-use sidecar::kube::cache::slots;
+use sidecar::kube::cache::store;
 
 use super::mutant::{Mutant, Observed, Told};
 use super::server::{Event, Server, Versioned};
 use super::watch::{Part, Watch};
 use crate::model::{Attachment, CsiNode, Text, Volume};
-use crate::plan::memory::Key;
-use crate::plan::outcome::Cure;
+use crate::plan::in_flight::Key;
+use crate::plan::outcome::RequeueTrigger;
 use crate::plan::reactor::{Answered, Attempt, Change, Step};
 use crate::plan::{self, Attacher, Driver};
 
@@ -92,7 +92,7 @@ pub(super) struct Process {
     pub(super) running: Vec<Running>,
     now: Now,
     /// What a mutant keeps from the controller's books until an attempt's last request is answered.
-    pub(super) kept: HashMap<Key, HashSet<Cure>>,
+    pub(super) kept: HashMap<Key, HashSet<RequeueTrigger>>,
 }
 
 impl Process {
@@ -215,21 +215,21 @@ impl Process {
         }
     }
 
-    pub(super) fn attachment_changed(&mut self, change: &slots::Change<Attachment>) {
+    pub(super) fn attachment_changed(&mut self, change: &store::Change<Attachment>) {
         self.changed(match change {
-            slots::Change::Upserted {
+            store::Change::Upserted {
                 old, new, source, ..
             } => Change::Attachment {
                 old: old.as_deref(),
                 new,
                 own: *source == Source::Own,
             },
-            slots::Change::Deleted { old, .. } => Change::AttachmentGone(old),
+            store::Change::Deleted { old, .. } => Change::AttachmentGone(old),
         });
     }
 
-    pub(super) fn volume_changed(&mut self, change: &slots::Change<Volume>) {
-        if let slots::Change::Upserted { key, old, .. } = change {
+    pub(super) fn volume_changed(&mut self, change: &store::Change<Volume>) {
+        if let store::Change::Upserted { key, old, .. } = change {
             self.changed(Change::Volume {
                 name: Text::from(key.as_str()),
                 new: old.is_none(),
@@ -237,8 +237,8 @@ impl Process {
         }
     }
 
-    pub(super) fn node_changed(&mut self, change: &slots::Change<CsiNode>) {
-        if let slots::Change::Upserted { key, new, .. } = change {
+    pub(super) fn node_changed(&mut self, change: &store::Change<CsiNode>) {
+        if let store::Change::Upserted { key, new, .. } = change {
             self.changed(Change::Node(Text::from(key.as_str()), new));
         }
     }

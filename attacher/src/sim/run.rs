@@ -7,7 +7,7 @@ use super::death::Late;
 use super::driver::{ModelDriver, key};
 use super::mutant::Mutant;
 use super::process::Process;
-use super::rest::Comparison;
+use super::quiescence::Comparison;
 use super::server::{Event, Server};
 use crate::model::Attachment;
 use crate::plan::flight::Target;

@@ -16,7 +16,7 @@ use super::watch::key as key_of;
 use crate::model::{Attachment, Text, Volume};
 use crate::plan::attachment::Answer;
 use crate::plan::flight::Target;
-use crate::plan::memory::Key;
+use crate::plan::in_flight::Key;
 use crate::plan::outcome::ApiError;
 use crate::plan::reactor::{Answered, Step};
 use crate::testing::F;

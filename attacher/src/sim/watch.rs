@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sidecar::kube::cache::slots::{Change, Slots};
+use sidecar::kube::cache::store::{Change, Store};
 use sidecar::kube::key::Key;
 
 use super::server::{Event, Versioned};
@@ -11,7 +11,7 @@ use crate::model::Text;
 
 /// One kind of object as this process sees it.
 pub(super) struct Watch<T> {
-    pub(super) slots: Slots<T>,
+    pub(super) slots: Store<T>,
     /// How far into the server's log this watch has come.
     pub(super) cursor: usize,
     listing: Option<Listing<T>>,
@@ -39,7 +39,7 @@ pub(super) enum Part<T> {
 impl<T: Clone> Watch<T> {
     pub(super) fn new() -> Self {
         Self {
-            slots: Slots::new(),
+            slots: Store::new(),
             cursor: 0,
             listing: None,
         }

@@ -7,7 +7,7 @@ use sidecar::flags::Exit;
 use sidecar::names;
 
 use crate::plan::Driver;
-use crate::plan::driver::{Abilities, Unacceptable, accept};
+use crate::plan::driver::{Abilities, IncompatibleDriver, accept};
 
 /// For `GetPluginInfo`, and for both capability calls together, whatever `--timeout` says.
 pub const IDENTITY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ pub struct Settings {
 
 impl controller::Driver for Driver {
     type Settings = Settings;
-    type Unacceptable = Unacceptable;
+    type IncompatibleDriver = IncompatibleDriver;
 
     const ASKS_ANY_CONTROLLER: bool = false;
 
@@ -47,7 +47,7 @@ impl controller::Driver for Driver {
         &self.name
     }
 
-    fn accept(&self, now: &Self) -> Result<(), Unacceptable> {
+    fn accept(&self, now: &Self) -> Result<(), IncompatibleDriver> {
         accept(self, &now.name, now.abilities)
     }
 }

@@ -19,15 +19,15 @@ use sidecar::verbose;
 use tokio::time::Instant;
 
 use super::api::{self, ATTACHMENTS, VOLUMES};
-use super::complaint::Complaints;
 use super::driver::DriverLink;
+use super::events::FailureEvents;
 use super::informers::Informers;
 use crate::model::{Attachment, Text};
 use crate::plan::attachment::Answer;
-use crate::plan::memory::Key;
+use crate::plan::in_flight::Key;
 use crate::plan::outcome::{ApiError, Direction, RpcError};
 use crate::plan::reactor::{Answered, Failed, Notice, Step};
-use crate::plan::{self, Attacher, lane};
+use crate::plan::{self, Attacher, fairness};
 
 /// The attacher, driven.
 pub type Engine = engine::Engine<Attacher, Executor>;
@@ -39,7 +39,7 @@ pub struct Executor {
     /// The driver.
     pub driver: Arc<DriverLink>,
     /// Where lasting failures are made known.
-    pub complaints: Complaints,
+    pub failure_events: FailureEvents,
     api: Api,
 }
 
@@ -65,7 +65,7 @@ pub fn engine(
     metrics: &Metrics,
 ) -> Result<Arc<Engine>, RegisterError> {
     let delay = || exponential(pacing.retry_start, pacing.retry_max);
-    let (lanes, shared) = lane::lanes(pacing.threads);
+    let (lanes, shared) = fairness::lanes(pacing.threads);
     let attachments = Queue::new(Config {
         name: "csi-attacher-va".into(),
         lanes,
@@ -83,7 +83,7 @@ pub fn engine(
         Executor {
             informers: Informers::new(engine, Arc::clone(driver)),
             driver: Arc::clone(driver),
-            complaints: Complaints::default(),
+            failure_events: FailureEvents::default(),
             api,
         }
     }))
@@ -177,7 +177,7 @@ impl Shell<Attacher> for Executor {
                     err = %failure,
                     "Error processing"
                 );
-                self.complaints
+                self.failure_events
                     .failed(attachment, volume.as_deref(), failure, failures);
             }
             (Failed::Orphan(failure), Key::Orphan(target)) => tracing::error!(
@@ -255,7 +255,7 @@ impl Executor {
         };
         let channel = match self.driver.channel().await {
             Ok(channel) => channel,
-            Err(error) => return Answer::Away(error).into(),
+            Err(error) => return Answer::Unreachable(error).into(),
         };
         let started = Instant::now();
         let answer = match send(channel).await {
@@ -283,7 +283,7 @@ impl Executor {
         };
         let channel = match self.driver.channel().await {
             Ok(channel) => channel,
-            Err(error) => return Answer::Away(error).into(),
+            Err(error) => return Answer::Unreachable(error).into(),
         };
         let started = Instant::now();
         let answer = match send(channel).await {

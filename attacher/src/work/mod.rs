@@ -11,9 +11,9 @@
 //! | `complaint` | events on volumes whose attach or detach keeps failing |
 
 pub mod api;
-pub mod complaint;
 pub mod drift;
 pub mod driver;
+pub mod events;
 pub mod executor;
 pub mod informers;
 pub mod record;

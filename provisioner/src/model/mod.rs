@@ -34,8 +34,8 @@ pub use sidecar::quantity::Quantity;
 pub use sidecar::text::{List, Pairs, Text};
 pub use snapshot::{Content, Snapshot, SnapshotRef};
 pub use volume::{
-    AffinityExpression, AffinityTerm, ClaimRef, Csi, InTree, Owner, Reclaim, SecretRef, Source,
-    Upkeep, Volume, VolumeDetail, VolumePhase,
+    AffinityExpression, AffinityTerm, ClaimRef, Csi, FinalizerAction, InTree, Owner, Reclaim,
+    SecretRef, Source, Volume, VolumeDetail, VolumePhase,
 };
 
 /// How a volume is offered to a pod.

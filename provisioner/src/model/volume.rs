@@ -16,11 +16,11 @@ use crate::keys::VOLUME_FINALIZER;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Volume {
     /// Calls for nothing; that it exists is all there is to know.
-    Quiet,
+    NameOnly,
     /// The finalizer is to be added or removed, if the volume is of our driver.
-    Finalizer(Upkeep, Owner),
+    Finalizer(FinalizerAction, Owner),
     /// Released or being deleted, and the volume in the storage system is to go with it.
-    Ending(Arc<VolumeDetail>),
+    Deletable(Arc<VolumeDetail>),
 }
 
 impl Volume {
@@ -28,15 +28,15 @@ impl Volume {
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         match self {
-            Self::Ending(volume) => volume.is_leaving(),
-            Self::Quiet | Self::Finalizer(..) => false,
+            Self::Deletable(volume) => volume.is_leaving(),
+            Self::NameOnly | Self::Finalizer(..) => false,
         }
     }
 }
 
 /// What is due for [`VOLUME_FINALIZER`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Upkeep {
+pub enum FinalizerAction {
     /// Bound, to be deleted with its claim, and without it.
     Add,
     /// Never to be deleted, and with it.
@@ -163,12 +163,12 @@ impl VolumeDetail {
     pub fn keep(self) -> Volume {
         let upkeep = match (self.reclaim, self.is_protected()) {
             (Reclaim::Delete, _) if self.deleting || self.phase == VolumePhase::Released => {
-                return Volume::Ending(Arc::new(self));
+                return Volume::Deletable(Arc::new(self));
             }
-            (Reclaim::Delete, false) if self.phase == VolumePhase::Bound => Upkeep::Add,
-            (Reclaim::Retain | Reclaim::Recycle, true) => Upkeep::Remove,
+            (Reclaim::Delete, false) if self.phase == VolumePhase::Bound => FinalizerAction::Add,
+            (Reclaim::Retain | Reclaim::Recycle, true) => FinalizerAction::Remove,
             (Reclaim::Delete | Reclaim::Other, _) | (Reclaim::Retain | Reclaim::Recycle, false) => {
-                return Volume::Quiet;
+                return Volume::NameOnly;
             }
         };
         Volume::Finalizer(upkeep, self.owner)
@@ -313,9 +313,9 @@ mod tests {
     fn only_what_may_be_due_is_kept() {
         use Reclaim::{Delete, Other, Recycle, Retain};
         use VolumePhase::{Available, Bound, Failed, Released};
-        let quiet = Volume::Quiet;
-        let add = Volume::Finalizer(Upkeep::Add, Owner::default());
-        let remove = Volume::Finalizer(Upkeep::Remove, Owner::default());
+        let quiet = Volume::NameOnly;
+        let add = Volume::Finalizer(FinalizerAction::Add, Owner::default());
+        let remove = Volume::Finalizer(FinalizerAction::Remove, Owner::default());
         let rows = [
             ("210", Bound, Delete, false, &add),
             ("bound and protected", Bound, Delete, true, &quiet),
@@ -342,12 +342,18 @@ mod tests {
             assert_eq!(&detail(phase, reclaim, protected).keep(), kept, "{row}");
         }
         let released = detail(Released, Delete, true);
-        assert_eq!(released.clone().keep(), Volume::Ending(Arc::new(released)));
+        assert_eq!(
+            released.clone().keep(),
+            Volume::Deletable(Arc::new(released))
+        );
         let deleting = VolumeDetail {
             deleting: true,
             ..detail(Bound, Delete, false)
         };
-        assert_eq!(deleting.clone().keep(), Volume::Ending(Arc::new(deleting)));
+        assert_eq!(
+            deleting.clone().keep(),
+            Volume::Deletable(Arc::new(deleting))
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Separate from what executes the steps: the order of writes and calls below is what makes a crash
 //! at any point harmless, and the crash simulation runs exactly this function.
 //!
-//! What the driver is asked is settled completely before the first CreateVolume ([`Prepared`]), and
+//! What the driver is asked is settled completely before the first CreateVolume ([`PinnedRequest`]), and
 //! repeated word for word until the driver has given a final answer, be the claim gone or not. It is
 //! in the provisioning [`journal`](super::journal) before the driver is asked, so that this holds
 //! across processes, whatever becomes of claim, class, node or command line meanwhile.
@@ -22,10 +22,10 @@ use csi_proto::csi::{DeleteVolumeRequest, Volume};
 
 use super::Settings;
 use super::identity::Identity;
-use super::memory::{self, Unsaved};
+use super::in_flight::{self, Unsaved};
 use super::outcome::RpcError;
 use super::pv::{self, Unusable};
-use super::request::{self, NameError, Prepared, Secrets};
+use super::request::{self, NameError, PinnedRequest, Secrets};
 use super::settings::Protection;
 use super::view::View;
 use crate::model::{AttributesClass, Claim, Content, SecretRef, Snapshot, Text, VolumeDetail};
@@ -44,15 +44,15 @@ pub use step::{Announcement, Answer, End, Step};
 /// not show.
 pub struct Attempt {
     /// What the driver was asked before, and must be asked again.
-    frozen: Option<Arc<Prepared>>,
+    frozen: Option<Arc<PinnedRequest>>,
     /// A call with it ended without an answer before.
     doubted: bool,
     /// What an earlier process asked.
-    inherited: Vec<Arc<Prepared>>,
+    inherited: Vec<Arc<PinnedRequest>>,
     /// What is pinned was owed: whatever comes of it, today's request has its turn after it.
     recalled: bool,
     /// What else was asked before and may have made a volume.
-    owed: Vec<Arc<Prepared>>,
+    owed: Vec<Arc<PinnedRequest>>,
     /// The claim is gone, or has a volume.
     needless: bool,
     /// It was looked at as it is at the moment.
@@ -144,7 +144,7 @@ impl Attempt {
     /// A new attempt that goes on where an earlier one, or none, ended. `needed` says whether the
     /// claim still needs a volume: it is there, and none is bound to it.
     #[must_use]
-    pub fn new(start: memory::Start<Prepared>, needed: bool) -> Self {
+    pub fn new(start: in_flight::Start<PinnedRequest>, needed: bool) -> Self {
         let (mut frozen, mut owed, mut inherited) = (None, Vec::new(), Vec::new());
         let mut recalled = false;
         if let Some(doubt) = start.doubt {
@@ -199,7 +199,7 @@ impl Attempt {
 
     /// What the driver was or is to be asked, as far as that is settled.
     #[must_use]
-    pub fn prepared(&self) -> Option<&Arc<Prepared>> {
+    pub fn prepared(&self) -> Option<&Arc<PinnedRequest>> {
         self.frozen.as_ref()
     }
 

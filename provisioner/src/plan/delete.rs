@@ -15,7 +15,7 @@ use super::outcome::{ApiError, RpcError};
 use super::reach::reaches;
 use crate::keys::VOLUME_FINALIZER;
 use crate::model::{
-    Class, Owner, Pairs, Reclaim, SecretRef, Source, Text, Upkeep, Volume, VolumeDetail,
+    Class, FinalizerAction, Owner, Pairs, Reclaim, SecretRef, Source, Text, Volume, VolumeDetail,
     VolumePhase,
 };
 
@@ -51,7 +51,7 @@ pub enum Step {
     /// The volume is on another node: the process there deletes it.
     Ignored,
     /// Strategic merge patch of the volume: adds or removes the finalizer.
-    Upkeep(Value),
+    FinalizerAction(Value),
     /// GET of a Secret.
     LoadSecret(SecretRef),
     /// `DeleteVolume`; and whether it is counted as one for a volume of an in-tree plugin.
@@ -100,7 +100,7 @@ pub enum Refresh {
 pub struct Attempt {
     uid: Option<Text>,
     /// What was due for the finalizer of a volume that stays.
-    upkeep: Option<Upkeep>,
+    upkeep: Option<FinalizerAction>,
     secrets: Option<BTreeMap<String, String>>,
     reached: Reached,
 }
@@ -139,9 +139,9 @@ impl Attempt {
     #[must_use]
     pub fn is_to_follow(&self, current: &Volume) -> bool {
         match current {
-            Volume::Quiet => false,
+            Volume::NameOnly => false,
             Volume::Finalizer(..) => self.upkeep.is_some() && upkeep(current) != self.upkeep,
-            Volume::Ending(_) => self.upkeep.is_some() && self.reached == Reached::Over,
+            Volume::Deletable(_) => self.upkeep.is_some() && self.reached == Reached::Over,
         }
     }
 
@@ -177,18 +177,18 @@ impl Attempt {
             return Step::Done;
         }
         match view.volume {
-            Volume::Quiet => Step::Done,
+            Volume::NameOnly => Step::Done,
             Volume::Finalizer(upkeep, owner) if is_ours(owner, view.driver) => {
-                Step::Upkeep(match upkeep {
-                    Upkeep::Add => adding(),
-                    Upkeep::Remove => removing(),
+                Step::FinalizerAction(match upkeep {
+                    FinalizerAction::Add => adding(),
+                    FinalizerAction::Remove => removing(),
                 })
             }
             Volume::Finalizer(..) => Step::Done,
-            Volume::Ending(volume) if concerns(&volume.owner, view.driver) => {
+            Volume::Deletable(volume) if concerns(&volume.owner, view.driver) => {
                 self.end(volume, view).unwrap_or_else(Step::Fail)
             }
-            Volume::Ending(_) => Step::Done,
+            Volume::Deletable(_) => Step::Done,
         }
     }
 
@@ -209,7 +209,7 @@ impl Attempt {
         if matches!(volume.reclaim, Reclaim::Retain | Reclaim::Recycle) {
             let due = volume.is_protected() && is_ours(&volume.owner, view.driver);
             return Ok(match due {
-                true => Step::Upkeep(removing()),
+                true => Step::FinalizerAction(removing()),
                 false => Step::Done,
             });
         }
@@ -276,14 +276,17 @@ impl Attempt {
             (Step::Delete(..), Answer::Deleted) => self.reached = Reached::Deleted,
             (Step::Delete(..), Answer::Failed(error)) => return Err(Failure::Call(error)),
             (Step::Remove { .. }, Answer::Written) => self.reached = Reached::Removed,
-            (Step::Upkeep(_) | Step::Release(_), Answer::Written) => self.reached = Reached::Over,
-            // The object is gone, which is all that was wanted.
-            (Step::Upkeep(_) | Step::Remove { .. } | Step::Release(_), Answer::Refused(error))
-                if error.is_not_found() =>
-            {
+            (Step::FinalizerAction(_) | Step::Release(_), Answer::Written) => {
                 self.reached = Reached::Over
             }
-            (Step::Upkeep(_), Answer::Refused(error)) => return Err(Failure::Upkeep(error)),
+            // The object is gone, which is all that was wanted.
+            (
+                Step::FinalizerAction(_) | Step::Remove { .. } | Step::Release(_),
+                Answer::Refused(error),
+            ) if error.is_not_found() => self.reached = Reached::Over,
+            (Step::FinalizerAction(_), Answer::Refused(error)) => {
+                return Err(Failure::FinalizerAction(error));
+            }
             (Step::Remove { .. }, Answer::Refused(error)) => return Err(Failure::Remove(error)),
             (Step::Release(_), Answer::Refused(error)) => return Err(Failure::Release(error)),
             // No step gets an answer of another kind; the shell's types see to it.
@@ -295,8 +298,8 @@ impl Attempt {
 
 fn detail(volume: &Volume) -> Option<&VolumeDetail> {
     match volume {
-        Volume::Ending(detail) => Some(detail),
-        Volume::Quiet | Volume::Finalizer(..) => None,
+        Volume::Deletable(detail) => Some(detail),
+        Volume::NameOnly | Volume::Finalizer(..) => None,
     }
 }
 
@@ -310,10 +313,10 @@ pub fn is_ours(owner: &Owner, driver: &Driver) -> bool {
     source && concerns(owner, driver)
 }
 
-fn upkeep(volume: &Volume) -> Option<Upkeep> {
+fn upkeep(volume: &Volume) -> Option<FinalizerAction> {
     match volume {
         Volume::Finalizer(upkeep, _) => Some(*upkeep),
-        Volume::Quiet | Volume::Ending(_) => None,
+        Volume::NameOnly | Volume::Deletable(_) => None,
     }
 }
 

@@ -83,7 +83,7 @@ impl Abilities {
 
 /// A driver came back as something this process cannot go on with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unacceptable {
+pub enum IncompatibleDriver {
     /// Another driver answers on the socket.
     Renamed {
         /// Name at start-up.
@@ -100,7 +100,7 @@ pub enum Unacceptable {
     },
 }
 
-impl fmt::Display for Unacceptable {
+impl fmt::Display for IncompatibleDriver {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Renamed { before, now } => write!(
@@ -120,15 +120,15 @@ impl fmt::Display for Unacceptable {
     }
 }
 
-impl std::error::Error for Unacceptable {}
+impl std::error::Error for IncompatibleDriver {}
 
 /// Whether the process may go on with the driver that came back as `name` with `now`.
 ///
 /// # Errors
 /// Says why it may not; the process ends with that text.
-pub fn accept(before: &Driver, name: &str, now: Abilities) -> Result<(), Unacceptable> {
+pub fn accept(before: &Driver, name: &str, now: Abilities) -> Result<(), IncompatibleDriver> {
     if before.name != name {
-        return Err(Unacceptable::Renamed {
+        return Err(IncompatibleDriver::Renamed {
             before: before.name.clone(),
             now: name.to_owned(),
         });
@@ -145,7 +145,7 @@ pub fn accept(before: &Driver, name: &str, now: Abilities) -> Result<(), Unaccep
         ("CREATE_DELETE_SNAPSHOT", then.snapshot, now.snapshot),
     ];
     match watched.into_iter().find(|(_, then, now)| then != now) {
-        Some((capability, _, gained)) => Err(Unacceptable::Changed { capability, gained }),
+        Some((capability, _, gained)) => Err(IncompatibleDriver::Changed { capability, gained }),
         None => Ok(()),
     }
 }
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(with(|now| now.modify = true), Ok(()));
         assert_eq!(with(|now| now.create_delete = false), Ok(()));
         let changed = |capability| {
-            Err(Unacceptable::Changed {
+            Err(IncompatibleDriver::Changed {
                 capability,
                 gained: true,
             })

@@ -33,9 +33,9 @@ pub fn may_be_ours(claim: &Claim, driver: &Driver) -> bool {
 #[must_use]
 pub fn is_work_for_volume(before: Option<&Volume>, after: &Volume, driver: &Driver) -> bool {
     let due = match after {
-        Volume::Quiet => false,
+        Volume::NameOnly => false,
         Volume::Finalizer(_, owner) => delete::is_ours(owner, driver),
-        Volume::Ending(volume) => {
+        Volume::Deletable(volume) => {
             let waits = volume.phase != VolumePhase::Released && !is_upkeep(volume);
             !waits && delete::concerns(&volume.owner, driver)
         }
@@ -55,8 +55,8 @@ fn is_upkeep(volume: &VolumeDetail) -> bool {
 /// What decisions on a volume depend on: other programs' finalizers come and go.
 fn seen(volume: &Volume) -> Volume {
     match volume {
-        Volume::Quiet | Volume::Finalizer(..) => volume.clone(),
-        Volume::Ending(detail) => {
+        Volume::NameOnly | Volume::Finalizer(..) => volume.clone(),
+        Volume::Deletable(detail) => {
             let ours = detail
                 .finalizers
                 .iter()
@@ -67,7 +67,7 @@ fn seen(volume: &Volume) -> Volume {
                 finalizers,
                 ..(**detail).clone()
             };
-            Volume::Ending(detail.into())
+            Volume::Deletable(detail.into())
         }
     }
 }
@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
     use crate::keys::STORAGE_PROVISIONER;
-    use crate::model::{ClaimPhase, Owner, Reclaim, Text, Upkeep};
+    use crate::model::{ClaimPhase, FinalizerAction, Owner, Reclaim, Text};
     use crate::testing::driver;
 
     fn claim(provisioner: &str) -> Claim {
@@ -153,7 +153,7 @@ mod tests {
         use Reclaim::{Delete, Retain};
         use VolumePhase::{Bound, Released};
         const F: &str = VOLUME_FINALIZER;
-        let ending = |detail: VolumeDetail| Volume::Ending(detail.into());
+        let ending = |detail: VolumeDetail| Volume::Deletable(detail.into());
         let released = ending(detail(Released, Delete, &[F, "a/b"]));
         let freed = ending(VolumeDetail {
             version: 2,
@@ -171,7 +171,7 @@ mod tests {
             owner: owner("other"),
             ..detail(Released, Delete, &[F])
         });
-        let add = |driver| Volume::Finalizer(Upkeep::Add, owner(driver));
+        let add = |driver| Volume::Finalizer(FinalizerAction::Add, owner(driver));
         let in_tree = |moved: bool| Owner {
             provisioned_by: Some("plugin".into()),
             migrated_to: moved.then(|| "test-driver".into()),
@@ -186,8 +186,8 @@ mod tests {
             owner: in_tree(true),
             ..detail(Released, Delete, &[F])
         });
-        let add_unmoved = Volume::Finalizer(Upkeep::Add, in_tree(false));
-        let add_moved = Volume::Finalizer(Upkeep::Add, in_tree(true));
+        let add_unmoved = Volume::Finalizer(FinalizerAction::Add, in_tree(false));
+        let add_moved = Volume::Finalizer(FinalizerAction::Add, in_tree(true));
         let rows = [
             ("203", None, &released, true),
             ("204", None, &foreign, false),
@@ -196,7 +196,7 @@ mod tests {
             ("209", None, &kept, true),
             ("210", None, &add("test-driver"), true),
             ("210 another's", None, &add("other"), false),
-            ("quiet", None, &Volume::Quiet, false),
+            ("quiet", None, &Volume::NameOnly, false),
             ("M-74", None, &unmoved, false),
             ("M-74 moved now", Some(&unmoved), &moved, true),
             ("M-75", None, &add_unmoved, false),

@@ -6,7 +6,7 @@
 use csi_proto::csi::Volume;
 
 use super::migrated;
-use super::pv::{self, Blueprint};
+use super::pv::{self, PvTemplate};
 use crate::model::{Text, VolumeDetail};
 
 /// A volume as PersistentVolumes name it.
@@ -24,7 +24,7 @@ pub struct Identity {
 impl Identity {
     /// Of a volume with which the driver answered, and which is to get a PersistentVolume of this name.
     #[must_use]
-    pub fn new(blueprint: &Blueprint, name: &str, volume: &Volume) -> Self {
+    pub fn new(blueprint: &PvTemplate, name: &str, volume: &Volume) -> Self {
         let object = { blueprint.is_in_tree() }.then(|| pv::object(blueprint, name, volume, ""));
         let object = object.and_then(Result::ok);
         Self {

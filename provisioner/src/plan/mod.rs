@@ -16,7 +16,7 @@
 //! | `identity` | whether a PersistentVolume is that of a volume |
 //! | `informers` | what decisions may look at |
 //! | `journal` | what is written down before the driver is asked |
-//! | `lookout` | when to look for what is not watched |
+//! | `class_poller` | when to look for what is not watched |
 //! | `memory` | what the process remembers beyond its caches |
 //! | `migrated` | classes and volumes of the in-tree plugin that the driver replaced |
 //! | `outcome` | how requests and calls fail, and what would cure it |
@@ -37,15 +37,16 @@
 pub mod attached;
 pub mod capacity;
 pub mod claim;
+pub mod class_poller;
 pub mod delete;
 pub mod driver;
 pub mod edit;
 pub mod event;
+pub mod fairness;
 pub mod identity;
+pub mod in_flight;
 pub mod informers;
 pub mod journal;
-pub mod lookout;
-pub mod memory;
 pub mod migrated;
 pub mod outcome;
 pub mod ownership;
@@ -61,7 +62,6 @@ pub mod settings;
 pub mod source;
 pub mod template;
 pub mod topology;
-pub mod turn;
 pub mod view;
 
 pub use driver::Driver;

@@ -52,7 +52,7 @@ impl std::error::Error for ApiError {}
 
 /// An object whose appearance or change may let a failed attempt succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Cure {
+pub enum RequeueTrigger {
     /// The StorageClass of this name.
     Class(Text),
     /// The claim of this namespace and name, as a data source.
@@ -66,6 +66,6 @@ pub enum Cure {
     /// A ReferenceGrant in this namespace.
     Grant(Text),
     /// The VolumeAttributesClass of this name. They are not watched, but looked for: see
-    /// [`lookout`](super::lookout).
+    /// [`class_poller`](super::class_poller).
     AttributesClass(Text),
 }

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use csi_proto::csi::{CreateVolumeRequest, GetCapacityRequest, Topology};
 use serde_json::Value;
 
-use super::memory::ClaimKey;
+use super::in_flight::ClaimKey;
 use super::settings::{NodeDeployment, Settings};
-use super::topology::{Input, Places, requirement};
+use super::topology::{Input, TopologyIndex, requirement};
 use crate::keys::SELECTED_NODE;
 use crate::model::{Claim, Class};
 
@@ -23,7 +23,7 @@ pub fn fits(
     class: &Class,
     own: &NodeDeployment,
     settings: &Settings,
-    topology: Option<&Places>,
+    topology: Option<&TopologyIndex>,
 ) -> bool {
     let Some(places) = topology else {
         return true;
@@ -64,7 +64,7 @@ impl Pace {
 
 /// Claims that this process would take. A crash forgets them, and the waiting begins anew.
 #[derive(Debug, Default)]
-pub struct Contests {
+pub struct OwnershipRaces {
     claims: HashMap<ClaimKey, Contest>,
 }
 
@@ -84,7 +84,7 @@ pub enum Turn {
     Now,
 }
 
-impl Contests {
+impl OwnershipRaces {
     /// An open claim was looked at. The first look begins the waiting; a look before its end changes
     /// nothing, and whoever tried in vain begins to wait again, longer.
     pub fn look(&mut self, key: &ClaimKey, pace: Pace, now: Instant, unit_random: f64) -> Turn {
@@ -124,14 +124,14 @@ impl Contests {
 
 /// Whether there is room for a volume, before its claim is taken.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RoomCheck {
+pub struct CapacityCheck {
     needed: i64,
     /// What to ask the driver, until one answer is [`enough`](Self::enough): in each place where the
     /// volume may be, or, if that does not matter, once.
     pub questions: Vec<GetCapacityRequest>,
 }
 
-impl RoomCheck {
+impl CapacityCheck {
     /// The check for a volume that would be made with this request; `None` for one without size,
     /// for which there is always room.
     #[must_use]

@@ -24,7 +24,7 @@ use crate::keys::{
 /// is the request's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct Blueprint {
+pub struct PvTemplate {
     /// The claim that the volume is for.
     pub claim: ForClaim,
     /// `provisioner` of the class: the driver, or the in-tree plugin that it replaced. It decides in whose
@@ -61,7 +61,7 @@ pub struct Blueprint {
     pub topology: bool,
 }
 
-impl Blueprint {
+impl PvTemplate {
     /// Name of the driver.
     #[must_use]
     pub fn driver(&self) -> &str {
@@ -212,7 +212,7 @@ impl std::error::Error for Unusable {}
 /// # Errors
 /// When it is not what was asked for.
 pub fn accept(
-    blueprint: &Blueprint,
+    blueprint: &PvTemplate,
     name: &str,
     answer: CreateVolumeResponse,
 ) -> Result<Volume, Unusable> {
@@ -245,7 +245,7 @@ pub fn accept(
 /// # Errors
 /// What [`accept`] does not accept.
 pub fn object(
-    blueprint: &Blueprint,
+    blueprint: &PvTemplate,
     name: &str,
     volume: &Volume,
     identity: &str,
@@ -260,7 +260,7 @@ pub fn object(
     }
 }
 
-fn csi_object(blueprint: &Blueprint, name: &str, volume: &Volume, identity: &str) -> Value {
+fn csi_object(blueprint: &PvTemplate, name: &str, volume: &Volume, identity: &str) -> Value {
     let claim = &blueprint.claim;
     let mut spec = json!({
         "capacity": { "storage": Quantity::from_bytes(volume.capacity_bytes).to_string() },
@@ -314,7 +314,7 @@ fn csi_object(blueprint: &Blueprint, name: &str, volume: &Volume, identity: &str
     })
 }
 
-fn annotations(blueprint: &Blueprint) -> BTreeMap<&'static str, &str> {
+fn annotations(blueprint: &PvTemplate) -> BTreeMap<&'static str, &str> {
     let deletion = blueprint.secrets.provisioner.as_ref();
     let (name, namespace) = deletion.map_or(("", ""), |secret| (&*secret.name, &*secret.namespace));
     let mut annotations = BTreeMap::from([
@@ -330,7 +330,7 @@ fn annotations(blueprint: &Blueprint) -> BTreeMap<&'static str, &str> {
     annotations
 }
 
-fn source(blueprint: &Blueprint, volume: &Volume, identity: &str) -> Value {
+fn source(blueprint: &PvTemplate, volume: &Volume, identity: &str) -> Value {
     let mut attributes = BTreeMap::from([(IDENTITY_ATTRIBUTE, identity)]);
     let context = volume.volume_context.iter();
     attributes.extend(context.map(|(key, value)| (&**key, &**value)));

@@ -23,22 +23,22 @@ use sidecar::queue::Place;
 
 use super::attached::Attached;
 use super::edit::{Applied, Edit};
+use super::in_flight::{ClaimKey, InFlightState};
 use super::informers::Informers;
 use super::journal::{Intent, Journal};
-use super::memory::{ClaimKey, Memory};
 use super::outcome::{ApiError, RpcError};
-use super::ownership::{Contests, Pace, Selection};
-use super::request::Prepared;
-use super::topology::Places;
-use super::{Settings, turn};
+use super::ownership::{OwnershipRaces, Pace, Selection};
+use super::request::PinnedRequest;
+use super::topology::TopologyIndex;
+use super::{Settings, fairness};
 use super::{claim as claims, delete};
 use crate::model::{Attachment, Claim, Class, CsiNode, Grant, Node, Pairs, Text, Volume};
 
 mod claim;
-mod contest;
 mod event;
 mod journal;
 mod notice;
+mod ownership;
 mod source;
 mod volume;
 
@@ -191,7 +191,7 @@ pub struct Setup {
     /// How long a request that the driver called impossible is not repeated.
     pub retention: Duration,
     /// Where volumes can be, as far as that is known from the start.
-    pub places: Places,
+    pub places: TopologyIndex,
     /// Node deployment: the topology of this process's node, if the driver told one.
     pub node: Option<Pairs>,
     /// Node deployment: how long to wait before a claim is taken.
@@ -201,15 +201,15 @@ pub struct Setup {
 }
 
 type Informed<'a> = &'a (dyn Informers + 'static);
-type News = Due<Key, Notice>;
+type Wakes = Due<Key, Notice>;
 
 /// The provisioner.
 pub struct Provisioner {
     settings: Settings,
-    memory: Memory<Prepared>,
-    places: Places,
+    in_flight: InFlightState<PinnedRequest>,
+    places: TopologyIndex,
     attached: Attached,
-    contests: Contests,
+    contests: OwnershipRaces,
     node: Option<Pairs>,
     pace: Pace,
     seed: u64,
@@ -225,10 +225,10 @@ impl Provisioner {
     pub fn new(setup: Setup, journal: Option<Journal>) -> Self {
         Self {
             settings: setup.settings,
-            memory: Memory::new(setup.retention),
+            in_flight: InFlightState::new(setup.retention),
             places: setup.places,
             attached: Attached::default(),
-            contests: Contests::default(),
+            contests: OwnershipRaces::default(),
             node: setup.node,
             pace: setup.pace,
             seed: setup.seed,
@@ -239,13 +239,13 @@ impl Provisioner {
 
     /// What is remembered.
     #[must_use]
-    pub fn memory(&self) -> &Memory<Prepared> {
-        &self.memory
+    pub fn in_flight(&self) -> &InFlightState<PinnedRequest> {
+        &self.in_flight
     }
 
     /// Where volumes can be.
     #[must_use]
-    pub fn places(&self) -> &Places {
+    pub fn places(&self) -> &TopologyIndex {
         &self.places
     }
 
@@ -256,7 +256,7 @@ impl Provisioner {
 
     /// Forgets waits that are over. To be called every [`sidecar::slow_set::SWEEP_INTERVAL`].
     pub fn sweep(&mut self, now: Instant) {
-        self.memory.sweep(now);
+        self.in_flight.sweep(now);
     }
 }
 
@@ -270,8 +270,8 @@ impl Reactor for Provisioner {
     type Notice = Notice;
     type Failure = Failed;
 
-    fn observe(&mut self, change: Change<'_>, informers: Informed<'_>) -> News {
-        let mut due = News::default();
+    fn observe(&mut self, change: Change<'_>, informers: Informed<'_>) -> Wakes {
+        let mut due = Wakes::default();
         self.changed(change, informers, &mut due);
         due
     }
@@ -298,8 +298,8 @@ impl Reactor for Provisioner {
         step: Step,
         answer: Answer,
         informers: Informed<'_>,
-    ) -> News {
-        let mut due = News::default();
+    ) -> Wakes {
+        let mut due = Wakes::default();
         match attempt {
             Attempt::Claim(run) => self.claim_answered(run, &step, answer, informers, &mut due),
             Attempt::Volume(run) => run.answered(&step, answer),
@@ -313,8 +313,8 @@ impl Reactor for Provisioner {
         attempt: Attempt,
         informers: Informed<'_>,
         now: Now,
-    ) -> (Verdict<Failed>, News) {
-        let mut due = News::default();
+    ) -> (Verdict<Failed>, Wakes) {
+        let mut due = Wakes::default();
         let verdict = match attempt {
             Attempt::Claim(run) => self.end_claim(run, informers, now.instant, &mut due),
             Attempt::Volume(run) => self.end_volume(run, informers, now.instant, &mut due),
@@ -325,7 +325,7 @@ impl Reactor for Provisioner {
 }
 
 /// Has `key` worked on at once.
-fn wake(due: &mut News, (queue, key): (usize, Key), place: Place) {
+fn wake(due: &mut Wakes, (queue, key): (usize, Key), place: Place) {
     due.wakes.push(Wake {
         queue,
         key,
@@ -335,8 +335,8 @@ fn wake(due: &mut News, (queue, key): (usize, Key), place: Place) {
 }
 
 /// Has the claim worked on at once.
-fn wake_claim(due: &mut News, key: ClaimKey) {
-    let place = turn::of_claim(&key);
+fn wake_claim(due: &mut Wakes, key: ClaimKey) {
+    let place = fairness::of_claim(&key);
     wake(due, (CLAIMS, Key::Claim(key)), place);
 }
 

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use sidecar::csi::access_mode::AccessMode;
 
 use super::Settings;
-use super::memory::Asked;
-use super::pv::Blueprint;
+use super::in_flight::Asked;
+use super::pv::PvTemplate;
 use super::topology::Requirement;
 use crate::model::{List, SecretRef, VolumeMode};
 
@@ -26,7 +26,7 @@ pub type Secrets = BTreeMap<String, String>;
 /// Everything that is settled before the first CreateVolume, but for the values of the Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct Prepared {
+pub struct PinnedRequest {
     /// Name of the volume in the storage system and of the PersistentVolume.
     pub name: String,
     /// CSI's access modes, by name, in the claim's order.
@@ -51,7 +51,7 @@ pub struct Prepared {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
     /// What the PersistentVolume will say.
-    pub blueprint: Blueprint,
+    pub blueprint: PvTemplate,
 }
 
 /// What a volume starts from.
@@ -64,7 +64,7 @@ pub enum ContentSource {
     Volume(String),
 }
 
-impl Asked for Prepared {
+impl Asked for PinnedRequest {
     /// Secrets are compared by name: of some drivers they say which storage system is meant.
     fn asks_the_same(&self, other: &Self) -> bool {
         let asked = |of: &Self| (of.blueprint.requested, of.capabilities());
@@ -78,7 +78,7 @@ impl Asked for Prepared {
     }
 }
 
-impl Prepared {
+impl PinnedRequest {
     /// The request, with the values of the Secret as they are now.
     #[must_use]
     pub fn request(&self, secrets: Secrets) -> CreateVolumeRequest {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::topology::Places;
+use super::topology::TopologyIndex;
 use super::{Driver, Settings};
 use crate::model::{Claim, Class, Grant};
 
@@ -30,7 +30,7 @@ pub struct View<'a> {
     /// All ReferenceGrants; none without the gate.
     pub grants: &'a [Arc<Grant>],
     /// Where volumes can be.
-    pub places: &'a Places,
+    pub places: &'a TopologyIndex,
 }
 
 impl View<'_> {

@@ -58,7 +58,9 @@ impl World {
             (
                 Step::Volume {
                     step:
-                        delete::Step::Upkeep(_) | delete::Step::Remove { .. } | delete::Step::Release(_),
+                        delete::Step::FinalizerAction(_)
+                        | delete::Step::Remove { .. }
+                        | delete::Step::Release(_),
                     name,
                     ..
                 },

@@ -16,7 +16,7 @@ use super::volume::handle;
 use crate::keys::CLONE_FINALIZER;
 use crate::model::Claim;
 use crate::plan::claim::Answer;
-use crate::plan::memory::ClaimKey;
+use crate::plan::in_flight::ClaimKey;
 use crate::plan::reactor::{self, Attempt, Step};
 
 /// Calls for a volume between two events or ticks.
@@ -53,7 +53,7 @@ impl World {
         let attempt = &self.process.running[index].attempt;
         let gone = matches!(attempt, Attempt::Claim(run) if run.is_gone());
         let needless = gone || !claim.volume.is_empty();
-        let repays = needless && self.process.memory().owes(&key.uid);
+        let repays = needless && self.process.in_flight().owes(&key.uid);
         if repays {
             self.unseen.insert((self.driver.site, name.clone()));
         }
@@ -151,7 +151,7 @@ impl World {
             Code::ResourceExhausted,
         ];
         // Where there are other places, that it has no room is what matters.
-        let full = self.case.scene == Scene::Places && self.dice.one_in(2);
+        let full = self.case.scene == Scene::TopologyIndex && self.dice.one_in(2);
         Answer::Failed(rpc(match full {
             true => Code::ResourceExhausted,
             false => codes[self.dice.below(codes.len())],

@@ -1,10 +1,10 @@
 //! What Kubernetes' own controllers do: claims get nodes and are bound to volumes, volumes are
 //! released.
 
-use super::people::PVC_PROTECTION;
 use super::run::World;
 use super::scene::{CLASS, node_in, zone};
 use super::server::{PV_PROTECTION, selected};
+use super::users::PVC_PROTECTION;
 use crate::model::{BindingMode, Claim, ClaimPhase, Reclaim, Text, VolumeDetail, VolumePhase};
 
 impl World {

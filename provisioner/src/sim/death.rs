@@ -87,7 +87,7 @@ impl World {
     fn unknown(&self) -> Vec<String> {
         let process = &self.process;
         let running = process.running.iter().filter_map(Running::prepared);
-        let doubts = { process.memory().doubts() }.flat_map(|(_, doubt)| doubt.requests());
+        let doubts = { process.in_flight().doubts() }.flat_map(|(_, doubt)| doubt.requests());
         running
             .chain(doubts)
             .map(|prepared| prepared.name.clone())

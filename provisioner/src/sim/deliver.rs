@@ -27,7 +27,7 @@ impl World {
                 }
             };
         }
-        let kind = self.dice.below(if self.case.scene == Scene::Places {
+        let kind = self.dice.below(if self.case.scene == Scene::TopologyIndex {
             5
         } else {
             4

@@ -65,9 +65,9 @@ pub(super) struct ModelDriver {
     pub(super) sizes: BTreeMap<String, i64>,
     /// Ids of volumes that have no PersistentVolume in the words of a plugin, as the driver says it.
     pub(super) unsayable: BTreeMap<String, bool>,
-    /// Places of those that are not everywhere, by name.
+    /// TopologyIndex of those that are not everywhere, by name.
     pub(super) places: BTreeMap<String, String>,
-    /// Places without room.
+    /// TopologyIndex without room.
     pub(super) full: BTreeSet<String>,
     pub(super) running: Vec<Call>,
     /// The request by name, until the driver has refused it for good or the volume is deleted.

@@ -2,7 +2,7 @@
 
 use sidecar::controller::reactor::Reactor;
 use sidecar::kube::cache::Source;
-use sidecar::kube::cache::slots;
+use sidecar::kube::cache::store;
 
 use super::mutant::Mutant;
 use super::process::{Process, keep};
@@ -99,22 +99,22 @@ impl Process {
         }
     }
 
-    pub(super) fn claim_changed(&mut self, change: &slots::Change<Claim>) {
+    pub(super) fn claim_changed(&mut self, change: &store::Change<Claim>) {
         self.changed(match change {
-            slots::Change::Upserted {
+            store::Change::Upserted {
                 old, new, source, ..
             } => Change::Claim {
                 old: old.as_deref(),
                 new,
                 own: *source == Source::Own,
             },
-            slots::Change::Deleted { old, .. } => Change::ClaimGone(old),
+            store::Change::Deleted { old, .. } => Change::ClaimGone(old),
         });
     }
 
-    pub(super) fn volume_changed(&mut self, change: &slots::Change<Volume>) {
+    pub(super) fn volume_changed(&mut self, change: &store::Change<Volume>) {
         self.changed(match change {
-            slots::Change::Upserted {
+            store::Change::Upserted {
                 key,
                 old,
                 new,
@@ -125,34 +125,34 @@ impl Process {
                 new,
                 own: *source == Source::Own,
             },
-            slots::Change::Deleted { key, .. } => Change::VolumeGone(key.as_str()),
+            store::Change::Deleted { key, .. } => Change::VolumeGone(key.as_str()),
         });
     }
 
-    fn attachment_changed(&mut self, change: &slots::Change<Attachment>) {
+    fn attachment_changed(&mut self, change: &store::Change<Attachment>) {
         if self.mutant == Mutant::IgnoresAttachments {
             return;
         }
         self.changed(match change {
-            slots::Change::Upserted { old, new, .. } => Change::Attachment {
+            store::Change::Upserted { old, new, .. } => Change::Attachment {
                 old: old.as_deref(),
                 new,
             },
-            slots::Change::Deleted { old, .. } => Change::AttachmentGone(old),
+            store::Change::Deleted { old, .. } => Change::AttachmentGone(old),
         });
     }
 
-    fn class_changed(&mut self, change: &slots::Change<Class>) {
-        if let slots::Change::Upserted { new, .. } = change {
+    fn class_changed(&mut self, change: &store::Change<Class>) {
+        if let store::Change::Upserted { new, .. } = change {
             self.changed(Change::Class(new));
         }
     }
 
     /// A Node and its CSINode.
-    fn node_changed(&mut self, change: &slots::Change<NodeInfo>) {
+    fn node_changed(&mut self, change: &store::Change<NodeInfo>) {
         let (key, old, new) = match change {
-            slots::Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),
-            slots::Change::Deleted { key, old } => (key, Some(&**old), None),
+            store::Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),
+            store::Change::Deleted { key, old } => (key, Some(&**old), None),
         };
         let name = Text::from(key.as_str());
         let node = |info: Option<&NodeInfo>| {

@@ -9,8 +9,8 @@ use super::process::Process;
 use super::run::{Faults, World, refused, rpc};
 use super::step::{State, not_done, released};
 use crate::plan::claim;
+use crate::plan::in_flight::Unsaved;
 use crate::plan::journal::Write;
-use crate::plan::memory::Unsaved;
 use crate::plan::reactor::{Answer, Key, Step};
 
 /// Longer than a lease.

@@ -94,7 +94,7 @@ pub(super) enum Mutant {
     /// Gives up volumes that have no PersistentVolume in the words of a plugin, and does not delete them.
     LeavesUnsayable,
     /// Neither adds nor removes finalizers of volumes that stay.
-    IgnoresUpkeep,
+    IgnoresFinalizerAction,
     /// Does without the Secret while it is missing.
     SkipsSecrets,
     /// Leaves a node without room selected.
@@ -255,7 +255,7 @@ impl Mutant {
 
     fn decides_volume(self, step: delete::Step, volume: Option<&Arc<Volume>>) -> delete::Step {
         match (self, step, volume.map(|volume| &**volume)) {
-            (Self::RemovesFirst, delete::Step::Delete(..), Some(Volume::Ending(volume))) => {
+            (Self::RemovesFirst, delete::Step::Delete(..), Some(Volume::Deletable(volume))) => {
                 delete::Step::Remove {
                     uid: volume.uid.clone(),
                 }

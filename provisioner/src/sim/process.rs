@@ -16,13 +16,13 @@ use super::scene::segment;
 use super::server::{Server, Versioned};
 use super::step::State;
 use crate::model::{Claim, Pairs, VolumeDetail};
+use crate::plan::in_flight::{ClaimKey, InFlightState};
 use crate::plan::journal::{Journal, Owner, Request};
-use crate::plan::memory::{ClaimKey, Memory};
 use crate::plan::ownership::Pace;
 use crate::plan::reactor::{Answer, Attempt, Change, Key, Setup, Step};
-use crate::plan::request::Prepared;
+use crate::plan::request::PinnedRequest;
 use crate::plan::settings::{NodeDeployment, Protection};
-use crate::plan::topology::Places;
+use crate::plan::topology::TopologyIndex;
 use crate::plan::{Provisioner, event};
 
 /// What becomes due.
@@ -103,8 +103,8 @@ impl Process {
             settings,
             retention: RETENTION,
             places: match &node {
-                Some(node) => Places::of_node(&node.name, &segment(&node.name)),
-                None => Places::default(),
+                Some(node) => TopologyIndex::of_node(&node.name, &segment(&node.name)),
+                None => TopologyIndex::default(),
             },
             node: labels.filter(|_| mutant != Mutant::DeletesElsewhere),
             pace: PACE,
@@ -142,8 +142,8 @@ impl Process {
         process
     }
 
-    pub(super) fn memory(&self) -> &Memory<Prepared> {
-        self.provisioner.memory()
+    pub(super) fn in_flight(&self) -> &InFlightState<PinnedRequest> {
+        self.provisioner.in_flight()
     }
 
     /// The journal. To be asked only where there is one.
@@ -207,7 +207,7 @@ impl Process {
         let hidden = self.mutant.hides_doubt(key, &mut self.provisioner);
         let attempt = self.provisioner.begin(key, &self.informers, at(now));
         if let Key::Claim(key) = key {
-            self.provisioner.memory_mut().show_doubt(key, hidden);
+            self.provisioner.in_flight_mut().show_doubt(key, hidden);
         }
         self.running.push(Running {
             key: key.clone(),

@@ -13,7 +13,7 @@ use super::server::refusal;
 use crate::model::{Content, SnapshotRef, Volume, VolumeDetail};
 use crate::plan::claim::{Answer, Step};
 use crate::plan::edit::{Edit, Kind};
-use crate::plan::memory::Unsaved;
+use crate::plan::in_flight::Unsaved;
 use crate::plan::outcome::{ApiError, Refusal};
 
 /// Key of the one value of the Secret.
@@ -52,7 +52,7 @@ impl World {
             return None;
         };
         let found = self.server.volumes.get(name).cloned()?;
-        let ending = found.1.deleting || matches!(found.1.clone().keep(), Volume::Ending(_));
+        let ending = found.1.deleting || matches!(found.1.clone().keep(), Volume::Deletable(_));
         let kept = !ending && self.mutant != Mutant::ForgetsReads;
         kept.then_some(Written::Volume(found))
     }
@@ -116,7 +116,7 @@ impl World {
         let name = format!("pvc-{}", edit.uid);
         let known = self.server.volumes.contains_key(&*name) || self.excused.contains(&name);
         let owed = self.server.intents().any(|uid| *uid == *edit.uid) || { self.processes() }
-            .any(|process| process.memory().owes(&edit.uid));
+            .any(|process| process.in_flight().owes(&edit.uid));
         if !known && !owed && self.drivers().any(|driver| driver.may_have(&name)) {
             self.complain(format!("{name} moved while it may be made"));
         }

@@ -18,7 +18,7 @@ pub(super) enum Scene {
     /// Attachments, a Secret, volumes that are kept, volumes that were made by hand.
     Plain,
     /// Volumes have places; nodes come and go and have no room.
-    Places,
+    TopologyIndex,
     /// Volumes start from other claims' volumes and from snapshots.
     Sources,
     /// The driver replaced an in-tree plugin, and so are two of the classes the plugin's. The driver makes
@@ -63,7 +63,7 @@ pub(super) fn registered() -> Entry {
 impl Scene {
     pub(super) const ALL: [Self; 6] = [
         Self::Plain,
-        Self::Places,
+        Self::TopologyIndex,
         Self::Sources,
         Self::Moved,
         Self::Nodes,
@@ -80,14 +80,14 @@ impl Scene {
         match (self, protection, seed % 3) {
             // What one process asked is another volume for the next one.
             (_, Protection::Off, _) | (_, _, 1) => Names::Shared,
-            (Self::Places, _, 0) => Names::Local,
+            (Self::TopologyIndex, _, 0) => Names::Local,
             (_, _, _) => Names::Unique,
         }
     }
 
     pub(super) fn claims(self) -> &'static [&'static str] {
         match self {
-            Self::Plain | Self::Places | Self::Moved | Self::Nodes | Self::Apart => &CLAIMS,
+            Self::Plain | Self::TopologyIndex | Self::Moved | Self::Nodes | Self::Apart => &CLAIMS,
             Self::Sources => &CLAIMS_AND_SOURCE,
         }
     }
@@ -95,7 +95,7 @@ impl Scene {
     pub(super) fn nodes(self) -> &'static [&'static str] {
         match self {
             Self::Plain | Self::Sources | Self::Moved => &[],
-            Self::Places => &NODES,
+            Self::TopologyIndex => &NODES,
             Self::Nodes | Self::Apart => &NODES[..2],
         }
     }
@@ -103,7 +103,7 @@ impl Scene {
     /// How many classes take turns under the one name.
     pub(super) fn classes(self) -> usize {
         match self {
-            Self::Plain | Self::Places | Self::Moved => 3,
+            Self::Plain | Self::TopologyIndex | Self::Moved => 3,
             Self::Sources | Self::Nodes | Self::Apart => 2,
         }
     }
@@ -118,11 +118,11 @@ impl Scene {
         let parameters = [(NUMBER, &*number_text)].into_iter().chain(secret);
         let waits = matches!(
             (self, number),
-            (Self::Places, 1 | 2) | (Self::Nodes | Self::Apart, 1)
+            (Self::TopologyIndex, 1 | 2) | (Self::Nodes | Self::Apart, 1)
         );
         let kept = self == Self::Apart || self == Self::Plain && number == 2;
         let allowed: Vec<SelectorTerm> = match (self, number) {
-            (Self::Places, 2) => {
+            (Self::TopologyIndex, 2) => {
                 let zones = List::from(["z0", "z1"].map(Text::from));
                 vec![[(Text::from(ZONE), zones)].into()]
             }
@@ -149,7 +149,9 @@ impl Scene {
     pub(super) fn driver_name(self) -> &'static str {
         match self {
             Self::Moved => "ebs.csi.aws.com",
-            Self::Plain | Self::Places | Self::Sources | Self::Nodes | Self::Apart => "test-driver",
+            Self::Plain | Self::TopologyIndex | Self::Sources | Self::Nodes | Self::Apart => {
+                "test-driver"
+            }
         }
     }
 
@@ -159,7 +161,7 @@ impl Scene {
             name: self.driver_name().into(),
             abilities: Abilities {
                 publish: true,
-                topology: matches!(self, Self::Places | Self::Nodes),
+                topology: matches!(self, Self::TopologyIndex | Self::Nodes),
                 snapshot: self == Self::Sources,
                 clone: self == Self::Sources,
                 ..fixture.abilities

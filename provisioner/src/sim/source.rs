@@ -11,7 +11,7 @@ use super::run::World;
 use super::server::Versioned;
 use crate::model::{Claim, Source, Text};
 use crate::plan::edit::{Applied, Edit};
-use crate::plan::memory::ClaimKey;
+use crate::plan::in_flight::ClaimKey;
 use crate::plan::outcome::ApiError;
 use crate::plan::protection;
 
@@ -64,7 +64,7 @@ impl World {
             let fills = |kind: &Kind| matches!(kind, Kind::Create(made) if *made == name);
             let mut calls = self.drivers().flat_map(|driver| &driver.running);
             let mut processes = self.processes();
-            processes.any(|process| process.memory().is_pinned(&key))
+            processes.any(|process| process.in_flight().is_pinned(&key))
                 || self.knows_too_little() && self.server.intents().any(|held| *held == *claim.uid)
                 || calls.any(|call| {
                     call.awaited && fills(&call.kind) && call.source.as_ref().is_some_and(&is_it)
@@ -102,13 +102,13 @@ impl World {
         let snapshots: Vec<_> = snapshots.into_iter().map(Arc::new).collect();
         let process = &mut self.process;
         let frees = self.mutant == Mutant::FreesSnapshots;
-        let memory = process.provisioner.memory_mut();
-        let hidden = frees.then(|| memory.hide_busy());
+        let in_flight = process.provisioner.in_flight_mut();
+        let hidden = frees.then(|| in_flight.hide_busy());
         process.informers.hidden.claims = frees;
         let orphans = { &process.provisioner }.orphans(&snapshots, &process.informers);
         process.informers.hidden.claims = false;
         if let Some(hidden) = hidden {
-            process.provisioner.memory_mut().show_busy(hidden);
+            process.provisioner.in_flight_mut().show_busy(hidden);
         }
         for snapshot in orphans {
             self.check_freed(&snapshot.name);

@@ -18,7 +18,7 @@ use crate::plan::edit::{Edit, Kind};
 use crate::plan::journal::{Intent, Ticket};
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::reactor::{Answer, Attempt, Key, Step};
-use crate::plan::request::Prepared;
+use crate::plan::request::PinnedRequest;
 
 #[expect(clippy::large_enum_variant, reason = "a handful at a time, in a test")]
 pub(super) enum State {
@@ -195,10 +195,12 @@ impl World {
                     let (name, id) = (name.clone(), request.volume_id.clone());
                     self.begin_delete_call(index, step, &name, &id);
                 }
-                delete::Step::Upkeep(_) if self.mutant == Mutant::IgnoresUpkeep => {
+                delete::Step::FinalizerAction(_)
+                    if self.mutant == Mutant::IgnoresFinalizerAction =>
+                {
                     self.answer(index, step, Answer::Volume(delete::Answer::Written, None));
                 }
-                delete::Step::Upkeep(_)
+                delete::Step::FinalizerAction(_)
                 | delete::Step::Remove { .. }
                 | delete::Step::Release(_) => {
                     let slots = &mut self.process.informers.volumes.slots;
@@ -247,7 +249,7 @@ impl World {
             claims::Step::Create(_, request) => {
                 let early = self.mutant == Mutant::CallsEarly;
                 if !early && !{ &self.process.provisioner }.may_call(claim, self.clock) {
-                    let answer = claims::Answer::Unsent(rpc(Code::Unavailable));
+                    let answer = claims::Answer::Unreachable(rpc(Code::Unavailable));
                     return self.answer(index, step, Answer::Claim(answer));
                 }
                 let (request, claim) = (request.clone(), Arc::clone(claim));
@@ -262,7 +264,7 @@ impl World {
             }
             claims::Step::Discard(request, _) => {
                 if !{ &self.process.provisioner }.may_call(claim, self.clock) {
-                    let answer = claims::Answer::Unsent(rpc(Code::Unavailable));
+                    let answer = claims::Answer::Unreachable(rpc(Code::Unavailable));
                     return self.answer(index, step, Answer::Claim(answer));
                 }
                 let id = request.volume_id.clone();
@@ -372,7 +374,7 @@ pub(super) fn not_done(step: &Step, error: ApiError) -> Answer {
 
 impl Running {
     /// What the driver was or is to be asked for the claim.
-    pub(super) fn prepared(&self) -> Option<&Arc<Prepared>> {
+    pub(super) fn prepared(&self) -> Option<&Arc<PinnedRequest>> {
         match (&self.state, &self.attempt) {
             (
                 State::Calling(

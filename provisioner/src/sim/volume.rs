@@ -84,7 +84,7 @@ impl World {
         step: &Step,
     ) -> (Answer, Option<Versioned<VolumeDetail>>) {
         let written = match step {
-            Step::Upkeep(patch) | Step::Release(patch) => self.patch_volume(name, patch),
+            Step::FinalizerAction(patch) | Step::Release(patch) => self.patch_volume(name, patch),
             Step::Remove { uid } => self.remove_volume(name, uid),
             Step::Done | Step::Ignored | Step::LoadSecret(_) | Step::Delete(..) | Step::Fail(_) => {
                 unreachable!("no request")

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sidecar::kube::cache::slots::{Change, Slots};
+use sidecar::kube::cache::store::{Change, Store};
 use sidecar::kube::key::Key;
 
 use super::server::Versioned;
@@ -11,7 +11,7 @@ use crate::model::Text;
 
 /// One kind of object as this process sees it.
 pub(super) struct Watch<R> {
-    pub(super) slots: Slots<R>,
+    pub(super) slots: Store<R>,
     /// How far into the server's log this watch has come.
     pub(super) cursor: usize,
 }
@@ -19,7 +19,7 @@ pub(super) struct Watch<R> {
 impl<R> Watch<R> {
     pub(super) fn new() -> Self {
         Self {
-            slots: Slots::new(),
+            slots: Store::new(),
             cursor: 0,
         }
     }

@@ -1,7 +1,7 @@
 //! Looks for VolumeAttributesClasses that claims wait for.
 //!
 //! They are not watched: manifests allow `get` on them at best, and hardly any cluster has a claim
-//! that waits for one. When to look is decided in [`lookout`](crate::plan::lookout).
+//! that waits for one. When to look is decided in [`class_poller`](crate::plan::class_poller).
 
 use std::convert::Infallible;
 
@@ -11,24 +11,24 @@ use tokio::time::{Instant, sleep};
 use super::executor::{Engine, Executor};
 use crate::model::Text;
 use crate::plan::claim::Answer;
-use crate::plan::lookout::{Lookout, PACE};
+use crate::plan::class_poller::{ClassPoller, PACE};
 use crate::plan::reactor::Change;
 
 /// Tries claims again as soon as the class is there that they failed without.
 pub async fn look_for_attributes_classes(engine: &Engine) -> Infallible {
     let executor = engine.shell();
-    let mut lookout = Lookout::default();
+    let mut class_poller = ClassPoller::default();
     loop {
         let awaited: Vec<Text> = engine.turn(|provisioner, _| {
-            let awaited = provisioner.memory().awaited_attributes_classes();
+            let awaited = provisioner.in_flight().awaited_attributes_classes();
             (awaited.cloned().collect(), Due::default())
         });
         if awaited.is_empty() {
-            lookout = Lookout::default();
+            class_poller = ClassPoller::default();
             executor.looked_for.notified().await;
             continue;
         }
-        for name in lookout.due(awaited, Instant::now().into_std()) {
+        for name in class_poller.due(awaited, Instant::now().into_std()) {
             if executor.has_attributes_class(&name).await {
                 engine.observe(Change::AttributesClass(name));
             }

@@ -9,14 +9,14 @@ use sidecar::rpc_code;
 
 use crate::args::FATAL;
 use crate::plan::Driver;
-use crate::plan::driver::{Abilities, Unacceptable, accept};
+use crate::plan::driver::{Abilities, IncompatibleDriver, accept};
 
 /// The provisioner's driver.
 pub type DriverLink = controller::DriverLink<Driver>;
 
 impl controller::Driver for Driver {
     type Settings = ();
-    type Unacceptable = Unacceptable;
+    type IncompatibleDriver = IncompatibleDriver;
 
     // A driver without controller service usually ends the process here already, as upstream.
     const ASKS_ANY_CONTROLLER: bool = true;
@@ -35,7 +35,7 @@ impl controller::Driver for Driver {
         &self.name
     }
 
-    fn accept(&self, now: &Self) -> Result<(), Unacceptable> {
+    fn accept(&self, now: &Self) -> Result<(), IncompatibleDriver> {
         accept(self, &now.name, now.abilities)
     }
 }

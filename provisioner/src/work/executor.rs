@@ -12,16 +12,16 @@ use tokio::sync::{Notify, SetOnce};
 
 use super::capacity::Capacity;
 use super::driver::DriverLink;
+use super::events::Events;
 use super::informers::Informers;
 use super::journal::Keeper;
 use super::metrics::Metrics;
-use super::news::News;
 use crate::model::SecretRef;
 use crate::plan::journal::Journal;
 use crate::plan::outcome::ApiError;
 use crate::plan::reactor::{Answer, Failed, Key, Notice, Setup, Step};
 use crate::plan::request::Secrets;
-use crate::plan::{self, Provisioner, Settings, turn};
+use crate::plan::{self, Provisioner, Settings, fairness};
 
 /// The provisioner, driven.
 pub type Engine = engine::Engine<Provisioner, Executor>;
@@ -39,7 +39,7 @@ pub struct Executor {
     /// What is counted.
     pub metrics: Metrics,
     /// What users read.
-    pub news: News,
+    pub events: Events,
     /// The provisioning journal at the API server, if there is one.
     pub journal: Option<Keeper>,
     /// What earlier processes have left in it is known, or there is none.
@@ -62,7 +62,7 @@ pub struct Parts {
     /// What is counted.
     pub metrics: Metrics,
     /// What users read.
-    pub news: News,
+    pub events: Events,
     /// The provisioning journal, if there is one: as it is known, and at the API server.
     pub journal: Option<(Journal, Keeper)>,
 }
@@ -92,7 +92,7 @@ pub fn engine(
     let delay = || exponential(pacing.retry_start, pacing.retry_max);
     let queue = |name, threads| {
         Queue::new(Config {
-            lanes: turn::lanes(name, threads),
+            lanes: fairness::lanes(name, threads),
             metrics: Some(metrics.clone()),
             ..Config::new(name, threads, delay())
         })
@@ -113,7 +113,7 @@ pub fn engine(
         api: parts.api,
         settings,
         metrics: parts.metrics,
-        news: parts.news,
+        events: parts.events,
         journal: keeper,
         recovered: SetOnce::new(),
         capacity: OnceLock::new(),

@@ -24,8 +24,8 @@ use crate::model::{Claim, SecretRef, Text, Volume, VolumeDetail};
 use crate::plan::claim::{Announcement, Answer, Step};
 use crate::plan::edit::{Applied, Edit, Kind};
 use crate::plan::identity::Identity;
+use crate::plan::in_flight::Unsaved;
 use crate::plan::journal::Intent;
-use crate::plan::memory::Unsaved;
 use crate::plan::outcome::{ApiError, RpcError};
 
 /// How often the deletion of a volume that nobody can use is tried.
@@ -86,12 +86,12 @@ impl Executor {
         let text = announcement.text(claim);
         match announcement {
             Announcement::Provisioning => {
-                self.news
+                self.events
                     .claim(claim, Severity::Normal, "Provisioning", &text);
             }
-            Announcement::Populator => self.news.left_to_populator(claim, &text),
+            Announcement::Populator => self.events.left_to_populator(claim, &text),
             Announcement::Succeeded(_) => {
-                self.news
+                self.events
                     .claim(claim, Severity::Normal, "ProvisioningSucceeded", &text);
             }
         }
@@ -169,7 +169,7 @@ impl Executor {
         // One that is to be deleted is not taken in: what its attachments are this process learns from a
         // watch that may be behind this answer.
         let kept = found.clone().keep();
-        if found.name == *name && !found.deleting && !matches!(kept, Volume::Ending(_)) {
+        if found.name == *name && !found.deleting && !matches!(kept, Volume::Deletable(_)) {
             own.answered_with(Some(kept), found.version);
         }
         Ok(Answer::PersistentVolume(Box::new(found)))
@@ -272,11 +272,11 @@ impl Executor {
         };
         let channel = match self.driver.channel().await {
             Ok(channel) => channel,
-            Err(error) => return Answer::Unsent(error),
+            Err(error) => return Answer::Unreachable(error),
         };
         // The driver was waited for; somebody else may lead by now, and be done with the claim.
         if !self.may_call(claim) {
-            return Answer::Unsent(not_now());
+            return Answer::Unreachable(not_now());
         }
         match send(channel).await {
             Ok(answer) => Answer::Created(Box::new(answer)),
@@ -292,7 +292,7 @@ impl Executor {
     ) -> Answer {
         // Whoever leads now may have saved the volume.
         if intent.is_some() && !matches!(self.intend(claim, intent).await, Answer::Done) {
-            return Answer::Unsent(not_now());
+            return Answer::Unreachable(not_now());
         }
         let deadline = Deadline::after(self.driver.timeout());
         let mut tries = 0;

@@ -31,7 +31,7 @@ impl Executor {
             }
             Notice::ClaimFailed(claim, text) => {
                 let reason = "ProvisioningFailed";
-                self.news.claim(&claim, Severity::Warning, reason, &text);
+                self.events.claim(&claim, Severity::Warning, reason, &text);
             }
             Notice::RoomDoubted(class) => self.to_producer(|capacity| capacity.failed(&class)),
             Notice::LookedFor => self.looked_for.notify_one(),
@@ -56,7 +56,7 @@ impl Executor {
             Notice::Deleted(name, volume, took) => self.deleted(&name, &volume, took),
             Notice::NotDeleted(volume) => self.metrics.not_deleted(label(&volume)),
             Notice::VolumeFailed(name, volume, failure) => {
-                self.news.volume_failed(&name, &volume, &failure);
+                self.events.volume_failed(&name, &volume, &failure);
             }
             Notice::Released(name) => {
                 let claim = &*name;
@@ -90,7 +90,7 @@ impl Executor {
         self.metrics.deleted(label(volume), took);
         tracing::info!(volume = &**name, "Volume deleted");
         // There is more room where the volume was.
-        if let Volume::Ending(detail) = volume {
+        if let Volume::Deletable(detail) = volume {
             self.to_producer(|capacity| capacity.deleted(detail.affinity.as_deref()));
         }
     }
@@ -164,7 +164,7 @@ fn labels(claim: &Claim) -> (&str, &str) {
 /// Label of the metrics.
 fn label(volume: &Volume) -> &str {
     match volume {
-        Volume::Ending(detail) => &detail.class_field,
-        Volume::Quiet | Volume::Finalizer(..) => "",
+        Volume::Deletable(detail) => &detail.class_field,
+        Volume::NameOnly | Volume::Finalizer(..) => "",
     }
 }

@@ -28,7 +28,7 @@ impl Executor {
         let answer = match step {
             // These are no requests.
             Step::Done | Step::Ignored | Step::Fail(_) => Answer::Written,
-            Step::Upkeep(patch) | Step::Release(patch) => {
+            Step::FinalizerAction(patch) | Step::Release(patch) => {
                 return written(self.patch_volume(name, uid, patch).await);
             }
             Step::Remove { uid } => return written(self.remove_volume(name, uid).await),

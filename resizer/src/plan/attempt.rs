@@ -5,11 +5,11 @@
 //! has changed, or of which nobody knows what the last write did, is read again without a word.
 
 use super::expand::Expansion;
-use super::memory::{Doubts, Start};
+use super::fairness::{Kind, Task};
+use super::in_flight::{Doubts, Start};
 use super::modify::Modification;
 use super::outcome::{ApiError, Cause, Failure, Refusal};
 use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
-use super::turn::{Kind, Task};
 use super::view::{Informers, View};
 use super::{Driver, Settings, expand, modify, patch};
 use crate::model::{Claim, Text, Uid};

@@ -10,7 +10,7 @@ use csi_proto::csi::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::csi::plugin_capability::service::Type as PluginCapability;
 use migration::TRANSLATOR;
 
-use super::turn::Kind;
+use super::fairness::Kind;
 
 /// The driver as decisions see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl std::error::Error for Unsuitable {}
 
 /// A driver came back as something this process cannot go on with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unacceptable {
+pub enum IncompatibleDriver {
     /// Another driver answers on the socket.
     Renamed {
         /// Name at start-up.
@@ -132,7 +132,7 @@ pub enum Unacceptable {
     },
 }
 
-impl fmt::Display for Unacceptable {
+impl fmt::Display for IncompatibleDriver {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Renamed { before, now } => write!(
@@ -149,21 +149,21 @@ impl fmt::Display for Unacceptable {
     }
 }
 
-impl std::error::Error for Unacceptable {}
+impl std::error::Error for IncompatibleDriver {}
 
 /// Whether the process may go on with the driver that came back as `name` with `now`.
 ///
 /// # Errors
 /// Says why it may not; the process ends with that text.
-pub fn accept(before: &Driver, name: &str, now: Abilities) -> Result<(), Unacceptable> {
+pub fn accept(before: &Driver, name: &str, now: Abilities) -> Result<(), IncompatibleDriver> {
     if before.name != name {
-        return Err(Unacceptable::Renamed {
+        return Err(IncompatibleDriver::Renamed {
             before: before.name.clone(),
             now: name.to_owned(),
         });
     }
     let then = before.abilities;
-    let changed = |capability| Err(Unacceptable::Changed { capability });
+    let changed = |capability| Err(IncompatibleDriver::Changed { capability });
     if then.expansion != now.expansion {
         return changed("EXPAND_VOLUME");
     }
@@ -231,7 +231,7 @@ mod tests {
             change(&mut abilities);
             accept(&before, &before.name, abilities)
         };
-        let changed = |capability| Err(Unacceptable::Changed { capability });
+        let changed = |capability| Err(IncompatibleDriver::Changed { capability });
         assert_eq!(with(|_| {}), Ok(()));
         assert_eq!(with(|now| now.single_node_multi_writer = true), Ok(()));
         assert_eq!(with(|now| now.modify = false), changed("MODIFY_VOLUME"));

@@ -3,7 +3,7 @@
 //! Separate, because it decides how often the driver is called: what this program writes itself
 //! must not wake it, or every failure would be retried at once.
 
-use super::turn::Kind;
+use super::fairness::Kind;
 use crate::model::{Claim, ClaimDetail, ResizeStatus, Volume};
 
 /// How a change came to be known.

@@ -8,8 +8,8 @@ use std::fmt;
 use sidecar::csi::access_mode::BadAccessModes;
 use tonic::Code;
 
+use super::fairness::Kind;
 use super::step::{Announcement, ClaimWrite, VolumeWrite};
-use super::turn::Kind;
 use crate::model::{SecretRef, Text};
 
 pub use sidecar::rpc_code::RpcError;
@@ -81,7 +81,7 @@ pub fn classify(kind: Kind, code: Code) -> Class {
 
 /// What would, when it appears or changes, let a failed attempt succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Cure {
+pub enum RequeueTrigger {
     /// The PersistentVolume of this name.
     Volume(Text),
     /// The VolumeAttributesClass of this name.
@@ -110,7 +110,7 @@ pub enum Cause {
     /// The driver refused, failed or did not answer in time.
     Call(RpcError),
     /// The driver is away, and was not asked.
-    Away(RpcError),
+    Unreachable(RpcError),
 }
 
 /// Why an attempt ended without reaching its goal.
@@ -140,16 +140,16 @@ pub enum Failure {
 impl Failure {
     /// What would cure it, so that the task need not wait for its next retry.
     #[must_use]
-    pub fn cure(&self) -> Option<Cure> {
+    pub fn cure(&self) -> Option<RequeueTrigger> {
         if let Self::NoVolume(_, volume) = self {
-            return Some(Cure::Volume(volume.clone()));
+            return Some(RequeueTrigger::Volume(volume.clone()));
         }
         if let Self::NoClass(class) = self {
-            return Some(Cure::Class(class.clone()));
+            return Some(RequeueTrigger::Class(class.clone()));
         }
         // A call that ran when the driver went ends as one that could not be made.
         let without_driver = match self.cause()? {
-            Cause::Away(_) => true,
+            Cause::Unreachable(_) => true,
             Cause::Call(error) => error.code == Code::Unavailable,
             Cause::Secret(..)
             | Cause::SecretNotText(_)
@@ -159,7 +159,7 @@ impl Failure {
             | Cause::Untranslatable(_)
             | Cause::TooSmall(..) => false,
         };
-        without_driver.then_some(Cure::Driver)
+        without_driver.then_some(RequeueTrigger::Driver)
     }
 
     /// What the driver or the way to it has to do with it.
@@ -191,7 +191,7 @@ impl Failure {
                 | Cause::EmptyHandle
                 | Cause::Untranslatable(_)
                 | Cause::TooSmall(..)
-                | Cause::Away(_),
+                | Cause::Unreachable(_),
             )
             | None => false,
         }
@@ -277,7 +277,7 @@ impl fmt::Display for Cause {
                 out,
                 "the driver made the volume {answered} bytes large, {asked} were asked for"
             ),
-            Self::Call(error) | Self::Away(error) => write!(out, "{error}"),
+            Self::Call(error) | Self::Unreachable(error) => write!(out, "{error}"),
         }
     }
 }

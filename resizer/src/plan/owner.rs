@@ -3,7 +3,7 @@
 //! Separate, because expansion and modification ask the same, and because most claims of a cluster
 //! are somebody else's: about those nothing is said.
 
-use super::outcome::{Cause, Cure, Failure};
+use super::outcome::{Cause, Failure, RequeueTrigger};
 use super::step::End;
 use super::view::View;
 use crate::model::{ClaimDetail, CsiSource, Source, Volume};
@@ -71,5 +71,5 @@ fn bound<'a>(view: &View<'a>, claim: &ClaimDetail) -> Result<&'a Volume, End> {
 }
 
 fn waits(claim: &ClaimDetail) -> End {
-    End::Waits(Cure::Volume(claim.volume.clone()))
+    End::Waits(RequeueTrigger::Volume(claim.volume.clone()))
 }

@@ -9,8 +9,8 @@ use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 
 use super::attempt::Attempt;
 use super::event::Origin;
-use super::memory::{Memory, Next, Start};
-use super::outcome::{Cure, Failure};
+use super::in_flight::{InFlightState, Next, Start};
+use super::outcome::{Failure, RequeueTrigger};
 use super::step::{Answer, End, Step};
 use super::sync_gate::SyncGates;
 use super::view::Informers;
@@ -113,7 +113,7 @@ pub enum Notice {
     /// Nothing is left to do, or not now.
     Processed(Task),
     /// It goes on when this appears.
-    Waits(Task, Cure),
+    Waits(Task, RequeueTrigger),
     /// The driver called it impossible a while ago; it is tried again after this.
     Later(Task, Duration),
     /// It failed, and the claim is gone.
@@ -121,12 +121,12 @@ pub enum Notice {
 }
 
 type Informed<'a> = &'a (dyn Informers + 'static);
-type News = Due<Task, Notice>;
+type Wakes = Due<Task, Notice>;
 
 /// The resizer.
 #[derive(Debug)]
 pub struct Resizer {
-    memory: Memory,
+    in_flight: InFlightState,
     gates: SyncGates,
     settings: Settings,
 }
@@ -136,7 +136,7 @@ impl Resizer {
     #[must_use]
     pub fn new(driver: &Driver, settings: &Settings) -> Self {
         Self {
-            memory: Memory::new(settings),
+            in_flight: InFlightState::new(settings),
             gates: SyncGates::new(driver.abilities, settings),
             settings: settings.clone(),
         }
@@ -150,11 +150,11 @@ impl Resizer {
         now: Instant,
     ) -> Option<(Arc<Claim>, Start)> {
         let claim = informers.claim(&task.claim)?;
-        let start = self.memory.begin(task, &claim, now)?;
+        let start = self.in_flight.begin(task, &claim, now)?;
         Some((claim, start))
     }
 
-    fn wake(&mut self, tasks: impl IntoIterator<Item = Task>, due: &mut News) {
+    fn wake(&mut self, tasks: impl IntoIterator<Item = Task>, due: &mut Wakes) {
         let tasks = self.gates.pass(tasks).into_iter();
         due.wakes.extend(tasks.map(at_once));
     }
@@ -162,7 +162,7 @@ impl Resizer {
     /// One call at a time for a volume; the end of the one in flight brings the task back.
     fn take_off(&mut self, run: &mut Run, handle: &str) -> bool {
         let handle = Text::from(handle);
-        let free = self.memory.calls.begin(&handle, run.task.clone());
+        let free = self.in_flight.calls.begin(&handle, run.task.clone());
         match free {
             true => run.calling = Some(handle),
             false => run.over = Some(End::Parked),
@@ -171,13 +171,13 @@ impl Resizer {
     }
 
     #[cfg(test)]
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.memory
+    pub(crate) fn in_flight(&self) -> &InFlightState {
+        &self.in_flight
     }
 
     #[cfg(test)]
-    pub(crate) fn memory_mut(&mut self) -> &mut Memory {
-        &mut self.memory
+    pub(crate) fn in_flight_mut(&mut self) -> &mut InFlightState {
+        &mut self.in_flight
     }
 }
 
@@ -191,21 +191,21 @@ impl Reactor for Resizer {
     type Notice = Notice;
     type Failure = Failure;
 
-    fn observe(&mut self, change: Change<'_>, informers: Informed<'_>) -> News {
-        let (memory, mut due) = (&mut self.memory, News::default());
+    fn observe(&mut self, change: Change<'_>, informers: Informed<'_>) -> Wakes {
+        let (in_flight, mut due) = (&mut self.in_flight, Wakes::default());
         let tasks = match change {
             Change::Claim {
                 key,
                 old,
                 new,
                 origin,
-            } => memory.claim_changed(&key, old, new, origin),
+            } => in_flight.claim_changed(&key, old, new, origin),
             Change::Volume { name, old, new } => {
-                memory.volume_changed(&name, old, new, &informers.driver())
+                in_flight.volume_changed(&name, old, new, &informers.driver())
             }
-            Change::Pod { old, new } => memory.pod_changed(old, new),
-            Change::Class { name, old, new } => memory.class_changed(&name, old, new),
-            Change::DriverBack => memory.driver_is_back(),
+            Change::Pod { old, new } => in_flight.pod_changed(old, new),
+            Change::Class { name, old, new } => in_flight.class_changed(&name, old, new),
+            Change::DriverBack => in_flight.driver_is_back(),
             Change::ClaimResync(_, claim) if claim.detail().is_none() => Vec::new(),
             Change::ClaimResync(key, _) => {
                 let both = Kind::ALL.map(|kind| Task::new(kind, &key));
@@ -237,7 +237,7 @@ impl Reactor for Resizer {
         let attempt = run.attempt.as_ref()?;
         let uid = attempt.uid().clone();
         let now = now.timestamp.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let in_use = self.memory.in_use(&run.task.claim);
+        let in_use = self.in_flight.in_use(&run.task.claim);
         let by = (&*informers.driver(), &self.settings);
         let step = attempt.look(informers, in_use, by, &now);
         let goes_on = match &step {
@@ -267,10 +267,10 @@ impl Reactor for Resizer {
         request: Request,
         answer: Answer,
         _informers: Informed<'_>,
-    ) -> News {
-        let mut due = News::default();
+    ) -> Wakes {
+        let mut due = Wakes::default();
         if let Some(handle) = run.calling.take() {
-            let waiting = self.memory.calls.end(&handle);
+            let waiting = self.in_flight.calls.end(&handle);
             self.wake(waiting, &mut due);
         }
         if let Some(attempt) = &mut run.attempt {
@@ -279,12 +279,12 @@ impl Reactor for Resizer {
         due
     }
 
-    fn end(&mut self, run: Run, _informers: Informed<'_>, now: Now) -> (Verdict<Failure>, News) {
-        let (mut due, task) = (News::default(), run.task);
+    fn end(&mut self, run: Run, _informers: Informed<'_>, now: Now) -> (Verdict<Failure>, Wakes) {
+        let (mut due, task) = (Wakes::default(), run.task);
         let (Some(attempt), Some(end)) = (run.attempt, run.over) else {
             return (Verdict::Done, due);
         };
-        let ended = self.memory.end(&task, &attempt, &end, now.instant);
+        let ended = self.in_flight.end(&task, &attempt, &end, now.instant);
         let failure = match end {
             End::Failed(failure) => Some(failure),
             End::Waits(cure) => {

@@ -43,7 +43,7 @@ impl Loaded {
             | Answer::Expanded(_)
             | Answer::Modified
             | Answer::Failed(_)
-            | Answer::Unsent(_) => Ok(()),
+            | Answer::Unreachable(_) => Ok(()),
         }
     }
 }

@@ -9,7 +9,7 @@ use csi_proto::csi::{
 use serde_json::Value;
 use sidecar::csi::Migrated;
 
-use super::outcome::{ApiError, Cure, Failure, RpcError};
+use super::outcome::{ApiError, Failure, RequeueTrigger, RpcError};
 use super::request::Secrets;
 use crate::model::{SecretRef, Text};
 
@@ -113,9 +113,9 @@ pub enum End {
     /// The driver called it impossible a while ago: it is tried again when that was long enough ago.
     Later,
     /// It goes on when this appears.
-    Waits(Cure),
+    Waits(RequeueTrigger),
     /// Somebody else's call for the same volume is in flight, whose end brings this task back. Made
-    /// by the executor, when [`Memory::calls`](super::memory::Memory::calls) says so.
+    /// by the executor, when [`InFlightState::calls`](super::in_flight::InFlightState::calls) says so.
     Parked,
     /// It failed, and is tried again.
     Failed(Failure),
@@ -139,5 +139,5 @@ pub enum Answer {
     /// The call failed.
     Failed(RpcError),
     /// The driver cannot be reached, and nothing was sent to it.
-    Unsent(RpcError),
+    Unreachable(RpcError),
 }

@@ -56,12 +56,12 @@ mod driver;
 mod freeze;
 mod informers;
 mod mutant;
-mod people;
 mod process;
-mod rest;
+mod quiescence;
 mod run;
 mod server;
 mod step;
+mod users;
 mod watch;
 
 use mutant::Mutant;

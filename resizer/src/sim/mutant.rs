@@ -15,7 +15,7 @@ use crate::keys::RESIZING;
 use crate::model::{
     AttributesClass, Claim, ClaimDetail, Modify, ModifyPhase, Quantity, ResizeStatus, Text, Volume,
 };
-use crate::plan::memory::{Doubts, Memory, Start};
+use crate::plan::in_flight::{Doubts, InFlightState, Start};
 use crate::plan::outcome::RpcError;
 use crate::plan::patch;
 use crate::plan::step::{Answer, ClaimWrite, End, Step, VolumeWrite};
@@ -303,7 +303,7 @@ impl Mutant {
     /// What a mutant makes of an answer.
     pub(super) fn hears(self, step: &Step, answer: Answer) -> Answer {
         let mut error = match answer {
-            Answer::Unsent(error) if self == Self::TakesUnsentForAsked => {
+            Answer::Unreachable(error) if self == Self::TakesUnsentForAsked => {
                 return Answer::Failed(RpcError {
                     code: Code::DeadlineExceeded,
                     ..error
@@ -333,9 +333,9 @@ impl Mutant {
     }
 
     /// What a mutant does to the books before a call.
-    pub(super) fn calls(self, step: &Step, memory: &mut Memory) {
+    pub(super) fn calls(self, step: &Step, in_flight: &mut InFlightState) {
         if let (Self::CallsAtOnce, Some(handle)) = (self, handle(step)) {
-            drop(memory.calls.end(&handle));
+            drop(in_flight.calls.end(&handle));
         }
     }
 

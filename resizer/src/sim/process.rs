@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sidecar::controller::reactor::{Now, Reactor, Verdict};
-use sidecar::kube::cache::slots;
+use sidecar::kube::cache::store;
 
 use super::attempt::{Object, Running, State};
 use super::informers::Informers;
@@ -182,15 +182,15 @@ impl Process {
         }
     }
 
-    fn claim_changed(&mut self, change: &slots::Change<Claim>) {
+    fn claim_changed(&mut self, change: &store::Change<Claim>) {
         let (key, old, new, origin) = match change {
-            slots::Change::Upserted {
+            store::Change::Upserted {
                 key,
                 old,
                 new,
                 source,
             } => (key, old.as_deref(), Some(&**new), Origin::from(*source)),
-            slots::Change::Deleted { key, old } => (key, Some(&**old), None, Origin::Watch),
+            store::Change::Deleted { key, old } => (key, Some(&**old), None, Origin::Watch),
         };
         let key = Text::from(key.as_str());
         self.changed(Change::Claim {
@@ -201,28 +201,28 @@ impl Process {
         });
     }
 
-    fn volume_changed(&mut self, change: &slots::Change<Volume>) {
+    fn volume_changed(&mut self, change: &store::Change<Volume>) {
         let (key, old, new) = match change {
-            slots::Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),
-            slots::Change::Deleted { key, old } => (key, Some(&**old), None),
+            store::Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),
+            store::Change::Deleted { key, old } => (key, Some(&**old), None),
         };
         let name = Text::from(key.as_str());
         self.changed(Change::Volume { name, old, new });
     }
 
-    fn class_changed(&mut self, change: &slots::Change<AttributesClass>) {
+    fn class_changed(&mut self, change: &store::Change<AttributesClass>) {
         let (key, old, new) = match change {
-            slots::Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),
-            slots::Change::Deleted { key, old } => (key, Some(&**old), None),
+            store::Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),
+            store::Change::Deleted { key, old } => (key, Some(&**old), None),
         };
         let name = Text::from(key.as_str());
         self.changed(Change::Class { name, old, new });
     }
 
-    fn pod_changed(&mut self, change: &slots::Change<Pod>) {
+    fn pod_changed(&mut self, change: &store::Change<Pod>) {
         let (old, new) = match change {
-            slots::Change::Upserted { old, new, .. } => (old.as_deref(), Some(&**new)),
-            slots::Change::Deleted { old, .. } => (Some(&**old), None),
+            store::Change::Upserted { old, new, .. } => (old.as_deref(), Some(&**new)),
+            store::Change::Deleted { old, .. } => (Some(&**old), None),
         };
         self.changed(Change::Pod { old, new });
     }
@@ -279,7 +279,7 @@ impl Process {
             self.finish(index);
             return None;
         }
-        self.mutant.calls(&step, self.resizer.memory_mut());
+        self.mutant.calls(&step, self.resizer.in_flight_mut());
         Some(step)
     }
 
@@ -296,7 +296,7 @@ impl Process {
         let (run, task) = (&mut running.run, running.task.clone());
         let due = { &mut self.resizer }.answered(run, request, answer, &self.informers);
         if let Some(handle) = handle {
-            let _held = { self.resizer.memory_mut() }.calls.begin(&handle, task);
+            let _held = { self.resizer.in_flight_mut() }.calls.begin(&handle, task);
         }
         if self.mutant != Mutant::EndsCallsUnheard {
             self.ready

@@ -14,9 +14,9 @@ use super::attempt::{Object, State};
 use super::check::targets;
 use super::driver::Wish;
 use super::mutant::Mutant;
-use super::people::UNIT;
 use super::run::{Faults, World};
 use super::server::{Versioned, error};
+use super::users::UNIT;
 use crate::model::{ClaimDetail, ResizeStatus, Text, Volume};
 use crate::plan::Task;
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
@@ -175,7 +175,7 @@ impl World {
         }
         if self.driver.away {
             self.process.running[index].state =
-                State::Answered(step, Answer::Unsent(rpc(Code::Unavailable)), None);
+                State::Answered(step, Answer::Unreachable(rpc(Code::Unavailable)), None);
             return;
         }
         self.count_effort(index);

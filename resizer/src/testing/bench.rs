@@ -12,7 +12,7 @@ use tonic::Code;
 use super::{NOW, class, driver, patch_claim, patch_volume, pv};
 use crate::model::{AttributesClass, Claim, ClaimDetail, Volume};
 use crate::plan::attempt::Attempt;
-use crate::plan::memory::{Memory, Next};
+use crate::plan::in_flight::{InFlightState, Next};
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
 use crate::plan::step::{Answer, End, Step};
 use crate::plan::{Driver, Kind, Settings, Task, View};
@@ -25,7 +25,7 @@ pub(crate) enum Reply {
     /// Expanded to this many bytes.
     Bytes(i64, bool),
     Error(Code, &'static str),
-    Away,
+    Unreachable,
 }
 
 /// What the API server answers instead of applying a patch.
@@ -54,7 +54,7 @@ pub(crate) struct Bench {
     pub(crate) meanwhile: Option<fn(&mut ClaimDetail)>,
     /// The same of the volume.
     pub(crate) volume_meanwhile: Option<fn(&mut Volume)>,
-    pub(crate) memory: Memory,
+    pub(crate) in_flight: InFlightState,
     pub(crate) now: Instant,
     patches: usize,
     versions: u64,
@@ -66,7 +66,7 @@ impl Bench {
         let settings = Settings::default();
         Self {
             driver: driver(),
-            memory: Memory::new(&settings),
+            in_flight: InFlightState::new(&settings),
             settings,
             claim,
             stale: None,
@@ -92,7 +92,7 @@ impl Bench {
 
     /// Restarts the process.
     pub(crate) fn restart(&mut self) {
-        self.memory = Memory::new(&self.settings);
+        self.in_flight = InFlightState::new(&self.settings);
     }
 
     pub(crate) fn wait(&mut self, seconds: u64) {
@@ -115,7 +115,7 @@ impl Bench {
         self.lines.clear();
         let task = Task::new(kind, &self.claim.key());
         let claim = self.shown();
-        let start = self.memory.begin(&task, &claim, self.now).unwrap();
+        let start = self.in_flight.begin(&task, &claim, self.now).unwrap();
         let mut attempt = Attempt::new(&task, &claim, start);
         for _ in 0..60 {
             let claim = self.shown();
@@ -130,7 +130,7 @@ impl Bench {
                 now: NOW,
             });
             if let Step::End(end) = step {
-                let ended = self.memory.end(&task, &attempt, &end, self.now);
+                let ended = self.in_flight.end(&task, &attempt, &end, self.now);
                 if let End::Failed(failure) = end {
                     self.lines.push(format!("failed {failure}"));
                 }
@@ -271,7 +271,7 @@ impl Bench {
                 code,
                 message: message.into(),
             }),
-            Reply::Away => Answer::Unsent(RpcError {
+            Reply::Unreachable => Answer::Unreachable(RpcError {
                 code: Code::Unavailable,
                 message: "no driver".into(),
             }),

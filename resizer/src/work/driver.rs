@@ -6,14 +6,14 @@ use sidecar::controller::{self, Capabilities};
 use sidecar::flags::Exit;
 
 use crate::plan::Driver;
-use crate::plan::driver::{Abilities, Unacceptable, Unsuitable, accept, is_migrated};
+use crate::plan::driver::{Abilities, IncompatibleDriver, Unsuitable, accept, is_migrated};
 
 /// The resizer's driver.
 pub type DriverLink = controller::DriverLink<Driver>;
 
 impl controller::Driver for Driver {
     type Settings = ();
-    type Unacceptable = Unacceptable;
+    type IncompatibleDriver = IncompatibleDriver;
 
     const ASKS_ANY_CONTROLLER: bool = false;
 
@@ -39,7 +39,7 @@ impl controller::Driver for Driver {
         &self.name
     }
 
-    fn accept(&self, now: &Self) -> Result<(), Unacceptable> {
+    fn accept(&self, now: &Self) -> Result<(), IncompatibleDriver> {
         accept(self, &now.name, now.abilities)
     }
 }

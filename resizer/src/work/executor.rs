@@ -26,7 +26,7 @@ use crate::model::{SecretRef, Text};
 use crate::plan::outcome::{Failure, RpcError};
 use crate::plan::reactor::{Notice, Request};
 use crate::plan::step::{Announcement, Answer, Step};
-use crate::plan::{self, Resizer, Settings, Task, turn};
+use crate::plan::{self, Resizer, Settings, Task, fairness};
 
 /// The resizer, driven.
 pub type Engine = engine::Engine<Resizer, Executor>;
@@ -66,7 +66,7 @@ pub fn engine(
     let current = driver.current();
     let delay = exponential(pacing.retry_start, pacing.retry_max);
     let queue = Queue::new(Config {
-        lanes: turn::lanes(pacing.workers),
+        lanes: fairness::lanes(pacing.workers),
         metrics: Some(metrics.clone()),
         // Under the name that upstream gives both of its queues.
         ..Config::new(format!("{}-pvc", current.name), pacing.workers, delay)
@@ -231,7 +231,7 @@ impl Executor {
             .await
         };
         match self.driver.channel().await {
-            Err(error) => Answer::Unsent(error),
+            Err(error) => Answer::Unreachable(error),
             Ok(channel) => match send(channel).await {
                 Ok(answer) => Answer::Expanded(answer),
                 Err(status) => Answer::Failed(RpcError::from(&status)),
@@ -248,7 +248,7 @@ impl Executor {
             .await
         };
         match self.driver.channel().await {
-            Err(error) => Answer::Unsent(error),
+            Err(error) => Answer::Unreachable(error),
             Ok(channel) => match send(channel).await {
                 Ok(_) => Answer::Modified,
                 Err(status) => Answer::Failed(RpcError::from(&status)),

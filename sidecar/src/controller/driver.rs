@@ -47,7 +47,7 @@ pub trait Driver: fmt::Debug + PartialEq + Send + Sync + 'static {
     /// Settings that decisions need together with the driver.
     type Settings: Send + Sync + 'static;
     /// Why the process cannot go on with what the driver has become.
-    type Unacceptable: fmt::Display;
+    type IncompatibleDriver: fmt::Display;
 
     /// Whether the controller is asked for its calls even if the driver offers no such service,
     /// which then usually fails.
@@ -78,7 +78,7 @@ pub trait Driver: fmt::Debug + PartialEq + Send + Sync + 'static {
     ///
     /// # Errors
     /// Says why it may not; the process ends with that text.
-    fn accept(&self, now: &Self) -> Result<(), Self::Unacceptable>;
+    fn accept(&self, now: &Self) -> Result<(), Self::IncompatibleDriver>;
 }
 
 /// A driver that is ready and has told its name, but not yet what it can do.
@@ -329,7 +329,7 @@ mod tests {
 
     impl Driver for Named {
         type Settings = ();
-        type Unacceptable = String;
+        type IncompatibleDriver = String;
 
         const ASKS_ANY_CONTROLLER: bool = false;
 

@@ -6,8 +6,8 @@
 //!
 //! The cache does not speak to the API server; [`reflect`](super::reflect) does.
 
-pub mod slots;
-mod standing;
+pub mod store;
+mod sync_state;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,8 +18,8 @@ use super::interner::Interner;
 use super::key::Key;
 use super::lean::{Meta, Object};
 
-use slots::{Change, Slots};
-use standing::Standing;
+use store::{Change, Store};
+use sync_state::SyncState;
 
 /// What a cache keeps of an object, and how it is read.
 pub trait Record: Send + Sync + Sized + 'static {
@@ -90,10 +90,10 @@ pub enum ObjectError {
 type Handler<R> = Box<dyn Fn(Event<'_, R>) + Send + Sync>;
 
 struct Inner<R> {
-    slots: Mutex<Slots<R>>,
+    store: Mutex<Store<R>>,
     strings: Interner,
     handler: Handler<R>,
-    standing: Standing,
+    sync_state: SyncState,
 }
 
 /// A handle on the cache of one kind of objects; clones are the same cache.
@@ -138,13 +138,13 @@ impl<R> Cache<R> {
     /// An empty cache whose changes are told to `handler`, one at a time per object and without any
     /// lock held, so that it may read this cache and others.
     pub fn new(strings: Interner, handler: impl Fn(Event<'_, R>) + Send + Sync + 'static) -> Self {
-        let slots = Mutex::new(Slots::new());
+        let store = Mutex::new(Store::new());
         Self {
             inner: Arc::new(Inner {
-                slots,
+                store,
                 strings,
                 handler: Box::new(handler),
-                standing: Standing::default(),
+                sync_state: SyncState::default(),
             }),
         }
     }
@@ -216,16 +216,16 @@ impl<R> Cache<R> {
             self.tell(Some(change));
         }
         self.inner.strings.sweep();
-        self.inner.standing.listed();
+        self.inner.sync_state.listed();
     }
 
     pub(super) fn keep(&self, key: &str) {
         self.lock().keep(key);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Slots<R>> {
+    fn lock(&self) -> MutexGuard<'_, Store<R>> {
         self.inner
-            .slots
+            .store
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -311,10 +311,10 @@ impl<R: Record> OwnWrite<R> {
     pub fn answered_with(mut self, record: Option<R>, version: u64) -> Option<Arc<R>> {
         self.ended = true;
         let change = {
-            let mut slots = self.cache.lock();
+            let mut store = self.cache.lock();
             match record {
-                Some(record) => slots.write_answered(&self.key, record, version),
-                None => slots.write_answered_unkept(&self.key, version),
+                Some(record) => store.write_answered(&self.key, record, version),
+                None => store.write_answered_unkept(&self.key, version),
             }
         };
         self.cache.tell(change);

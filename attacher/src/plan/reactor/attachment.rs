@@ -5,13 +5,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use sidecar::controller::reactor::{Verdict, Wake};
 
-use super::{ATTACHMENTS, Answered, Attacher, Failed, Informed, News, Notice, Step};
+use super::{ATTACHMENTS, Answered, Attacher, Failed, Informed, Notice, Step, Wakes};
 use crate::model::{Attachment, Text};
 use crate::plan::attachment::{self, Answer, Attempt, Refresh};
 use crate::plan::flight::Target;
-use crate::plan::memory::{Key, Start};
+use crate::plan::in_flight::{Key, Start};
 use crate::plan::outcome::{ApiError, Direction, Failure};
-use crate::plan::{Driver, lane, trivial};
+use crate::plan::{Driver, fairness, trivial};
 
 /// An attempt on a VolumeAttachment.
 pub struct Run {
@@ -22,7 +22,7 @@ pub struct Run {
     asked: Asked,
     /// A failure that is to be recorded on the object.
     unrecorded: Option<Failure>,
-    over: Option<Over>,
+    over: Option<AttemptEnd>,
 }
 
 /// What the attempt waits for.
@@ -39,7 +39,7 @@ enum Asked {
 }
 
 /// How the attempt ended.
-enum Over {
+enum AttemptEnd {
     /// There is nothing by this name to work on.
     Nothing,
     /// It is another driver's.
@@ -68,7 +68,7 @@ impl Run {
         }
     }
 
-    fn end<T>(&mut self, over: Over) -> Option<T> {
+    fn end<T>(&mut self, over: AttemptEnd) -> Option<T> {
         self.over = Some(over);
         None
     }
@@ -77,7 +77,7 @@ impl Run {
     fn decide_trivial(&mut self) -> Option<Step> {
         let (_, current) = self.work.as_ref()?;
         match trivial::decide(current) {
-            None => self.end(Over::Done),
+            None => self.end(AttemptEnd::Done),
             Some(patch) => {
                 self.asked = Asked::Trivial;
                 Some(Step::PatchStatus(Arc::clone(current), patch))
@@ -92,8 +92,8 @@ impl Run {
         match (attempt.refresh(current, cached.as_deref()), cached) {
             (Refresh::Take, Some(cached)) => *current = cached,
             (Refresh::Keep, _) | (Refresh::Take, None) => {}
-            (Refresh::Replaced, _) => return self.end(Over::Again),
-            (Refresh::Gone, _) => return self.end(Over::Done),
+            (Refresh::Replaced, _) => return self.end(AttemptEnd::Again),
+            (Refresh::Gone, _) => return self.end(AttemptEnd::Done),
         }
         Some(Arc::clone(current))
     }
@@ -147,12 +147,12 @@ impl Attacher {
         driver: &Driver,
     ) -> Option<(Attempt, Arc<Attachment>)> {
         let Some(current) = informers.attachment(&run.name) else {
-            return run.end(Over::Nothing);
+            return run.end(AttemptEnd::Nothing);
         };
         if *current.attacher != *driver.name {
-            return run.end(Over::OfAnother);
+            return run.end(AttemptEnd::OfAnother);
         }
-        self.memory.works_on(&run.name, current.volume.as_ref());
+        self.in_flight.works_on(&run.name, current.volume.as_ref());
         Some((Attempt::new(&current, run.start.forced), current))
     }
 
@@ -167,16 +167,16 @@ impl Attacher {
     ) -> Option<Step> {
         let key = || Key::Attachment(current.name.clone());
         let effect = match &step {
-            attachment::Step::Done => return run.end(Over::Done),
-            attachment::Step::Again => return run.end(Over::Again),
+            attachment::Step::Done => return run.end(AttemptEnd::Done),
+            attachment::Step::Again => return run.end(AttemptEnd::Again),
             attachment::Step::Fail(failure) => {
-                self.memory.failed(&run.name, failure);
-                run.over = Some(Over::Failed(failure.clone()));
+                self.in_flight.failed(&run.name, failure);
+                run.over = Some(AttemptEnd::Failed(failure.clone()));
                 return run.record(failure, driver, now);
             }
             attachment::Step::Protect(volume, patch) => {
-                if !self.memory.patches.begin(volume, key()) {
-                    return run.end(Over::Waits);
+                if !self.in_flight.patches.begin(volume, key()) {
+                    return run.end(AttemptEnd::Waits);
                 }
                 Step::PatchVolume(volume.clone(), patch.clone())
             }
@@ -189,15 +189,15 @@ impl Attacher {
             }
             attachment::Step::Publish(request, migrated) => {
                 let target = target(&request.volume_id, &request.node_id);
-                if !self.memory.calls.begin(&target, key()) {
-                    return run.end(Over::Waits);
+                if !self.in_flight.calls.begin(&target, key()) {
+                    return run.end(AttemptEnd::Waits);
                 }
                 Step::Publish(request.clone(), *migrated)
             }
             attachment::Step::Unpublish(request, migrated) => {
                 let target = target(&request.volume_id, &request.node_id);
-                if !self.memory.calls.begin(&target, key()) {
-                    return run.end(Over::Waits);
+                if !self.in_flight.calls.begin(&target, key()) {
+                    return run.end(AttemptEnd::Waits);
                 }
                 Step::Unpublish(request.clone(), *migrated)
             }
@@ -211,7 +211,7 @@ impl Attacher {
         run: &mut Run,
         answered: Answered,
         informers: Informed<'_>,
-        due: &mut News,
+        due: &mut Wakes,
     ) {
         let Answered {
             answer, attachment, ..
@@ -220,23 +220,25 @@ impl Attacher {
         if let (Some((_, current)), Some(answered)) = (&mut run.work, attachment)
             && (answered.version == 0 || answered.version >= current.version)
         {
-            self.memory.works_on(&run.name, answered.volume.as_ref());
+            self.in_flight.works_on(&run.name, answered.volume.as_ref());
             *current = answered;
         }
         match std::mem::replace(&mut run.asked, Asked::Nothing) {
             Asked::Nothing => {}
             Asked::Object => match refused(answer) {
                 Some(error) if !error.not_found => {
-                    run.over = Some(Over::Unread(Failure::Reread(error)));
+                    run.over = Some(AttemptEnd::Unread(Failure::Reread(error)));
                 }
                 // The deletion is on its way as an event.
-                Some(_) | None if !found => run.over = Some(Over::Nothing),
+                Some(_) | None if !found => run.over = Some(AttemptEnd::Nothing),
                 Some(_) | None => run.start.doubtful = false,
             },
             Asked::Trivial => {
                 run.over = Some(match refused(answer) {
-                    Some(error) if !error.not_found => Over::Failed(Failure::MarkTrivial(error)),
-                    Some(_) | None => Over::Done,
+                    Some(error) if !error.not_found => {
+                        AttemptEnd::Failed(Failure::MarkTrivial(error))
+                    }
+                    Some(_) | None => AttemptEnd::Done,
                 });
             }
             Asked::Record => {
@@ -264,10 +266,10 @@ impl Attacher {
             return;
         };
         match attempt.fold(step, answer) {
-            Ok(()) => self.memory.took(step, current, driver),
+            Ok(()) => self.in_flight.took(step, current, driver),
             Err(failure) => {
-                self.memory.failed(&run.name, &failure);
-                run.over = Some(Over::Failed(failure.clone()));
+                self.in_flight.failed(&run.name, &failure);
+                run.over = Some(AttemptEnd::Failed(failure.clone()));
                 run.unrecorded = Some(failure);
             }
         }
@@ -276,14 +278,14 @@ impl Attacher {
     /// A step ended of which only one at a time is taken: who waited for that.
     fn over_with(&mut self, step: &attachment::Step) -> Vec<Key> {
         match step {
-            attachment::Step::Protect(volume, _) => self.memory.patches.end(volume),
+            attachment::Step::Protect(volume, _) => self.in_flight.patches.end(volume),
             attachment::Step::Publish(request, _) => {
                 let target = target(&request.volume_id, &request.node_id);
-                self.memory.calls.end(&target)
+                self.in_flight.calls.end(&target)
             }
             attachment::Step::Unpublish(request, _) => {
                 let target = target(&request.volume_id, &request.node_id);
-                self.memory.calls.end(&target)
+                self.in_flight.calls.end(&target)
             }
             attachment::Step::Done
             | attachment::Step::Again
@@ -300,20 +302,20 @@ impl Attacher {
         &mut self,
         run: Run,
         informers: Informed<'_>,
-        due: &mut News,
+        due: &mut Wakes,
     ) -> Verdict<Failed> {
         let verdict = match (run.over, run.work) {
-            (Some(Over::Unread(failure)), _) => {
-                self.memory.failed(&run.name, &failure);
+            (Some(AttemptEnd::Unread(failure)), _) => {
+                self.in_flight.failed(&run.name, &failure);
                 if run.start.forced {
-                    self.memory.force(run.name.clone());
+                    self.in_flight.force(run.name.clone());
                 }
                 Verdict::Retry {
                     failure: Failed::Unread(failure),
                     hung: false,
                 }
             }
-            (Some(Over::OfAnother), _) => {
+            (Some(AttemptEnd::OfAnother), _) => {
                 due.notices.push(Notice::OfAnother(run.name.clone()));
                 Verdict::Done
             }
@@ -322,47 +324,47 @@ impl Attacher {
             }
             (_, None) | (None, Some(_)) => Verdict::Done,
         };
-        let ended = self.memory.end(&run.name);
+        let ended = self.in_flight.end(&run.name);
         self.ended(ended, informers, due);
         verdict
     }
 
     fn end_work(
         &mut self,
-        over: Over,
+        over: AttemptEnd,
         attempt: &Attempt,
         current: Arc<Attachment>,
         informers: Informed<'_>,
-        due: &mut News,
+        due: &mut Wakes,
     ) -> Verdict<Failed> {
-        if matches!(over, Over::Waits) && attempt.forced() {
-            self.memory.force(current.name.clone());
+        if matches!(over, AttemptEnd::Waits) && attempt.forced() {
+            self.in_flight.force(current.name.clone());
         }
         let turned = Direction::of(&current) != attempt.direction();
-        if turned || matches!(over, Over::Again) {
+        if turned || matches!(over, AttemptEnd::Again) {
             due.wakes.push(Wake {
                 queue: ATTACHMENTS,
-                place: lane::place(&current),
+                place: fairness::place(&current),
                 key: Key::Attachment(current.name.clone()),
                 unless_delayed: false,
             });
             return Verdict::Done;
         }
         match over {
-            Over::Failed(failure) => {
+            AttemptEnd::Failed(failure) => {
                 let name = current.volume.as_deref();
                 let volume = name.and_then(|name| informers.volume(name));
                 Verdict::Retry {
-                    hung: lane::hung(&failure),
+                    hung: fairness::hung(&failure),
                     failure: Failed::Attachment(current, volume, failure),
                 }
             }
-            Over::Nothing
-            | Over::OfAnother
-            | Over::Unread(_)
-            | Over::Done
-            | Over::Again
-            | Over::Waits => Verdict::Done,
+            AttemptEnd::Nothing
+            | AttemptEnd::OfAnother
+            | AttemptEnd::Unread(_)
+            | AttemptEnd::Done
+            | AttemptEnd::Again
+            | AttemptEnd::Waits => Verdict::Done,
         }
     }
 }
@@ -383,6 +385,6 @@ fn refused(answer: Answer) -> Option<ApiError> {
         | Answer::Published(_)
         | Answer::Unpublished
         | Answer::Failed(_)
-        | Answer::Away(_) => None,
+        | Answer::Unreachable(_) => None,
     }
 }

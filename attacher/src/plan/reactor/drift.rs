@@ -1,15 +1,15 @@
 //! The comparison with the driver's list: what it contradicts is worked on like anything else.
 
-use super::{Attacher, Informed, News, Notice};
+use super::{Attacher, Informed, Notice, Wakes};
 use crate::plan::drift::{Expected, Listing, expected};
-use crate::plan::memory::Key;
+use crate::plan::in_flight::Key;
 
 impl Attacher {
     /// A comparison with the driver's list begins: what the list is to say. Ends with
     /// [`compared`](Self::compared), whatever comes of the list.
-    pub fn compare(&mut self, informers: Informed<'_>) -> (Vec<Expected>, News) {
-        self.memory.begin_comparison();
-        let (driver, mut due) = (informers.driver(), News::default());
+    pub fn compare(&mut self, informers: Informed<'_>) -> (Vec<Expected>, Wakes) {
+        self.in_flight.begin_comparison();
+        let (driver, mut due) = (informers.driver(), Wakes::default());
         let mut all = Vec::new();
         for attachment in informers.attachments() {
             if *attachment.attacher != *driver.name {
@@ -32,8 +32,8 @@ impl Attacher {
         expected: &[Expected],
         listing: Option<&Listing>,
         informers: Informed<'_>,
-    ) -> News {
-        let (touched, mut due) = (self.memory.end_comparison(), News::default());
+    ) -> Wakes {
+        let (touched, mut due) = (self.in_flight.end_comparison(), Wakes::default());
         let Some(listing) = listing else {
             return due;
         };
@@ -43,7 +43,7 @@ impl Attacher {
                 continue;
             }
             due.notices.push(Notice::Contradicted(entry.clone()));
-            self.memory.force(entry.name.clone());
+            self.in_flight.force(entry.name.clone());
             self.wake(Key::Attachment(entry.name.clone()), informers, &mut due);
         }
         due

@@ -3,12 +3,12 @@
 
 use sidecar::controller::reactor::Verdict;
 
-use super::{Attacher, Failed, Informed, News, Step};
+use super::{Attacher, Failed, Informed, Step, Wakes};
 use crate::plan::View;
 use crate::plan::attachment::Answer;
+use crate::plan::fairness;
 use crate::plan::flight::Target;
-use crate::plan::lane;
-use crate::plan::memory::Key;
+use crate::plan::in_flight::Key;
 use crate::plan::orphan::{self, Orphan, Verdict as Owed};
 use crate::plan::outcome::Failure;
 use crate::plan::request::{self, Secrets};
@@ -21,10 +21,10 @@ pub struct Run {
     secrets: Option<Secrets>,
     /// Whether the call is under way.
     calling: bool,
-    over: Option<Over>,
+    over: Option<AttemptEnd>,
 }
 
-enum Over {
+enum AttemptEnd {
     /// Nothing is left to unpublish, or another VolumeAttachment's detach does it.
     Settled,
     /// Somebody else's end brings it back.
@@ -49,14 +49,14 @@ impl Attacher {
         if run.over.is_some() {
             return None;
         }
-        let Some(orphan) = self.memory.orphan(&run.target).cloned() else {
-            run.over = Some(Over::Settled);
+        let Some(orphan) = self.in_flight.orphan(&run.target).cloned() else {
+            run.over = Some(AttemptEnd::Settled);
             return None;
         };
         // Before the Secret, and again right before the call: who asks may have changed.
         match verdict(&orphan, informers) {
-            Owed::Settled => run.over = Some(Over::Settled),
-            Owed::Wait => run.over = Some(Over::Waits),
+            Owed::Settled => run.over = Some(AttemptEnd::Settled),
+            Owed::Wait => run.over = Some(AttemptEnd::Waits),
             Owed::Unpublish => return self.unpublish(run, orphan),
         }
         None
@@ -73,8 +73,8 @@ impl Attacher {
             }
         };
         let (target, key) = (&run.target, Key::Orphan(run.target.clone()));
-        if !self.memory.calls.begin(target, key) {
-            run.over = Some(Over::Waits);
+        if !self.in_flight.calls.begin(target, key) {
+            run.over = Some(AttemptEnd::Waits);
             return None;
         }
         run.calling = true;
@@ -87,34 +87,34 @@ impl Attacher {
         run: &mut Run,
         answer: Answer,
         informers: Informed<'_>,
-        due: &mut News,
+        due: &mut Wakes,
     ) {
         if std::mem::take(&mut run.calling) {
             run.over = Some(match orphan::heard(answer) {
-                Ok(()) => Over::Settled,
-                Err(failure) => Over::Failed(failure),
+                Ok(()) => AttemptEnd::Settled,
+                Err(failure) => AttemptEnd::Failed(failure),
             });
-            let waiting = self.memory.calls.end(&run.target);
+            let waiting = self.in_flight.calls.end(&run.target);
             self.wake_all(waiting, informers, due);
         } else if let Some(orphan) = run.orphan.take() {
             match orphan::secrets(&orphan, answer) {
                 Ok(secrets) => run.secrets = Some(secrets),
-                Err(failure) => run.over = Some(Over::Failed(failure)),
+                Err(failure) => run.over = Some(AttemptEnd::Failed(failure)),
             }
         }
     }
 
     pub(super) fn end_orphan(&mut self, run: Run) -> Verdict<Failed> {
         match run.over {
-            Some(Over::Settled) => {
-                self.memory.settled(&run.target);
+            Some(AttemptEnd::Settled) => {
+                self.in_flight.settled(&run.target);
                 Verdict::Done
             }
-            Some(Over::Waits) | None => Verdict::Done,
-            Some(Over::Failed(failure)) => {
-                self.memory.awaits(Key::Orphan(run.target), &failure);
+            Some(AttemptEnd::Waits) | None => Verdict::Done,
+            Some(AttemptEnd::Failed(failure)) => {
+                self.in_flight.awaits(Key::Orphan(run.target), &failure);
                 Verdict::Retry {
-                    hung: lane::hung(&failure),
+                    hung: fairness::hung(&failure),
                     failure: Failed::Orphan(failure),
                 }
             }

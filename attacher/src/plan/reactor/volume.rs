@@ -2,10 +2,10 @@
 
 use sidecar::controller::reactor::Verdict;
 
-use super::{Attacher, Failed, Informed, News, Step};
+use super::{Attacher, Failed, Informed, Step, Wakes};
 use crate::model::Text;
 use crate::plan::attachment::Answer;
-use crate::plan::memory::Key;
+use crate::plan::in_flight::Key;
 use crate::plan::outcome::ApiError;
 use crate::plan::volume;
 
@@ -43,11 +43,11 @@ impl Attacher {
             return None;
         }
         let volume = informers.volume(&run.name)?;
-        let used = self.memory.uses(&run.name);
+        let used = self.in_flight.uses(&run.name);
         let patch = volume::release(&volume, used, &informers.driver())?;
         // The end of the patch that runs brings this back.
         let key = Key::Volume(run.name.clone());
-        let alone = self.memory.patches.begin(&run.name, key);
+        let alone = self.in_flight.patches.begin(&run.name, key);
         alone.then(|| Step::PatchVolume(run.name.clone(), patch))
     }
 
@@ -56,13 +56,13 @@ impl Attacher {
         run: &mut Run,
         answer: Answer,
         informers: Informed<'_>,
-        due: &mut News,
+        due: &mut Wakes,
     ) {
         if let Answer::Refused(error) = answer {
             run.over = true;
             run.failure = Some(error);
         }
-        let waiting = self.memory.patches.end(&run.name);
+        let waiting = self.in_flight.patches.end(&run.name);
         self.wake_all(waiting, informers, due);
     }
 }

@@ -8,13 +8,13 @@
 //! | `name` | which objects are this process's own |
 //! | `trigger` | what volumes that come and go change |
 
-mod book;
+mod desired_objects;
 mod name;
 mod object;
 mod owner;
 mod trigger;
 
-pub use book::{Book, Figures, Item, Task};
+pub use desired_objects::{Book, Figures, Item, Task};
 pub use name::managed_by;
 pub use object::{Negative, Producer, Room, Step, request};
 pub use owner::{Met, Next, NoController, Owner, Walk, Wanted};

@@ -5,7 +5,7 @@
 use csi_proto::csi::{GetCapacityRequest, GetCapacityResponse, Topology};
 use serde_json::{Map, Value, json};
 
-use super::book::Item;
+use super::desired_objects::Item;
 use super::owner::Owner;
 use crate::keys::{CAPACITY_DRIVER, CAPACITY_MANAGED_BY};
 use crate::model::{Class, OwnerReference, Pairs, Quantity, StorageCapacity, Text};

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use csi_proto::csi::Topology;
 
-use super::book::{Book, Task};
+use super::desired_objects::{Book, Task};
 use crate::model::AffinityTerm;
 use crate::plan::topology::Term;
 

@@ -9,10 +9,10 @@ use super::{Announcement, Answer, Attempt, Effect, End, Failure, Reached, Step};
 use crate::keys::SELECTED_NODE;
 use crate::model::Claim;
 use crate::plan::edit::Edit;
+use crate::plan::in_flight::{Asked, Outcome};
 use crate::plan::journal::Intent;
-use crate::plan::memory::{Asked, Outcome};
 use crate::plan::pv::Unusable;
-use crate::plan::request::Prepared;
+use crate::plan::request::PinnedRequest;
 use crate::plan::view::View;
 
 impl Attempt {
@@ -73,7 +73,10 @@ impl Attempt {
     /// What is to be remembered of this attempt, which ended like this: first of what it asked last,
     /// then of what else was asked.
     #[must_use]
-    pub fn outcome(&self, over: Result<End, &Failure>) -> (Outcome<Prepared>, Vec<Arc<Prepared>>) {
+    pub fn outcome(
+        &self,
+        over: Result<End, &Failure>,
+    ) -> (Outcome<PinnedRequest>, Vec<Arc<PinnedRequest>>) {
         let mut owed = self.owed.clone();
         let failure = match over {
             Ok(end) => {
@@ -128,7 +131,7 @@ impl Attempt {
 
     /// What is in the journal while `prepared` is asked for `claim`.
     #[must_use]
-    pub fn intent(&self, claim: &Claim, prepared: &Arc<Prepared>) -> Intent {
+    pub fn intent(&self, claim: &Claim, prepared: &Arc<PinnedRequest>) -> Intent {
         let others = { self.owed.iter() }.filter(|other| !other.asks_the_same(prepared));
         let mut owed: Vec<_> = others.cloned().collect();
         let mut asked = Some(Arc::clone(prepared));

@@ -8,9 +8,9 @@ use tonic::Code;
 
 use crate::model::{SecretRef, Text};
 use crate::plan::journal::Unwritable;
-use crate::plan::outcome::{ApiError, Cure, RpcError};
+use crate::plan::outcome::{ApiError, RequeueTrigger, RpcError};
 use crate::plan::pv::Unusable;
-use crate::plan::request::{NameError, Prepared};
+use crate::plan::request::{NameError, PinnedRequest};
 use crate::plan::{parameters, secret, source, topology};
 
 /// What a failure says about the volume, and what is done about the claim.
@@ -98,7 +98,7 @@ pub enum Failure {
     Intend(Unwritable),
     /// The driver cannot be reached, and nothing was sent to it.
     #[error("{0}")]
-    Unsent(RpcError),
+    Unreachable(RpcError),
     /// The driver refused, failed or did not answer in time.
     #[error("{0}")]
     Call(RpcError),
@@ -146,7 +146,7 @@ impl Failure {
     /// before, made nothing: the volume was deleted, or the very same words are impossible. Words that
     /// an earlier process asked may have been asked of an earlier version of the driver.
     #[must_use]
-    pub fn ends_doubt(&self, asked: &Prepared, inherited: bool) -> bool {
+    pub fn ends_doubt(&self, asked: &PinnedRequest, inherited: bool) -> bool {
         match self {
             Self::Discarded(_) => true,
             Self::Call(error) => {
@@ -172,7 +172,7 @@ impl Failure {
             | Self::AttributesClassDriver(..)
             | Self::AttributesClassInTree(_)
             | Self::Intend(_)
-            | Self::Unsent(_)
+            | Self::Unreachable(_)
             | Self::Full(_)
             | Self::Unusable(_)
             | Self::Orphan(..)
@@ -214,7 +214,7 @@ impl Failure {
             | Self::AttributesClass(..)
             | Self::Intend(_)
             | Self::Lost(_)
-            | Self::Unsent(_) => Effect::NoChange,
+            | Self::Unreachable(_) => Effect::NoChange,
             Self::Call(error) if error.code == Code::InvalidArgument => Effect::Infeasible,
             Self::Call(error) => match rpc_code::finality(error.code) {
                 Finality::Final => Effect::Finished,
@@ -251,22 +251,22 @@ impl Failure {
     /// What would cure it, so that the claim need not wait for its next retry. `class` is the name
     /// of its class: made anew, it may say something else.
     #[must_use]
-    pub fn cure(&self, class: &str) -> Option<Cure> {
+    pub fn cure(&self, class: &str) -> Option<RequeueTrigger> {
         match self {
-            Self::NoClass(name) => Some(Cure::Class(name.clone())),
+            Self::NoClass(name) => Some(RequeueTrigger::Class(name.clone())),
             Self::Class(_)
             | Self::AttributesClassInTree(_)
             | Self::Parameters(_)
-            | Self::SecretName(_) => Some(Cure::Class(class.into())),
+            | Self::SecretName(_) => Some(RequeueTrigger::Class(class.into())),
             Self::Call(error) if error.code == Code::InvalidArgument => {
-                Some(Cure::Class(class.into()))
+                Some(RequeueTrigger::Class(class.into()))
             }
             Self::Source(error) => error.cure(),
             Self::SourceClaim(name, error) if error.is_not_found() => {
-                Some(Cure::SourceClaim(name.clone()))
+                Some(RequeueTrigger::SourceClaim(name.clone()))
             }
             Self::AttributesClass(name, _) | Self::AttributesClassDriver(name, _) => {
-                Some(Cure::AttributesClass(name.clone()))
+                Some(RequeueTrigger::AttributesClass(name.clone()))
             }
             Self::Topology(error) => topology_cure(error, class),
             Self::SourceClaim(..)
@@ -279,7 +279,7 @@ impl Failure {
             | Self::Secret(..)
             | Self::SecretNotText(_)
             | Self::Intend(_)
-            | Self::Unsent(_)
+            | Self::Unreachable(_)
             | Self::Call(_)
             | Self::Full(_)
             | Self::Unusable(_)
@@ -292,13 +292,15 @@ impl Failure {
     }
 }
 
-fn topology_cure(error: &topology::Error, class: &str) -> Option<Cure> {
+fn topology_cure(error: &topology::Error, class: &str) -> Option<RequeueTrigger> {
     use topology::Error;
     match error {
         Error::NodeGone(_) => None,
-        Error::NoKeys(node) => Some(Cure::CsiNode(node.clone())),
-        Error::NoNode(node) | Error::NoLabel { node, .. } => Some(Cure::Node(node.clone())),
-        Error::NotAllowed { .. } | Error::TooMany => Some(Cure::Class(class.into())),
-        Error::NoKeysAnywhere | Error::NoNodeWithKeys(_) => Some(Cure::AnyNode),
+        Error::NoKeys(node) => Some(RequeueTrigger::CsiNode(node.clone())),
+        Error::NoNode(node) | Error::NoLabel { node, .. } => {
+            Some(RequeueTrigger::Node(node.clone()))
+        }
+        Error::NotAllowed { .. } | Error::TooMany => Some(RequeueTrigger::Class(class.into())),
+        Error::NoKeysAnywhere | Error::NoNodeWithKeys(_) => Some(RequeueTrigger::AnyNode),
     }
 }

@@ -10,10 +10,10 @@ use tonic::Code;
 use super::{Announcement, Answer, Attempt, Failure, Reached, Step};
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::identity::Identity;
-use crate::plan::memory::Asked;
+use crate::plan::in_flight::Asked;
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::pv::{self, Unusable};
-use crate::plan::request::Prepared;
+use crate::plan::request::PinnedRequest;
 
 impl Attempt {
     /// Takes in what came of `step`.
@@ -33,7 +33,9 @@ impl Attempt {
                 self.freeze(prepared);
             }
             (Step::Intend(_), Answer::Unwritable(error)) => return Err(Failure::Intend(error)),
-            (Step::Create(..), Answer::Unsent(error)) => return Err(Failure::Unsent(error)),
+            (Step::Create(..), Answer::Unreachable(error)) => {
+                return Err(Failure::Unreachable(error));
+            }
             (Step::Create(prepared, _), answer) => self.answered(prepared, answer),
             (Step::Discard(..), answer) => self.discarded(answer),
             (Step::Save(_), Answer::Done) => self.reached = Reached::Saved,
@@ -90,7 +92,7 @@ impl Attempt {
                 | Answer::Created(_)
                 | Answer::Failed(_)
                 | Answer::Unwritable(_)
-                | Answer::Unsent(_),
+                | Answer::Unreachable(_),
             ) => {}
         }
         Ok(())
@@ -111,14 +113,14 @@ impl Attempt {
     }
 
     /// From here on this is what is asked.
-    fn freeze(&mut self, prepared: &Arc<Prepared>) {
+    fn freeze(&mut self, prepared: &Arc<PinnedRequest>) {
         self.frozen = Some(Arc::clone(prepared));
         let others = self.owed.len();
         self.owed.retain(|other| !other.asks_the_same(prepared));
         self.doubted |= self.owed.len() < others;
     }
 
-    fn created(&mut self, prepared: &Prepared, response: CreateVolumeResponse) -> Reached {
+    fn created(&mut self, prepared: &PinnedRequest, response: CreateVolumeResponse) -> Reached {
         let (blueprint, name) = (&prepared.blueprint, &prepared.name);
         // It may be the one that the claim has, or had.
         let held = { response.volume.as_ref() }
@@ -138,7 +140,7 @@ impl Attempt {
         }
     }
 
-    fn answered(&mut self, prepared: &Arc<Prepared>, answer: Answer) {
+    fn answered(&mut self, prepared: &Arc<PinnedRequest>, answer: Answer) {
         self.called = true;
         self.freeze(prepared);
         self.reached = match answer {
@@ -158,12 +160,12 @@ impl Attempt {
             | Answer::Secret(_)
             | Answer::SecretNotText
             | Answer::Unwritable(_)
-            | Answer::Unsent(_) => return,
+            | Answer::Unreachable(_) => return,
         };
     }
 
     /// What is owed is paid if its volume is what the PersistentVolume of its name says.
-    fn repaid(&mut self, prepared: &Prepared, answer: Answer) -> Reached {
+    fn repaid(&mut self, prepared: &PinnedRequest, answer: Answer) -> Reached {
         let before = std::mem::replace(&mut self.reached, Reached::Start);
         let found = match answer {
             Answer::PersistentVolume(found) => Some(found),
@@ -183,7 +185,7 @@ impl Attempt {
             | Answer::Unwritable(_)
             | Answer::Created(_)
             | Answer::Failed(_)
-            | Answer::Unsent(_) => None,
+            | Answer::Unreachable(_) => None,
         };
         let driver = prepared.blueprint.driver();
         let ours = { found.as_ref() }.filter(|found| found.driver() == Some(driver));
@@ -230,7 +232,7 @@ impl Attempt {
             | Answer::Unwritable(_)
             | Answer::Created(_)
             | Answer::Failed(_)
-            | Answer::Unsent(_) => Ok(()),
+            | Answer::Unreachable(_) => Ok(()),
         }
     }
 
@@ -270,7 +272,7 @@ impl Attempt {
             | Answer::Unwritable(_)
             | Answer::Created(_)
             | Answer::Failed(_)
-            | Answer::Unsent(_) => return,
+            | Answer::Unreachable(_) => return,
         };
     }
 
@@ -280,7 +282,7 @@ impl Attempt {
         };
         let unusable = unusable.clone();
         self.reached = Reached::Failed(match answer {
-            Answer::Failed(error) | Answer::Unsent(error) => Failure::Orphan(unusable, error),
+            Answer::Failed(error) | Answer::Unreachable(error) => Failure::Orphan(unusable, error),
             Answer::Done
             | Answer::Refused(_)
             | Answer::Snapshot(_)

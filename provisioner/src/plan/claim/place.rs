@@ -4,13 +4,13 @@
 
 use super::Failure;
 use crate::model::{Class, Text};
-use crate::plan::request::Prepared;
+use crate::plan::request::PinnedRequest;
 use crate::plan::topology::{Input, requirement};
 use crate::plan::view::View;
 
 /// Where the volume may be.
 pub(super) fn place(
-    prepared: &mut Prepared,
+    prepared: &mut PinnedRequest,
     view: &View<'_>,
     class: &Class,
 ) -> Result<(), Failure> {

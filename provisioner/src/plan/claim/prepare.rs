@@ -12,8 +12,8 @@ use crate::model::{Claim, Class, SecretRef, Text, VolumeMode};
 use crate::plan::edit::Edit;
 use crate::plan::migrated;
 use crate::plan::parameters;
-use crate::plan::pv::{Blueprint, ForClaim, SecretName, SecretRefs};
-use crate::plan::request::{self, ContentSource, Prepared};
+use crate::plan::pv::{ForClaim, PvTemplate, SecretName, SecretRefs};
+use crate::plan::request::{self, ContentSource, PinnedRequest};
 use crate::plan::secret::{self, Purpose, Tokens};
 use crate::plan::select::{Selection, select};
 use crate::plan::source::{self, Origin, OriginKind};
@@ -21,7 +21,7 @@ use crate::plan::view::View;
 
 impl Attempt {
     /// What the driver is to be asked.
-    pub(super) fn prepare(&self, view: &View<'_>) -> Result<Prepared, Stop> {
+    pub(super) fn prepare(&self, view: &View<'_>) -> Result<PinnedRequest, Stop> {
         let original = Self::class(view)?;
         self.announce(view)?;
         let origin = source::origin(view.claim, view.grants, view.settings);
@@ -137,7 +137,7 @@ impl Attempt {
     /// Secrets, parameters, attributes.
     fn finish(
         &self,
-        prepared: &mut Prepared,
+        prepared: &mut PinnedRequest,
         view: &View<'_>,
         class: &Class,
         attributes_class: Option<&Text>,
@@ -244,7 +244,7 @@ fn capable(view: &View<'_>, origin: Option<&Origin>, attributes: bool) -> Result
 }
 
 /// What follows from claim, class and command line alone.
-fn basics(view: &View<'_>, class: &Class) -> Result<Prepared, Failure> {
+fn basics(view: &View<'_>, class: &Class) -> Result<PinnedRequest, Failure> {
     let (claim, settings) = (view.claim, view.settings);
     if claim.selector {
         return Err(Failure::Selector);
@@ -259,7 +259,7 @@ fn basics(view: &View<'_>, class: &Class) -> Result<Prepared, Failure> {
     let restored = { claim.data_source.as_ref() }
         .filter(|source| &*source.kind == "VolumeSnapshot")
         .map(|source| text(&source.name));
-    Ok(Prepared {
+    Ok(PinnedRequest {
         name,
         modes: modes
             .iter()
@@ -267,7 +267,7 @@ fn basics(view: &View<'_>, class: &Class) -> Result<Prepared, Failure> {
             .collect(),
         class_uid: text(&class.uid),
         release: restored,
-        blueprint: Blueprint {
+        blueprint: PvTemplate {
             claim: for_claim(claim),
             class: claim.class_name().to_owned(),
             reclaim_policy: class.reclaim_policy.as_ref().map(text),
@@ -286,9 +286,9 @@ fn basics(view: &View<'_>, class: &Class) -> Result<Prepared, Failure> {
                 .unwrap_or_default(),
             sourced: source::is_confirmed(claim, settings),
             topology: view.topology_active(),
-            ..Blueprint::default()
+            ..PvTemplate::default()
         },
-        ..Prepared::default()
+        ..PinnedRequest::default()
     })
 }
 

@@ -12,10 +12,10 @@ use super::Failure;
 use crate::model::{AttributesClass, Claim, Content, SecretRef, Snapshot, Text, VolumeDetail};
 use crate::plan::edit::Edit;
 use crate::plan::identity::Identity;
+use crate::plan::in_flight::Unsaved;
 use crate::plan::journal::Unwritable;
-use crate::plan::memory::Unsaved;
 use crate::plan::outcome::{ApiError, RpcError};
-use crate::plan::request::{Prepared, Secrets};
+use crate::plan::request::{PinnedRequest, Secrets};
 
 /// The one next thing to do, complete in every detail.
 #[derive(Debug)]
@@ -43,9 +43,9 @@ pub enum Step {
     /// GET and PUT of a data source: it gets a finalizer.
     ProtectSource(Edit),
     /// The provisioning journal gets what the driver is about to be asked.
-    Intend(Arc<Prepared>),
+    Intend(Arc<PinnedRequest>),
     /// `CreateVolume`. From here on the request is repeated until there is an answer.
-    Create(Arc<Prepared>, Box<CreateVolumeRequest>),
+    Create(Arc<PinnedRequest>, Box<CreateVolumeRequest>),
     /// `DeleteVolume` of a volume that nobody can use: up to five times at once, within the time
     /// limit of one call.
     Discard(Box<DeleteVolumeRequest>, Migrated),
@@ -138,5 +138,5 @@ pub enum Answer {
     /// The call failed.
     Failed(RpcError),
     /// The driver cannot be reached, and nothing was sent to it.
-    Unsent(RpcError),
+    Unreachable(RpcError),
 }

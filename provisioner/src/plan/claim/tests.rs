@@ -20,10 +20,10 @@ use super::*;
 use crate::model::{Class, Grant, List, Pairs, Source};
 use crate::plan::Driver;
 use crate::plan::edit::{Applied, Edit, Kind};
+use crate::plan::in_flight::{ClaimKey, InFlightState};
 use crate::plan::journal::{Intent, Unwritable};
-use crate::plan::memory::{ClaimKey, Memory};
-use crate::plan::outcome::{ApiError, Cure, Refusal, RpcError};
-use crate::plan::topology::Places;
+use crate::plan::outcome::{ApiError, Refusal, RequeueTrigger, RpcError};
+use crate::plan::topology::TopologyIndex;
 use crate::testing::{U, claim, class, driver};
 
 mod crash;
@@ -43,7 +43,7 @@ struct World {
     classes: Vec<Class>,
     volumes: Vec<String>,
     grants: Vec<Arc<Grant>>,
-    places: Places,
+    places: TopologyIndex,
     secrets: BTreeMap<String, Option<Secrets>>,
     snapshots: Vec<Snapshot>,
     contents: Vec<Content>,
@@ -61,7 +61,7 @@ struct World {
     refusals: Vec<(&'static str, Refusal)>,
     /// The PersistentVolume saved last.
     saved: Value,
-    memory: Memory<Prepared>,
+    in_flight: InFlightState<PinnedRequest>,
     /// What the provisioning journal has of the claim.
     journal: Option<Intent>,
     /// It takes nothing.
@@ -81,7 +81,7 @@ impl Default for World {
             classes: vec![class()],
             volumes: Vec::new(),
             grants: Vec::new(),
-            places: Places::default(),
+            places: TopologyIndex::default(),
             secrets: BTreeMap::new(),
             snapshots: Vec::new(),
             contents: Vec::new(),
@@ -94,7 +94,7 @@ impl Default for World {
             unreachable: false,
             refusals: Vec::new(),
             saved: Value::Null,
-            memory: Memory::new(Duration::from_secs(300)),
+            in_flight: InFlightState::new(Duration::from_secs(300)),
             journal: None,
             unwritable: false,
         }
@@ -158,7 +158,7 @@ impl World {
     /// The same, but the process dies after `most` steps. Whether it did.
     fn run_until(&mut self, most: usize) -> (Vec<String>, bool) {
         let mut trace = Vec::new();
-        let start = self.memory.begin(&self.key());
+        let start = self.in_flight.begin(&self.key());
         let needed = !self.gone && self.claim.volume.is_empty();
         let mut attempt = Attempt::new(start, needed);
         for count in 0..40 {
@@ -191,8 +191,8 @@ impl World {
     fn end(&mut self, attempt: &Attempt, over: Result<End, &Failure>) {
         let claim = Arc::new(self.claim.clone());
         let (outcome, owed) = attempt.outcome(over);
-        self.memory.end(&claim, outcome, owed, Instant::now());
-        let doubt = self.memory.begin(&self.key()).doubt;
+        self.in_flight.end(&claim, outcome, owed, Instant::now());
+        let doubt = self.in_flight.begin(&self.key()).doubt;
         self.journal = { doubt.filter(|_| self.settings.protection == Protection::Journal) }
             .map(|doubt| Intent::owing(&doubt.claim, doubt.pinned, doubt.owed));
     }
@@ -254,7 +254,7 @@ impl World {
             Step::ProtectSource(edit) | Step::ReleaseSource(edit) | Step::Unselect(edit, _) => {
                 self.edit(edit)
             }
-            Step::Create(..) if self.unreachable => Answer::Unsent(rpc(Code::Unavailable)),
+            Step::Create(..) if self.unreachable => Answer::Unreachable(rpc(Code::Unavailable)),
             Step::Create(..) => {
                 let next = match self.creates.len() {
                     0 | 1 => self.creates[0].clone(),

@@ -32,7 +32,7 @@ pub enum Failure {
     /// The driver refused, failed or did not answer in time.
     Call(RpcError),
     /// The finalizer could not be added or removed.
-    Upkeep(ApiError),
+    FinalizerAction(ApiError),
     /// The volume is gone, the object could not be deleted.
     Remove(ApiError),
     /// The volume is gone, the finalizer could not be removed.
@@ -52,14 +52,17 @@ impl Failure {
             | Self::SecretNotText(_)
             | Self::Attached(_)
             | Self::Call(_) => true,
-            Self::AttachmentsMissed | Self::Upkeep(_) | Self::Remove(_) | Self::Release(_) => false,
+            Self::AttachmentsMissed
+            | Self::FinalizerAction(_)
+            | Self::Remove(_)
+            | Self::Release(_) => false,
         }
     }
 
     /// Whether it counts as a failed deletion in the metrics.
     #[must_use]
     pub fn is_counted(&self) -> bool {
-        !matches!(self, Self::Upkeep(_) | Self::AttachmentsMissed)
+        !matches!(self, Self::FinalizerAction(_) | Self::AttachmentsMissed)
     }
 }
 
@@ -95,7 +98,7 @@ impl fmt::Display for Failure {
                 "the watch of VolumeAttachments is interrupted: the volume may be attached",
             ),
             Self::Call(error) => write!(out, "{error}"),
-            Self::Upkeep(error) => write!(out, "could not patch the finalizers: {error}"),
+            Self::FinalizerAction(error) => write!(out, "could not patch the finalizers: {error}"),
             Self::Remove(error) => {
                 write!(
                     out,

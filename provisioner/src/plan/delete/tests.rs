@@ -164,9 +164,10 @@ fn volumes_are_deleted_kept_or_left_alone() {
         ..volume
     };
     let ebs = Some("kubernetes.io/aws-ebs");
-    let remove =
-        || Step::Upkeep(json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [F] } }));
-    let add = || Step::Upkeep(json!({ "metadata": { "finalizers": [F] } }));
+    let remove = || {
+        Step::FinalizerAction(json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [F] } }))
+    };
+    let add = || Step::FinalizerAction(json!({ "metadata": { "finalizers": [F] } }));
     let rows = [
         ("203", released(), call(&[])),
         (
@@ -327,7 +328,7 @@ fn volumes_are_deleted_kept_or_left_alone() {
         assert_eq!(first(&volume), expected, "row {row}");
     }
     assert_eq!(
-        decide(&Volume::Quiet, &Attempt::new(&Volume::Quiet)),
+        decide(&Volume::NameOnly, &Attempt::new(&Volume::NameOnly)),
         Step::Done
     );
 }
@@ -436,7 +437,7 @@ fn run(
                 volume.finalizers = finalizers(&[PROTECTION]);
                 ("PATCH", Answer::Written)
             }
-            Step::Ignored | Step::Upkeep(_) | Step::LoadSecret(_) | Step::Fail(_) => {
+            Step::Ignored | Step::FinalizerAction(_) | Step::LoadSecret(_) | Step::Fail(_) => {
                 unreachable!("{step:?}")
             }
         };
@@ -559,7 +560,7 @@ fn an_attempt_goes_on_with_the_newest_reading_of_its_object() {
         ("older", Some(at(4)), Refresh::Keep),
         ("same", Some(at(5)), Refresh::Keep),
         ("newer", Some(at(6)), Refresh::Take),
-        ("released no more", Some(Volume::Quiet), Refresh::Take),
+        ("released no more", Some(Volume::NameOnly), Refresh::Take),
         ("made anew", Some(another.clone()), Refresh::Gone),
         ("gone", None, Refresh::Gone),
     ];
@@ -569,7 +570,7 @@ fn an_attempt_goes_on_with_the_newest_reading_of_its_object() {
     attempt.fold(&call(&[]), Answer::Deleted).unwrap();
     let rows = [
         ("newer", Some(at(6)), Refresh::Take),
-        ("released no more", Some(Volume::Quiet), Refresh::Keep),
+        ("released no more", Some(Volume::NameOnly), Refresh::Keep),
         ("made anew", Some(another), Refresh::Gone),
         ("gone", None, Refresh::Keep),
     ];
@@ -611,7 +612,7 @@ fn an_upkeep_that_found_another_volume_is_followed_by_a_look() {
 #[test]
 fn an_upkeep_that_turned_into_a_deletion_finishes_it() {
     let released = released().keep();
-    let mut attempt = Attempt::new(&Volume::Finalizer(Upkeep::Add, Owner::default()));
+    let mut attempt = Attempt::new(&Volume::Finalizer(FinalizerAction::Add, Owner::default()));
     let step = decide(&released, &attempt);
     assert_eq!(step, call(&[]));
     assert!(attempt.fold(&step, Answer::Deleted).is_ok());

@@ -10,7 +10,7 @@ use super::object::{Forgotten, Found, Object, Stored};
 use super::request::{Answer, Lost, Request, Verdict, Write};
 use super::{Journal, MOST_OBJECTS, TRIES, intent};
 use crate::plan::outcome::{ApiError, Refusal};
-use crate::plan::request::Prepared;
+use crate::plan::request::PinnedRequest;
 
 impl Journal {
     /// Takes in what came of `request`, which was sent at `sent`.
@@ -114,7 +114,7 @@ impl Journal {
         for mut forgotten in taken_out {
             let name = intent::name_of(&forgotten.uid);
             let stays =
-                |asked: &Prepared| self.parts(&name).any(|(_, part)| part.intent.asks(asked));
+                |asked: &PinnedRequest| self.parts(&name).any(|(_, part)| part.intent.asks(asked));
             forgotten.requests.retain(|asked| !stays(asked));
             if !forgotten.requests.is_empty() {
                 self.forgotten.push(forgotten);

@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::annotation::Annotation;
 use super::object::{INTENT, TERMS as TERMS_PREFIX};
 use crate::model::{Claim, ClaimPhase, DataSource, Text};
-use crate::plan::memory::Asked;
-use crate::plan::request::Prepared;
+use crate::plan::in_flight::Asked;
+use crate::plan::request::PinnedRequest;
 
 /// Where in a request the terms of its topology are.
 const TERMS: &str = "/requirement/terms";
@@ -23,9 +23,9 @@ const TERMS: &str = "/requirement/terms";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     /// What is about to be asked, or had no answer when it was asked last.
-    pub asked: Option<Arc<Prepared>>,
+    pub asked: Option<Arc<PinnedRequest>>,
     /// What had no answer once and was refused since: it may have made a volume all the same.
-    pub owed: Vec<Arc<Prepared>>,
+    pub owed: Vec<Arc<PinnedRequest>>,
     /// `spec.dataSource` of the claim: it stays protected while the call may run.
     pub source: Option<DataSource>,
     /// `spec.dataSourceRef` of the claim.
@@ -103,13 +103,17 @@ impl WrittenSource {
 impl Intent {
     /// What is about to be asked for `claim`.
     #[must_use]
-    pub fn new(claim: &Claim, prepared: &Arc<Prepared>) -> Self {
+    pub fn new(claim: &Claim, prepared: &Arc<PinnedRequest>) -> Self {
         Self::owing(claim, Some(Arc::clone(prepared)), Vec::new())
     }
 
     /// What is in doubt for `claim`, and what is about to be asked.
     #[must_use]
-    pub fn owing(claim: &Claim, asked: Option<Arc<Prepared>>, owed: Vec<Arc<Prepared>>) -> Self {
+    pub fn owing(
+        claim: &Claim,
+        asked: Option<Arc<PinnedRequest>>,
+        owed: Vec<Arc<PinnedRequest>>,
+    ) -> Self {
         Self {
             asked,
             owed,
@@ -119,7 +123,7 @@ impl Intent {
     }
 
     /// Everything that is or was asked.
-    pub(super) fn requests(&self) -> impl Iterator<Item = &Arc<Prepared>> {
+    pub(super) fn requests(&self) -> impl Iterator<Item = &Arc<PinnedRequest>> {
         self.asked.iter().chain(&self.owed)
     }
 
@@ -180,12 +184,12 @@ impl Intent {
     }
 
     /// Whether these words are asked or owed.
-    pub(super) fn asks(&self, asked: &Prepared) -> bool {
+    pub(super) fn asks(&self, asked: &PinnedRequest) -> bool {
         self.requests().any(|held| held.asks_the_same(asked))
     }
 
     /// Whether this was asked.
-    pub(super) fn has(&self, asked: &Arc<Prepared>) -> bool {
+    pub(super) fn has(&self, asked: &Arc<PinnedRequest>) -> bool {
         self.requests().any(|held| held == asked)
     }
 
@@ -194,7 +198,7 @@ impl Intent {
     pub(super) fn encode(&self, order: u64) -> Encoded {
         let mut shared = Vec::new();
         // Neither fails: all keys are strings. A text without a request is one that cannot be read.
-        let mut write = |prepared: &Arc<Prepared>| {
+        let mut write = |prepared: &Arc<PinnedRequest>| {
             let mut prepared = serde_json::to_value(&**prepared).unwrap_or_default();
             if let Some(place) = prepared.pointer_mut(TERMS) {
                 let terms = place.take().to_string();
@@ -232,7 +236,7 @@ impl Intent {
                     shared(name).ok_or_else(|| format!("its topology {name} is missing"))?;
                 *place = serde_json::from_str(terms).map_err(damaged)?;
             }
-            let prepared: Prepared = serde_json::from_value(written).map_err(damaged)?;
+            let prepared: PinnedRequest = serde_json::from_value(written).map_err(damaged)?;
             Ok::<_, String>(Arc::new(prepared))
         };
         let written: Written = serde_json::from_str(text).map_err(damaged)?;
@@ -245,7 +249,7 @@ impl Intent {
             source: written.source.map(WrittenSource::read),
             source_ref: written.source_ref.map(WrittenSource::read),
         };
-        let names = |prepared: &Arc<Prepared>| {
+        let names = |prepared: &Arc<PinnedRequest>| {
             let claim = &prepared.blueprint.claim;
             let named = [&prepared.name, &claim.uid, &claim.namespace, &claim.name];
             *claim.uid == *intent.uid() && named.iter().all(|name| !name.is_empty())

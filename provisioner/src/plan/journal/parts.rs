@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::intent::{Encoded, Intent, name_of};
 use super::object::{Entry, Object};
 use super::{BUDGET, Journal, LIMIT, MOST_OBJECTS, Ticket, Unwritable};
-use crate::plan::request::Prepared;
+use crate::plan::request::PinnedRequest;
 
 impl Journal {
     /// Takes in what the driver is about to be asked; the call may be made when
@@ -161,7 +161,7 @@ impl Journal {
 
     /// What of `intent` is to be in the object of this number, since the others do not have it.
     fn part(&self, name: &str, number: usize, intent: &Intent) -> Intent {
-        let elsewhere = |owed: &&Arc<Prepared>| {
+        let elsewhere = |owed: &&Arc<PinnedRequest>| {
             let mut others = self.parts(name).filter(|(other, _)| *other != number);
             others.any(|(_, other)| other.intent.has(owed))
         };
@@ -212,7 +212,7 @@ impl Journal {
             return;
         };
         let asked = intent.asked.as_ref();
-        let mut left: Vec<Arc<Prepared>> = intent.requests().cloned().collect();
+        let mut left: Vec<Arc<PinnedRequest>> = intent.requests().cloned().collect();
         let alone = numbers.len() == 1;
         for (order, number) in numbers.into_iter().rev() {
             let Some(object) = self.objects.get_mut(number) else {

@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::*;
 use crate::model::{Claim, DataSource};
 use crate::plan::outcome::{ApiError, Refusal};
-use crate::plan::pv::{Blueprint, ForClaim, SecretName, SecretRefs};
-use crate::plan::request::{ContentSource, Prepared, Secrets};
+use crate::plan::pv::{ForClaim, PvTemplate, SecretName, SecretRefs};
+use crate::plan::request::{ContentSource, PinnedRequest, Secrets};
 
 mod earlier;
 mod kept;
@@ -115,23 +115,23 @@ fn owner(holder: &str) -> Owner {
     }
 }
 
-fn request(uid: &str) -> Prepared {
-    Prepared {
+fn request(uid: &str) -> PinnedRequest {
+    PinnedRequest {
         name: format!("pvc-{uid}"),
-        blueprint: Blueprint {
+        blueprint: PvTemplate {
             claim: ForClaim {
                 namespace: "ns".into(),
                 name: uid.into(),
                 uid: uid.into(),
                 ..ForClaim::default()
             },
-            ..Blueprint::default()
+            ..PvTemplate::default()
         },
-        ..Prepared::default()
+        ..PinnedRequest::default()
     }
 }
 
-fn intent(prepared: Prepared) -> Intent {
+fn intent(prepared: PinnedRequest) -> Intent {
     Intent::new(&Claim::default(), &Arc::new(prepared))
 }
 
@@ -193,7 +193,7 @@ fn j_4_what_is_owed_is_written_with_the_next_commit_and_comes_back() {
     let mut server = Server::default();
     let mut one = open(&mut server, "one");
     let first = Arc::new(request("u"));
-    let second = Arc::new(Prepared {
+    let second = Arc::new(PinnedRequest {
         parameters: [("a".to_owned(), "b".to_owned())].into(),
         ..request("u")
     });
@@ -368,7 +368,7 @@ fn j_11_who_waits_is_told_when_it_is_refused() {
 
 fn large(uid: &str, bytes: usize) -> Intent {
     let parameters = [("p".to_owned(), "x".repeat(bytes))].into();
-    intent(Prepared {
+    intent(PinnedRequest {
         parameters,
         ..request(uid)
     })
@@ -506,15 +506,15 @@ prop_compose! {
         (modes, release) in (proptest::collection::vec("[A-Z_]{1,8}", 0..3), proptest::option::of(".{0,8}")),
         secret in proptest::option::of((".{0,8}", ".{0,8}")),
         (requested, sourced, topology) in any::<(i64, bool, bool)>(),
-    ) -> Prepared {
-        Prepared {
+    ) -> PinnedRequest {
+        PinnedRequest {
             name,
             modes,
             parameters,
             mutable_parameters,
             source,
             release,
-            blueprint: Blueprint {
+            blueprint: PvTemplate {
                 fs_type,
                 requested,
                 sourced,
@@ -525,7 +525,7 @@ prop_compose! {
                 },
                 ..request(&uid).blueprint
             },
-            ..Prepared::default()
+            ..PinnedRequest::default()
         }
     }
 }
@@ -711,7 +711,7 @@ proptest! {
 }
 
 /// What the driver is asked for a claim named `uid` where each of these nodes is a place.
-fn placed(uid: &str, places: &crate::plan::topology::Places) -> Intent {
+fn placed(uid: &str, places: &crate::plan::topology::TopologyIndex) -> Intent {
     let input = crate::plan::topology::Input {
         claim: uid,
         node: None,
@@ -720,7 +720,7 @@ fn placed(uid: &str, places: &crate::plan::topology::Places) -> Intent {
         immediate: true,
         places,
     };
-    intent(Prepared {
+    intent(PinnedRequest {
         requirement: crate::plan::topology::requirement(&input).unwrap(),
         modes: vec!["SINGLE_NODE_WRITER".into()],
         class_uid: "11111111-2222-3333-4444-555555555555".into(),
@@ -729,10 +729,10 @@ fn placed(uid: &str, places: &crate::plan::topology::Places) -> Intent {
 }
 
 /// Each node is a place of its own.
-fn many_places(nodes: usize) -> crate::plan::topology::Places {
-    use crate::plan::topology::{Entry, Places};
+fn many_places(nodes: usize) -> crate::plan::topology::TopologyIndex {
+    use crate::plan::topology::{Entry, TopologyIndex};
     let key = Text::from("topology.example.com/node");
-    let mut places = Places::default();
+    let mut places = TopologyIndex::default();
     for number in 0..nodes {
         let (high, low) = (number / 250, number % 250);
         let node = Text::from(format!(

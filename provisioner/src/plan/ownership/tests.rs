@@ -37,8 +37,8 @@ fn class(allowed: &[(&str, &str)]) -> Class {
     }
 }
 
-fn places() -> Places {
-    Places::of_node(&"foo".into(), &Term::new([("key".into(), "foo".into())]))
+fn places() -> TopologyIndex {
+    TopologyIndex::of_node(&"foo".into(), &Term::new([("key".into(), "foo".into())]))
 }
 
 #[test]
@@ -139,10 +139,11 @@ proptest! {
 #[test]
 fn rows_270_to_277_a_contest() {
     let key = ClaimKey::of(&claim());
-    let mut contests = Contests::default();
+    let mut contests = OwnershipRaces::default();
     let start = Instant::now();
-    let look =
-        |contests: &mut Contests, after| contests.look(&key, PACE, start + after * SECOND, 0.0);
+    let look = |contests: &mut OwnershipRaces, after| {
+        contests.look(&key, PACE, start + after * SECOND, 0.0)
+    };
     // 270: it waits, whatever else makes it look, and then tries.
     assert_eq!(look(&mut contests, 0), Turn::Wait(20 * SECOND));
     assert_eq!(look(&mut contests, 5), Turn::Wait(15 * SECOND));
@@ -179,7 +180,7 @@ fn request(bytes: i64, places: &[&str]) -> CreateVolumeRequest {
 
 #[test]
 fn rows_270_272_room() {
-    let check = RoomCheck::new(&request(5, &["1", "2"])).unwrap();
+    let check = CapacityCheck::new(&request(5, &["1", "2"])).unwrap();
     assert!(check.enough(6) && check.enough(5), "row 270");
     assert!(!check.enough(4) && !check.enough(-1), "row 272");
     let zones = check.questions.iter().map(|question| {
@@ -193,12 +194,12 @@ fn rows_270_272_room() {
             accessibility_requirements: places,
             ..request(5, &[])
         };
-        let check = RoomCheck::new(&request).unwrap();
+        let check = CapacityCheck::new(&request).unwrap();
         assert_eq!(check.questions.len(), 1);
         assert_eq!(check.questions[0].accessible_topology, None);
     }
-    assert_eq!(RoomCheck::new(&request(0, &["1"])), None);
-    assert_eq!(RoomCheck::new(&CreateVolumeRequest::default()), None);
+    assert_eq!(CapacityCheck::new(&request(0, &["1"])), None);
+    assert_eq!(CapacityCheck::new(&CreateVolumeRequest::default()), None);
 }
 
 #[test]

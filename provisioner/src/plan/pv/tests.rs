@@ -10,8 +10,8 @@ fn text(text: &str) -> String {
     text.to_owned()
 }
 
-fn blueprint() -> Blueprint {
-    Blueprint {
+fn blueprint() -> PvTemplate {
+    PvTemplate {
         claim: ForClaim {
             namespace: text("ns1"),
             name: text("c1"),
@@ -24,7 +24,7 @@ fn blueprint() -> Blueprint {
         access_modes: vec![text("ReadWriteOnce")],
         requested: GI,
         topology: true,
-        ..Blueprint::default()
+        ..PvTemplate::default()
     }
 }
 
@@ -42,7 +42,7 @@ fn answer(volume: Volume) -> CreateVolumeResponse {
     }
 }
 
-fn made(blueprint: &Blueprint, volume: &Volume) -> Value {
+fn made(blueprint: &PvTemplate, volume: &Volume) -> Value {
     object(blueprint, &format!("pvc-{U}"), volume, "1-2-test-driver").unwrap()
 }
 
@@ -149,7 +149,7 @@ fn answers_are_accepted_or_named() {
         ),
     ];
     for (row, sourced, volume, expected) in rows {
-        let blueprint = Blueprint {
+        let blueprint = PvTemplate {
             sourced,
             ..blueprint()
         };
@@ -179,7 +179,7 @@ fn rows_112_123_191_what_nobody_can_use_is_to_be_deleted() {
             .to_string()
             .contains("capacity 1 less than requested capacity 1073741824")
     );
-    let sourced = Blueprint {
+    let sourced = PvTemplate {
         sourced: true,
         ..blueprint()
     };
@@ -272,7 +272,7 @@ fn rows_177_to_179_affinity_is_what_the_driver_says() {
         ("176", false, places(&[&[("zone", "z1")]]), Value::Null),
     ];
     for (row, topology, accessible_topology, expected) in rows {
-        let blueprint = Blueprint {
+        let blueprint = PvTemplate {
             topology,
             ..blueprint()
         };
@@ -298,7 +298,7 @@ fn optional_fields_are_absent_or_copied() {
     };
     let reference = |name: &str| json!({ "name": name, "namespace": "ns" });
     let full = made(
-        &Blueprint {
+        &PvTemplate {
             reclaim_policy: Some(text("Retain")),
             mount_options: vec![text("a=b"), text("c=d")],
             volume_mode: Some(text("Block")),
@@ -357,7 +357,7 @@ fn optional_fields_are_absent_or_copied() {
         ),
     ];
     let bare = made(
-        &Blueprint {
+        &PvTemplate {
             reclaim_policy: None,
             ..blueprint()
         },
@@ -383,7 +383,7 @@ fn optional_fields_are_absent_or_copied() {
 
 #[test]
 fn a_blueprint_survives_a_restart() {
-    let full = Blueprint {
+    let full = PvTemplate {
         mount_options: vec![text("a")],
         volume_mode: Some(text("Filesystem")),
         secrets: SecretRefs {
@@ -395,8 +395,11 @@ fn a_blueprint_survives_a_restart() {
         },
         ..blueprint()
     };
-    for blueprint in [full, blueprint(), Blueprint::default()] {
+    for blueprint in [full, blueprint(), PvTemplate::default()] {
         let json = serde_json::to_string(&blueprint).unwrap();
-        assert_eq!(serde_json::from_str::<Blueprint>(&json).unwrap(), blueprint);
+        assert_eq!(
+            serde_json::from_str::<PvTemplate>(&json).unwrap(),
+            blueprint
+        );
     }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::contest::Contest;
 use super::event::look_at_volume;
-use super::{Answer, Informed, News, Provisioner, Step};
+use super::ownership::Contest;
+use super::{Answer, Informed, Provisioner, Step, Wakes};
 use crate::model::{Claim, Grant};
 use crate::plan::claim::{self, End, Failure};
 use crate::plan::edit::Edit;
-use crate::plan::memory::{ClaimKey, Unsaved};
+use crate::plan::in_flight::{ClaimKey, Unsaved};
 use crate::plan::protection;
 use crate::plan::view::View;
 
@@ -50,11 +50,11 @@ impl Provisioner {
         };
         let class = informers.class(claim.class_name());
         let class = class.as_ref().map(|class| &*class.uid);
-        let wait = self.memory.slow(key, class, now);
+        let wait = self.in_flight.slow(key, class, now);
         if !wait.is_zero() {
             return Run::Slow(key.clone(), wait);
         }
-        let start = self.memory.begin(key);
+        let start = self.in_flight.begin(key);
         Run::Open(Box::new(Open {
             key: key.clone(),
             attempt: claim::Attempt::new(start, !gone && claim.volume.is_empty()),
@@ -71,7 +71,7 @@ impl Provisioner {
         if let Some(claim) = cached(key, informers) {
             return Some((claim, false));
         }
-        let claim = self.memory.doubtful_claim(key).map(Arc::clone)?;
+        let claim = self.in_flight.doubtful_claim(key).map(Arc::clone)?;
         Some((claim, true))
     }
 
@@ -119,7 +119,7 @@ impl Provisioner {
                 claim::Step::Intend(_) => self.journal.is_none(),
                 // From here on it may be running, whatever becomes of this process.
                 claim::Step::Create(..) => {
-                    self.memory.calling(&open.claim);
+                    self.in_flight.calling(&open.claim);
                     false
                 }
                 claim::Step::Announce(_)
@@ -180,7 +180,7 @@ impl Provisioner {
         let mut claims = Vec::new();
         informers.for_each_claim(&mut |claim| claims.push(Arc::clone(claim)));
         let known = claims.iter().map(|claim| &**claim);
-        let known = known.chain(self.memory.busy_claims());
+        let known = known.chain(self.in_flight.busy_claims());
         let place = (&*snapshot.namespace, &*snapshot.name);
         protection::is_shared(place, claim, known, |claim| {
             self.has_volume(claim, informers)
@@ -199,7 +199,7 @@ impl Provisioner {
         step: &Step,
         answer: Answer,
         informers: Informed<'_>,
-        due: &mut News,
+        due: &mut Wakes,
     ) {
         let Run::Open(open) = run else { return };
         if open.contest.is_some() {
@@ -240,7 +240,7 @@ pub(super) fn for_claim(step: claim::Step, open: &Open) -> Step {
     }
 }
 
-fn contest_answered(open: &mut Open, step: &Step, answer: Answer, due: &mut News) {
+fn contest_answered(open: &mut Open, step: &Step, answer: Answer, due: &mut Wakes) {
     let key = &open.key;
     if let Some(contest) = &mut open.contest {
         contest.answered(key, step, answer, due);

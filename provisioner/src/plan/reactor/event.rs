@@ -3,28 +3,28 @@
 use sidecar::controller::reactor::Wake;
 use sidecar::queue::{Group, Place};
 
-use super::{CLAIMS, Change, Informed, Key, News, Notice, Provisioner, SOURCES, VOLUMES};
+use super::{CLAIMS, Change, Informed, Key, Notice, Provisioner, SOURCES, VOLUMES, Wakes};
 use super::{wake, wake_claim};
 use crate::model::{Claim, CsiNode, Node, Text};
-use crate::plan::memory::ClaimKey;
-use crate::plan::outcome::Cure;
+use crate::plan::in_flight::ClaimKey;
+use crate::plan::outcome::RequeueTrigger;
 use crate::plan::topology::Entry;
-use crate::plan::{event, protection, turn};
+use crate::plan::{event, fairness, protection};
 
 impl Provisioner {
-    pub(super) fn changed(&mut self, change: Change<'_>, informers: Informed<'_>, due: &mut News) {
+    pub(super) fn changed(&mut self, change: Change<'_>, informers: Informed<'_>, due: &mut Wakes) {
         match change {
             Change::Claim { old, new, own } => self.claim_changed((old, new, own), informers, due),
             Change::ClaimGone(old) => {
                 self.claim_gone(old, due);
                 look_at_freed(old, None, informers, due);
                 // Gone, or it has its volume now and can be cloned.
-                self.cured(&Cure::SourceClaim(old.key()), due);
+                self.cured(&RequeueTrigger::SourceClaim(old.key()), due);
             }
             Change::ClaimResync(claim) => {
                 if event::is_work_for_claim(None, claim, &informers.driver()) {
                     let key = ClaimKey::of(claim);
-                    let place = turn::of_claim(&key);
+                    let place = fairness::of_claim(&key);
                     resync(due, (CLAIMS, Key::Claim(key)), place);
                 }
                 look_at_source(claim, informers, due);
@@ -36,16 +36,20 @@ impl Provisioner {
                 own,
             } => {
                 if !own && event::is_work_for_volume(old, new, &informers.driver()) {
-                    wake(due, (VOLUMES, Key::Volume(name)), turn::of_volume(new));
+                    wake(due, (VOLUMES, Key::Volume(name)), fairness::of_volume(new));
                 }
             }
-            Change::VolumeGone(name) => self.memory.volume_gone(name),
+            Change::VolumeGone(name) => self.in_flight.volume_gone(name),
             Change::VolumeResync(name, volume) => {
                 if event::is_work_for_volume(None, volume, &informers.driver()) {
-                    resync(due, (VOLUMES, Key::Volume(name)), turn::of_volume(volume));
+                    resync(
+                        due,
+                        (VOLUMES, Key::Volume(name)),
+                        fairness::of_volume(volume),
+                    );
                 }
             }
-            Change::Class(class) => self.cured(&Cure::Class(class.name.clone()), due),
+            Change::Class(class) => self.cured(&RequeueTrigger::Class(class.name.clone()), due),
             Change::Attachment { old, new } => {
                 if let Some(old) = old.filter(|old| *old != new) {
                     self.attached.remove(old);
@@ -65,8 +69,12 @@ impl Provisioner {
             Change::AttachmentsKnown => self.attachments_known(informers, due),
             Change::Node { name, old, new } => self.node_changed(&name, old, new, due),
             Change::CsiNode(name, new) => self.csi_node_changed(&name, new, informers, due),
-            Change::Grant(grant) => self.cured(&Cure::Grant(grant.namespace.clone()), due),
-            Change::AttributesClass(name) => self.cured(&Cure::AttributesClass(name), due),
+            Change::Grant(grant) => {
+                self.cured(&RequeueTrigger::Grant(grant.namespace.clone()), due)
+            }
+            Change::AttributesClass(name) => {
+                self.cured(&RequeueTrigger::AttributesClass(name), due)
+            }
             Change::DriverBack => self.driver_back(informers, due),
         }
     }
@@ -75,7 +83,7 @@ impl Provisioner {
         &mut self,
         (old, new, own): (Option<&Claim>, &Claim, bool),
         informers: Informed<'_>,
-        due: &mut News,
+        due: &mut Wakes,
     ) {
         if let Some(old) = old {
             if old.uid != new.uid {
@@ -83,7 +91,7 @@ impl Provisioner {
             }
             look_at_freed(old, Some(new), informers, due);
         } else {
-            self.cured(&Cure::SourceClaim(new.key()), due);
+            self.cured(&RequeueTrigger::SourceClaim(new.key()), due);
         }
         if !own && event::is_work_for_claim(old, new, &informers.driver()) {
             wake_claim(due, ClaimKey::of(new));
@@ -91,23 +99,23 @@ impl Provisioner {
         look_at_source(new, informers, due);
     }
 
-    fn claim_gone(&mut self, claim: &Claim, due: &mut News) {
+    fn claim_gone(&mut self, claim: &Claim, due: &mut Wakes) {
         let key = ClaimKey::of(claim);
         self.contests.end(&key);
-        if self.memory.gone(&key) {
+        if self.in_flight.gone(&key) {
             wake_claim(due, key);
         }
     }
 
     /// What was missing is there: the claims that wait for it are tried again.
-    pub(super) fn cured(&mut self, cure: &Cure, due: &mut News) {
-        for key in self.memory.cured(cure) {
+    pub(super) fn cured(&mut self, cure: &RequeueTrigger, due: &mut Wakes) {
+        for key in self.in_flight.cured(cure) {
             wake_claim(due, key);
         }
     }
 
     /// VolumeAttachments are known again: what has waited for that is looked at.
-    pub(super) fn attachments_known(&mut self, informers: Informed<'_>, due: &mut News) {
+    pub(super) fn attachments_known(&mut self, informers: Informed<'_>, due: &mut Wakes) {
         for name in self.attached.waited() {
             look_at_volume(&name, informers, due);
         }
@@ -118,7 +126,7 @@ impl Provisioner {
         name: &Text,
         old: Option<&Node>,
         new: Option<&Node>,
-        due: &mut News,
+        due: &mut Wakes,
     ) {
         // Kubelet reports a node's condition all the time; its labels hardly ever change.
         if old.map(|old| &old.labels) == new.map(|new| &new.labels) {
@@ -128,8 +136,8 @@ impl Provisioner {
         let moved = self.places.set_labels(name, labels);
         segments_moved(moved, due);
         if new.is_some() {
-            self.cured(&Cure::Node(name.clone()), due);
-            self.cured(&Cure::AnyNode, due);
+            self.cured(&RequeueTrigger::Node(name.clone()), due);
+            self.cured(&RequeueTrigger::AnyNode, due);
         }
     }
 
@@ -138,7 +146,7 @@ impl Provisioner {
         name: &Text,
         new: Option<&CsiNode>,
         informers: Informed<'_>,
-        due: &mut News,
+        due: &mut Wakes,
     ) {
         let driver = informers.driver();
         let entry = match new.map(|new| new.keys_of(&driver.name)) {
@@ -150,14 +158,14 @@ impl Provisioner {
         let moved = self.places.set_driver(name, entry);
         segments_moved(moved, due);
         if cures {
-            self.cured(&Cure::CsiNode(name.clone()), due);
-            self.cured(&Cure::AnyNode, due);
+            self.cured(&RequeueTrigger::CsiNode(name.clone()), due);
+            self.cured(&RequeueTrigger::AnyNode, due);
         }
     }
 
-    fn driver_back(&mut self, informers: Informed<'_>, due: &mut News) {
+    fn driver_back(&mut self, informers: Informed<'_>, due: &mut Wakes) {
         let driver = informers.driver();
-        for (key, _) in self.memory.doubts() {
+        for (key, _) in self.in_flight.doubts() {
             wake_claim(due, key.clone());
         }
         informers.for_each_claim(&mut |claim| {
@@ -168,30 +176,30 @@ impl Provisioner {
         informers.for_each_volume(&mut |name, volume| {
             if event::is_work_for_volume(None, volume, &driver) {
                 let key = Key::Volume(name.into());
-                wake(due, (VOLUMES, key), turn::of_volume(volume));
+                wake(due, (VOLUMES, key), fairness::of_volume(volume));
             }
         });
     }
 }
 
 /// Looks at the volume at once if something may be due for it.
-pub(super) fn look_at_volume(name: &Text, informers: Informed<'_>, due: &mut News) {
+pub(super) fn look_at_volume(name: &Text, informers: Informed<'_>, due: &mut Wakes) {
     if let Some(volume) = informers.volume(name)
         && event::is_work_for_volume(None, &volume, &informers.driver())
     {
         let key = Key::Volume(name.clone());
-        wake(due, (VOLUMES, key), turn::of_volume(&volume));
+        wake(due, (VOLUMES, key), fairness::of_volume(&volume));
     }
 }
 
-fn look_at_source(claim: &Claim, informers: Informed<'_>, due: &mut News) {
+fn look_at_source(claim: &Claim, informers: Informed<'_>, due: &mut Wakes) {
     if informers.driver().abilities.clone && protection::is_ending_source(claim) {
         let place = Place::new(0, Group::of(&claim.namespace));
         wake(due, (SOURCES, Key::Source(claim.key())), place);
     }
 }
 
-fn look_at_freed(before: &Claim, after: Option<&Claim>, informers: Informed<'_>, due: &mut News) {
+fn look_at_freed(before: &Claim, after: Option<&Claim>, informers: Informed<'_>, due: &mut Wakes) {
     if let Some((namespace, name)) = protection::freed_source(before, after)
         && let Some(source) = informers.claim(&format!("{namespace}/{name}"))
     {
@@ -200,7 +208,7 @@ fn look_at_freed(before: &Claim, after: Option<&Claim>, informers: Informed<'_>,
 }
 
 /// The same without ending a back-off that is waited out.
-fn resync(due: &mut News, (queue, key): (usize, Key), place: Place) {
+fn resync(due: &mut Wakes, (queue, key): (usize, Key), place: Place) {
     due.wakes.push(Wake {
         queue,
         key,
@@ -209,7 +217,7 @@ fn resync(due: &mut News, (queue, key): (usize, Key), place: Place) {
     });
 }
 
-fn segments_moved(moved: bool, due: &mut News) {
+fn segments_moved(moved: bool, due: &mut Wakes) {
     if moved {
         due.notices.push(Notice::SegmentsMoved);
     }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Informed, News, Notice, Provisioner, wake_claim};
+use super::{Informed, Notice, Provisioner, Wakes, wake_claim};
 use crate::model::Claim;
+use crate::plan::in_flight::ClaimKey;
 use crate::plan::journal::{Forgotten, Intent, Recovery};
-use crate::plan::memory::ClaimKey;
 
 impl Provisioner {
     /// Whether the driver may be asked for the claim: the journal knows of it, and nobody else led a
@@ -19,16 +19,16 @@ impl Provisioner {
     }
 
     /// The journal is to say what is in doubt for this claim, and no more.
-    pub(super) fn settle(&mut self, key: &ClaimKey, due: &mut News) {
+    pub(super) fn settle(&mut self, key: &ClaimKey, due: &mut Wakes) {
         let Some(journal) = &mut self.journal else {
             return;
         };
-        match self.memory.begin(key).doubt {
+        match self.in_flight.begin(key).doubt {
             Some(doubt) => {
                 let intent = Intent::owing(&doubt.claim, doubt.pinned, doubt.owed);
                 journal.amend(&intent);
             }
-            None if self.memory.is_busy(key) => return,
+            None if self.in_flight.is_busy(key) => return,
             None => journal.settle(&key.uid),
         }
         due.notices.push(Notice::Journal);
@@ -36,16 +36,16 @@ impl Provisioner {
 
     /// Goes on with what earlier processes have left. To be called once claims and volumes are listed and
     /// the journal is this process's.
-    pub fn recover(&mut self, informers: Informed<'_>, now: Instant) -> News {
-        let mut due = News::default();
+    pub fn recover(&mut self, informers: Informed<'_>, now: Instant) -> Wakes {
+        let mut due = Wakes::default();
         self.listed = true;
         self.resume(informers, now, &mut due);
         due
     }
 
     /// Takes in what others did to the journal. To be called after each of its answers.
-    pub fn learn(&mut self, informers: Informed<'_>, now: Instant) -> News {
-        let mut due = News::default();
+    pub fn learn(&mut self, informers: Informed<'_>, now: Instant) -> Wakes {
+        let mut due = Wakes::default();
         let Some(journal) = &mut self.journal else {
             return due;
         };
@@ -53,7 +53,7 @@ impl Provisioner {
         due.notices.extend(broken.into_iter().map(Notice::Broken));
         for Forgotten { uid, requests } in forgotten {
             due.notices.push(Notice::Forgotten(uid.to_string()));
-            self.memory.forget(&uid, &requests);
+            self.in_flight.forget(&uid, &requests);
         }
         if self.listed {
             self.resume(informers, now, &mut due);
@@ -61,7 +61,7 @@ impl Provisioner {
         due
     }
 
-    fn resume(&mut self, informers: Informed<'_>, now: Instant, due: &mut News) {
+    fn resume(&mut self, informers: Informed<'_>, now: Instant, due: &mut Wakes) {
         let Some(journal) = &mut self.journal else {
             return;
         };
@@ -85,7 +85,7 @@ impl Provisioner {
             let cached = informers.claim(&key.name);
             let cached = cached.filter(|cached| cached.uid == key.uid);
             let claim: Arc<Claim> = cached.unwrap_or_else(|| Arc::new(claim));
-            self.memory.inherit(&claim, asked, owed, now);
+            self.in_flight.inherit(&claim, asked, owed, now);
             wake_claim(due, key);
             resumed += 1;
         }

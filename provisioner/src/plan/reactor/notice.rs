@@ -6,7 +6,7 @@ use std::time::Duration;
 use csi_proto::csi::Topology;
 
 use crate::model::{Claim, Text, Volume};
-use crate::plan::memory::ClaimKey;
+use crate::plan::in_flight::ClaimKey;
 use crate::plan::outcome::{ApiError, RpcError};
 use crate::plan::{claim as claims, delete};
 

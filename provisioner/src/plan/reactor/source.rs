@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sidecar::controller::reactor::Verdict;
 
-use super::{Answer, Failed, Informed, News, Notice, Provisioner, Step, retry};
+use super::{Answer, Failed, Informed, Notice, Provisioner, Step, Wakes, retry};
 use crate::model::{Claim, Snapshot, Text};
 use crate::plan::edit::{Applied, Edit};
 use crate::plan::protection::{self, Release};
@@ -23,7 +23,7 @@ impl Run {
         }
     }
 
-    pub(super) fn answered(&mut self, answer: Answer, due: &mut News) {
+    pub(super) fn answered(&mut self, answer: Answer, due: &mut Wakes) {
         let released = |applied: Applied| {
             if applied == Applied::Changed {
                 due.notices.push(Notice::Released(self.name.clone()));
@@ -73,7 +73,7 @@ impl Provisioner {
             }
         });
         let clones = clones.iter().map(|claim| &**claim);
-        protection::release(source, clones.chain(self.memory.busy_claims()))
+        protection::release(source, clones.chain(self.in_flight.busy_claims()))
     }
 
     /// Those of `snapshots` whose finalizer nobody needs any more. To be asked only when everything is
@@ -87,7 +87,7 @@ impl Provisioner {
         let mut claims: Vec<Arc<Claim>> = Vec::new();
         informers.for_each_claim(&mut |claim| claims.push(Arc::clone(claim)));
         let known = claims.iter().map(|claim| &**claim);
-        let known = known.chain(self.memory.busy_claims());
+        let known = known.chain(self.in_flight.busy_claims());
         let restored = protection::restored(known, |claim| self.has_volume(claim, informers));
         let all = snapshots.iter().map(|snapshot| &**snapshot);
         protection::orphans(all, &restored).collect()

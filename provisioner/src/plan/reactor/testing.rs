@@ -1,17 +1,17 @@
 //! What the crash simulation asks of the controller, and what its mutants do to it.
 
-use super::{News, Provisioner};
+use super::{Provisioner, Wakes};
+use crate::plan::in_flight::{ClaimKey, InFlightState};
 use crate::plan::journal::Journal;
-use crate::plan::memory::{ClaimKey, Memory};
-use crate::plan::request::Prepared;
+use crate::plan::request::PinnedRequest;
 
 impl Provisioner {
-    pub(crate) fn memory_mut(&mut self) -> &mut Memory<Prepared> {
-        &mut self.memory
+    pub(crate) fn in_flight_mut(&mut self) -> &mut InFlightState<PinnedRequest> {
+        &mut self.in_flight
     }
 
     pub(crate) fn settle_again(&mut self, key: &ClaimKey) {
-        self.settle(key, &mut News::default());
+        self.settle(key, &mut Wakes::default());
     }
 
     pub(crate) fn hide_journal(&mut self) -> Option<Journal> {
@@ -24,7 +24,7 @@ impl Provisioner {
 
     /// What is remembered: nothing, once all claims and volumes are as they should be.
     pub(crate) fn left(&self) -> Vec<&'static str> {
-        let mut left = self.memory.left();
+        let mut left = self.in_flight.left();
         left.extend((!self.contests.is_empty()).then_some("contests"));
         left.extend(self.attached.is_awaited().then_some("volumes that wait"));
         left

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use sidecar::controller::reactor::Verdict;
 
-use super::{Answer, Failed, Informed, News, Notice, Provisioner, Step, retry};
+use super::{Answer, Failed, Informed, Notice, Provisioner, Step, Wakes, retry};
 use crate::model::{Text, Volume};
 use crate::plan::delete::{self, Attempt, Failure, Refresh, View};
 
@@ -32,7 +32,7 @@ impl Provisioner {
     pub(super) fn begin_volume(&self, name: &Text, informers: Informed<'_>, now: Instant) -> Run {
         // What this process has removed the cache may not have heard of yet.
         let behind = |current: &Arc<Volume>| {
-            uid(current).is_some_and(|uid| self.memory.has_removed(name, uid))
+            uid(current).is_some_and(|uid| self.in_flight.has_removed(name, uid))
         };
         let current = informers.volume(name).filter(|current| !behind(current));
         Run {
@@ -71,7 +71,7 @@ impl Provisioner {
                 Some(Ok(()))
             }
             delete::Step::Fail(failure) => Some(Err(failure.clone())),
-            delete::Step::Upkeep(_)
+            delete::Step::FinalizerAction(_)
             | delete::Step::LoadSecret(_)
             | delete::Step::Delete(..)
             | delete::Step::Remove { .. }
@@ -104,7 +104,7 @@ impl Provisioner {
         run: Run,
         informers: Informed<'_>,
         now: Instant,
-        due: &mut News,
+        due: &mut Wakes,
     ) -> Verdict<Failed> {
         let Run { name, open } = run;
         let Some(open) = open else {
@@ -147,10 +147,10 @@ impl Provisioner {
 
     fn note_removed(&mut self, name: &Text, current: &Volume, informers: Informed<'_>) {
         let Some(uid) = uid(current) else { return };
-        self.memory.removed(name, uid);
+        self.in_flight.removed(name, uid);
         // The watch may have been faster.
         if informers.volume(name).is_none() {
-            self.memory.volume_gone(name);
+            self.in_flight.volume_gone(name);
         }
     }
 }
@@ -174,14 +174,14 @@ impl Run {
 
 fn uid(volume: &Volume) -> Option<&Text> {
     match volume {
-        Volume::Ending(detail) => Some(&detail.uid),
-        Volume::Quiet | Volume::Finalizer(..) => None,
+        Volume::Deletable(detail) => Some(&detail.uid),
+        Volume::NameOnly | Volume::Finalizer(..) => None,
     }
 }
 
 fn class(volume: &Volume) -> &str {
     match volume {
-        Volume::Ending(detail) => &detail.class,
-        Volume::Quiet | Volume::Finalizer(..) => "",
+        Volume::Deletable(detail) => &detail.class,
+        Volume::NameOnly | Volume::Finalizer(..) => "",
     }
 }

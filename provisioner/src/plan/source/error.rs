@@ -4,7 +4,7 @@
 
 use crate::keys::ALLOW_MODE_CHANGE;
 use crate::model::{Quantity, Text, VolumeMode};
-use crate::plan::outcome::Cure;
+use crate::plan::outcome::RequeueTrigger;
 
 /// Why a data source cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -150,13 +150,13 @@ pub enum Error {
 impl Error {
     /// What would cure it, as far as it is watched.
     #[must_use]
-    pub fn cure(&self) -> Option<Cure> {
+    pub fn cure(&self) -> Option<RequeueTrigger> {
         if let Self::NotGranted { origin, .. } = self {
             let namespace = origin.split('/').next().unwrap_or_default();
-            return Some(Cure::Grant(namespace.into()));
+            return Some(RequeueTrigger::Grant(namespace.into()));
         }
         if let Self::SourceUnbound(claim) = self {
-            return Some(Cure::SourceClaim(claim.clone()));
+            return Some(RequeueTrigger::SourceClaim(claim.clone()));
         }
         None
     }

@@ -18,13 +18,13 @@ mod affinity;
 mod allowed;
 mod durable;
 mod error;
-mod places;
+mod index;
 mod requirement;
 mod spread;
 mod term;
 
 pub use affinity::node_affinity;
 pub use error::Error;
-pub use places::{Entry, Places};
+pub use index::{Entry, TopologyIndex};
 pub use requirement::{Input, Requirement, requirement};
 pub use term::Term;

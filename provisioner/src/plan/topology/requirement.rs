@@ -1,7 +1,7 @@
 //! The topology requirement of a claim: where its volume may be, and where it should rather be.
 //!
 //! The algorithm; the data it needs are the class's allowed topologies, the selected node and the
-//! cluster's [`Places`].
+//! cluster's [`TopologyIndex`].
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use csi_proto::csi;
 
 use super::allowed::flatten;
 use super::error::Error;
-use super::places::{Entry, Places};
+use super::index::{Entry, TopologyIndex};
 use super::spread;
 use super::term::Term;
 use crate::model::{List, SelectorTerm, Text};
@@ -28,7 +28,7 @@ pub struct Input<'a> {
     /// `--immediate-topology`: without anything else to go by, say where the cluster is.
     pub immediate: bool,
     /// The cluster.
-    pub places: &'a Places,
+    pub places: &'a TopologyIndex,
 }
 
 /// Where a volume may be, best first from one place on.
@@ -117,7 +117,7 @@ impl Selected<'_> {
     }
 }
 
-fn selected<'a>(node: &'a Text, places: &'a Places) -> Result<Selected<'a>, Error> {
+fn selected<'a>(node: &'a Text, places: &'a TopologyIndex) -> Result<Selected<'a>, Error> {
     let keys = match places.driver(node) {
         Entry::NoCsiNode => return Err(Error::NodeGone(node.clone())),
         Entry::Keys(keys) if !keys.is_empty() => keys,
@@ -183,7 +183,7 @@ fn spread_out(input: &Input<'_>) -> Result<Option<Requirement>, Error> {
 }
 
 /// All places of the cluster by these keys; at least one.
-fn cluster(places: &Places, keys: &List) -> Result<Arc<[Term]>, Error> {
+fn cluster(places: &TopologyIndex, keys: &List) -> Result<Arc<[Term]>, Error> {
     let terms = places.terms(keys);
     match terms.is_empty() {
         true => Err(Error::NoNodeWithKeys(keys.join(", "))),

@@ -20,7 +20,7 @@ impl Mutant {
     pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 49] = {
         use Faults::{All, Kills, None, Stops};
         use Protection::{Journal, Off};
-        use Scene::{Apart, Moved, Nodes, Places, Plain, Sources};
+        use Scene::{Apart, Moved, Nodes, Plain, Sources, TopologyIndex};
         const EARLY: &[&str] = &["before its volume"];
         const LOST: &[&str] = &["left over", "while it may be made", "stays behind"];
         const FORGOTTEN: &[&str] = &[
@@ -82,8 +82,8 @@ impl Mutant {
             ),
             (Self::ForgetsDoubt, case(Stops, Journal, Plain), ANOTHER),
             (Self::BelievesRefusals, case(All, Journal, Plain), LOST),
-            (Self::ForgetsMoved, case(All, Journal, Places), LOST),
-            (Self::ForgetsOwed, case(All, Journal, Places), LOST),
+            (Self::ForgetsMoved, case(All, Journal, TopologyIndex), LOST),
+            (Self::ForgetsOwed, case(All, Journal, TopologyIndex), LOST),
             (
                 Self::DeletesOwed,
                 case(All, Journal, Plain),
@@ -99,7 +99,7 @@ impl Mutant {
             (Self::RemembersClaims, case(All, Journal, Sources), BOOKS),
             (
                 Self::Spins,
-                case(All, Journal, Places),
+                case(All, Journal, TopologyIndex),
                 &["again and again"],
             ),
             (
@@ -150,7 +150,7 @@ impl Mutant {
                 &["is left over", "forgotten while it may be made"],
             ),
             (
-                Self::IgnoresUpkeep,
+                Self::IgnoresFinalizerAction,
                 case(None, Journal, Plain),
                 &["finalizer"],
             ),
@@ -159,8 +159,12 @@ impl Mutant {
                 case(None, Journal, Plain),
                 &["without its Secret"],
             ),
-            (Self::KeepsNode, case(All, Journal, Places), STAYS),
-            (Self::MovesJournal, case(Stops, Journal, Places), ANOTHER),
+            (Self::KeepsNode, case(All, Journal, TopologyIndex), STAYS),
+            (
+                Self::MovesJournal,
+                case(Stops, Journal, TopologyIndex),
+                ANOTHER,
+            ),
             (Self::FreesSources, case(Stops, Journal, Sources), FREED),
             (Self::KeepsSources, case(None, Journal, Sources), STAYS),
             (Self::FreesSnapshots, case(Stops, Journal, Sources), FREED),
@@ -185,12 +189,12 @@ impl Mutant {
             ),
             (
                 Self::ForgetsReads,
-                case(All, Off, Places),
+                case(All, Off, TopologyIndex),
                 &["repeated as another"],
             ),
             (
                 Self::LeavesOwed,
-                case(All, Journal, Places),
+                case(All, Journal, TopologyIndex),
                 &["stays behind"],
             ),
             (Self::LeavesSources, case(None, Journal, Sources), STAYS),

@@ -13,9 +13,9 @@ use super::Mutant;
 use crate::model::Volume;
 use crate::plan::Provisioner;
 use crate::plan::claim::{self, Failure};
-use crate::plan::memory::{ClaimKey, Doubt};
+use crate::plan::in_flight::{ClaimKey, PendingCreate};
 use crate::plan::reactor::{Answer, Failed, Key, Notice, Step};
-use crate::plan::request::Prepared;
+use crate::plan::request::PinnedRequest;
 use crate::sim::informers::Hidden;
 use crate::sim::process::{Due, Process};
 use crate::sim::scene::CLASS;
@@ -54,9 +54,11 @@ impl Mutant {
         self,
         key: &Key,
         provisioner: &mut Provisioner,
-    ) -> Option<Doubt<Prepared>> {
+    ) -> Option<PendingCreate<PinnedRequest>> {
         match key {
-            Key::Claim(key) if self == Self::AsksAnew => provisioner.memory_mut().hide_doubt(key),
+            Key::Claim(key) if self == Self::AsksAnew => {
+                provisioner.in_flight_mut().hide_doubt(key)
+            }
             _ => None,
         }
     }
@@ -96,9 +98,12 @@ impl Mutant {
         if self == Self::RemembersRemoved {
             for notice in &due.notices {
                 if let Notice::Deleted(name, volume, _) = notice
-                    && let Volume::Ending(detail) = &**volume
+                    && let Volume::Deletable(detail) = &**volume
                 {
-                    process.provisioner.memory_mut().removed(name, &detail.uid);
+                    process
+                        .provisioner
+                        .in_flight_mut()
+                        .removed(name, &detail.uid);
                 }
             }
         }
@@ -113,17 +118,17 @@ impl Mutant {
         let cached = process.informers.claims.get(&key.name);
         let cached = cached.filter(|claim| claim.uid == key.uid);
         let gone = cached.is_none();
-        let memory = process.provisioner.memory_mut();
+        let in_flight = process.provisioner.in_flight_mut();
         match (self, failure) {
-            (Self::ForgetsDoubt, Some(_)) => memory.drop_pinned(key),
+            (Self::ForgetsDoubt, Some(_)) => in_flight.drop_pinned(key),
             (Self::BelievesRefusals, Some(Failure::Call(_) | Failure::Full(_))) => {
-                memory.drop_owed(key, false);
+                in_flight.drop_owed(key, false);
             }
-            (Self::ForgetsMoved, Some(Failure::Full(_))) => memory.drop_owed(key, true),
-            (Self::ForgetsOwed, None) => memory.drop_owed(key, false),
+            (Self::ForgetsMoved, Some(Failure::Full(_))) => in_flight.drop_owed(key, true),
+            (Self::ForgetsOwed, None) => in_flight.drop_owed(key, false),
             (Self::RemembersClaims, Some(failure)) => {
                 if gone && let Some(cure) = failure.cure(CLASS) {
-                    memory.wait_for(cure, key);
+                    in_flight.wait_for(cure, key);
                 }
                 return due;
             }

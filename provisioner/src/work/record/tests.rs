@@ -80,16 +80,16 @@ fn volumes_are_kept_as_far_as_they_call_for_something() {
         })
     };
     let ours = json!(["external-provisioner.volume.kubernetes.io/finalizer"]);
-    assert_eq!(read(&volume("Bound", ours.clone())), Some(Volume::Quiet));
+    assert_eq!(read(&volume("Bound", ours.clone())), Some(Volume::NameOnly));
     let owner = Owner {
         provisioned_by: Some("test-driver".into()),
         migrated_to: None,
         csi_driver: Some("test-driver".into()),
         in_tree: false,
     };
-    let due = Volume::Finalizer(Upkeep::Add, owner);
+    let due = Volume::Finalizer(FinalizerAction::Add, owner);
     assert_eq!(read(&volume("Bound", json!(null))), Some(due));
-    let Some(Volume::Ending(detail)) = read(&volume("Released", ours)) else {
+    let Some(Volume::Deletable(detail)) = read(&volume("Released", ours)) else {
         panic!("a released volume is kept in full");
     };
     assert!(detail.is_protected());

@@ -221,7 +221,7 @@ pub(super) fn refused(kind: &str, name: &str, error: &ApiError) -> Failure {
 }
 
 fn change(sequence: &files::Sequence) -> Reply {
-    match disk::carry_out(sequence) {
+    match disk::execute(sequence) {
         Ok(()) => Ok(Answer::Done),
         // It names the path.
         Err(error) => Err(Failure::local(error.to_string())),

@@ -22,16 +22,16 @@ const MODE: u32 = 0o750;
 const LONGEST_METADATA: u64 = 1 << 20;
 
 /// Makes the calls of a step, up to the first that fails.
-pub(super) fn carry_out(sequence: &Sequence) -> io::Result<()> {
-    let result = sequence.calls.iter().try_for_each(carry_out_one);
+pub(super) fn execute(sequence: &Sequence) -> io::Result<()> {
+    let result = sequence.calls.iter().try_for_each(execute_one);
     if let (Err(_), Some(undo)) = (&result, &sequence.undo) {
         // What it does not remove is removed with the rest.
-        let _ = carry_out_one(undo);
+        let _ = execute_one(undo);
     }
     result
 }
 
-fn carry_out_one(call: &FileCall) -> io::Result<()> {
+fn execute_one(call: &FileCall) -> io::Result<()> {
     let (path, result) = match call {
         FileCall::MakeDirectory(path) => (path, make_directory(path)),
         FileCall::Fill(path, text) => (path, fs::write(path, text)),

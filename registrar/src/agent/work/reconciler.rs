@@ -255,7 +255,7 @@ impl Reconciler {
             if operation == Operation::Forget {
                 let left = self.world.forget(&key);
                 // Also what could not be removed: nothing stands for it any more.
-                let _ = disk::carry_out(&files::remove(left));
+                let _ = disk::execute(&files::remove(left));
                 self.operations.forget(&key);
             }
             self.operations

@@ -16,13 +16,13 @@
 use serde_json::Value;
 
 use super::driver::Expansion as Who;
-use super::memory::Start;
+use super::fairness::Kind;
+use super::in_flight::Start;
 use super::outcome::{ApiError, Cause, Class, Failure, Refusal, classify};
 use super::owner::expandable;
 use super::patch::{Annotation, Capacity};
 use super::secret::Loaded;
 use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
-use super::turn::Kind;
 use super::view::View;
 use super::{patch, request};
 use crate::model::{Claim, ClaimDetail, CsiSource, Quantity, Text, Volume};
@@ -304,7 +304,7 @@ impl Expansion {
                 self.called = Some(infeasible.then(|| asked.to_string()));
                 Err(Cause::Call(error))
             }
-            Answer::Unsent(error) => Err(Cause::Away(error)),
+            Answer::Unreachable(error) => Err(Cause::Unreachable(error)),
             Answer::Done
             | Answer::Refused(_)
             | Answer::Secret(_)

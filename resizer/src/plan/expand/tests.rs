@@ -5,7 +5,7 @@ use tonic::Code;
 use super::*;
 use crate::keys::RESIZING;
 use crate::model::{ClaimPhase, ResizeStatus, Source};
-use crate::plan::memory::Next;
+use crate::plan::in_flight::Next;
 use crate::plan::outcome::RpcError;
 use crate::testing::bench::{Bench, Reply, Trouble, only};
 use crate::testing::{NOW, claim, condition, csi, in_tree, kind, list, pre_resize, pv, size};
@@ -103,7 +103,7 @@ fn z_37_the_annotation_goes_when_the_node_is_done() {
     bench.change(|claim| by_kubelet(claim, "2Gi"));
     let volume = bench.volume.clone();
     let woken = bench
-        .memory
+        .in_flight
         .volume_changed(&"pv1".into(), None, volume.as_ref(), &bench.driver);
     assert_eq!(
         woken,
@@ -328,7 +328,7 @@ fn z_47_to_53_and_58_claims_that_are_not_expanded() {
     let other = bench.volume.clone();
     assert!(
         bench
-            .memory
+            .in_flight
             .volume_changed(&"pv1".into(), None, other.as_ref(), &bench.driver)
             .is_empty(),
         "z_58"
@@ -337,7 +337,7 @@ fn z_47_to_53_and_58_claims_that_are_not_expanded() {
     std::mem::swap(&mut bench.volume, &mut ours);
     let woken =
         bench
-            .memory
+            .in_flight
             .volume_changed(&"pv1".into(), None, bench.volume.as_ref(), &bench.driver);
     assert_eq!(woken.len(), 1, "z_57");
     assert_eq!(only(&run(&mut bench), &["pp"]).len(), 1, "z_57");
@@ -352,7 +352,7 @@ fn the_annotation_of_another_claims_volume_stays() {
     let volume = bench.volume.clone();
     assert_eq!(
         bench
-            .memory
+            .in_flight
             .volume_changed(&"pv1".into(), None, volume.as_ref(), &bench.driver)
             .len(),
         1
@@ -369,7 +369,7 @@ fn z_49_a_missing_volume_is_waited_for() {
     assert_eq!(next, Next::Backoff);
     let task = crate::plan::Task::new(Kind::Expand, &"ns/c1".into());
     let woken = bench
-        .memory
+        .in_flight
         .volume_changed(&"pv1".into(), None, Some(&pv()), &bench.driver);
     assert_eq!(woken, std::slice::from_ref(&task));
     // Q16: claims of others are theirs to complain about.
@@ -382,7 +382,7 @@ fn z_49_a_missing_volume_is_waited_for() {
         }
         assert_eq!(bench.run(Kind::Expand), (Vec::new(), Next::Forget));
         let woken = bench
-            .memory
+            .in_flight
             .volume_changed(&"pv1".into(), None, Some(&pv()), &bench.driver);
         assert_eq!(woken, std::slice::from_ref(&task), "all the same");
     }
@@ -540,7 +540,7 @@ fn m_141_the_annotation_of_an_in_tree_volume_goes_when_its_node_is_done() {
     bench.volume.as_mut().unwrap().pre_resize = pre_resize("512Mi");
     let after = bench.volume.clone();
     let woken = bench
-        .memory
+        .in_flight
         .volume_changed(&"pv1".into(), None, after.as_ref(), &bench.driver);
     assert_eq!(woken.len(), 1);
     assert_eq!(only(&run(&mut bench), &["pp"]).len(), 1);

@@ -8,12 +8,14 @@
 
 use csi_proto::csi::ControllerModifyVolumeRequest;
 
-use super::memory::Start;
-use super::outcome::{ApiError, Cause, Class, Cure, Failure, Refusal, RpcError, classify};
+use super::fairness::Kind;
+use super::in_flight::Start;
+use super::outcome::{
+    ApiError, Cause, Class, Failure, Refusal, RequeueTrigger, RpcError, classify,
+};
 use super::owner::owned;
 use super::secret::Loaded;
 use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
-use super::turn::Kind;
 use super::view::View;
 use super::{patch, request};
 use crate::model::{
@@ -182,7 +184,7 @@ impl Modification {
             message,
         };
         let told = self.announce(announcement);
-        told.ok_or_else(|| End::Waits(Cure::Class(target.clone())))
+        told.ok_or_else(|| End::Waits(RequeueTrigger::Class(target.clone())))
     }
 
     /// Tells it, unless it was told last: the class, or the wish for it, may have changed since.
@@ -332,7 +334,7 @@ impl Modification {
                 let still = (class == Class::InDoubt).then(|| target.clone());
                 Err(Failure::Modify(still, Cause::Call(error)))
             }
-            Answer::Unsent(error) => Err(Failure::Modify(None, Cause::Away(error))),
+            Answer::Unreachable(error) => Err(Failure::Modify(None, Cause::Unreachable(error))),
             Answer::Done
             | Answer::Refused(_)
             | Answer::Secret(_)

@@ -6,7 +6,7 @@ use super::*;
 use crate::keys::{MODIFY_VOLUME_ERROR, MODIFYING_VOLUME};
 use crate::model::{ClaimPhase, Condition, Modify, Source};
 use crate::plan::Task;
-use crate::plan::memory::Next;
+use crate::plan::in_flight::Next;
 use crate::testing::bench::{Bench, Reply, Trouble, only};
 use crate::testing::{claim, class, condition, csi, in_tree, kind};
 
@@ -161,7 +161,7 @@ fn z_106_107_a_class_that_is_not_there() {
     assert!(bench.claim.conditions.is_empty());
     bench.classes.insert("z", class("7"));
     let woken = bench
-        .memory
+        .in_flight
         .class_changed(&"z".into(), None, Some(&class("7")));
     assert_eq!(woken, [task()], "Q2");
     let lines = run(&mut bench);
@@ -176,16 +176,16 @@ fn z_106_107_a_class_that_is_not_there() {
 fn z_107_a_class_that_comes_during_the_attempt_is_not_missed() {
     let bench = &mut wants("a", "z");
     let shown = Claim::new(bench.claim.clone());
-    bench.memory.begin(&task(), &shown, bench.now).unwrap();
+    bench.in_flight.begin(&task(), &shown, bench.now).unwrap();
     assert_eq!(
         bench
-            .memory
+            .in_flight
             .class_changed(&"z".into(), None, Some(&class("7"))),
         [task()]
     );
     assert!(
         bench
-            .memory
+            .in_flight
             .class_changed(&"z".into(), Some(&class("7")), Some(&class("7")))
             .is_empty()
     );
@@ -423,7 +423,7 @@ fn a_class_that_went_while_it_was_applied() {
     assert_eq!(next, Next::Backoff);
     assert_eq!(
         bench
-            .memory
+            .in_flight
             .class_changed(&"z".into(), None, Some(&class("7"))),
         [task()]
     );
@@ -550,13 +550,15 @@ fn z_120_both_wishes_in_one_update() {
     bench.claim.request = Some(crate::testing::size("2Gi"));
     let expand = Task::new(Kind::Expand, &"ns/c1".into());
     let shown = Claim::new(bench.claim.clone());
-    let start = bench.memory.begin(&expand, &shown, bench.now).unwrap();
+    let start = bench.in_flight.begin(&expand, &shown, bench.now).unwrap();
     assert!(
-        bench.memory.begin(&task(), &shown, bench.now).is_none(),
+        bench.in_flight.begin(&task(), &shown, bench.now).is_none(),
         "one at a time"
     );
     let attempt = crate::plan::attempt::Attempt::new(&expand, &shown, start);
-    let ended = bench.memory.end(&expand, &attempt, &End::Done, bench.now);
+    let ended = bench
+        .in_flight
+        .end(&expand, &attempt, &End::Done, bench.now);
     assert_eq!(ended.woken, [task()], "then the other");
     let mut lines = bench.run(Kind::Expand).0;
     lines.extend(run(&mut bench));

@@ -88,7 +88,7 @@ impl Worker {
                 && let Some((object, write)) = self.next()
             {
                 self.busy.push(object);
-                running.push(carry_out(self.client.clone(), object, write));
+                running.push(execute(self.client.clone(), object, write));
             }
             tokio::select! {
                 Some(written) = running.next() => self.note(written),
@@ -154,7 +154,7 @@ fn status(error: &::kube::Error) -> u16 {
     }
 }
 
-async fn carry_out(client: Client, object: Id, write: Write) -> Written {
+async fn execute(client: Client, object: Id, write: Write) -> Written {
     let mut attempt = 1;
     let result = loop {
         let result = try_once(&client, &write).await;

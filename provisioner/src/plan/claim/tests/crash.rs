@@ -15,7 +15,7 @@ fn slow() -> World {
 impl World {
     /// The process dies, and its successor reads the journal.
     pub(super) fn restart(&mut self) {
-        self.memory = Memory::new(Duration::from_secs(300));
+        self.in_flight = InFlightState::new(Duration::from_secs(300));
         let Some(intent) = self.journal.clone() else {
             return;
         };
@@ -24,7 +24,7 @@ impl World {
             false => self.claim.clone(),
         };
         let Intent { asked, owed, .. } = intent;
-        self.memory
+        self.in_flight
             .inherit(&Arc::new(claim), asked, owed, Instant::now());
     }
 }
@@ -59,7 +59,7 @@ fn off_keeps_it_in_memory_as_upstream() {
     world.settings.protection = Protection::Off;
     world.run();
     assert!(world.journal.is_none());
-    assert!(world.memory.is_busy(&world.key()), "row 181");
+    assert!(world.in_flight.is_busy(&world.key()), "row 181");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn j_11_the_driver_is_not_asked_before_it_is_written() {
         "{trace:#?}"
     );
     assert_eq!(trace.len(), 2);
-    assert!(!world.memory.is_busy(&world.key()));
+    assert!(!world.in_flight.is_busy(&world.key()));
     world.unwritable = false;
     assert_eq!(world.run(), provisioned(&[CREATE]));
 }
@@ -97,7 +97,7 @@ fn what_was_never_sent_is_in_no_doubt() {
     world.unreachable = true;
     let unsent = "fail NoChange rpc error: code = Unavailable desc = boom";
     assert_eq!(world.run(), [ANNOUNCE, CREATE, unsent]);
-    assert!(world.memory.doubtful_claim(&world.key()).is_none());
+    assert!(world.in_flight.doubtful_claim(&world.key()).is_none());
     assert!(world.journal.is_none());
     world.unreachable = false;
     world.run();
@@ -107,7 +107,7 @@ fn what_was_never_sent_is_in_no_doubt() {
         [ANNOUNCE, CREATE, unsent],
         "an earlier doubt stays"
     );
-    assert!(world.memory.doubtful_claim(&world.key()).is_some());
+    assert!(world.in_flight.doubtful_claim(&world.key()).is_some());
     assert!(world.journal.is_some());
 }
 
@@ -129,7 +129,7 @@ fn after_a_restart_the_same_is_asked() {
     zoned(&mut world);
     let first = world.run()[1].clone();
     world.restart();
-    world.places = Places::default();
+    world.places = TopologyIndex::default();
     world.claim.deleting = true;
     world.claim.version = 99;
     let trace = world.run();
@@ -159,7 +159,7 @@ fn j_8_a_successor_repeats_what_was_recorded_whatever_has_changed() {
             w.parameters(&[("a", "b")]);
             w.classes[0].uid = "another".into();
         }),
-        ("node gone", |w| w.places = Places::default()),
+        ("node gone", |w| w.places = TopologyIndex::default()),
         ("bound elsewhere", |w| w.claim.volume = "other".into()),
         ("claim gone", |w| w.gone = true),
     ];

@@ -62,7 +62,7 @@ fn m_53_and_57_a_volume_that_cannot_be_saved_is_deleted_or_stays_owed() {
         "M-53: {trace:#?}"
     );
     assert!(
-        fine.journal.is_none() && fine.memory.left().is_empty(),
+        fine.journal.is_none() && fine.in_flight.left().is_empty(),
         "M-53"
     );
     let mut stuck = unsayable();

@@ -40,7 +40,7 @@ fn rows_181_to_183_every_code() {
             "{last}"
         );
         let doubtful = expected == "InBackground";
-        let known = world.memory.doubtful_claim(&world.key()).is_some();
+        let known = world.in_flight.doubtful_claim(&world.key()).is_some();
         assert_eq!(known, doubtful, "181, 182: {code:?}");
         assert_eq!(world.journal.is_some(), doubtful, "{code:?}");
     }
@@ -118,13 +118,16 @@ fn row_186_an_impossible_request() {
             .unwrap()
             .contains("retries are delayed")
     );
-    assert_eq!(failure.cure("sc1"), Some(Cure::Class("sc1".into())));
+    assert_eq!(
+        failure.cure("sc1"),
+        Some(RequeueTrigger::Class("sc1".into()))
+    );
     world.run();
     let key = world.key();
     let now = Instant::now();
-    assert!(world.memory.slow(&key, Some("class-uid"), now) > Duration::from_secs(200));
+    assert!(world.in_flight.slow(&key, Some("class-uid"), now) > Duration::from_secs(200));
     assert_eq!(
-        world.memory.slow(&key, Some("another"), now),
+        world.in_flight.slow(&key, Some("another"), now),
         Duration::ZERO
     );
 }
@@ -156,7 +159,7 @@ fn rows_187_to_189_the_claim_is_deleted_meanwhile() {
         "188"
     );
     assert!(
-        world.memory.doubtful_claim(&world.key()).is_some(),
+        world.in_flight.doubtful_claim(&world.key()).is_some(),
         "188, j_4: a refusal says nothing of the call before it"
     );
     let name = format!("pvc-{U}");
@@ -184,7 +187,10 @@ fn rows_187_to_189_the_claim_is_deleted_meanwhile() {
         world.run().last().unwrap().starts_with("fail NoChange "),
         "189"
     );
-    assert!(world.memory.doubtful_claim(&world.key()).is_some(), "189");
+    assert!(
+        world.in_flight.doubtful_claim(&world.key()).is_some(),
+        "189"
+    );
     world.secrets = secrets;
     assert_eq!(
         world.run().last().unwrap(),
@@ -291,7 +297,7 @@ fn rows_199_200_the_volume_cannot_be_saved() {
     let compare = format!("compare pvc-{U}");
     let done = "done Provisioned";
     assert_eq!(world.run(), [&compare, &save, done], "199: nobody has it");
-    assert!(world.memory.doubtful_claim(&world.key()).is_none());
+    assert!(world.in_flight.doubtful_claim(&world.key()).is_none());
     assert!(
         Failure::Save(refused(Refusal::Unknown))
             .event("sc1")
@@ -353,12 +359,12 @@ fn row_200_a_volume_beside_another_one_s_persistentvolume_is_deleted() {
     let secret = "get-secret ns/sec";
     let again = world.run();
     assert_eq!(again[..3], [&compare, secret, discard]);
-    assert!(world.memory.doubtful_claim(&world.key()).is_some());
+    assert!(world.in_flight.doubtful_claim(&world.key()).is_some());
     world.discard = Ok(());
     let last = world.run();
     assert_eq!(last[..3], [&compare, secret, discard]);
     assert!(last[3].contains("fail Finished"), "{last:?}");
-    assert!(world.memory.doubtful_claim(&world.key()).is_none());
+    assert!(world.in_flight.doubtful_claim(&world.key()).is_none());
 }
 
 #[test]
@@ -384,7 +390,7 @@ fn row_173_nodes_that_vanish_do_not_change_the_request() {
         w.creates = vec![Err(rpc(Code::DeadlineExceeded)), Ok(answer())];
     });
     assert_eq!(world.run()[1], PLACED);
-    world.places = Places::default();
+    world.places = TopologyIndex::default();
     // Nor does anything else: the class is made anew, with other parameters.
     world.parameters(&[("a", "b")]);
     assert_eq!(world.run()[1], PLACED, "173");

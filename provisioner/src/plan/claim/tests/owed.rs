@@ -47,7 +47,7 @@ fn j_4_only_words_that_are_impossible_end_a_doubt() {
         world.run();
         let ends = impossible.contains(&code);
         assert_eq!(world.journal.is_none(), ends, "{code:?}");
-        assert_eq!(world.memory.is_busy(&world.key()), !ends, "{code:?}");
+        assert_eq!(world.in_flight.is_busy(&world.key()), !ends, "{code:?}");
         let mut world = doubted(vec![Err(rpc(code))]);
         world.restart();
         world.run();
@@ -367,7 +367,7 @@ fn j_4_a_rescued_volume_is_not_saved_again_when_its_object_was_refused() {
             world.volumes = vec![format!("pvc-{U}")];
         }
         assert_eq!(world.run(), [&*compare(), "done Repaid"], "{named}");
-        assert!(world.memory.doubtful_claim(&world.key()).is_none());
+        assert!(world.in_flight.doubtful_claim(&world.key()).is_none());
     }
 }
 

@@ -123,7 +123,7 @@ fn rows_37_38_43_classes() {
     let failure = Failure::NoClass("sc1".into());
     assert_eq!(
         failure.cure("sc1"),
-        Some(Cure::Class("sc1".into())),
+        Some(RequeueTrigger::Class("sc1".into())),
         "row 37: within a second"
     );
     assert!(

@@ -660,7 +660,7 @@ fn rows_134_to_142_other_namespaces() {
         w.grants.clear();
     });
     let origin = crate::plan::source::origin(&failure.claim, &[], &failure.settings).unwrap_err();
-    assert_eq!(origin.cure(), Some(Cure::Grant("ns0".into())));
+    assert_eq!(origin.cure(), Some(RequeueTrigger::Grant("ns0".into())));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::super::annotation::Annotation;
 use super::super::intent::Intent;
 use super::{Entry, HEADER, INTENT, Object, RESTORED, Stored, TERMS};
 use crate::model::Text;
-use crate::plan::request::Prepared;
+use crate::plan::request::PinnedRequest;
 
 /// An object as the API server has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Forgotten {
     /// `metadata.uid` of the claim.
     pub uid: Text,
     /// What was asked for it.
-    pub requests: Vec<Arc<Prepared>>,
+    pub requests: Vec<Arc<PinnedRequest>>,
 }
 
 impl Object {

@@ -48,7 +48,7 @@ fn j_9_what_cannot_be_read_stays_beside_the_next_intent_of_its_claim() {
 fn j_9_what_can_be_read_again_is_older_than_what_was_asked_since() {
     let mut server = unreadable(NEWER);
     let mut two = open(&mut server, "two");
-    let since = Prepared {
+    let since = PinnedRequest {
         class_uid: "since".into(),
         ..request("u")
     };

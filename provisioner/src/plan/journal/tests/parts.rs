@@ -4,20 +4,20 @@ use super::*;
 
 const HALF: usize = 130 * 1024;
 
-fn asked(uid: &str, key: &str, bytes: usize) -> Arc<Prepared> {
+fn asked(uid: &str, key: &str, bytes: usize) -> Arc<PinnedRequest> {
     let parameters = [(key.to_owned(), "x".repeat(bytes))].into();
-    Arc::new(Prepared {
+    Arc::new(PinnedRequest {
         parameters,
         ..request(uid)
     })
 }
 
-fn owing(asked: &Arc<Prepared>, owed: &[&Arc<Prepared>]) -> Intent {
+fn owing(asked: &Arc<PinnedRequest>, owed: &[&Arc<PinnedRequest>]) -> Intent {
     let owed = owed.iter().map(|owed| Arc::clone(owed)).collect();
     Intent::owing(&Claim::default(), Some(Arc::clone(asked)), owed)
 }
 
-fn only_owed(owed: &[&Arc<Prepared>]) -> Intent {
+fn only_owed(owed: &[&Arc<PinnedRequest>]) -> Intent {
     let owed = owed.iter().map(|owed| Arc::clone(owed)).collect();
     Intent::owing(&Claim::default(), None, owed)
 }
@@ -111,7 +111,7 @@ fn j_13_a_shared_object_that_is_full_keeps_nobody_waiting() {
     let mut server = Server::default();
     let mut one = open(&mut server, "one");
     let uid = |number| format!("11111111-2222-3333-4444-{number:012}");
-    let mut owed: BTreeMap<u32, Vec<Arc<Prepared>>> = BTreeMap::new();
+    let mut owed: BTreeMap<u32, Vec<Arc<PinnedRequest>>> = BTreeMap::new();
     for round in ["a", "b", "c"] {
         for number in 0..300 {
             let request = asked(&uid(number), round, 300);

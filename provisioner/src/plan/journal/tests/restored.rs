@@ -39,7 +39,7 @@ fn j_21_every_object_says_which_one_it_is() {
     let mut one = open(&mut server, "one");
     let large = |uid: &str| {
         let parameters = [("a".to_owned(), "b".repeat(150 * 1024))].into();
-        intent(Prepared {
+        intent(PinnedRequest {
             parameters,
             ..request(uid)
         })

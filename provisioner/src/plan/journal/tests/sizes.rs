@@ -10,7 +10,7 @@ fn with_terms(uid: &str, value: &str, bytes: usize) -> Intent {
         "first": 0,
     });
     let requirement: Requirement = serde_json::from_value(terms).unwrap();
-    intent(Prepared {
+    intent(PinnedRequest {
         requirement: Some(requirement),
         ..request(uid)
     })

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use sidecar::controller::reactor::Verdict;
 
-use super::super::{Failed, Informed, News, Notice, Owed, Provisioner, after, retry, wake_claim};
+use super::super::{Failed, Informed, Notice, Owed, Provisioner, Wakes, after, retry, wake_claim};
 use super::{Open, Run};
 use crate::model::Text;
 use crate::plan::claim::{Effect, End, Failure};
-use crate::plan::outcome::Cure;
+use crate::plan::outcome::RequeueTrigger;
 
 impl Provisioner {
     pub(in crate::plan::reactor) fn end_claim(
@@ -17,7 +17,7 @@ impl Provisioner {
         run: Run,
         informers: Informed<'_>,
         now: Instant,
-        due: &mut News,
+        due: &mut Wakes,
     ) -> Verdict<Failed> {
         let mut open = match run {
             Run::Nothing(key) => {
@@ -57,11 +57,11 @@ impl Provisioner {
         end: End,
         informers: Informed<'_>,
         now: Instant,
-        due: &mut News,
+        due: &mut Wakes,
     ) {
         let Open { key, claim, .. } = open;
         let (outcome, owed) = open.attempt.outcome(Ok(end));
-        self.memory.end(claim, outcome, owed, now);
+        self.in_flight.end(claim, outcome, owed, now);
         self.settle(key, due);
         match end {
             End::Provisioned => {
@@ -81,7 +81,7 @@ impl Provisioner {
         }
         // What else is owed for a claim that needs no volume any more waits for nothing.
         let needed = !open.gone && claim.volume.is_empty();
-        if !needed && self.memory.owes(&key.uid) {
+        if !needed && self.in_flight.owes(&key.uid) {
             wake_claim(due, key.clone());
         }
     }
@@ -92,7 +92,7 @@ impl Provisioner {
         failure: Failure,
         informers: Informed<'_>,
         now: Instant,
-        due: &mut News,
+        due: &mut Wakes,
     ) -> Verdict<Failed> {
         let Open { key, claim, .. } = open;
         let class = claim.class_name();
@@ -106,13 +106,13 @@ impl Provisioner {
                 .push(Notice::ClaimFailed(Arc::clone(claim), text));
         }
         let (outcome, owed) = open.attempt.outcome(Err(&failure));
-        self.memory.end(claim, outcome, owed, now);
+        self.in_flight.end(claim, outcome, owed, now);
         self.settle(key, due);
         if let Some(cure) = failure.cure(class) {
-            if matches!(cure, Cure::AttributesClass(_)) {
+            if matches!(cure, RequeueTrigger::AttributesClass(_)) {
                 due.notices.push(Notice::LookedFor);
             }
-            self.memory.wait_for(cure, key);
+            self.in_flight.wait_for(cure, key);
         }
         let effect = open.attempt.effect(&failure);
         if effect != Effect::NoChange {
@@ -120,7 +120,7 @@ impl Provisioner {
         }
         // The claim may have gone during the attempt, when the books had nothing of it yet.
         if self.look_up(key, informers).is_none() {
-            self.memory.gone(key);
+            self.in_flight.gone(key);
         }
         if open.gone {
             self.tell_of_owed(open, &failure, due);
@@ -133,11 +133,11 @@ impl Provisioner {
 
     /// Tells once of each request that is owed for a claim that needs no volume any more what an
     /// administrator can do about it.
-    fn tell_of_owed(&mut self, open: &Open, failure: &Failure, due: &mut News) {
+    fn tell_of_owed(&mut self, open: &Open, failure: &Failure, due: &mut Wakes) {
         let (Some(journal), Some(asked)) = (&self.journal, open.attempt.prepared()) else {
             return;
         };
-        if self.memory.tells(&open.key, asked) {
+        if self.in_flight.tells(&open.key, asked) {
             due.notices.push(Notice::Owed(Box::new(Owed {
                 key: open.key.clone(),
                 volume: asked.name.clone(),

@@ -37,15 +37,15 @@ fn keys(keys: &str) -> List {
         .collect()
 }
 
-fn add(places: &mut Places, node: &Node) {
+fn add(places: &mut TopologyIndex, node: &Node) {
     let name = Text::from(node.name);
     places.set_labels(&name, node.labels.map(pairs));
     let driver = node.driver.map(keys);
     places.set_driver(&name, driver.map_or(Entry::NoCsiNode, Entry::Keys));
 }
 
-fn places(nodes: &[Node]) -> Places {
-    let mut places = Places::default();
+fn places(nodes: &[Node]) -> TopologyIndex {
+    let mut places = TopologyIndex::default();
     for node in nodes {
         add(&mut places, node);
     }
@@ -390,7 +390,7 @@ fn rows_169_to_172_what_the_selected_node_lacks() {
     );
 }
 
-fn input<'a>(places: &'a Places, node: &'a Text) -> Input<'a> {
+fn input<'a>(places: &'a TopologyIndex, node: &'a Text) -> Input<'a> {
     Input {
         claim: "testpvc",
         node: Some(node),
@@ -529,7 +529,7 @@ fn any_case() -> impl Strategy<Value = Case> {
 }
 
 impl Case {
-    fn input<'a>(&'a self, places: &'a Places) -> Input<'a> {
+    fn input<'a>(&'a self, places: &'a TopologyIndex) -> Input<'a> {
         Input {
             claim: &self.claim,
             node: Some(&self.node),
@@ -542,8 +542,8 @@ impl Case {
 
     /// The same cluster by another way: other states before, everything asked for in between, and
     /// the nodes in another order.
-    fn places_by_another_way(&self) -> Places {
-        let mut places = Places::default();
+    fn places_by_another_way(&self) -> TopologyIndex {
+        let mut places = TopologyIndex::default();
         for (_, node) in &self.before {
             add(&mut places, node);
             places.segments().count();

@@ -258,12 +258,12 @@ fn z_75_76_what_is_in_doubt_is_finished_first() {
 #[test]
 fn a_failure_before_the_call_leaves_no_doubt() {
     let boom = Reply::Error(Code::Internal, "x");
-    let mut bench = grown("4Gi").replies(&[boom, Reply::Away, Reply::Done(false)]);
+    let mut bench = grown("4Gi").replies(&[boom, Reply::Unreachable, Reply::Done(false)]);
     run(&mut bench);
     let (lines, next) = bench.run(Kind::Expand);
     assert_eq!((only(&lines, &["cs"]), next), (Vec::new(), Next::Backoff));
     bench.change(|claim| claim.request = Some(size("2Gi")));
-    assert_eq!(bench.memory.driver_is_back(), [task()]);
+    assert_eq!(bench.in_flight.driver_is_back(), [task()]);
     assert_eq!(only(&run(&mut bench), &["Exp"]), ["Exp h1 2147483648"]);
 }
 
@@ -494,7 +494,7 @@ fn z_90_91_a_volume_in_use_is_left_alone_until_it_is_free() {
     let mut bench = grown("2Gi").replies(&[refused, Reply::Done(false)]);
     bench.in_use = true;
     let pod = user(&["c1"]);
-    assert!(bench.memory.pod_changed(None, Some(&pod)).is_empty());
+    assert!(bench.in_flight.pod_changed(None, Some(&pod)).is_empty());
     run(&mut bench);
     for _ in 0..3 {
         let (lines, next) = bench.run(Kind::Expand);
@@ -509,7 +509,7 @@ fn z_90_91_a_volume_in_use_is_left_alone_until_it_is_free() {
         );
     }
     assert_eq!(
-        bench.memory.pod_changed(Some(&pod), None),
+        bench.in_flight.pod_changed(Some(&pod), None),
         [task()],
         "Q7: at once"
     );
@@ -538,9 +538,9 @@ fn z_92_94_95_who_is_not_stopped_by_users() {
     assert_eq!(only(&run(&mut bench), &["Exp"]).len(), 1, "z_95");
     let mut bench = grown("2Gi");
     let pod = user(&["c1"]);
-    bench.memory.pod_changed(None, Some(&pod));
+    bench.in_flight.pod_changed(None, Some(&pod));
     assert!(
-        bench.memory.pod_changed(Some(&pod), None).is_empty(),
+        bench.in_flight.pod_changed(Some(&pod), None).is_empty(),
         "nobody waited for it"
     );
 }
@@ -601,7 +601,7 @@ fn z_98_errors_on_the_older_path() {
 fn z_151_another_claim_of_the_name_or_none_ends_the_attempt() {
     let mut bench = grown("2Gi");
     let old = Claim::new(bench.claim.clone());
-    let start = bench.memory.begin(&task(), &old, bench.now).unwrap();
+    let start = bench.in_flight.begin(&task(), &old, bench.now).unwrap();
     let attempt = Attempt::new(&task(), &old, start);
     bench.change(|claim| claim.uid = Uid::new("later"));
     let now = Claim::new(bench.claim.clone());

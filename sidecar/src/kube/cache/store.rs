@@ -85,7 +85,7 @@ impl<R> Pending<R> {
 /// The contents of a cache. Public for simulations; everything else goes through
 /// [`Cache`](super::Cache).
 #[derive(Debug)]
-pub struct Slots<R> {
+pub struct Store<R> {
     map: HashMap<Key, Slot<R>>,
     pending: HashMap<Key, Pending<R>>,
     deletions: Deletions,
@@ -95,13 +95,13 @@ pub struct Slots<R> {
     listed_at: u64,
 }
 
-impl<R> Default for Slots<R> {
+impl<R> Default for Store<R> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<R> Slots<R> {
+impl<R> Store<R> {
     /// Nothing is known.
     pub fn new() -> Self {
         Self {

@@ -6,13 +6,13 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use sidecar::flight::Flights;
+use sidecar::keyed_guard::KeyedGuards;
 
 use super::attempt::Attempt;
 use super::event::{self, Origin};
-use super::outcome::Cure;
+use super::fairness::{Kind, Task};
+use super::outcome::RequeueTrigger;
 use super::step::End;
-use super::turn::{Kind, Task};
 use super::usage::Usage;
 use super::{Driver, Settings, expand, modify};
 use crate::model::{AttributesClass, Claim, Pod, Text, Uid, Volume};
@@ -102,26 +102,26 @@ struct Running {
 
 /// The books of one process.
 #[derive(Debug)]
-pub struct Memory {
+pub struct InFlightState {
     /// How long what was called impossible waits.
     retention: Duration,
     /// Whether expansions have that wait, too.
     recover: bool,
     claims: HashMap<Text, Entry>,
     /// Which task of a claim runs, and whether the other one waits for it.
-    turns: Flights<Text, Task>,
+    turns: KeyedGuards<Text, Task>,
     running: HashMap<Text, Running>,
-    cures: HashMap<Cure, HashSet<Task>>,
+    cures: HashMap<RequeueTrigger, HashSet<Task>>,
     /// The same the other way round.
-    waiting: HashMap<Task, Vec<Cure>>,
+    waiting: HashMap<Task, Vec<RequeueTrigger>>,
     /// Volumes that carry the annotation of an expansion, by their claim.
     annotated: HashMap<Text, Text>,
     usage: Usage,
     /// Calls in flight, by volume handle, with the tasks that wait for their end.
-    pub calls: Flights<Text, Task>,
+    pub calls: KeyedGuards<Text, Task>,
 }
 
-impl Memory {
+impl InFlightState {
     /// Empty books.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
@@ -129,13 +129,13 @@ impl Memory {
             retention: settings.infeasible_wait,
             recover: settings.gates.recover,
             claims: HashMap::new(),
-            turns: Flights::default(),
+            turns: KeyedGuards::default(),
             running: HashMap::new(),
             cures: HashMap::new(),
             waiting: HashMap::new(),
             annotated: HashMap::new(),
             usage: Usage::default(),
-            calls: Flights::default(),
+            calls: KeyedGuards::default(),
         }
     }
 
@@ -159,11 +159,11 @@ impl Memory {
         self.running.insert(task.claim.clone(), running);
         let annotated = self.annotated.get(&task.claim).cloned();
         // What appears while the attempt runs may be just what it does not see.
-        self.wait_for(Cure::Driver, task);
+        self.wait_for(RequeueTrigger::Driver, task);
         if let Some(claim) = claim.detail() {
-            self.wait_for(Cure::Volume(claim.volume.clone()), task);
+            self.wait_for(RequeueTrigger::Volume(claim.volume.clone()), task);
             for class in modify::targets(claim).filter(|_| task.kind == Kind::Modify) {
-                self.wait_for(Cure::Class(class.clone()), task);
+                self.wait_for(RequeueTrigger::Class(class.clone()), task);
             }
         }
         let mut start = Start {
@@ -306,7 +306,7 @@ impl Memory {
             }
         }
         if after.is_some_and(|after| event::is_cure(before, after)) {
-            tasks.extend(self.cured(&Cure::Volume(name.clone())));
+            tasks.extend(self.cured(&RequeueTrigger::Volume(name.clone())));
         }
         tasks
     }
@@ -321,7 +321,7 @@ impl Memory {
     ) -> Vec<Task> {
         match after.is_none() || before == after {
             true => Vec::new(),
-            false => self.cured(&Cure::Class(name.clone())),
+            false => self.cured(&RequeueTrigger::Class(name.clone())),
         }
     }
 
@@ -339,7 +339,7 @@ impl Memory {
         ];
         let texts = books.iter().map(|book| format!("{book:?}"));
         texts
-            .filter(|text| text != "{}" && text != "Flights { busy: {} }")
+            .filter(|text| text != "{}" && text != "KeyedGuards { busy: {} }")
             .collect()
     }
 
@@ -358,15 +358,15 @@ impl Memory {
 
     /// The driver can be asked again: what failed without it need not wait for its retry.
     pub fn driver_is_back(&mut self) -> Vec<Task> {
-        self.cured(&Cure::Driver)
+        self.cured(&RequeueTrigger::Driver)
     }
 
-    fn cured(&mut self, cure: &Cure) -> Vec<Task> {
+    fn cured(&mut self, cure: &RequeueTrigger) -> Vec<Task> {
         let tasks = self.cures.get(cure);
         tasks.into_iter().flatten().cloned().collect()
     }
 
-    fn wait_for(&mut self, cure: Cure, task: &Task) {
+    fn wait_for(&mut self, cure: RequeueTrigger, task: &Task) {
         self.waiting
             .entry(task.clone())
             .or_default()

@@ -141,7 +141,7 @@ impl World {
     /// Nothing is left of what is gone, and nothing is remembered of it.
     pub(super) fn check_left(&self) -> Result<(), String> {
         let process = &self.process;
-        let mut left = process.attacher.memory().not_empty();
+        let mut left = process.attacher.in_flight().not_empty();
         let attachments = self.server.attachments.keys();
         left.extend(attachments.map(|name| format!("attachment {name}")));
         let volumes = self.server.volumes.keys();
@@ -217,7 +217,7 @@ impl World {
                 let owed = self
                     .process
                     .attacher
-                    .memory()
+                    .in_flight()
                     .orphan(&target(object))
                     .is_some();
                 let later = orphan::leaves(object, &driver()) || (owed && !object.deleting);

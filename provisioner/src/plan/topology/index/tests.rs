@@ -14,19 +14,19 @@ fn entry(keys: &str) -> Entry {
     Entry::Keys(keys.map(Text::from).collect())
 }
 
-fn node(places: &mut Places, name: &str, labels: &str, keys: &str) -> bool {
+fn node(places: &mut TopologyIndex, name: &str, labels: &str, keys: &str) -> bool {
     let name = Text::from(name);
     let changed = places.set_labels(&name, pairs(labels));
     places.set_driver(&name, entry(keys)) || changed
 }
 
-fn segments(places: &Places) -> Vec<Term> {
+fn segments(places: &TopologyIndex) -> Vec<Term> {
     places.segments().cloned().collect()
 }
 
 #[test]
 fn row_264_a_segment_needs_csinode_node_and_labels() {
-    let mut places = Places::default();
+    let mut places = TopologyIndex::default();
     places.set_labels(&"no-csinode".into(), pairs("zone=1"));
     places.set_driver(&"no-node".into(), entry("zone"));
     node(&mut places, "no-label", "rack=A", "zone");
@@ -39,7 +39,7 @@ fn row_264_a_segment_needs_csinode_node_and_labels() {
 
 #[test]
 fn row_265_the_order_of_keys_does_not_matter() {
-    let mut places = Places::default();
+    let mut places = TopologyIndex::default();
     node(&mut places, "n0", "zone=1 rack=A host=n0", "zone rack");
     node(&mut places, "n1", "zone=1 rack=A host=n1", "rack zone zone");
     assert_eq!(segments(&places), [term("rack=A zone=1")]);
@@ -48,7 +48,7 @@ fn row_265_the_order_of_keys_does_not_matter() {
 
 #[test]
 fn row_266_segments_follow_labels_and_keys() {
-    let mut places = Places::default();
+    let mut places = TopologyIndex::default();
     node(&mut places, "n0", "zone=1", "zone");
     assert_eq!(segments(&places), [term("zone=1")]);
     let n0 = Text::from("n0");
@@ -74,7 +74,7 @@ fn row_266_segments_follow_labels_and_keys() {
 
 #[test]
 fn row_257_a_driver_without_keys_has_one_segment_for_all_nodes() {
-    let mut places = Places::default();
+    let mut places = TopologyIndex::default();
     node(&mut places, "n0", "zone=1", "");
     node(&mut places, "n1", "zone=2", "");
     assert_eq!(segments(&places), [term("")]);
@@ -83,8 +83,8 @@ fn row_257_a_driver_without_keys_has_one_segment_for_all_nodes() {
 
 #[test]
 fn most_csinodes_decide_about_the_keys_then_the_least_set() {
-    let mut places = Places::default();
-    let keys = |places: &Places| places.usual_keys().map(|keys| keys.join(" "));
+    let mut places = TopologyIndex::default();
+    let keys = |places: &TopologyIndex| places.usual_keys().map(|keys| keys.join(" "));
     assert_eq!(keys(&places), None);
     node(&mut places, "n0", "", "zone");
     node(&mut places, "n1", "", "rack");
@@ -100,7 +100,7 @@ fn most_csinodes_decide_about_the_keys_then_the_least_set() {
 
 #[test]
 fn equal_lists_are_one_until_a_place_comes_or_goes() {
-    let mut places = Places::default();
+    let mut places = TopologyIndex::default();
     node(&mut places, "n0", "zone=1", "zone");
     node(&mut places, "n1", "zone=2", "zone");
     let keys = [Text::from("zone")];
@@ -117,9 +117,9 @@ fn equal_lists_are_one_until_a_place_comes_or_goes() {
 
 #[test]
 fn the_places_of_one_node() {
-    let places = Places::of_node(&"foo".into(), &term("zone=1 rack=A"));
+    let places = TopologyIndex::of_node(&"foo".into(), &term("zone=1 rack=A"));
     assert_eq!(segments(&places), [term("rack=A zone=1")]);
     assert_eq!(*places.driver("foo"), entry("rack zone"));
-    let none = Places::of_node(&"foo".into(), &term(""));
+    let none = TopologyIndex::of_node(&"foo".into(), &term(""));
     assert_eq!(segments(&none), [term("")]);
 }

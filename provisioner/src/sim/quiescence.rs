@@ -6,9 +6,9 @@ use super::run::{Faults, World};
 use super::scene::{CLASS, SOURCE, Scene, zone};
 use super::volume::handle;
 use crate::model::{Claim, Reclaim, Snapshot, Text, VolumeDetail, VolumePhase};
-use crate::plan::memory::ClaimKey;
+use crate::plan::in_flight::ClaimKey;
 use crate::plan::protection::is_ending_source;
-use crate::plan::request::{ContentSource, Prepared};
+use crate::plan::request::{ContentSource, PinnedRequest};
 
 /// More rounds than anything needs.
 const ROUNDS: usize = 60;
@@ -30,7 +30,7 @@ impl World {
             self.detach();
         }
         self.server.secret = true;
-        if self.case.scene == Scene::Places {
+        if self.case.scene == Scene::TopologyIndex {
             for node in self.case.scene.nodes() {
                 self.put_node(node, true);
             }
@@ -49,7 +49,7 @@ impl World {
         // A place without room says nothing of what was asked of it before.
         let owes = self
             .processes()
-            .any(|process| process.memory().doubts().next().is_some());
+            .any(|process| process.in_flight().doubts().next().is_some());
         if !self.has_complaint() && owes {
             for _ in 0..self.sites() {
                 self.turn();
@@ -94,7 +94,7 @@ impl World {
     /// What was deleted is gone.
     fn check_gone(&self) -> Result<(), String> {
         let owed = self.server.intents().next().is_some() || { self.processes() }
-            .any(|process| process.memory().doubts().next().is_some());
+            .any(|process| process.in_flight().doubts().next().is_some());
         let mut claims = self.server.claims.values().map(|(_, claim)| claim);
         if let Some(stuck) = claims.find(|claim| !owed || !is_ending_source(claim)) {
             return Err(format!("{} does not go: {stuck:?}", stuck.name));
@@ -127,7 +127,7 @@ impl World {
                 .full
                 .pop_first()
                 .filter(|_| self.driver.site == 0),
-            Scene::Plain | Scene::Places | Scene::Sources | Scene::Moved => {
+            Scene::Plain | Scene::TopologyIndex | Scene::Sources | Scene::Moved => {
                 self.driver.full.pop_first()
             }
         };
@@ -159,7 +159,8 @@ impl World {
             }
         }
         // What is owed takes turns, and each turn is written down, until its place has room.
-        let owes = { self.processes() }.any(|process| process.memory().doubts().next().is_some());
+        let owes =
+            { self.processes() }.any(|process| process.in_flight().doubts().next().is_some());
         if !owes || self.drivers().all(|driver| driver.full.is_empty()) {
             self.complain("it does not come to rest".into());
         }
@@ -189,7 +190,7 @@ impl World {
         let is_hopeless = |claim: &Claim| {
             let key = ClaimKey::of(claim);
             let mut processes = self.processes();
-            let asked = processes.any(|process| process.memory().is_pinned(&key));
+            let asked = processes.any(|process| process.in_flight().is_pinned(&key));
             let open = claim.phase.is_open() && claim.volume.is_empty();
             open && !asked && self.lacks_source(claim)
         };
@@ -309,7 +310,7 @@ impl World {
     /// Whether nothing of what is owed for the claim of this UID was made or can be: what it was to be
     /// a copy of is gone. Somebody has to take it out of the journal.
     fn is_left_to_people(&self, uid: &str) -> bool {
-        let is_gone = |prepared: &Prepared| {
+        let is_gone = |prepared: &PinnedRequest| {
             let made = self.drivers().any(|driver| driver.may_have(&prepared.name));
             let mut snapshots = self.server.snapshots.values();
             !made
@@ -323,7 +324,7 @@ impl World {
         };
         let doubts = self
             .processes()
-            .flat_map(|process| process.memory().doubts());
+            .flat_map(|process| process.in_flight().doubts());
         let mut doubts = doubts.filter(|(key, _)| *key.uid == *uid).peekable();
         doubts.peek().is_some()
             && doubts.all(|(_, doubt)| doubt.requests().all(|prepared| is_gone(prepared)))
@@ -332,7 +333,7 @@ impl World {
     /// What is settled is forgotten: a process runs for months.
     fn check_books(&self) -> Result<(), String> {
         let left = self.processes().map(|process| {
-            let mut uids = process.memory().doubts().map(|(key, _)| &key.uid);
+            let mut uids = process.in_flight().doubts().map(|(key, _)| &key.uid);
             let known = uids.all(|uid| self.is_left_to_people(uid));
             let mut left = process.provisioner.left();
             left.retain(|book| !known || !["doubts", "told"].contains(book));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::model::Text;
 
-/// How often [`Lookout::due`] is to be asked while anything is waited for.
+/// How often [`ClassPoller::due`] is to be asked while anything is waited for.
 pub const PACE: Duration = Duration::from_secs(1);
 
 /// The longest time between two looks for the same object.
@@ -23,7 +23,7 @@ const AT_ONCE: usize = 8;
 
 /// When what was looked for.
 #[derive(Debug, Default)]
-pub struct Lookout {
+pub struct ClassPoller {
     looks: HashMap<Text, Look>,
 }
 
@@ -33,7 +33,7 @@ struct Look {
     next: Instant,
 }
 
-impl Lookout {
+impl ClassPoller {
     /// The names of those to look for now, which are a few, those first that are due for the
     /// longest time. `awaited` are the names of all that are waited for.
     #[must_use]
@@ -70,12 +70,12 @@ mod tests {
     /// Seconds at which each name is looked for.
     fn looks(awaited: impl Fn(u64) -> Vec<&'static str>, until: u64) -> Vec<(u64, String)> {
         let began = Instant::now();
-        let mut lookout = Lookout::default();
+        let mut class_poller = ClassPoller::default();
         let mut looks = Vec::new();
         for second in 0..until {
             let now = began + Duration::from_secs(second);
             let names = awaited(second).into_iter().map(Text::from);
-            let due = lookout.due(names, now);
+            let due = class_poller.due(names, now);
             assert!(due.len() <= AT_ONCE);
             looks.extend(due.iter().map(|name| (second, name.to_string())));
         }

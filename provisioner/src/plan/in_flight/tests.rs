@@ -3,8 +3,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::plan::identity::Identity;
-use crate::plan::pv::Blueprint;
-use crate::plan::request::Prepared;
+use crate::plan::pv::PvTemplate;
+use crate::plan::request::PinnedRequest;
 
 fn claim() -> Arc<Claim> {
     Arc::new(Claim {
@@ -25,15 +25,15 @@ impl Asked for &str {
     }
 }
 
-fn books() -> Memory<&'static str> {
-    Memory::new(Duration::from_secs(300))
+fn books() -> InFlightState<&'static str> {
+    InFlightState::new(Duration::from_secs(300))
 }
 
 fn unsaved() -> Unsaved {
     Unsaved {
         name: "pvc-u1".into(),
         object: Arc::new(Value::Null),
-        identity: Identity::new(&Blueprint::default(), "pvc-u1", &Volume::default()),
+        identity: Identity::new(&PvTemplate::default(), "pvc-u1", &Volume::default()),
     }
 }
 
@@ -209,7 +209,7 @@ fn a_claim_of_the_same_name_is_another_one() {
 #[test]
 fn cures_are_handed_out_once_and_go_with_the_claim() {
     let mut books = books();
-    let cure = || Cure::Class("gold".into());
+    let cure = || RequeueTrigger::Class("gold".into());
     books.wait_for(cure(), &key());
     books.wait_for(cure(), &key());
     assert_eq!(books.cured(&cure()), HashSet::from([key()]));
@@ -222,8 +222,8 @@ fn cures_are_handed_out_once_and_go_with_the_claim() {
 #[test]
 fn a_claim_waits_for_what_would_cure_its_last_failure() {
     let mut books = books();
-    let class = |name: &str| Cure::AttributesClass(name.into());
-    let awaited = |books: &Memory<_>| {
+    let class = |name: &str| RequeueTrigger::AttributesClass(name.into());
+    let awaited = |books: &InFlightState<_>| {
         let names = books.awaited_attributes_classes();
         names.map(ToString::to_string).collect::<Vec<_>>()
     };
@@ -308,13 +308,13 @@ fn j_9_what_is_taken_out_while_its_call_runs_does_not_come_back() {
 fn j_9_what_is_taken_out_is_known_by_its_words() {
     let now = Instant::now();
     let asked = |class_uid: &str| {
-        Arc::new(Prepared {
+        Arc::new(PinnedRequest {
             class_uid: class_uid.into(),
-            ..Prepared::default()
+            ..PinnedRequest::default()
         })
     };
     let taken_out = |class_uid: &str| [asked(class_uid)];
-    let mut books = Memory::new(Duration::from_secs(300));
+    let mut books = InFlightState::new(Duration::from_secs(300));
     books.end(&claim(), Outcome::Over, vec![asked("before")], now);
     books.calling(&claim());
     books.forget("u1", &taken_out("before"));

@@ -34,7 +34,7 @@ impl World {
             _ => match self.case.scene {
                 Scene::Plain => self.keep_books_by_hand(),
                 Scene::Moved => self.change_policy(),
-                Scene::Places => self.move_house(),
+                Scene::TopologyIndex => self.move_house(),
                 Scene::Sources => self.take_snapshot(),
                 Scene::Nodes | Scene::Apart => self.fill(),
             },
@@ -337,7 +337,7 @@ impl World {
         let nodes = self.case.scene.nodes();
         let node = match self.case.scene {
             Scene::Nodes | Scene::Apart => nodes[self.driver.site],
-            Scene::Plain | Scene::Places | Scene::Sources | Scene::Moved => {
+            Scene::Plain | Scene::TopologyIndex | Scene::Sources | Scene::Moved => {
                 nodes[self.dice.below(nodes.len())]
             }
         };

@@ -7,9 +7,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::Driver;
 use super::attachment::Step;
-use super::flight::{Flights, Target};
+use super::flight::{KeyedGuards, Target};
 use super::orphan::{self, Orphan};
-use super::outcome::{Cure, Failure};
+use super::outcome::{Failure, RequeueTrigger};
 use crate::model::{Attachment, Text};
 
 /// What there is to work on.
@@ -39,13 +39,13 @@ pub struct Ended {
     /// The volume that the attachment named, whose finalizer may be due now.
     pub volume: Option<Text>,
     /// The attachment, if it went meanwhile and left an [`Orphan`] that is to be
-    /// [`owed`](Memory::owe).
+    /// [`owed`](InFlightState::owe).
     pub lost: Option<Attachment>,
 }
 
 /// The books of one process.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct InFlightState {
     /// Names of the known attachments, of whatever driver, by the volume they name.
     named: HashMap<Text, HashSet<Text>>,
     /// Attachments that are being worked on, with the volume they name.
@@ -53,9 +53,9 @@ pub struct Memory {
     /// Attachments whose last write may or may not have been applied, with the volume they name.
     doubtful: HashMap<Text, Option<Text>>,
     /// What would cure a failure, and whose.
-    cures: HashMap<Cure, HashSet<Key>>,
+    cures: HashMap<RequeueTrigger, HashSet<Key>>,
     /// The same the other way round, so that one end costs no look at all others.
-    waiting: HashMap<Key, HashSet<Cure>>,
+    waiting: HashMap<Key, HashSet<RequeueTrigger>>,
     forced: HashSet<Text>,
     /// Attachments of which this process has unpublished the volume, by name, with their uid, until
     /// they are gone.
@@ -68,12 +68,12 @@ pub struct Memory {
     /// Attachments worked on since the comparison with the driver's list began, if one runs.
     touched: Option<HashSet<Text>>,
     /// Calls, with the attachments that wait for their end.
-    pub calls: Flights<Target, Key>,
+    pub calls: KeyedGuards<Target, Key>,
     /// Patches of volumes. One at a time: the next one then sees what this one did.
-    pub patches: Flights<Text, Key>,
+    pub patches: KeyedGuards<Text, Key>,
 }
 
-impl Memory {
+impl InFlightState {
     /// The cache has `new` now, in place of `old`. Whether `old` left an [`Orphan`] that is to be
     /// [`owed`](Self::owe).
     #[must_use]
@@ -273,7 +273,7 @@ impl Memory {
 
     /// What was missing has appeared: these need not wait for their retry.
     #[must_use]
-    pub fn cured(&mut self, cure: &Cure) -> HashSet<Key> {
+    pub fn cured(&mut self, cure: &RequeueTrigger) -> HashSet<Key> {
         let keys = self.cures.remove(cure).unwrap_or_default();
         for key in &keys {
             if let Some(cures) = self.waiting.get_mut(key) {
@@ -316,14 +316,14 @@ impl Memory {
     }
 
     #[cfg(test)]
-    pub(crate) fn hide_cures(&mut self, key: &Key) -> HashSet<Cure> {
+    pub(crate) fn hide_cures(&mut self, key: &Key) -> HashSet<RequeueTrigger> {
         let cures = self.waiting.get(key).cloned().unwrap_or_default();
         self.forget_cures(key);
         cures
     }
 
     #[cfg(test)]
-    pub(crate) fn show_cures(&mut self, key: &Key, hidden: HashSet<Cure>) {
+    pub(crate) fn show_cures(&mut self, key: &Key, hidden: HashSet<RequeueTrigger>) {
         for cure in hidden {
             { self.cures.entry(cure.clone()).or_default() }.insert(key.clone());
             { self.waiting.entry(key.clone()).or_default() }.insert(cure);
@@ -349,7 +349,7 @@ impl Memory {
         ];
         let texts = books.iter().map(|(name, book)| (name, format!("{book:?}")));
         texts
-            .filter(|(_, text)| text != "{}" && text != "Flights { busy: {} }")
+            .filter(|(_, text)| text != "{}" && text != "KeyedGuards { busy: {} }")
             .map(|(name, text)| format!("{name} {text}"))
             .collect()
     }
@@ -391,110 +391,110 @@ mod tests {
 
     #[test]
     fn a_volume_is_used_while_anything_may_name_it() {
-        let (mut memory, pv) = (Memory::default(), Text::from("pv1"));
+        let (mut in_flight, pv) = (InFlightState::default(), Text::from("pv1"));
         let name = va().name;
-        assert!(!memory.uses(&pv));
-        assert!(!memory.upserted(None, &va(), &driver()));
-        assert!(!memory.upserted(Some(&va()), &va(), &driver()));
-        assert!(memory.uses(&pv));
-        memory.begin(&name);
-        memory.works_on(&name, Some(&pv));
-        assert!(!memory.deleted(&va(), &driver()));
-        assert!(memory.uses(&pv), "the attempt goes on");
-        memory.failed(&name, &lost());
-        assert_eq!(memory.end(&name).volume, Some(pv.clone()));
-        assert!(memory.uses(&pv), "nobody knows what the last patch did");
-        let start = memory.begin(&name);
-        assert!(start.doubtful && memory.uses(&pv));
-        let _ = memory.end(&name);
-        assert!(!memory.uses(&pv));
-        assert!(!memory.begin(&name).doubtful);
+        assert!(!in_flight.uses(&pv));
+        assert!(!in_flight.upserted(None, &va(), &driver()));
+        assert!(!in_flight.upserted(Some(&va()), &va(), &driver()));
+        assert!(in_flight.uses(&pv));
+        in_flight.begin(&name);
+        in_flight.works_on(&name, Some(&pv));
+        assert!(!in_flight.deleted(&va(), &driver()));
+        assert!(in_flight.uses(&pv), "the attempt goes on");
+        in_flight.failed(&name, &lost());
+        assert_eq!(in_flight.end(&name).volume, Some(pv.clone()));
+        assert!(in_flight.uses(&pv), "nobody knows what the last patch did");
+        let start = in_flight.begin(&name);
+        assert!(start.doubtful && in_flight.uses(&pv));
+        let _ = in_flight.end(&name);
+        assert!(!in_flight.uses(&pv));
+        assert!(!in_flight.begin(&name).doubtful);
     }
 
     #[test]
     fn a_changed_source_moves_the_reference() {
-        let mut memory = Memory::default();
-        assert!(!memory.upserted(None, &va(), &driver()));
+        let mut in_flight = InFlightState::default();
+        assert!(!in_flight.upserted(None, &va(), &driver()));
         let other = Attachment {
             volume: Some("pv2".into()),
             ..va()
         };
-        assert!(!memory.upserted(Some(&va()), &other, &driver()));
-        assert!(!memory.uses(&"pv1".into()) && memory.uses(&"pv2".into()));
+        assert!(!in_flight.upserted(Some(&va()), &other, &driver()));
+        assert!(!in_flight.uses(&"pv1".into()) && in_flight.uses(&"pv2".into()));
     }
 
     #[test]
     fn cures_are_handed_out_once_and_go_with_the_attachment() {
-        let mut memory = Memory::default();
+        let mut in_flight = InFlightState::default();
         let failure = Failure::NoCsiNode("node1".into());
         let key = || Key::Attachment(va().name);
         let cure = failure.cure().unwrap();
-        memory.failed(&va().name, &failure);
-        memory.failed(&va().name, &failure);
-        assert_eq!(memory.cured(&cure), HashSet::from([key()]));
-        assert!(memory.cured(&cure).is_empty());
-        memory.failed(&va().name, &failure);
-        assert!(!memory.deleted(&va(), &driver()));
-        assert!(memory.cured(&cure).is_empty());
-        assert!(memory.waiting.is_empty());
+        in_flight.failed(&va().name, &failure);
+        in_flight.failed(&va().name, &failure);
+        assert_eq!(in_flight.cured(&cure), HashSet::from([key()]));
+        assert!(in_flight.cured(&cure).is_empty());
+        in_flight.failed(&va().name, &failure);
+        assert!(!in_flight.deleted(&va(), &driver()));
+        assert!(in_flight.cured(&cure).is_empty());
+        assert!(in_flight.waiting.is_empty());
     }
 
     #[test]
     fn fs_13_one_attachments_end_looks_at_its_own_cures() {
-        let mut memory = Memory::default();
+        let mut in_flight = InFlightState::default();
         let (one, other) = (Text::from("va1"), Text::from("va2"));
         let failures = [
             Failure::NoCsiNode("node1".into()),
             Failure::NoVolume("pv1".into()),
         ];
         for failure in &failures {
-            memory.failed(&one, failure);
-            memory.failed(&other, failure);
+            in_flight.failed(&one, failure);
+            in_flight.failed(&other, failure);
         }
-        assert!(!memory.deleted(&va(), &driver()));
-        assert_eq!(memory.waiting.len(), 1);
+        assert!(!in_flight.deleted(&va(), &driver()));
+        assert_eq!(in_flight.waiting.len(), 1);
         for failure in &failures {
-            let cured = memory.cured(&failure.cure().unwrap());
+            let cured = in_flight.cured(&failure.cure().unwrap());
             assert_eq!(cured, HashSet::from([Key::Attachment(other.clone())]));
         }
-        assert!(memory.waiting.is_empty() && memory.cures.is_empty());
-        memory.failed(&one, &failures[0]);
-        memory.begin(&one);
-        assert!(memory.cures.is_empty(), "it is tried again");
+        assert!(in_flight.waiting.is_empty() && in_flight.cures.is_empty());
+        in_flight.failed(&one, &failures[0]);
+        in_flight.begin(&one);
+        assert!(in_flight.cures.is_empty(), "it is tried again");
     }
 
     #[test]
     fn what_was_worked_on_during_a_comparison_is_left_out() {
-        let mut memory = Memory::default();
+        let mut in_flight = InFlightState::default();
         let name = |text: &str| Text::from(text);
-        memory.begin(&name("before"));
-        memory.begin(&name("over"));
-        let _ = memory.end(&name("over"));
-        memory.begin_comparison();
-        memory.begin(&name("during"));
-        let _ = memory.end(&name("during"));
-        let _ = memory.deleted(&va(), &driver());
-        let touched = memory.end_comparison();
+        in_flight.begin(&name("before"));
+        in_flight.begin(&name("over"));
+        let _ = in_flight.end(&name("over"));
+        in_flight.begin_comparison();
+        in_flight.begin(&name("during"));
+        let _ = in_flight.end(&name("during"));
+        let _ = in_flight.deleted(&va(), &driver());
+        let touched = in_flight.end_comparison();
         let expected = [name("before"), name("during"), va().name];
         assert_eq!(touched, HashSet::from(expected));
-        memory.force(name("a"));
-        assert!(memory.begin(&name("a")).forced);
-        assert!(!memory.begin(&name("a")).forced, "once");
+        in_flight.force(name("a"));
+        assert!(in_flight.begin(&name("a")).forced);
+        assert!(!in_flight.begin(&name("a")).forced, "once");
     }
 
     #[test]
     fn what_went_during_an_attempt_is_not_forced_again() {
         let name = va().name;
         for gone in [false, true] {
-            let mut memory = Memory::default();
-            memory.begin(&name);
+            let mut in_flight = InFlightState::default();
+            in_flight.begin(&name);
             if gone {
-                let _ = memory.deleted(&va(), &driver());
+                let _ = in_flight.deleted(&va(), &driver());
             }
             // The attempt waits for another one, and is to be made anew whatever the status says.
-            memory.force(name.clone());
-            let _ = memory.end(&name);
-            assert_eq!(memory.forced.contains(&name), !gone);
+            in_flight.force(name.clone());
+            let _ = in_flight.end(&name);
+            assert_eq!(in_flight.forced.contains(&name), !gone);
         }
     }
 }

@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 use sidecar::controller::reactor::Verdict;
 
 use super::claim::Open;
-use super::{Answer, Failed, Informed, News, Notice, Provisioner, Step};
+use super::{Answer, Failed, Informed, Notice, Provisioner, Step, Wakes};
 use super::{after, retry, wake_claim};
 use crate::keys::SELECTED_NODE;
 use crate::model::{Claim, Pairs, Text};
 use crate::plan::claim;
-use crate::plan::memory::{ClaimKey, Start};
+use crate::plan::in_flight::{ClaimKey, Start};
 use crate::plan::migrated;
 use crate::plan::outcome::{ApiError, Refusal};
-use crate::plan::ownership::{RoomCheck, Selection, Turn, fits};
+use crate::plan::ownership::{CapacityCheck, Selection, Turn, fits};
 use crate::plan::settings::NodeDeployment;
 
 /// How far this process has come with a claim that nobody has taken.
@@ -27,7 +27,7 @@ pub(super) enum Contest {
     /// Goes through an attempt as if the claim were this node's, without leaving a trace.
     Rehearsal(Box<claim::Attempt>, Arc<Claim>),
     /// Asks the driver for room, until one answer is enough.
-    Asking(RoomCheck, usize),
+    Asking(CapacityCheck, usize),
     /// Writes the node on the claim.
     Taking,
     /// It is over.
@@ -151,7 +151,7 @@ impl Provisioner {
             });
             let answer = match &step {
                 claim::Step::Create(_, request) => {
-                    return Err(match RoomCheck::new(request) {
+                    return Err(match CapacityCheck::new(request) {
                         Some(check) => Contest::Asking(check, 0),
                         None => Contest::Taking,
                     });
@@ -186,7 +186,7 @@ impl Provisioner {
         open: &Open,
         contest: Contest,
         now: Instant,
-        due: &mut News,
+        due: &mut Wakes,
     ) -> Verdict<Failed> {
         let key = &open.key;
         let Contest::Over(outcome) = contest else {
@@ -227,7 +227,13 @@ impl Provisioner {
 }
 
 impl Contest {
-    pub(super) fn answered(&mut self, key: &ClaimKey, step: &Step, answer: Answer, due: &mut News) {
+    pub(super) fn answered(
+        &mut self,
+        key: &ClaimKey,
+        step: &Step,
+        answer: Answer,
+        due: &mut Wakes,
+    ) {
         match (&mut *self, step, answer) {
             (Self::Rehearsal(attempt, _), Step::Claim { step, .. }, Answer::Claim(answer)) => {
                 if attempt.fold(step, answer).is_err() {

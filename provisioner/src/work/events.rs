@@ -9,14 +9,14 @@ use crate::model::{Claim, Text, Volume};
 
 /// Where events go.
 #[derive(Clone, Debug)]
-pub struct News {
+pub struct Events {
     /// As upstream's library signs them.
     ours: Recorder,
     /// As upstream's sidecar signs them itself.
     sidecar: Recorder,
 }
 
-impl News {
+impl Events {
     /// The recorders, and the workers that write what they take.
     pub fn new(client: &Client, driver: &str, host: &str, process: &str) -> (Self, [Worker; 2]) {
         let source = |component: String| Source {
@@ -46,8 +46,8 @@ impl News {
     /// A volume could not be deleted.
     pub fn volume_failed(&self, name: &Text, volume: &Volume, failure: &dyn std::fmt::Display) {
         let (uid, version) = match volume {
-            Volume::Ending(detail) => (detail.uid.to_string(), detail.version.to_string()),
-            Volume::Quiet | Volume::Finalizer(..) => (String::new(), String::new()),
+            Volume::Deletable(detail) => (detail.uid.to_string(), detail.version.to_string()),
+            Volume::NameOnly | Volume::Finalizer(..) => (String::new(), String::new()),
         };
         let about = Reference {
             api_version: "v1".into(),

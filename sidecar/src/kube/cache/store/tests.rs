@@ -25,286 +25,286 @@ fn deleted(name: &str, old: u64) -> Change<u64> {
 }
 
 /// A cache whose records are their versions, with one object at version 10.
-fn slots() -> Slots<u64> {
-    let mut slots = Slots::new();
-    slots.begin_list();
-    let first = slots.upsert(key("a"), 10, 10);
+fn listed() -> Store<u64> {
+    let mut store = Store::new();
+    store.begin_list();
+    let first = store.upsert(key("a"), 10, 10);
     assert_eq!(first, upserted("a", None, 10, Source::Watch));
-    assert_eq!(slots.finish_list(10), []);
-    slots
+    assert_eq!(store.finish_list(10), []);
+    store
 }
 
 #[test]
 fn changes_are_told_once_with_what_was_before() {
-    let mut slots = slots();
+    let mut store = listed();
     assert_eq!(
-        slots.upsert(key("a"), 11, 11),
+        store.upsert(key("a"), 11, 11),
         upserted("a", Some(10), 11, Source::Watch)
     );
     assert_eq!(
-        slots.upsert(key("a"), 11, 11),
+        store.upsert(key("a"), 11, 11),
         None,
         "a relist brings it again"
     );
-    assert_eq!(slots.delete(key("a"), 12), Some(deleted("a", 11)));
-    assert_eq!(slots.delete(key("a"), 12), None);
-    assert_eq!(slots.len(), 0);
+    assert_eq!(store.delete(key("a"), 12), Some(deleted("a", 11)));
+    assert_eq!(store.delete(key("a"), 12), None);
+    assert_eq!(store.len(), 0);
 }
 
 #[test]
 fn a_relist_changes_in_place_and_sweeps_what_it_did_not_meet() {
-    let mut slots = slots();
-    slots.upsert(key("b"), 11, 11);
-    slots.upsert(key("c"), 12, 12);
-    slots.begin_list();
-    assert_eq!(slots.upsert(key("a"), 10, 10), None);
+    let mut store = listed();
+    store.upsert(key("b"), 11, 11);
+    store.upsert(key("c"), 12, 12);
+    store.begin_list();
+    assert_eq!(store.upsert(key("a"), 10, 10), None);
     assert_eq!(
-        slots.upsert(key("c"), 13, 13),
+        store.upsert(key("c"), 13, 13),
         upserted("c", Some(12), 13, Source::Watch)
     );
-    assert_eq!(slots.finish_list(15), [deleted("b", 11)]);
-    assert_eq!(slots.len(), 2);
+    assert_eq!(store.finish_list(15), [deleted("b", 11)]);
+    assert_eq!(store.len(), 2);
 }
 
 #[test]
 fn a_relist_that_broke_off_sweeps_nothing() {
-    let mut slots = slots();
-    slots.begin_list();
-    slots.begin_list();
-    slots.upsert(key("a"), 10, 10);
-    assert_eq!(slots.finish_list(15), []);
+    let mut store = listed();
+    store.begin_list();
+    store.begin_list();
+    store.upsert(key("a"), 10, 10);
+    assert_eq!(store.finish_list(15), []);
 }
 
 #[test]
 fn an_object_that_became_unreadable_stays_as_it_was() {
-    let mut slots = slots();
-    slots.begin_list();
-    slots.keep("a");
-    assert_eq!(slots.finish_list(15), []);
-    assert_eq!(slots.get("a").map(|record| **record), Some(10));
+    let mut store = listed();
+    store.begin_list();
+    store.keep("a");
+    assert_eq!(store.finish_list(15), []);
+    assert_eq!(store.get("a").map(|record| **record), Some(10));
 }
 
 #[test]
 fn versions_that_are_no_numbers_are_always_news() {
-    let mut slots = slots();
+    let mut store = listed();
     assert_eq!(
-        slots.upsert(key("a"), 1, 0),
+        store.upsert(key("a"), 1, 0),
         upserted("a", Some(10), 1, Source::Watch)
     );
     assert_eq!(
-        slots.upsert(key("a"), 2, 0),
+        store.upsert(key("a"), 2, 0),
         upserted("a", Some(1), 2, Source::Watch)
     );
-    slots.begin_write(&key("a"));
+    store.begin_write(&key("a"));
     assert_eq!(
-        slots.write_answered(&key("a"), 3, 0),
+        store.write_answered(&key("a"), 3, 0),
         upserted("a", Some(2), 3, Source::Own)
     );
     assert_eq!(
-        slots.upsert(key("a"), 4, 0),
+        store.upsert(key("a"), 4, 0),
         upserted("a", Some(3), 4, Source::Watch)
     );
 }
 
 #[test]
 fn an_own_write_is_seen_at_once_and_its_event_is_no_news() {
-    let mut slots = slots();
-    slots.begin_write(&key("a"));
+    let mut store = listed();
+    store.begin_write(&key("a"));
     assert_eq!(
-        slots.write_answered(&key("a"), 12, 12),
+        store.write_answered(&key("a"), 12, 12),
         upserted("a", Some(10), 12, Source::Own)
     );
     assert_eq!(
-        slots.upsert(key("a"), 11, 11),
+        store.upsert(key("a"), 11, 11),
         None,
         "older than what we wrote"
     );
-    assert_eq!(slots.get("a").map(|record| **record), Some(12));
-    assert_eq!(slots.upsert(key("a"), 12, 12), None);
+    assert_eq!(store.get("a").map(|record| **record), Some(12));
+    assert_eq!(store.upsert(key("a"), 12, 12), None);
     assert_eq!(
-        slots.upsert(key("a"), 13, 13),
+        store.upsert(key("a"), 13, 13),
         upserted("a", Some(12), 13, Source::Watch)
     );
 }
 
 #[test]
 fn an_own_writes_event_that_comes_before_its_answer_is_no_news_either() {
-    let mut slots = slots();
-    slots.begin_write(&key("a"));
-    assert_eq!(slots.upsert(key("a"), 11, 11), None, "not told yet");
-    assert_eq!(slots.upsert(key("a"), 12, 12), None);
-    assert_eq!(slots.get("a").map(|record| **record), Some(12), "but seen");
+    let mut store = listed();
+    store.begin_write(&key("a"));
+    assert_eq!(store.upsert(key("a"), 11, 11), None, "not told yet");
+    assert_eq!(store.upsert(key("a"), 12, 12), None);
+    assert_eq!(store.get("a").map(|record| **record), Some(12), "but seen");
     assert_eq!(
-        slots.write_answered(&key("a"), 12, 12),
+        store.write_answered(&key("a"), 12, 12),
         upserted("a", Some(10), 12, Source::Own)
     );
 }
 
 #[test]
 fn news_that_came_after_an_own_write_and_before_its_answer_are_told_as_news() {
-    let mut slots = slots();
-    slots.begin_write(&key("a"));
-    slots.upsert(key("a"), 12, 12);
-    slots.upsert(key("a"), 13, 13);
+    let mut store = listed();
+    store.begin_write(&key("a"));
+    store.upsert(key("a"), 12, 12);
+    store.upsert(key("a"), 13, 13);
     assert_eq!(
-        slots.write_answered(&key("a"), 12, 12),
+        store.write_answered(&key("a"), 12, 12),
         upserted("a", Some(10), 13, Source::Watch)
     );
 }
 
 #[test]
 fn what_came_during_an_own_write_that_failed_is_told_afterwards() {
-    let mut slots = slots();
-    slots.begin_write(&key("a"));
-    slots.upsert(key("a"), 11, 11);
+    let mut store = listed();
+    store.begin_write(&key("a"));
+    store.upsert(key("a"), 11, 11);
     assert_eq!(
-        slots.write_failed(&key("a")),
+        store.write_failed(&key("a")),
         upserted("a", Some(10), 11, Source::Watch)
     );
-    slots.begin_write(&key("a"));
-    assert_eq!(slots.write_failed(&key("a")), None);
-    assert!(slots.pending.is_empty());
+    store.begin_write(&key("a"));
+    assert_eq!(store.write_failed(&key("a")), None);
+    assert!(store.pending.is_empty());
 }
 
 #[test]
 fn a_late_answer_does_not_bring_a_deleted_object_back() {
-    let mut slots = slots();
-    slots.begin_write(&key("a"));
-    slots.upsert(key("a"), 11, 11);
+    let mut store = listed();
+    store.begin_write(&key("a"));
+    store.upsert(key("a"), 11, 11);
     assert_eq!(
-        slots.delete(key("a"), 12),
+        store.delete(key("a"), 12),
         Some(deleted("a", 10)),
         "as it was last told"
     );
-    assert_eq!(slots.write_answered(&key("a"), 11, 11), None);
-    assert_eq!(slots.len(), 0);
+    assert_eq!(store.write_answered(&key("a"), 11, 11), None);
+    assert_eq!(store.len(), 0);
 }
 
 #[test]
 fn an_object_this_process_created_is_seen_at_once() {
-    let mut slots = slots();
-    slots.begin_write(&key("new"));
+    let mut store = listed();
+    store.begin_write(&key("new"));
     assert_eq!(
-        slots.write_answered(&key("new"), 11, 11),
+        store.write_answered(&key("new"), 11, 11),
         upserted("new", None, 11, Source::Own)
     );
-    assert_eq!(slots.upsert(key("new"), 11, 11), None);
+    assert_eq!(store.upsert(key("new"), 11, 11), None);
 }
 
 #[test]
 fn an_object_created_again_after_its_deletion_is_seen() {
-    let mut slots = slots();
-    slots.begin_write(&key("a"));
-    assert_eq!(slots.delete(key("a"), 12), Some(deleted("a", 10)));
+    let mut store = listed();
+    store.begin_write(&key("a"));
+    assert_eq!(store.delete(key("a"), 12), Some(deleted("a", 10)));
     assert_eq!(
-        slots.write_answered(&key("a"), 13, 13),
+        store.write_answered(&key("a"), 13, 13),
         upserted("a", None, 13, Source::Own)
     );
-    assert_eq!(slots.delete(key("a"), 12), None, "the deletion before it");
+    assert_eq!(store.delete(key("a"), 12), None, "the deletion before it");
 }
 
 #[test]
 fn what_was_written_while_a_list_was_under_way_is_neither_swept_nor_set_back() {
-    let mut slots = slots();
-    slots.begin_list();
+    let mut store = listed();
+    store.begin_list();
     for name in ["a", "new"] {
-        slots.begin_write(&key(name));
-        slots.write_answered(&key(name), 20, 20);
+        store.begin_write(&key(name));
+        store.write_answered(&key(name), 20, 20);
     }
-    assert_eq!(slots.upsert(key("a"), 10, 10), None);
-    assert_eq!(slots.finish_list(15), []);
-    assert_eq!(slots.get("a").map(|record| **record), Some(20));
-    assert_eq!(slots.len(), 2);
+    assert_eq!(store.upsert(key("a"), 10, 10), None);
+    assert_eq!(store.finish_list(15), []);
+    assert_eq!(store.get("a").map(|record| **record), Some(20));
+    assert_eq!(store.len(), 2);
 }
 
 #[test]
 fn what_was_written_and_deleted_before_a_list_is_gone_whenever_the_answer_comes() {
-    let mut slots = slots();
-    slots.begin_write(&key("new"));
-    slots.begin_write(&key("late"));
-    slots.begin_list();
-    slots.write_answered(&key("new"), 12, 12);
-    slots.upsert(key("a"), 10, 10);
-    assert_eq!(slots.finish_list(15), [deleted("new", 12)]);
-    assert_eq!(slots.write_answered(&key("late"), 13, 13), None);
-    assert_eq!(slots.len(), 1);
+    let mut store = listed();
+    store.begin_write(&key("new"));
+    store.begin_write(&key("late"));
+    store.begin_list();
+    store.write_answered(&key("new"), 12, 12);
+    store.upsert(key("a"), 10, 10);
+    assert_eq!(store.finish_list(15), [deleted("new", 12)]);
+    assert_eq!(store.write_answered(&key("late"), 13, 13), None);
+    assert_eq!(store.len(), 1);
 }
 
 #[test]
 fn a_list_that_began_after_a_write_is_believed_even_if_the_servers_storage_was_set_back() {
-    let mut slots = slots();
+    let mut store = listed();
     for name in ["a", "new"] {
-        slots.begin_write(&key(name));
-        slots.write_answered(&key(name), 20, 20);
+        store.begin_write(&key(name));
+        store.write_answered(&key(name), 20, 20);
     }
-    slots.begin_list();
+    store.begin_list();
     assert_eq!(
-        slots.upsert(key("a"), 5, 5),
+        store.upsert(key("a"), 5, 5),
         upserted("a", Some(20), 5, Source::Watch)
     );
-    assert_eq!(slots.finish_list(15), [deleted("new", 20)]);
+    assert_eq!(store.finish_list(15), [deleted("new", 20)]);
 }
 
 #[test]
 fn two_own_writes_of_one_object_may_be_under_way() {
-    let mut slots = slots();
-    slots.begin_write(&key("a"));
-    slots.begin_write(&key("a"));
-    slots.upsert(key("a"), 11, 11);
-    slots.upsert(key("a"), 12, 12);
+    let mut store = listed();
+    store.begin_write(&key("a"));
+    store.begin_write(&key("a"));
+    store.upsert(key("a"), 11, 11);
+    store.upsert(key("a"), 12, 12);
     assert_eq!(
-        slots.write_answered(&key("a"), 11, 11),
+        store.write_answered(&key("a"), 11, 11),
         upserted("a", Some(10), 12, Source::Watch)
     );
     assert_eq!(
-        slots.upsert(key("a"), 13, 13),
+        store.upsert(key("a"), 13, 13),
         None,
         "one is still under way"
     );
     assert_eq!(
-        slots.write_answered(&key("a"), 12, 12),
+        store.write_answered(&key("a"), 12, 12),
         upserted("a", Some(12), 13, Source::Watch)
     );
-    assert!(slots.pending.is_empty());
+    assert!(store.pending.is_empty());
 }
 
 #[test]
 fn fs_18_an_own_write_says_nothing_about_other_objects() {
-    let mut slots = slots();
-    slots.upsert(key("b"), 11, 11);
-    slots.begin_write(&key("a"));
+    let mut store = listed();
+    store.upsert(key("b"), 11, 11);
+    store.begin_write(&key("a"));
     assert_eq!(
-        slots.write_answered_unkept(&key("a"), 14),
+        store.write_answered_unkept(&key("a"), 14),
         Some(deleted("a", 10)),
         "nothing is kept of it any more"
     );
     assert_eq!(
-        slots.upsert(key("c"), 12, 12),
+        store.upsert(key("c"), 12, 12),
         upserted("c", None, 12, Source::Watch)
     );
-    assert_eq!(slots.delete(key("b"), 13), Some(deleted("b", 11)));
+    assert_eq!(store.delete(key("b"), 13), Some(deleted("b", 11)));
 }
 
 #[test]
 fn what_an_own_write_made_uninteresting_does_not_come_back_with_an_older_event() {
-    let mut slots = slots();
-    slots.begin_write(&key("a"));
-    slots.write_answered_unkept(&key("a"), 14);
-    assert_eq!(slots.upsert(key("a"), 12, 12), None);
-    assert_eq!(slots.upsert_with(key("a"), 14, || None), None);
+    let mut store = listed();
+    store.begin_write(&key("a"));
+    store.write_answered_unkept(&key("a"), 14);
+    assert_eq!(store.upsert(key("a"), 12, 12), None);
+    assert_eq!(store.upsert_with(key("a"), 14, || None), None);
     assert_eq!(
-        slots.upsert(key("a"), 15, 15),
+        store.upsert(key("a"), 15, 15),
         upserted("a", None, 15, Source::Watch)
     );
 }
 
 #[test]
 fn an_object_is_told_again_after_an_own_write_of_which_nothing_was_kept() {
-    let mut slots = slots();
-    slots.begin_write(&key("a"));
-    slots.write_answered_unkept(&key("a"), 11);
+    let mut store = listed();
+    store.begin_write(&key("a"));
+    store.write_answered_unkept(&key("a"), 11);
     assert_eq!(
-        slots.upsert(key("a"), 12, 12),
+        store.upsert(key("a"), 12, 12),
         upserted("a", None, 12, Source::Watch),
         "no write is under way"
     );
@@ -312,28 +312,28 @@ fn an_object_is_told_again_after_an_own_write_of_which_nothing_was_kept() {
 
 #[test]
 fn answers_that_come_late_do_not_bring_back_what_the_watch_said_was_gone() {
-    let mut slots = slots();
-    slots.begin_write(&key("b"));
-    slots.begin_write(&key("b"));
-    assert_eq!(slots.upsert(key("b"), 12, 12), None, "told with the answer");
-    assert_eq!(slots.delete(key("b"), 13), None, "nobody was told of it");
-    assert_eq!(slots.write_answered_unkept(&key("b"), 11), None);
-    assert_eq!(slots.write_answered(&key("b"), 12, 12), None);
-    assert_eq!(slots.len(), 1);
-    assert!(slots.pending.is_empty());
+    let mut store = listed();
+    store.begin_write(&key("b"));
+    store.begin_write(&key("b"));
+    assert_eq!(store.upsert(key("b"), 12, 12), None, "told with the answer");
+    assert_eq!(store.delete(key("b"), 13), None, "nobody was told of it");
+    assert_eq!(store.write_answered_unkept(&key("b"), 11), None);
+    assert_eq!(store.write_answered(&key("b"), 12, 12), None);
+    assert_eq!(store.len(), 1);
+    assert!(store.pending.is_empty());
 }
 
 #[test]
 fn a_deletion_seen_before_an_own_answer_is_not_undone_by_an_event_that_comes_again() {
-    let mut slots = slots();
-    slots.upsert(key("b"), 11, 11);
-    assert_eq!(slots.delete(key("b"), 12), Some(deleted("b", 11)));
-    assert_eq!(slots.upsert(key("b"), 11, 11), None);
+    let mut store = listed();
+    store.upsert(key("b"), 11, 11);
+    assert_eq!(store.delete(key("b"), 12), Some(deleted("b", 11)));
+    assert_eq!(store.upsert(key("b"), 11, 11), None);
     for version in 13..2_000 {
-        slots.upsert(key("c"), version, version);
-        slots.delete(key("c"), version);
+        store.upsert(key("c"), version, version);
+        store.delete(key("c"), version);
     }
-    assert!(slots.deletions.len() <= 512, "bounded");
+    assert!(store.deletions.len() <= 512, "bounded");
 }
 
 /// What an object's record is made of.
@@ -396,7 +396,7 @@ type Listing = (BTreeMap<u8, (u64, Content)>, usize, u64);
 
 /// An API server with its history, a watch that lags behind, and what the handler was told.
 struct World {
-    slots: Slots<u64>,
+    store: Store<u64>,
     version: u64,
     objects: BTreeMap<u8, (u64, Content)>,
     history: Vec<Happened>,
@@ -411,7 +411,7 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            slots: Slots::new(),
+            store: Store::new(),
             version: 1,
             objects: BTreeMap::new(),
             history: Vec::new(),
@@ -459,9 +459,9 @@ impl World {
     fn bring(&mut self, (number, version, content): Happened) {
         let name = Self::name(number);
         let change = match content {
-            Content::Kept => self.slots.upsert(name, version, version),
-            Content::Unkept => self.slots.upsert_with(name, version, || None),
-            Content::Gone => self.slots.delete(name, version),
+            Content::Kept => self.store.upsert(name, version, version),
+            Content::Unkept => self.store.upsert_with(name, version, || None),
+            Content::Gone => self.store.delete(name, version),
         };
         self.tell(change);
     }
@@ -486,14 +486,14 @@ impl World {
                 let newest = self.written.entry(number).or_default();
                 *newest = version.max(*newest);
                 match content {
-                    Content::Kept => self.slots.write_answered(&name, version, version),
+                    Content::Kept => self.store.write_answered(&name, version, version),
                     Content::Unkept | Content::Gone => {
-                        self.slots.write_answered_unkept(&name, version)
+                        self.store.write_answered_unkept(&name, version)
                     }
                 }
             }
             // The answer to a deletion is not taken over: the watch tells it.
-            Some((_, Content::Gone)) | None => self.slots.write_failed(&name),
+            Some((_, Content::Gone)) | None => self.store.write_failed(&name),
         };
         self.tell(change);
     }
@@ -504,7 +504,7 @@ impl World {
                 self.change(number, content);
             }
             Op::BeginWrite(number) => {
-                self.slots.begin_write(&Self::name(number));
+                self.store.begin_write(&Self::name(number));
                 self.under_way.push(number);
             }
             Op::Commit(content) if !self.under_way.is_empty() => {
@@ -525,13 +525,13 @@ impl World {
             Op::Again(_) => {}
             Op::Resume(back) => self.delivered = self.delivered.saturating_sub(back),
             Op::Relist => {
-                self.slots.begin_list();
+                self.store.begin_list();
                 self.list = Some((self.objects.clone(), self.history.len(), self.version));
             }
             Op::EndList => self.end_list(),
         }
         for (number, version) in &self.written {
-            if let Some(record) = self.slots.get(&number.to_string()) {
+            if let Some(record) = self.store.get(&number.to_string()) {
                 assert!(**record >= *version, "older than what this process wrote");
             }
         }
@@ -544,7 +544,7 @@ impl World {
         for (number, (seen, content)) in objects {
             self.bring((number, seen, content));
         }
-        for change in self.slots.finish_list(version) {
+        for change in self.store.finish_list(version) {
             self.tell(Some(change));
         }
         self.delivered = until;
@@ -580,9 +580,9 @@ proptest! {
             .map(|(number, (version, _))| (number.to_string(), *version))
             .collect();
         let cached: BTreeMap<String, u64> =
-            world.slots.iter().map(|(key, record)| (key.to_string(), **record)).collect();
+            world.store.iter().map(|(key, record)| (key.to_string(), **record)).collect();
         prop_assert_eq!(&cached, &truth);
         prop_assert_eq!(&world.told, &truth);
-        prop_assert!(world.slots.pending.is_empty());
+        prop_assert!(world.store.pending.is_empty());
     }
 }

@@ -11,7 +11,7 @@ use super::Cache;
 
 /// What its reflector says about a cache.
 #[derive(Debug, Default)]
-pub(super) struct Standing(watch::Sender<State>);
+pub(super) struct SyncState(watch::Sender<State>);
 
 #[derive(Debug, Default, Clone, Copy)]
 struct State {
@@ -21,7 +21,7 @@ struct State {
     current: bool,
 }
 
-impl Standing {
+impl SyncState {
     /// All objects were listed.
     pub(super) fn listed(&self) {
         self.0.send_modify(|state| state.synced = true);
@@ -45,13 +45,13 @@ impl Standing {
 impl<R> Cache<R> {
     /// Whether all objects were listed once.
     pub fn is_synced(&self) -> bool {
-        self.inner.standing.0.borrow().synced
+        self.inner.sync_state.0.borrow().synced
     }
 
     /// Waits until all objects were listed once. Without the permission to list that is never: the
     /// caller brings a bound.
     pub async fn synced(&self) {
-        self.inner.standing.until(|state| state.synced).await;
+        self.inner.sync_state.until(|state| state.synced).await;
     }
 
     /// Whether the watch stands, as far as is known: `false` from its end until it stands again.
@@ -59,18 +59,18 @@ impl<R> Cache<R> {
     /// What changed meanwhile may still be on its way then, unless the scope says
     /// [`relist`](crate::kube::reflect::Scope::relist).
     pub fn is_current(&self) -> bool {
-        self.inner.standing.0.borrow().current
+        self.inner.sync_state.0.borrow().current
     }
 
     /// Waits until the cache [is current](Self::is_current).
     pub async fn current(&self) {
-        self.inner.standing.until(|state| state.current).await;
+        self.inner.sync_state.until(|state| state.current).await;
     }
 
     /// Calls `then` whenever the cache [is current](Self::is_current) again after it was not.
     pub async fn whenever_current(&self, then: impl Fn()) -> Infallible {
         loop {
-            self.inner.standing.until(|state| !state.current).await;
+            self.inner.sync_state.until(|state| !state.current).await;
             self.current().await;
             then();
         }
@@ -78,11 +78,11 @@ impl<R> Cache<R> {
 
     /// The watch stands.
     pub(in crate::kube) fn stands(&self) {
-        self.inner.standing.set_current(true);
+        self.inner.sync_state.set_current(true);
     }
 
     /// The watch has ended.
     pub(in crate::kube) fn lost(&self) {
-        self.inner.standing.set_current(false);
+        self.inner.sync_state.set_current(false);
     }
 }

@@ -13,11 +13,11 @@ use crate::plan::outcome::{Direction, Failure};
 
 /// Where complaints go, once it is known that they may.
 #[derive(Default)]
-pub struct Complaints {
+pub struct FailureEvents {
     recorder: OnceLock<Recorder>,
 }
 
-impl Complaints {
+impl FailureEvents {
     /// Events may be written.
     pub fn allow(&self, recorder: Recorder) {
         // A second recorder would do the same.

@@ -12,7 +12,7 @@ use crate::plan::identity::Identity;
 
 /// What was asked for a claim and may have made a volume of which nobody knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubt<P> {
+pub struct PendingCreate<P> {
     /// The claim as it was last seen; it may be gone.
     pub claim: Arc<Claim>,
     /// What had no answer when it was asked last: it is repeated word for word. It may still be
@@ -30,7 +30,7 @@ pub struct Doubt<P> {
     pub recalled: bool,
 }
 
-impl<P> Doubt<P> {
+impl<P> PendingCreate<P> {
     /// Everything that was asked.
     pub fn requests(&self) -> impl Iterator<Item = &Arc<P>> {
         self.pinned.iter().chain(&self.owed)
@@ -75,7 +75,7 @@ pub enum Outcome<P> {
 #[derive(Clone, Debug)]
 pub struct Start<P> {
     /// What is in doubt.
-    pub doubt: Option<Doubt<P>>,
+    pub doubt: Option<PendingCreate<P>>,
     /// The object that is to be saved before anything else.
     pub unsaved: Option<Unsaved>,
 }

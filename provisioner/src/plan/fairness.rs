@@ -5,7 +5,7 @@
 
 use sidecar::queue::{Group, LaneConfig, Place};
 
-use super::memory::ClaimKey;
+use super::in_flight::ClaimKey;
 use crate::model::Volume;
 
 /// The one lane of a queue with `--worker-threads` workers.
@@ -29,8 +29,8 @@ pub fn of_claim(key: &ClaimKey) -> Place {
 #[must_use]
 pub fn of_volume(volume: &Volume) -> Place {
     let namespace = match volume {
-        Volume::Quiet | Volume::Finalizer(..) => "",
-        Volume::Ending(detail) => detail.claim.as_ref().map_or("", |claim| &claim.namespace),
+        Volume::NameOnly | Volume::Finalizer(..) => "",
+        Volume::Deletable(detail) => detail.claim.as_ref().map_or("", |claim| &claim.namespace),
     };
     Place::new(0, Group::of(namespace))
 }

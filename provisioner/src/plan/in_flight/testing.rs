@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Asked, ClaimKey, Doubt, Memory};
+use super::{Asked, ClaimKey, InFlightState, PendingCreate};
 use crate::model::Claim;
 
 /// What a mutant does not know for a moment.
 pub(crate) struct Hidden<P> {
-    doubts: HashMap<ClaimKey, Doubt<P>>,
+    doubts: HashMap<ClaimKey, PendingCreate<P>>,
     calls: HashMap<ClaimKey, Arc<Claim>>,
 }
 
-impl<P: Asked> Memory<P> {
+impl<P: Asked> InFlightState<P> {
     /// What is in the books: nothing, once all claims and volumes are as they should be.
     pub(crate) fn left(&self) -> Vec<&'static str> {
         let books = [
@@ -29,11 +29,11 @@ impl<P: Asked> Memory<P> {
         left.map(|(book, _)| book).collect()
     }
 
-    pub(crate) fn hide_doubt(&mut self, key: &ClaimKey) -> Option<Doubt<P>> {
+    pub(crate) fn hide_doubt(&mut self, key: &ClaimKey) -> Option<PendingCreate<P>> {
         self.doubts.remove(key)
     }
 
-    pub(crate) fn show_doubt(&mut self, key: &ClaimKey, hidden: Option<Doubt<P>>) {
+    pub(crate) fn show_doubt(&mut self, key: &ClaimKey, hidden: Option<PendingCreate<P>>) {
         if let Some(hidden) = hidden {
             self.doubts.insert(key.clone(), hidden);
         }

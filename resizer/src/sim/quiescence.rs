@@ -64,7 +64,7 @@ impl World {
 
     /// Nothing is remembered of what is gone, whatever stood in its way.
     pub(super) fn check_left(&self) -> Result<(), String> {
-        let mut left = self.process.resizer.memory().not_empty();
+        let mut left = self.process.resizer.in_flight().not_empty();
         if !self.process.later.is_empty() {
             left.push(format!("retries: {:?}", self.process.later));
         }

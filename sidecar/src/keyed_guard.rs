@@ -8,11 +8,11 @@ use std::hash::Hash;
 
 /// What is in flight, by what it is about, and who waits for its end.
 #[derive(Debug)]
-pub struct Flights<T, K> {
+pub struct KeyedGuards<T, K> {
     busy: HashMap<T, Vec<K>>,
 }
 
-impl<T, K> Default for Flights<T, K> {
+impl<T, K> Default for KeyedGuards<T, K> {
     fn default() -> Self {
         Self {
             busy: HashMap::new(),
@@ -20,7 +20,7 @@ impl<T, K> Default for Flights<T, K> {
     }
 }
 
-impl<T: Clone + Eq + Hash, K: Eq> Flights<T, K> {
+impl<T: Clone + Eq + Hash, K: Eq> KeyedGuards<T, K> {
     /// Whether it may start. If not, `key` is handed back by the [`end`](Self::end) of what is in
     /// flight.
     #[must_use]
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_second_one_for_the_same_target_waits_for_the_first() {
-        let mut flights = Flights::default();
+        let mut flights = KeyedGuards::default();
         assert!(flights.begin(&"a", 1));
         assert!(flights.begin(&"b", 2), "another target");
         assert!(!flights.begin(&"a", 3));

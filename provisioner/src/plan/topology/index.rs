@@ -15,7 +15,7 @@ use crate::model::{List, Pairs, Text};
 ///
 /// It is fed with every change; the order of changes of different nodes does not matter.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct TopologyIndex {
     nodes: HashMap<Text, Place>,
     /// For each set of keys that some CSINode names, never an empty one.
     keys: BTreeMap<List, Reported>,
@@ -116,7 +116,7 @@ impl Place {
     }
 }
 
-impl Places {
+impl TopologyIndex {
     /// The places of a process that serves its own node only: nothing else exists for it.
     #[must_use]
     pub fn of_node(name: &Text, segment: &Term) -> Self {

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use sidecar::slow_set::{self, SlowSet};
 
-use super::outcome::Cure;
+use super::outcome::RequeueTrigger;
 use crate::model::{Claim, ClaimPhase, Text};
 
-mod doubt;
+mod pending_create;
 
-pub use doubt::{Doubt, Outcome, Start, Unsaved};
+pub use pending_create::{Outcome, PendingCreate, Start, Unsaved};
 
 /// A claim: which object, and which one of that name. A claim that is gone while a call for it is in
 /// doubt and another one that has taken its name are worked on at the same time.
@@ -56,8 +56,8 @@ fn is_among<P: Asked>(asked: &Arc<P>, these: &[Arc<P>]) -> bool {
 
 /// The books of one process.
 #[derive(Debug)]
-pub struct Memory<P> {
-    doubts: HashMap<ClaimKey, Doubt<P>>,
+pub struct InFlightState<P> {
+    doubts: HashMap<ClaimKey, PendingCreate<P>>,
     unsaved: HashMap<ClaimKey, Unsaved>,
     /// Of these it was said that they are owed for a claim that needs no volume any more.
     told: HashMap<ClaimKey, Vec<Arc<P>>>,
@@ -65,15 +65,15 @@ pub struct Memory<P> {
     /// What somebody took out of the journal while a call for the claim was running.
     revoked: HashMap<ClaimKey, Vec<Arc<P>>>,
     /// What would cure the last failure of a claim, and the claims by it.
-    waits: HashMap<ClaimKey, Cure>,
-    cures: HashMap<Cure, HashSet<ClaimKey>>,
+    waits: HashMap<ClaimKey, RequeueTrigger>,
+    cures: HashMap<RequeueTrigger, HashSet<ClaimKey>>,
     /// Claims for which calls are running.
     calls: HashMap<ClaimKey, Arc<Claim>>,
     /// PersistentVolumes that this process removed, by name with their UID.
     removed: HashMap<Text, Text>,
 }
 
-impl<P: Asked> Memory<P> {
+impl<P: Asked> InFlightState<P> {
     /// Empty books. An infeasible request is repeated after `retention` only.
     #[must_use]
     pub fn new(retention: Duration) -> Self {
@@ -94,7 +94,7 @@ impl<P: Asked> Memory<P> {
     #[must_use]
     pub fn begin(&self, key: &ClaimKey) -> Start<P> {
         Start {
-            doubt: self.doubts.get(key).map(|doubt| Doubt {
+            doubt: self.doubts.get(key).map(|doubt| PendingCreate {
                 claim: Arc::clone(&doubt.claim),
                 pinned: doubt.pinned.clone(),
                 owed: doubt.owed.clone(),
@@ -187,7 +187,7 @@ impl<P: Asked> Memory<P> {
         let (since, inherited) = known.map_or((now, Vec::new()), |doubt| {
             (doubt.since, std::mem::take(&mut doubt.inherited))
         });
-        let doubt = Doubt {
+        let doubt = PendingCreate {
             claim: Arc::clone(claim),
             pinned,
             owed,
@@ -207,7 +207,7 @@ impl<P: Asked> Memory<P> {
         now: Instant,
     ) {
         let inherited = pinned.iter().chain(&owed).cloned().collect();
-        let doubt = Doubt {
+        let doubt = PendingCreate {
             claim: Arc::clone(claim),
             pinned,
             owed,
@@ -218,7 +218,7 @@ impl<P: Asked> Memory<P> {
         self.remember(ClaimKey::of(claim), doubt);
     }
 
-    fn remember(&mut self, key: ClaimKey, doubt: Doubt<P>) {
+    fn remember(&mut self, key: ClaimKey, doubt: PendingCreate<P>) {
         if doubt.requests().next().is_none() {
             return self.settle(&key);
         }
@@ -230,7 +230,7 @@ impl<P: Asked> Memory<P> {
                 ..(*doubt.claim).clone()
             }),
         };
-        self.doubts.insert(key, Doubt { claim, ..doubt });
+        self.doubts.insert(key, PendingCreate { claim, ..doubt });
     }
 
     fn settle(&mut self, key: &ClaimKey) {
@@ -286,7 +286,7 @@ impl<P: Asked> Memory<P> {
     }
 
     /// What is in doubt.
-    pub fn doubts(&self) -> impl Iterator<Item = (&ClaimKey, &Doubt<P>)> {
+    pub fn doubts(&self) -> impl Iterator<Item = (&ClaimKey, &PendingCreate<P>)> {
         self.doubts.iter()
     }
 
@@ -320,7 +320,7 @@ impl<P: Asked> Memory<P> {
 
     /// The claim is tried again as soon as `cure` is there. To be called after [`end`](Self::end),
     /// with which whatever it has waited for before is over.
-    pub fn wait_for(&mut self, cure: Cure, key: &ClaimKey) {
+    pub fn wait_for(&mut self, cure: RequeueTrigger, key: &ClaimKey) {
         self.wait_no_more(key);
         self.waits.insert(key.clone(), cure.clone());
         self.cures.entry(cure).or_default().insert(key.clone());
@@ -340,19 +340,19 @@ impl<P: Asked> Memory<P> {
     /// Names of the VolumeAttributesClasses that claims wait for.
     pub fn awaited_attributes_classes(&self) -> impl Iterator<Item = &Text> {
         self.cures.keys().filter_map(|cure| match cure {
-            Cure::AttributesClass(name) => Some(name),
-            Cure::Class(_)
-            | Cure::SourceClaim(_)
-            | Cure::CsiNode(_)
-            | Cure::Node(_)
-            | Cure::AnyNode
-            | Cure::Grant(_) => None,
+            RequeueTrigger::AttributesClass(name) => Some(name),
+            RequeueTrigger::Class(_)
+            | RequeueTrigger::SourceClaim(_)
+            | RequeueTrigger::CsiNode(_)
+            | RequeueTrigger::Node(_)
+            | RequeueTrigger::AnyNode
+            | RequeueTrigger::Grant(_) => None,
         })
     }
 
     /// What was missing has appeared: these claims need not wait for their retry.
     #[must_use]
-    pub fn cured(&mut self, cure: &Cure) -> HashSet<ClaimKey> {
+    pub fn cured(&mut self, cure: &RequeueTrigger) -> HashSet<ClaimKey> {
         let keys = self.cures.remove(cure).unwrap_or_default();
         for key in &keys {
             self.waits.remove(key);
