@@ -55,7 +55,7 @@ static WORK: &[Flag] = &[
         "journal",
         "How it is remembered what the driver was asked, so that no volume is lost if claim and \
          process go: \"journal\" writes it into Leases beside the one of leader election before the \
-         driver is asked, \"off\" keeps it in in_flight.",
+         driver is asked, \"off\" keeps it in memory.",
     ),
 ];
 
