@@ -35,6 +35,9 @@
 {{- if and .Values.secrets.names (ne .Values.secrets.access "named") -}}
 {{- fail (printf "secrets.names is given, but secrets.access is %q: set it to \"named\"" .Values.secrets.access) -}}
 {{- end -}}
+{{- if and .Values.csiDriver.create .Values.csiDriver.serviceAccountTokenInSecrets (not .Values.csiDriver.tokenRequests) -}}
+{{- fail "csiDriver.serviceAccountTokenInSecrets needs csiDriver.tokenRequests: the API server refuses it without" -}}
+{{- end -}}
 {{- range $place := list "controller" "node" -}}
 {{- $it := index $.Values $place -}}
 {{- $at := ternary $node $place (eq $place "node") -}}

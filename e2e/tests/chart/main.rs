@@ -4,6 +4,7 @@
 mod alerts;
 mod command_line;
 mod drivers;
+mod fields;
 mod grant;
 mod metrics;
 mod mutation;
@@ -58,6 +59,10 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "chart_is_accepted_by_the_api_server",
         run: server::dry_run,
+    },
+    Scenario {
+        name: "chart_has_every_field_that_the_api_server_knows",
+        run: fields::all_there,
     },
     Scenario {
         name: "chart_pods_fit_the_pod_security_level_that_is_documented",

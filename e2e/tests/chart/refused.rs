@@ -89,6 +89,8 @@ const ROWS: &[Row] = &[
     row(&["storageClasses[0].name=fast", "storageClasses[0].reclaimPolicy=Recycle"], &["'/storageClasses/0/reclaimPolicy'", "'Delete', 'Retain'"]),
     row(&["volumeSnapshotClasses[0].name=daily"], &["'/volumeSnapshotClasses/0'", "missing property 'deletionPolicy'"]),
     row(&["features.topology=yes"], &["'/features/topology'", "got string, want boolean"]),
+    row(&["csiDriver.create=true", "csiDriver.serviceAccountTokenInSecrets=true"], &["csiDriver.serviceAccountTokenInSecrets needs csiDriver.tokenRequests"]),
+    row(&["csiDriver.preventPodSchedulingIfMissing=maybe"], &["'/csiDriver/preventPodSchedulingIfMissing'", "got string, want null or boolean"]),
     row(&["csiDriver.fsGroupPolicy=Always"], &["'/csiDriver/fsGroupPolicy'", "'File'"]),
     row(&["metrics.prometheusRule.callErrorRatio=2"], &["'/metrics/prometheusRule/callErrorRatio'", "maximum: got 2, want 1"]),
 ];

@@ -238,7 +238,10 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &["node.serviceAccount.rules[0].verbs={get}", "rbac.create=false"], "ClusterRole/storage:test-csi-sidecars-node-driver", "", Absent),
     row(MINIMAL, &[], "ClusterRole/storage:test-csi-sidecars-controller-driver", "", Absent),
     // Classes.
-    row(MINIMAL, &["csiDriver.create=true", "csiDriver.serviceAccountTokenInSecrets=true"], "CSIDriver/minimal.example.com", "/spec/serviceAccountTokenInSecrets", Is("true")),
+    row(MINIMAL, &["csiDriver.create=true", "csiDriver.serviceAccountTokenInSecrets=true", "csiDriver.tokenRequests[0].audience=a"], "CSIDriver/minimal.example.com", "/spec/serviceAccountTokenInSecrets", Is("true")),
+    row(MINIMAL, &["csiDriver.create=true", "csiDriver.preventPodSchedulingIfMissing=true"], "CSIDriver/minimal.example.com", "/spec/preventPodSchedulingIfMissing", Is("true")),
+    row(MINIMAL, &["csiDriver.create=true", "csiDriver.nodeAllocatableUpdatePeriodSeconds=2592000"], "CSIDriver/minimal.example.com", "/spec/nodeAllocatableUpdatePeriodSeconds", Is("2592000")),
+    row(MINIMAL, &["csiDriver.create=true"], "CSIDriver/minimal.example.com", "/spec", Is(r#"{"attachRequired": true, "storageCapacity": false}"#)),
     row(MINIMAL, &["storageClasses[0].name=fast", "storageClasses[0].default=true", "storageClasses[0].parameters.tier=ssd"], "StorageClass/fast", "/metadata/annotations", Is(r#"{"storageclass.kubernetes.io/is-default-class": "true"}"#)),
     row(MINIMAL, &["storageClasses[0].name=fast", "storageClasses[0].default=true", "storageClasses[0].parameters.tier=ssd"], "StorageClass/fast", "/provisioner", Is(r#""minimal.example.com""#)),
     row(MINIMAL, &["storageClasses[0].name=fast", "storageClasses[0].default=true", "storageClasses[0].parameters.tier=ssd"], "StorageClass/fast", "/parameters", Is(r#"{"tier": "ssd"}"#)),
