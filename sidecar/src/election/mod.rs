@@ -1,7 +1,7 @@
 //! Leader election over a `coordination.k8s.io/v1` Lease, as client-go does it.
 //!
 //! [`decide`] says what to do, [`lease`] how it reads, `Elector` (feature `kube`) does it, and [`Fence`]
-//! keeps back what would be sent without the lease. See `docs/adr/0010-own-queue-and-election.md`.
+//! keeps back what would be sent without the lease. See `docs/adr/0006-own-queue-and-election.md`.
 
 pub mod decide;
 #[cfg(feature = "kube")]

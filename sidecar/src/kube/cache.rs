@@ -2,7 +2,7 @@
 //!
 //! Not `kube::runtime::reflector`, whose store holds typed objects (16 KB per PersistentVolume) and
 //! a second copy of everything during a relist. Here an object is a small record of the caller's
-//! making. See `docs/adr/0011-lean-watch-cache.md`.
+//! making. See `docs/adr/0007-lean-watch-cache.md`.
 //!
 //! The cache does not speak to the API server; [`reflect`](super::reflect) does.
 

@@ -1,7 +1,7 @@
 //! The work queue: which key a controller works on next, when, and how often it tried.
 //!
 //! A thin tokio shell around [`State`], which holds all rules: it brings the clock, wakes whoever
-//! waits, counts, and writes the backlog to the log. See `docs/adr/0010-own-queue-and-election.md`.
+//! waits, counts, and writes the backlog to the log. See `docs/adr/0006-own-queue-and-election.md`.
 
 mod backlog;
 mod entry;
