@@ -58,12 +58,12 @@ help: ## This list
 
 # What cargo is told for each.
 csi-node-driver-registrar := -p registrar
-csi-plugin-manager := -p registrar --features plugin-manager
+csi-plugin-manager := -p registrar --features registrar/plugin-manager
 livenessprobe := -p livenessprobe
 csi-attacher := -p attacher
 csi-provisioner := -p provisioner
 csi-resizer := -p resizer
-csi-node-agent := -p registrar --features node-agent
+csi-node-agent := -p node-agent
 csi-sidecars := -p multicall
 PROGRAMS ?= csi-node-driver-registrar csi-plugin-manager csi-node-agent livenessprobe csi-attacher csi-provisioner csi-resizer
 

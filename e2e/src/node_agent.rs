@@ -29,7 +29,7 @@ impl NodeAgent {
     /// which takes a moment, has seen them.
     pub fn install(cluster: &Cluster, api: &Api) -> Result<Self> {
         let kubeconfig = cluster.dir().join("run/node-agent.kubeconfig");
-        let shipped = program::root().join("registrar/deploy/node-agent-rbac.yaml");
+        let shipped = program::root().join("node-agent/deploy/rbac.yaml");
         let role = chart::objects(&fs::read_to_string(shipped)?)?;
         let role = role.into_iter().next().context("no ClusterRole")?;
         let agent = Self { kubeconfig, role };

@@ -43,14 +43,11 @@ pub const IMAGES: &[Entry] = &[
         "attacher",
         "Attaches and detaches CSI volumes",
     ),
-    Entry {
-        features: "node-agent",
-        ..one(
-            "csi-node-agent",
-            "registrar",
-            "Stages and publishes CSI volumes as kubelet does, without a kubelet",
-        )
-    },
+    one(
+        "csi-node-agent",
+        "node-agent",
+        "Stages and publishes CSI volumes as kubelet does, without a kubelet",
+    ),
     one(
         "csi-node-driver-registrar",
         "registrar",

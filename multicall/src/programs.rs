@@ -27,7 +27,7 @@ pub(crate) const ALL: &[Program] = &[
     },
     Program {
         name: "csi-node-agent",
-        main: |argv| Box::pin(registrar::agent::program::run(argv)),
+        main: |argv| Box::pin(node_agent::program::run(argv)),
     },
     Program {
         name: "csi-node-driver-registrar",

@@ -1,5 +1,5 @@
 //! What introduces a CSI driver to kubelet: `csi-node-driver-registrar` and, with the feature
-//! `plugin-manager`, kubelet's side of the same conversation; with `node-agent`, its side of volumes.
+//! `plugin-manager`, kubelet's side of the same conversation.
 //!
 //! The registrar talks to the driver and to kubelet over two unix sockets and to nobody else; it
 //! needs no Kubernetes client and no permission in the cluster.
@@ -11,8 +11,6 @@
 //! answers, [`standing`] how far kubelet has come, [`health`] HTTP, [`run`] all of it together.
 //! [`grpc`] and [`authority`] make an HTTP/2 server that kubelet can talk to.
 
-#[cfg(feature = "node-agent")]
-pub mod agent;
 pub mod args;
 pub mod authority;
 pub mod directory;

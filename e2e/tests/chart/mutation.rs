@@ -26,7 +26,7 @@ const HEADER: &str = "\
 # What happens when a permission is missing
 
 The chart `csi-sidecars` grants each program the permissions below; csi-node-agent has them from the ClusterRole in
-`registrar/deploy`. Each one was taken away alone, and the program started against a real API server and a driver that has
+`node-agent/deploy`. Each one was taken away alone, and the program started against a real API server and a driver that has
 the features: what it says is in the last column. With all of them it says nothing. So none is missing, and none is too many.
 
 Written by `UPDATE=1 make chart ONLY=permissions`; a run of `make chart` fails when it finds something else. *Required* and

@@ -9,7 +9,8 @@ use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
 
 use super::run::Config;
 
-pub(crate) static FLAGS: &[Flag] = &[
+/// The flags of the registration loop.
+pub static FLAGS: &[Flag] = &[
     Flag::new(
         "node-name",
         Kind::String,
@@ -119,7 +120,7 @@ fn registry(values: &Values) -> Result<PathBuf, Exit> {
 ///
 /// # Errors
 /// It depends on where the process was started.
-pub(crate) fn absolute(values: &Values, flag: &str) -> Result<PathBuf, Exit> {
+pub fn absolute(values: &Values, flag: &str) -> Result<PathBuf, Exit> {
     let given = values.string(flag);
     let path = PathBuf::from(given);
     if !path.is_absolute() {

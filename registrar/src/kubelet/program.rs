@@ -23,7 +23,7 @@ use super::args::{self, Command};
 use super::run::{Config, Kubelet};
 
 /// Set by the build.
-pub(crate) const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
+pub const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
     Some(version) => version,
     None => "unknown",
 };
@@ -63,7 +63,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
 /// Stands in for a kubelet until the process shall end: everything stays registered and mounted
 /// then, as when a kubelet ends. `make` gives the work, and what tells when the CSINode is
 /// initialized.
-pub(crate) async fn stand_in<W: Future<Output = Result<(), Exit>>>(
+pub async fn stand_in<W: Future<Output = Result<(), Exit>>>(
     values: &Values,
     name: &str,
     http: Option<String>,
@@ -111,7 +111,7 @@ async fn permitted(
 }
 
 /// What the loop does on the API server.
-pub(crate) fn rules(config: &Config) -> Vec<Rule> {
+pub fn rules(config: &Config) -> Vec<Rule> {
     let mut rules = vec![
         Rule::required("", "nodes", &["get"]),
         Rule::required("", "nodes/status", &["patch"]),

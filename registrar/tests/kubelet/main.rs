@@ -20,8 +20,6 @@ mod objects;
 mod process;
 mod refreshing;
 mod registering;
-#[path = "../rows/rows.rs"]
-mod rows;
 mod schedule;
 mod script;
 mod stage;

@@ -83,7 +83,7 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         table: ("registrar-and-kubelet.md", "V-"),
-        crates: &["registrar"],
+        crates: &["node-agent"],
         names: &["v"],
         elsewhere: None,
     },

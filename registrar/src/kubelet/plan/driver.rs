@@ -114,7 +114,7 @@ impl Drivers {
 }
 
 /// The rule by which the API server judges `spec.drivers[].name` of a CSINode.
-pub(crate) fn is_driver_name(name: &str) -> bool {
+pub fn is_driver_name(name: &str) -> bool {
     let edge = |c: char| c.is_ascii_alphanumeric();
     let is_label = |label: &str| {
         label.starts_with(edge)

@@ -28,7 +28,7 @@ use super::authority::Outgoing;
 ///
 /// # Errors
 /// The call's status, or `DeadlineExceeded`.
-pub(crate) async fn call<M, R>(
+pub async fn call<M, R>(
     limit: Duration,
     message: M,
     send: impl AsyncFnOnce(Request<M>) -> Result<Response<R>, Status>,
@@ -60,7 +60,7 @@ enum Greeting {
 ///
 /// # Errors
 /// `Unavailable` if nobody listens or what listens does not speak HTTP/2.
-pub(crate) async fn connect(socket: &Path, authority: &str) -> Result<Channel, Status> {
+pub async fn connect(socket: &Path, authority: &str) -> Result<Channel, Status> {
     let (greeting, mut greeted) = watch::channel(Greeting::Awaited);
     let outgoing = Outgoing::new(authority);
     let origin = format!("http://{}", outgoing.placeholder());

@@ -1,0 +1,29 @@
+//! Kubelet's side of a volume's life on a node: stages and publishes the volumes of the pods bound
+//! to this node, and takes them down again.
+//!
+//! It exists for people who bring a driver up without a kubelet and a container runtime. It does
+//! what kubelet 1.36 does with CSI volumes (the differences are in `docs/parity.md`), on top of the
+//! registration loop of [`registrar::kubelet`]. Containers are not run.
+//!
+//! # Layout
+//!
+//! ```text
+//! pods, Node ─► wanted ─┐                      ┌─► driver socket (NodeStageVolume, …)
+//!                       ├─ decide ─► operation ┼─► kubelet's directory
+//! disk (start) ─► have ─┘      ▲    (a script) └─► API server (Node status, events, pods)
+//!                  ▲           └──── back-off ───────┐
+//!                  └──────────────────── outcome ────┘
+//! ```
+//!
+//! * [`model`]: API objects, as far as they matter here.
+//! * [`plan`] decides: pure, synchronous, no clock, no I/O. An operation is a function of the
+//!   answers so far that says what comes next, so a crash is no case of its own.
+//! * [`work`] carries the decisions out.
+//! * [`run`] puts them together, [`args`] and [`program`] make the binary csi-node-agent of it.
+
+pub mod args;
+pub mod model;
+pub mod plan;
+pub mod program;
+pub mod run;
+pub mod work;

@@ -1,0 +1,138 @@
+//! Growing the file system of a volume that has grown.
+
+use std::collections::BTreeMap;
+
+use csi_proto::csi;
+use registrar::kubelet::plan::keys::clip;
+use tonic::Code;
+
+use super::growth::Growth;
+use super::mount::{Mount, secrets};
+use super::request;
+use super::script::{
+    Answer, Call, Capabilities, Class, Failure, Flow, Leave, Log, Next, Reply, Step, run,
+};
+use crate::model::claim::Turn;
+use crate::model::volume::ClaimUse;
+
+/// After publishing: what the claim says it has is less than the volume has.
+pub(super) fn after_mount(it: &Mount, log: &mut Log<'_>, can: Capabilities) -> Flow<()> {
+    let Some(claim) = &it.usage.claim else {
+        return Ok(());
+    };
+    let grown = claim.size > 0 && claim.size < it.volume.capacity && claim.turn != Turn::NotNode;
+    if !grown || it.usage.read_only || !can.expand || it.never_expands {
+        return Ok(());
+    }
+    expand(it, log, can, claim)
+}
+
+/// While the volume is in use: the same without publishing.
+#[must_use]
+pub fn in_use(it: &Mount, replies: &[Reply]) -> Next {
+    run(replies, |log| {
+        let begin = it.failed("MountVolume.NodeExpandVolume", "");
+        let driver = &it.volume.driver;
+        log.done(&begin, Step::Registered(driver.clone()))?;
+        let can = match log.capabilities(driver)? {
+            Ok(capabilities) => capabilities,
+            Err(failure) => return Err(Leave::Failed(format!("{begin}{failure}"))),
+        };
+        if !can.expand {
+            log.changes.never_expands = true;
+            return Ok(());
+        }
+        match &it.usage.claim {
+            Some(claim) => expand(it, log, can, claim),
+            None => Ok(()),
+        }
+    })
+}
+
+fn expand(it: &Mount, log: &mut Log<'_>, can: Capabilities, claim: &ClaimUse) -> Flow<()> {
+    let begin = it.failed("MountVolume.NodeExpandVolume", "");
+    let size = it.volume.capacity;
+    // What was looked up may be minutes old.
+    let claim = log.claim(
+        &begin,
+        Step::Claim(claim.namespace.clone(), claim.name.clone()),
+    )?;
+    if claim.uid != it.volume.claim_uid {
+        let why = "its claim was replaced by another of the same name";
+        return Err(Leave::Failed(format!("{begin}{why}")));
+    }
+    if claim.turn == Turn::NotNode {
+        return Ok(());
+    }
+    // Another node has grown the claim; what is left is the file system of this one.
+    let told = claim.turn == Turn::Anybody && claim.size >= size;
+    let secrets = secrets(log, it.volume.expand_secret.as_ref())?;
+    let claim = if claim.tracked && !told && claim.turn != Turn::NodeBegun {
+        log.claim(&begin, tell(claim, Growth::Begun))?
+    } else {
+        claim
+    };
+    match log.ask(it.call(Call::Expand(request(it, can, secrets))))? {
+        Ok(_) => {
+            if !told {
+                log.claim(&begin, tell(claim, Growth::Done(size)))?;
+            }
+            log.changes.size = Some(size);
+            Ok(())
+        }
+        Err(failure) => {
+            // The driver cannot do it while the volume is in use: the pod starts all the same, and
+            // nobody asks again before the volume has left this node.
+            let never = failure.code == Some(Code::FailedPrecondition);
+            log.changes.never_expands |= never;
+            if claim.tracked && !told && failure.class() == Class::Final {
+                let text = clip(&failure.message).to_owned();
+                let growth = if is_infeasible(failure) {
+                    Growth::Infeasible(text)
+                } else {
+                    Growth::Failed(text)
+                };
+                // What matters is why it failed. Not told now, it is with the next attempt.
+                if let Ok(Answer::Claim(claim)) = log.ask(tell(claim, growth))? {
+                    log.changes.claim = Some(claim.clone());
+                }
+            }
+            if never {
+                return Ok(());
+            }
+            Err(Leave::Failed(format!("{begin}{failure}")))
+        }
+    }
+}
+
+/// Whether to ask again would be in vain, with this size.
+fn is_infeasible(failure: &Failure) -> bool {
+    matches!(
+        failure.code,
+        Some(Code::InvalidArgument | Code::OutOfRange | Code::NotFound)
+    )
+}
+
+fn tell(claim: ClaimUse, growth: Growth) -> Step {
+    Step::Tell { claim, growth }
+}
+
+fn request(
+    it: &Mount,
+    can: Capabilities,
+    secrets: BTreeMap<String, String>,
+) -> csi::NodeExpandVolumeRequest {
+    let mount = request::mount(&it.volume, None, None);
+    let staging = can.stage.then(|| request::text(&it.places.staging));
+    csi::NodeExpandVolumeRequest {
+        volume_id: it.volume.handle.clone(),
+        volume_path: request::text(&it.places.target),
+        capacity_range: Some(csi::CapacityRange {
+            required_bytes: it.volume.capacity,
+            limit_bytes: 0,
+        }),
+        staging_target_path: staging.unwrap_or_default(),
+        volume_capability: Some(request::capability(&it.volume, can, mount)),
+        secrets,
+    }
+}

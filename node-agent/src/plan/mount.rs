@@ -1,0 +1,345 @@
+//! Mounting a volume for a pod: staged once for the node, then published for the pod.
+//!
+//! Everything that could be lost in a crash is on disk before the driver is called: a metadata file
+//! beside a path says that the path may be in use. What the driver was never asked for leaves at
+//! most directories behind.
+
+use std::collections::BTreeMap;
+
+use csi_proto::csi;
+
+use super::layout::{Layout, Places, parent};
+use super::metadata::Metadata;
+use super::script::{
+    Answer, Call, Capabilities, Class, Failure, Flow, Leave, Log, Mount as State, Next, Reply,
+    Step, mismatch, run,
+};
+use super::{block, expand, ownership, request};
+use crate::model::driver::CsiDriver;
+use crate::model::volume::{SecretRef, Use, Volume};
+
+/// The operation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mount {
+    /// Where kubelet's directory is.
+    pub layout: Layout,
+    /// Where the volume goes.
+    pub places: Places,
+    /// The volume.
+    pub volume: Volume,
+    /// What the pod wants of it.
+    pub usage: Use,
+    /// How far staging is.
+    pub device: State,
+    /// How far publishing is.
+    pub pod: State,
+    /// What is known of staging comes from the disk, not from calls of this process.
+    pub device_from_disk: bool,
+    /// The same of publishing.
+    pub pod_from_disk: bool,
+    /// SELinux is on.
+    pub se_linux: bool,
+    /// The driver said before that it never expands this volume.
+    pub never_expands: bool,
+    /// Why this pod must not have the volume, if so.
+    pub refused: Option<String>,
+}
+
+/// What does not change while the volume is mounted.
+pub(super) struct Facts {
+    pub(super) driver: Option<CsiDriver>,
+    pub(super) context: BTreeMap<String, String>,
+    pub(super) label: Option<String>,
+}
+
+impl Mount {
+    /// What comes next after these answers.
+    #[must_use]
+    pub fn next(&self, replies: &[Reply]) -> Next {
+        run(replies, |log| self.script(log))
+    }
+
+    fn script(&self, log: &mut Log<'_>) -> Flow<()> {
+        if let Some(reason) = &self.refused {
+            return Err(Leave::Failed(self.failed("MountVolume", reason)));
+        }
+        let facts = self.facts(log)?;
+        if self.volume.block {
+            block::stage(self, log, &facts)?;
+            return block::publish(self, log, &facts);
+        }
+        if self.device != State::Mounted && self.volume.is_persistent() {
+            self.stage(log, &facts)?;
+        }
+        self.publish(log, &facts)
+    }
+
+    pub(super) fn failed(&self, what: &str, why: impl std::fmt::Display) -> String {
+        let name = &self.volume.spec_name;
+        format!("{what} failed for volume {name:?}: {why}")
+    }
+
+    fn facts(&self, log: &mut Log<'_>) -> Flow<Facts> {
+        let begin = self.failed("MountVolume", "");
+        let name = &self.volume.driver;
+        let answer = log.must(&begin, Step::Driver(name.clone()))?;
+        let Answer::Driver(driver) = answer else {
+            return Err(mismatch(answer));
+        };
+        let driver = driver.clone();
+        log.done(&begin, Step::Registered(name.clone()))?;
+        let attach = driver.as_ref().is_none_or(|driver| driver.attach);
+        let context = if self.volume.is_persistent() && attach {
+            let attachment = self.layout.attachment(name, &self.volume.handle);
+            let answer = log.must(&begin, Step::Attachment(attachment))?;
+            let Answer::Context(context) = answer else {
+                return Err(mismatch(answer));
+            };
+            context.clone()
+        } else {
+            BTreeMap::new()
+        };
+        let with_label = self.se_linux
+            && self.volume.is_for_one_pod()
+            && driver.as_ref().is_some_and(|it| it.se_linux_mount);
+        let label = self.usage.se_linux.clone().filter(|_| with_label);
+        Ok(Facts {
+            driver,
+            context,
+            label,
+        })
+    }
+
+    /// `NodeStageVolume` and what it needs.
+    fn stage(&self, log: &mut Log<'_>, facts: &Facts) -> Flow<()> {
+        let begin = self.failed("MountVolume.MountDevice", "");
+        let name = &self.volume.driver;
+        let can = match log.capabilities(name)? {
+            Ok(capabilities) => capabilities,
+            Err(failure) => return self.not_asked_to_stage(log, failure),
+        };
+        if !can.stage {
+            log.done(&begin, Step::MakeDirectory(self.places.staging.clone()))?;
+            log.changes.device = Some(State::Mounted);
+            return Ok(());
+        }
+        let secrets = secrets(log, self.volume.stage_secret.as_ref())?;
+        log.done(&begin, Step::MakeDirectory(self.places.staging.clone()))?;
+        let group = self.mount_group(log, &begin)?;
+        let metadata = Metadata::staged(&self.volume, facts.label.as_deref());
+        log.done(
+            &begin,
+            Step::Write(self.places.stage_metadata.clone(), metadata),
+        )?;
+        let can = match log.capabilities(name)? {
+            Ok(capabilities) => capabilities,
+            Err(failure) => return self.not_asked_to_stage(log, failure),
+        };
+        let mount = request::mount(&self.volume, facts.label.as_deref(), group);
+        let request = csi::NodeStageVolumeRequest {
+            volume_id: self.volume.handle.clone(),
+            publish_context: facts.context.clone(),
+            staging_target_path: request::text(&self.places.staging),
+            volume_capability: Some(request::capability(&self.volume, can, mount)),
+            secrets,
+            volume_context: self.volume.attributes.clone(),
+        };
+        match log.ask(self.call(Call::Stage(request)))? {
+            Ok(_) => {
+                log.changes.device = Some(State::Mounted);
+                Ok(())
+            }
+            Err(failure) => self.not_staged(log, failure),
+        }
+    }
+
+    /// The driver did not even say what it can. That tells nothing of an earlier attempt to stage.
+    pub(super) fn not_asked_to_stage(&self, log: &mut Log<'_>, failure: &Failure) -> Flow<()> {
+        if self.device == State::None {
+            return self.not_staged(log, failure);
+        }
+        Err(Leave::Failed(
+            self.failed("MountVolume.MountDevice", failure),
+        ))
+    }
+
+    /// After a call that was to stage the volume.
+    pub(super) fn not_staged(&self, log: &mut Log<'_>, failure: &Failure) -> Flow<()> {
+        let what = if self.volume.block {
+            "MapVolume.SetUpDevice"
+        } else {
+            "MountVolume.MountDevice"
+        };
+        let message = self.failed(what, failure);
+        if failure.class() != Class::Final {
+            log.changes.device = Some(State::Uncertain);
+            return Err(Leave::Failed(message));
+        }
+        if !self.device_from_disk {
+            let mut gone = !log.is_mounted(self.places.staging.clone())?;
+            if gone {
+                gone = removed(log, self.places.staged())?;
+            }
+            log.changes.device = Some(if gone { State::None } else { State::Uncertain });
+        }
+        Err(Leave::Failed(message))
+    }
+
+    /// Whether the driver gives the files to the pod's group. Without an answer nothing is begun.
+    fn mount_group(&self, log: &mut Log<'_>, begin: &str) -> Flow<Option<i64>> {
+        match log.capabilities(&self.volume.driver)? {
+            Ok(capabilities) => Ok(request::mount_group(&self.usage, capabilities)),
+            Err(failure) => Err(Leave::Failed(format!("{begin}{failure}"))),
+        }
+    }
+
+    /// `NodePublishVolume` and what it needs.
+    fn publish(&self, log: &mut Log<'_>, facts: &Facts) -> Flow<()> {
+        let begin = self.failed("MountVolume.SetUp", "");
+        let lifecycle = self.volume.lifecycle;
+        if !CsiDriver::allows(facts.driver.as_ref(), lifecycle) {
+            let (driver, mode) = (&self.volume.driver, lifecycle.name());
+            return Err(Leave::Failed(format!(
+                "{begin}driver {driver} does not support volumes of lifecycle {mode}; \
+                 a CSIDriver object that lists it in volumeLifecycleModes would say that it does"
+            )));
+        }
+        let mut staged = Capabilities::default();
+        if self.volume.is_persistent() {
+            staged = match log.capabilities(&self.volume.driver)? {
+                Ok(capabilities) => capabilities,
+                Err(failure) => return self.not_asked_to_publish(log, &begin, failure),
+            };
+        }
+        let directory = parent(&self.places.target).to_path_buf();
+        log.done(&begin, Step::MakeDirectory(directory))?;
+        let mut secrets = secrets(log, self.volume.publish_secret.as_ref())?;
+        let mut context = self.volume.attributes.clone();
+        self.pod_info(log, facts, &mut context, &mut secrets)?;
+        let group = self.mount_group(log, &begin)?;
+        let metadata = Metadata::published(&self.layout, &self.volume, facts.label.as_deref());
+        let file = self.places.target_metadata.clone();
+        log.done(&begin, Step::Write(file, metadata))?;
+        let can = match log.capabilities(&self.volume.driver)? {
+            Ok(capabilities) => capabilities,
+            Err(failure) => return self.not_asked_to_publish(log, &begin, failure),
+        };
+        let mount = request::mount(&self.volume, facts.label.as_deref(), group);
+        let staging = staged.stage.then(|| request::text(&self.places.staging));
+        let request = csi::NodePublishVolumeRequest {
+            volume_id: self.volume.handle.clone(),
+            publish_context: facts.context.clone(),
+            staging_target_path: staging.unwrap_or_default(),
+            target_path: request::text(&self.places.target),
+            volume_capability: Some(request::capability(&self.volume, can, mount)),
+            readonly: self.usage.read_only,
+            secrets,
+            volume_context: context,
+        };
+        if let Err(failure) = log.ask(self.call(Call::Publish(request)))? {
+            return self.not_published(log, &begin, failure);
+        }
+        ownership::own(self, log, facts, &begin, group)?;
+        log.changes.pod = Some(State::Mounted);
+        expand::after_mount(self, log, can)
+    }
+
+    /// Pod and tokens, where the driver asks for them.
+    pub(super) fn pod_info(
+        &self,
+        log: &mut Log<'_>,
+        facts: &Facts,
+        context: &mut BTreeMap<String, String>,
+        secrets: &mut BTreeMap<String, String>,
+    ) -> Flow<()> {
+        let Some(driver) = &facts.driver else {
+            return Ok(());
+        };
+        let pod = &self.usage.pod;
+        if driver.pod_info {
+            context.extend(request::pod_info(pod, !self.volume.is_persistent()));
+        }
+        if driver.tokens.is_empty() || self.volume.block {
+            return Ok(());
+        }
+        let begin = self.failed("MountVolume.SetUp", "");
+        let mut tokens = BTreeMap::new();
+        for wanted in &driver.tokens {
+            let answer = log.must(&begin, Step::Token(pod.clone(), wanted.clone()))?;
+            let Answer::Token(token, expires) = answer else {
+                return Err(mismatch(answer));
+            };
+            let token = (token.clone(), expires.clone());
+            tokens.insert(wanted.audience.clone(), token);
+        }
+        let place = if driver.tokens_in_secrets {
+            secrets
+        } else {
+            context
+        };
+        place.insert(request::TOKENS.to_owned(), request::tokens(&tokens));
+        Ok(())
+    }
+
+    /// As [`Self::not_asked_to_stage`].
+    pub(super) fn not_asked_to_publish(
+        &self,
+        log: &mut Log<'_>,
+        begin: &str,
+        failure: &Failure,
+    ) -> Flow<()> {
+        if self.pod == State::None {
+            return self.refused(log, begin, failure);
+        }
+        Err(Leave::Failed(format!("{begin}{failure}")))
+    }
+
+    /// After a call that was to publish the volume.
+    pub(super) fn not_published(
+        &self,
+        log: &mut Log<'_>,
+        begin: &str,
+        failure: &Failure,
+    ) -> Flow<()> {
+        if failure.class() == Class::Final {
+            return self.refused(log, begin, failure);
+        }
+        // A volume that was published stays so whatever became of publishing it again.
+        if self.pod != State::Mounted {
+            log.changes.pod = Some(State::Uncertain);
+        }
+        Err(Leave::Failed(format!("{begin}{failure}")))
+    }
+
+    /// The driver did nothing, and nothing stays, unless it was published before.
+    fn refused(&self, log: &mut Log<'_>, begin: &str, failure: &Failure) -> Flow<()> {
+        let again = self.pod == State::Mounted;
+        if !again && !self.pod_from_disk {
+            let mut gone = !log.is_mounted(self.places.target.clone())?;
+            if gone {
+                gone = removed(log, self.places.published(self.volume.block))?;
+            }
+            log.changes.pod = Some(if gone { State::None } else { State::Uncertain });
+        }
+        Err(Leave::Failed(format!("{begin}{failure}")))
+    }
+
+    pub(super) fn call(&self, call: Call) -> Step {
+        Step::Call {
+            driver: self.volume.driver.clone(),
+            call: Box::new(call),
+        }
+    }
+}
+
+pub(super) fn secrets(
+    log: &mut Log<'_>,
+    secret: Option<&SecretRef>,
+) -> Flow<BTreeMap<String, String>> {
+    secret.map_or_else(|| Ok(BTreeMap::new()), |secret| log.secret(secret))
+}
+
+/// Removes what a failed attempt made. What could not be removed is taken down as if it were in use.
+fn removed(log: &mut Log<'_>, paths: Vec<std::path::PathBuf>) -> Flow<bool> {
+    Ok(log.ask(Step::Remove(paths))?.is_ok())
+}

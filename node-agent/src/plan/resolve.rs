@@ -1,0 +1,142 @@
+//! From a pod's volume to the volume behind it: whether claim and PersistentVolume can be used.
+
+use registrar::kubelet::plan::keys::clip;
+
+use super::layout::ephemeral_handle;
+use super::state::Wanted;
+use crate::model::claim::Claim;
+use crate::model::driver::CsiDriver;
+use crate::model::pod::{Pod, PodVolume, Reference};
+use crate::model::volume::{ClaimUse, Lifecycle, Use, Volume};
+
+/// Why a pod's volume cannot be had (yet). The text goes into an event of the pod.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("error processing PVC {namespace}/{claim}: {reason}")]
+pub struct Unusable {
+    /// Namespace of pod and claim.
+    pub namespace: String,
+    /// Name of the claim.
+    pub claim: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl Unusable {
+    /// Of the claim `name` of this pod.
+    #[must_use]
+    pub fn new(pod: &Pod, name: &str, reason: impl Into<String>) -> Self {
+        Self {
+            namespace: pod.names.namespace.clone(),
+            claim: clip(name).to_owned(),
+            reason: reason.into(),
+        }
+    }
+}
+
+/// The name of the PersistentVolume that the claim is bound to.
+///
+/// # Errors
+/// [`Unusable`]
+pub fn bound<'a>(
+    pod: &Pod,
+    name: &str,
+    generic: bool,
+    claim: &'a Claim,
+) -> Result<&'a str, Unusable> {
+    let reason = if claim.name != name {
+        "the API server answered with another object"
+    } else if claim.deleted {
+        "PVC is being deleted"
+    } else if !claim.bound || claim.volume.is_empty() {
+        "PVC is not bound"
+    } else if generic && claim.owner != pod.names.uid {
+        "PVC was not created for the pod (the pod is not its owner)"
+    } else {
+        return Ok(&claim.volume);
+    };
+    Err(Unusable::new(pod, name, reason))
+}
+
+/// What the pod wants of its persistent volume.
+///
+/// # Errors
+/// [`Unusable`]
+pub fn persistent(
+    pod: &Pod,
+    wanted: &PodVolume,
+    (name, claim): (&str, &Claim),
+    volume: Volume,
+    driver: Option<&CsiDriver>,
+) -> Result<Wanted, Unusable> {
+    let reason = if volume.claim_uid != claim.uid {
+        Some("the PersistentVolume is bound to another claim")
+    } else if volume.block && wanted.mounted {
+        Some("volume has volumeMode Block, but is specified in volumeMounts")
+    } else if !volume.block && wanted.device {
+        Some("volume has volumeMode Filesystem, but is specified in volumeDevices")
+    } else {
+        None
+    };
+    if let Some(reason) = reason {
+        return Err(Unusable::new(pod, name, reason));
+    }
+    let read_only = match &wanted.reference {
+        Reference::Claim { read_only, .. } | Reference::Inline { read_only, .. } => *read_only,
+    };
+    let claim = claim.usage(&pod.names.namespace);
+    Ok(Wanted {
+        usage: usage(pod, wanted, read_only, Some(claim)),
+        attach: driver.is_none_or(|driver| driver.attach),
+        republish: driver.is_some_and(|driver| driver.republish),
+        volume,
+    })
+}
+
+/// What the pod wants of a volume that is written into it; `None` for a claim.
+#[must_use]
+pub fn inline(pod: &Pod, wanted: &PodVolume, object: Option<&CsiDriver>) -> Option<Wanted> {
+    let Reference::Inline {
+        driver,
+        read_only,
+        fs_type,
+        attributes,
+        secret,
+    } = &wanted.reference
+    else {
+        return None;
+    };
+    let volume = Volume {
+        lifecycle: Lifecycle::Ephemeral,
+        spec_name: wanted.name.clone(),
+        driver: driver.clone(),
+        handle: ephemeral_handle(&pod.names.uid, &wanted.name),
+        block: false,
+        fs_type: fs_type.clone(),
+        attributes: attributes.clone(),
+        access_modes: Vec::new(),
+        mount_options: Vec::new(),
+        stage_secret: None,
+        publish_secret: secret.clone(),
+        expand_secret: None,
+        capacity: 0,
+        affinity: None,
+        claim_uid: String::new(),
+    };
+    Some(Wanted {
+        usage: usage(pod, wanted, *read_only, None),
+        attach: false,
+        republish: object.is_some_and(|driver| driver.republish),
+        volume,
+    })
+}
+
+fn usage(pod: &Pod, wanted: &PodVolume, read_only: bool, claim: Option<ClaimUse>) -> Use {
+    Use {
+        pod: pod.names.clone(),
+        fs_group: pod.fs_group,
+        on_root_mismatch: pod.on_root_mismatch,
+        read_only,
+        se_linux: wanted.se_linux.clone(),
+        claim,
+    }
+}

@@ -1,0 +1,288 @@
+//! All volumes of the node, and how their operations begin.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use registrar::kubelet::plan::keys::clip;
+
+use super::expand;
+use super::layout::{Layout, Places, Unsafe, VolumeName, key};
+use super::mount;
+use super::node::{NodeView, Reports};
+use super::script::{Mount, Next, Reply};
+use super::state::{Operation, State, View, Wanted};
+use super::unmount::{Unpublish, Unstage};
+
+/// What operations need to know of the machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Host {
+    /// Where kubelet's directory is.
+    pub layout: Layout,
+    /// SELinux is on.
+    pub se_linux: bool,
+    /// Labels of the Node, for the affinity of volumes.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// An operation with everything that it needs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Task {
+    /// [`Operation::Mount`]
+    Mount(Box<mount::Mount>),
+    /// [`Operation::Expand`]
+    Expand(Box<mount::Mount>),
+    /// [`Operation::Unpublish`]
+    Unpublish(Unpublish),
+    /// [`Operation::Unstage`]
+    Unstage(Unstage),
+}
+
+impl Task {
+    /// Where the volume is.
+    #[must_use]
+    pub fn places(&self) -> &Places {
+        match self {
+            Self::Mount(task) | Self::Expand(task) => &task.places,
+            Self::Unpublish(task) => &task.places,
+            Self::Unstage(task) => &task.places,
+        }
+    }
+
+    /// What comes next after these answers.
+    #[must_use]
+    pub fn next(&self, replies: &[Reply]) -> Next {
+        match self {
+            Self::Mount(task) => task.next(replies),
+            Self::Expand(task) => expand::in_use(task, replies),
+            Self::Unpublish(task) => task.next(replies),
+            Self::Unstage(task) => task.next(replies),
+        }
+    }
+}
+
+/// Why a pod cannot have a volume.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotWanted {
+    /// Its names cannot be a part of a path.
+    #[error(transparent)]
+    Unsafe(#[from] Unsafe),
+    /// The PersistentVolume was made again, and what it was before is still there.
+    #[error("the place of volume {volume:?} is taken by another of the same name, {other}")]
+    Taken {
+        /// Name of the volume.
+        volume: String,
+        /// Unique name of the one that has its place.
+        other: String,
+    },
+}
+
+impl NotWanted {
+    fn taken(volume: &str, other: &str) -> Self {
+        Self::Taken {
+            volume: clip(volume).to_owned(),
+            other: clip(other).to_owned(),
+        }
+    }
+}
+
+/// All volumes by key.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct World {
+    volumes: BTreeMap<String, State>,
+}
+
+impl World {
+    /// All volumes.
+    pub fn volumes(&self) -> impl Iterator<Item = (&str, &State)> {
+        let volumes = self.volumes.iter();
+        volumes.map(|(key, state)| (key.as_str(), state))
+    }
+
+    /// One volume.
+    #[must_use]
+    pub fn volume(&self, key: &str) -> Option<&State> {
+        self.volumes.get(key)
+    }
+
+    /// One volume, to change it.
+    pub fn volume_mut(&mut self, key: &str) -> Option<&mut State> {
+        self.volumes.get_mut(key)
+    }
+
+    /// The volume with this key, made if need be.
+    pub fn enter(&mut self, key: String) -> &mut State {
+        self.volumes.entry(key).or_default()
+    }
+
+    /// Nothing is left of the volume but the returned paths, which nothing stands for any more.
+    pub fn forget(&mut self, key: &str) -> Vec<PathBuf> {
+        let staged = self.volumes.remove(key).and_then(|state| state.staged);
+        // A volume of the same name has them now, and removes them with its own.
+        let shared = |places: &Places| {
+            let mut others = self.volumes.values().filter_map(|it| it.staged.as_ref());
+            others.any(|other| other.stage_metadata == places.stage_metadata)
+        };
+        staged
+            .filter(|places| !shared(places))
+            .map_or_else(Vec::new, |places| places.not_staged())
+    }
+
+    /// The other volume, by key, that is where this one would go for the pod: a PersistentVolume
+    /// that was made again under its name has another key and the same places.
+    fn in_the_way(&self, key: &str, pod: &str, places: &Places) -> Option<&str> {
+        let mut others = self.volumes.iter().filter(|(other, _)| *other != key);
+        let other = others.find(|(_, state)| state.occupies(pod, places));
+        other.map(|(other, _)| other.as_str())
+    }
+
+    /// Takes over what the pod wants. `all` is whether this is everything: then what else it wanted
+    /// is not wanted any more. Volumes whose drivers like
+    /// that are published again.
+    ///
+    /// # Errors
+    /// [`NotWanted`], for one of them. The others are taken over, and what the pod has it keeps.
+    pub fn want(
+        &mut self,
+        layout: &Layout,
+        pod: &str,
+        wanted: Vec<Wanted>,
+        all: bool,
+    ) -> Result<(), NotWanted> {
+        let mut result = Ok(());
+        let mut keys = BTreeSet::new();
+        for wanted in wanted {
+            let key = key(&wanted.volume, pod);
+            let places = match layout.places(&VolumeName::from(&wanted.volume), pod) {
+                Ok(places) => places,
+                Err(error) => {
+                    result = Err(error.into());
+                    continue;
+                }
+            };
+            if let Some(other) = self.in_the_way(&key, pod, &places) {
+                result = Err(NotWanted::taken(&wanted.volume.spec_name, other));
+                continue;
+            }
+            keys.insert(key.clone());
+            self.enter(key).want(pod, places, wanted);
+        }
+        if all && result.is_ok() {
+            self.unwant_but(pod, &keys);
+        }
+        result
+    }
+
+    /// The pod wants nothing any more.
+    pub fn unwant(&mut self, pod: &str) {
+        self.unwant_but(pod, &BTreeSet::new());
+    }
+
+    fn unwant_but(&mut self, pod: &str, keys: &BTreeSet<String>) {
+        for (key, state) in &mut self.volumes {
+            if !keys.contains(key) {
+                state.wanted.remove(pod);
+                state.turns.retain(|it| it != pod);
+            }
+            if let Some(published) = state.have.get_mut(pod) {
+                published.held = false;
+            }
+        }
+    }
+
+    /// Uids of all pods that want or have something.
+    #[must_use]
+    pub fn pods(&self) -> BTreeSet<&str> {
+        let states = self.volumes.values();
+        let pods = states.flat_map(|state| state.wanted.keys().chain(state.have.keys()));
+        pods.map(String::as_str).collect()
+    }
+
+    /// Whether something is mounted, or may be, for the pod.
+    #[must_use]
+    pub fn has_any(&self, pod: &str) -> bool {
+        let mut states = self.volumes.values();
+        states.any(|state| state.have.contains_key(pod) || state.mounting.as_deref() == Some(pod))
+    }
+
+    /// Whether everything that the pod wants is mounted.
+    #[must_use]
+    pub fn has_all(&self, pod: &str) -> bool {
+        let mut states = self.volumes.values();
+        states.all(|state| {
+            !state.wanted.contains_key(pod) || { state.have.get(pod) }
+                .is_some_and(|it| it.mount == Mount::Mounted)
+        })
+    }
+
+    /// What the Node's status is to say: the persistent volumes that must not be detached. As long
+    /// as it is not known what all pods want, nothing `reported` is taken back.
+    #[must_use]
+    pub fn in_use(&self, reported: &BTreeSet<String>, complete: bool) -> BTreeSet<String> {
+        let used = |(key, state): &(&String, &State)| state.is_in_use(reported.contains(*key));
+        let volumes = self.volumes.iter().filter(used).map(|(key, _)| key);
+        let kept = reported.iter().filter(|_| !complete);
+        volumes.chain(kept).cloned().collect()
+    }
+
+    /// What all volumes need, in the order in which it is to be tried.
+    #[must_use]
+    pub fn decide(
+        &self,
+        node: &NodeView,
+        reports: &Reports,
+        complete: bool,
+    ) -> Vec<(String, Operation)> {
+        let volumes = self.volumes.iter().flat_map(|(key, state)| {
+            let view = View {
+                complete,
+                attached: reports.lists(node, key) && node.attached.contains(key),
+            };
+            let operations = state.decide(view).into_iter();
+            operations.map(|operation| (key.clone(), operation))
+        });
+        volumes.collect()
+    }
+
+    /// The operation with everything it needs. `None` if there is nothing to do after all.
+    #[must_use]
+    pub fn begin(&mut self, key: &str, operation: &Operation, on: &Host) -> Option<Task> {
+        let refused = operation
+            .pod()
+            .and_then(|pod| self.refused(key, pod, on))
+            .map(|reason| reason.to_string());
+        let state = self.volumes.get_mut(key)?;
+        match operation {
+            Operation::Forget => None,
+            Operation::Unstage => Some(Task::Unstage(Unstage {
+                places: state.staged.clone()?,
+                block: state.block,
+                name: state.name.clone(),
+            })),
+            Operation::Unpublish(pod) => Some(Task::Unpublish(Unpublish {
+                places: state.have.get(pod)?.places.clone(),
+                block: state.block,
+                name: state.name.clone(),
+            })),
+            Operation::Mount(pod) => {
+                let mut task = state.mount(pod, on)?;
+                task.refused = task.refused.or(refused);
+                state.mounting = Some(pod.clone());
+                state.take_turn(pod);
+                Some(Task::Mount(Box::new(task)))
+            }
+            Operation::Expand(pod) => {
+                let task = state.mount(pod, on)?;
+                state.take_turn(pod);
+                Some(Task::Expand(Box::new(task)))
+            }
+        }
+    }
+
+    /// Why the pod cannot have the volume now, although it could when that was looked up.
+    fn refused(&self, key: &str, pod: &str, on: &Host) -> Option<NotWanted> {
+        let volume = &self.volumes.get(key)?.wanted.get(pod)?.volume;
+        let places = on.layout.places(&VolumeName::from(volume), pod).ok()?;
+        let other = self.in_the_way(key, pod, &places)?;
+        Some(NotWanted::taken(&volume.spec_name, other))
+    }
+}

@@ -1,0 +1,224 @@
+//! Puts the agent together.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kube::Client;
+use registrar::kubelet;
+use registrar::kubelet::plan::schedule::API_POLL_PERIOD;
+use registrar::kubelet::run::Kubelet;
+use registrar::kubelet::work::api;
+use registrar::kubelet::work::exhausted::Attachments;
+use registrar::kubelet::work::plugin::CsiPlugin;
+use serde_json::Value;
+use sidecar::error::Chain;
+use sidecar::kube::api::Api;
+use sidecar::kube::events::{Recorder, Source};
+use sidecar::kube::key::Key;
+use sidecar::metrics::{RegisterError, Registry};
+use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
+use tracing::warn;
+
+use crate::plan::layout::Layout;
+use crate::work::act::Actor;
+use crate::work::metrics::StorageOperations;
+use crate::work::reconciler::{Parts, Reconciler};
+use crate::work::watch::Watched;
+
+/// What the agent has to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The registration loop.
+    pub registration: kubelet::run::Config,
+    /// `--kubelet-root-dir`
+    pub root: PathBuf,
+    /// Says that pods run and removes them.
+    pub run_pods: bool,
+    /// SELinux is on.
+    pub se_linux: bool,
+}
+
+/// Why the agent cannot begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// Kubelet's directory.
+    #[error("--kubelet-root-dir={}", path.display())]
+    Root {
+        /// The directory, or one in it.
+        path: PathBuf,
+        /// What is wrong.
+        source: std::io::Error,
+    },
+    /// Two programs would mount and unmount the same.
+    #[error(
+        "Node {node} is run by a kubelet ({version}); this program would take its place. \
+         Use a Node without a kubelet: another --node-name, with --register-node a new one"
+    )]
+    Kubelet {
+        /// The Node.
+        node: String,
+        /// `status.nodeInfo.kubeletVersion`
+        version: String,
+    },
+    /// Two metrics of the same name.
+    #[error(transparent)]
+    Metrics(#[from] RegisterError),
+    /// The registration loop.
+    #[error(transparent)]
+    Registration(#[from] kubelet::run::RunError),
+    /// The name of the Node.
+    #[error("--node-name={0}: not the name of an object")]
+    Name(String),
+}
+
+/// The agent of one node, ready to run.
+pub struct Agent {
+    kubelet: Kubelet,
+    reconciler: Reconciler,
+    watched: Watched,
+    client: Client,
+    api: api::Api,
+    node: String,
+    events: sidecar::kube::events::Worker,
+}
+
+impl Agent {
+    /// An agent that talks to the API server through `client` and is measured by `registry`.
+    /// `random` returns numbers from 0 up to 1.
+    ///
+    /// # Errors
+    /// [`AgentError`]
+    pub fn new(
+        config: Config,
+        client: Client,
+        registry: &Registry,
+        random: fn() -> f64,
+    ) -> Result<Self, AgentError> {
+        let node = config.registration.node.clone();
+        let key = Key::new(None, &node).ok_or_else(|| AgentError::Name(node.clone()))?;
+        let root = prepare(&config.root)?;
+        let kubelet = Kubelet::new(config.registration, client.clone(), registry, random)?;
+        let layout = Layout {
+            root,
+            node: node.clone(),
+        };
+        let api = api::Api::new(client.clone());
+        let actor = Actor {
+            objects: Api::new(client.clone()),
+            kubelet: api.clone(),
+            plugin: kubelet.plugin(),
+            operations: kubelet.operations(),
+            layout,
+        };
+        let attachments =
+            Attachments::new(api.clone(), node.clone(), kubelet.plugin(), kubelet.known());
+        let source = Source {
+            component: "csi-node-agent".to_owned(),
+            host: node.clone(),
+        };
+        let (events, worker) = Recorder::new(client.clone(), source);
+        let changed = Arc::new(Notify::new());
+        let watched = Watched::new(&changed);
+        let parts = Parts {
+            actor,
+            watched: watched.clone(),
+            changed,
+            events,
+            metrics: StorageOperations::new(registry)?,
+            attachments: Arc::new(attachments),
+            se_linux: config.se_linux,
+            run_pods: config.run_pods,
+            random,
+        };
+        Ok(Self {
+            kubelet,
+            reconciler: Reconciler::new(parts, key),
+            watched,
+            client,
+            api,
+            node,
+            events: worker,
+        })
+    }
+
+    /// The CSI drivers of the node.
+    #[must_use]
+    pub fn plugin(&self) -> Arc<CsiPlugin> {
+        self.kubelet.plugin()
+    }
+
+    /// Whether the CSINode is ready.
+    #[must_use]
+    pub fn initialized(&self) -> watch::Receiver<bool> {
+        self.kubelet.initialized()
+    }
+
+    /// Runs until something fails that cannot be tried again. Dropping it leaves everything mounted
+    /// and registered, as a kubelet that ends does.
+    ///
+    /// # Errors
+    /// [`AgentError`], always.
+    pub async fn run(self) -> Result<(), AgentError> {
+        refuse_kubelet(&self.api, &self.node).await?;
+        let mut initialized = self.kubelet.initialized();
+        let reconciler = self.reconciler;
+        let volumes = async move {
+            // The Node exists from then on.
+            let is_ready = initialized.wait_for(|it| *it).await.is_ok();
+            if is_ready {
+                reconciler.run().await;
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            ended = self.kubelet.run() => Ok(ended?),
+            () = volumes => Ok(()),
+            never = self.watched.run(self.client, &self.node) => match never {},
+            () = self.events.run() => Ok(()),
+        }
+    }
+}
+
+/// A Node whose status was written by a kubelet is not ours, and nothing of it is touched. Asks until
+/// the API server answers.
+async fn refuse_kubelet(api: &api::Api, node: &str) -> Result<(), AgentError> {
+    let object = loop {
+        match api.node(node).await {
+            Ok(object) => break object,
+            Err(error) if error.is_not_found() => return Ok(()),
+            Err(error) => warn!(error = %Chain(&error), "Cannot see whose Node this is"),
+        }
+        sleep(API_POLL_PERIOD).await;
+    };
+    let version = object.pointer("/status/nodeInfo/kubeletVersion");
+    match version.and_then(Value::as_str).filter(|it| !it.is_empty()) {
+        None => Ok(()),
+        Some(version) => Err(AgentError::Kubelet {
+            node: node.to_owned(),
+            version: version.to_owned(),
+        }),
+    }
+}
+
+/// Makes kubelet's directories. The root without symbolic links, as the kernel's table of mounts
+/// knows it.
+fn prepare(root: &Path) -> Result<PathBuf, AgentError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        |source| AgentError::Root { path, source }
+    };
+    let make = |path: &Path| {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o750);
+        builder.create(path).map_err(failed(path))
+    };
+    make(root)?;
+    let root = root.canonicalize().map_err(failed(root))?;
+    for folder in ["pods", "plugins"] {
+        make(&root.join(folder))?;
+    }
+    Ok(root)
+}

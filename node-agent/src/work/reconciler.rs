@@ -1,0 +1,327 @@
+//! The loop: holds what pods want against what is there and starts what is missing.
+//!
+//! It sleeps until something it looks at has changed: a pod, the Node, the end of an operation, of a
+//! pause after a failure, or the time to look at a pod again.
+
+mod books;
+mod outcome;
+mod pass;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use registrar::kubelet::plan::keys::clip;
+use registrar::kubelet::work::exhausted::{Attachments, PodKey};
+use sidecar::kube::events::{Recorder, Severity};
+use sidecar::kube::key::Key;
+use sidecar::kube::patch::{Part, Patch};
+use sidecar::retry::RetryPolicy;
+use sidecar::verbose;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use tracing::{info, warn};
+
+use super::act::Actor;
+use super::metrics::StorageOperations;
+use super::resolve::{Resolved, resolve};
+use super::watch::{NODES, Watched};
+use super::{disk, pods};
+use crate::model::pod::Pod;
+use crate::model::volume::PodRef;
+use crate::plan::files;
+use crate::plan::layout::{Places, pod_name};
+use crate::plan::node::{NodeView, Report, Reports};
+use crate::plan::operation::{Attempt, Operations};
+use crate::plan::reconstruct;
+use crate::plan::script::Changes;
+use crate::plan::state::Operation;
+use crate::plan::world::{Host, Task, World};
+
+use books::Book;
+
+/// Kubelet looks at each pod once in so long, and up to half as long more.
+const SYNC_PERIOD: Duration = Duration::from_secs(60);
+/// After a look that found something missing.
+const RESOLVE_BACK_OFF: RetryPolicy =
+    RetryPolicy::new(Duration::from_millis(500), Duration::from_secs(10));
+/// After a write to the API server that failed.
+const WRITE_PAUSE: Duration = Duration::from_secs(1);
+/// A pod that has waited so long for a volume may be waiting for one that never comes.
+const WAIT: Duration = Duration::from_secs(123);
+
+/// What the loop works with.
+pub struct Parts {
+    /// Executes steps.
+    pub actor: Actor,
+    /// The Node and its pods.
+    pub watched: Watched,
+    /// Told of every change of those.
+    pub changed: Arc<Notify>,
+    /// Events of pods.
+    pub events: Recorder,
+    /// Durations of operations.
+    pub metrics: StorageOperations,
+    /// For nodes that are full.
+    pub attachments: Arc<Attachments>,
+    /// SELinux is on.
+    pub se_linux: bool,
+    /// Says that pods run and removes them, which a kubelet would do.
+    pub run_pods: bool,
+    /// A number from 0 up to 1.
+    pub random: fn() -> f64,
+}
+
+/// The loop.
+pub struct Reconciler {
+    parts: Parts,
+    node: Key,
+    world: World,
+    operations: Operations,
+    books: Book,
+    tasks: JoinSet<Done>,
+    reports: Reports,
+    report_not_before: Instant,
+}
+
+/// Something that ran beside the loop.
+enum Done {
+    Resolved(String, Resolved),
+    Operation(Box<Ended>),
+    Reported(Result<(), String>),
+    Ran(String, bool),
+    Removed(String, bool),
+    Checked,
+}
+
+struct Ended {
+    key: String,
+    operation: Operation,
+    attempt: Attempt,
+    places: Places,
+    pod: Option<PodRef>,
+    changes: Changes,
+    result: Result<(), String>,
+    elapsed: Duration,
+}
+
+impl Reconciler {
+    /// A loop that has not begun, on the node with this name.
+    #[must_use]
+    pub fn new(parts: Parts, node: Key) -> Self {
+        Self {
+            parts,
+            node,
+            world: World::default(),
+            operations: Operations::default(),
+            books: Book::default(),
+            tasks: JoinSet::new(),
+            reports: Reports::default(),
+            report_not_before: Instant::now(),
+        }
+    }
+
+    /// Runs until dropped, which also drops the operations that are under way. Nothing is lost by
+    /// that: what they began is on disk.
+    pub async fn run(mut self) {
+        self.reconstruct();
+        let watched = self.parts.watched.clone();
+        watched.pods.synced().await;
+        watched.node.synced().await;
+        let changed = Arc::clone(&self.parts.changed);
+        loop {
+            let next = self.pass();
+            tokio::select! {
+                biased;
+                Some(done) = self.tasks.join_next() => match done {
+                    Ok(done) => self.finish(done),
+                    Err(error) => warn!(%error, "A task has ended by itself"),
+                },
+                () = changed.notified() => {}
+                () = sleep_until(next) => {}
+            }
+        }
+    }
+
+    fn reconstruct(&mut self) {
+        let layout = &self.parts.actor.layout;
+        let (pods, stages) = disk::scan(layout);
+        let strange = reconstruct::enter(&mut self.world, layout, pods, stages);
+        disk::tidy(&strange);
+        for pod in disk::pods(layout) {
+            if !self.world.has_any(&pod) {
+                disk::tidy_pod(layout, &pod);
+            }
+        }
+        let volumes = self.world.volumes().count();
+        if volumes > 0 {
+            info!(volumes, "Found what an earlier run has left");
+        }
+    }
+
+    fn view(&self) -> NodeView {
+        let view = self.parts.watched.node.get(self.node.as_str());
+        view.map(|view| (*view).clone()).unwrap_or_default()
+    }
+
+    fn host(&self, node: &NodeView) -> Host {
+        Host {
+            layout: self.parts.actor.layout.clone(),
+            se_linux: self.parts.se_linux,
+            labels: node.labels.clone(),
+        }
+    }
+
+    fn finish(&mut self, done: Done) {
+        match done {
+            Done::Resolved(uid, resolved) => self.resolved(&uid, resolved),
+            Done::Operation(ended) => self.ended(*ended),
+            Done::Reported(result) => {
+                self.reports.end(result.is_ok());
+                if let Err(error) = result {
+                    warn!(error, "Cannot report the volumes in use");
+                    self.report_not_before = Instant::now() + WRITE_PAUSE;
+                }
+            }
+            Done::Ran(uid, done) => {
+                self.books.said(&uid, done, Instant::now() + WRITE_PAUSE);
+            }
+            Done::Removed(uid, done) => {
+                self.books.said(&uid, done, Instant::now() + WRITE_PAUSE);
+                disk::tidy_pod(&self.parts.actor.layout, &uid);
+            }
+            Done::Checked => {}
+        }
+    }
+
+    fn resolved(&mut self, uid: &str, resolved: Resolved) {
+        let Resolved { wanted, mut errors } = resolved;
+        // It may have ended while its volumes were looked up.
+        let Some(pod) = self.books.pod(uid).filter(|pod| !pod.ended).cloned() else {
+            self.world.unwant(uid);
+            return;
+        };
+        let layout = &self.parts.actor.layout;
+        if let Err(error) = self.world.want(layout, uid, wanted, errors.is_empty()) {
+            errors.push(error.to_string());
+        }
+        let now = Instant::now();
+        let jitter = SYNC_PERIOD.mul_f64(0.5 * (self.parts.random)());
+        let failures = self
+            .books
+            .resolved(uid, errors.is_empty(), now + SYNC_PERIOD + jitter);
+        if failures == 0 {
+            return;
+        }
+        self.books
+            .look_at(uid, now + RESOLVE_BACK_OFF.delay(failures, 0.0));
+        let (name, error) = (pod_name(&pod.names), errors.join("; "));
+        warn!(pod = name, error, "The pod's volumes cannot be had yet");
+        let message = format!("Unable to attach or mount volumes: {error}");
+        self.tell(&pod.names, Severity::Warning, "FailedMount", &message);
+    }
+
+    fn report(&mut self, node: &NodeView, complete: bool, now: Instant) -> Option<Instant> {
+        let report = Report {
+            in_use: self.world.in_use(&node.in_use, complete),
+            attached: None,
+        };
+        let patch = self.reports.next(node, &report)?;
+        if now < self.report_not_before {
+            return Some(self.report_not_before);
+        }
+        self.reports.begin(report);
+        let (objects, key) = (self.parts.actor.objects.clone(), self.node.clone());
+        let cache = self.parts.watched.node.clone();
+        self.tasks.spawn(async move {
+            let write = cache.begin_write(&key);
+            let patch = Patch::Strategic(patch);
+            let result = match objects.patch(&NODES, &key, Part::Status, &patch).await {
+                Ok(json) => write
+                    .answered(json.get())
+                    .map(drop)
+                    .map_err(|e| e.to_string()),
+                Err(error) => Err(clip(&error.message).to_owned()),
+            };
+            Done::Reported(result)
+        });
+        None
+    }
+
+    fn start(&mut self, key: String, operation: Operation, host: &Host) {
+        let attempt = operation.attempt(&key);
+        let Some(task) = self.world.begin(&key, &operation, host) else {
+            if operation == Operation::Forget {
+                let left = self.world.forget(&key);
+                // Also what could not be removed: nothing stands for it any more.
+                let _ = disk::execute(&files::remove(left));
+                self.operations.forget(&key);
+            }
+            self.operations
+                .finish(&attempt, true, Instant::now().into_std());
+            return;
+        };
+        let pod = match &task {
+            Task::Mount(task) | Task::Expand(task) => Some(task.usage.pod.clone()),
+            Task::Unpublish(_) | Task::Unstage(_) => {
+                let pod = operation.pod().and_then(|uid| self.books.pod(uid));
+                pod.map(|pod| pod.names.clone())
+            }
+        };
+        verbose!(4, volume = key, ?operation, "starting");
+        let actor = self.parts.actor.clone();
+        self.tasks.spawn(async move {
+            let begin = Instant::now();
+            let (changes, result) = actor.run(&task).await;
+            Done::Operation(Box::new(Ended {
+                key,
+                operation,
+                attempt,
+                places: task.places().clone(),
+                pod,
+                changes,
+                result,
+                elapsed: begin.elapsed(),
+            }))
+        });
+    }
+
+    fn resolve(&mut self, pod: Pod) {
+        let actor = self.parts.actor.clone();
+        self.tasks.spawn(async move {
+            let resolved = resolve(&actor, &pod).await;
+            Done::Resolved(pod.names.uid, resolved)
+        });
+    }
+
+    fn say(&mut self, pod: PodRef, remove: bool) {
+        let api = self.parts.actor.kubelet.clone();
+        let now = pods::wall_clock();
+        self.tasks.spawn(async move {
+            if remove {
+                let done = pods::remove(&api, &pod).await;
+                return Done::Removed(pod.uid, done);
+            }
+            let done = pods::run(&api, &pod, &now).await;
+            Done::Ran(pod.uid, done)
+        });
+    }
+
+    /// A pod has waited long: perhaps because the node cannot take more volumes of the driver.
+    fn check(&mut self, pod: &PodRef, missing: BTreeSet<(String, String)>) {
+        let attachments = Arc::clone(&self.parts.attachments);
+        let pod = PodKey {
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+        };
+        self.tasks.spawn(async move {
+            let missing: Vec<_> = missing.into_iter().collect();
+            if let Err(error) = attachments.reject_if_exhausted(&pod, &missing).await {
+                warn!(%error, "Cannot turn a pod away");
+            }
+            Done::Checked
+        });
+    }
+}

@@ -1,0 +1,164 @@
+//! What the loop remembers of each pod.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::model::pod::Pod;
+
+/// What the first look at a pod's volumes may take before nobody waits for it.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
+
+/// One pod.
+struct Entry {
+    pod: Pod,
+    /// When its volumes are to be looked up (again).
+    next: Instant,
+    resolving: bool,
+    /// When it was seen first.
+    first: Instant,
+    /// Looked up at least once, whatever came of it.
+    attempted: bool,
+    /// Everything was found at least once.
+    complete: bool,
+    failures: u32,
+    /// Since when it waits for volumes.
+    waiting: Instant,
+    /// A write about it is under way, or was done for good.
+    said: bool,
+    /// Not before then.
+    say: Instant,
+}
+
+/// All pods of the node by uid.
+#[derive(Default)]
+pub(super) struct Book {
+    entries: BTreeMap<String, Entry>,
+}
+
+/// What is to be done about a pod.
+#[derive(Debug)]
+pub(super) enum Due {
+    Resolve(Pod),
+    Say(Pod),
+    Check(Pod),
+}
+
+impl Book {
+    /// Takes over the pods as they are now; returns the uids of those that are gone.
+    pub(super) fn update(&mut self, pods: Vec<Pod>, now: Instant) -> Vec<String> {
+        let mut gone: BTreeMap<String, Entry> = std::mem::take(&mut self.entries);
+        for pod in pods {
+            let uid = pod.names.uid.clone();
+            let entry = match gone.remove(&uid) {
+                Some(mut entry) => {
+                    // What was said was about another state of it.
+                    entry.said &= entry.pod.deleting == pod.deleting;
+                    entry.pod = pod;
+                    entry
+                }
+                None => Entry {
+                    pod,
+                    next: now,
+                    first: now,
+                    resolving: false,
+                    attempted: false,
+                    complete: false,
+                    failures: 0,
+                    waiting: now,
+                    said: false,
+                    say: now,
+                },
+            };
+            self.entries.insert(uid, entry);
+        }
+        gone.into_keys().collect()
+    }
+
+    pub(super) fn pod(&self, uid: &str) -> Option<&Pod> {
+        self.entries.get(uid).map(|entry| &entry.pod)
+    }
+
+    pub(super) fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.entries.values().map(|entry| &entry.pod)
+    }
+
+    /// Every pod that may want volumes was looked at, or its first look takes too long: what others
+    /// want no more does not wait for it any longer. It can do without, since what it has published
+    /// stays, and the rest is staged again.
+    pub(super) fn is_complete(&self, now: Instant) -> bool {
+        let mut entries = self.entries.values();
+        entries.all(|entry| entry.attempted || entry.pod.ended || now >= entry.first + FIRST_LOOK)
+    }
+
+    /// What is due for a pod, and when to look at it again. `waits` is whether volumes are missing.
+    pub(super) fn due(&mut self, uid: &str, waits: bool, ready: bool, now: Instant) -> Vec<Due> {
+        let Some(entry) = self.entries.get_mut(uid) else {
+            return Vec::new();
+        };
+        let mut due = Vec::new();
+        if !entry.pod.ended && !entry.resolving && entry.next <= now {
+            entry.resolving = true;
+            due.push(Due::Resolve(entry.pod.clone()));
+        }
+        if !waits || entry.pod.ended {
+            entry.waiting = now;
+        } else if now.duration_since(entry.waiting) >= super::WAIT {
+            entry.waiting = now;
+            due.push(Due::Check(entry.pod.clone()));
+        }
+        let complete = entry.complete || entry.pod.ended;
+        if ready && complete && !entry.said && entry.say <= now {
+            entry.said = true;
+            due.push(Due::Say(entry.pod.clone()));
+        }
+        due
+    }
+
+    /// When something is due next without anything happening. What is due already waits for
+    /// something else.
+    pub(super) fn next(&self, now: Instant) -> Option<Instant> {
+        let times = self.entries.values().flat_map(|entry| {
+            let alive = !entry.pod.ended;
+            let look = (alive && !entry.resolving).then_some(entry.next);
+            let wait = alive.then_some(entry.waiting + super::WAIT);
+            let say = (!entry.said).then_some(entry.say);
+            let first = (alive && !entry.attempted).then_some(entry.first + FIRST_LOOK);
+            [look, wait, say, first]
+        });
+        times.flatten().filter(|then| *then > now).min()
+    }
+
+    /// A look at the pod's volumes has ended; the number of failed ones in a row.
+    pub(super) fn resolved(&mut self, uid: &str, complete: bool, next: Instant) -> u32 {
+        let Some(entry) = self.entries.get_mut(uid) else {
+            return 0;
+        };
+        entry.resolving = false;
+        entry.attempted = true;
+        entry.complete |= complete;
+        entry.next = next;
+        entry.failures = if complete {
+            0
+        } else {
+            entry.failures.saturating_add(1)
+        };
+        entry.failures
+    }
+
+    /// Look at it then.
+    pub(super) fn look_at(&mut self, uid: &str, then: Instant) {
+        if let Some(entry) = self.entries.get_mut(uid) {
+            entry.next = then;
+        }
+    }
+
+    /// A write about the pod has ended; one that failed is done again then.
+    pub(super) fn said(&mut self, uid: &str, done: bool, then: Instant) {
+        if let Some(entry) = self.entries.get_mut(uid) {
+            entry.said = done;
+            entry.say = then;
+        }
+    }
+}

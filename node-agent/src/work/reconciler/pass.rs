@@ -1,0 +1,101 @@
+//! One look at everything.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::disk;
+use super::Reconciler;
+use super::books::Due;
+use crate::model::pod::Pod;
+use crate::plan::operation::Refused;
+
+/// However quiet everything is.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+
+impl Reconciler {
+    /// Starts what has to be done; when to look again if nothing happens.
+    pub(super) fn pass(&mut self) -> Instant {
+        let now = Instant::now();
+        self.update_pods(now);
+        let node = self.view();
+        let complete = self.books.is_complete(now);
+        let mut next = now + LONGEST_SLEEP;
+        let host = self.host(&node);
+        for (key, operation) in self.world.decide(&node, &self.reports, complete) {
+            let attempt = operation.attempt(&key);
+            match self.operations.start(&attempt, now.into_std()) {
+                Ok(()) => self.start(key, operation, &host),
+                Err(Refused::Busy) => {}
+                Err(Refused::BackOff(then)) => next = next.min(then.into()),
+            }
+        }
+        // Last: what has just been forgotten is not in use any more, and its attachment waits for that.
+        next = next.min(self.report(&node, complete, now).unwrap_or(next));
+        self.attend(now);
+        next.min(self.books.next(now).unwrap_or(next))
+            .max(now + Duration::from_millis(1))
+    }
+
+    fn update_pods(&mut self, now: Instant) {
+        let mut pods: Vec<Pod> = Vec::new();
+        let watched = &self.parts.watched.pods;
+        watched.for_each(|_, pod| pods.push((**pod).clone()));
+        for uid in self.books.update(pods, now) {
+            self.world.unwant(&uid);
+            self.operations.forget_pod(&uid);
+            if !self.world.has_any(&uid) {
+                disk::tidy_pod(&self.parts.actor.layout, &uid);
+            }
+        }
+        // Also those that were found on disk and are in no list.
+        let strangers: Vec<String> = { self.world.pods().into_iter() }
+            .filter(|uid| self.books.pod(uid).is_none_or(|pod| pod.ended))
+            .map(str::to_owned)
+            .collect();
+        for uid in strangers {
+            self.world.unwant(&uid);
+        }
+    }
+
+    /// Pods to look up, to say something about, or that wait too long.
+    fn attend(&mut self, now: Instant) {
+        let uids: Vec<String> = { self.books.pods() }
+            .map(|pod| pod.names.uid.clone())
+            .collect();
+        for uid in uids {
+            let Some(pod) = self.books.pod(&uid) else {
+                continue;
+            };
+            let waits = !self.world.has_all(&uid);
+            let ready = self.parts.run_pods
+                && if pod.deleting {
+                    !self.world.has_any(&uid)
+                } else {
+                    !waits && !pod.ended && pod.phase != "Running"
+                };
+            for due in self.books.due(&uid, waits, ready, now) {
+                match due {
+                    Due::Resolve(pod) => self.resolve(pod),
+                    Due::Say(pod) => self.say(pod.names, pod.deleting),
+                    Due::Check(pod) => {
+                        let missing = self.missing(&pod.names.uid);
+                        self.check(&pod.names, missing);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Volumes that a pod waits for, by driver and handle.
+    fn missing(&self, uid: &str) -> BTreeSet<(String, String)> {
+        let volumes = self.world.volumes();
+        let wanted = volumes.filter_map(|(_, state)| {
+            let wanted = state.wanted.get(uid)?;
+            let missing = !state.have.contains_key(uid) && wanted.attach;
+            missing.then(|| (wanted.volume.driver.clone(), wanted.volume.handle.clone()))
+        });
+        wanted.collect()
+    }
+}
