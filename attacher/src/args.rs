@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use sidecar::controller::{Election, Http};
+use sidecar::controller::{self, Election, Http};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, FEATURE_GATES, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING,
     METRICS, VERSION,
@@ -99,13 +99,7 @@ static GATES: &[Gate] = &[
 ];
 
 /// What the program shall do.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    /// Print the version.
-    Version,
-    /// Attach and detach volumes.
-    Run(Box<Config>),
-}
+pub type Command = controller::Command<Config>;
 
 /// How to attach and detach volumes.
 #[derive(Debug, Clone, PartialEq)]

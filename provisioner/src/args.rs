@@ -7,7 +7,7 @@ mod table;
 
 use std::time::Duration;
 
-use sidecar::controller::{Election, Http};
+use sidecar::controller::{self, Election, Http};
 use sidecar::flags::{Exit, Values};
 use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
 use sidecar::kube::rate::Rate;
@@ -57,13 +57,7 @@ impl Environment {
 }
 
 /// What the program shall do.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    /// Print the version.
-    Version,
-    /// Create and delete volumes.
-    Run(Box<Config>),
-}
+pub type Command = controller::Command<Config>;
 
 /// How to create and delete volumes.
 #[derive(Debug, Clone, PartialEq)]

@@ -52,7 +52,7 @@ pub fn rules(can: Abilities, uses: &Uses<'_>) -> Vec<Rule> {
             .optional("classes with a provisioner secret cannot be used"),
     ];
     let topology = can.topology && settings.gates.topology;
-    if settings.node.is_none() && (topology || capacity.is_some()) {
+    if watches_nodes(can, settings, capacity.is_some()) {
         rules.push(Rule::required(STORAGE, "csinodes", LIST));
         rules.push(Rule::required("", "nodes", LIST));
     }
@@ -90,6 +90,13 @@ pub fn rules(can: Abilities, uses: &Uses<'_>) -> Vec<Rule> {
         rules.push(Rule::required(STORAGE, "csistoragecapacities", ALL).within(namespace));
     }
     rules
+}
+
+/// Whether it matters which nodes there are. `capacity`: CSIStorageCapacity objects are produced.
+#[must_use]
+pub fn watches_nodes(can: Abilities, settings: &Settings, capacity: bool) -> bool {
+    let topology = can.topology && settings.gates.topology;
+    settings.node.is_none() && (topology || capacity)
 }
 
 fn snapshots(sweep: bool) -> [Rule; 2] {

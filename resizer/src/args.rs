@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use sidecar::controller::{Election, Http};
+use sidecar::controller::{self, Election, Http};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING, MASTER, METRICS,
     VERSION,
@@ -106,13 +106,7 @@ static GATES: &[Gate] = &[
 ];
 
 /// What the program shall do.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    /// Print the version.
-    Version,
-    /// Expand and modify volumes.
-    Run(Box<Config>),
-}
+pub type Command = controller::Command<Config>;
 
 /// How to expand and modify volumes.
 #[derive(Debug, Clone, PartialEq)]

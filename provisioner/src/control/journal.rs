@@ -1,15 +1,13 @@
 //! Whether there is a provisioning journal, and where.
 
 use sidecar::kube::access;
-use sidecar::kube::api::Api;
 use sidecar::names;
 
+use super::Parts;
 use crate::args::Config;
 use crate::permission;
 use crate::plan::journal::Journal;
 use crate::plan::settings::Protection;
-use crate::run::Parts;
-use crate::work::driver::DriverLink;
 use crate::work::journal::{Keeper, journal};
 
 /// Where the election's lease is or would be; `None` if nothing says so and there is no election.
@@ -24,12 +22,12 @@ fn namespace(config: &Config) -> Option<String> {
 }
 
 /// The provisioning journal, if there is to be one and it may be written.
-pub(super) async fn open(parts: &Parts, driver: &DriverLink) -> Option<(Journal, Keeper)> {
+pub(super) async fn open(parts: &Parts<'_>) -> Option<(Journal, Keeper)> {
     let settings = &parts.config.settings;
     if settings.protection == Protection::Off {
         return None;
     }
-    let Some(namespace) = namespace(&parts.config) else {
+    let Some(namespace) = namespace(parts.config) else {
         tracing::warn!(
             "No provisioning journal: its namespace is not known, set --leader-election-namespace \
              or POD_NAMESPACE; until then a restart may lose volumes whose claims are deleted"
@@ -37,9 +35,10 @@ pub(super) async fn open(parts: &Parts, driver: &DriverLink) -> Option<(Journal,
         return None;
     };
     let rules = [permission::journal(&namespace)];
+    let seat = parts.seat;
     let report = tokio::select! {
-        report = access::check(&parts.base.client, &rules) => report,
-        () = parts.base.shutdown.requested() => return None,
+        report = access::check(&seat.client, &rules) => report,
+        () = seat.process.shutdown.requested() => return None,
     };
     if let Some(rule) = report.missing.first() {
         tracing::error!(
@@ -49,8 +48,6 @@ pub(super) async fn open(parts: &Parts, driver: &DriverLink) -> Option<(Journal,
         );
         return None;
     }
-    let name = &driver.current().name;
-    let api = Api::new(parts.base.client.clone());
-    let keeper = Keeper::new(api, &namespace, &parts.metrics);
-    Some((journal(name, settings), keeper))
+    let keeper = Keeper::new(seat.api(), &namespace, &parts.metrics);
+    Some((journal(&parts.driver.current().name, settings), keeper))
 }

@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use csi_proto::csi::Topology;
 use kube::Client;
+use sidecar::controller::Watch;
 use sidecar::kube::api::Api;
 use sidecar::kube::cache::{Cache, Event};
 use sidecar::kube::interner::Interner;
-use sidecar::kube::reflect::{Resource, Scope, reflect};
+use sidecar::kube::reflect::{Resource, Scope};
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{self, Place, Queue};
 use sidecar::retry::RetryPolicy;
@@ -174,16 +175,14 @@ impl Capacity {
         self.add(tasks);
     }
 
-    /// Keeps what is known of this process's objects in step with the API server.
-    pub async fn watch(&self, client: &Client) -> Infallible {
+    /// This process's objects, to be watched. [`serve`](Self::serve) waits for them by itself.
+    pub fn watch(&self) -> Watch {
         let scope = Scope {
-            resource: self.resource.clone(),
             namespace: Some(self.producer.namespace.clone()),
             labels: self.producer.selector(),
-            fields: String::new(),
-            relist: false,
+            ..Scope::all(self.resource.clone())
         };
-        reflect(client.clone(), scope, self.objects.clone(), None).await
+        Watch::of(scope, &self.objects).at_once()
     }
 
     /// Works until the queue is shut down. Classes and nodes must be known by now; `segments` is

@@ -2,8 +2,8 @@
 //!
 //! Separate, because an event is a hint: recording never fails and never waits.
 
-use kube::Client;
-use sidecar::kube::events::{Recorder, Reference, Severity, Source, Worker};
+use sidecar::controller::Seat;
+use sidecar::kube::events::{Recorder, Reference, Severity, Source};
 
 use crate::model::{Claim, Text, Volume};
 
@@ -17,17 +17,18 @@ pub struct Events {
 }
 
 impl Events {
-    /// The recorders, and the workers that write what they take.
-    pub fn new(client: &Client, driver: &str, host: &str, process: &str) -> (Self, [Worker; 2]) {
-        let source = |component: String| Source {
-            component,
-            host: String::new(),
+    /// Recorders, whose events are written from now on.
+    pub fn new(seat: &Seat, driver: &str, host: &str, process: &str) -> Self {
+        let recorder = |component: String| {
+            seat.record_events(Source {
+                component,
+                host: String::new(),
+            })
         };
-        let name = format!("{driver}_{host}_{process}");
-        let (ours, first) = Recorder::new(client.clone(), source(name));
-        let name = "external-provisioner".to_owned();
-        let (sidecar, second) = Recorder::new(client.clone(), source(name));
-        (Self { ours, sidecar }, [first, second])
+        Self {
+            ours: recorder(format!("{driver}_{host}_{process}")),
+            sidecar: recorder("external-provisioner".to_owned()),
+        }
     }
 
     /// An event on a claim.

@@ -157,6 +157,12 @@ impl Shell<Provisioner> for Executor {
     fn failed(&self, key: &Key, failed: &Failed, _failures: u32, wait: Duration) {
         Self::log_failure(key, failed, wait);
     }
+
+    fn shut_down(&self) {
+        if let Some(capacity) = self.capacity.get() {
+            capacity.queue.shut_down();
+        }
+    }
 }
 
 /// Why the values of a Secret cannot be used.

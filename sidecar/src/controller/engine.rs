@@ -30,6 +30,9 @@ pub trait Shell<R: Reactor>: Send + Sync + 'static {
 
     /// An attempt on `key` failed, for the `failures`-th time in a row, and is retried after `wait`.
     fn failed(&self, key: &R::Key, failure: &R::Failure, failures: u32, wait: Duration);
+
+    /// Nothing is begun from now on; for what is worked on beside the reactor.
+    fn shut_down(&self) {}
 }
 
 /// A reactor with its queues and its shell.
@@ -69,6 +72,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
     /// Nothing is begun from now on.
     pub fn shut_down(&self) {
         self.queues.iter().for_each(Queue::shut_down);
+        self.shell.shut_down();
     }
 
     /// Waits until no attempt runs.

@@ -19,7 +19,7 @@ use crate::names::{self, LeaseOwner};
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// For events that are on their way when the process ends.
-const LAST_EVENTS: Duration = Duration::from_secs(1);
+pub(super) const LAST_EVENTS: Duration = Duration::from_secs(1);
 
 /// Who takes part in an election, and how.
 #[derive(Debug)]

@@ -1,17 +1,28 @@
-//! What every controller sidecar does around its work: it meets its driver and follows it through
-//! restarts, shows its metrics, and leads.
+//! What every controller does around its work: it starts, meets its driver and follows it through
+//! restarts, shows its metrics, leads, watches, and ends.
+//!
+//! A process stands on [`process`]; each controller in it has a [`seat`]. A controller declares its
+//! watches ([`watch`]), is driven by the [`engine`], and runs as [`tasks`] until a signal comes.
 //!
 //! Shell only: what is worked on, and whether a driver that came back is still the one to work
-//! with, is the program's.
+//! with, is the controller's.
 
-pub mod base;
 pub mod driver;
 pub mod engine;
 pub mod flags;
 pub mod lead;
+pub mod process;
+pub mod program;
 pub mod reactor;
+pub mod seat;
 pub mod serve;
+pub mod tasks;
+pub mod watch;
 
-pub use base::{Base, Program};
 pub use driver::{Capabilities, Driver, DriverLink, Met};
 pub use flags::{Election, Http};
+pub use process::{Process, Program};
+pub use program::{Command, run};
+pub use seat::Seat;
+pub use tasks::Tasks;
+pub use watch::Watch;

@@ -1,4 +1,4 @@
-//! The HTTP server of a controller: metrics, and the health of its leadership.
+//! The HTTP server of a process: metrics, and the health of its leadership.
 //!
 //! Separate from [`crate::http`], which knows no paths.
 
@@ -32,29 +32,35 @@ impl LeaderHealth {
     }
 }
 
+/// What a controller shows: its metrics, and its health if it may lead.
+///
+/// # Errors
+/// `--metrics-path` is no path (code 2).
+pub fn routes(http: &Http, registry: &Registry, health: &LeaderHealth) -> Result<Routes, Exit> {
+    let mut routes = Routes::new();
+    let added = if http.health {
+        let health = health.clone();
+        routes.add(HEALTH, move || std::future::ready(health.reply()))
+    } else {
+        Ok(())
+    };
+    added
+        .and_then(|()| routes.add_metrics(&http.metrics_path, registry))
+        .map_err(|error| Exit::failure(2, format_args!("--metrics-path: {error}")))?;
+    Ok(routes)
+}
+
 /// Listens, if there is to be a server; the result serves until it is dropped. `refused` is the exit
 /// code for an address that cannot be listened on.
 ///
 /// # Errors
-/// `--metrics-path` is no path (code 2), or nobody can listen there.
+/// Nobody can listen there.
 pub async fn serve(
-    http: Option<&Http>,
-    registry: &Registry,
-    health: &LeaderHealth,
+    served: Option<(&Http, Routes)>,
     refused: u8,
 ) -> Result<impl Future<Output = ()> + use<>, Exit> {
     let mut bound = None;
-    if let Some(http) = http {
-        let mut routes = Routes::new();
-        let paths = if http.health {
-            let health = health.clone();
-            routes.add(HEALTH, move || std::future::ready(health.reply()))
-        } else {
-            Ok(())
-        };
-        paths
-            .and_then(|()| routes.add_metrics(&http.metrics_path, registry))
-            .map_err(|error| Exit::failure(2, format_args!("--metrics-path: {error}")))?;
+    if let Some((http, routes)) = served {
         let server = Server::bind(&http.address).await.map_err(|error| {
             let (flag, error) = (http.flag, Chain(&error).to_string());
             Exit::failure(

@@ -5,6 +5,7 @@ use std::sync::Mutex as StdMutex;
 use csi_proto::csi::GetCapacityRequest;
 use serde_json::{Value, json};
 use sidecar::controller::driver::{Identity, Met, Settings};
+use sidecar::controller::watch::keep;
 use sidecar::election::Fence;
 use sidecar::kube::rate::Rate;
 use sidecar::kube::reflect::Scope;
@@ -144,9 +145,9 @@ async fn bench(api: FakeApi, classes: &[&str], segments: Vec<Term>, level: Optio
     let mut tasks = Vec::new();
     let classes = reflect(client.clone(), Scope::all(CLASSES), known.clone(), None);
     tasks.push(tokio::spawn(async { match classes.await {} }));
-    let (watching, shared) = (Arc::clone(&capacity), client.clone());
+    let (watching, shared) = ([capacity.watch()], client.clone());
     tasks.push(tokio::spawn(async move {
-        match watching.watch(&shared).await {}
+        match keep(&shared, &watching).await {}
     }));
     let (serving, shared) = (Arc::clone(&capacity), Arc::clone(&segments));
     tasks.push(tokio::spawn(async move {

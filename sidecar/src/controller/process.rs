@@ -1,0 +1,152 @@
+//! What a process stands on from its start to its end: the signals, the way to the API server, the
+//! metrics, the HTTP server. What one controller gets of it is a [`Seat`](super::seat::Seat).
+
+use std::sync::Arc;
+
+use ::kube::Client;
+
+use super::flags::Http;
+use super::serve::{self, LeaderHealth, serve};
+use crate::election::Fence;
+use crate::error::Chain;
+use crate::flags::{Exit, Values};
+use crate::http::Routes;
+use crate::kube::connect::{self, Variable};
+use crate::kube::probe::probe;
+use crate::kube::rate::RateMetrics;
+use crate::metrics::{ElectionMetrics, Registry};
+use crate::names::LeaseOwner;
+use crate::outage::Outage;
+use crate::queue;
+use crate::shutdown::{Shutdown, Signal};
+
+/// Which program it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Its name, as the API server sees it.
+    pub name: &'static str,
+    /// Its version, as the API server sees it; `None` is shown as `unknown`.
+    pub version: Option<&'static str>,
+    /// The crates whose info messages appear in the log.
+    pub crates: &'static [&'static str],
+    /// Whose lease it takes.
+    pub owner: LeaseOwner,
+    /// Whether the environment may say where the API server is.
+    pub kubeconfig: Variable,
+    /// Exit code where it cannot start: upstream's programs differ in what they call that.
+    pub fatal: u8,
+}
+
+impl Program {
+    /// What `--version` says.
+    pub fn version(&self) -> &'static str {
+        self.version.unwrap_or("unknown")
+    }
+
+    pub(super) fn fatal(&self, error: &(dyn std::error::Error + 'static)) -> Exit {
+        Exit::failure(self.fatal, Chain(error))
+    }
+}
+
+/// What a process stands on.
+pub struct Process {
+    /// Whether the process is to end.
+    pub shutdown: Shutdown,
+    /// All metrics.
+    pub registry: Registry,
+    /// How the API server is reached.
+    pub options: connect::Options,
+    /// Guards what this process may do as leader alone: the clients' requests already, and the
+    /// driver's calls if its connection is told.
+    pub fence: Fence,
+    /// Whether the API server answers. Queues depend on it
+    /// ([`depends_on`](queue::Queue::depends_on)).
+    pub server: Outage,
+    pub(super) client: Client,
+    pub(super) queues: queue::Metrics,
+    pub(super) election: ElectionMetrics,
+    pub(super) health: LeaderHealth,
+    program: Program,
+}
+
+impl Process {
+    /// Reads who and where the API server is from the flags; sends nothing yet.
+    ///
+    /// # Errors
+    /// The flags, or the files they name, do not say how to reach an API server.
+    pub async fn new(values: &Values, program: Program) -> Result<Arc<Self>, Exit> {
+        let (name, version) = (program.name, program.version());
+        tracing::info!(version, "Version");
+        let shutdown = Shutdown::listen(&[Signal::Terminate, Signal::Interrupt])?;
+        let mut options = connect::Options::from_flags(values, program.kubeconfig, name, version)
+            .map_err(|error| program.fatal(&error))?;
+        let fence = Fence::default();
+        options.fence = fence.clone();
+        let registry = Registry::new();
+        let rates = RateMetrics::new(&registry)?;
+        let server = Outage::default();
+        let client = connect::connect_to(&options, Some(rates), &server).await;
+        Ok(Arc::new(Self {
+            client: client.map_err(|error| program.fatal(&error))?,
+            shutdown,
+            queues: queue::Metrics::new(&registry)?,
+            options,
+            fence,
+            server,
+            program,
+            election: ElectionMetrics::new(&registry)?,
+            registry,
+            health: LeaderHealth::default(),
+        }))
+    }
+
+    /// One more client, whose requests wait for no others.
+    ///
+    /// # Errors
+    /// As for [`Process::new`].
+    pub async fn another_client(&self, options: &connect::Options) -> Result<Client, Exit> {
+        let client = connect::connect_to(options, None, &self.server).await;
+        client.map_err(|error| self.program.fatal(&error))
+    }
+
+    /// What `starting` comes to, unless a signal ends the process before.
+    ///
+    /// # Errors
+    /// As `starting`; after a signal, that the process ends in good order.
+    pub async fn unless_ended<T>(
+        &self,
+        starting: impl Future<Output = Result<T, Exit>>,
+    ) -> Result<T, Exit> {
+        tokio::select! {
+            biased;
+            result = starting => result,
+            () = self.shutdown.requested() => Err(Exit::with_code(0)),
+        }
+    }
+
+    /// Answers HTTP while `working`; the address is in use before that begins.
+    ///
+    /// # Errors
+    /// How the process ends: nobody can listen there, or what `working` says.
+    pub async fn serve(
+        &self,
+        http: Option<&Http>,
+        working: impl Future<Output = Result<(), Exit>>,
+    ) -> Result<(), Exit> {
+        let served = match http {
+            Some(http) => Some((http, self.routes(http)?)),
+            None => None,
+        };
+        let serving = serve(served, self.program.fatal).await?;
+        tokio::select! {
+            biased;
+            result = working => result,
+            () = serving => Err(Exit::failure(self.program.fatal, "the HTTP server ended")),
+            never = probe(self.client.clone(), self.server.clone()) => match never {},
+        }
+    }
+
+    fn routes(&self, http: &Http) -> Result<Routes, Exit> {
+        serve::routes(http, &self.registry, &self.health)
+    }
+}

@@ -1,0 +1,45 @@
+//! From the command line to the start of a program that is one controller.
+
+use std::ffi::OsString;
+
+use super::process::{Process, Program};
+use super::seat::Seat;
+use crate::flags::{self, Exit, Spec, Values};
+use crate::log;
+
+/// What a controller shall do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command<C> {
+    /// Print the version.
+    Version,
+    /// Its work, as the flags say.
+    Run(Box<C>),
+}
+
+/// Reads the command line, starts the log, and leaves the rest to `start`.
+///
+/// `decide` says what the flags ask for, and what to warn about.
+///
+/// # Errors
+/// How the process ends unless a signal ends it in good order.
+pub async fn run<C>(
+    program: Program,
+    spec: &Spec,
+    argv: impl IntoIterator<Item = OsString>,
+    decide: impl FnOnce(&Values) -> Result<(Command<C>, Vec<String>), Exit>,
+    start: impl AsyncFnOnce(Seat, C) -> Result<(), Exit>,
+) -> Result<(), Exit> {
+    let values = flags::parse(spec, argv)?;
+    let config = log::Config::from_flags(&values)?;
+    log::init(&config, program.crates);
+    let (command, warnings) = decide(&values)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    let config = match command {
+        Command::Version => return Err(Exit::version(values.program(), program.version())),
+        Command::Run(config) => *config,
+    };
+    let process = Process::new(&values, program).await?;
+    Box::pin(start(Seat::sole(process, program), config)).await
+}

@@ -1,0 +1,135 @@
+//! What one controller gets of its process: its way to the API server, its queues' metrics, its
+//! lease.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ::kube::Client;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::driver::{Driver, DriverLink};
+use super::flags::Election;
+use super::lead::{Candidate, LAST_EVENTS};
+use super::process::{Process, Program};
+use super::watch::{self, Watch};
+use crate::election::Fence;
+use crate::flags::Exit;
+use crate::kube::access::{self, Rule};
+use crate::kube::api::Api;
+use crate::kube::connect;
+use crate::kube::events::{Recorder, Source};
+use crate::queue;
+
+/// What one controller gets of its process.
+pub struct Seat {
+    /// What it stands on, with others.
+    pub process: Arc<Process>,
+    /// For everything but leases.
+    pub client: Client,
+    program: Program,
+    events: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Seat {
+    /// The seat of a program's only controller.
+    pub fn sole(process: Arc<Process>, program: Program) -> Self {
+        Self {
+            client: process.client.clone(),
+            process,
+            program,
+            events: Mutex::default(),
+        }
+    }
+
+    /// For requests about single objects.
+    pub fn api(&self) -> Api {
+        Api::new(self.client.clone())
+    }
+
+    /// Where queues count.
+    pub fn queues(&self) -> &queue::Metrics {
+        &self.process.queues
+    }
+
+    /// Writes events from now on, as long as there is the recorder.
+    pub fn record_events(&self, source: Source) -> Recorder {
+        let (recorder, worker) = Recorder::new(self.client.clone(), source);
+        self.events().push(tokio::spawn(worker.run()));
+        recorder
+    }
+
+    /// Waits for events that are on their way. The recorders must be gone by now: so it is known that
+    /// no more will come.
+    pub async fn last_events(&self) {
+        let workers = std::mem::take(&mut *self.events());
+        let written = async {
+            for worker in workers {
+                let _ = worker.await;
+            }
+        };
+        let _ = timeout(LAST_EVENTS, written).await;
+    }
+
+    fn events(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the caches in step with the API server, for ever.
+    pub async fn watch<W>(&self, watches: &[Watch<W>]) -> std::convert::Infallible {
+        watch::keep(&self.client, watches).await
+    }
+
+    /// Says which permissions are missing, then does nothing for ever.
+    pub async fn advise(&self, rules: &[Rule]) -> std::convert::Infallible {
+        let report = access::check(&self.client, rules).await;
+        report.without_optional().log();
+        std::future::pending().await
+    }
+
+    /// Does `work`, at once or, with an election, as soon as and as long as it leads.
+    ///
+    /// # Errors
+    /// How the process ends: as the election, the driver or `work` say.
+    pub async fn lead<D: Driver>(
+        &self,
+        election: Option<&Election>,
+        driver: &Arc<DriverLink<D>>,
+        work: impl AsyncFnOnce() -> Result<(), Exit>,
+    ) -> Result<(), Exit> {
+        let Some(election) = election else {
+            return Box::pin(work()).await;
+        };
+        let process = &*self.process;
+        let known = driver.current();
+        let candidate = Candidate {
+            owner: self.program.owner,
+            driver: known.name(),
+            election,
+            metrics: &process.election,
+            health: &process.health,
+            fence: &process.fence,
+        };
+        let unguarded = connect::Options {
+            fence: Fence::default(),
+            ..process.options.clone()
+        };
+        let client = process.another_client(&unguarded).await?;
+        let until = async {
+            tokio::select! {
+                biased;
+                exit = driver.follow() => Err(exit),
+                () = process.shutdown.requested() => Ok(()),
+            }
+        };
+        Box::pin(candidate.lead(client, until, work)).await
+    }
+}
+
+/// For what a controller does in the background until a signal comes, and no longer.
+pub async fn until_signal<T>(process: &Process, doing: impl Future<Output = T>) -> T {
+    tokio::select! {
+        biased;
+        () = process.shutdown.requested() => std::future::pending().await,
+        done = doing => done,
+    }
+}
