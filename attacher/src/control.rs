@@ -16,7 +16,7 @@ use crate::permission;
 use crate::plan::reactor::Change;
 use crate::work::api::{ATTACHMENTS, NODES, VOLUMES};
 use crate::work::drift;
-use crate::work::driver::DriverLink;
+use crate::work::driver::DriverView;
 use crate::work::executor::{Executor, Pacing, engine};
 use crate::work::informers::Informers;
 
@@ -31,7 +31,7 @@ const NODES_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) async fn work(
     seat: &Seat,
     config: &Config,
-    driver: &Arc<DriverLink>,
+    driver: &Arc<DriverView>,
 ) -> Result<(), Exit> {
     let pacing = Pacing {
         threads: config.threads,
@@ -58,7 +58,7 @@ pub(crate) async fn work(
         }
     };
     let tasks = Tasks {
-        lost: driver.follow(),
+        lost: driver.link().follow(),
         serving,
         background,
         grace: GRACE,

@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 
 use csi_proto::csi::methods;
-use sidecar::controller::driver::{self, Identity, Met};
 use sidecar::controller::lead::PATIENCE;
-use sidecar::controller::{self, Program, Seat};
+use sidecar::controller::link::{self, Calls, Identity};
+use sidecar::controller::{self, DriverHandshake, Program, Seat};
 use sidecar::flags::Exit;
 use sidecar::kube::connect::Variable;
 use sidecar::names::LeaseOwner;
@@ -38,30 +38,34 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
         return Err(Exit::failure(1, line));
     }
     let process = &*seat.process;
-    let met = Met::meet_counted(settings(&seat, &config), &process.registry, is_migrated);
-    let (met, operations) = process.unless_ended(met).await?;
-    operations.set_driver_name(met.name());
-    sidecar::verbose!(2, driver = met.name(), "CSI driver name");
+    let handshake =
+        DriverHandshake::connect_counted(settings(&seat, &config), &process.registry, is_migrated);
+    let handshake = process.unless_ended(handshake).await?;
+    handshake.name_calls();
+    sidecar::verbose!(2, driver = handshake.name(), "CSI driver name");
     let decisions = Settings {
         default_fs_type: config.default_fs_type.clone(),
         error_codes: config.error_codes,
     };
     // The HTTP server comes before anything that may take long.
     let working = async {
-        let driver = process.unless_ended(met.know(decisions)).await?;
+        let driver = process.unless_ended(handshake.into_view(decisions)).await?;
         let work = async || Box::pin(control::work(&seat, &config, &driver)).await;
-        seat.lead(config.election.as_ref(), &driver, work).await
+        seat.lead(config.election.as_ref(), Some(driver.link()), work)
+            .await
     };
     process.serve(config.http.as_ref(), working).await
 }
 
-fn settings(seat: &Seat, config: &Config) -> driver::Settings {
-    driver::Settings {
+fn settings(seat: &Seat, config: &Config) -> link::Settings {
+    link::Settings {
         address: config.csi_address.clone(),
-        timeout: config.timeout,
+        calls: Calls {
+            timeout: config.timeout,
+            methods: &[methods::IDENTITY, methods::CONTROLLER],
+            response_limit: config.response_limit,
+        },
         identity: Identity::Together(IDENTITY_TIMEOUT),
-        methods: &[methods::IDENTITY, methods::CONTROLLER],
-        response_limit: config.response_limit,
         patience: config.election.as_ref().map(|_| PATIENCE),
         mute: 1,
         fence: seat.process.fence.clone(),

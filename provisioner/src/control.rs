@@ -28,7 +28,7 @@ use crate::plan::topology::{Term, TopologyIndex};
 use crate::work::api::{ATTACHMENTS, CLAIMS, CLASSES, CSI_NODES, GRANTS, NODES, VOLUMES};
 use crate::work::attributes::look_for_attributes_classes;
 use crate::work::capacity::{self, Capacity, Origin};
-use crate::work::driver::{DriverLink, OwnNode};
+use crate::work::driver::{DriverView, OwnNode};
 use crate::work::events::Events;
 use crate::work::executor::{self, Engine, Executor, Pacing};
 use crate::work::journal::{Keeper, keep_journal, recover};
@@ -51,7 +51,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 pub(crate) struct Parts<'a> {
     pub(crate) seat: &'a Seat,
     pub(crate) config: &'a Config,
-    pub(crate) driver: &'a Arc<DriverLink>,
+    pub(crate) driver: &'a Arc<DriverView>,
     /// What the driver says of the node that this process serves, in a node deployment.
     pub(crate) node: Option<OwnNode>,
     pub(crate) metrics: Metrics,
@@ -204,7 +204,7 @@ async fn lead(parts: &Parts<'_>, engine: &Arc<Engine>) -> Result<(), Exit> {
         tokio::select! {
             biased;
             lost = keep_journal(engine) => not_leading(&lost),
-            exit = driver.follow() => exit,
+            exit = driver.link().follow() => exit,
         }
     };
     let tasks = Tasks {

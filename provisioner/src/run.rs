@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use csi_proto::csi::methods;
-use sidecar::controller::driver::{self, Identity, Met};
 use sidecar::controller::lead::PATIENCE;
-use sidecar::controller::{self, Program, Seat};
+use sidecar::controller::link::{self, Calls, Identity};
+use sidecar::controller::{self, DriverHandshake, Program, Seat};
 use sidecar::flags::Exit;
 use sidecar::kube::connect::{self, Variable};
 use sidecar::names::LeaseOwner;
@@ -18,7 +18,7 @@ use crate::control::{self, CapacityProducer, Parts};
 use crate::plan::driver::is_migrated;
 use crate::work::capacity;
 use crate::work::discovery;
-use crate::work::driver::{self as our_driver, DriverLink};
+use crate::work::driver::{self as our_driver, DriverView};
 use crate::work::metrics::{Metrics, Room};
 
 const PROGRAM: Program = Program {
@@ -54,14 +54,15 @@ async fn start(seat: Seat, mut config: Config) -> Result<(), Exit> {
                 "The API server has no VolumeAttributesClass, its feature gate is switched off"
             );
         }
-        let met = Met::meet_counted(settings, &process.registry, is_migrated).await?;
-        Ok((!lacks, met))
+        let handshake =
+            DriverHandshake::connect_counted(settings, &process.registry, is_migrated).await?;
+        Ok((!lacks, handshake))
     };
-    let (attributes_class, (met, operations)) = process.unless_ended(meeting).await?;
+    let (attributes_class, handshake) = process.unless_ended(meeting).await?;
     config.settings.gates.attributes_class &= attributes_class;
-    operations.set_driver_name(met.name());
-    tracing::info!(driver = met.name(), "Detected CSI driver");
-    let driver: Arc<DriverLink> = process.unless_ended(met.know(())).await?;
+    handshake.name_calls();
+    tracing::info!(driver = handshake.name(), "Detected CSI driver");
+    let driver: Arc<DriverView> = process.unless_ended(handshake.into_view(())).await?;
     let known = driver.current();
     if let Some(plugin) = known.plugin() {
         verbose!(
@@ -84,17 +85,19 @@ async fn start(seat: Seat, mut config: Config) -> Result<(), Exit> {
         node,
     };
     let work = async || Box::pin(control::work(&parts)).await;
-    let working = seat.lead(config.election.as_ref(), &driver, work);
+    let working = seat.lead(config.election.as_ref(), Some(driver.link()), work);
     process.serve(config.http.as_ref(), working).await
 }
 
-fn settings(seat: &Seat, config: &Config) -> driver::Settings {
-    driver::Settings {
+fn settings(seat: &Seat, config: &Config) -> link::Settings {
+    link::Settings {
         address: config.csi_address.clone(),
-        timeout: config.timeout,
+        calls: Calls {
+            timeout: config.timeout,
+            methods: &[methods::IDENTITY, methods::CONTROLLER, methods::NODE],
+            response_limit: None,
+        },
         identity: Identity::Each(config.timeout),
-        methods: &[methods::IDENTITY, methods::CONTROLLER, methods::NODE],
-        response_limit: None,
         patience: config.election.as_ref().map(|_| PATIENCE),
         mute: FATAL,
         fence: seat.process.fence.clone(),

@@ -15,7 +15,7 @@ use crate::permission::{self, watches_classes, watches_pods};
 use crate::plan::Kind;
 use crate::plan::reactor::Change;
 use crate::work::api::{CLAIMS, CLASSES, PODS, VOLUMES};
-use crate::work::driver::DriverLink;
+use crate::work::driver::DriverView;
 use crate::work::executor::{Engine, Pacing, engine};
 use crate::work::informers::Informers;
 
@@ -26,7 +26,7 @@ use crate::work::informers::Informers;
 pub(crate) async fn work(
     seat: &Seat,
     config: &Config,
-    driver: &Arc<DriverLink>,
+    driver: &Arc<DriverView>,
 ) -> Result<(), Exit> {
     let engine = resizer(seat, config, driver)?;
     let result = Box::pin(lead(seat, config, &engine)).await;
@@ -35,7 +35,7 @@ pub(crate) async fn work(
     result
 }
 
-fn resizer(seat: &Seat, config: &Config, driver: &Arc<DriverLink>) -> Result<Arc<Engine>, Exit> {
+fn resizer(seat: &Seat, config: &Config, driver: &Arc<DriverView>) -> Result<Arc<Engine>, Exit> {
     let pacing = Pacing {
         workers: config.workers,
         retry_start: config.retry_start,
@@ -70,7 +70,7 @@ async fn lead(seat: &Seat, config: &Config, engine: &Arc<Engine>) -> Result<(), 
         }
     };
     let tasks = Tasks {
-        lost: driver.follow(),
+        lost: driver.link().follow(),
         serving: engine.serve(),
         background,
         grace: GRACE,

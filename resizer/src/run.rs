@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 
 use csi_proto::csi::methods;
-use sidecar::controller::driver::{self, Identity, Met};
 use sidecar::controller::lead::PATIENCE;
-use sidecar::controller::{self, Program, Seat};
+use sidecar::controller::link::{self, Calls, Identity};
+use sidecar::controller::{self, DriverHandshake, Program, Seat};
 use sidecar::flags::Exit;
 use sidecar::kube::api::Api;
 use sidecar::kube::connect::Variable;
@@ -40,16 +40,19 @@ async fn start(seat: Seat, mut config: Config) -> Result<(), Exit> {
     let given = config.attributes_class_given;
     let meeting = async {
         let classes = given || has_classes(&seat.api()).await;
-        let met = Met::meet_counted(settings, &process.registry, is_migrated).await?;
-        sidecar::verbose!(2, driver = met.0.name(), "CSI driver name");
-        Ok((classes, met))
+        let handshake =
+            DriverHandshake::connect_counted(settings, &process.registry, is_migrated).await?;
+        sidecar::verbose!(2, driver = handshake.name(), "CSI driver name");
+        Ok((classes, handshake))
     };
-    let (classes, (met, operations)) = process.unless_ended(meeting).await?;
+    let (classes, handshake) = process.unless_ended(meeting).await?;
     config.settings.gates.attributes_class &= classes;
-    let driver = process.unless_ended(met.know::<Driver>(())).await?;
-    operations.set_driver_name(&driver.current().name);
+    let driver = process
+        .unless_ended(handshake.into_view::<Driver>(()))
+        .await?;
+    driver.link().name_calls();
     let work = async || Box::pin(control::work(&seat, &config, &driver)).await;
-    let working = seat.lead(config.election.as_ref(), &driver, work);
+    let working = seat.lead(config.election.as_ref(), Some(driver.link()), work);
     process.serve(config.http.as_ref(), working).await
 }
 
@@ -79,13 +82,15 @@ async fn has_classes(api: &Api) -> bool {
     }
 }
 
-fn settings(seat: &Seat, config: &Config) -> driver::Settings {
-    driver::Settings {
+fn settings(seat: &Seat, config: &Config) -> link::Settings {
+    link::Settings {
         address: config.csi_address.clone(),
-        timeout: config.timeout,
+        calls: Calls {
+            timeout: config.timeout,
+            methods: &[methods::IDENTITY, methods::CONTROLLER, methods::NODE],
+            response_limit: None,
+        },
         identity: Identity::Each(config.timeout),
-        methods: &[methods::IDENTITY, methods::CONTROLLER, methods::NODE],
-        response_limit: None,
         patience: config.election.as_ref().map(|_| PATIENCE),
         mute: 1,
         fence: seat.process.fence.clone(),

@@ -9,7 +9,7 @@ use sidecar::csi::{Channel, Deadline, call};
 use sidecar::{rpc_code, verbose};
 use tokio::time::sleep;
 
-use super::driver::DriverLink;
+use super::driver::DriverView;
 use super::executor::Engine;
 use crate::plan::drift::{Expected, Listing};
 use crate::plan::outcome::RpcError;
@@ -35,7 +35,7 @@ pub async fn watch(engine: &Engine, pause: Duration, max_entries: i32) -> std::c
     }
 }
 
-async fn compare(engine: &Engine, driver: &DriverLink, max_entries: i32) {
+async fn compare(engine: &Engine, driver: &DriverView, max_entries: i32) {
     let expected = engine.turn(|attacher, informers| attacher.compare(informers));
     let listing = list(driver, &expected, max_entries).await;
     if let Err(error) = &listing {
@@ -53,7 +53,7 @@ async fn compare(engine: &Engine, driver: &DriverLink, max_entries: i32) {
 
 /// All pages, within one deadline.
 async fn list(
-    driver: &DriverLink,
+    driver: &DriverView,
     expected: &[Expected],
     max_entries: i32,
 ) -> Result<Listing, RpcError> {

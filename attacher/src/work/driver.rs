@@ -13,7 +13,7 @@ use crate::plan::driver::{Abilities, IncompatibleDriver, accept};
 pub const IDENTITY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The attacher's driver.
-pub type DriverLink = controller::DriverLink<Driver>;
+pub type DriverView = controller::View<Driver>;
 
 /// What decisions need to know together with the driver.
 #[derive(Clone, Debug)]

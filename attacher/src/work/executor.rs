@@ -19,7 +19,7 @@ use sidecar::verbose;
 use tokio::time::Instant;
 
 use super::api::{self, ATTACHMENTS, VOLUMES};
-use super::driver::DriverLink;
+use super::driver::DriverView;
 use super::events::FailureEvents;
 use super::informers::Informers;
 use crate::model::{Attachment, Text};
@@ -37,7 +37,7 @@ pub struct Executor {
     /// What decisions look at.
     pub informers: Informers,
     /// The driver.
-    pub driver: Arc<DriverLink>,
+    pub driver: Arc<DriverView>,
     /// Where lasting failures are made known.
     pub failure_events: FailureEvents,
     api: Api,
@@ -59,7 +59,7 @@ pub struct Pacing {
 /// # Errors
 /// When the metrics refuse the queues' names, which they do for no text.
 pub fn engine(
-    driver: &Arc<DriverLink>,
+    driver: &Arc<DriverView>,
     api: Api,
     pacing: Pacing,
     metrics: &Metrics,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use sidecar::kube::cache::{Cache, Event, Source};
 use sidecar::kube::interner::Interner;
 
-use super::driver::DriverLink;
+use super::driver::DriverView;
 use super::executor::Engine;
 use crate::model::{Attachment, CsiNode, Text, Volume};
 use crate::plan::reactor::Change;
@@ -22,12 +22,12 @@ pub struct Informers {
     pub nodes: Cache<CsiNode>,
     /// Texts that records share.
     pub strings: Interner,
-    driver: Arc<DriverLink>,
+    driver: Arc<DriverView>,
 }
 
 impl Informers {
     /// Empty caches, whose changes `engine` hears.
-    pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverLink>) -> Self {
+    pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
         let strings = Interner::default();
         Self {
             attachments: Cache::owned(engine, &strings, attachment_changed),

@@ -23,7 +23,7 @@ use sidecar::retry::RetryPolicy;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::driver::DriverLink;
+use super::driver::DriverView;
 use super::metrics::Room;
 use crate::model::{AffinityTerm, Class, StorageCapacity};
 use crate::plan::capacity::{Book, Producer, Task};
@@ -41,7 +41,7 @@ pub struct Capacity {
     producer: Producer,
     resource: Resource,
     poll: Duration,
-    driver: Arc<DriverLink>,
+    driver: Arc<DriverView>,
     api: Api,
     classes: Cache<Class>,
     objects: Cache<StorageCapacity>,
@@ -59,7 +59,7 @@ pub struct Parts<'a> {
     /// The back-off of items.
     pub retry: RetryPolicy,
     /// The driver.
-    pub driver: Arc<DriverLink>,
+    pub driver: Arc<DriverView>,
     /// With a rate of its own.
     pub client: &'a Client,
     /// StorageClasses.

@@ -12,7 +12,7 @@ use crate::plan::Driver;
 use crate::plan::driver::{Abilities, IncompatibleDriver, accept};
 
 /// The provisioner's driver.
-pub type DriverLink = controller::DriverLink<Driver>;
+pub type DriverView = controller::View<Driver>;
 
 impl controller::Driver for Driver {
     type Settings = ();
@@ -51,7 +51,7 @@ pub struct OwnNode {
 ///
 /// # Errors
 /// How the process ends.
-pub async fn node(driver: &DriverLink) -> Result<OwnNode, Exit> {
+pub async fn node(driver: &DriverView) -> Result<OwnNode, Exit> {
     let channel = driver.channel().await.map_err(|error| {
         Exit::failure(
             FATAL,

@@ -11,7 +11,7 @@ use sidecar::queue::{self, Config, Queue, exponential};
 use tokio::sync::{Notify, SetOnce};
 
 use super::capacity::Capacity;
-use super::driver::DriverLink;
+use super::driver::DriverView;
 use super::events::Events;
 use super::informers::Informers;
 use super::journal::Keeper;
@@ -31,7 +31,7 @@ pub struct Executor {
     /// What decisions look at.
     pub informers: Informers,
     /// The driver.
-    pub driver: Arc<DriverLink>,
+    pub driver: Arc<DriverView>,
     /// The API server, for single objects.
     pub api: Api,
     /// What the command line says about decisions.
@@ -54,7 +54,7 @@ pub struct Executor {
 /// What a provisioner stands on.
 pub struct Parts {
     /// The driver.
-    pub driver: Arc<DriverLink>,
+    pub driver: Arc<DriverView>,
     /// The API server, for single objects.
     pub api: Api,
     /// What the controller is made with.

@@ -6,7 +6,7 @@ use sidecar::kube::cache::{Cache, Event, Source};
 use sidecar::kube::interner::Interner;
 use sidecar::kube::key::Key;
 
-use super::driver::DriverLink;
+use super::driver::DriverView;
 use super::executor::Engine;
 use super::record;
 use crate::model::{Attachment, Claim, Class, CsiNode, Grant, Node, Text, Volume, VolumeDetail};
@@ -32,12 +32,12 @@ pub struct Informers {
     pub grants: Cache<Grant>,
     /// Texts that records share.
     pub strings: Interner,
-    driver: Arc<DriverLink>,
+    driver: Arc<DriverView>,
 }
 
 impl Informers {
     /// Empty caches, whose changes `engine` hears.
-    pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverLink>) -> Self {
+    pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
         let strings = Interner::default();
         Self {
             claims: Cache::owned(engine, &strings, claim_changed),

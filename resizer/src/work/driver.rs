@@ -9,7 +9,7 @@ use crate::plan::Driver;
 use crate::plan::driver::{Abilities, IncompatibleDriver, Unsuitable, accept, is_migrated};
 
 /// The resizer's driver.
-pub type DriverLink = controller::DriverLink<Driver>;
+pub type DriverView = controller::View<Driver>;
 
 impl controller::Driver for Driver {
     type Settings = ();

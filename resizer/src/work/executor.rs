@@ -20,7 +20,7 @@ use sidecar::queue::{Config, Metrics, Queue, exponential};
 use sidecar::verbose;
 
 use super::api::{CLAIMS, VOLUMES, key};
-use super::driver::DriverLink;
+use super::driver::DriverView;
 use super::informers::Informers;
 use crate::model::{SecretRef, Text};
 use crate::plan::outcome::{Failure, RpcError};
@@ -36,7 +36,7 @@ pub struct Executor {
     /// What decisions look at.
     pub informers: Informers,
     /// The driver.
-    pub driver: Arc<DriverLink>,
+    pub driver: Arc<DriverView>,
     api: Api,
     /// Where users are told.
     events: Recorder,
@@ -58,7 +58,7 @@ pub struct Pacing {
 /// # Errors
 /// When the metrics refuse the queue's name, which they do for no text.
 pub fn engine(
-    driver: &Arc<DriverLink>,
+    driver: &Arc<DriverView>,
     (api, events): (Api, Recorder),
     (pacing, settings): (Pacing, &Settings),
     metrics: &Metrics,

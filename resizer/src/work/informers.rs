@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use sidecar::kube::cache::{Cache, Event, Source};
 use sidecar::kube::interner::Interner;
 
-use super::driver::DriverLink;
+use super::driver::DriverView;
 use super::executor::Engine;
 use crate::model::{AttributesClass, Claim, Pod, Text, Volume};
 use crate::plan::event::Origin;
@@ -23,12 +23,12 @@ pub struct Informers {
     pub pods: Cache<Pod>,
     /// VolumeAttributesClasses, if volumes are modified.
     pub classes: Cache<AttributesClass>,
-    driver: Arc<DriverLink>,
+    driver: Arc<DriverView>,
 }
 
 impl Informers {
     /// Empty caches, whose changes `engine` hears.
-    pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverLink>) -> Self {
+    pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
         let strings = Interner::default();
         Self {
             claims: Cache::owned(engine, &strings, claim_changed),

@@ -7,22 +7,24 @@
 //! Shell only: what is worked on, and whether a driver that came back is still the one to work
 //! with, is the controller's.
 
-pub mod driver;
 pub mod engine;
 pub mod flags;
 pub mod lead;
+pub mod link;
 pub mod process;
 pub mod program;
 pub mod reactor;
 pub mod seat;
 pub mod serve;
 pub mod tasks;
+pub mod view;
 pub mod watch;
 
-pub use driver::{Capabilities, Driver, DriverLink, Met};
 pub use flags::{Election, Http};
+pub use link::{Capabilities, DriverHandshake, Link};
 pub use process::{Process, Program};
 pub use program::{Command, run};
 pub use seat::Seat;
 pub use tasks::Tasks;
+pub use view::{Driver, View};
 pub use watch::Watch;

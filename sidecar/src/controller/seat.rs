@@ -7,9 +7,9 @@ use ::kube::Client;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::driver::{Driver, DriverLink};
 use super::flags::Election;
 use super::lead::{Candidate, LAST_EVENTS};
+use super::link::Link;
 use super::process::{Process, Program};
 use super::watch::{self, Watch};
 use crate::election::Fence;
@@ -86,24 +86,24 @@ impl Seat {
         std::future::pending().await
     }
 
-    /// Does `work`, at once or, with an election, as soon as and as long as it leads.
+    /// Does `work`, at once or, with an election, as soon as and as long as it leads. A controller
+    /// without a driver has none to follow meanwhile.
     ///
     /// # Errors
     /// How the process ends: as the election, the driver or `work` say.
-    pub async fn lead<D: Driver>(
+    pub async fn lead(
         &self,
         election: Option<&Election>,
-        driver: &Arc<DriverLink<D>>,
+        driver: Option<&Link>,
         work: impl AsyncFnOnce() -> Result<(), Exit>,
     ) -> Result<(), Exit> {
         let Some(election) = election else {
             return Box::pin(work()).await;
         };
         let process = &*self.process;
-        let known = driver.current();
         let candidate = Candidate {
             owner: self.program.owner,
-            driver: known.name(),
+            driver: driver.map(Link::name).unwrap_or_default(),
             election,
             metrics: &process.election,
             health: &process.health,
@@ -117,11 +117,19 @@ impl Seat {
         let until = async {
             tokio::select! {
                 biased;
-                exit = driver.follow() => Err(exit),
+                exit = follow(driver) => Err(exit),
                 () = process.shutdown.requested() => Ok(()),
             }
         };
         Box::pin(candidate.lead(client, until, work)).await
+    }
+}
+
+/// Follows the driver through its restarts; without one, for ever.
+async fn follow(driver: Option<&Link>) -> Exit {
+    match driver {
+        Some(link) => link.follow().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::Mutex as StdMutex;
 
 use csi_proto::csi::GetCapacityRequest;
 use serde_json::{Value, json};
-use sidecar::controller::driver::{Identity, Met, Settings};
+use sidecar::controller::DriverHandshake;
+use sidecar::controller::link::{Calls, Identity, Settings};
 use sidecar::controller::watch::keep;
 use sidecar::election::Fence;
 use sidecar::kube::rate::Rate;
@@ -84,20 +85,22 @@ fn owner_chain(api: &FakeApi) {
     api.insert(owned("ReplicaSet", "rs", Some(("Deployment", "dep"))));
 }
 
-async fn link(driver: &FakeDriver, registry: &Registry) -> Arc<DriverLink> {
+async fn link(driver: &FakeDriver, registry: &Registry) -> Arc<DriverView> {
     let settings = Settings {
         address: driver.address(),
-        timeout: Duration::from_secs(5),
+        calls: Calls {
+            timeout: Duration::from_secs(5),
+            methods: &[],
+            response_limit: None,
+        },
         identity: Identity::Each(Duration::from_secs(5)),
-        methods: &[],
-        response_limit: None,
         patience: None,
         mute: 255,
         fence: Fence::default(),
     };
     let operations = CsiOperations::new(registry, OperationsConfig::default()).unwrap();
-    let met = Met::meet(settings, &operations).await.unwrap();
-    met.know(()).await.unwrap()
+    let handshake = DriverHandshake::connect(settings, &operations).await;
+    handshake.unwrap().into_view(()).await.unwrap()
 }
 
 /// A producer for these classes and segments, which has begun.

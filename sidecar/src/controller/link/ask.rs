@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use csi_proto::sanitize::Method;
 
-use super::{Capabilities, Driver};
+use super::Capabilities;
+use crate::controller::view::Driver;
 use crate::csi::identity::{self, ControllerCapabilities, IdentityError, NodeCapabilities};
+use crate::csi::observe::Observer;
 use crate::csi::{Channel, Deadline};
 use crate::election::Fence;
 use crate::error::Chain;
+use crate::metrics::CsiOperations;
 use crate::rt::Exit;
 
 /// How long the driver may take to say who it is.
@@ -20,19 +23,64 @@ pub enum Identity {
     Each(Duration),
 }
 
-/// How a driver is talked to.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// `--csi-address`
-    pub address: String,
+/// How calls are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Calls {
     /// `--timeout`
     pub timeout: Duration,
-    /// For the first questions.
-    pub identity: Identity,
     /// The calls that are made, for the log.
     pub methods: &'static [&'static [Method]],
     /// Longest text of an answer in the log.
     pub response_limit: Option<usize>,
+}
+
+impl Calls {
+    pub(in crate::controller) fn observer(&self, operations: &CsiOperations) -> Observer {
+        Observer {
+            methods: self.methods,
+            response_limit: self.response_limit,
+            operations: Some(operations.clone()),
+        }
+    }
+}
+
+/// What a driver is asked about what it can do.
+#[derive(Clone, Debug, Default)]
+pub struct Questions {
+    /// The controller is asked for its calls even if the driver offers no such service.
+    any_controller: bool,
+    /// The node service is asked for its calls if one of these says so.
+    node: Vec<fn(&Capabilities) -> bool>,
+}
+
+impl Questions {
+    /// What this view needs to know.
+    #[must_use]
+    pub fn of<D: Driver>() -> Self {
+        Self {
+            any_controller: D::ASKS_ANY_CONTROLLER,
+            node: vec![D::asks_node],
+        }
+    }
+
+    /// What either needs to know.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.any_controller |= others.any_controller;
+        self.node.extend(others.node);
+        self
+    }
+}
+
+/// How a driver is met and followed.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `--csi-address`
+    pub address: String,
+    /// For calls.
+    pub calls: Calls,
+    /// For the first questions.
+    pub identity: Identity,
     /// How long the driver may be away; `None` is for ever. With other replicas waiting for the
     /// lease, a leader without driver must make room.
     pub patience: Option<Duration>,
@@ -53,22 +101,24 @@ impl Settings {
         identity::unless_it_stood_still(limit, ask).await
     }
 
-    pub(super) async fn capabilities<D: Driver>(
+    pub(super) async fn capabilities(
         &self,
         channel: Channel,
+        questions: &Questions,
     ) -> Result<Capabilities, IdentityError> {
         let longest = match self.identity {
             Identity::Together(limit) => limit,
             // Plugin, controller and node.
             Identity::Each(limit) => limit.saturating_mul(3),
         };
-        let ask = || self.capabilities_once::<D>(channel.clone());
+        let ask = || self.capabilities_once(channel.clone(), questions);
         identity::unless_it_stood_still(longest, ask).await
     }
 
-    async fn capabilities_once<D: Driver>(
+    async fn capabilities_once(
         &self,
         channel: Channel,
+        questions: &Questions,
     ) -> Result<Capabilities, IdentityError> {
         use csi_proto::csi::plugin_capability::service::Type;
         let (first, limit) = match self.identity {
@@ -77,7 +127,7 @@ impl Settings {
         };
         let deadline = || first.unwrap_or_else(|| Deadline::after(limit));
         let plugin = identity::plugin_capabilities(channel.clone(), deadline()).await?;
-        let controller = if D::ASKS_ANY_CONTROLLER || plugin.has(Type::ControllerService) {
+        let controller = if questions.any_controller || plugin.has(Type::ControllerService) {
             identity::controller_capabilities(channel.clone(), deadline()).await?
         } else {
             ControllerCapabilities::default()
@@ -87,7 +137,7 @@ impl Settings {
             controller,
             node: NodeCapabilities::default(),
         };
-        if D::asks_node(&known) {
+        if questions.node.iter().any(|asks| asks(&known)) {
             known.node = identity::node_capabilities(channel, deadline()).await?;
         }
         Ok(known)
