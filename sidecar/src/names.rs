@@ -33,6 +33,8 @@ pub enum LeaseOwner {
     Resizer,
     /// `external-snapshotter-leader-<driver>`
     Snapshotter,
+    /// `snapshot-controller-leader`, which has no driver
+    SnapshotController,
 }
 
 /// The lease name before sanitizing; the source component of leader election events shows it.
@@ -42,6 +44,7 @@ pub fn lease_unsanitized(owner: LeaseOwner, driver: &str) -> String {
         LeaseOwner::Provisioner => driver.replace('/', "-"),
         LeaseOwner::Resizer => format!("external-resizer-{driver}"),
         LeaseOwner::Snapshotter => format!("external-snapshotter-leader-{driver}"),
+        LeaseOwner::SnapshotController => "snapshot-controller-leader".to_owned(),
     }
 }
 

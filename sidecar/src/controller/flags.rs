@@ -26,7 +26,11 @@ impl Http {
     /// Exit code 1 if both addresses are set: they are two names of one listener.
     pub fn from_flags(values: &Values) -> Result<Option<Self>, Exit> {
         let endpoint = values.string("http-endpoint");
-        let metrics = values.string("metrics-address");
+        // A controller without the deprecated flag has one address.
+        let metrics = match values.has("metrics-address") {
+            true => values.string("metrics-address"),
+            false => "",
+        };
         let (address, flag) = match (endpoint, metrics) {
             ("", "") => return Ok(None),
             (endpoint, "") => (endpoint, "--http-endpoint"),
@@ -77,7 +81,10 @@ impl Election {
         Ok(Some(Self {
             namespace: values.string("leader-election-namespace").to_owned(),
             timing: timing.map_err(|error| Exit::failure(2, error))?,
-            labels: values.pairs("leader-election-labels"),
+            labels: match values.has("leader-election-labels") {
+                true => values.pairs("leader-election-labels"),
+                false => Vec::new(),
+            },
         }))
     }
 }

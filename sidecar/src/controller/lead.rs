@@ -26,7 +26,7 @@ pub(super) const LAST_EVENTS: Duration = Duration::from_secs(1);
 pub struct Candidate<'a> {
     /// Which program.
     pub owner: LeaseOwner,
-    /// For which driver.
+    /// For which driver; empty for a controller without one.
     pub driver: &'a str,
     /// What the flags say.
     pub election: &'a Election,
@@ -95,9 +95,10 @@ impl Candidate<'_> {
         let component = match self.owner {
             // Upstream's resizer alone sanitizes what it passes to the library.
             LeaseOwner::Resizer => name.clone(),
-            LeaseOwner::Attacher | LeaseOwner::Provisioner | LeaseOwner::Snapshotter => {
-                names::lease_unsanitized(self.owner, self.driver)
-            }
+            LeaseOwner::Attacher
+            | LeaseOwner::Provisioner
+            | LeaseOwner::Snapshotter
+            | LeaseOwner::SnapshotController => names::lease_unsanitized(self.owner, self.driver),
         };
         let source = Source {
             component: format!("{component}/{hostname}"),
