@@ -195,7 +195,7 @@ async fn lead(parts: &Parts<'_>, engine: &Arc<Engine>) -> Result<(), Exit> {
             never = executor.look_for_gone_nodes() => never,
             never = until_signal(
                 &seat.process,
-                sweep_snapshots(engine, &seat.client, config.sweep),
+                sweep_snapshots(engine, seat, config.sweep),
             ) => never,
             never = advise(parts, executor) => never,
         }

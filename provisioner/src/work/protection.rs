@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sidecar::controller::reactor::Due;
+use sidecar::controller::{Seat, Watch};
 use sidecar::kube::access;
 use sidecar::kube::cache::Cache;
-use sidecar::kube::reflect::reflect_all;
 use sidecar::verbose;
 use tokio::time::sleep;
 
@@ -20,19 +20,16 @@ use crate::plan::edit::Edit;
 
 /// Sweeps finalizers off snapshots, at once and then every so often, if there are snapshots and they may
 /// be listed.
-pub async fn sweep_snapshots(
-    engine: &Engine,
-    client: &kube::Client,
-    every: Option<Duration>,
-) -> Infallible {
+pub async fn sweep_snapshots(engine: &Engine, seat: &Seat, every: Option<Duration>) -> Infallible {
     let executor = engine.shell();
     if let Some(every) = every
         && executor.driver.current().abilities.snapshot
         && has_snapshots(&executor.api).await
-        && may_list_snapshots(client).await
+        && may_list_snapshots(&seat.client).await
     {
         let cache: Cache<Snapshot> = Cache::new(executor.informers.strings.clone(), |_| {});
-        let watching = reflect_all(client, SNAPSHOTS, &cache, None);
+        let watches: [Watch; 1] = [Watch::all(SNAPSHOTS, &cache)];
+        let watching = seat.watch(&watches);
         let sweeping = async {
             loop {
                 // Without the claims every snapshot would look as if nobody needed it, and without the

@@ -2,6 +2,7 @@
 //! metrics, the HTTP server. What one controller gets of it is a [`Seat`](super::seat::Seat).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::kube::Client;
 
@@ -12,6 +13,7 @@ use crate::error::Chain;
 use crate::flags::{Exit, Values};
 use crate::http::Routes;
 use crate::kube::connect::{self, Variable};
+use crate::kube::feed::Feeds;
 use crate::kube::probe::probe;
 use crate::kube::rate::RateMetrics;
 use crate::metrics::{ElectionMetrics, Registry};
@@ -63,6 +65,7 @@ pub struct Process {
     /// ([`depends_on`](queue::Queue::depends_on)).
     pub server: Outage,
     pub(super) client: Client,
+    pub(super) feeds: Feeds,
     pub(super) queues: queue::Metrics,
     pub(super) election: ElectionMetrics,
     pub(super) health: LeaderHealth,
@@ -86,8 +89,10 @@ impl Process {
         let rates = RateMetrics::new(&registry)?;
         let server = Outage::default();
         let client = connect::connect_to(&options, Some(rates), &server).await;
+        let client = client.map_err(|error| program.fatal(&error))?;
         Ok(Arc::new(Self {
-            client: client.map_err(|error| program.fatal(&error))?,
+            feeds: Feeds::new(client.clone(), Duration::ZERO),
+            client,
             shutdown,
             queues: queue::Metrics::new(&registry)?,
             options,

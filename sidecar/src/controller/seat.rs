@@ -76,7 +76,7 @@ impl Seat {
 
     /// Keeps the caches in step with the API server, for ever.
     pub async fn watch<W>(&self, watches: &[Watch<W>]) -> std::convert::Infallible {
-        watch::keep(&self.client, watches).await
+        watch::keep(&self.process.feeds, watches).await
     }
 
     /// Says which permissions are missing, then does nothing for ever.

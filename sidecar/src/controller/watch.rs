@@ -5,19 +5,18 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::kube::Client;
-use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::{join, join_all};
 use tokio::time::timeout;
 
-use crate::kube::cache::{Cache, Record};
-use crate::kube::reflect::{Resource, Scope, reflect};
+use crate::kube::cache::{Cache, Record, Sink};
+use crate::kube::feed::Feeds;
+use crate::kube::reflect::{Resource, Scope, resync_every};
 
 /// One kind of objects that a controller watches. `W` tells its sorts of work apart, if it has several
 /// that begin independently.
 pub struct Watch<W = ()> {
     scope: Scope,
-    cache: Arc<dyn Watched>,
+    cache: Arc<dyn Sink>,
     is_needed: bool,
     resync: Option<Duration>,
     start: Start,
@@ -100,25 +99,29 @@ impl<W> Watch<W> {
     }
 
     async fn ready(&self) {
+        let state = self.cache.sync_state();
         match self.start {
-            Start::Listed => self.cache.listed().await,
+            Start::Listed => state.synced().await,
             Start::ListedWithin(patience, without) => {
-                if timeout(patience, self.cache.listed()).await.is_err() {
+                if timeout(patience, state.synced()).await.is_err() {
                     tracing::warn!("{without}");
                 }
             }
-            Start::Current => self.cache.stands().await,
+            Start::Current => state.current().await,
             Start::AtOnce => {}
         }
     }
 }
 
 /// Keeps the caches of what is needed in step with the API server, for ever.
-pub async fn keep<W>(client: &Client, watches: &[Watch<W>]) -> Infallible {
+pub async fn keep<W>(feeds: &Feeds, watches: &[Watch<W>]) -> Infallible {
     let needed = watches.iter().filter(|watch| watch.is_needed);
     let watching = needed.map(|watch| {
-        let Watch { scope, resync, .. } = watch;
-        watch.cache.keep(client.clone(), scope.clone(), *resync)
+        let Watch { scope, cache, .. } = watch;
+        join(
+            feeds.keep(scope.clone(), Arc::clone(cache)),
+            resync_every(watch.resync, &**cache),
+        )
     });
     join_all(watching).await;
     std::future::pending().await
@@ -136,38 +139,5 @@ pub async fn ready_for<W: PartialEq>(watches: &[Watch<W>], work: &W) {
         if watch.is_needed && concerns {
             watch.ready().await;
         }
-    }
-}
-
-/// A cache, whatever is in it.
-trait Watched: Send + Sync {
-    fn keep(
-        &self,
-        client: Client,
-        scope: Scope,
-        resync: Option<Duration>,
-    ) -> BoxFuture<'static, Infallible>;
-
-    fn listed(&self) -> BoxFuture<'_, ()>;
-
-    fn stands(&self) -> BoxFuture<'_, ()>;
-}
-
-impl<R: Record> Watched for Cache<R> {
-    fn keep(
-        &self,
-        client: Client,
-        scope: Scope,
-        resync: Option<Duration>,
-    ) -> BoxFuture<'static, Infallible> {
-        reflect(client, scope, self.clone(), resync).boxed()
-    }
-
-    fn listed(&self) -> BoxFuture<'_, ()> {
-        self.synced().boxed()
-    }
-
-    fn stands(&self) -> BoxFuture<'_, ()> {
-        self.current().boxed()
     }
 }

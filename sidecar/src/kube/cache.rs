@@ -4,8 +4,9 @@
 //! a second copy of everything during a relist. Here an object is a small record of the caller's
 //! making. See `docs/adr/0007-lean-watch-cache.md`.
 //!
-//! The cache does not speak to the API server; [`reflect`](super::reflect) does.
+//! The cache does not speak to the API server; its [feed](super::feed) does.
 
+mod sink;
 pub mod store;
 mod sync_state;
 
@@ -18,6 +19,7 @@ use super::interner::Interner;
 use super::key::Key;
 use super::lean::{Meta, Object};
 
+pub(crate) use sink::{RawObject, Sink};
 use store::{Change, Store};
 use sync_state::SyncState;
 
@@ -193,36 +195,6 @@ impl<R> Cache<R> {
         }
     }
 
-    /// Tells the handler about every object, as a resync does.
-    pub(super) fn resync(&self) {
-        let all: Vec<_> = self
-            .lock()
-            .iter()
-            .map(|(key, record)| (key.clone(), Arc::clone(record)))
-            .collect();
-        for (key, record) in &all {
-            (self.inner.handler)(Event::Resync { key, record });
-        }
-    }
-
-    pub(super) fn begin_list(&self) {
-        self.lock().begin_list();
-    }
-
-    /// The list is complete, as of this version.
-    pub(super) fn finish_list(&self, version: &str) {
-        let changes = self.lock().finish_list(version.parse().unwrap_or(0));
-        for change in changes {
-            self.tell(Some(change));
-        }
-        self.inner.strings.sweep();
-        self.inner.sync_state.listed();
-    }
-
-    pub(super) fn keep(&self, key: &str) {
-        self.lock().keep(key);
-    }
-
     fn lock(&self) -> MutexGuard<'_, Store<R>> {
         self.inner
             .store
@@ -249,26 +221,6 @@ impl<R> Cache<R> {
             Some(Change::Deleted { key, old }) => (self.inner.handler)(Event::Deleted { key, old }),
             None => {}
         }
-    }
-}
-
-impl<R: Record> Cache<R> {
-    /// Takes over an object as the list or the watch brought it. Its version, 0 if that is no number.
-    pub(super) fn upsert(&self, json: &str) -> Result<u64, ObjectError> {
-        let wire: R::Wire<'_> = serde_json::from_str(json).map_err(ObjectError::Decode)?;
-        let (key, version) = key_and_version(wire.meta())?;
-        let record = || R::from_wire(wire, &self.inner.strings);
-        let change = self.lock().upsert_with(key, version, record);
-        self.tell(change);
-        Ok(version)
-    }
-
-    /// Takes over that an object is gone. Its last version, 0 if that is no number.
-    pub(super) fn delete(&self, json: &str) -> Result<u64, ObjectError> {
-        let (key, version) = identity(json)?;
-        let change = self.lock().delete(key, version);
-        self.tell(change);
-        Ok(version)
     }
 }
 
@@ -339,7 +291,7 @@ impl<R> fmt::Debug for OwnWrite<R> {
 }
 
 /// The key and version of an object of which nothing else can be read.
-pub(super) fn identity(json: &str) -> Result<(Key, u64), ObjectError> {
+fn identity(json: &str) -> Result<(Key, u64), ObjectError> {
     #[derive(Deserialize)]
     struct Named<'a> {
         #[serde(borrow, default)]

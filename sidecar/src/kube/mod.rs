@@ -5,8 +5,9 @@
 //! [`access`] checks at the start what it may do, [`discovery`] what there is, [`api`] reads and
 //! writes single objects, [`patch`] builds what is written, [`events`] tells users what happened.
 //!
-//! Watch caches: [`reflect`] feeds [`cache`] with records decoded through [`lean`] types, keyed by
-//! [`key`], with common texts shared through [`interner`].
+//! Watch caches: a [`feed`] lists and watches a kind once ([`reflect`]) for every [`cache`] of it, which
+//! holds records decoded through [`lean`] types, keyed by [`key`], with common texts shared through
+//! [`interner`].
 
 pub mod access;
 pub mod api;
@@ -14,6 +15,7 @@ pub mod cache;
 pub mod connect;
 pub mod discovery;
 pub mod events;
+pub mod feed;
 pub mod interner;
 pub mod key;
 pub mod lean;

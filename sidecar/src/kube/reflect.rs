@@ -1,4 +1,4 @@
-//! Lists and watches one kind of objects and keeps its cache in step with the API server.
+//! Lists and watches one kind of objects and keeps its caches in step with the API server.
 //!
 //! An own loop instead of `kube::runtime::watcher`, which decodes whole pages of typed objects, fails
 //! the page for one object it cannot read, has no way back from a refused streaming list, and needs
@@ -8,17 +8,18 @@
 mod progress;
 mod wire;
 
-use std::collections::HashSet;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::kube::Client;
 use ::kube::client::Body;
 use http::{Request, Response, header};
 use http_body_util::{BodyExt, Limited};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::cache::{Cache, ObjectError, Record, identity};
+use super::cache::{Cache, RawObject, Record, Sink};
+use super::feed::{Member, Members};
 use crate::error::Chain;
 use crate::flags::parse_bool;
 use crate::rt::unit_random;
@@ -49,19 +50,6 @@ const BRIEF: Duration = Duration::from_secs(1);
 /// What had happened before a watch was opened comes first, and at once.
 const BACKLOG: Duration = Duration::from_millis(250);
 
-/// So many objects that cannot be read are named in the log, once each.
-const UNREADABLE_NAMED: usize = 100;
-
-/// [`reflect`]s the objects of a kind, whatever their namespace.
-pub async fn reflect_all<R: Record>(
-    client: &Client,
-    resource: Resource,
-    cache: &Cache<R>,
-    resync: Option<Duration>,
-) -> Infallible {
-    reflect(client.clone(), Scope::all(resource), cache.clone(), resync).await
-}
-
 /// Keeps the cache in step with the API server, for ever; with `resync`, also tells the cache's
 /// handler about every object once per so long.
 ///
@@ -76,19 +64,14 @@ pub async fn reflect<R: Record>(
     cache: Cache<R>,
     resync: Option<Duration>,
 ) -> Infallible {
-    let streaming = std::env::var("KUBE_FEATURE_WatchListClient");
-    let reflector = Reflector {
-        client,
-        scope,
-        cache: cache.clone(),
-        progress: Progress::new(wants_streams(streaming.ok().as_deref())),
-        ended: None,
-        unreadable: HashSet::new(),
-        told_since: Instant::now(),
-    };
+    let cache: Arc<dyn Sink> = Arc::new(cache);
+    let members = Members::default();
+    let member = Member::new(Arc::clone(&cache), scope.relist);
+    members.join(&Arc::new(member), Duration::ZERO);
+    let reflector = Reflector::new(client, scope, Arc::new(members));
     tokio::select! {
         never = reflector.run() => never,
-        never = resync_every(resync, cache) => never,
+        never = resync_every(resync, &*cache) => never,
     }
 }
 
@@ -97,25 +80,26 @@ fn wants_streams(variable: Option<&str>) -> bool {
     variable.and_then(parse_bool).unwrap_or(true)
 }
 
-async fn resync_every<R>(period: Option<Duration>, cache: Cache<R>) -> Infallible {
+/// Tells a cache's handler about every object once per `period`; never without one.
+pub(crate) async fn resync_every(period: Option<Duration>, cache: &dyn Sink) -> Infallible {
     let Some(period) = period.filter(|period| !period.is_zero()) else {
         return std::future::pending().await;
     };
-    cache.synced().await;
+    cache.sync_state().synced().await;
     loop {
         sleep(period).await;
         cache.resync();
     }
 }
 
-struct Reflector<R> {
+/// The loop behind a feed.
+pub(super) struct Reflector {
     client: Client,
     scope: Scope,
-    cache: Cache<R>,
+    members: Arc<Members>,
     progress: Progress,
     /// When a watch ended that is to be resumed.
     ended: Option<Instant>,
-    unreadable: HashSet<String>,
     /// When the watch that is open began to tell of changes.
     told_since: Instant,
 }
@@ -152,19 +136,32 @@ impl Ended {
     }
 }
 
-impl<R: Record> Reflector<R> {
-    async fn run(mut self) -> Infallible {
+impl Reflector {
+    pub(super) fn new(client: Client, scope: Scope, members: Arc<Members>) -> Self {
+        let streaming = std::env::var("KUBE_FEATURE_WatchListClient");
+        Self {
+            client,
+            scope,
+            members,
+            progress: Progress::new(wants_streams(streaming.ok().as_deref())),
+            ended: None,
+            told_since: Instant::now(),
+        }
+    }
+
+    pub(super) async fn run(mut self) -> Infallible {
         loop {
+            self.gather().await;
             let ask = self.progress.next();
             if matches!(ask, Ask::Stream | Ask::Page(None)) {
-                self.cache.begin_list();
+                self.members.begin_list();
             }
             let ended = match ask {
                 Ask::Page(_) => self.page(&ask).await,
                 Ask::Stream | Ask::Watch(_) => self.watch(&ask).await,
             };
             if let Err(Ended { end, lasted, cause }) = ended {
-                self.cache.lost();
+                self.members.set_current(false);
                 self.ended.get_or_insert_with(Instant::now);
                 let pause = self.progress.end(&end, lasted, unit_random());
                 if end != End::Closed {
@@ -179,6 +176,23 @@ impl<R: Record> Reflector<R> {
                 sleep(pause).await;
             }
         }
+    }
+
+    /// If caches have joined, waits for more and lets the next request be a list. One that is under way
+    /// comes to its end first.
+    async fn gather(&mut self) {
+        let Some(at) = self
+            .members
+            .list_at()
+            .filter(|_| !self.progress.is_paging())
+        else {
+            return;
+        };
+        self.members.set_current(false);
+        if at > Instant::now() {
+            sleep_until(at).await;
+        }
+        self.progress.start_over();
     }
 
     async fn send(&self, ask: &Ask) -> Result<Response<Body>, Ended> {
@@ -210,15 +224,15 @@ impl<R: Record> Reflector<R> {
             self.upsert(object);
         }
         if let Some(version) = self.progress.page(page.version(), page.token()) {
-            self.cache.finish_list(version);
+            self.members.finish_list(version);
             self.ended = None;
         }
         Ok(())
     }
 
-    /// What happened while there was no watch is not to be waited for, if the scope says so.
+    /// What happened while there was no watch is not to be waited for, if a cache says so.
     fn missed(&mut self) {
-        if self.scope.relist {
+        if self.members.relist() {
             self.progress.start_over();
         }
     }
@@ -226,7 +240,7 @@ impl<R: Record> Reflector<R> {
     async fn watch(&mut self, ask: &Ask) -> Result<(), Ended> {
         let mut body = self.send(ask).await?.into_body();
         let away = self.ended.take().map(|ended| ended.elapsed());
-        if self.scope.relist
+        if self.members.relist()
             && away.is_some_and(|away| away > BRIEF)
             && matches!(ask, Ask::Watch(_))
         {
@@ -241,19 +255,21 @@ impl<R: Record> Reflector<R> {
         })
     }
 
-    /// Follows an open watch to its end, which is always one of the errors.
+    /// Follows an open watch to its end, which is one of the errors unless a cache has joined.
     async fn follow(&mut self, body: &mut Body) -> Result<(), Ended> {
         let mut lines = Lines::default();
-        let backlog = sleep(BACKLOG);
-        tokio::pin!(backlog);
+        let members = Arc::clone(&self.members);
+        let (backlog, joined) = (sleep(BACKLOG), members.list_is_due());
+        tokio::pin!(backlog, joined);
         loop {
             let streaming = self.progress.is_streaming();
             let silence = if streaming { STREAM_SILENCE } else { SILENCE };
             let frame = tokio::select! {
                 biased;
                 frame = timeout(silence, body.frame()) => frame,
-                () = &mut backlog, if !streaming && !self.cache.is_current() => {
-                    self.cache.stands();
+                () = &mut joined, if !streaming => return Ok(()),
+                () = &mut backlog, if !streaming && !members.are_current() => {
+                    members.set_current(true);
                     continue;
                 }
             };
@@ -284,15 +300,13 @@ impl<R: Record> Reflector<R> {
             .map_err(|error| Ended::broken(format!("a watch event is unreadable: {error}")))?;
         match line {
             Line::Upserted(json) => {
-                let version = self.upsert(json);
-                self.seen(version, json);
+                let object = self.upsert(json);
+                self.seen(&object, json);
             }
             Line::Deleted(json) => {
-                let version = self.cache.delete(json);
-                let version = version
-                    .map_err(|error| self.unreadable(json, &error))
-                    .unwrap_or(0);
-                self.seen(version, json);
+                let object = RawObject::new(json);
+                self.members.delete(&object, self.scope.name());
+                self.seen(&object, json);
             }
             Line::Bookmark {
                 version,
@@ -300,8 +314,8 @@ impl<R: Record> Reflector<R> {
             } => {
                 if initial_events_end && self.progress.initial_events_end(&version) {
                     self.told_since = Instant::now();
-                    self.cache.finish_list(&version);
-                    self.cache.stands();
+                    self.members.finish_list(&version);
+                    self.members.set_current(true);
                 }
                 self.progress.event(&version);
             }
@@ -311,37 +325,20 @@ impl<R: Record> Reflector<R> {
         Ok(())
     }
 
-    fn seen(&mut self, version: u64, json: &str) {
+    fn seen(&mut self, object: &RawObject<'_>, json: &str) {
         if !self.progress.is_streaming() {
-            let text = if version == 0 {
-                wire::version_of(json)
-            } else {
-                version.to_string()
+            let text = match object.known_version() {
+                0 => wire::version_of(json),
+                version => version.to_string(),
             };
             self.progress.event(&text);
         }
     }
 
-    fn upsert(&mut self, json: &str) -> u64 {
-        self.cache.upsert(json).unwrap_or_else(|error| {
-            self.unreadable(json, &error);
-            0
-        })
-    }
-
-    /// What is known of the object stays: a relist must not take it for deleted.
-    fn unreadable(&mut self, json: &str, error: &ObjectError) {
-        let name = match identity(json) {
-            Ok((key, _version)) => {
-                self.cache.keep(key.as_str());
-                key.to_string()
-            }
-            Err(_) => String::new(),
-        };
-        if self.unreadable.len() < UNREADABLE_NAMED && self.unreadable.insert(name.clone()) {
-            let (resource, error) = (self.scope.name(), Chain(error));
-            tracing::warn!(resource, name, %error, "Passing over an object that cannot be read");
-        }
+    fn upsert<'a>(&self, json: &'a str) -> RawObject<'a> {
+        let object = RawObject::new(json);
+        self.members.upsert(&object, self.scope.name());
+        object
     }
 }
 

@@ -8,8 +8,9 @@ use sidecar::controller::DriverHandshake;
 use sidecar::controller::link::{Calls, Identity, Settings};
 use sidecar::controller::watch::keep;
 use sidecar::election::Fence;
+use sidecar::kube::feed::Feeds;
 use sidecar::kube::rate::Rate;
-use sidecar::kube::reflect::Scope;
+use sidecar::kube::reflect::{Scope, reflect};
 use sidecar::metrics::{CsiOperations, OperationsConfig, Registry};
 use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::process::until;
@@ -148,9 +149,12 @@ async fn bench(api: FakeApi, classes: &[&str], segments: Vec<Term>, level: Optio
     let mut tasks = Vec::new();
     let classes = reflect(client.clone(), Scope::all(CLASSES), known.clone(), None);
     tasks.push(tokio::spawn(async { match classes.await {} }));
-    let (watching, shared) = ([capacity.watch()], client.clone());
+    let (watching, feeds) = (
+        [capacity.watch()],
+        Feeds::new(client.clone(), Duration::ZERO),
+    );
     tasks.push(tokio::spawn(async move {
-        match keep(&shared, &watching).await {}
+        match keep(&feeds, &watching).await {}
     }));
     let (serving, shared) = (Arc::clone(&capacity), Arc::clone(&segments));
     tasks.push(tokio::spawn(async move {

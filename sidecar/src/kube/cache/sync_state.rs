@@ -11,7 +11,7 @@ use super::Cache;
 
 /// What its reflector says about a cache.
 #[derive(Debug, Default)]
-pub(super) struct SyncState(watch::Sender<State>);
+pub(crate) struct SyncState(watch::Sender<State>);
 
 #[derive(Debug, Default, Clone, Copy)]
 struct State {
@@ -27,12 +27,28 @@ impl SyncState {
         self.0.send_modify(|state| state.synced = true);
     }
 
-    fn set_current(&self, current: bool) {
+    /// The watch stands, or has ended.
+    pub(crate) fn set_current(&self, current: bool) {
         self.0.send_if_modified(|state| {
             let changed = state.current != current;
             state.current = current;
             changed
         });
+    }
+
+    /// All objects were listed once.
+    pub(crate) async fn synced(&self) {
+        self.until(|state| state.synced).await;
+    }
+
+    /// The watch stands.
+    pub(crate) async fn current(&self) {
+        self.until(|state| state.current).await;
+    }
+
+    /// Whether the watch stands, as far as is known.
+    pub(crate) fn is_current(&self) -> bool {
+        self.0.borrow().current
     }
 
     async fn until(&self, condition: impl Fn(&State) -> bool) {
@@ -51,7 +67,7 @@ impl<R> Cache<R> {
     /// Waits until all objects were listed once. Without the permission to list that is never: the
     /// caller brings a bound.
     pub async fn synced(&self) {
-        self.inner.sync_state.until(|state| state.synced).await;
+        self.inner.sync_state.synced().await;
     }
 
     /// Whether the watch stands, as far as is known: `false` from its end until it stands again.
@@ -59,12 +75,12 @@ impl<R> Cache<R> {
     /// What changed meanwhile may still be on its way then, unless the scope says
     /// [`relist`](crate::kube::reflect::Scope::relist).
     pub fn is_current(&self) -> bool {
-        self.inner.sync_state.0.borrow().current
+        self.inner.sync_state.is_current()
     }
 
     /// Waits until the cache [is current](Self::is_current).
     pub async fn current(&self) {
-        self.inner.sync_state.until(|state| state.current).await;
+        self.inner.sync_state.current().await;
     }
 
     /// Calls `then` whenever the cache [is current](Self::is_current) again after it was not.
@@ -74,15 +90,5 @@ impl<R> Cache<R> {
             self.current().await;
             then();
         }
-    }
-
-    /// The watch stands.
-    pub(in crate::kube) fn stands(&self) {
-        self.inner.sync_state.set_current(true);
-    }
-
-    /// The watch has ended.
-    pub(in crate::kube) fn lost(&self) {
-        self.inner.sync_state.set_current(false);
     }
 }

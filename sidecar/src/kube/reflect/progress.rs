@@ -170,6 +170,11 @@ impl Progress {
         self.position == Position::Streaming
     }
 
+    /// Whether a list is read in pages and its end has not come.
+    pub(super) fn is_paging(&self) -> bool {
+        matches!(self.position, Position::Paging { .. })
+    }
+
     /// Everything is to be listed again, whatever is known. A list that is under way goes on.
     pub(super) fn start_over(&mut self) {
         if matches!(self.position, Position::At(_)) {

@@ -1,0 +1,125 @@
+//! What a feed needs of a cache, whatever is in it.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use super::sync_state::SyncState;
+use super::{Cache, Event, ObjectError, Record, identity, key_and_version};
+use crate::kube::key::Key;
+use crate::kube::lean::{Meta, Object as _};
+
+/// An object as the list or the watch brought it. Each cache decodes it for itself; who it is, is read
+/// once for all of them.
+pub(crate) struct RawObject<'a> {
+    json: &'a str,
+    identity: OnceCell<(Key, u64)>,
+}
+
+impl<'a> RawObject<'a> {
+    pub(crate) fn new(json: &'a str) -> Self {
+        Self {
+            json,
+            identity: OnceCell::new(),
+        }
+    }
+
+    /// Its key and version, 0 if that is no number.
+    pub(crate) fn identity(&self) -> Result<(Key, u64), ObjectError> {
+        self.identity_or(|| identity(self.json))
+    }
+
+    /// Its version as far as it is known by now; 0 if that is no number.
+    pub(crate) fn known_version(&self) -> u64 {
+        self.identity.get().map_or(0, |(_, version)| *version)
+    }
+
+    fn of(&self, meta: &Meta<'_>) -> Result<(Key, u64), ObjectError> {
+        self.identity_or(|| key_and_version(meta))
+    }
+
+    fn identity_or(
+        &self,
+        read: impl FnOnce() -> Result<(Key, u64), ObjectError>,
+    ) -> Result<(Key, u64), ObjectError> {
+        if let Some(identity) = self.identity.get() {
+            return Ok(identity.clone());
+        }
+        let identity = read()?;
+        Ok(self.identity.get_or_init(|| identity).clone())
+    }
+}
+
+/// A cache as its feed sees it.
+pub(crate) trait Sink: Send + Sync {
+    /// A list of all objects begins.
+    fn begin_list(&self);
+
+    /// The list or the watch brought this object.
+    fn upsert(&self, object: &RawObject<'_>) -> Result<(), ObjectError>;
+
+    /// The watch says that this object is gone.
+    fn delete(&self, object: &RawObject<'_>) -> Result<(), ObjectError>;
+
+    /// The list met this object but could not read it.
+    fn keep(&self, key: &str);
+
+    /// The list is complete, as of this version.
+    fn finish_list(&self, version: &str);
+
+    /// Tells about every object, as a resync does.
+    fn resync(&self);
+
+    /// Whether the cache has everything, and whether it is being kept so.
+    fn sync_state(&self) -> &SyncState;
+}
+
+impl<R: Record> Sink for Cache<R> {
+    fn begin_list(&self) {
+        self.lock().begin_list();
+    }
+
+    fn upsert(&self, object: &RawObject<'_>) -> Result<(), ObjectError> {
+        let wire: R::Wire<'_> = serde_json::from_str(object.json).map_err(ObjectError::Decode)?;
+        let (key, version) = object.of(wire.meta())?;
+        let record = || R::from_wire(wire, &self.inner.strings);
+        let change = self.lock().upsert_with(key, version, record);
+        self.tell(change);
+        Ok(())
+    }
+
+    fn delete(&self, object: &RawObject<'_>) -> Result<(), ObjectError> {
+        let (key, version) = object.identity()?;
+        let change = self.lock().delete(key, version);
+        self.tell(change);
+        Ok(())
+    }
+
+    fn keep(&self, key: &str) {
+        self.lock().keep(key);
+    }
+
+    fn finish_list(&self, version: &str) {
+        let changes = self.lock().finish_list(version.parse().unwrap_or(0));
+        for change in changes {
+            self.tell(Some(change));
+        }
+        self.inner.strings.sweep();
+        self.inner.sync_state.listed();
+    }
+
+    fn resync(&self) {
+        let all: Vec<_> = {
+            let store = self.lock();
+            let each = store.iter();
+            each.map(|(key, record)| (key.clone(), Arc::clone(record)))
+                .collect()
+        };
+        for (key, record) in &all {
+            (self.inner.handler)(Event::Resync { key, record });
+        }
+    }
+
+    fn sync_state(&self) -> &SyncState {
+        &self.inner.sync_state
+    }
+}
