@@ -8,7 +8,7 @@ use sidecar::controller::lead::PATIENCE;
 use sidecar::controller::link::{self, Calls, Identity};
 use sidecar::controller::{self, DriverHandshake, Program, Seat};
 use sidecar::flags::Exit;
-use sidecar::kube::connect::{self, Variable};
+use sidecar::kube::connect::Variable;
 use sidecar::names::LeaseOwner;
 use sidecar::rt::unit_random;
 use sidecar::verbose;
@@ -114,17 +114,12 @@ async fn producer(
         return Ok(None);
     };
     let process = &*seat.process;
-    let options = connect::Options {
-        rate: capacity.rate,
-        ..process.options.clone()
-    };
-    let client = process.another_client(&options).await;
     let api = seat.api();
     let node = config.settings.node.as_ref().map(|node| &*node.name);
     let origin = capacity::origin(&api, capacity, driver, node);
     Ok(Some(CapacityProducer {
         origin: process.unless_ended(origin).await?,
-        client: client?,
+        client: process.another_client(capacity.rate),
         room: Room::new(&process.registry)?,
     }))
 }

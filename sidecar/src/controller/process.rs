@@ -12,10 +12,10 @@ use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::{Exit, Values};
 use crate::http::Routes;
-use crate::kube::connect::{self, Variable};
+use crate::kube::connect::{self, ApiServer, Budget, Variable};
 use crate::kube::feed::Feeds;
 use crate::kube::probe::probe;
-use crate::kube::rate::RateMetrics;
+use crate::kube::rate::{Rate, RateMetrics};
 use crate::metrics::{ElectionMetrics, Registry};
 use crate::names::LeaseOwner;
 use crate::outage::Outage;
@@ -57,7 +57,8 @@ pub struct Process {
     /// All metrics.
     pub registry: Registry,
     /// How the API server is reached.
-    pub options: connect::Options,
+    options: connect::Options,
+    api_server: ApiServer,
     /// Guards what this process may do as leader alone: the clients' requests already, and the
     /// driver's calls if its connection is told.
     pub fence: Fence,
@@ -88,14 +89,16 @@ impl Process {
         let registry = Registry::new();
         let rates = RateMetrics::new(&registry)?;
         let server = Outage::default();
-        let client = connect::connect_to(&options, Some(rates), &server).await;
-        let client = client.map_err(|error| program.fatal(&error))?;
+        let api_server = ApiServer::new(&options).await;
+        let api_server = api_server.map_err(|error| program.fatal(&error))?;
+        let client = api_server.client(options.budget(Some(rates)), &server);
         Ok(Arc::new(Self {
             feeds: Feeds::new(client.clone(), Duration::ZERO),
             client,
             shutdown,
             queues: queue::Metrics::new(&registry)?,
             options,
+            api_server,
             fence,
             server,
             program,
@@ -105,13 +108,25 @@ impl Process {
         }))
     }
 
-    /// One more client, whose requests wait for no others.
-    ///
-    /// # Errors
-    /// As for [`Process::new`].
-    pub async fn another_client(&self, options: &connect::Options) -> Result<Client, Exit> {
-        let client = connect::connect_to(options, None, &self.server).await;
-        client.map_err(|error| self.program.fatal(&error))
+    /// One more client, whose requests go over the same connection and wait for no others.
+    pub fn another_client(&self, rate: Rate) -> Client {
+        let budget = Budget {
+            rate,
+            ..self.options.budget(None)
+        };
+        self.api_server.client(budget, &self.server)
+    }
+
+    /// A client for leases, over a connection of its own: what floods the other one must not hold up
+    /// renewals, and what is told of a lease that is lost goes without it.
+    pub(super) async fn lease_client(&self) -> Result<Client, Exit> {
+        let unguarded = connect::Options {
+            fence: Fence::default(),
+            ..self.options.clone()
+        };
+        let api_server = ApiServer::new(&unguarded).await;
+        let api_server = api_server.map_err(|error| self.program.fatal(&error))?;
+        Ok(api_server.client(unguarded.budget(None), &self.server))
     }
 
     /// What `starting` comes to, unless a signal ends the process before.

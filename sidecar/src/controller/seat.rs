@@ -12,11 +12,9 @@ use super::lead::{Candidate, LAST_EVENTS};
 use super::link::Link;
 use super::process::{Process, Program};
 use super::watch::{self, Watch};
-use crate::election::Fence;
 use crate::flags::Exit;
 use crate::kube::access::{self, Rule};
 use crate::kube::api::Api;
-use crate::kube::connect;
 use crate::kube::events::{Recorder, Source};
 use crate::queue;
 
@@ -109,11 +107,7 @@ impl Seat {
             health: &process.health,
             fence: &process.fence,
         };
-        let unguarded = connect::Options {
-            fence: Fence::default(),
-            ..process.options.clone()
-        };
-        let client = process.another_client(&unguarded).await?;
+        let client = process.lease_client().await?;
         let until = async {
             tokio::select! {
                 biased;

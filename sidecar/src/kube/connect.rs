@@ -1,5 +1,6 @@
 //! A client of the API server from flags, files and the environment.
 
+mod api_server;
 mod bearer;
 mod fenced;
 mod identity;
@@ -12,15 +13,13 @@ mod tunnel;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::kube::client::ClientBuilder;
 use ::kube::config::{
     AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo,
     NamedCluster, NamedContext,
 };
 use ::kube::{Client, Config};
-use http::{HeaderValue, header};
 
-use super::rate::{Limiter, Rate, RateError, RateMetrics};
+use super::rate::{Rate, RateError, RateMetrics};
 use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::Values;
@@ -29,6 +28,7 @@ use crate::outage::Outage;
 use bearer::Bearer;
 use transport::Transport;
 
+pub use api_server::{ApiServer, Budget};
 pub use proxy::Environment as ProxyEnvironment;
 pub use source::{Given, NamedBy, NotInCluster, Source, resolve};
 
@@ -155,6 +155,15 @@ impl Options {
         }
     }
 
+    /// For a client with the rate and the name that are asked for.
+    pub fn budget(&self, metrics: Option<RateMetrics>) -> Budget {
+        Budget {
+            rate: self.rate,
+            user_agent: self.user_agent.clone(),
+            metrics,
+        }
+    }
+
     fn error(&self, problem: String) -> ConnectError {
         match &self.source {
             Source::File { path, named_by, .. } => ConnectError::File {
@@ -180,7 +189,7 @@ fn architecture(rust: &str) -> &str {
     }
 }
 
-/// Makes the client. Nothing is sent to the API server yet.
+/// Makes a client with connections of its own. Nothing is sent to the API server yet.
 ///
 /// # Errors
 /// One line that names the flag or file at fault and the way out.
@@ -188,18 +197,12 @@ pub async fn connect(
     options: &Options,
     metrics: Option<RateMetrics>,
 ) -> Result<Client, ConnectError> {
-    connect_to(options, metrics, &Outage::default()).await
+    let server = ApiServer::new(options).await?;
+    Ok(server.client(options.budget(metrics), &Outage::default()))
 }
 
-/// Makes the client, whose requests tell `server` whether they are answered.
-///
-/// # Errors
-/// As for [`connect`].
-pub async fn connect_to(
-    options: &Options,
-    metrics: Option<RateMetrics>,
-    server: &Outage,
-) -> Result<Client, ConnectError> {
+/// The connections, and the namespace that the kubeconfig names.
+async fn transport(options: &Options) -> Result<(Transport, String), ConnectError> {
     let mut kubeconfig = kubeconfig(options)?;
     let authority = authority_file(&kubeconfig);
     let named = current_cluster(&mut kubeconfig).and_then(|cluster| cluster.proxy_url.take());
@@ -211,15 +214,12 @@ pub async fn connect_to(
     config.proxy_url = None;
     let proxy = proxy::choose(named.as_deref(), &options.proxies, &config.cluster_url)
         .map_err(|problem| options.error(problem))?;
-    let agent = HeaderValue::from_str(&options.user_agent);
-    config
-        .headers
-        .extend(agent.ok().map(|agent| (header::USER_AGENT, agent)));
     let bearer = Bearer::take(&mut config.auth_info).map_err(|problem| options.error(problem))?;
     let trusts_nobody = config.root_cert.is_none() && !config.accept_invalid_certs;
     let namespace = config.default_namespace.clone();
     let fence = options.fence.clone();
-    let transport = Transport::new(config, proxy, bearer, fence).map_err(|error| {
+    let transport = Transport::new(config, proxy, bearer, fence);
+    let transport = transport.map_err(|error| {
         let problem = explain_client(&error);
         if matches!(error, ::kube::Error::RustlsTls(_)) && trusts_nobody {
             return options.error(format!(
@@ -228,8 +228,7 @@ pub async fn connect_to(
         }
         options.error(problem)
     })?;
-    let limiter = Limiter::new(options.rate, options.timeout, metrics).reporting_to(server);
-    Ok(ClientBuilder::new(limiter.limit(transport), namespace).build())
+    Ok((transport, namespace))
 }
 
 fn kubeconfig(options: &Options) -> Result<Kubeconfig, ConnectError> {

@@ -14,8 +14,9 @@ use tokio::time::{advance, pause, resume, sleep, timeout};
 
 use crate::duration::GoDuration;
 use crate::election::{Config as ElectorConfig, Elector, Fence, Timing};
-use crate::kube::connect::{NamedBy, Options, Source, connect};
+use crate::kube::connect::{ApiServer, Budget, NamedBy, Options, Source, connect};
 use crate::kube::rate::Rate;
+use crate::outage::Outage;
 
 use super::*;
 
@@ -374,4 +375,45 @@ async fn idle_time_does_not_count_as_silence() {
     assert_eq!(status(&client).await, 200);
     sleep(PATIENCE * 2).await;
     assert_eq!((status(&client).await, proxy.accepted()), (200, 1));
+}
+
+#[tokio::test]
+async fn a_12_23_32_clients_share_a_connection_and_have_budgets_and_names_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let (api, served) = served().await;
+    let proxy = Proxy::before(served.address()).await;
+    let url = format!("https://{}", proxy.address);
+    let options = kubeconfig(&served, directory.path(), |config| {
+        config["clusters"][0]["cluster"]["server"] = url.into();
+    });
+    let shared = ApiServer::new(&options).await.unwrap();
+    let client = |rate, name: &str| {
+        let budget = Budget {
+            rate,
+            user_agent: format!("{name}/v1"),
+            metrics: None,
+        };
+        shared.client(budget, &Outage::default())
+    };
+    let slow = client(Rate::new(0.001, 1).unwrap(), "csi-provisioner");
+    let quick = client(Rate::Unlimited, "csi-attacher");
+    assert_eq!(status(&slow).await, 200);
+    let waiting = tokio::spawn(async move { status(&slow).await });
+    for _ in 0..20 {
+        assert_eq!(status(&quick).await, 200);
+    }
+    assert!(!waiting.is_finished(), "it has had its one request");
+    waiting.abort();
+    assert_eq!(proxy.accepted(), 1);
+    let agents: Vec<_> = { api.requests().into_iter() }
+        .map(|request| request.user_agent)
+        .collect();
+    assert_eq!(agents.first().unwrap(), "csi-provisioner/v1");
+    assert!(
+        agents
+            .iter()
+            .skip(1)
+            .all(|agent| agent == "csi-attacher/v1")
+    );
+    assert_eq!(agents.len(), 21);
 }

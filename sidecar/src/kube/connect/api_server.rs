@@ -1,0 +1,71 @@
+//! One way to the API server, and clients that share its connections, each with a budget and a name of
+//! its own.
+
+use std::time::Duration;
+
+use ::kube::Client;
+use ::kube::client::{Body, ClientBuilder};
+use http::{HeaderValue, Request, header};
+use tower::ServiceBuilder;
+
+use super::transport::Transport;
+use super::{ConnectError, Options, transport};
+use crate::kube::rate::{Limiter, Rate, RateMetrics};
+use crate::outage::Outage;
+
+/// The way to the API server; clones are the same. With HTTP/2 that is one connection, made with the
+/// first request.
+#[derive(Clone)]
+pub struct ApiServer {
+    transport: Transport,
+    namespace: String,
+    timeout: Duration,
+}
+
+/// What a client may ask for, and as whom.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    /// How much. Clients do not draw on one another's.
+    pub rate: Rate,
+    /// How it introduces itself.
+    pub user_agent: String,
+    /// Where its requests are counted.
+    pub metrics: Option<RateMetrics>,
+}
+
+impl ApiServer {
+    /// Reads the credentials. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// One line that names the flag or file at fault and the way out.
+    pub async fn new(options: &Options) -> Result<Self, ConnectError> {
+        let (transport, namespace) = transport(options).await?;
+        Ok(Self {
+            transport,
+            namespace,
+            timeout: options.timeout,
+        })
+    }
+
+    /// A client, whose requests tell `server` whether they are answered.
+    pub fn client(&self, budget: Budget, server: &Outage) -> Client {
+        let Budget {
+            rate,
+            user_agent,
+            metrics,
+        } = budget;
+        let limiter = Limiter::new(rate, self.timeout, metrics).reporting_to(server);
+        let agent = HeaderValue::from_str(&user_agent).ok();
+        let named = move |mut request: Request<Body>| {
+            if let Some(agent) = &agent {
+                let headers = request.headers_mut();
+                headers.insert(header::USER_AGENT, agent.clone());
+            }
+            request
+        };
+        let service = ServiceBuilder::new()
+            .map_request(named)
+            .service(limiter.limit(self.transport.clone()));
+        ClientBuilder::new(service, self.namespace.clone()).build()
+    }
+}
