@@ -135,3 +135,6 @@ pub async fn until_signal<T>(process: &Process, doing: impl Future<Output = T>) 
         done = doing => done,
     }
 }
+
+#[cfg(test)]
+mod tests;

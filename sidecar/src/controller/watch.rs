@@ -141,3 +141,6 @@ pub async fn ready_for<W: PartialEq>(watches: &[Watch<W>], work: &W) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
