@@ -3,7 +3,7 @@
 //! # Layout
 //!
 //! Pure modules, which know neither clock nor runtime:
-//! [`duration`], [`quantity`], [`flags`], [`flight`], [`gates`], [`names`], [`retry`], [`rpc_code`],
+//! [`duration`], [`quantity`], [`refusal`], [`flags`], [`keyed_guard`], [`gates`], [`names`], [`retry`], [`rpc_code`],
 //! [`slow_set`], [`text`], [`visible`], [`error`].
 //!
 //! Shell modules, which act:
@@ -36,6 +36,7 @@ pub mod names;
 pub mod outage;
 pub mod quantity;
 pub mod queue;
+pub mod refusal;
 pub mod retry;
 pub mod rpc_code;
 pub mod rt;

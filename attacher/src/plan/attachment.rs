@@ -201,7 +201,7 @@ impl Attempt {
             (Step::Release(_), Answer::Written) => Reached::Released,
             // Somebody else removed the finalizer, and with it the object: nothing is left to do.
             (Step::Release(_) | Step::MarkDetached(_), Answer::Refused(error))
-                if error.not_found =>
+                if error.is_not_found() =>
             {
                 Reached::Recorded
             }

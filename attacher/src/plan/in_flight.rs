@@ -378,14 +378,13 @@ fn deleting(attachment: &Attachment) -> Attachment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::outcome::ApiError;
+    use crate::plan::outcome::{ApiError, Refusal};
     use crate::testing::{driver, va};
 
     fn lost() -> Failure {
         Failure::Prepare(ApiError {
             message: "no answer".into(),
-            not_found: false,
-            unknown: true,
+            refusal: Refusal::Unknown,
         })
     }
 

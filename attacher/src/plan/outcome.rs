@@ -10,30 +10,13 @@ use std::fmt;
 
 use tonic::Code;
 
+pub use sidecar::refusal::{ApiError, Refusal};
 pub use sidecar::rpc_code::RpcError;
 
 use super::Driver;
 use super::capability::BadAccessModes;
 use super::status::{self, ErrorField};
 use crate::model::{Attachment, SecretRef, Text};
-
-/// A failed request to the API server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiError {
-    /// The server's words, or the transport's.
-    pub message: String,
-    /// The object does not exist.
-    pub not_found: bool,
-    /// Whether the server may have applied the request all the same: no answer came. The object
-    /// is then read again before anything is done with it.
-    pub unknown: bool,
-}
-
-impl fmt::Display for ApiError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.message)
-    }
-}
 
 /// Which way a VolumeAttachment is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -172,7 +155,7 @@ impl Failure {
     #[must_use]
     pub fn leaves_doubt(&self) -> bool {
         if let Self::Prepare(error) | Self::MarkAttached(error) | Self::MarkDetached(error) = self {
-            return error.unknown;
+            return error.is_unknown();
         }
         matches!(self, Self::Reread(_))
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::model::{Attachment, CsiNode, Text, Volume};
-use crate::plan::outcome::ApiError;
+use crate::plan::outcome::{ApiError, Refusal};
 use crate::testing::{json_patch, merge};
 
 /// An object and its resource version.
@@ -32,16 +32,14 @@ pub(super) struct Server {
 fn not_found() -> ApiError {
     ApiError {
         message: "not found".into(),
-        not_found: true,
-        unknown: false,
+        refusal: Refusal::NotFound,
     }
 }
 
 fn invalid() -> ApiError {
     ApiError {
         message: "invalid".into(),
-        not_found: false,
-        unknown: false,
+        refusal: Refusal::Other,
     }
 }
 

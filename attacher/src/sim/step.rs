@@ -17,7 +17,7 @@ use crate::model::{Attachment, Text, Volume};
 use crate::plan::attachment::Answer;
 use crate::plan::flight::Target;
 use crate::plan::in_flight::Key;
-use crate::plan::outcome::ApiError;
+use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::reactor::{Answered, Step};
 use crate::testing::F;
 
@@ -236,7 +236,7 @@ impl World {
             Step::Read(name) => match self.server.attachments.get(name) {
                 Some(held) => Ok(Written::Attachment(held.clone())),
                 None => Err(ApiError {
-                    not_found: true,
+                    refusal: Refusal::NotFound,
                     ..refused()
                 }),
             },
@@ -319,14 +319,13 @@ fn called(volume: &str, node: &str) -> Target {
 fn refused() -> ApiError {
     ApiError {
         message: "simulated".into(),
-        not_found: false,
-        unknown: false,
+        refusal: Refusal::Other,
     }
 }
 
 fn lost() -> ApiError {
     ApiError {
-        unknown: true,
+        refusal: Refusal::Unknown,
         ..refused()
     }
 }

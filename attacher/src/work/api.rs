@@ -2,12 +2,11 @@
 //!
 //! Only PATCH writes, and GET for Secrets and for attachments in doubt.
 
-use sidecar::kube::api::{self, Api};
+use sidecar::kube::api::Api;
 use sidecar::kube::reflect::Resource;
 
 use crate::model::SecretRef;
 use crate::plan::attachment::Answer;
-use crate::plan::outcome::ApiError;
 
 /// VolumeAttachments.
 pub const ATTACHMENTS: Resource = Resource::new("storage.k8s.io", "v1", "volumeattachments");
@@ -22,7 +21,7 @@ pub const NODES: Resource = Resource::new("storage.k8s.io", "v1", "csinodes");
 pub async fn secret(api: &Api, reference: &SecretRef) -> Answer {
     match api.secret(&reference.namespace, &reference.name).await {
         Ok(values) => texts(values),
-        Err(error) => Answer::Refused(error.into()),
+        Err(error) => Answer::Refused(error),
     }
 }
 
@@ -31,16 +30,6 @@ fn texts(values: std::collections::BTreeMap<String, Vec<u8>>) -> Answer {
     match texts.collect::<Result<_, std::string::FromUtf8Error>>() {
         Ok(texts) => Answer::Secret(texts),
         Err(_) => Answer::SecretNotText,
-    }
-}
-
-impl From<api::ApiError> for ApiError {
-    fn from(error: api::ApiError) -> Self {
-        Self {
-            not_found: error.is_not_found(),
-            unknown: error.is_unknown(),
-            message: error.message,
-        }
     }
 }
 

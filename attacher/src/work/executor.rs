@@ -9,9 +9,8 @@ use serde_json::Value;
 use sidecar::controller::engine::{self, Shell};
 use sidecar::csi::{Channel, Migrated, call_with};
 use sidecar::error::Chain;
-use sidecar::kube::api::Api;
+use sidecar::kube::api::{Api, key};
 use sidecar::kube::cache::Record;
-use sidecar::kube::key::Key as ObjectKey;
 use sidecar::kube::patch::{Part, Patch};
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{Config, Metrics, Queue, exponential};
@@ -202,12 +201,14 @@ impl Shell<Attacher> for Executor {
 impl Executor {
     /// Patches a volume and takes the result into the cache.
     async fn patch_volume(&self, volume: &Text, patch: &Value) -> Result<(), ApiError> {
-        let key = key(volume)?;
+        let key = key(None, volume)?;
         let own = self.informers.volumes.begin_write(&key);
         let patch = Patch::Json(patch.clone());
         let json = self.api.patch(&VOLUMES, &key, Part::Main, &patch).await?;
         let taken = own.answered(json.get());
-        taken.map(drop).map_err(|error| unreadable(&Chain(&error)))
+        taken
+            .map(drop)
+            .map_err(|error| ApiError::unreadable(&Chain(&error)))
     }
 
     /// Patches the attachment and returns the answer, which the cache may not take: the patch that
@@ -218,26 +219,27 @@ impl Executor {
         part: Part,
         patch: &Value,
     ) -> Result<Arc<Attachment>, ApiError> {
-        let key = key(&of.name)?;
+        let key = key(None, &of.name)?;
         let own = self.informers.attachments.begin_write(&key);
         // The next attachment of the volume to the node has the same name.
         let patch = Patch::Merge(patch.clone()).only_for(&of.uid);
         let json = self.api.patch(&ATTACHMENTS, &key, part, &patch).await?;
-        let wire = serde_json::from_str(json.get()).map_err(|error| unreadable(&error))?;
+        let wire =
+            serde_json::from_str(json.get()).map_err(|error| ApiError::unreadable(&error))?;
         let answered = Attachment::from_wire(wire, &self.informers.strings)
-            .ok_or_else(|| unreadable(&"no VolumeAttachment"))?;
+            .ok_or_else(|| ApiError::unreadable(&"no VolumeAttachment"))?;
         let taken = own.answered(json.get());
-        taken.map_err(|error| unreadable(&Chain(&error)))?;
+        taken.map_err(|error| ApiError::unreadable(&Chain(&error)))?;
         Ok(Arc::new(answered))
     }
 
     /// Reads the attachment into the cache. What the cache has then, if anything.
     async fn read(&self, name: &Text) -> Result<Option<Arc<Attachment>>, ApiError> {
-        let key = key(name)?;
+        let key = key(None, name)?;
         let own = self.informers.attachments.begin_write(&key);
         let json = self.api.get(&ATTACHMENTS, &key).await?;
         own.answered(&json)
-            .map_err(|error| unreadable(&Chain(&error)))
+            .map_err(|error| ApiError::unreadable(&Chain(&error)))
     }
 
     async fn publish(
@@ -304,22 +306,5 @@ fn answered(result: Result<Option<Arc<Attachment>>, ApiError>) -> Answered {
             ..Answer::Written.into()
         },
         Err(error) => Answer::Refused(error).into(),
-    }
-}
-
-fn key(name: &Text) -> Result<ObjectKey, ApiError> {
-    ObjectKey::new(None, name).ok_or_else(|| ApiError {
-        message: format!("{name:?} is no object name"),
-        not_found: false,
-        unknown: false,
-    })
-}
-
-/// The write was applied, but what is there now is not known.
-fn unreadable(error: &dyn std::fmt::Display) -> ApiError {
-    ApiError {
-        message: format!("the API server's answer cannot be read: {error}"),
-        not_found: false,
-        unknown: true,
     }
 }

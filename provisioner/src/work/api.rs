@@ -1,11 +1,11 @@
 //! The kinds of objects that are asked for, and what failures of requests mean here.
 
 use serde_json::Value;
-use sidecar::kube::api::{self, Api};
+use sidecar::kube::api::{Api, ApiError};
 use sidecar::kube::key::Key;
 use sidecar::kube::reflect::Resource;
 
-use crate::plan::outcome::{ApiError, Refusal};
+pub use sidecar::kube::api::key;
 
 const STORAGE: &str = "storage.k8s.io";
 const SNAPSHOT: &str = crate::keys::SNAPSHOT_GROUP;
@@ -37,28 +37,6 @@ pub const CONTENTS: Resource = Resource::new(SNAPSHOT, "v1", "volumesnapshotcont
 pub const GRANTS: Resource =
     Resource::new("gateway.networking.k8s.io", "v1beta1", "referencegrants");
 
-impl From<api::ApiError> for ApiError {
-    fn from(error: api::ApiError) -> Self {
-        let refusal = if error.is_not_found() {
-            Refusal::NotFound
-        } else if error.is_forbidden() {
-            Refusal::Forbidden
-        } else if error.is_already_exists() {
-            Refusal::AlreadyExists
-        } else if error.is_conflict() {
-            Refusal::Conflict
-        } else if error.is_unknown() {
-            Refusal::Unknown
-        } else {
-            Refusal::Other
-        };
-        Self {
-            message: error.message,
-            refusal,
-        }
-    }
-}
-
 /// Reads an object, changes it and writes it back as a whole, so that what this program does not
 /// know survives. `change` says whether there is anything to write. The JSON as it is afterwards,
 /// which the caller may not have seen before even if nothing was written.
@@ -70,10 +48,10 @@ pub async fn edit(
     resource: &Resource,
     key: &Key,
     change: impl FnOnce(&mut Value) -> bool,
-) -> Result<String, api::ApiError> {
+) -> Result<String, ApiError> {
     let read = api.get(resource, key).await?;
     let mut object: Value =
-        serde_json::from_str(&read).map_err(|error| api::ApiError::unreadable(&error))?;
+        serde_json::from_str(&read).map_err(|error| ApiError::unreadable(&error))?;
     if !change(&mut object) {
         return Ok(read);
     }
@@ -89,37 +67,4 @@ pub fn page(path: &str, limit: u32, token: Option<&str>) -> String {
         format!("&continue={token}")
     });
     format!("{path}?limit={limit}{}", token.unwrap_or_default())
-}
-
-/// The key of an object.
-///
-/// # Errors
-/// There can be no object of this name.
-pub fn key(namespace: Option<&str>, name: &str) -> Result<Key, api::ApiError> {
-    let text = format!("{name:?} is no object name");
-    Key::new(namespace, name).ok_or_else(|| api::ApiError::local(text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn refusals_are_told_apart() {
-        let refusal = |code, reason: &str| {
-            let error = api::ApiError {
-                message: "m".into(),
-                code,
-                reason: reason.into(),
-            };
-            ApiError::from(error).refusal
-        };
-        assert_eq!(refusal(404, "NotFound"), Refusal::NotFound);
-        assert_eq!(refusal(403, "Forbidden"), Refusal::Forbidden);
-        assert_eq!(refusal(409, "AlreadyExists"), Refusal::AlreadyExists);
-        assert_eq!(refusal(409, "Conflict"), Refusal::Conflict);
-        assert_eq!(refusal(500, ""), Refusal::Unknown);
-        assert_eq!(refusal(0, ""), Refusal::Unknown);
-        assert_eq!(refusal(422, "Invalid"), Refusal::Other);
-    }
 }

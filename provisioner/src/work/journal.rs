@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 use sidecar::controller::reactor::Due;
-use sidecar::kube::api::{self, Api};
+use sidecar::kube::api::{Api, ApiError};
 use sidecar::names::{self, LeaseOwner};
 use sidecar::verbose;
 use tokio::sync::Notify;
@@ -191,7 +191,7 @@ impl Executor {
         verdict.unwrap_or(Ok(Verdict::Go))
     }
 
-    async fn ask(&self, keeper: &Keeper, request: &Request) -> Result<Answer, api::ApiError> {
+    async fn ask(&self, keeper: &Keeper, request: &Request) -> Result<Answer, ApiError> {
         let Keeper { api, namespace, .. } = keeper;
         let write = match request {
             Request::Read(number) => {
@@ -247,7 +247,7 @@ impl Metadata {
 }
 
 /// What the API server gives an object alone: what was written is known.
-fn written(json: &str) -> Result<Answer, api::ApiError> {
+fn written(json: &str) -> Result<Answer, ApiError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Metadata {
@@ -261,13 +261,13 @@ fn written(json: &str) -> Result<Answer, api::ApiError> {
     })
 }
 
-fn read(json: &str) -> Result<Found, api::ApiError> {
+fn read(json: &str) -> Result<Found, ApiError> {
     Ok(lease::<Metadata>(json)?.found())
 }
 
-fn lease<'a, M: Deserialize<'a>>(json: &'a str) -> Result<M, api::ApiError> {
+fn lease<'a, M: Deserialize<'a>>(json: &'a str) -> Result<M, ApiError> {
     let lease: Result<Lease<M>, _> = serde_json::from_str(json);
-    let lease = lease.map_err(|error| api::ApiError::unreadable(&error))?;
+    let lease = lease.map_err(|error| ApiError::unreadable(&error))?;
     Ok(lease.metadata)
 }
 

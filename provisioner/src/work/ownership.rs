@@ -4,7 +4,7 @@ use csi_proto::csi::GetCapacityRequest;
 use csi_proto::csi::controller_client::ControllerClient;
 use sidecar::csi::call;
 use sidecar::error::Chain;
-use sidecar::kube::api;
+use sidecar::kube::api::ApiError;
 
 use super::api::{CLAIMS, edit, key};
 use super::executor::Executor;
@@ -28,7 +28,7 @@ impl Executor {
         &self,
         claim: &Claim,
         node: &str,
-    ) -> Result<Selection, api::ApiError> {
+    ) -> Result<Selection, ApiError> {
         let key = key(Some(&claim.namespace), &claim.name)?;
         let write = self.informers.claims.begin_write(&key);
         let mut selection = Selection::Gone;
@@ -37,7 +37,7 @@ impl Executor {
             selection == Selection::Selected
         });
         let taken = write.answered(&written.await?);
-        taken.map_err(|error| api::ApiError::unreadable(&Chain(&error)))?;
+        taken.map_err(|error| ApiError::unreadable(&Chain(&error)))?;
         Ok(selection)
     }
 }

@@ -7,7 +7,6 @@ use csi_proto::csi::{CreateVolumeRequest, DeleteVolumeRequest};
 use serde::Deserialize;
 use sidecar::csi::{Channel, Deadline, Migrated, call_with};
 use sidecar::error::Chain;
-use sidecar::kube::api;
 use sidecar::kube::cache::Record;
 use sidecar::kube::events::Severity;
 use sidecar::kube::key::Key;
@@ -26,7 +25,7 @@ use crate::plan::edit::{Applied, Edit, Kind};
 use crate::plan::identity::Identity;
 use crate::plan::in_flight::Unsaved;
 use crate::plan::journal::Intent;
-use crate::plan::outcome::{ApiError, RpcError};
+use crate::plan::outcome::{ApiError, Refusal, RpcError};
 
 /// How often the deletion of a volume that nobody can use is tried.
 const DISCARD_TRIES: u32 = 5;
@@ -97,29 +96,29 @@ impl Executor {
         }
     }
 
-    async fn snapshot(&self, namespace: &str, name: &str) -> Result<Answer, api::ApiError> {
+    async fn snapshot(&self, namespace: &str, name: &str) -> Result<Answer, ApiError> {
         let json = self.get(&SNAPSHOTS, Some(namespace), name).await?;
         Ok(Answer::Snapshot(Box::new(self.record(&json)?)))
     }
 
-    async fn content(&self, name: &str) -> Result<Answer, api::ApiError> {
+    async fn content(&self, name: &str) -> Result<Answer, ApiError> {
         let json = self.get(&CONTENTS, None, name).await?;
         Ok(Answer::Content(Box::new(self.record(&json)?)))
     }
 
-    pub(super) async fn attributes_class(&self, name: &str) -> Result<Answer, api::ApiError> {
+    pub(super) async fn attributes_class(&self, name: &str) -> Result<Answer, ApiError> {
         let json = self.get(&ATTRIBUTES_CLASSES, None, name).await?;
         Ok(Answer::AttributesClass(Box::new(self.record(&json)?)))
     }
 
-    async fn source_claim(&self, namespace: &str, name: &str) -> Result<Answer, api::ApiError> {
+    async fn source_claim(&self, namespace: &str, name: &str) -> Result<Answer, ApiError> {
         let json = self.get(&CLAIMS, Some(namespace), name).await?;
         let claim = read_claim(wire(&json)?, &self.informers.strings);
         Ok(Answer::SourceClaim(Box::new(claim)))
     }
 
     /// A claim that may be bound, and so in no cache; by a verb that the watch needs as well.
-    async fn owner(&self, namespace: &str, name: &str) -> Result<Answer, api::ApiError> {
+    async fn owner(&self, namespace: &str, name: &str) -> Result<Answer, ApiError> {
         #[derive(Deserialize)]
         struct List<'a> {
             #[serde(borrow)]
@@ -136,12 +135,12 @@ impl Executor {
         Ok(Answer::SourceClaim(Box::new(claim)))
     }
 
-    async fn persistent_volume(&self, name: &str) -> Result<Answer, api::ApiError> {
+    async fn persistent_volume(&self, name: &str) -> Result<Answer, ApiError> {
         let volume = self.volume(name).await?;
         Ok(Answer::PersistentVolume(Box::new(volume)))
     }
 
-    async fn volume(&self, name: &str) -> Result<VolumeDetail, api::ApiError> {
+    async fn volume(&self, name: &str) -> Result<VolumeDetail, ApiError> {
         let json = self.get(&VOLUMES, None, name).await?;
         Ok(read_volume(wire(&json)?, &self.informers.strings))
     }
@@ -151,11 +150,7 @@ impl Executor {
     ///
     /// The cache takes in what has the name: whoever saved it may not have been heard, and until the watch
     /// tells it the claim would look as if it needed a volume.
-    async fn namesake(
-        &self,
-        name: &Text,
-        volume: Option<&Identity>,
-    ) -> Result<Answer, api::ApiError> {
+    async fn namesake(&self, name: &Text, volume: Option<&Identity>) -> Result<Answer, ApiError> {
         let key = key(None, name)?;
         let own = self.informers.volumes.begin_write(&key);
         let found = match volume {
@@ -176,7 +171,7 @@ impl Executor {
     }
 
     /// The PersistentVolume of `volume`, whatever its name.
-    async fn holder(&self, volume: &Identity) -> Result<Option<VolumeDetail>, api::ApiError> {
+    async fn holder(&self, volume: &Identity) -> Result<Option<VolumeDetail>, ApiError> {
         #[derive(Deserialize)]
         struct List<'a> {
             #[serde(default)]
@@ -208,9 +203,9 @@ impl Executor {
         }
     }
 
-    fn record<R: Record>(&self, json: &str) -> Result<R, api::ApiError> {
+    fn record<R: Record>(&self, json: &str) -> Result<R, ApiError> {
         let record = R::from_wire(wire(json)?, &self.informers.strings);
-        record.ok_or_else(|| api::ApiError::unreadable(&"it is about something else"))
+        record.ok_or_else(|| ApiError::unreadable(&"it is about something else"))
     }
 
     async fn get(
@@ -218,7 +213,7 @@ impl Executor {
         resource: &Resource,
         namespace: Option<&str>,
         name: &str,
-    ) -> Result<String, api::ApiError> {
+    ) -> Result<String, ApiError> {
         self.api.get(resource, &key(namespace, name)?).await
     }
 
@@ -251,7 +246,7 @@ impl Executor {
             && !is_gone(&object)
         {
             let taken = own.answered(&object);
-            taken.map_err(|error| api::ApiError::unreadable(&Chain(&error)))?;
+            taken.map_err(|error| ApiError::unreadable(&Chain(&error)))?;
         }
         Ok(applied)
     }
@@ -335,20 +330,19 @@ fn done<T>(result: Result<T, ApiError>) -> Answer {
     }
 }
 
-fn loaded(result: Result<Answer, api::ApiError>) -> Answer {
+fn loaded(result: Result<Answer, ApiError>) -> Answer {
     result.unwrap_or_else(|error| Answer::Refused(error.into()))
 }
 
-fn wire<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, api::ApiError> {
-    serde_json::from_str(json).map_err(|error| api::ApiError::unreadable(&error))
+fn wire<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, ApiError> {
+    serde_json::from_str(json).map_err(|error| ApiError::unreadable(&error))
 }
 
 /// The object that was meant is gone, and another one has its name.
-fn another(key: &Key) -> api::ApiError {
-    api::ApiError {
+fn another(key: &Key) -> ApiError {
+    ApiError {
         message: format!("{key} is another object by now"),
-        code: 404,
-        reason: "NotFound".to_owned(),
+        refusal: Refusal::NotFound,
     }
 }
 

@@ -6,7 +6,6 @@ use csi_proto::csi::DeleteVolumeRequest;
 use csi_proto::csi::controller_client::ControllerClient;
 use serde_json::Value;
 use sidecar::csi::{Deadline, Migrated, call_with};
-use sidecar::kube::api;
 use sidecar::kube::cache::OwnWrite;
 use sidecar::kube::key::Key;
 use sidecar::kube::patch::{Part, Patch};
@@ -82,7 +81,7 @@ impl Executor {
         json: &str,
     ) -> Result<Option<Arc<Volume>>, ApiError> {
         let answered = self.informers.read_volume(key, json);
-        let answered = answered.map_err(|error| api::ApiError::unreadable(&error))?;
+        let answered = answered.map_err(|error| ApiError::unreadable(&error))?;
         let Some(answered) = answered else {
             return Ok(None);
         };

@@ -326,18 +326,14 @@ impl Attempt {
             settle(&mut self.doubts);
             return Ok(());
         };
-        match error.refusal {
-            Refusal::NotFound => {
-                // Its end is on the way as an event.
-                self.gone = true;
-                settle(&mut self.doubts);
-                Ok(())
-            }
-            Refusal::Conflict | Refusal::Unknown | Refusal::Refused => {
-                self.unread = Some(error);
-                Ok(())
-            }
+        if error.is_not_found() {
+            // Its end is on the way as an event.
+            self.gone = true;
+            settle(&mut self.doubts);
+        } else {
+            self.unread = Some(error);
         }
+        Ok(())
     }
 
     fn claim_refused(&mut self, write: ClaimWrite, error: ApiError) -> Result<(), Problem> {
@@ -352,7 +348,7 @@ impl Attempt {
                 return Ok(());
             }
             Refusal::Conflict | Refusal::Unknown => self.stale.claim = true,
-            Refusal::Refused => {}
+            Refusal::Forbidden | Refusal::AlreadyExists | Refusal::Other => {}
         }
         if let Some(failing) = self.failing.as_mut().filter(|_| write.is_record()) {
             failing.recorded = true;

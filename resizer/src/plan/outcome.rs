@@ -12,36 +12,8 @@ use super::fairness::Kind;
 use super::step::{Announcement, ClaimWrite, VolumeWrite};
 use crate::model::{SecretRef, Text};
 
+pub use sidecar::refusal::{ApiError, Refusal};
 pub use sidecar::rpc_code::RpcError;
-
-/// A failed request to the API server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiError {
-    /// The server's words, or the transport's.
-    pub message: String,
-    /// What is known of it.
-    pub refusal: Refusal,
-}
-
-/// What is known of a request that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The object does not exist.
-    NotFound,
-    /// The object has changed since it was read.
-    Conflict,
-    /// No answer came, or one that leaves open whether the request was applied. The object is then
-    /// read again before anything is done with it.
-    Unknown,
-    /// Not applied, for any other reason.
-    Refused,
-}
-
-impl fmt::Display for ApiError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.message)
-    }
-}
 
 /// What a failed call says about the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

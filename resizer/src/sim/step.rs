@@ -82,7 +82,7 @@ impl World {
                     Fate::Unheard | Fate::Lost | Fate::Late => {
                         Answer::Refused(error(Refusal::Unknown))
                     }
-                    Fate::Refused => Answer::Refused(error(Refusal::Refused)),
+                    Fate::Refused => Answer::Refused(error(Refusal::Other)),
                 };
                 self.process.running[index].state = State::Answered(step, answer, None);
             }
@@ -98,7 +98,7 @@ impl World {
                         Err(error(Refusal::Unknown))
                     }
                     Fate::Lost => Err(error(Refusal::Unknown)),
-                    Fate::Refused => Err(error(Refusal::Refused)),
+                    Fate::Refused => Err(error(Refusal::Other)),
                 };
                 let (answer, object) = match result {
                     Ok(object) => (Answer::Done, Some(object)),

@@ -239,7 +239,7 @@ impl Bench {
                     "Operation cannot be fulfilled".into(),
                 ))
             }
-            Some(Trouble::Refused(text)) => Answer::Refused(error(Refusal::Refused, text.into())),
+            Some(Trouble::Refused(text)) => Answer::Refused(error(Refusal::Other, text.into())),
             Some(Trouble::Lost) => {
                 apply(self);
                 Answer::Refused(error(Refusal::Unknown, "connection reset".into()))

@@ -18,87 +18,32 @@ use super::patch::{self, Part, Patch};
 use super::reflect::Resource;
 use crate::error::Chain;
 
+pub use crate::refusal::{ApiError, Refusal};
+
 const SECRETS: Resource = Resource::new("", "v1", "secrets");
-
-/// A failed request to the API server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiError {
-    /// The server's words as they are, since they end up in messages to users, or the transport's.
-    pub message: String,
-    /// HTTP status; 0 without an answer.
-    pub code: u16,
-    /// `reason` of the server's `Status`, such as `AlreadyExists`.
-    pub reason: String,
-}
-
-impl ApiError {
-    /// Refused before anything was sent.
-    pub fn local(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            code: 400,
-            reason: "BadRequest".to_owned(),
-        }
-    }
-
-    /// The request was applied, but its answer says nothing.
-    pub fn unreadable(error: &dyn fmt::Display) -> Self {
-        Self {
-            message: format!("the API server's answer cannot be read: {error}"),
-            code: 0,
-            reason: String::new(),
-        }
-    }
-
-    /// The object does not exist.
-    pub fn is_not_found(&self) -> bool {
-        self.code == 404
-    }
-
-    /// The object changed since it was read.
-    pub fn is_conflict(&self) -> bool {
-        self.code == 409 && !self.is_already_exists()
-    }
-
-    /// There is an object of this name.
-    pub fn is_already_exists(&self) -> bool {
-        self.code == 409 && self.reason == "AlreadyExists"
-    }
-
-    /// RBAC or admission says no.
-    pub fn is_forbidden(&self) -> bool {
-        self.code == 403
-    }
-
-    /// Whether the server may have applied the request all the same.
-    pub fn is_unknown(&self) -> bool {
-        self.code == 0 || self.code >= 500
-    }
-}
-
-impl fmt::Display for ApiError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for ApiError {}
 
 impl From<&::kube::Error> for ApiError {
     fn from(error: &::kube::Error) -> Self {
         if let ::kube::Error::Api(status) = error {
             return Self {
                 message: status.message.clone(),
-                code: status.code,
-                reason: status.reason.clone(),
+                refusal: Refusal::of(status.code, &status.reason),
             };
         }
         Self {
             message: Chain(error).to_string(),
-            code: 0,
-            reason: String::new(),
+            refusal: Refusal::Unknown,
         }
     }
+}
+
+/// The key of an object.
+///
+/// # Errors
+/// There can be no object of this name.
+pub fn key(namespace: Option<&str>, name: &str) -> Result<Key, ApiError> {
+    let key = Key::new(namespace, name);
+    key.ok_or_else(|| ApiError::local(format!("{name:?} is no object name")))
 }
 
 /// The API server, for single objects.
@@ -270,20 +215,5 @@ mod tests {
         assert_eq!(read_secret(r#"{"data":null}"#), Ok(BTreeMap::new()));
         let planted = read_secret(r#"{"data":{"a":"planted-secret!"}}"#).unwrap_err();
         assert!(!planted.message.contains("planted"), "{planted}");
-    }
-
-    #[test]
-    fn failures_are_told_apart() {
-        let error = |code, reason: &str| ApiError {
-            message: "m".into(),
-            code,
-            reason: reason.into(),
-        };
-        let taken = error(409, "AlreadyExists");
-        assert!(taken.is_already_exists() && !taken.is_conflict() && !taken.is_unknown());
-        let conflict = error(409, "Conflict");
-        assert!(conflict.is_conflict() && !conflict.is_already_exists());
-        assert!(error(404, "NotFound").is_not_found() && error(403, "").is_forbidden());
-        assert!(error(0, "").is_unknown() && error(503, "").is_unknown());
     }
 }

@@ -15,6 +15,7 @@ use super::*;
 use crate::model::{CsiNode, Source, Volume, VolumeError};
 use crate::plan::Driver;
 use crate::plan::driver::Abilities;
+use crate::plan::outcome::Refusal;
 use crate::testing::{
     F, attached, csi, csinode, deleted, driver, foreign_csinode, in_tree, json_patch, list, merge,
     pv, secret_ref, spec, va,
@@ -156,8 +157,7 @@ impl World {
 fn forbidden() -> ApiError {
     ApiError {
         message: "no".into(),
-        not_found: false,
-        unknown: false,
+        refusal: Refusal::Other,
     }
 }
 

@@ -226,7 +226,7 @@ impl Attacher {
         match std::mem::replace(&mut run.asked, Asked::Nothing) {
             Asked::Nothing => {}
             Asked::Object => match refused(answer) {
-                Some(error) if !error.not_found => {
+                Some(error) if !error.is_not_found() => {
                     run.over = Some(AttemptEnd::Unread(Failure::Reread(error)));
                 }
                 // The deletion is on its way as an event.
@@ -235,7 +235,7 @@ impl Attacher {
             },
             Asked::Trivial => {
                 run.over = Some(match refused(answer) {
-                    Some(error) if !error.not_found => {
+                    Some(error) if !error.is_not_found() => {
                         AttemptEnd::Failed(Failure::MarkTrivial(error))
                     }
                     Some(_) | None => AttemptEnd::Done,

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::convert::Infallible;
 
 use serde::Deserialize;
-use sidecar::kube::api;
+use sidecar::kube::api::ApiError;
 use sidecar::rt::unit_random;
 use sidecar::verbose;
 use tokio::time::sleep;
@@ -37,7 +37,7 @@ struct ListMeta {
 }
 
 /// Which permission is missing was said at the start.
-fn not_looked_for(error: &api::ApiError) {
+fn not_looked_for(error: &ApiError) {
     if !error.is_forbidden() {
         verbose!(2, err = %error, "Journals of nodes that are gone were not looked for");
     }
@@ -70,7 +70,7 @@ impl Executor {
         journal: &Keeper,
         node: &str,
         told: &mut HashSet<String>,
-    ) -> Result<usize, api::ApiError> {
+    ) -> Result<usize, ApiError> {
         let driver = self.driver.current().name.clone();
         let (mut leases, mut gone) = (0, 0_u32);
         let mut token = None;
@@ -106,11 +106,11 @@ impl Executor {
 }
 
 impl Keeper {
-    async fn list(&self, limit: u32, token: Option<&str>) -> Result<List, api::ApiError> {
+    async fn list(&self, limit: u32, token: Option<&str>) -> Result<List, ApiError> {
         let namespace = &self.namespace;
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
         let json = self.api.read(&page(&path, limit, token)).await?;
-        serde_json::from_str(&json).map_err(|error| api::ApiError::unreadable(&error))
+        serde_json::from_str(&json).map_err(|error| ApiError::unreadable(&error))
     }
 
     /// How many Leases there are, about.
@@ -124,7 +124,7 @@ impl Keeper {
         }
     }
 
-    async fn is_gone(&self, node: &str) -> Result<bool, api::ApiError> {
+    async fn is_gone(&self, node: &str) -> Result<bool, ApiError> {
         match self.api.get(&NODES, &key(None, node)?).await {
             Ok(_) => Ok(false),
             Err(error) if error.is_not_found() => Ok(true),

@@ -324,7 +324,7 @@ impl Expansion {
     pub(super) fn refused(&mut self, write: ClaimWrite, patch: &Value, refusal: Refusal) {
         self.marks.taken_over &= refusal != Refusal::Unknown;
         match (write, refusal) {
-            (ClaimWrite::MarkResizing, Refusal::Unknown | Refusal::Refused) => self.begins(patch),
+            (ClaimWrite::MarkResizing, Refusal::Unknown | Refusal::Other) => self.begins(patch),
             (write, Refusal::Unknown) if write.ends_expansion() => {
                 let left = self.to_tell();
                 let grown = self.grown.as_ref().map(|grown| grown.capacity);
@@ -384,7 +384,7 @@ fn ignored(claim: &ClaimDetail) -> Failure {
                    afterwards; an admission webhook may remove them";
     let error = ApiError {
         message: message.to_owned(),
-        refusal: Refusal::Refused,
+        refusal: Refusal::Other,
     };
     Failure::Claim(ClaimWrite::MarkResizing, claim.key(), error)
 }

@@ -298,7 +298,7 @@ impl Modification {
         self.marks.taken_over &= refusal != Refusal::Unknown;
         match (write, refusal) {
             // It is begun only where nothing is in doubt, and the driver was not asked since.
-            (ClaimWrite::MarkModifying, Refusal::Unknown | Refusal::Refused) => {
+            (ClaimWrite::MarkModifying, Refusal::Unknown | Refusal::Other) => {
                 self.marks.settled = true;
             }
             (ClaimWrite::FinishModify, Refusal::Unknown) => {
@@ -384,7 +384,7 @@ fn ignored(claim: &ClaimDetail) -> Failure {
                    afterwards; an admission webhook may remove them";
     let error = ApiError {
         message: message.to_owned(),
-        refusal: Refusal::Refused,
+        refusal: Refusal::Other,
     };
     Failure::Claim(ClaimWrite::MarkModifying, claim.key(), error)
 }

@@ -224,8 +224,7 @@ fn secrets_are_read_before_the_finalizer_is_set() {
     let admin = Secrets::from([("user".to_owned(), "admin".to_owned())]);
     let missing = || ApiError {
         message: "secrets \"sec\" not found".into(),
-        not_found: true,
-        unknown: false,
+        refusal: Refusal::NotFound,
     };
     let get = "get secret ns1/sec";
     let with = format!(r#"{PUB} secrets {{"user": "admin"}}"#);

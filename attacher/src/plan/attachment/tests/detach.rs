@@ -219,7 +219,7 @@ fn a_missing_object_ends_the_detach_quietly() {
             _ => Step::MarkDetached(json!({})),
         };
         let gone = ApiError {
-            not_found: true,
+            refusal: Refusal::NotFound,
             ..forbidden()
         };
         assert_eq!(attempt.fold(&step, Answer::Refused(gone)), Ok(()), "row 87");
