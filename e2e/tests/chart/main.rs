@@ -9,6 +9,7 @@ mod grant;
 mod metrics;
 mod mutation;
 mod package;
+mod pages;
 mod pod_security;
 mod refused;
 mod rendered;
@@ -35,6 +36,10 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "chart_package_names_the_packagers_registry",
         run: package::all,
+    },
+    Scenario {
+        name: "chart_commands_and_values_of_pages_can_be_rendered",
+        run: pages::commands,
     },
     Scenario {
         name: "chart_bundle_has_every_image_of_the_chart",
