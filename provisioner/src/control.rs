@@ -214,7 +214,7 @@ async fn lead(parts: &Parts<'_>, engine: &Arc<Engine>) -> Result<(), Exit> {
         grace: GRACE,
     };
     // What runs after the grace is cut off; it stays in the journal for the process that comes next.
-    tasks.run(engine, &seat.process.shutdown).await?;
+    Box::pin(tasks.run(engine, &seat.process.shutdown)).await?;
     let _ = timeout(LAST_WORDS, executor.flush_journal()).await;
     Ok(())
 }

@@ -61,10 +61,13 @@ fn all() -> Scope {
     Scope::all(Resource::new("storage.k8s.io", "v1", "csinodes"))
 }
 
+/// An object's name, what it is now unless it is gone, and whether that is news or an own write.
+type Told = (String, Option<String>, &'static str);
+
 /// A cache in a feed, and what its handler was told.
 struct Follower {
     cache: Cache<Drivers>,
-    told: Arc<Mutex<Vec<(String, Option<String>, &'static str)>>>,
+    told: Arc<Mutex<Vec<Told>>>,
     task: JoinHandle<Infallible>,
 }
 
