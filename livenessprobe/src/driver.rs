@@ -2,7 +2,7 @@
 //!
 //! Upstream connects anew for every health request, which is how it sees a driver that has died or
 //! was replaced. Here one connection is kept, and each request looks first whether it still leads
-//! where a new one would: see [`Line::leads_to`].
+//! where a new one would: see [`SharedConnection::leads_to`].
 
 use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
@@ -19,8 +19,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 use tonic::Status;
 
-use crate::line::{Established, Line, MUTE, Outcome, RETRY_INTERVAL};
-use crate::socket::Place;
+use crate::connection::{Established, MUTE, Outcome, RETRY_INTERVAL, SharedConnection};
+use crate::socket::SocketIdentity;
 
 /// How often a line says that the driver has not told its name.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ pub enum Health {
 pub struct Driver {
     address: Address,
     options: Options,
-    kept: Mutex<Option<Line>>,
+    kept: Mutex<Option<SharedConnection>>,
 }
 
 impl Driver {
@@ -149,20 +149,21 @@ impl Driver {
     async fn connect(&self) -> Outcome {
         // Before the attempt: should the file be replaced in between, then the next request takes
         // the connection for an old one and makes another, which costs nothing but that.
-        let place = Place::at(&self.address).map_err(|error| error.to_string())?;
-        let mut outcome = self.outcome_at(place);
+        let identity = SocketIdentity::at(&self.address).map_err(|error| error.to_string())?;
+        let mut outcome = self.outcome_of(identity);
         let outcome = outcome.wait_for(Option::is_some).await;
         let outcome = outcome.ok().and_then(|outcome| (*outcome).clone());
         outcome.unwrap_or_else(|| Err("the socket was replaced during the attempt".to_owned()))
     }
 
-    fn outcome_at(&self, place: Place) -> watch::Receiver<Option<Outcome>> {
+    fn outcome_of(&self, identity: SocketIdentity) -> watch::Receiver<Option<Outcome>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let usable = kept
             .take()
-            .filter(|line| line.leads_to(place, Instant::now()));
-        let line = usable.unwrap_or_else(|| Line::begin(place, &self.address, &self.options));
-        kept.insert(line).outcome()
+            .filter(|kept| kept.leads_to(identity, Instant::now()));
+        let shared = usable
+            .unwrap_or_else(|| SharedConnection::begin(identity, &self.address, &self.options));
+        kept.insert(shared).outcome()
     }
 }
 

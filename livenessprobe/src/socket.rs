@@ -11,7 +11,7 @@ use sidecar::csi::connection::Address;
 
 /// What stands at an address at some moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum SocketIdentity {
     /// A file, by device and inode.
     File {
         /// Device number.
@@ -23,7 +23,7 @@ pub enum Place {
     Network,
 }
 
-impl Place {
+impl SocketIdentity {
     /// Looks at the address, through symbolic links.
     ///
     /// # Errors
@@ -46,17 +46,17 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
 
     #[test]
-    fn a_socket_of_the_same_name_is_another_place() {
+    fn a_socket_of_the_same_name_is_another_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("csi.sock");
         let address = Address::Unix(path.clone());
         assert_eq!(
-            Place::at(&address).unwrap_err().kind(),
+            SocketIdentity::at(&address).unwrap_err().kind(),
             io::ErrorKind::NotFound
         );
         let first = UnixListener::bind(&path).unwrap();
-        let before = Place::at(&address).unwrap();
-        assert_eq!(Place::at(&address).unwrap(), before);
+        let before = SocketIdentity::at(&address).unwrap();
+        assert_eq!(SocketIdentity::at(&address).unwrap(), before);
         // Nothing but the connection keeps the first socket.
         let _client = UnixStream::connect(&path).unwrap();
         let _server = first.accept().unwrap();
@@ -64,7 +64,7 @@ mod tests {
         for _ in 0..20 {
             std::fs::remove_file(&path).unwrap();
             let _next = UnixListener::bind(&path).unwrap();
-            assert_ne!(Place::at(&address).unwrap(), before);
+            assert_ne!(SocketIdentity::at(&address).unwrap(), before);
         }
     }
 
@@ -74,13 +74,16 @@ mod tests {
         let (path, link) = (directory.path().join("a"), directory.path().join("b"));
         let _listener = UnixListener::bind(&path).unwrap();
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        let at = |path| Place::at(&Address::Unix(path)).unwrap();
+        let at = |path| SocketIdentity::at(&Address::Unix(path)).unwrap();
         assert_eq!(at(link), at(path));
     }
 
     #[test]
     fn a_network_address_looks_always_the_same() {
         let address = Address::Tcp("127.0.0.1:1".to_owned());
-        assert_eq!(Place::at(&address).unwrap(), Place::Network);
+        assert_eq!(
+            SocketIdentity::at(&address).unwrap(),
+            SocketIdentity::Network
+        );
     }
 }

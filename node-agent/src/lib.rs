@@ -18,7 +18,7 @@
 //! * [`model`]: API objects, as far as they matter here.
 //! * [`plan`] decides: pure, synchronous, no clock, no I/O. An operation is a function of the
 //!   answers so far that says what comes next, so a crash is no case of its own.
-//! * [`work`] carries the decisions out.
+//! * [`work`] executes the decisions.
 //! * [`run`] puts them together, [`args`] and [`program`] make the binary csi-node-agent of it.
 
 pub mod args;

@@ -25,7 +25,7 @@ use tracing::warn;
 use crate::plan::layout::Layout;
 use crate::work::act::Actor;
 use crate::work::metrics::StorageOperations;
-use crate::work::reconciler::{Parts, Reconciler};
+use crate::work::reconciler::{Context, Reconciler};
 use crate::work::watch::Watched;
 
 /// What the agent has to know.
@@ -122,7 +122,7 @@ impl Agent {
         let (events, worker) = Recorder::new(client.clone(), source);
         let changed = Arc::new(Notify::new());
         let watched = Watched::new(&changed);
-        let parts = Parts {
+        let context = Context {
             actor,
             watched: watched.clone(),
             changed,
@@ -135,7 +135,7 @@ impl Agent {
         };
         Ok(Self {
             kubelet,
-            reconciler: Reconciler::new(parts, key),
+            reconciler: Reconciler::new(context, key),
             watched,
             client,
             api,

@@ -1,4 +1,4 @@
-//! What carries the decisions of [`super::plan`] out: calls, files, API requests, the loop.
+//! Executes the decisions of [`super::plan`]: calls, files, API requests, the loop.
 
 pub mod act;
 mod calls;

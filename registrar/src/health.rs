@@ -78,13 +78,13 @@ fn cmdline() -> Reply {
 }
 
 fn registration(plugin: &Plugin, now: Instant) -> Reply {
-    let standing = plugin.standing();
-    let status = if standing.is_registered() {
+    let progress = plugin.progress();
+    let status = if progress.is_registered() {
         StatusCode::OK
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    Reply::text(status, standing.describe(now))
+    Reply::text(status, progress.describe(now))
 }
 
 async fn healthz(path: &Path, limit: Duration, name: &str) -> Reply {

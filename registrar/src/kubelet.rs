@@ -15,7 +15,7 @@
 //! ```
 //!
 //! * [`plan`] decides: pure, synchronous, no clock, no I/O.
-//! * [`work`] carries the decisions out.
+//! * [`work`] executes the decisions.
 //! * [`run`] puts them together, [`args`] and [`program`] make the binary csi-plugin-manager of it.
 
 pub mod args;

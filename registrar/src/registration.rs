@@ -13,7 +13,7 @@ use sidecar::verbose;
 use tokio::sync::watch;
 use tonic::{Request, Response, Status};
 
-use crate::standing::Standing;
+use crate::registration_status::RegistrationProgress;
 
 /// The kind of plugin, as kubelet calls it.
 const PLUGIN_TYPE: &str = "CSIPlugin";
@@ -24,7 +24,7 @@ const VERSIONS: [&str; 1] = ["1.0.0"];
 #[derive(Debug)]
 pub struct Plugin {
     info: PluginInfo,
-    standing: Mutex<Standing>,
+    progress: Mutex<RegistrationProgress>,
     refusal: watch::Sender<Option<String>>,
     starts: watch::Sender<()>,
 }
@@ -41,7 +41,7 @@ impl Plugin {
         let (refusal, _) = watch::channel(None);
         Self {
             info,
-            standing: Mutex::default(),
+            progress: Mutex::default(),
             refusal,
             starts: watch::Sender::new(()),
         }
@@ -53,15 +53,15 @@ impl Plugin {
     }
 
     /// How far kubelet has come.
-    pub fn standing(&self) -> Standing {
-        self.standing
+    pub fn progress(&self) -> RegistrationProgress {
+        self.progress
             .lock()
-            .map_or_else(|poisoned| *poisoned.into_inner(), |standing| *standing)
+            .map_or_else(|poisoned| *poisoned.into_inner(), |progress| *progress)
     }
 
     /// The socket is a new one: kubelet starts over.
     pub fn start_over(&self) {
-        self.update(|standing| *standing = Standing::default());
+        self.update(|progress| *progress = RegistrationProgress::default());
         self.starts.send_replace(());
     }
 
@@ -70,9 +70,9 @@ impl Plugin {
         self.starts.subscribe()
     }
 
-    fn update(&self, change: impl FnOnce(&mut Standing)) {
-        match self.standing.lock() {
-            Ok(mut standing) => change(&mut standing),
+    fn update(&self, change: impl FnOnce(&mut RegistrationProgress)) {
+        match self.progress.lock() {
+            Ok(mut progress) => change(&mut progress),
             Err(poisoned) => change(&mut poisoned.into_inner()),
         }
     }
@@ -106,7 +106,7 @@ impl Registration for Peer {
         if self.is_kubelet {
             verbose!(4, "Received GetInfo call");
             let now = Instant::now();
-            self.plugin.update(|standing| standing.asked = Some(now));
+            self.plugin.update(|progress| progress.asked = Some(now));
         }
         Ok(Response::new(self.plugin.info.clone()))
     }
@@ -127,7 +127,7 @@ impl Registration for Peer {
         );
         let now = Instant::now();
         self.plugin
-            .update(|standing| standing.confirmed = Some(now));
+            .update(|progress| progress.confirmed = Some(now));
         Ok(Response::new(RegistrationStatusResponse {}))
     }
 }

@@ -15,7 +15,7 @@ use crate::driver::Driver;
 use crate::registration::Plugin;
 use crate::serve::serve;
 use crate::socket::{self, Presence, RegistrationSocket};
-use crate::{health, standing};
+use crate::{health, registration_status};
 
 /// Set by the build.
 const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
@@ -80,7 +80,7 @@ async fn register(config: Config) -> Result<(), Exit> {
         exit = http => return Err(exit),
         renamed = driver.renamed() => return Err(renamed.into()),
         lost = serve(&mut socket, &plugin) => return Err(lost.into()),
-        never = remark_on_silence(&plugin, || tracing::warn!("{}", standing::NOT_ASKED)) => match never {},
+        never = remark_on_silence(&plugin, || tracing::warn!("{}", registration_status::NOT_ASKED)) => match never {},
     }
     if socket.remove()? == Presence::Foreign {
         let path = path.display();
@@ -128,9 +128,9 @@ async fn remark_on_silence(plugin: &Plugin, mut remark: impl FnMut()) -> Infalli
     loop {
         tokio::select! {
             Ok(()) = starts.changed() => continue,
-            () = tokio::time::sleep(standing::PATIENCE) => {}
+            () = tokio::time::sleep(registration_status::PATIENCE) => {}
         }
-        if plugin.standing().asked.is_none() {
+        if plugin.progress().asked.is_none() {
             remark();
         }
         if starts.changed().await.is_err() {

@@ -4,7 +4,7 @@ use sidecar::metrics::{OperationsConfig, Registry};
 use sidecar_testkit::FakeDriver;
 
 use super::*;
-use crate::line::MAX_AGE;
+use crate::connection::MAX_AGE;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -3,9 +3,9 @@
 //! It sleeps until something it looks at has changed: a pod, the Node, the end of an operation, of a
 //! pause after a failure, or the time to look at a pod again.
 
-mod books;
 mod outcome;
 mod pass;
+mod pod_state;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ use crate::plan::script::Changes;
 use crate::plan::state::Operation;
 use crate::plan::world::{Host, Task, World};
 
-use books::Book;
+use pod_state::PodStates;
 
 /// Kubelet looks at each pod once in so long, and up to half as long more.
 const SYNC_PERIOD: Duration = Duration::from_secs(60);
@@ -52,7 +52,7 @@ const WRITE_PAUSE: Duration = Duration::from_secs(1);
 const WAIT: Duration = Duration::from_secs(123);
 
 /// What the loop works with.
-pub struct Parts {
+pub struct Context {
     /// Executes steps.
     pub actor: Actor,
     /// The Node and its pods.
@@ -75,11 +75,11 @@ pub struct Parts {
 
 /// The loop.
 pub struct Reconciler {
-    parts: Parts,
+    context: Context,
     node: Key,
     world: World,
     operations: Operations,
-    books: Book,
+    pods: PodStates,
     tasks: JoinSet<Done>,
     reports: Reports,
     report_not_before: Instant,
@@ -109,13 +109,13 @@ struct Ended {
 impl Reconciler {
     /// A loop that has not begun, on the node with this name.
     #[must_use]
-    pub fn new(parts: Parts, node: Key) -> Self {
+    pub fn new(context: Context, node: Key) -> Self {
         Self {
-            parts,
+            context,
             node,
             world: World::default(),
             operations: Operations::default(),
-            books: Book::default(),
+            pods: PodStates::default(),
             tasks: JoinSet::new(),
             reports: Reports::default(),
             report_not_before: Instant::now(),
@@ -126,10 +126,10 @@ impl Reconciler {
     /// that: what they began is on disk.
     pub async fn run(mut self) {
         self.reconstruct();
-        let watched = self.parts.watched.clone();
+        let watched = self.context.watched.clone();
         watched.pods.synced().await;
         watched.node.synced().await;
-        let changed = Arc::clone(&self.parts.changed);
+        let changed = Arc::clone(&self.context.changed);
         loop {
             let next = self.pass();
             tokio::select! {
@@ -145,7 +145,7 @@ impl Reconciler {
     }
 
     fn reconstruct(&mut self) {
-        let layout = &self.parts.actor.layout;
+        let layout = &self.context.actor.layout;
         let (pods, stages) = disk::scan(layout);
         let strange = reconstruct::enter(&mut self.world, layout, pods, stages);
         disk::tidy(&strange);
@@ -161,14 +161,14 @@ impl Reconciler {
     }
 
     fn view(&self) -> NodeView {
-        let view = self.parts.watched.node.get(self.node.as_str());
+        let view = self.context.watched.node.get(self.node.as_str());
         view.map(|view| (*view).clone()).unwrap_or_default()
     }
 
     fn host(&self, node: &NodeView) -> Host {
         Host {
-            layout: self.parts.actor.layout.clone(),
-            se_linux: self.parts.se_linux,
+            layout: self.context.actor.layout.clone(),
+            se_linux: self.context.se_linux,
             labels: node.labels.clone(),
         }
     }
@@ -185,11 +185,11 @@ impl Reconciler {
                 }
             }
             Done::Ran(uid, done) => {
-                self.books.said(&uid, done, Instant::now() + WRITE_PAUSE);
+                self.pods.said(&uid, done, Instant::now() + WRITE_PAUSE);
             }
             Done::Removed(uid, done) => {
-                self.books.said(&uid, done, Instant::now() + WRITE_PAUSE);
-                disk::tidy_pod(&self.parts.actor.layout, &uid);
+                self.pods.said(&uid, done, Instant::now() + WRITE_PAUSE);
+                disk::tidy_pod(&self.context.actor.layout, &uid);
             }
             Done::Checked => {}
         }
@@ -198,23 +198,23 @@ impl Reconciler {
     fn resolved(&mut self, uid: &str, resolved: Resolved) {
         let Resolved { wanted, mut errors } = resolved;
         // It may have ended while its volumes were looked up.
-        let Some(pod) = self.books.pod(uid).filter(|pod| !pod.ended).cloned() else {
+        let Some(pod) = self.pods.pod(uid).filter(|pod| !pod.ended).cloned() else {
             self.world.unwant(uid);
             return;
         };
-        let layout = &self.parts.actor.layout;
+        let layout = &self.context.actor.layout;
         if let Err(error) = self.world.want(layout, uid, wanted, errors.is_empty()) {
             errors.push(error.to_string());
         }
         let now = Instant::now();
-        let jitter = SYNC_PERIOD.mul_f64(0.5 * (self.parts.random)());
+        let jitter = SYNC_PERIOD.mul_f64(0.5 * (self.context.random)());
         let failures = self
-            .books
+            .pods
             .resolved(uid, errors.is_empty(), now + SYNC_PERIOD + jitter);
         if failures == 0 {
             return;
         }
-        self.books
+        self.pods
             .look_at(uid, now + RESOLVE_BACK_OFF.delay(failures, 0.0));
         let (name, error) = (pod_name(&pod.names), errors.join("; "));
         warn!(pod = name, error, "The pod's volumes cannot be had yet");
@@ -232,8 +232,8 @@ impl Reconciler {
             return Some(self.report_not_before);
         }
         self.reports.begin(report);
-        let (objects, key) = (self.parts.actor.objects.clone(), self.node.clone());
-        let cache = self.parts.watched.node.clone();
+        let (objects, key) = (self.context.actor.objects.clone(), self.node.clone());
+        let cache = self.context.watched.node.clone();
         self.tasks.spawn(async move {
             let write = cache.begin_write(&key);
             let patch = Patch::Strategic(patch);
@@ -265,12 +265,12 @@ impl Reconciler {
         let pod = match &task {
             Task::Mount(task) | Task::Expand(task) => Some(task.usage.pod.clone()),
             Task::Unpublish(_) | Task::Unstage(_) => {
-                let pod = operation.pod().and_then(|uid| self.books.pod(uid));
+                let pod = operation.pod().and_then(|uid| self.pods.pod(uid));
                 pod.map(|pod| pod.names.clone())
             }
         };
         verbose!(4, volume = key, ?operation, "starting");
-        let actor = self.parts.actor.clone();
+        let actor = self.context.actor.clone();
         self.tasks.spawn(async move {
             let begin = Instant::now();
             let (changes, result) = actor.run(&task).await;
@@ -288,7 +288,7 @@ impl Reconciler {
     }
 
     fn resolve(&mut self, pod: Pod) {
-        let actor = self.parts.actor.clone();
+        let actor = self.context.actor.clone();
         self.tasks.spawn(async move {
             let resolved = resolve(&actor, &pod).await;
             Done::Resolved(pod.names.uid, resolved)
@@ -296,7 +296,7 @@ impl Reconciler {
     }
 
     fn say(&mut self, pod: PodRef, remove: bool) {
-        let api = self.parts.actor.kubelet.clone();
+        let api = self.context.actor.kubelet.clone();
         let now = pods::wall_clock();
         self.tasks.spawn(async move {
             if remove {
@@ -310,7 +310,7 @@ impl Reconciler {
 
     /// A pod has waited long: perhaps because the node cannot take more volumes of the driver.
     fn check(&mut self, pod: &PodRef, missing: BTreeSet<(String, String)>) {
-        let attachments = Arc::clone(&self.parts.attachments);
+        let attachments = Arc::clone(&self.context.attachments);
         let pod = PodKey {
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),

@@ -6,13 +6,17 @@ use std::fs::File;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
+use registrar::registration::Plugin;
+use registrar::serve::serve;
+use registrar::socket::RegistrationSocket;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::Signal;
 use sidecar_testkit::process::{Process, must_not_skip, within};
 
-use crate::stage::{N, Stage};
+use crate::stage::{D, N, Stage};
 
 pub(crate) const AGENT: &str = env!("CARGO_BIN_EXE_csi-node-agent");
 /// For what takes a moment unless it lasts for ever, on a machine that is busy.
@@ -59,15 +63,12 @@ fn agent(stage: &Stage, kubeconfig: &Path) -> Process {
     Process::start(command)
 }
 
-/// A registrar on a thread of its own, for as long as the test program runs.
+/// Answers on a registration socket, as the driver's registrar, for as long as the test runs.
 fn introduce(driver: &Path, registry: &Path) {
-    let argv = [
-        "csi-node-driver-registrar".to_owned(),
-        format!("--csi-address={}", driver.display()),
-        format!("--kubelet-registration-path={}", driver.display()),
-        format!("--plugin-registration-path={}", registry.display()),
-    ];
-    std::thread::spawn(|| sidecar::rt::run(registrar::run::run(argv.map(Into::into))));
+    let plugin = Arc::new(Plugin::new(D, driver.to_str().unwrap()));
+    let path = registrar::socket::path(registry.to_str().unwrap(), D).unwrap();
+    let mut socket = RegistrationSocket::create(path).unwrap();
+    tokio::spawn(async move { serve(&mut socket, &plugin).await });
 }
 
 async fn until_runs(stage: &Stage, pod: &str) {

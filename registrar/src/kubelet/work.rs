@@ -1,4 +1,4 @@
-//! What carries the decisions of [`super::plan`] out: directory watch, calls, API writes.
+//! Executes the decisions of [`super::plan`]: directory watch, calls, API writes.
 
 pub mod api;
 mod authority;

@@ -29,7 +29,7 @@ impl Reconciler {
             uid: pod.uid.clone(),
             resource_version: String::new(),
         };
-        self.parts
+        self.context
             .events
             .record(&about, severity, reason, clip(message));
     }
@@ -56,7 +56,7 @@ impl Reconciler {
         state.apply(&operation, &places, &changes);
         let (name, driver, block) = (state.name.clone(), state.driver.clone(), state.block);
         let kind = operation.kind().name(block);
-        self.parts
+        self.context
             .metrics
             .observe(&driver, kind, result.is_ok(), elapsed);
         let pod_text = pod.as_ref().map(pod_name).unwrap_or_default();
@@ -95,7 +95,7 @@ impl Reconciler {
             }
         }
         if let Some(uid) = operation.pod().filter(|uid| !self.world.has_any(uid)) {
-            disk::tidy_pod(&self.parts.actor.layout, uid);
+            disk::tidy_pod(&self.context.actor.layout, uid);
         }
     }
 }

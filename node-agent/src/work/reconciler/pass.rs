@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::super::disk;
 use super::Reconciler;
-use super::books::Due;
+use super::pod_state::Due;
 use crate::model::pod::Pod;
 use crate::plan::operation::Refused;
 
@@ -20,7 +20,7 @@ impl Reconciler {
         let now = Instant::now();
         self.update_pods(now);
         let node = self.view();
-        let complete = self.books.is_complete(now);
+        let complete = self.pods.is_complete(now);
         let mut next = now + LONGEST_SLEEP;
         let host = self.host(&node);
         for (key, operation) in self.world.decide(&node, &self.reports, complete) {
@@ -34,24 +34,24 @@ impl Reconciler {
         // Last: what has just been forgotten is not in use any more, and its attachment waits for that.
         next = next.min(self.report(&node, complete, now).unwrap_or(next));
         self.attend(now);
-        next.min(self.books.next(now).unwrap_or(next))
+        next.min(self.pods.next(now).unwrap_or(next))
             .max(now + Duration::from_millis(1))
     }
 
     fn update_pods(&mut self, now: Instant) {
         let mut pods: Vec<Pod> = Vec::new();
-        let watched = &self.parts.watched.pods;
+        let watched = &self.context.watched.pods;
         watched.for_each(|_, pod| pods.push((**pod).clone()));
-        for uid in self.books.update(pods, now) {
+        for uid in self.pods.update(pods, now) {
             self.world.unwant(&uid);
             self.operations.forget_pod(&uid);
             if !self.world.has_any(&uid) {
-                disk::tidy_pod(&self.parts.actor.layout, &uid);
+                disk::tidy_pod(&self.context.actor.layout, &uid);
             }
         }
         // Also those that were found on disk and are in no list.
         let strangers: Vec<String> = { self.world.pods().into_iter() }
-            .filter(|uid| self.books.pod(uid).is_none_or(|pod| pod.ended))
+            .filter(|uid| self.pods.pod(uid).is_none_or(|pod| pod.ended))
             .map(str::to_owned)
             .collect();
         for uid in strangers {
@@ -61,21 +61,21 @@ impl Reconciler {
 
     /// Pods to look up, to say something about, or that wait too long.
     fn attend(&mut self, now: Instant) {
-        let uids: Vec<String> = { self.books.pods() }
+        let uids: Vec<String> = { self.pods.pods() }
             .map(|pod| pod.names.uid.clone())
             .collect();
         for uid in uids {
-            let Some(pod) = self.books.pod(&uid) else {
+            let Some(pod) = self.pods.pod(&uid) else {
                 continue;
             };
             let waits = !self.world.has_all(&uid);
-            let ready = self.parts.run_pods
+            let ready = self.context.run_pods
                 && if pod.deleting {
                     !self.world.has_any(&uid)
                 } else {
                     !waits && !pod.ended && pod.phase != "Running"
                 };
-            for due in self.books.due(&uid, waits, ready, now) {
+            for due in self.pods.due(&uid, waits, ready, now) {
                 match due {
                     Due::Resolve(pod) => self.resolve(pod),
                     Due::Say(pod) => self.say(pod.names, pod.deleting),

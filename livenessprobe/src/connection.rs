@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::socket::Place;
+use crate::socket::SocketIdentity;
 
 /// Pause between attempts.
 pub const RETRY_INTERVAL: Duration = Duration::from_millis(200);
@@ -26,8 +26,8 @@ pub const MUTE: &str = "the driver accepts and says nothing";
 /// It belongs to no request: those that come meanwhile wait for it as well, so that a crowd of them
 /// makes one connection, also to somebody who accepts and says nothing.
 #[derive(Debug)]
-pub struct Line {
-    place: Place,
+pub struct SharedConnection {
+    identity: SocketIdentity,
     begun: Instant,
     outcome: watch::Receiver<Option<Outcome>>,
     task: JoinHandle<()>,
@@ -52,9 +52,9 @@ impl Established {
     }
 }
 
-impl Line {
-    /// Begins an attempt to connect to `address`, where `place` was seen just before.
-    pub fn begin(place: Place, address: &Address, options: &Options) -> Self {
+impl SharedConnection {
+    /// Begins an attempt to connect to `address`, where `identity` was seen just before.
+    pub fn begin(identity: SocketIdentity, address: &Address, options: &Options) -> Self {
         let (sender, outcome) = watch::channel(None);
         let (address, options) = (address.clone(), options.clone());
         let task = tokio::spawn(async move {
@@ -74,7 +74,7 @@ impl Line {
             }
         });
         Self {
-            place,
+            identity,
             begun: Instant::now(),
             outcome,
             task,
@@ -87,9 +87,9 @@ impl Line {
     }
 
     /// A new connection would lead to the same process, as far as can be told without making one.
-    pub fn leads_to(&self, place: Place, now: Instant) -> bool {
+    pub fn leads_to(&self, identity: SocketIdentity, now: Instant) -> bool {
         let since = |moment| now.saturating_duration_since(moment);
-        self.place == place
+        self.identity == identity
             && match &*self.outcome.borrow() {
                 None => true,
                 Some(Ok(established)) => {
@@ -102,7 +102,7 @@ impl Line {
 
 /// Whoever still waits for the attempt turns to the next one. Calls that still run keep the
 /// connection until they end.
-impl Drop for Line {
+impl Drop for SharedConnection {
     fn drop(&mut self) {
         self.task.abort();
     }

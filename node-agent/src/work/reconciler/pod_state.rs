@@ -11,7 +11,7 @@ use crate::model::pod::Pod;
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 /// One pod.
-struct Entry {
+struct PodState {
     pod: Pod,
     /// When its volumes are to be looked up (again).
     next: Instant,
@@ -33,8 +33,8 @@ struct Entry {
 
 /// All pods of the node by uid.
 #[derive(Default)]
-pub(super) struct Book {
-    entries: BTreeMap<String, Entry>,
+pub(super) struct PodStates {
+    entries: BTreeMap<String, PodState>,
 }
 
 /// What is to be done about a pod.
@@ -45,10 +45,10 @@ pub(super) enum Due {
     Check(Pod),
 }
 
-impl Book {
+impl PodStates {
     /// Takes over the pods as they are now; returns the uids of those that are gone.
     pub(super) fn update(&mut self, pods: Vec<Pod>, now: Instant) -> Vec<String> {
-        let mut gone: BTreeMap<String, Entry> = std::mem::take(&mut self.entries);
+        let mut gone: BTreeMap<String, PodState> = std::mem::take(&mut self.entries);
         for pod in pods {
             let uid = pod.names.uid.clone();
             let entry = match gone.remove(&uid) {
@@ -58,7 +58,7 @@ impl Book {
                     entry.pod = pod;
                     entry
                 }
-                None => Entry {
+                None => PodState {
                     pod,
                     next: now,
                     first: now,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// What kubelet has done since the registration socket was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct RegistrationProgress {
     /// When kubelet asked last who we are.
     pub asked: Option<Instant>,
     /// When kubelet said last that the driver is registered.
@@ -16,7 +16,7 @@ pub struct Standing {
 /// kubelet looks once a second; after this time without a question something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-impl Standing {
+impl RegistrationProgress {
     /// kubelet has registered the driver.
     pub fn is_registered(&self) -> bool {
         self.confirmed.is_some()
@@ -49,15 +49,15 @@ mod tests {
     fn says_which_step_is_missing() {
         let start = Instant::now();
         let now = start + Duration::from_secs(7);
-        let none = Standing::default();
+        let none = RegistrationProgress::default();
         assert!(none.describe(now).contains("--plugin-registration-path"));
-        let asked = Standing {
+        let asked = RegistrationProgress {
             asked: Some(start),
             ..none
         };
         assert!(asked.describe(now).contains("asked 7 s ago"));
         assert!(!asked.is_registered());
-        let confirmed = Standing {
+        let confirmed = RegistrationProgress {
             confirmed: Some(start),
             ..asked
         };
