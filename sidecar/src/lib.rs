@@ -12,7 +12,7 @@
 //! [`shutdown`] and [`rt`] (how it starts and ends), [`clock`] (what time it is for all of them).
 //!
 //! Behind the feature `kube`: `kube` (the API server), `controller` (what every controller does
-//! around its work).
+//! around its work), `snapshot` (words that the two programs for snapshots share).
 //!
 //! Nothing here knows a particular sidecar.
 #![warn(missing_docs)]
@@ -42,5 +42,7 @@ pub mod rpc_code;
 pub mod rt;
 pub mod shutdown;
 pub mod slow_set;
+#[cfg(feature = "kube")]
+pub mod snapshot;
 pub mod text;
 pub mod visible;
