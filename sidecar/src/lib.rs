@@ -4,7 +4,7 @@
 //!
 //! Pure modules, which know neither clock nor runtime:
 //! [`duration`], [`quantity`], [`refusal`], [`flags`], [`keyed_guard`], [`gates`], [`names`], [`retry`], [`rpc_code`],
-//! [`slow_set`], [`text`], [`visible`], [`error`].
+//! [`slow_set`], [`template`], [`text`], [`visible`], [`error`].
 //!
 //! Shell modules, which act:
 //! [`log`], [`csi`] (the driver's socket), [`http`] and [`metrics`] (what the sidecar shows),
@@ -44,5 +44,6 @@ pub mod shutdown;
 pub mod slow_set;
 #[cfg(feature = "kube")]
 pub mod snapshot;
+pub mod template;
 pub mod text;
 pub mod visible;

@@ -26,7 +26,7 @@
 //! | `reach` | whether a volume can be reached from a node |
 //! | `reactor` | the provisioner as one object |
 //! | `request`, `parameters` | what CreateVolume is asked |
-//! | `secret`, `template` | which Secrets a class names |
+//! | `secret` | which Secrets a class names |
 //! | `select` | whether a claim is this driver's, and now |
 //! | `settings` | what the command line says about decisions |
 //! | `source` | snapshots and clones |
@@ -60,7 +60,6 @@ pub mod secret;
 pub mod select;
 pub mod settings;
 pub mod source;
-pub mod template;
 pub mod topology;
 pub mod view;
 

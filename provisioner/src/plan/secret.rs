@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use super::template::{self, UnknownTokens};
+use sidecar::template::{self, UnknownTokens};
+
 use crate::model::{Pairs, SecretRef};
 
 /// What a Secret is for.
