@@ -1,0 +1,269 @@
+//! The command line: the flags of csi-snapshotter and what a combination of them asks for.
+//!
+//! Pure, so that the order of the checks, which decides about message and exit code, is a table in a
+//! test.
+
+use std::time::Duration;
+
+use sidecar::controller::{Election, Http};
+use sidecar::flags::standard::{
+    AUTOMAXPROCS, CSI_ADDRESS, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING, METRICS, VERSION,
+};
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
+use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
+
+use crate::plan::Settings;
+use crate::plan::settings::{Name, WHOLE_UID};
+
+static FLAGS: &[Flag] = &[
+    Flag::new(
+        "resync-period",
+        Kind::Duration,
+        "15m",
+        "How often everything known is looked at again, also what waits for a retry. 0 is never.",
+    ),
+    Flag::new(
+        "snapshot-name-prefix",
+        Kind::String,
+        "snapshot",
+        "What the names of snapshots in the storage system begin with.",
+    ),
+    Flag::new(
+        "snapshot-name-uuid-length",
+        Kind::Int,
+        "-1",
+        "How many digits of the VolumeSnapshot's UID a snapshot's name has, 1 to 32; -1 is the whole \
+         UID. With less than 32 two snapshots can get the same name.",
+    ),
+    Flag::new(
+        "worker-threads",
+        Kind::Int,
+        "10",
+        "How many VolumeSnapshotContents are worked on at the same time, and as many \
+         VolumeGroupSnapshotContents.",
+    ),
+    Flag::new(
+        "timeout",
+        Kind::Duration,
+        "1m",
+        "Timeout of each call to the driver. Longer than its storage system takes to cut a snapshot, \
+         or snapshots are asked for again and again.",
+    ),
+    Flag::new(
+        "extra-create-metadata",
+        Kind::Bool,
+        "false",
+        "Tell the driver the names of VolumeSnapshot, namespace and VolumeSnapshotContent when it \
+         creates a snapshot.",
+    ),
+    Flag::new(
+        "retry-interval-start",
+        Kind::Duration,
+        "1s",
+        "Delay before the first retry, and before a snapshot that is not ready is looked at again. \
+         It doubles each time.",
+    ),
+    Flag::new(
+        "retry-interval-max",
+        Kind::Duration,
+        "5m",
+        "Longest delay before a retry.",
+    ),
+    Flag::new(
+        "node-deployment",
+        Kind::Bool,
+        "false",
+        "Work on the VolumeSnapshotContents of this node alone, as distributed snapshotting labels \
+         them. Needs the environment variable NODE_NAME, and excludes --leader-election.",
+    ),
+    Flag::new(
+        "groupsnapshot-name-prefix",
+        Kind::String,
+        "groupsnapshot",
+        "What the names of group snapshots in the storage system begin with.",
+    ),
+    Flag::new(
+        "groupsnapshot-name-uuid-length",
+        Kind::Int,
+        "-1",
+        "As --snapshot-name-uuid-length, for group snapshots.",
+    ),
+    Flag::new(
+        "feature-gates",
+        Kind::Gates,
+        "",
+        "Comma-separated Name=bool pairs that switch features: ReleaseLeaderElectionOnExit=true|false \
+         (ALPHA - default=false; the lease is always released here), CSIGetSnapshot=true|false (ALPHA \
+         - default=false).",
+    ),
+];
+
+/// All flags, with the rules of Go's `flag` package.
+pub static SPEC: Spec = Spec {
+    dialect: Dialect::Go,
+    tables: &[
+        FLAGS,
+        CSI_ADDRESS,
+        KUBE_API,
+        LEADER_ELECTION,
+        HTTP_ENDPOINT,
+        METRICS,
+        VERSION,
+        AUTOMAXPROCS,
+        LOGGING,
+    ],
+};
+
+const GROUPS: &str = "CSIVolumeGroupSnapshot";
+const GET_SNAPSHOT: &str = "CSIGetSnapshot";
+
+/// The gates that upstream knows by itself, and one of ours. The lease is always released here,
+/// whatever the second one says.
+static GATES: &[Gate] = &[
+    Gate::new(GROUPS, true, Stage::Ga),
+    Gate::new("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
+    Gate::new(GET_SNAPSHOT, false, Stage::Alpha),
+];
+
+/// What the program shall do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Print the version.
+    Version,
+    /// Take, find and delete snapshots.
+    Run(Box<Config>),
+}
+
+/// How to take, find and delete snapshots.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `--resync-period`; zero is never.
+    pub resync: Duration,
+    /// `--worker-threads`
+    pub workers: usize,
+    /// `--timeout`
+    pub timeout: Duration,
+    /// `--retry-interval-start`
+    pub retry_start: Duration,
+    /// `--retry-interval-max`
+    pub retry_max: Duration,
+    /// `--csi-address`
+    pub csi_address: String,
+    /// With `--node-deployment`: `NODE_NAME`.
+    pub node: Option<String>,
+    /// What decisions need.
+    pub settings: Settings,
+    /// Group snapshots, unless the gate `CSIVolumeGroupSnapshot` is off: how they are named.
+    pub groups: Option<Name>,
+    /// The HTTP server, if there is to be one.
+    pub http: Option<Http>,
+    /// Leader election, if there is to be one.
+    pub election: Option<Election>,
+}
+
+/// What the command line asks for, and what to warn about. The first check that fails counts.
+///
+/// `node_name`: the environment variable `NODE_NAME`.
+///
+/// # Errors
+/// Exit code and a line that names the flag.
+pub fn decide(values: &Values, node_name: Option<&str>) -> Result<(Command, Vec<String>), Exit> {
+    let mut gates = Gates::new(GATES).ignoring(API_SERVER);
+    let mut warnings = gates.set(&values.gates("feature-gates"))?;
+    if values.bool("version") {
+        return Ok((Command::Version, warnings));
+    }
+    let node = node(values, node_name)?;
+    let http = Http::from_flags(values)?;
+    let name = name(values, "snapshot-name-prefix", "snapshot-name-uuid-length")?;
+    if name.prefix.is_empty() {
+        let line = "Snapshot name prefix cannot be of length 0";
+        return Err(Exit::failure(1, line));
+    }
+    warnings.extend(collision("snapshot-name-uuid-length", name.length));
+    let workers = workers(values)?;
+    // An empty prefix counts only once it is known that there are group snapshots.
+    let (prefix, length) = (
+        "groupsnapshot-name-prefix",
+        "groupsnapshot-name-uuid-length",
+    );
+    let groups = self::name(values, prefix, length)?;
+    warnings.extend(collision(length, groups.length));
+    let election = Election::from_flags(values)?;
+    let duration = |name| values.duration(name).to_timeout();
+    let retry_max = duration("retry-interval-max");
+    let config = Config {
+        resync: duration("resync-period"),
+        workers,
+        timeout: duration("timeout"),
+        retry_start: duration("retry-interval-start"),
+        retry_max,
+        csi_address: values.string("csi-address").to_owned(),
+        node,
+        settings: Settings {
+            name,
+            extra_create_metadata: values.bool("extra-create-metadata"),
+            get_snapshot: gates.enabled(GET_SNAPSHOT),
+            retry_max,
+        },
+        groups: gates.enabled(GROUPS).then_some(groups),
+        http,
+        election,
+    };
+    Ok((Command::Run(Box::new(config)), warnings))
+}
+
+fn node(values: &Values, node_name: Option<&str>) -> Result<Option<String>, Exit> {
+    if !values.bool("node-deployment") {
+        return Ok(None);
+    }
+    if values.bool("leader-election") {
+        let line = "Leader election cannot happen when node-deployment is set to true";
+        return Err(Exit::failure(1, line));
+    }
+    match node_name.filter(|name| !name.is_empty()) {
+        Some(name) => Ok(Some(name.to_owned())),
+        None => Err(Exit::failure(
+            1,
+            "--node-deployment: the environment variable NODE_NAME must name the node; set it from \
+             spec.nodeName through the downward API",
+        )),
+    }
+}
+
+fn name(values: &Values, prefix: &str, length: &str) -> Result<Name, Exit> {
+    let number = values.int(length);
+    let digits = usize::try_from(number)
+        .ok()
+        .filter(|n| (1..=WHOLE_UID).contains(n));
+    match (digits, number) {
+        (None, -1) | (Some(_), _) => Ok(Name {
+            prefix: values.string(prefix).to_owned(),
+            length: digits,
+        }),
+        (None, _) => {
+            let line = format!("--{length}={number}: must be -1, or 1 to {WHOLE_UID}");
+            Err(Exit::failure(1, line))
+        }
+    }
+}
+
+fn collision(flag: &str, length: Option<usize>) -> Option<String> {
+    let length = length.filter(|length| *length < WHOLE_UID)?;
+    Some(format!(
+        "--{flag}={length}: snapshots whose UIDs begin alike get the same name, and only the first of \
+         them is taken"
+    ))
+}
+
+fn workers(values: &Values) -> Result<usize, Exit> {
+    let number = values.int("worker-threads");
+    let workers = usize::try_from(number).ok().filter(|workers| *workers > 0);
+    workers.ok_or_else(|| {
+        let line = format!("--worker-threads={number}: must be greater than zero");
+        Exit::failure(1, line)
+    })
+}
+
+#[cfg(test)]
+mod tests;

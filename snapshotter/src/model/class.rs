@@ -1,0 +1,16 @@
+//! VolumeSnapshotClass: how snapshots are taken.
+//!
+//! Separate, because it is looked up only; one that appears or changes wakes the contents that wait
+//! for it.
+
+use super::{Pairs, Text};
+
+/// What the snapshotter reads of a `snapshot.storage.k8s.io/v1` VolumeSnapshotClass. Its name is the
+/// key under which it is cached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Class {
+    /// `driver`.
+    pub driver: Text,
+    /// `parameters`, which can be changed at any time.
+    pub parameters: Pairs,
+}

@@ -1,0 +1,90 @@
+//! The steps that look a snapshot up which this program has not taken itself.
+//!
+//! Separate, because they make nothing in the storage system, and need no mark.
+
+use csi_proto::csi::{GetSnapshotRequest, ListSnapshotsRequest};
+
+use super::answer::Said;
+use super::attempt::{Attempt, End, Next};
+use super::outcome::{Problem, Task};
+use super::secret::{self, Unnamed};
+use super::step::{Purpose, StatusWrite, Step};
+use super::{View, patch};
+use crate::model::{SecretRef, Source, Text};
+
+/// The next step.
+pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
+    let fails = |problem| Next::Fail(Task::Check, problem);
+    if let Some(said) = attempt.said() {
+        return report(view, said);
+    }
+    let Some(handle) = handle(view) else {
+        return Next::End(End::Done);
+    };
+    let (purpose, secret) = match found_secret(view) {
+        Ok(found) => found,
+        Err(problem) => return fails(problem),
+    };
+    let (can, settings) = (view.driver.abilities, view.settings);
+    let gets = !can.list && can.get && settings.get_snapshot && !attempt.cannot_get();
+    if !can.list && !gets {
+        return report(view, &Said::assumed(handle, view.now));
+    }
+    let Some(secrets) = attempt.secrets(secret.as_ref()) else {
+        return Next::load(purpose, secret);
+    };
+    if gets {
+        let request = GetSnapshotRequest {
+            snapshot_id: handle.to_string(),
+            secrets,
+        };
+        return Next::step(Step::Get(Box::new(request)));
+    }
+    match attempt.next_page() {
+        Some(token) => {
+            let request = ListSnapshotsRequest {
+                snapshot_id: handle.to_string(),
+                starting_token: token.to_owned(),
+                secrets,
+                ..ListSnapshotsRequest::default()
+            };
+            Next::step(Step::List(Box::new(request)))
+        }
+        None => fails(Problem::NotFound(handle.clone())),
+    }
+}
+
+/// The handle that is looked up: the one on record, else the wished one.
+pub(super) fn handle<'a>(view: &View<'a>) -> Option<&'a Text> {
+    let wished = match view.content.source.as_ref()? {
+        Source::Snapshot(handle) => Some(handle),
+        Source::Volume(_) => None,
+    };
+    view.content.handle().or(wished)
+}
+
+/// The Secret of the class for what an administrator made, that of the annotations for members.
+fn found_secret(view: &View<'_>) -> Result<(Purpose, Option<SecretRef>), Problem> {
+    let content = view.content;
+    if let Some(Source::Volume(_)) = content.source {
+        let secret = secret::annotated(content);
+        return match secret {
+            Ok(secret) => Ok((Purpose::Member, secret)),
+            Err(Unnamed) => Err(Problem::Unnamed),
+        };
+    }
+    let Some(named) = &content.class else {
+        return Ok((Purpose::List, None));
+    };
+    let class = view.class.ok_or_else(|| Problem::NoClass(named.clone()))?;
+    let secret = secret::listing(&class.parameters, view.name);
+    Ok((Purpose::List, secret.map_err(Problem::Unclear)?))
+}
+
+fn report(view: &View<'_>, said: &Said) -> Next {
+    match patch::report(view.content, said) {
+        Some(body) => Next::step(Step::PatchStatus(StatusWrite::Report(Task::Check), body)),
+        None if said.ready => Next::End(End::Done),
+        None => Next::End(End::NotReady),
+    }
+}

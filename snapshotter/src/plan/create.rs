@@ -1,0 +1,62 @@
+//! The steps that take a snapshot, and look at it again with the same request until it is ready.
+//!
+//! Separate, because their order is what makes a crash harmless: the mark before the call, the handle
+//! before the mark goes.
+
+use super::attempt::{Attempt, End, Next};
+use super::outcome::{Problem, Task};
+use super::request::{self, Parameters};
+use super::secret::{self, Unnamed};
+use super::step::{Purpose, StatusWrite, Step, Write};
+use super::{View, patch};
+use crate::model::Source;
+
+/// The next step.
+pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
+    let content = view.content;
+    let fails = |problem| Next::Fail(Task::Create, problem);
+    if content.handle().is_some() && content.being_created {
+        return Next::step(Step::Patch(Write::Unmark, patch::unmark(content)));
+    }
+    if let Some(said) = attempt.said() {
+        return match patch::report(content, said) {
+            Some(body) => Next::step(Step::PatchStatus(StatusWrite::Report(Task::Create), body)),
+            None if said.ready => Next::End(End::Done),
+            None => Next::End(End::NotReady),
+        };
+    }
+    let Some(Source::Volume(volume)) = &content.source else {
+        return Next::End(End::Done);
+    };
+    if content.snapshot.uid.is_empty() {
+        return fails(Problem::Unbound);
+    }
+    let parameters = match parameters(attempt, view) {
+        Ok(parameters) => parameters,
+        Err(problem) => return fails(problem),
+    };
+    let secret = match secret::annotated(content) {
+        Ok(secret) => secret,
+        Err(Unnamed) => return fails(Problem::Unnamed),
+    };
+    let Some(secrets) = attempt.secrets(secret.as_ref()) else {
+        return Next::load(Purpose::Create, secret);
+    };
+    let protected = content.is_protected() || content.deleting;
+    if content.handle().is_none() && !(content.being_created && protected) {
+        return Next::step(Step::Patch(Write::Mark, patch::mark(content)));
+    }
+    let request = request::create(content, volume, (parameters, secrets), view.settings);
+    Next::step(Step::Create(Box::new(request)))
+}
+
+/// Those of the first attempt, as long as this process remembers it.
+fn parameters(attempt: &Attempt, view: &View<'_>) -> Result<Parameters, Problem> {
+    if let Some(parameters) = attempt.parameters() {
+        return Ok(Parameters::clone(parameters));
+    }
+    let named = view.content.class.as_ref().ok_or(Problem::NoClassNamed)?;
+    let class = view.class.ok_or_else(|| Problem::NoClass(named.clone()))?;
+    let found = request::parameters((view.name, view.content), class, view.settings);
+    found.map_err(Problem::ReservedKey)
+}

@@ -1,0 +1,61 @@
+//! Which changes of contents are work.
+//!
+//! Separate, because it decides how often the driver is called: what this program writes itself must
+//! not wake it, or every failure would be retried at once.
+
+use crate::model::Content;
+
+/// Whether the change from `before` to `after` calls for a look at the content.
+///
+/// `own`: it is known from an answer to a request of this process, which looks at the result anyway;
+/// then only what others may have written counts, and was not seen before.
+#[must_use]
+pub fn is_work(before: Option<&Content>, after: &Content, own: bool) -> bool {
+    let Some(before) = before.filter(|before| before.uid == after.uid) else {
+        return true;
+    };
+    let mut seen = Content {
+        version: after.version,
+        // Whoever else holds the content is no business of this program.
+        finalizers: after.finalizers.clone(),
+        ..before.clone()
+    };
+    if own {
+        seen.status = after.status.clone();
+        seen.being_created = after.being_created;
+    }
+    seen != *after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{content, status};
+
+    /// Section 3.2, and what is told of by somebody else.
+    #[test]
+    fn the_filter() {
+        let rows: [(&str, fn(&mut Content), bool, bool); 9] = [
+            ("version alone", |c| c.version += 1, false, false),
+            ("finalizers", |c| c.finalizers = [].into(), false, false),
+            ("annotation bd", |c| c.being_deleted = true, true, true),
+            ("deletion", |c| c.deleting = true, true, true),
+            ("class", |c| c.class = Some("c2".into()), true, true),
+            ("bound", |c| c.snapshot.uid = "U2".into(), true, true),
+            ("annotation bc", |c| c.being_created = true, true, false),
+            ("status", |c| c.status = Some(status(false)), true, false),
+            ("ready", |c| c.status = Some(status(true)), true, false),
+        ];
+        for (row, change, watched, own) in rows {
+            let before = content();
+            let mut after = content();
+            change(&mut after);
+            assert_eq!(is_work(Some(&before), &after, false), watched, "{row}");
+            assert_eq!(is_work(Some(&before), &after, true), own, "{row}, own");
+        }
+        assert!(is_work(None, &content(), false), "new");
+        let mut another = content();
+        another.uid = "another".into();
+        assert!(is_work(Some(&content()), &another, true), "made anew");
+    }
+}

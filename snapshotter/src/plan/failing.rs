@@ -1,0 +1,111 @@
+//! How an attempt that fails says so: in the content's status, then in an event.
+//!
+//! Separate, because taking and looking up a snapshot fail in the same way. A failed deletion is told
+//! in an event alone.
+
+use super::View;
+use super::alike::alike;
+use super::outcome::{Class, Failure, Task};
+use super::patch;
+use super::step::{Announcement, StatusWrite, Step, Write};
+use crate::model::Content;
+
+/// The attempt is about to end with a failure.
+#[derive(Debug)]
+pub(super) struct Failing {
+    pub(super) failure: Failure,
+    /// Nothing is in doubt any more: the mark goes first.
+    settled: bool,
+    /// Whether the mark could not be taken away.
+    stays_marked: bool,
+    told: Told,
+}
+
+#[derive(Debug)]
+enum Told {
+    /// Not yet.
+    Nothing,
+    /// In the status, or that was not possible. This is next.
+    InStatus(Announcement),
+    /// All of it.
+    All,
+}
+
+impl Failing {
+    /// `uncalled`: the mark on the content is this process's, and no call followed it.
+    pub(super) fn new(failure: Failure, uncalled: bool) -> Self {
+        let said = failure.class();
+        let refused = matches!(said, Some(Class::Final | Class::Infeasible));
+        Self {
+            settled: refused || (uncalled && failure.is_before_the_call()),
+            failure,
+            stays_marked: false,
+            told: Told::Nothing,
+        }
+    }
+
+    /// Whether the mark is to go.
+    pub(super) fn unmarks(&self, content: &Content) -> bool {
+        self.settled && content.being_created && !self.stays_marked
+    }
+
+    /// The next step; `None` if all is said.
+    pub(super) fn decide(&self, view: &View<'_>) -> Option<Step> {
+        let content = view.content;
+        if self.unmarks(content) {
+            return Some(Step::Patch(Write::Unmark, patch::unmark(content)));
+        }
+        match &self.told {
+            Told::All => None,
+            Told::InStatus(announcement) => Some(Step::Announce(announcement.clone())),
+            Told::Nothing if self.failure.task == Task::Delete => {
+                let message = self.failure.of_deletion()?;
+                let reason = "SnapshotDeleteError";
+                Some(Step::Announce(Announcement { reason, message }))
+            }
+            // What is ready stays so, whatever could not be tidied up.
+            Told::Nothing if self.failure.is_quiet() || content.is_ready() => None,
+            Told::Nothing => {
+                let announcement = self.announcement(content);
+                let message = &announcement.message;
+                let status = content.status.as_ref();
+                let stored = status.and_then(|status| status.error.as_deref());
+                if stored.is_some_and(|stored| alike(stored, message)) {
+                    return None;
+                }
+                let body = patch::fail(content, message, view.now);
+                Some(Step::PatchStatus(StatusWrite::Fail(announcement), body))
+            }
+        }
+    }
+
+    fn announcement(&self, content: &Content) -> Announcement {
+        let first = self.failure.task == Task::Create && content.status.is_none();
+        let (reason, prefix) = match first {
+            true => ("SnapshotCreationFailed", "Failed to create snapshot"),
+            false => (
+                "SnapshotContentCheckandUpdateFailed",
+                "Failed to check and update snapshot content",
+            ),
+        };
+        Announcement {
+            reason,
+            message: sidecar::visible::visible(&format!("{prefix}: {}", self.failure)).into_owned(),
+        }
+    }
+
+    /// The mark stays.
+    pub(super) fn could_not_unmark(&mut self) {
+        self.stays_marked = true;
+    }
+
+    /// The status says it, or cannot be made to.
+    pub(super) fn is_in_status(&mut self, announcement: &Announcement) {
+        self.told = Told::InStatus(announcement.clone());
+    }
+
+    /// The event is on its way.
+    pub(super) fn is_announced(&mut self) {
+        self.told = Told::All;
+    }
+}

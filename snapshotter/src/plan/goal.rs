@@ -1,0 +1,208 @@
+//! What is to be done about a content, of its own fields alone.
+//!
+//! Separate, because this table is the contract with the snapshot-controller: which of the two acts,
+//! and when.
+
+use super::Driver;
+use crate::model::{Class, Content, Policy, Source, Text};
+
+/// What is to be done about a content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// Nothing, or not by this program.
+    Nothing,
+    /// A snapshot of its volume is to be taken, or looked at again with the same request.
+    Create,
+    /// Its snapshot is to be looked up.
+    Check,
+    /// It is a member of a group, and the controller still has to write its status.
+    Await,
+    /// It is ready, and the mark of a call that may have had an effect is left.
+    Unmark,
+    /// Its snapshot is to go, if its policy says so, and then the content.
+    Delete,
+}
+
+/// Whether the content is this driver's. `class`: the class that it names, if there is one.
+#[must_use]
+pub fn is_ours(content: &Content, class: Option<&Class>, driver: &Driver) -> bool {
+    content.source.is_some()
+        && *content.driver == *driver.name
+        && class.is_none_or(|class| *class.driver == *driver.name)
+}
+
+/// The first row that fits counts.
+#[must_use]
+pub fn goal(content: &Content) -> Goal {
+    let Some(source) = &content.source else {
+        return Goal::Nothing;
+    };
+    let found = matches!(source, Source::Snapshot(_));
+    let unbound = content.snapshot.uid.is_empty();
+    if content.deleting {
+        // A VolumeSnapshot that was never bound cannot tell that it goes.
+        let told = content.being_deleted && !content.being_created;
+        if (found && unbound) || told {
+            return Goal::Delete;
+        }
+    }
+    if content.is_ready() {
+        return match content.being_created {
+            true => Goal::Unmark,
+            false => Goal::Nothing,
+        };
+    }
+    // Nobody wants what outlives its VolumeSnapshot to become ready.
+    let kept = content.being_deleted && content.policy == Policy::Retain;
+    if kept && !content.being_created {
+        return Goal::Nothing;
+    }
+    match (&content.status, found, content.member) {
+        (None, false, false) => Goal::Create,
+        (_, true, _) => Goal::Check,
+        (Some(status), false, _) if status.group.is_some() && status.handle.is_some() => {
+            Goal::Check
+        }
+        (_, false, true) => Goal::Await,
+        (Some(_), false, false) => Goal::Create,
+    }
+}
+
+/// The handle of the snapshot that is to be deleted with the content, if there is one.
+#[must_use]
+pub fn deletes(content: &Content) -> Option<&Text> {
+    // Members go with their group.
+    if content.policy != Policy::Delete || content.group().is_some() {
+        return None;
+    }
+    if let Some(handle) = content.handle() {
+        return Some(handle);
+    }
+    let Some(Source::Snapshot(handle)) = &content.source else {
+        return None;
+    };
+    // What was deleted has a status without readiness; what was never found has none, or an error.
+    let status = content.status.as_ref();
+    let cleared = status.is_some_and(|status| status.ready.is_none());
+    let bound = !content.snapshot.uid.is_empty();
+    (bound && !cleared && !content.member).then_some(handle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{content, pre_provisioned, status};
+
+    fn with(change: impl FnOnce(&mut Content)) -> Content {
+        let mut content = content();
+        change(&mut content);
+        content
+    }
+
+    /// Section 3.4, row by row.
+    #[test]
+    fn the_table() {
+        let found = |change: fn(&mut Content)| {
+            let mut content = pre_provisioned();
+            change(&mut content);
+            content
+        };
+        let rows = [
+            ("1", found(|c| c.deleting = true), Goal::Delete),
+            (
+                "1, bound",
+                found(|c| {
+                    c.deleting = true;
+                    c.snapshot.uid = "U9".into();
+                }),
+                Goal::Check,
+            ),
+            (
+                "2",
+                with(|c| (c.deleting, c.being_deleted, c.being_created) = (true, true, true)),
+                Goal::Create,
+            ),
+            (
+                "3",
+                with(|c| (c.deleting, c.being_deleted) = (true, true)),
+                Goal::Delete,
+            ),
+            ("4", with(|_| {}), Goal::Create),
+            ("4, S-72", with(|c| c.deleting = true), Goal::Create),
+            ("4, S-92", with(|c| c.being_deleted = true), Goal::Create),
+            ("5", with(|c| c.status = Some(status(true))), Goal::Nothing),
+            (
+                "5, S-91",
+                with(|c| (c.deleting, c.status) = (true, Some(status(true)))),
+                Goal::Nothing,
+            ),
+            (
+                "5, marked",
+                with(|c| (c.being_created, c.status) = (true, Some(status(true)))),
+                Goal::Unmark,
+            ),
+            ("6", found(|_| {}), Goal::Check),
+            (
+                "7",
+                with(|c| {
+                    c.member = true;
+                    let mut status = status(false);
+                    status.group = Some("g1".into());
+                    c.status = Some(status);
+                }),
+                Goal::Check,
+            ),
+            ("8, S-86", with(|c| c.member = true), Goal::Await),
+            ("9", with(|c| c.status = Some(status(false))), Goal::Create),
+            (
+                "S-103",
+                with(|c| {
+                    (c.being_deleted, c.policy) = (true, Policy::Retain);
+                    c.status = Some(status(false));
+                }),
+                Goal::Nothing,
+            ),
+            (
+                "S-103, in doubt",
+                with(|c| {
+                    (c.being_deleted, c.policy) = (true, Policy::Retain);
+                    c.being_created = true;
+                }),
+                Goal::Create,
+            ),
+            ("no source", with(|c| c.source = None), Goal::Nothing),
+        ];
+        for (row, content, expected) in rows {
+            assert_eq!(goal(&content), expected, "{row}");
+        }
+    }
+
+    #[test]
+    fn s_45_whose_it_is() {
+        let driver = crate::testing::driver();
+        let ours = Class {
+            driver: driver.name.as_str().into(),
+            ..Class::default()
+        };
+        let other = Class {
+            driver: "other".into(),
+            ..Class::default()
+        };
+        let foreign = with(|c| c.driver = "other".into());
+        for (row, content, class, expected) in [
+            ("ours", with(|_| {}), Some(&ours), true),
+            ("class unknown", with(|_| {}), None, true),
+            (
+                "driver differs in case",
+                with(|c| c.driver = "Test.csi.driver".into()),
+                None,
+                false,
+            ),
+            ("other driver", foreign, Some(&ours), false),
+            ("class of another", with(|_| {}), Some(&other), false),
+            ("no source", with(|c| c.source = None), Some(&ours), false),
+        ] {
+            assert_eq!(is_ours(&content, class, &driver), expected, "{row}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Decisions: pure functions from what was observed to the one next step.
+//!
+//! Separate from everything that acts, so that every acceptance row and every crash point can be
+//! run in microseconds. Nothing in here awaits, reads a clock, draws a random number or knows a
+//! client; such values come in as arguments.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `goal` | what is to be done about a content |
+//! | `attempt` | the next step towards it |
+//! | `create`, `check`, `delete` | the steps of each goal |
+//! | `failing` | how an attempt that fails says so |
+//! | `answer` | what the driver's answer says of a snapshot |
+//! | `request` | what the driver is asked |
+//! | `secret` | which Secret a call carries |
+//! | `patch` | bodies of patches |
+//! | `outcome` | how requests and calls fail: texts, and what they mean for the next attempt |
+//! | `alike` | whether two error texts say the same |
+//! | `event` | which changes of objects are work |
+//! | `memory` | what the process remembers beyond its caches |
+//! | `reactor` | the snapshotter as one object: events, attempts, and what their ends leave |
+//! | `driver` | what the driver can do, and which changes of it end the process |
+//! | `settings` | what the command line says about decisions |
+//! | `step` | what an attempt asks for, and what it is told |
+//! | `view` | what a decision looks at |
+
+mod alike;
+mod answer;
+pub mod attempt;
+mod check;
+mod create;
+mod delete;
+pub mod driver;
+pub mod event;
+mod failing;
+pub mod goal;
+pub mod memory;
+pub mod outcome;
+pub mod patch;
+pub mod reactor;
+pub mod request;
+pub mod secret;
+pub mod settings;
+pub mod step;
+pub mod view;
+
+pub use driver::Driver;
+pub use reactor::Snapshotter;
+pub use settings::Settings;
+pub use view::{Informers, View};
+
+#[cfg(test)]
+mod tests;

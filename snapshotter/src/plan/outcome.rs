@@ -1,0 +1,486 @@
+//! How requests and calls fail: their texts, and what they mean for the next attempt.
+//!
+//! Separate, because the texts end up in statuses and events, where people and scripts read them.
+//! No text is ever parsed again in here.
+
+use std::fmt;
+
+use sidecar::log::quote;
+use tonic::Code;
+
+use super::secret::Unclear;
+use super::step::Write;
+use crate::model::{SecretRef, Text};
+
+pub use sidecar::rpc_code::RpcError;
+
+/// A failed request to the API server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    /// The server's words, or the transport's.
+    pub message: String,
+    /// What is known of it.
+    pub refusal: Refusal,
+}
+
+/// What is known of a request that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The object does not exist.
+    NotFound,
+    /// The object has changed since it was read.
+    Conflict,
+    /// No answer came, or one that leaves open whether the request was applied. The object is then
+    /// read again before anything is done with it.
+    Unknown,
+    /// Not applied, for any other reason.
+    Refused,
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+/// What a failed CreateSnapshot call says about the snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// It may still be cut, or be there.
+    InDoubt,
+    /// There is none.
+    Final,
+    /// There is none, and the same request is not worth repeating soon.
+    Infeasible,
+}
+
+/// What a CreateSnapshot call that failed with `code` says. The provisioner counts
+/// `ResourceExhausted` among what is final; here it is not.
+#[must_use]
+pub fn classify(code: Code) -> Class {
+    match code {
+        Code::Cancelled
+        | Code::DeadlineExceeded
+        | Code::Unavailable
+        | Code::ResourceExhausted
+        | Code::Aborted => Class::InDoubt,
+        Code::InvalidArgument | Code::OutOfRange | Code::Unimplemented | Code::AlreadyExists => {
+            Class::Infeasible
+        }
+        Code::Ok
+        | Code::Unknown
+        | Code::NotFound
+        | Code::PermissionDenied
+        | Code::FailedPrecondition
+        | Code::Internal
+        | Code::DataLoss
+        | Code::Unauthenticated => Class::Final,
+    }
+}
+
+/// What an attempt was doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Taking the snapshot.
+    Create,
+    /// Looking it up.
+    Check,
+    /// Deleting it.
+    Delete,
+}
+
+/// What would, when it appears or changes, let a failed attempt succeed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Cure {
+    /// The class of this name.
+    Class(Text),
+    /// The driver itself.
+    Driver,
+}
+
+/// Why an attempt did not reach its goal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// A snapshot is to be taken, and no class says how.
+    NoClassNamed,
+    /// The class of this name is not there.
+    NoClass(Text),
+    /// The class has a parameter of this name, which is none of its.
+    ReservedKey(String),
+    /// The class does not say clearly which Secret it means.
+    Unclear(Unclear),
+    /// The annotations name a Secret by nothing.
+    Unnamed,
+    /// The Secret could not be read. Whether annotations named it.
+    Secret(SecretRef, ApiError, bool),
+    /// A value of the Secret is not text, so that no request can carry it.
+    SecretNotText(SecretRef, bool),
+    /// No VolumeSnapshot is bound to the content, so that the snapshot has no name.
+    Unbound,
+    /// The driver refused, failed or did not answer in time.
+    Call(RpcError),
+    /// The driver is away, and was not asked.
+    Away(RpcError),
+    /// The driver answered without an id.
+    NoId,
+    /// The driver knows no snapshot of this handle.
+    NotFound(Text),
+    /// The content could not be written.
+    Write(Write, ApiError),
+    /// The content's status could not be written.
+    Status(ApiError),
+    /// In doubt about the content, and it could not be read.
+    Read(ApiError),
+}
+
+/// Why an attempt ended without reaching its goal, and all that its text needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What it was doing.
+    pub task: Task,
+    /// Name of the content.
+    pub content: Text,
+    /// The volume's handle, where a snapshot is to be taken.
+    pub volume: Option<Text>,
+    /// Why.
+    pub problem: Problem,
+}
+
+impl Failure {
+    /// What would cure it, so that the content need not wait for its next retry. `class`: the one that
+    /// the content names.
+    #[must_use]
+    pub fn cure(&self, class: Option<&Text>) -> Option<Cure> {
+        match &self.problem {
+            Problem::NoClass(name) => Some(Cure::Class(name.clone())),
+            Problem::ReservedKey(_) | Problem::Unclear(_) => class.cloned().map(Cure::Class),
+            Problem::Call(_) if self.is_infeasible() => class.cloned().map(Cure::Class),
+            // A call that ran when the driver went ends as one that could not be made.
+            Problem::Call(error) if error.code == Code::Unavailable => Some(Cure::Driver),
+            Problem::Away(_) => Some(Cure::Driver),
+            Problem::NoClassNamed
+            | Problem::Unnamed
+            | Problem::Secret(..)
+            | Problem::SecretNotText(..)
+            | Problem::Unbound
+            | Problem::Call(_)
+            | Problem::NoId
+            | Problem::NotFound(_)
+            | Problem::Write(..)
+            | Problem::Status(_)
+            | Problem::Read(_) => None,
+        }
+    }
+
+    /// Whether the same request is not worth repeating soon.
+    #[must_use]
+    pub fn is_infeasible(&self) -> bool {
+        self.class() == Some(Class::Infeasible)
+    }
+
+    /// What the driver's answer to a CreateSnapshot call says, if this is one.
+    #[must_use]
+    pub fn class(&self) -> Option<Class> {
+        match (&self.problem, self.task) {
+            (Problem::Call(error), Task::Create) => Some(classify(error.code)),
+            _ => None,
+        }
+    }
+
+    /// Whether the driver was not asked because something that comes before is missing.
+    #[must_use]
+    pub fn is_before_the_call(&self) -> bool {
+        match self.problem {
+            Problem::NoClassNamed
+            | Problem::NoClass(_)
+            | Problem::ReservedKey(_)
+            | Problem::Unclear(_)
+            | Problem::Unnamed
+            | Problem::Secret(..)
+            | Problem::SecretNotText(..)
+            | Problem::Unbound => true,
+            Problem::Call(_)
+            | Problem::Away(_)
+            | Problem::NoId
+            | Problem::NotFound(_)
+            | Problem::Write(..)
+            | Problem::Status(_)
+            | Problem::Read(_) => false,
+        }
+    }
+
+    /// What was in the way of a write, if that is what failed.
+    #[must_use]
+    pub fn refused(&self) -> Option<&ApiError> {
+        match &self.problem {
+            Problem::Write(_, error) | Problem::Status(error) | Problem::Read(error) => Some(error),
+            Problem::NoClassNamed
+            | Problem::NoClass(_)
+            | Problem::ReservedKey(_)
+            | Problem::Unclear(_)
+            | Problem::Unnamed
+            | Problem::Secret(..)
+            | Problem::SecretNotText(..)
+            | Problem::Unbound
+            | Problem::Call(_)
+            | Problem::Away(_)
+            | Problem::NoId
+            | Problem::NotFound(_) => None,
+        }
+    }
+
+    /// Whether it concerns nobody but this process: nothing to tell the snapshot's owner. What the
+    /// API server does not say, or what somebody else has written, is over soon.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.refused()
+            .is_some_and(|error| error.refusal != Refusal::Refused)
+            || matches!(self.problem, Problem::Read(_))
+    }
+
+    /// The event that tells of a failed deletion, if there is anything to tell.
+    #[must_use]
+    pub fn of_deletion(&self) -> Option<String> {
+        let what = match &self.problem {
+            Problem::Unnamed | Problem::Secret(..) | Problem::SecretNotText(..) => {
+                "Failed to get snapshot credentials"
+            }
+            Problem::Status(_) => "Failed to clear content status",
+            Problem::Call(_) | Problem::Away(_) => "Failed to delete snapshot",
+            Problem::NoClassNamed
+            | Problem::NoClass(_)
+            | Problem::ReservedKey(_)
+            | Problem::Unclear(_)
+            | Problem::Unbound
+            | Problem::NoId
+            | Problem::NotFound(_)
+            | Problem::Write(..)
+            | Problem::Read(_) => return None,
+        };
+        (!self.is_quiet()).then(|| format!("{what}: {self}"))
+    }
+
+    fn create(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let content = &self.content;
+        match &self.problem {
+            Problem::NoClassNamed
+            | Problem::NoClass(_)
+            | Problem::Unclear(_)
+            | Problem::Unnamed
+            | Problem::Secret(..)
+            | Problem::SecretNotText(..) => {
+                let cause = quote(&Cause(self).to_string());
+                write!(
+                    out,
+                    "failed to get input parameters to create snapshot for content {content}: {cause}"
+                )
+            }
+            Problem::ReservedKey(_) => write!(
+                out,
+                "failed to remove CSI Parameters of prefixed keys: {}",
+                Cause(self)
+            ),
+            Problem::Unbound
+            | Problem::Call(_)
+            | Problem::Away(_)
+            | Problem::NoId
+            | Problem::NotFound(_) => {
+                let volume = self.volume.as_deref().unwrap_or_default();
+                let cause = quote(&Cause(self).to_string());
+                write!(
+                    out,
+                    "failed to take snapshot of the volume {volume}: {cause}"
+                )
+            }
+            Problem::Write(..) | Problem::Status(_) | Problem::Read(_) => {
+                write!(out, "{}", Cause(self))
+            }
+        }
+    }
+
+    fn check(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (content, cause) = (&self.content, Cause(self));
+        match &self.problem {
+            Problem::NoClass(class) => {
+                write!(
+                    out,
+                    "failed to get snapshot class {class} for snapshot content {content}: {cause}"
+                )
+            }
+            Problem::Unclear(_) => {
+                write!(
+                    out,
+                    "failed to get secret reference for snapshot content {content}: {cause}"
+                )
+            }
+            Problem::Secret(_, _, true) | Problem::SecretNotText(_, true) | Problem::Unnamed => {
+                write!(
+                    out,
+                    "failed to get credentials from annotation for snapshot content {content}: {cause}"
+                )
+            }
+            Problem::Secret(_, _, false) | Problem::SecretNotText(_, false) => {
+                write!(
+                    out,
+                    "failed to get credentials for snapshot content {content}: {cause}"
+                )
+            }
+            Problem::Call(_) | Problem::Away(_) | Problem::NoId | Problem::NotFound(_) => {
+                let cause = quote(&cause.to_string());
+                write!(
+                    out,
+                    "failed to list snapshot for content {content}: {cause}"
+                )
+            }
+            Problem::NoClassNamed
+            | Problem::ReservedKey(_)
+            | Problem::Unbound
+            | Problem::Write(..)
+            | Problem::Status(_)
+            | Problem::Read(_) => write!(out, "{cause}"),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.task {
+            Task::Create => self.create(out),
+            Task::Check => self.check(out),
+            Task::Delete => write!(out, "{}", Cause(self)),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The problem alone, without what it was in the way of.
+struct Cause<'a>(&'a Failure);
+
+impl fmt::Display for Cause<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure {
+            content, problem, ..
+        } = self.0;
+        match problem {
+            Problem::NoClassNamed => {
+                write!(
+                    out,
+                    "failed to take snapshot {content} without a snapshot class"
+                )
+            }
+            Problem::NoClass(class) => write!(
+                out,
+                "volumesnapshotclass.snapshot.storage.k8s.io {} not found",
+                quote(class)
+            ),
+            Problem::ReservedKey(key) => write!(
+                out,
+                "found unknown parameter key {} with reserved namespace {}",
+                quote(key),
+                sidecar::snapshot::PARAMETER_PREFIX
+            ),
+            Problem::Unclear(unclear) => write!(out, "{unclear}"),
+            Problem::Unnamed => write!(
+                out,
+                "cannot retrieve secrets for snapshot content {}, err: secret name or namespace not \
+                 specified",
+                quote(content)
+            ),
+            Problem::Secret(secret, error, annotated) => {
+                credentials(out, content, *annotated)?;
+                let SecretRef { namespace, name } = secret;
+                write!(
+                    out,
+                    "error getting secret {name} in namespace {namespace}: {error}"
+                )
+            }
+            Problem::SecretNotText(secret, annotated) => {
+                credentials(out, content, *annotated)?;
+                let SecretRef { namespace, name } = secret;
+                write!(
+                    out,
+                    "error getting secret {name} in namespace {namespace}: it has a value that is \
+                     not UTF-8, which no CSI request can carry"
+                )
+            }
+            Problem::Unbound => write!(
+                out,
+                "cannot create snapshot. Snapshot content {content} not bound to a snapshot"
+            ),
+            Problem::Call(error) | Problem::Away(error) => write!(out, "{error}"),
+            Problem::NoId => out.write_str("the driver answered without a snapshot id"),
+            Problem::NotFound(handle) => {
+                write!(out, "can not find snapshot for snapshotID {handle}")
+            }
+            Problem::Write(Write::Mark, error) => write!(
+                out,
+                "failed to add VolumeSnapshotBeingCreated annotation on the content {content}: {}",
+                quote(&error.message)
+            ),
+            Problem::Write(Write::Unmark, error) => write!(
+                out,
+                "failed to remove VolumeSnapshotBeingCreated annotation on the content {content}: {}",
+                quote(&error.message)
+            ),
+            Problem::Write(Write::Release, error) => {
+                write!(
+                    out,
+                    "failed to remove the finalizer of the content {content}: {error}"
+                )
+            }
+            Problem::Status(error) => {
+                write!(
+                    out,
+                    "error updating status for volume snapshot content {content}: {error}"
+                )
+            }
+            Problem::Read(error) => {
+                write!(out, "could not read the content {content} again: {error}")
+            }
+        }
+    }
+}
+
+fn credentials(out: &mut fmt::Formatter<'_>, content: &Text, annotated: bool) -> fmt::Result {
+    match annotated {
+        true => {
+            let content = quote(content);
+            write!(
+                out,
+                "cannot get credentials for snapshot content {content}: "
+            )
+        }
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s_62_s_63_s_69_what_a_code_says() {
+        use Class::{Final, InDoubt, Infeasible};
+        for (code, expected) in [
+            (Code::Unknown, Final),
+            (Code::NotFound, Final),
+            (Code::AlreadyExists, Infeasible),
+            (Code::PermissionDenied, Final),
+            (Code::FailedPrecondition, Final),
+            (Code::OutOfRange, Infeasible),
+            (Code::Unimplemented, Infeasible),
+            (Code::Internal, Final),
+            (Code::DataLoss, Final),
+            (Code::Unauthenticated, Final),
+            (Code::InvalidArgument, Infeasible),
+            (Code::Cancelled, InDoubt),
+            (Code::DeadlineExceeded, InDoubt),
+            (Code::Unavailable, InDoubt),
+            (Code::ResourceExhausted, InDoubt),
+            (Code::Aborted, InDoubt),
+        ] {
+            assert_eq!(classify(code), expected, "{code:?}");
+        }
+    }
+}

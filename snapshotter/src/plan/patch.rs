@@ -1,0 +1,116 @@
+//! Bodies of patches: merge patches that touch the fields which this program owns, and say which
+//! version of the content they were made for.
+//!
+//! Separate, because what others wrote must survive each of them.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use sidecar::kube::patch::finalizer_list;
+use sidecar::snapshot::{BEING_CREATED, CONTENT_BOUND, YES};
+
+use super::answer::Said;
+use crate::model::{Content, Text};
+
+/// Before the driver is asked for a new snapshot: it may have an effect from now on, and the content
+/// is there until it is known which.
+#[must_use]
+pub fn mark(content: &Content) -> Value {
+    let mut metadata = bound_to(content);
+    metadata.insert("annotations".to_owned(), json!({ BEING_CREATED: YES }));
+    // Who is being deleted gets no new finalizer; the API server refuses that.
+    if !content.is_protected() && !content.deleting {
+        let held = content.finalizers.iter().map(|held| &**held);
+        let all: Vec<&str> = held.chain([CONTENT_BOUND]).collect();
+        metadata.insert("finalizers".to_owned(), json!(all));
+    }
+    json!({ "metadata": metadata })
+}
+
+/// Nothing is in doubt any more.
+#[must_use]
+pub fn unmark(content: &Content) -> Value {
+    let mut metadata = bound_to(content);
+    metadata.insert("annotations".to_owned(), json!({ BEING_CREATED: null }));
+    json!({ "metadata": metadata })
+}
+
+/// The content may go.
+#[must_use]
+pub fn release(content: &Content) -> Value {
+    let mut metadata = bound_to(content);
+    let others = content.finalizers.iter();
+    let others: Vec<&Text> = others.filter(|held| ***held != *CONTENT_BOUND).collect();
+    metadata.insert("finalizers".to_owned(), finalizer_list(&others));
+    json!({ "metadata": metadata })
+}
+
+/// What the driver says of the snapshot; `None` if the status says it already.
+#[must_use]
+pub fn report(content: &Content, said: &Said) -> Option<Value> {
+    let nothing = crate::model::Status::default();
+    let had = content.status.as_ref().unwrap_or(&nothing);
+    let mut status = Map::new();
+    let mut set = |field: &str, value: Value| status.insert(field.to_owned(), value);
+    if had.handle.is_none() {
+        set("snapshotHandle", json!(*said.handle));
+    }
+    if had.ready != Some(said.ready) {
+        set("readyToUse", json!(said.ready));
+        if said.ready && had.error.is_some() {
+            set("error", Value::Null);
+        }
+    }
+    if had.created.is_none() {
+        set("creationTime", json!(said.created));
+    }
+    if let (None, Some(size)) = (had.size, said.size) {
+        set("restoreSize", json!(size));
+    }
+    if let (None, Some(group)) = (&had.group, &said.group) {
+        set("volumeGroupSnapshotHandle", json!(**group));
+    }
+    (!status.is_empty()).then(|| with_status(content, status))
+}
+
+/// Why it failed.
+#[must_use]
+pub fn fail(content: &Content, message: &str, now: Timestamp) -> Value {
+    let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let status = json!({
+        "readyToUse": false,
+        "error": { "time": time, "message": message },
+    });
+    json!({ "metadata": bound_to(content), "status": status })
+}
+
+/// The snapshot is gone; `None` if the status does not tell of one.
+#[must_use]
+pub fn clear(content: &Content) -> Option<Value> {
+    let had = content.status.as_ref()?;
+    let mut status = Map::new();
+    for (field, there) in [
+        ("snapshotHandle", had.handle.is_some()),
+        ("readyToUse", had.ready.is_some()),
+        ("creationTime", had.created.is_some()),
+        ("restoreSize", had.size.is_some()),
+    ] {
+        if there {
+            status.insert(field.to_owned(), Value::Null);
+        }
+    }
+    (!status.is_empty()).then(|| with_status(content, status))
+}
+
+fn with_status(content: &Content, status: Map<String, Value>) -> Value {
+    json!({ "metadata": bound_to(content), "status": status })
+}
+
+/// Refused (409) if anybody has written since.
+fn bound_to(content: &Content) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    if content.version != 0 {
+        let version = content.version.to_string();
+        metadata.insert("resourceVersion".to_owned(), version.into());
+    }
+    metadata
+}

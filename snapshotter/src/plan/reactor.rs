@@ -1,0 +1,343 @@
+//! The snapshotter as one object: what it remembers, what events make due, and its attempts.
+//!
+//! The crash simulation drives this object and no other. Group snapshots, once they are here, are a
+//! reactor of their own: the two share nothing but the driver.
+
+use std::sync::Arc;
+
+use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
+use sidecar::queue::Place;
+
+use super::attempt::{Attempt, End, Next};
+use super::event::is_work;
+use super::memory::Memory;
+use super::outcome::{Cure, Failure, Problem, Task};
+use super::step::{Answer, Step, Write};
+use super::view::{Informers, View};
+use super::{Settings, request};
+use crate::model::{Class, Content, Text};
+
+/// What an informer tells. `old` is what was known before, `new` what is known now; neither is there
+/// of an object that does not exist.
+#[derive(Debug)]
+pub enum Change<'a> {
+    /// The content of this name changed.
+    Content {
+        /// Its name.
+        name: Text,
+        /// Before.
+        old: Option<&'a Content>,
+        /// Now.
+        new: Option<&'a Content>,
+        /// Whether it is known from the answer to a request of this process.
+        own: bool,
+    },
+    /// Nothing happened to the content of this name; the time for a resync has come.
+    Resync(Text),
+    /// The class of this name changed.
+    Class {
+        /// Its name.
+        name: Text,
+        /// Before.
+        old: Option<&'a Class>,
+        /// Now.
+        new: Option<&'a Class>,
+    },
+    /// The driver can be asked again.
+    DriverBack,
+}
+
+/// A step, and the content that it is about.
+#[derive(Debug)]
+pub struct Request {
+    /// Name of the content.
+    pub content: Text,
+    /// Its UID.
+    pub uid: Text,
+    /// When this was decided.
+    pub now: Now,
+    /// What to do.
+    pub step: Step,
+}
+
+/// An attempt on a content.
+#[derive(Debug)]
+pub struct Run {
+    name: Text,
+    /// `None` if there is no such content.
+    attempt: Option<Attempt>,
+    over: Option<End>,
+}
+
+impl Run {
+    #[cfg(test)]
+    pub(crate) fn attempt(&self) -> Option<&Attempt> {
+        self.attempt.as_ref()
+    }
+}
+
+/// What the log is to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Nothing is left to do about the content of this name, or not now.
+    Processed(Text),
+    /// The driver has this snapshot for a content that is gone.
+    Lost(Text, Text),
+    /// The driver answers with another handle than the one on record: content, record, answer.
+    OtherHandle(Text, Text, Text),
+}
+
+/// Why an attempt is to be retried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// The snapshot is there, and not ready.
+    NotReady,
+    /// The controller still has to write the member's status.
+    Awaits,
+    /// It failed.
+    Failed(Box<Failure>),
+}
+
+type Informed<'a> = &'a (dyn Informers + 'static);
+type News = Due<Text, Notice>;
+
+/// The snapshotter.
+#[derive(Debug)]
+pub struct Snapshotter {
+    memory: Memory,
+    settings: Settings,
+}
+
+impl Snapshotter {
+    /// A snapshotter that knows nothing yet.
+    #[must_use]
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            memory: Memory::default(),
+            settings: settings.clone(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    fn cured(&mut self, cure: &Cure, due: &mut News) {
+        let names = self.memory.cured(cure).into_iter();
+        due.wakes.extend(names.map(at_once));
+    }
+
+    /// It fails with this. What that waits for is in the books before any event can pass.
+    fn fail(
+        &mut self,
+        (name, attempt): (&Text, &mut Attempt),
+        content: Option<&Content>,
+        (task, problem): (Task, Problem),
+    ) {
+        let failure = attempt.fail(content, task, problem);
+        let class = content.and_then(|content| content.class.as_ref());
+        if let Some(cure) = failure.cure(class) {
+            self.memory.waits(name, attempt.uid(), cure);
+        }
+    }
+
+    /// What the books must say before the step is taken.
+    fn note(&mut self, name: &Text, attempt: &mut Attempt, content: &Content, step: &Step) {
+        match step {
+            Step::Patch(Write::Mark, _) if !content.being_created => {
+                attempt.marks();
+                self.memory.marks(name, attempt.uid());
+            }
+            Step::Create(request) => {
+                let parameters = request.parameters.clone().into_iter();
+                let parameters = attempt.calls(parameters.collect::<request::Parameters>());
+                self.memory.calls(name, attempt.uid(), parameters);
+            }
+            Step::Read
+            | Step::Patch(..)
+            | Step::PatchStatus(..)
+            | Step::Announce(_)
+            | Step::LoadSecret(..)
+            | Step::List(_)
+            | Step::Get(_)
+            | Step::Delete(_) => {}
+        }
+    }
+}
+
+/// The content that the attempt is about, if it still is there.
+fn known(informers: Informed<'_>, name: &Text, attempt: &Attempt) -> Option<Arc<Content>> {
+    let content = informers.content(name)?;
+    (content.uid == *attempt.uid()).then_some(content)
+}
+
+impl Reactor for Snapshotter {
+    type Key = Text;
+    type Informers = dyn Informers;
+    type Change<'a> = Change<'a>;
+    type Attempt = Run;
+    type Step = Request;
+    type Answer = Answer;
+    type Notice = Notice;
+    type Failure = Retry;
+
+    fn observe(&mut self, change: Change<'_>, _informers: Informed<'_>) -> News {
+        let mut due = News::default();
+        match change {
+            Change::Content {
+                name,
+                old,
+                new: Some(new),
+                own,
+            } => {
+                if is_work(old, new, own) {
+                    self.memory.begins_anew(&name);
+                    due.wakes.push(at_once(name));
+                }
+            }
+            Change::Content {
+                name, new: None, ..
+            } => {
+                self.memory.forget(&name);
+                due.wakes.push(at_once(name));
+            }
+            Change::Resync(name) => due.wakes.push(at_once(name)),
+            Change::Class { name, old, new } => {
+                if old != new {
+                    self.cured(&Cure::Class(name), &mut due);
+                }
+            }
+            Change::DriverBack => self.cured(&Cure::Driver, &mut due),
+        }
+        due
+    }
+
+    fn begin(&mut self, name: &Text, informers: Informed<'_>, _now: Now) -> Run {
+        let content = informers.content(name);
+        let attempt = content.map(|content| {
+            let start = self.memory.begin(name, &content);
+            Attempt::new(name, &content, start)
+        });
+        Run {
+            name: name.clone(),
+            attempt,
+            over: None,
+        }
+    }
+
+    fn decide(&mut self, run: &mut Run, informers: Informed<'_>, now: Now) -> Option<Request> {
+        let attempt = run.attempt.as_mut().filter(|_| run.over.is_none())?;
+        let driver = informers.driver();
+        loop {
+            let Some(content) = known(informers, &run.name, attempt) else {
+                run.over = Some(End::Gone);
+                return None;
+            };
+            let class = content.class.as_ref();
+            let class = class.and_then(|name| informers.class(name));
+            let next = attempt.decide(&View {
+                driver: &driver,
+                settings: &self.settings,
+                name: &run.name,
+                content: &content,
+                class: class.as_deref(),
+                now: now.timestamp,
+            });
+            match next {
+                // The next look decides how it is said.
+                Next::Fail(task, problem) => {
+                    self.fail((&run.name, attempt), Some(&content), (task, problem));
+                }
+                Next::End(end) => {
+                    run.over = Some(end);
+                    return None;
+                }
+                Next::Step(step) => {
+                    self.note(&run.name, attempt, &content, &step);
+                    return Some(Request {
+                        content: run.name.clone(),
+                        uid: attempt.uid().clone(),
+                        now,
+                        step: *step,
+                    });
+                }
+            }
+        }
+    }
+
+    fn answered(
+        &mut self,
+        run: &mut Run,
+        request: Request,
+        answer: Answer,
+        informers: Informed<'_>,
+    ) -> News {
+        let mut due = News::default();
+        let Some(attempt) = &mut run.attempt else {
+            return due;
+        };
+        let content = known(informers, &run.name, attempt);
+        let problem = attempt.fold(&request.step, answer, request.now.timestamp);
+        if let (Step::Create(_), Some(said)) = (&request.step, attempt.said()) {
+            let stored = content.as_deref().and_then(Content::handle);
+            if let Some(stored) = stored.filter(|stored| **stored != said.handle) {
+                let (name, said) = (run.name.clone(), said.handle.clone());
+                due.notices
+                    .push(Notice::OtherHandle(name, stored.clone(), said));
+            }
+        }
+        if let Some(problem) = problem {
+            self.fail((&run.name, attempt), content.as_deref(), problem);
+        }
+        due
+    }
+
+    fn end(&mut self, run: Run, informers: Informed<'_>, _now: Now) -> (Verdict<Retry>, News) {
+        let mut due = News::default();
+        let Run {
+            name,
+            attempt: Some(attempt),
+            over: Some(end),
+        } = run
+        else {
+            return (Verdict::Done, due);
+        };
+        let there = known(informers, &name, &attempt);
+        if let (End::Gone, Some(said)) = (&end, attempt.said()) {
+            let handle = said.handle.clone();
+            due.notices.push(Notice::Lost(name.clone(), handle));
+        }
+        let longest = self.settings.retry_max;
+        let wait = { &mut self.memory }.end(&name, (&attempt, &end), there.is_some(), longest);
+        let failure = match end {
+            End::Done | End::Gone => {
+                due.notices.push(Notice::Processed(name));
+                return (Verdict::Done, due);
+            }
+            End::NotReady => Retry::NotReady,
+            End::Awaits => Retry::Awaits,
+            End::Failed(failure) => Retry::Failed(Box::new(failure)),
+        };
+        let verdict = match wait {
+            Some(delay) => Verdict::After {
+                delay,
+                failure: Some(failure),
+            },
+            None => Verdict::Retry {
+                failure,
+                hung: false,
+            },
+        };
+        (verdict, due)
+    }
+}
+
+fn at_once(name: Text) -> Wake<Text> {
+    Wake {
+        queue: 0,
+        key: name,
+        place: Place::default(),
+        unless_delayed: false,
+    }
+}

@@ -1,0 +1,84 @@
+//! What the driver is asked.
+//!
+//! Separate, because a request must be the same in every attempt on one snapshot.
+
+use std::collections::BTreeMap;
+
+use csi_proto::csi::CreateSnapshotRequest;
+use sidecar::snapshot::{PARAMETER_PREFIX, SECRET_NAME_PARAMETER, SECRET_NAMESPACE_PARAMETER};
+
+use super::Settings;
+use crate::model::{Class, Content, Text};
+
+/// The values of a Secret.
+pub type Secrets = BTreeMap<String, String>;
+
+/// Parameters of a CreateSnapshot call.
+pub type Parameters = BTreeMap<String, String>;
+
+/// Class parameter: template of the name of the Secret for lists.
+pub const LIST_SECRET_NAME: &str = "csi.storage.k8s.io/snapshotter-list-secret-name";
+/// See [`LIST_SECRET_NAME`].
+pub const LIST_SECRET_NAMESPACE: &str = "csi.storage.k8s.io/snapshotter-list-secret-namespace";
+
+/// Class parameters that are for the sidecars, so that the driver does not get them.
+const RESERVED: [&str; 8] = [
+    SECRET_NAME_PARAMETER,
+    SECRET_NAMESPACE_PARAMETER,
+    LIST_SECRET_NAME,
+    LIST_SECRET_NAMESPACE,
+    "csi.storage.k8s.io/group-snapshotter-secret-name",
+    "csi.storage.k8s.io/group-snapshotter-secret-namespace",
+    "csi.storage.k8s.io/group-snapshotter-get-secret-name",
+    "csi.storage.k8s.io/group-snapshotter-get-secret-namespace",
+];
+
+const SNAPSHOT_NAME: &str = "csi.storage.k8s.io/volumesnapshot/name";
+const SNAPSHOT_NAMESPACE: &str = "csi.storage.k8s.io/volumesnapshot/namespace";
+const CONTENT_NAME: &str = "csi.storage.k8s.io/volumesnapshotcontent/name";
+
+/// The parameters that the driver gets.
+///
+/// # Errors
+/// A parameter of this name is for the sidecars, and means nothing to this one.
+pub fn parameters(
+    (name, content): (&Text, &Content),
+    class: &Class,
+    settings: &Settings,
+) -> Result<Parameters, String> {
+    let mut parameters = Parameters::new();
+    for (key, value) in class.parameters.iter() {
+        match key.starts_with(PARAMETER_PREFIX) {
+            true if RESERVED.contains(&key) => {}
+            true => return Err(key.to_owned()),
+            false => drop(parameters.insert(key.to_owned(), value.to_owned())),
+        }
+    }
+    if settings.extra_create_metadata {
+        for (key, value) in [
+            (SNAPSHOT_NAME, &content.snapshot.name),
+            (SNAPSHOT_NAMESPACE, &content.snapshot.namespace),
+            (CONTENT_NAME, name),
+        ] {
+            parameters.insert(key.to_owned(), value.to_string());
+        }
+    }
+    Ok(parameters)
+}
+
+/// `CreateSnapshot` of this volume.
+#[must_use]
+pub fn create(
+    content: &Content,
+    volume: &str,
+    (parameters, secrets): (Parameters, Secrets),
+    settings: &Settings,
+) -> CreateSnapshotRequest {
+    CreateSnapshotRequest {
+        source_volume_id: volume.to_owned(),
+        name: settings.name.of(&content.snapshot.uid),
+        secrets: secrets.into_iter().collect(),
+        parameters: parameters.into_iter().collect(),
+        accessibility_requirements: None,
+    }
+}

@@ -1,0 +1,220 @@
+//! Which Secret a call carries.
+//!
+//! Separate, because a name read wrongly is a Secret of somebody else.
+
+use std::fmt;
+
+use sidecar::log::quote;
+use sidecar::template::{self, UnknownTokens};
+
+use super::request::{LIST_SECRET_NAME, LIST_SECRET_NAMESPACE, Secrets};
+use crate::model::{Content, Pairs, SecretRef, Text};
+
+/// What an attempt knows of the Secret.
+#[derive(Debug, Default)]
+pub(super) enum Loaded {
+    #[default]
+    NotYet,
+    /// With the reference that was asked for.
+    Values(SecretRef, Secrets),
+}
+
+impl Loaded {
+    /// The values; `None` if they are still to be loaded.
+    pub(super) fn values(&self, reference: Option<&SecretRef>) -> Option<Secrets> {
+        match (reference, self) {
+            (None, _) => Some(Secrets::new()),
+            (Some(reference), Self::Values(loaded, secrets)) if loaded == reference => {
+                Some(secrets.clone())
+            }
+            (Some(_), _) => None,
+        }
+    }
+}
+
+/// The annotations name a Secret, and name or namespace are empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unnamed;
+
+/// The Secret that the content's annotations name.
+///
+/// # Errors
+/// One of the two is empty.
+pub fn annotated(content: &Content) -> Result<Option<SecretRef>, Unnamed> {
+    match content.secret.as_deref() {
+        Some(secret) if secret.name.is_empty() || secret.namespace.is_empty() => Err(Unnamed),
+        secret => Ok(secret.cloned()),
+    }
+}
+
+/// A class does not say clearly which Secret it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unclear {
+    /// One key without the other.
+    Half,
+    /// An empty value.
+    Empty,
+    /// Tokens that stand for nothing; the template.
+    Tokens(String, UnknownTokens),
+    /// What came out is no name of a namespace; the template.
+    Namespace(String, String),
+    /// What came out is no name of a Secret; the template.
+    Name(String, String),
+}
+
+/// The Secret for ListSnapshots and GetSnapshot that the class with these parameters names for the
+/// content.
+///
+/// # Errors
+/// Says what is unclear.
+pub fn listing(parameters: &Pairs, content: &Text) -> Result<Option<SecretRef>, Unclear> {
+    let name = parameters.get(LIST_SECRET_NAME);
+    let namespace = parameters.get(LIST_SECRET_NAMESPACE);
+    let (name, namespace) = match (name, namespace) {
+        (None, None) => return Ok(None),
+        (Some(name), Some(namespace)) => (name, namespace),
+        (Some(_), None) | (None, Some(_)) => return Err(Unclear::Half),
+    };
+    if name.is_empty() || namespace.is_empty() {
+        return Err(Unclear::Empty);
+    }
+    let resolve = |text: &str| {
+        let value = |token: &str| (token == "volumesnapshotcontent.name").then_some(&**content);
+        let resolved = template::resolve(text, value);
+        resolved.map_err(|unknown| Unclear::Tokens(text.to_owned(), unknown))
+    };
+    let found = SecretRef {
+        namespace: resolve(namespace)?.into(),
+        name: resolve(name)?.into(),
+    };
+    if !is_label(&found.namespace) {
+        let resolved = found.namespace.to_string();
+        return Err(Unclear::Namespace(namespace.to_owned(), resolved));
+    }
+    if !is_subdomain(&found.name) {
+        let resolved = found.name.to_string();
+        return Err(Unclear::Name(name.to_owned(), resolved));
+    }
+    Ok(Some(found))
+}
+
+impl fmt::Display for Unclear {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const TEMPLATES: &str = "failed to get name and namespace template from params";
+        let invalid = |out: &mut fmt::Formatter<'_>, (text, resolved): (&str, &str), what| {
+            let (quoted, same) = (quote(text), text == resolved);
+            match same {
+                true => write!(out, "{quoted} is not a valid {what}"),
+                false => {
+                    let resolved = quote(resolved);
+                    write!(
+                        out,
+                        "{quoted} resolved to {resolved} which is not a valid {what}"
+                    )
+                }
+            }
+        };
+        match self {
+            Self::Half => write!(
+                out,
+                "{TEMPLATES}: either name and namespace for SnapshotterList secrets specified, Both \
+                 must be specified"
+            ),
+            Self::Empty => write!(
+                out,
+                "{TEMPLATES}: SnapshotterList secrets specified in parameters but value of either \
+                 namespace or name is empty"
+            ),
+            Self::Tokens(text, unknown) => {
+                write!(
+                    out,
+                    "error resolving value {}: invalid tokens: [",
+                    quote(text)
+                )?;
+                let tokens: Vec<String> = unknown.0.iter().map(|token| quote(token)).collect();
+                write!(out, "{}]", tokens.join(" "))
+            }
+            Self::Namespace(text, resolved) => invalid(out, (text, resolved), "namespace name"),
+            Self::Name(text, resolved) => invalid(out, (text, resolved), "secret name"),
+        }
+    }
+}
+
+impl std::error::Error for Unclear {}
+
+/// A DNS-1123 label, as namespaces are named.
+fn is_label(text: &str) -> bool {
+    text.len() <= 63 && is_part(text)
+}
+
+/// A DNS-1123 subdomain, as Secrets are named: Kubernetes bounds the whole, not its labels.
+fn is_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_part)
+}
+
+fn is_part(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    text.starts_with(fits) && text.ends_with(fits) && text.chars().all(|c| fits(c) || c == '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s_77_s_78_the_secret_of_a_list() {
+        let tokens = |text: &str| format!("error resolving value \"{text}\": invalid tokens: ");
+        let listed = |name: &str, namespace: &str| {
+            let keys = [(LIST_SECRET_NAME, name), (LIST_SECRET_NAMESPACE, namespace)];
+            let pairs: Pairs = keys
+                .into_iter()
+                .filter(|(_, value)| *value != "-")
+                .collect();
+            let found = listing(&pairs, &"pp".into());
+            let found =
+                found.map(|found| found.map(|found| format!("{}/{}", found.namespace, found.name)));
+            found.map_err(|unclear| unclear.to_string())
+        };
+        const T: &str = "failed to get name and namespace template from params: ";
+        let half = "either name and namespace for SnapshotterList secrets specified, Both must be specified";
+        let empty = "SnapshotterList secrets specified in parameters but value of either namespace or name is empty";
+        let rows = [
+            ("S-77", "l-${volumesnapshotcontent.name}", "ns2", Ok(Some("ns2/l-pp".to_owned()))),
+            ("S-77, $x", "$$x", "ns2", Err(tokens("$$x") + "[\"$\"]")),
+            ("none", "-", "-", Ok(None)),
+            (
+                "S-78",
+                "${volumesnapshot.name}",
+                "ns2",
+                Err(tokens("${volumesnapshot.name}") + "[\"volumesnapshot.name\"]"),
+            ),
+            (
+                "3.11, two",
+                "${b}${a}",
+                "ns2",
+                Err(tokens("${b}${a}") + "[\"a\" \"b\"]"),
+            ),
+            ("3.11, half", "a", "-", Err(format!("{T}{half}"))),
+            ("3.11, half", "-", "a", Err(format!("{T}{half}"))),
+            ("3.11, empty", "", "a", Err(format!("{T}{empty}"))),
+            (
+                "3.11, namespace",
+                "a",
+                "Ns",
+                Err("\"Ns\" is not a valid namespace name".to_owned()),
+            ),
+            (
+                "3.11, name",
+                "A-${volumesnapshotcontent.name}",
+                "ns",
+                Err(
+                    "\"A-${volumesnapshotcontent.name}\" resolved to \"A-pp\" which is not a valid secret name"
+                        .to_owned(),
+                ),
+            ),
+        ];
+        for (row, name, namespace, expected) in rows {
+            assert_eq!(listed(name, namespace), expected, "{row}");
+        }
+    }
+}

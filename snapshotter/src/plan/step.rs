@@ -1,0 +1,119 @@
+//! What an attempt asks for, and what it is told.
+//!
+//! Separate from the decisions, because the executor and the crash simulation speak this language
+//! and need nothing else.
+
+use csi_proto::csi::{
+    CreateSnapshotRequest, CreateSnapshotResponse, DeleteSnapshotRequest, GetSnapshotRequest,
+    GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse,
+};
+use serde_json::Value;
+
+use super::outcome::{ApiError, RpcError, Task};
+use super::request::Secrets;
+use crate::model::SecretRef;
+
+/// The one next thing to do about a content, complete in every detail.
+#[derive(Debug)]
+pub enum Step {
+    /// GET of the content: what the cache knows may be behind.
+    Read,
+    /// Merge patch of the content.
+    Patch(Write, Value),
+    /// Merge patch of the content's `status` subresource.
+    PatchStatus(StatusWrite, Value),
+    /// Event on the content.
+    Announce(Announcement),
+    /// GET of a Secret.
+    LoadSecret(Purpose, SecretRef),
+    /// `CreateSnapshot`.
+    Create(Box<CreateSnapshotRequest>),
+    /// `ListSnapshots`, one page.
+    List(Box<ListSnapshotsRequest>),
+    /// `GetSnapshot`.
+    Get(Box<GetSnapshotRequest>),
+    /// `DeleteSnapshot`.
+    Delete(Box<DeleteSnapshotRequest>),
+}
+
+/// What a patch of a content is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// Before the driver is asked for a new snapshot.
+    Mark,
+    /// Nothing is in doubt any more.
+    Unmark,
+    /// The content may go.
+    Release,
+}
+
+/// What a Secret is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Taking a snapshot.
+    Create,
+    /// Looking up a snapshot that an administrator named.
+    List,
+    /// Looking up a member of a group.
+    Member,
+    /// Deleting a snapshot.
+    Delete,
+}
+
+impl Purpose {
+    /// What an attempt that loads it is doing.
+    #[must_use]
+    pub fn task(self) -> Task {
+        match self {
+            Self::Create => Task::Create,
+            Self::List | Self::Member => Task::Check,
+            Self::Delete => Task::Delete,
+        }
+    }
+}
+
+/// What a patch of a content's status is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StatusWrite {
+    /// What the driver says of the snapshot.
+    Report(Task),
+    /// Why it failed, and the event that follows.
+    Fail(Announcement),
+    /// The snapshot is gone.
+    Clear,
+}
+
+/// A Warning on the content, of component `csi-snapshotter <driver>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Announcement {
+    /// `reason`.
+    pub reason: &'static str,
+    /// `message`.
+    pub message: String,
+}
+
+/// What came of a step.
+#[derive(Debug)]
+pub enum Answer {
+    /// Done: the patch was applied, the event is on its way, the object was read. The view shows the
+    /// result from now on.
+    Done,
+    /// The API server refused, or did not answer.
+    Refused(ApiError),
+    /// The Secret.
+    Secret(Secrets),
+    /// The Secret has a value that is not UTF-8.
+    SecretNotText,
+    /// What the driver says of the snapshot that it has taken.
+    Created(CreateSnapshotResponse),
+    /// One page of the driver's list.
+    Listed(ListSnapshotsResponse),
+    /// What the driver says of the snapshot.
+    Got(GetSnapshotResponse),
+    /// The snapshot is gone.
+    Deleted,
+    /// The call failed.
+    Failed(RpcError),
+    /// The driver cannot be reached, and nothing was sent to it.
+    Unsent(RpcError),
+}

@@ -1,0 +1,57 @@
+//! Section 10.6: a process that ends between two effects, and what the next one makes of it.
+
+use super::{CLEARED, CREATE, TAKEN, lines};
+use crate::model::{Content, Text};
+use crate::testing::{Bench, status};
+
+/// What a new process makes of the content as the one before has left it.
+fn left_with(change: impl FnOnce(&mut Content)) -> (Bench, Vec<String>) {
+    let mut bench = Bench::new();
+    bench.content(change);
+    bench.restart();
+    let trace = bench.run();
+    (bench, trace)
+}
+
+#[test]
+fn s_107_to_s_111_after_a_crash() {
+    let marked = |content: &mut Content| content.being_created = true;
+    let (_, trace) = left_with(marked);
+    assert_eq!(trace, lines(&[CREATE, TAKEN, "bc-"]), "S-107, S-108");
+    let (_, trace) = left_with(|content| {
+        marked(content);
+        content.status = Some(status(true));
+    });
+    assert_eq!(trace, lines(&["bc-"]), "S-109");
+    let going = |content: &mut Content| {
+        (content.deleting, content.being_deleted) = (true, true);
+    };
+    let (bench, trace) = left_with(|content| {
+        going(content);
+        content.status = Some(status(true));
+    });
+    assert_eq!(trace, lines(&["Delete snap-1 {}", CLEARED, "F-"]), "S-110");
+    assert!(bench.server.contents.is_empty(), "S-110");
+    let (bench, trace) = left_with(|content| {
+        going(content);
+        content.status = Some(Default::default());
+    });
+    assert_eq!(trace, lines(&["F-"]), "S-111");
+    assert!(bench.server.contents.is_empty(), "S-111");
+}
+
+#[test]
+fn w_16_a_pending_deletion_starts_at_once() {
+    let (bench, trace) = left_with(|content| {
+        (content.deleting, content.being_deleted) = (true, true);
+        content.being_created = true;
+        content.status = Some(status(true));
+    });
+    assert_eq!(trace, lines(&["bc-", "Delete snap-1 {}", CLEARED, "F-"]));
+    assert!(
+        !bench
+            .server
+            .contents
+            .contains_key(&Text::from("snapcontent-U1"))
+    );
+}

@@ -1,0 +1,38 @@
+//! What a decision looks at.
+//!
+//! Separate from the decisions, because the executor and the crash simulation fill it in.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::{Driver, Settings};
+use crate::model::{Class, Content, Text};
+
+/// What is known of the cluster.
+pub trait Informers {
+    /// The driver, as it said last what it can do.
+    fn driver(&self) -> Arc<Driver>;
+    /// The content of this name.
+    fn content(&self, name: &Text) -> Option<Arc<Content>>;
+    /// The class of this name.
+    fn class(&self, name: &Text) -> Option<Arc<Class>>;
+}
+
+/// Everything a decision about a content looks at, read from the caches in one go. The caches must
+/// show what this process wrote itself from the moment the answer came.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The driver.
+    pub driver: &'a Driver,
+    /// The settings.
+    pub settings: &'a Settings,
+    /// The content's name.
+    pub name: &'a Text,
+    /// The content.
+    pub content: &'a Content,
+    /// The class that the content names, if there is one.
+    pub class: Option<&'a Class>,
+    /// The time, for what is written into objects.
+    pub now: Timestamp,
+}

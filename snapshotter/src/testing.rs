@@ -1,0 +1,88 @@
+//! What the tests of this crate share: the objects of the specification's fixtures, a model API
+//! server for them, and a bench on which the reactor runs.
+
+mod bench;
+mod server;
+
+pub(crate) use bench::{Bench, created, fails, got, listed, snapshot};
+pub(crate) use server::{Event, Server, Versioned, refused};
+
+use sidecar::snapshot::CONTENT_BOUND;
+
+use crate::model::{Class, Content, Pairs, Policy, SnapshotRef, Source, Status};
+use crate::plan::Driver;
+use crate::plan::driver::Abilities;
+
+/// The driver's name.
+pub(crate) const DRIVER: &str = "test.csi.driver";
+/// The time of all tests.
+pub(crate) const NOW: &str = "2026-02-03T04:05:06Z";
+
+/// `T`, which lists snapshots.
+pub(crate) fn driver() -> Driver {
+    Driver {
+        name: DRIVER.to_owned(),
+        abilities: Abilities {
+            list: true,
+            get: false,
+        },
+    }
+}
+
+/// `c1`.
+pub(crate) fn class() -> Class {
+    Class {
+        driver: DRIVER.into(),
+        parameters: pairs(&[("a", "b")]),
+    }
+}
+
+pub(crate) fn pairs(pairs: &[(&str, &str)]) -> Pairs {
+    pairs.iter().copied().collect()
+}
+
+/// `snapcontent-U1`: a snapshot of `vol-1` is to be taken for `ns/s1`.
+pub(crate) fn content() -> Content {
+    Content {
+        uid: "C1".into(),
+        finalizers: [CONTENT_BOUND.into()].into(),
+        snapshot: SnapshotRef {
+            namespace: "ns".into(),
+            name: "s1".into(),
+            uid: "U1".into(),
+        },
+        source: Some(Source::Volume("vol-1".into())),
+        driver: DRIVER.into(),
+        class: Some("c1".into()),
+        policy: Policy::Delete,
+        ..Content::default()
+    }
+}
+
+/// `pp`: an administrator names `snap-9` for `ns/s9`, which nobody has bound yet.
+pub(crate) fn pre_provisioned() -> Content {
+    Content {
+        uid: "C9".into(),
+        snapshot: SnapshotRef {
+            namespace: "ns".into(),
+            name: "s9".into(),
+            uid: "".into(),
+        },
+        source: Some(Source::Snapshot("snap-9".into())),
+        driver: DRIVER.into(),
+        policy: Policy::Delete,
+        ..Content::default()
+    }
+}
+
+/// As after a successful call.
+pub(crate) fn status(ready: bool) -> Status {
+    Status {
+        handle: Some("snap-1".into()),
+        created: Some(1_767_323_045_000_000_000),
+        ready: Some(ready),
+        size: Some(1 << 30),
+        group: None,
+        error: None,
+    }
+}

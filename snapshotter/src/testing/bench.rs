@@ -1,0 +1,445 @@
+//! A bench on which the reactor runs: objects as they are, without delay, a driver that answers from
+//! a script, a clock that is set forward, and a record of all that can be seen from outside.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use csi_proto::csi::list_snapshots_response::Entry;
+use csi_proto::csi::{
+    CreateSnapshotResponse, GetSnapshotResponse, ListSnapshotsResponse, Snapshot,
+};
+use jiff::Timestamp;
+use serde_json::Value;
+use sidecar::controller::reactor::{Now, Reactor, Verdict};
+use sidecar::queue::exponential;
+use tonic::Code;
+
+use super::{NOW, Server, class, content, driver, refused};
+use crate::model::{Class, Content, SecretRef, Text};
+use crate::plan::outcome::{ApiError, Refusal, RpcError};
+use crate::plan::reactor::{Change, Notice, Request, Run};
+use crate::plan::step::{Answer, Step, Write};
+use crate::plan::{Driver, Informers, Settings, Snapshotter};
+
+/// What somebody else does right before a request is applied.
+type Meddling = Box<dyn FnOnce(&mut Server)>;
+
+pub(crate) struct Bench {
+    pub(crate) settings: Settings,
+    pub(crate) retry_start: Duration,
+    pub(crate) driver: Driver,
+    pub(crate) server: Server,
+    /// Answers of the driver, in turn; then as [`taken`].
+    pub(crate) script: VecDeque<Answer>,
+    /// Refusals of patches, in turn: of metadata, or of the status.
+    pub(crate) refusals: VecDeque<(bool, Refusal)>,
+    /// Before the next patch arrives: of metadata, or of the status.
+    pub(crate) meddling: Option<(bool, Meddling)>,
+    pub(crate) snapshotter: Snapshotter,
+    ready: BTreeSet<Text>,
+    later: BTreeMap<Text, Instant>,
+    failures: BTreeMap<Text, u32>,
+    now: Instant,
+    clock: Timestamp,
+    seen: usize,
+    trace: Vec<String>,
+    pub(crate) notices: Vec<Notice>,
+}
+
+/// What is known without any delay.
+struct Known {
+    driver: Arc<Driver>,
+    contents: BTreeMap<Text, Arc<Content>>,
+    classes: BTreeMap<Text, Arc<Class>>,
+}
+
+impl Informers for Known {
+    fn driver(&self) -> Arc<Driver> {
+        Arc::clone(&self.driver)
+    }
+
+    fn content(&self, name: &Text) -> Option<Arc<Content>> {
+        self.contents.get(name).cloned()
+    }
+
+    fn class(&self, name: &Text) -> Option<Arc<Class>> {
+        self.classes.get(name).cloned()
+    }
+}
+
+/// What the driver of the fixture answers.
+pub(crate) fn snapshot(ready: bool) -> Snapshot {
+    Snapshot {
+        size_bytes: 1 << 30,
+        snapshot_id: "snap-1".into(),
+        source_volume_id: "vol-1".into(),
+        creation_time: Some(prost_types::Timestamp {
+            seconds: 1_767_323_045,
+            nanos: 0,
+        }),
+        ready_to_use: ready,
+        ..Snapshot::default()
+    }
+}
+
+impl Bench {
+    /// With the content and the class of the fixture.
+    pub(crate) fn new() -> Self {
+        let mut bench = Self::empty(Settings::default());
+        bench.server.put_class(&"c1".into(), Some(class()));
+        bench.server.put(&"snapcontent-U1".into(), Some(content()));
+        bench
+    }
+
+    pub(crate) fn empty(settings: Settings) -> Self {
+        Self {
+            snapshotter: Snapshotter::new(&settings),
+            settings,
+            retry_start: Duration::from_secs(1),
+            driver: driver(),
+            server: Server::default(),
+            script: VecDeque::new(),
+            refusals: VecDeque::new(),
+            meddling: None,
+            ready: BTreeSet::new(),
+            later: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            now: Instant::now(),
+            clock: NOW.parse().unwrap(),
+            seen: 0,
+            trace: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
+    /// The settings are others; for the start of a test.
+    pub(crate) fn set(&mut self, change: impl FnOnce(&mut Settings)) {
+        change(&mut self.settings);
+        self.snapshotter = Snapshotter::new(&self.settings);
+    }
+
+    /// Changes the content of the fixture.
+    pub(crate) fn content(&mut self, change: impl FnOnce(&mut Content)) {
+        self.server.change(&"snapcontent-U1".into(), change);
+    }
+
+    /// Changes the class of the fixture.
+    pub(crate) fn class(&mut self, change: impl FnOnce(&mut Class)) {
+        let mut class = self.server.classes[&Text::from("c1")].1.clone();
+        change(&mut class);
+        self.server.put_class(&"c1".into(), Some(class));
+    }
+
+    pub(crate) fn secret(&mut self, namespace: &str, name: &str) {
+        let reference = SecretRef {
+            namespace: namespace.into(),
+            name: name.into(),
+        };
+        let values = [("u".to_owned(), "p".to_owned())].into();
+        self.server.secrets.insert(reference, Some(values));
+    }
+
+    /// The driver's next answers to CreateSnapshot, ListSnapshots and so on.
+    pub(crate) fn answers(&mut self, answers: impl IntoIterator<Item = Answer>) {
+        self.script.extend(answers);
+    }
+
+    fn known(&self) -> Known {
+        let contents = self.server.contents.iter();
+        let classes = self.server.classes.iter();
+        Known {
+            driver: Arc::new(self.driver.clone()),
+            contents: contents
+                .map(|(name, (_, content))| (name.clone(), Arc::new(content.clone())))
+                .collect(),
+            classes: classes
+                .map(|(name, (_, class))| (name.clone(), Arc::new(class.clone())))
+                .collect(),
+        }
+    }
+
+    fn moment(&self) -> Now {
+        Now {
+            instant: self.now,
+            timestamp: self.clock,
+        }
+    }
+
+    /// The process ends and starts anew.
+    pub(crate) fn restart(&mut self) {
+        self.snapshotter = Snapshotter::new(&self.settings);
+        self.ready.clear();
+        self.later.clear();
+        self.failures.clear();
+        self.ready.extend(self.server.contents.keys().cloned());
+        self.seen = self.server.log.len();
+    }
+
+    /// What happened since is made known. `own`: by the process itself.
+    fn tell(&mut self, own: bool) {
+        let known = self.known();
+        for (_, event) in self.server.log.split_off(self.seen) {
+            let due = match &event {
+                super::Event::Content(name, new) => {
+                    let old = self.last_content(name);
+                    self.snapshotter.observe(
+                        Change::Content {
+                            name: name.clone(),
+                            old: old.as_ref(),
+                            new: new.as_ref(),
+                            own,
+                        },
+                        &known,
+                    )
+                }
+                super::Event::Class(name, new) => {
+                    let old = self.last_class(name);
+                    let change = Change::Class {
+                        name: name.clone(),
+                        old: old.as_ref(),
+                        new: new.as_ref(),
+                    };
+                    self.snapshotter.observe(change, &known)
+                }
+            };
+            self.server.log.push((0, event));
+            self.ready
+                .extend(due.wakes.into_iter().map(|wake| wake.key));
+        }
+        self.seen = self.server.log.len();
+    }
+
+    fn last_content(&self, of: &Text) -> Option<Content> {
+        let mut log = self.server.log.iter().rev();
+        log.find_map(|(_, event)| match event {
+            super::Event::Content(name, object) if name == of => Some(object.clone()),
+            super::Event::Content(..) | super::Event::Class(..) => None,
+        })?
+    }
+
+    fn last_class(&self, of: &Text) -> Option<Class> {
+        let mut log = self.server.log.iter().rev();
+        log.find_map(|(_, event)| match event {
+            super::Event::Class(name, object) if name == of => Some(object.clone()),
+            super::Event::Content(..) | super::Event::Class(..) => None,
+        })?
+    }
+
+    /// Works until nothing is ready; what happened, in order.
+    pub(crate) fn run(&mut self) -> Vec<String> {
+        for _ in 0..200 {
+            self.tell(false);
+            let Some(name) = self.ready.pop_first() else {
+                return std::mem::take(&mut self.trace);
+            };
+            self.later.remove(&name);
+            let (known, now) = (self.known(), self.moment());
+            let run = self.snapshotter.begin(&name, &known, now);
+            self.attempt(name, run);
+        }
+        panic!("the work does not end: {:?}", self.trace);
+    }
+
+    /// Lets time pass until the next retry; whole seconds, and what happened then.
+    pub(crate) fn next(&mut self) -> (u64, Vec<String>) {
+        let next = self.later.values().min().copied();
+        let next = next.expect("nothing waits for a retry");
+        let waited = next - self.now;
+        self.now = next;
+        self.clock += waited;
+        let due = self.later.iter().filter(|(_, at)| **at <= self.now);
+        let due: Vec<Text> = due.map(|(name, _)| name.clone()).collect();
+        for name in due {
+            self.later.remove(&name);
+            self.ready.insert(name);
+        }
+        (waited.as_secs(), self.run())
+    }
+
+    /// Whether anything waits for a retry.
+    pub(crate) fn rests(&self) -> bool {
+        self.later.is_empty()
+    }
+
+    pub(crate) fn resync(&mut self) -> Vec<String> {
+        for name in self.server.contents.keys().cloned().collect::<Vec<_>>() {
+            let known = self.known();
+            let due = self.snapshotter.observe(Change::Resync(name), &known);
+            self.ready
+                .extend(due.wakes.into_iter().map(|wake| wake.key));
+        }
+        self.run()
+    }
+
+    fn attempt(&mut self, name: Text, mut run: Run) {
+        for _ in 0..200 {
+            let now = self.moment();
+            let known = self.known();
+            let request = self.snapshotter.decide(&mut run, &known, now);
+            let Some(request) = request else {
+                return self.end(name, run);
+            };
+            self.tell(false);
+            let answer = self.execute(&request);
+            self.tell(true);
+            let known = self.known();
+            let due = self.snapshotter.answered(&mut run, request, answer, &known);
+            self.notices.extend(due.notices);
+        }
+        panic!("the attempt does not end: {:?}", self.trace);
+    }
+
+    fn end(&mut self, name: Text, run: Run) {
+        let (known, now) = (self.known(), self.moment());
+        let (verdict, due) = self.snapshotter.end(run, &known, now);
+        self.notices.extend(due.notices);
+        let delay = exponential(self.retry_start, self.settings.retry_max);
+        let wait = match verdict {
+            Verdict::Done => {
+                self.failures.remove(&name);
+                return;
+            }
+            Verdict::Retry { .. } => {
+                let failures = self.failures.entry(name.clone()).or_default();
+                *failures += 1;
+                delay(*failures)
+            }
+            Verdict::After { delay, .. } => delay,
+        };
+        self.later.insert(name, self.now + wait);
+    }
+
+    fn execute(&mut self, request: &Request) -> Answer {
+        let name = &request.content;
+        let text = |map: &BTreeMap<String, String>| format!("{map:?}").replace('"', "");
+        match &request.step {
+            Step::Read => {
+                self.trace.push("read".into());
+                Answer::Done
+            }
+            Step::Patch(write, body) => {
+                self.trace.push(metadata(*write, body));
+                self.patch(name, (false, body))
+            }
+            Step::PatchStatus(_, body) => {
+                let time = format!("\"{}\"", self.clock);
+                let status = body["status"].to_string().replace(&time, "\"now\"");
+                self.trace.push(format!("st {status}"));
+                self.patch(name, (true, body))
+            }
+            Step::Announce(event) => {
+                let text = format!("E {}: {}", event.reason, event.message);
+                self.trace.push(text);
+                Answer::Done
+            }
+            Step::LoadSecret(_, secret) => {
+                let text = format!("secret {}/{}", secret.namespace, secret.name);
+                self.trace.push(text);
+                match self.server.secrets.get(secret) {
+                    Some(Some(values)) => Answer::Secret(values.clone()),
+                    Some(None) => Answer::SecretNotText,
+                    None => Answer::Refused(ApiError {
+                        message: format!("secrets \"{}\" not found", secret.name),
+                        refusal: Refusal::NotFound,
+                    }),
+                }
+            }
+            Step::Create(call) => {
+                let line = format!(
+                    "Create {} {} {} {}",
+                    call.name,
+                    call.source_volume_id,
+                    text(&call.parameters),
+                    text(&call.secrets)
+                );
+                assert_eq!(call.accessibility_requirements, None);
+                self.trace.push(line);
+                self.script
+                    .pop_front()
+                    .unwrap_or_else(|| created(snapshot(true)))
+            }
+            Step::List(call) => {
+                let (id, token) = (&call.snapshot_id, &call.starting_token);
+                self.trace
+                    .push(format!("List {id} {token}{}", text(&call.secrets)));
+                self.script.pop_front().expect("an answer to List")
+            }
+            Step::Get(call) => {
+                let line = format!("Get {} {}", call.snapshot_id, text(&call.secrets));
+                self.trace.push(line);
+                self.script.pop_front().expect("an answer to Get")
+            }
+            Step::Delete(call) => {
+                let line = format!("Delete {} {}", call.snapshot_id, text(&call.secrets));
+                self.trace.push(line);
+                self.script.pop_front().unwrap_or(Answer::Deleted)
+            }
+        }
+    }
+
+    fn patch(&mut self, name: &Text, patch: (bool, &Value)) -> Answer {
+        if let Some((_, meddle)) = self.meddling.take_if(|(status, _)| *status == patch.0) {
+            meddle(&mut self.server);
+            self.tell(false);
+        }
+        if self
+            .refusals
+            .front()
+            .is_some_and(|(status, _)| *status == patch.0)
+        {
+            let (_, refusal) = self.refusals.pop_front().unwrap();
+            self.trace.push(format!("refused {refusal:?}"));
+            return Answer::Refused(refused(refusal));
+        }
+        match self.server.patch(name, patch) {
+            Ok(_) => Answer::Done,
+            Err(error) => {
+                self.trace.push(format!("refused {:?}", error.refusal));
+                Answer::Refused(error)
+            }
+        }
+    }
+}
+
+fn metadata(write: Write, body: &Value) -> String {
+    let metadata = &body["metadata"];
+    match write {
+        Write::Mark if metadata.get("finalizers").is_some() => "bc+ F+".into(),
+        Write::Mark => "bc+".into(),
+        Write::Unmark => "bc-".into(),
+        Write::Release => "F-".into(),
+    }
+}
+
+pub(crate) fn created(snapshot: Snapshot) -> Answer {
+    let snapshot = Some(snapshot);
+    Answer::Created(CreateSnapshotResponse { snapshot })
+}
+
+pub(crate) fn got(snapshot: Snapshot) -> Answer {
+    let snapshot = Some(snapshot);
+    Answer::Got(GetSnapshotResponse { snapshot })
+}
+
+/// One page.
+pub(crate) fn listed(ids: &[&str], next: &str, change: impl Fn(&mut Snapshot)) -> Answer {
+    let entries = ids.iter().map(|id| {
+        let mut found = snapshot(true);
+        found.snapshot_id = (*id).to_owned();
+        found.size_bytes = 5;
+        change(&mut found);
+        Entry {
+            snapshot: Some(found),
+        }
+    });
+    Answer::Listed(ListSnapshotsResponse {
+        entries: entries.collect(),
+        next_token: next.to_owned(),
+    })
+}
+
+pub(crate) fn fails(code: Code, message: &str) -> Answer {
+    let message = message.to_owned();
+    Answer::Failed(RpcError { code, message })
+}

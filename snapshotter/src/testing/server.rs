@@ -1,0 +1,151 @@
+//! The model API server: objects, resource versions, and the log that watches replay. Merge patches
+//! are applied as the real one does it, and refused where it refuses them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use sidecar::snapshot::BEING_CREATED;
+
+use crate::model::{Class, Content, SecretRef, Status, Text};
+use crate::plan::outcome::{ApiError, Refusal};
+use crate::plan::request::Secrets;
+
+/// An object and its resource version.
+pub(crate) type Versioned<T> = (u64, T);
+
+/// A change; `None` is the object's end.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    Content(Text, Option<Content>),
+    Class(Text, Option<Class>),
+}
+
+#[derive(Default)]
+pub(crate) struct Server {
+    version: u64,
+    pub(crate) contents: BTreeMap<Text, Versioned<Content>>,
+    pub(crate) classes: BTreeMap<Text, Versioned<Class>>,
+    /// `None`: with a value that is no text.
+    pub(crate) secrets: BTreeMap<SecretRef, Option<Secrets>>,
+    /// Every change with its resource version, oldest first.
+    pub(crate) log: Vec<Versioned<Event>>,
+}
+
+pub(crate) fn refused(refusal: Refusal) -> ApiError {
+    ApiError {
+        message: "simulated".into(),
+        refusal,
+    }
+}
+
+impl Server {
+    fn publish(&mut self, event: Event) -> u64 {
+        self.log.push((self.version, event));
+        self.version
+    }
+
+    /// Writes a content, or removes it; one that is being deleted and that nobody holds goes, too.
+    pub(crate) fn put(&mut self, name: &Text, object: Option<Content>) {
+        self.version += 1;
+        let goes = |content: &Content| content.deleting && content.finalizers.is_empty();
+        let object = object
+            .filter(|content| !goes(content))
+            .map(|content| Content {
+                version: self.version,
+                ..content
+            });
+        let version = self.publish(Event::Content(name.clone(), object.clone()));
+        match object {
+            Some(object) => drop(self.contents.insert(name.clone(), (version, object))),
+            None => drop(self.contents.remove(name)),
+        }
+    }
+
+    /// Changes a content as somebody else does; nothing if it is gone.
+    pub(crate) fn change(&mut self, name: &Text, change: impl FnOnce(&mut Content)) {
+        let Some((_, before)) = self.contents.get(name) else {
+            return;
+        };
+        let mut object = before.clone();
+        change(&mut object);
+        // What changes nothing makes no version.
+        if object != *before {
+            self.put(name, Some(object));
+        }
+    }
+
+    pub(crate) fn put_class(&mut self, name: &Text, object: Option<Class>) {
+        self.version += 1;
+        let version = self.publish(Event::Class(name.clone(), object.clone()));
+        match object {
+            Some(object) => drop(self.classes.insert(name.clone(), (version, object))),
+            None => drop(self.classes.remove(name)),
+        }
+    }
+
+    /// A merge patch of a content or of its status. The result, as the answer has it.
+    pub(crate) fn patch(
+        &mut self,
+        name: &Text,
+        (status, patch): (bool, &Value),
+    ) -> Result<Versioned<Content>, ApiError> {
+        let (version, before) = self.contents.get(name).ok_or(refused(Refusal::NotFound))?;
+        let made_for = patch.pointer("/metadata/resourceVersion");
+        let made_for = made_for.expect("a patch says which version it was made for");
+        if *made_for != version.to_string() {
+            return Err(refused(Refusal::Conflict));
+        }
+        let mut object = before.clone();
+        match status {
+            true => merge_status(&mut object, &patch["status"]),
+            false => merge_metadata(&mut object, &patch["metadata"]),
+        }
+        let new = |held: &&Text| !before.finalizers.contains(*held);
+        if before.deleting && object.finalizers.iter().any(|held| new(&held)) {
+            return Err(refused(Refusal::Refused));
+        }
+        assert_ne!(object, *before, "a patch that changes nothing: {patch}");
+        self.put(name, Some(object.clone()));
+        let gone = (self.version, object);
+        Ok(self.contents.get(name).cloned().unwrap_or(gone))
+    }
+}
+
+fn merge_metadata(object: &mut Content, patch: &Value) {
+    for (field, value) in fields(patch) {
+        match field.as_str() {
+            "resourceVersion" => {}
+            "finalizers" => {
+                let list = value.as_array().cloned().unwrap_or_default();
+                let texts = list.iter().map(|held| held.as_str().unwrap().into());
+                object.finalizers = texts.collect();
+            }
+            "annotations" => {
+                let keys: Vec<&String> = fields(value).keys().collect();
+                assert_eq!(keys, [BEING_CREATED], "annotations of others");
+                object.being_created = !value[BEING_CREATED].is_null();
+            }
+            _ => panic!("patches {field}"),
+        }
+    }
+}
+
+fn merge_status(object: &mut Content, patch: &Value) {
+    let status = object.status.get_or_insert_with(Status::default);
+    let text = |value: &Value| value.as_str().map(Text::from);
+    for (field, value) in fields(patch) {
+        match field.as_str() {
+            "snapshotHandle" => status.handle = text(value),
+            "readyToUse" => status.ready = value.as_bool(),
+            "creationTime" => status.created = value.as_i64(),
+            "restoreSize" => status.size = value.as_i64(),
+            "volumeGroupSnapshotHandle" => status.group = text(value),
+            "error" => status.error = value.get("message").and_then(text),
+            _ => panic!("patches {field}"),
+        }
+    }
+}
+
+fn fields(value: &Value) -> &Map<String, Value> {
+    value.as_object().expect("an object")
+}
