@@ -20,4 +20,6 @@ pub mod model;
 pub mod plan;
 
 #[cfg(test)]
+mod sim;
+#[cfg(test)]
 mod testing;

@@ -19,6 +19,9 @@ pub struct Content {
     /// Whether the annotation [`BEING_CREATED`](sidecar::snapshot::BEING_CREATED) is there: a
     /// CreateSnapshot call may have had an effect.
     pub being_created: bool,
+    /// Whether that annotation has another value than [`YES`](sidecar::snapshot::YES). All values mean
+    /// the same; a new one makes a new version.
+    pub marked_again: bool,
     /// Whether the annotation [`BEING_DELETED`](sidecar::snapshot::BEING_DELETED) is there: its
     /// VolumeSnapshot is being deleted.
     pub being_deleted: bool,

@@ -39,6 +39,8 @@ pub struct Attempt {
     parameters: Option<Arc<Parameters>>,
     /// The mark on the content is this process's, and no call followed it.
     uncalled: bool,
+    /// The mark on the content is this process's, and nothing is on its way that takes it away.
+    owns_mark: bool,
     deleted: bool,
     said: Option<Said>,
     page: Page,
@@ -85,6 +87,8 @@ pub enum End {
     NotReady,
     /// The controller still has to write the member's status.
     Awaits,
+    /// The content names a class of another driver, which may change or be made anew.
+    Foreign(Text),
     /// The content is gone.
     Gone,
     /// It failed, and is tried again.
@@ -104,6 +108,7 @@ impl Attempt {
             secret: Loaded::NotYet,
             parameters: start.parameters,
             uncalled: start.uncalled,
+            owns_mark: start.owns_mark,
             deleted: start.deleted,
             said: None,
             page: Page::Next(String::new(), 0),
@@ -132,7 +137,9 @@ impl Attempt {
             return Next::step(Step::Read);
         }
         if !is_ours(content, view.class, view.driver) {
-            return Next::End(End::Done);
+            let class = content.class.as_ref();
+            let class = class.filter(|_| is_ours(content, None, view.driver));
+            return Next::End(class.cloned().map_or(End::Done, End::Foreign));
         }
         let goal = goal(content);
         if let Some(failing) = &self.failing {
@@ -228,8 +235,14 @@ impl Attempt {
     fn patched(&mut self, write: Write, answer: Answer) -> Option<(Task, Problem)> {
         let Answer::Refused(error) = answer else {
             self.uncalled &= write != Write::Unmark;
+            self.owns_mark = match write {
+                Write::Mark => true,
+                Write::Unmark => false,
+                Write::Release => self.owns_mark,
+            };
             return None;
         };
+        self.owns_mark &= error.refusal != Refusal::Unknown;
         if self.rereads(&error) {
             return None;
         }
@@ -390,6 +403,10 @@ impl Attempt {
     /// The mark that is about to be written is this process's.
     pub(super) fn marks(&mut self) {
         self.uncalled = true;
+    }
+
+    pub(super) fn owns_mark(&self) -> bool {
+        self.owns_mark
     }
 
     pub(super) fn is_uncalled(&self) -> bool {

@@ -43,7 +43,8 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
         return Next::load(Purpose::Create, secret);
     };
     let protected = content.is_protected() || content.deleting;
-    if content.handle().is_none() && !(content.being_created && protected) {
+    let marked = content.being_created && protected && attempt.owns_mark();
+    if content.handle().is_none() && !marked {
         return Next::step(Step::Patch(Write::Mark, patch::mark(content)));
     }
     let request = request::create(content, volume, (parameters, secrets), view.settings);

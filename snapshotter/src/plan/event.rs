@@ -23,6 +23,7 @@ pub fn is_work(before: Option<&Content>, after: &Content, own: bool) -> bool {
     if own {
         seen.status = after.status.clone();
         seen.being_created = after.being_created;
+        seen.marked_again = after.marked_again;
     }
     seen != *after
 }

@@ -57,6 +57,11 @@ pub fn goal(content: &Content) -> Goal {
     if kept && !content.being_created {
         return Goal::Nothing;
     }
+    // What is being deleted cannot be protected any more: it may go under a call.
+    let going = content.deleting && !content.is_protected() && !content.being_created;
+    if going && !found && content.handle().is_none() {
+        return Goal::Nothing;
+    }
     match (&content.status, found, content.member) {
         (None, false, false) => Goal::Create,
         (_, true, _) => Goal::Check,
@@ -129,6 +134,11 @@ mod tests {
             ),
             ("4", with(|_| {}), Goal::Create),
             ("4, S-72", with(|c| c.deleting = true), Goal::Create),
+            (
+                "4, S-72, unprotected",
+                with(|c| (c.deleting, c.finalizers) = (true, ["x/y".into()].into())),
+                Goal::Nothing,
+            ),
             ("4, S-92", with(|c| c.being_deleted = true), Goal::Create),
             ("5", with(|c| c.status = Some(status(true))), Goal::Nothing),
             (

@@ -22,6 +22,8 @@ pub struct Start {
     pub parameters: Option<Arc<Parameters>>,
     /// The mark on the content is this process's, and no call followed it.
     pub uncalled: bool,
+    /// The mark on the content is this process's, and nothing is on its way that takes it away.
+    pub owns_mark: bool,
     /// The driver has deleted the snapshot.
     pub deleted: bool,
 }
@@ -111,6 +113,7 @@ impl Memory {
         let start = &mut entry.start;
         start.unread = attempt.is_stale();
         start.uncalled = attempt.is_uncalled();
+        start.owns_mark = attempt.owns_mark();
         start.deleted = attempt.has_deleted();
         if attempt.is_settled() {
             start.parameters = None;
@@ -122,7 +125,7 @@ impl Memory {
                 Some(wait.min(longest))
             }
             End::Failed(_) => None,
-            End::NotReady | End::Awaits => {
+            End::NotReady | End::Awaits | End::Foreign(_) => {
                 entry.infeasible = 0;
                 None
             }

@@ -11,12 +11,22 @@ use sidecar::snapshot::{BEING_CREATED, CONTENT_BOUND, YES};
 use super::answer::Said;
 use crate::model::{Content, Text};
 
+/// Value of the mark where it was there with the usual one.
+pub const AGAIN: &str = "again";
+
 /// Before the driver is asked for a new snapshot: it may have an effect from now on, and the content
 /// is there until it is known which.
+///
+/// A mark that is there already gets another value, and the content another version by it, so that no
+/// patch that is still on its way, of this process or of one before, can take the mark away.
 #[must_use]
 pub fn mark(content: &Content) -> Value {
     let mut metadata = bound_to(content);
-    metadata.insert("annotations".to_owned(), json!({ BEING_CREATED: YES }));
+    let value = match content.being_created && !content.marked_again {
+        true => AGAIN,
+        false => YES,
+    };
+    metadata.insert("annotations".to_owned(), json!({ BEING_CREATED: value }));
     // Who is being deleted gets no new finalizer; the API server refuses that.
     if !content.is_protected() && !content.deleting {
         let held = content.finalizers.iter().map(|held| &**held);

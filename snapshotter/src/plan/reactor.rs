@@ -69,13 +69,6 @@ pub struct Run {
     over: Option<End>,
 }
 
-impl Run {
-    #[cfg(test)]
-    pub(crate) fn attempt(&self) -> Option<&Attempt> {
-        self.attempt.as_ref()
-    }
-}
-
 /// What the log is to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
@@ -250,6 +243,10 @@ impl Reactor for Snapshotter {
                     self.fail((&run.name, attempt), Some(&content), (task, problem));
                 }
                 Next::End(end) => {
+                    if let End::Foreign(class) = &end {
+                        let cure = Cure::Class(class.clone());
+                        self.memory.waits(&run.name, attempt.uid(), cure);
+                    }
                     run.over = Some(end);
                     return None;
                 }
@@ -311,7 +308,7 @@ impl Reactor for Snapshotter {
         let longest = self.settings.retry_max;
         let wait = { &mut self.memory }.end(&name, (&attempt, &end), there.is_some(), longest);
         let failure = match end {
-            End::Done | End::Gone => {
+            End::Done | End::Foreign(_) | End::Gone => {
                 due.notices.push(Notice::Processed(name));
                 return (Verdict::Done, due);
             }

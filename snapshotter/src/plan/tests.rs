@@ -3,7 +3,7 @@
 //!
 //! | line | means |
 //! |---|---|
-//! | `bc+`, `bc-` | patch of the content that sets, removes the mark of a call; `F+`: with the finalizer |
+//! | `bc+`, `bc-` | patch of the content that sets, removes the mark of a call; `F+`: with the finalizer, `again`: a mark that was there |
 //! | `F-` | patch that removes the finalizer |
 //! | `st {…}` | patch of the status, by its fields |
 //! | `Create name volume {parameters} {secrets}` | call; so are `List`, `Get`, `Delete` |

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use sidecar::controller::reactor::{Now, Reactor, Verdict};
 use sidecar::queue::exponential;
+use sidecar::snapshot::{BEING_CREATED, YES};
 use tonic::Code;
 
 use super::{NOW, Server, class, content, driver, refused};
@@ -392,6 +393,11 @@ impl Bench {
             self.trace.push(format!("refused {refusal:?}"));
             return Answer::Refused(refused(refusal));
         }
+        let version = patch.1.pointer("/metadata/resourceVersion");
+        assert!(
+            version.is_some(),
+            "a patch says which version it was made for"
+        );
         match self.server.patch(name, patch) {
             Ok(_) => Answer::Done,
             Err(error) => {
@@ -406,6 +412,7 @@ fn metadata(write: Write, body: &Value) -> String {
     let metadata = &body["metadata"];
     match write {
         Write::Mark if metadata.get("finalizers").is_some() => "bc+ F+".into(),
+        Write::Mark if metadata["annotations"][BEING_CREATED] != *YES => "bc+ again".into(),
         Write::Mark => "bc+".into(),
         Write::Unmark => "bc-".into(),
         Write::Release => "F-".into(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use sidecar::snapshot::BEING_CREATED;
+use sidecar::snapshot::{BEING_CREATED, YES};
 
 use crate::model::{Class, Content, SecretRef, Status, Text};
 use crate::plan::outcome::{ApiError, Refusal};
@@ -48,6 +48,10 @@ impl Server {
     pub(crate) fn put(&mut self, name: &Text, object: Option<Content>) {
         self.version += 1;
         let goes = |content: &Content| content.deleting && content.finalizers.is_empty();
+        if object.as_ref().is_some_and(goes) {
+            // The write and the end are two versions.
+            self.version += 1;
+        }
         let object = object
             .filter(|content| !goes(content))
             .map(|content| Content {
@@ -91,8 +95,7 @@ impl Server {
     ) -> Result<Versioned<Content>, ApiError> {
         let (version, before) = self.contents.get(name).ok_or(refused(Refusal::NotFound))?;
         let made_for = patch.pointer("/metadata/resourceVersion");
-        let made_for = made_for.expect("a patch says which version it was made for");
-        if *made_for != version.to_string() {
+        if made_for.is_some_and(|made_for| *made_for != version.to_string()) {
             return Err(refused(Refusal::Conflict));
         }
         let mut object = before.clone();
@@ -106,8 +109,9 @@ impl Server {
         }
         assert_ne!(object, *before, "a patch that changes nothing: {patch}");
         self.put(name, Some(object.clone()));
-        let gone = (self.version, object);
-        Ok(self.contents.get(name).cloned().unwrap_or(gone))
+        let last = self.version - 1;
+        object.version = last;
+        Ok(self.contents.get(name).cloned().unwrap_or((last, object)))
     }
 }
 
@@ -123,7 +127,9 @@ fn merge_metadata(object: &mut Content, patch: &Value) {
             "annotations" => {
                 let keys: Vec<&String> = fields(value).keys().collect();
                 assert_eq!(keys, [BEING_CREATED], "annotations of others");
-                object.being_created = !value[BEING_CREATED].is_null();
+                let value = value[BEING_CREATED].as_str();
+                object.being_created = value.is_some();
+                object.marked_again = value.is_some_and(|value| value != YES);
             }
             _ => panic!("patches {field}"),
         }

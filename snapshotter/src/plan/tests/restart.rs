@@ -17,7 +17,14 @@ fn left_with(change: impl FnOnce(&mut Content)) -> (Bench, Vec<String>) {
 fn s_107_to_s_111_after_a_crash() {
     let marked = |content: &mut Content| content.being_created = true;
     let (_, trace) = left_with(marked);
-    assert_eq!(trace, lines(&[CREATE, TAKEN, "bc-"]), "S-107, S-108");
+    // The mark is taken over first: no patch of the process before can take it away any more.
+    let expected = ["bc+ again", CREATE, TAKEN, "bc-"];
+    assert_eq!(trace, lines(&expected), "S-107, S-108");
+    let (_, trace) = left_with(|content| {
+        marked(content);
+        content.marked_again = true;
+    });
+    assert_eq!(trace, lines(&["bc+", CREATE, TAKEN, "bc-"]), "S-107, twice");
     let (_, trace) = left_with(|content| {
         marked(content);
         content.status = Some(status(true));

@@ -1,0 +1,244 @@
+//! What is held at each step: invariants about calls, patches and what is in storage.
+
+use csi_proto::csi::{CreateSnapshotRequest, DeleteSnapshotRequest};
+
+use super::people::secret;
+use super::world::{Faults, World};
+use crate::model::{Content, Policy, Source, Text};
+use crate::plan::step::{Announcement, Step};
+use crate::testing::DRIVER;
+
+/// More than this an attempt does not need, nor several that follow one another.
+const EFFORT: u32 = 60;
+
+impl World {
+    /// A request is sent, or the driver is asked.
+    pub(super) fn count_effort(&mut self, name: &Text) {
+        let truth = self.truth(name);
+        truth.effort += 1;
+        if truth.effort > EFFORT {
+            self.complain(format!("{EFFORT} requests at once for {name}"));
+        }
+    }
+
+    fn known(&self, name: &Text) -> Option<Content> {
+        let known = self.process.known.contents.get(name);
+        known.map(|known| Content::clone(&known))
+    }
+
+    /// What the driver is asked for is on the content, and the content cannot go.
+    pub(super) fn check_create(&mut self, name: &Text, call: &CreateSnapshotRequest) {
+        let found = self.server.contents.get(name).cloned();
+        let Some((_, content)) = found else {
+            return self.complain(format!("a snapshot for {name}, which is gone"));
+        };
+        if content.handle().is_none() && !content.being_created {
+            self.complain(format!("not marked before the call: {content:?}"));
+        }
+        let protected = content.is_protected() || content.handle().is_some();
+        if !protected && !content.deleting {
+            self.complain(format!("not protected before the call: {content:?}"));
+        }
+        let secrets = &call.secrets;
+        self.check_secret(
+            name,
+            content.secret.is_some(),
+            secrets.get("u").map(|u| &**u),
+        );
+        self.check_driver(&content);
+        let now = self.process.now;
+        let truth = self.truth(name);
+        truth.calls.0 += 1;
+        let soon = |since| now < since + std::time::Duration::from_secs(30);
+        if truth.impossible.is_some_and(soon) {
+            self.complain(format!("{name} is asked for too soon"));
+        }
+        let told = content.being_deleted && content.policy == Policy::Retain;
+        let known = self.known(name).is_some_and(|known| known == content);
+        if told && known && !content.being_created {
+            self.complain(format!("nobody wants {name} to become ready"));
+        }
+    }
+
+    fn check_driver(&mut self, content: &Content) {
+        if *content.driver != *DRIVER {
+            self.complain(format!(
+                "a call for a content of another driver: {content:?}"
+            ));
+        }
+    }
+
+    /// A call carries the Secret that the content names.
+    fn check_secret(&mut self, name: &Text, named: bool, value: Option<&str>) {
+        if named && value != Some("s") {
+            self.complain(format!("a call without its Secret {:?}: {name}", secret()));
+        }
+    }
+
+    pub(super) fn check_list(&mut self, name: &Text, step: &Step) {
+        let Step::List(call) = step else {
+            return;
+        };
+        let Some(content) = self.known(name) else {
+            return;
+        };
+        self.check_driver(&content);
+        let class = content.class.as_ref();
+        let class = class.and_then(|class| self.process.known.classes.get(class));
+        let names = class.is_some_and(|class| !class.parameters.is_empty());
+        let second = content.class.as_deref() == Some("c2");
+        if names && second && call.secrets.get("u").map(|u| &**u) != Some("l") {
+            self.complain(format!("a call without the Secret of its class: {name}"));
+        }
+    }
+
+    /// What is asked to be deleted may be.
+    pub(super) fn check_delete(&mut self, name: &Text, call: &DeleteSnapshotRequest) {
+        // What others held may have gone on the way.
+        let found = self.server.contents.get(name).cloned();
+        let found = found
+            .map(|(_, content)| content)
+            .or_else(|| self.known(name));
+        let Some(content) = found else {
+            return self.complain(format!("a deletion for {name}, which is gone"));
+        };
+        self.check_driver(&content);
+        let secrets = &call.secrets;
+        self.check_secret(
+            name,
+            content.secret.is_some(),
+            secrets.get("u").map(|u| &**u),
+        );
+        let (found, wished) = match &content.source {
+            Some(Source::Snapshot(handle)) => (true, Some(&**handle)),
+            Some(Source::Volume(_)) | None => (false, None),
+        };
+        let unbound = found && content.snapshot.uid.is_empty();
+        if !content.deleting || !(content.being_deleted || unbound) {
+            self.complain(format!("a deletion that nobody asked for: {content:?}"));
+        }
+        if content.being_created && !unbound {
+            self.complain(format!("a deletion while a call is in doubt: {content:?}"));
+        }
+        let kept = self
+            .known(name)
+            .is_some_and(|known| known.policy == Policy::Retain);
+        if kept {
+            self.complain(format!("a deletion of what is retained: {content:?}"));
+        }
+        let handle = content.handle().map(|handle| &**handle).or(wished);
+        if handle != Some(call.snapshot_id.as_str()) {
+            self.complain(format!("a deletion of {}: {content:?}", call.snapshot_id));
+        }
+    }
+
+    /// What a patch has done.
+    pub(super) fn check_patch(&mut self, before: &Content, after: &Content, step: &Step) {
+        if *before.driver != *DRIVER {
+            self.complain(format!(
+                "a patch of a content of another driver: {before:?}"
+            ));
+        }
+        let ours = |held: &Text| **held == *sidecar::snapshot::CONTENT_BOUND;
+        let mut others = before.finalizers.iter().filter(|held| !ours(held));
+        if let Some(lost) = others.find(|held| !after.finalizers.contains(held)) {
+            self.complain(format!("{lost} is lost: {step:?}"));
+        }
+        match (before.handle(), after.handle()) {
+            (Some(then), Some(now)) if then != now => {
+                self.complain(format!("another handle than {then}: {after:?}"));
+            }
+            (Some(then), None) if self.driver.snapshots.contains_key(then) => {
+                self.complain(format!("cleared before it was deleted: {before:?}"));
+            }
+            (None, Some(now)) if !self.driver.snapshots.contains_key(now) && !after.deleting => {
+                self.complain(format!("an unknown handle: {after:?}"));
+            }
+            (None | Some(_), None | Some(_)) => {}
+        }
+        let Some(handle) = after.handle() else {
+            return;
+        };
+        let Some(snapshot) = self.driver.snapshots.get(handle).cloned() else {
+            return;
+        };
+        let size = after.status.as_ref().and_then(|status| status.size);
+        if size.is_some_and(|size| size != snapshot.size) {
+            self.complain(format!("another size than the driver's: {after:?}"));
+        }
+        if after.is_ready() && !before.is_ready() && snapshot.unready > 0 {
+            self.complain(format!("called ready too early: {after:?}"));
+        }
+    }
+
+    /// After a patch: the content may have gone.
+    pub(super) fn check_gone(&mut self, name: &Text, last: &Content) {
+        if !self.server.contents.contains_key(name) {
+            self.keep(last);
+        }
+    }
+
+    /// After somebody's change: the content may have gone without this program.
+    pub(super) fn check_vanished(&mut self, name: &Text) {
+        if self.server.contents.contains_key(name) {
+            return;
+        }
+        let last = self
+            .server
+            .log
+            .iter()
+            .rev()
+            .find_map(|(_, event)| match event {
+                crate::testing::Event::Content(of, Some(content)) if of == name => {
+                    Some(content.clone())
+                }
+                crate::testing::Event::Content(..) | crate::testing::Event::Class(..) => None,
+            });
+        if let Some(last) = last {
+            self.keep(&last);
+        }
+    }
+
+    /// What outlives its content by its policy.
+    fn keep(&mut self, last: &Content) {
+        if last.policy == Policy::Retain {
+            let name = format!("snapshot-{}", last.snapshot.uid);
+            self.kept.insert(name.into());
+        }
+    }
+
+    /// Nothing is in storage, or may come to be there, that nobody would delete.
+    pub(super) fn check_storage(&mut self) {
+        let mut wrong = None;
+        for (name, count) in &self.driver.made {
+            if *count > 1 {
+                wrong = Some(format!("two snapshots of {name}"));
+            }
+        }
+        for number in 1..=self.born {
+            let name = format!("snapshot-U{number}");
+            if !self.driver.may_have(&name) || self.kept.contains(&*name) {
+                continue;
+            }
+            let content = self.server.contents.get(&*format!("snapcontent-U{number}"));
+            let known = content.is_some_and(|(_, content)| {
+                let handle = self.driver.named(&name);
+                content.being_created || (handle.is_some() && content.handle() == handle)
+            });
+            if !known {
+                wrong = Some(format!("{name} is nobody's: {content:?}"));
+            }
+        }
+        if let Some(wrong) = wrong {
+            self.complain(wrong);
+        }
+    }
+
+    /// Events are about what cannot be done, never about what only this process noticed.
+    pub(super) fn check_event(&mut self, name: &Text, event: &Announcement) {
+        let conflict = event.message.contains("changed since it was read");
+        if self.faults == Faults::None && event.reason == "SnapshotDeleteError" || conflict {
+            self.complain(format!("{name} is told: {event:?}"));
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A leader that is stopped for so long that another one leads, and then goes on.
+//!
+//! Its lease is over, and the connections to driver and API server send nothing from then on, however
+//! far it comes. What it had sent before may arrive at any time: meanwhile, later or never.
+
+use tonic::Code;
+
+use super::mutant::Mutant;
+use super::process::State;
+use super::step::rpc;
+use super::world::World;
+use crate::plan::outcome::Refusal;
+use crate::plan::step::{Answer, Step};
+use crate::testing::refused;
+
+/// Fewer steps than this an ended leader takes; with nothing that it sends it comes no further.
+const STEPS: usize = 30;
+
+impl World {
+    /// The process stops anywhere and another one leads, or the one that was stopped goes on.
+    pub(super) fn freeze_or_thaw(&mut self) {
+        match self.frozen.is_some() {
+            true => self.thaw(),
+            false => self.freeze(),
+        }
+    }
+
+    fn freeze(&mut self) {
+        self.send();
+        for index in 0..self.process.running.len() {
+            self.overtake(index);
+        }
+        self.frozen = Some(Box::new(self.take_over()));
+        self.fill();
+    }
+
+    /// Answers come while the process stands still, or its deadline passes. What it has sent arrives
+    /// before its successor lists, later or never.
+    fn overtake(&mut self, index: usize) {
+        let running = &mut self.process.running[index];
+        let name = running.name.clone();
+        let state = std::mem::replace(&mut running.state, State::Deciding);
+        let in_time = self.dice.one_in(2);
+        let state = match state {
+            State::Calling(request, id) if in_time => self.call(&name, request, id),
+            State::Calling(request, id) => {
+                self.driver.abandon(id);
+                let late = Answer::Failed(rpc(Code::DeadlineExceeded));
+                State::Answered(request, late, None)
+            }
+            State::Sent(request) if matches!(request.step, Step::List(_)) => {
+                let late = Answer::Failed(rpc(Code::DeadlineExceeded));
+                State::Answered(request, late, None)
+            }
+            State::Sent(request) => {
+                let patch = matches!(request.step, Step::Patch(..) | Step::PatchStatus(..));
+                match patch && in_time {
+                    true => match self.apply(&name, &request.step) {
+                        Ok(object) => {
+                            State::Answered(request, Answer::Done, Some(Box::new(object)))
+                        }
+                        Err(error) => State::Answered(request, Answer::Refused(error), None),
+                    },
+                    false => {
+                        let unknown = Answer::Refused(refused(Refusal::Unknown));
+                        State::Answered(request, unknown, None)
+                    }
+                }
+            }
+            state @ (State::Deciding | State::Answered(..) | State::Fenced) => state,
+        };
+        self.process.running[index].state = state;
+    }
+
+    /// The process goes on until it notices that its lease is over.
+    pub(super) fn thaw(&mut self) {
+        let Some(mut frozen) = self.frozen.take() else {
+            return;
+        };
+        std::mem::swap(&mut self.process, &mut frozen);
+        self.thawed = true;
+        for _ in 0..self.dice.below(STEPS) {
+            self.work();
+        }
+        self.stop();
+        self.thawed = false;
+        self.process = *frozen;
+    }
+
+    /// Whether a process that goes on after its lease does not come to send this.
+    pub(super) fn is_fenced(&self, step: &Step) -> bool {
+        let holds = match step {
+            Step::Create(_) | Step::Delete(_) | Step::List(_) | Step::Get(_) => {
+                self.mutant != Mutant::AsksWithoutLease
+            }
+            Step::Read | Step::Patch(..) | Step::PatchStatus(..) | Step::LoadSecret(..) => true,
+            Step::Announce(_) => false,
+        };
+        self.thawed && holds
+    }
+}

@@ -1,0 +1,144 @@
+//! Crash simulation: the controller that ships against a model API server, driver, snapshot-controller
+//! and administrators.
+//!
+//! One run is one interleaving, drawn from a seed: contents come, with and without the finalizer that
+//! protects them, are bound, go with their VolumeSnapshots or are deleted by hand, change their policy;
+//! classes come, go, change and become another driver's; Secrets come and go; others hold contents;
+//! watch events arrive late or again; attempts on several contents advance one step at a time; requests
+//! are refused, conflict, lose their answer, or are applied when nobody waits for them any more; calls
+//! fail with or without effect, outlive their caller, or find the driver away; snapshots become ready
+//! some time after they are cut; and the process stops at any point and starts anew with empty caches,
+//! while its patches are still on their way, or stands still while another one leads and then goes on.
+//! Then the faults end and everything must come to rest; in some runs what is impossible stays so, and
+//! everything else must come to rest. In the end all objects go.
+//!
+//! What is held, in every run:
+//!
+//! 1. there is at most one snapshot for each VolumeSnapshot, ever;
+//! 2. no snapshot is in storage, nor may come into being, without a content that names it or is marked,
+//!    unless its policy was to retain it;
+//! 3. the driver is asked to delete what a content names that is being deleted, whose VolumeSnapshot has
+//!    said so or was never bound, and whose policy is to delete; never while a call is in doubt;
+//! 4. a handle, once in a status, is the driver's and never changes but for being cleared, after the
+//!    snapshot is gone;
+//! 5. readiness and size are the driver's;
+//! 6. what others write survives: finalizers here, and of annotations nothing but the mark is touched;
+//! 7. contents of other drivers are left alone;
+//! 8. calls carry the Secret that the content or its class names;
+//! 9. every content becomes what it should be once its cause is gone: ready, without mark and error;
+//!    deleted where it is to go. Nobody stays Terminating;
+//! 10. without faults each snapshot is asked for once, and once more each time it was not ready;
+//! 11. between two changes or back-offs a content costs a bounded number of requests, and what was called
+//!     impossible is not asked for again within 30 seconds;
+//! 12. what nobody wants to become ready is not polled;
+//! 13. nothing is remembered of contents that are gone.
+//!
+//! An assumption: a process whose lease is over sends nothing more, as the connections see to it
+//! ([`Fence`](sidecar::election::Fence)); what it had sent arrives at any time. Another, about drivers: a
+//! call that finds the snapshot of its name makes none, however late it ends.
+//!
+//! Not simulated: members of groups, and drivers that cannot list.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `driver` | the model driver |
+//! | `people` | what the snapshot-controller, users and administrators do |
+//! | `check` | what is held at each step |
+//! | `process`, `watch` | one snapshotter process: the controller that ships, its caches, a queue that is a set |
+//! | `world` | one run: what happens next |
+//! | `step` | attempts advance |
+//! | `freeze` | a leader that is stopped while another one leads |
+//! | `rest` | the end of a run |
+//! | `mutant` | faulty snapshotters, each of which must be caught |
+
+mod check;
+mod driver;
+mod freeze;
+mod mutant;
+mod people;
+mod process;
+mod rest;
+mod step;
+mod watch;
+mod world;
+
+use mutant::Mutant;
+use world::{Faults, run};
+
+/// Seeded, and the same on every machine.
+#[derive(Clone)]
+struct Dice(u64);
+
+impl Dice {
+    /// SplitMix64.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `limit`.
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % limit as u64).unwrap()
+    }
+
+    /// True once in `times`.
+    fn one_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+}
+
+/// Runs seeds.
+fn hold(runs: u64, faults: Faults) {
+    for seed in 0..runs {
+        if let Err(violation) = run(seed, faults, Mutant::None) {
+            panic!("seed {seed}: {violation}");
+        }
+    }
+}
+
+/// Runs of each kind; `SIMULATION_RUNS` in the environment asks for more or fewer.
+fn runs() -> u64 {
+    let asked = std::env::var("SIMULATION_RUNS").ok();
+    asked.and_then(|asked| asked.parse().ok()).unwrap_or(2_000)
+}
+
+/// A mutant that goes unnoticed for so long is not caught.
+const MOST: u64 = 30_000;
+
+#[test]
+fn s_112_invariants_hold_under_every_fault() {
+    hold(2 * runs(), Faults::All);
+}
+
+#[test]
+fn s_112_invariants_hold_under_crashes_alone() {
+    hold(runs(), Faults::Crashes);
+}
+
+#[test]
+fn what_can_be_done_is_done_beside_what_never_can() {
+    hold(runs(), Faults::Lasting);
+}
+
+#[test]
+fn one_call_for_each_snapshot_without_faults() {
+    hold(runs(), Faults::None);
+}
+
+/// The simulation is worth something only if it finds what is wrong.
+#[test]
+fn every_mutant_is_caught() {
+    let missed = Mutant::CAUGHT_BY
+        .iter()
+        .filter(|(mutant, faults, expected)| {
+            let violation = |seed| run(seed, *faults, *mutant).err();
+            let caught =
+                |seed| violation(seed).is_some_and(|violation| violation.contains(expected));
+            !(0..MOST).any(caught)
+        });
+    let missed: Vec<_> = missed.collect();
+    assert!(missed.is_empty(), "not caught: {missed:?}");
+}

@@ -1,0 +1,270 @@
+//! Faulty snapshotters. Each breaks one rule; a simulation that does not notice proves nothing.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "mutants differ from the real thing in one point"
+)]
+
+use std::sync::Arc;
+
+use csi_proto::csi::{CreateSnapshotResponse, Snapshot};
+use sidecar::snapshot::CONTENT_BOUND;
+use tonic::Code;
+
+use super::world::Faults;
+use crate::model::{Class, Content, Policy};
+use crate::plan::outcome::RpcError;
+use crate::plan::patch;
+use crate::plan::reactor::{Change, Request, Retry};
+use crate::plan::step::{Answer, StatusWrite, Step, Write};
+use crate::testing::DRIVER;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutant {
+    /// The real thing.
+    None,
+    /// Deletes as soon as the content is being deleted, whatever its VolumeSnapshot says.
+    DeletesOnDeletionAlone,
+    /// Asks for a snapshot before that is on the content.
+    ForgetsMark,
+    /// Asks for a snapshot for a content that may go meanwhile.
+    ForgetsProtection,
+    /// Lets a content go while a call is in doubt.
+    DeletesInDoubt,
+    /// Does not care about the policy.
+    DeletesRetained,
+    /// Works for other drivers.
+    TakesForeign,
+    /// Goes on to look at what nobody wants to become ready.
+    PollsWhatIsKept,
+    /// Takes the mark away before the handle is stored.
+    UnmarksFirst,
+    /// Lets the content go before the snapshot.
+    ReleasesFirst,
+    /// Says that the snapshot is gone before it is.
+    ClearsFirst,
+    /// Patches contents whatever version they have.
+    PatchesAnyVersion,
+    /// Lets a content go with whoever else holds it.
+    ReleasesForOthers,
+    /// Asks under another name each time.
+    NamesAnew,
+    /// Asks without the Secret that it could not get.
+    AsksWithoutSecret,
+    /// Takes an expired deadline for success.
+    BelievesTimeout,
+    /// Takes an expired deadline for a final answer.
+    TakesTimeoutForFinal,
+    /// Takes `ResourceExhausted` and the like for a final answer.
+    TakesUnavailableForFinal,
+    /// Takes a driver that could not be reached for one that said no.
+    TakesUnsentForFinal,
+    /// Takes every end of a deletion for success.
+    BelievesDeleted,
+    /// Takes what is cut for ready.
+    TakesCutForReady,
+    /// Takes the first entry of a list for the one that it looks for.
+    TakesFirstEntry,
+    /// Does not try again what failed.
+    ForgetsRetries,
+    /// Does not look again at what is not ready.
+    ForgetsUnready,
+    /// Tries again at once.
+    RetriesAtOnce,
+    /// Does not remember what the driver called impossible.
+    ForgetsImpossible,
+    /// Decides by the watch alone.
+    ForgetsOwnWrites,
+    /// Does not hear of changes of contents.
+    OverhearsContents,
+    /// Leaves the mark.
+    LeavesMark,
+    /// Asks the driver although its lease is over.
+    AsksWithoutLease,
+}
+
+impl Mutant {
+    /// Under which faults each must be caught, and by what.
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 29] = [
+        (
+            Self::DeletesOnDeletionAlone,
+            Faults::None,
+            "nobody asked for",
+        ),
+        (Self::ForgetsMark, Faults::None, "not marked"),
+        (Self::ForgetsProtection, Faults::None, "not protected"),
+        (Self::DeletesInDoubt, Faults::All, "is nobody's"),
+        (Self::DeletesRetained, Faults::None, "what is retained"),
+        (Self::TakesForeign, Faults::None, "another driver"),
+        (Self::PollsWhatIsKept, Faults::None, "nobody wants"),
+        (Self::UnmarksFirst, Faults::None, "is nobody's"),
+        (Self::ReleasesFirst, Faults::None, "is nobody's"),
+        (Self::ClearsFirst, Faults::None, "cleared before"),
+        (Self::PatchesAnyVersion, Faults::Crashes, "x/y is lost"),
+        (Self::ReleasesForOthers, Faults::None, "x/y is lost"),
+        (Self::NamesAnew, Faults::None, "is nobody's"),
+        (Self::AsksWithoutSecret, Faults::All, "without its Secret"),
+        (Self::BelievesTimeout, Faults::All, "an unknown handle"),
+        (Self::TakesTimeoutForFinal, Faults::All, "is nobody's"),
+        (Self::TakesUnavailableForFinal, Faults::All, "is nobody's"),
+        (Self::TakesUnsentForFinal, Faults::All, "is nobody's"),
+        (Self::BelievesDeleted, Faults::All, "cleared before"),
+        (Self::TakesCutForReady, Faults::None, "ready too early"),
+        (Self::TakesFirstEntry, Faults::None, "another size"),
+        (Self::ForgetsRetries, Faults::All, "snapcontent-"),
+        (Self::ForgetsUnready, Faults::None, "is not ready"),
+        (Self::RetriesAtOnce, Faults::Lasting, "requests at once"),
+        (Self::ForgetsImpossible, Faults::Lasting, "too soon"),
+        (Self::ForgetsOwnWrites, Faults::None, "requests at once"),
+        (Self::OverhearsContents, Faults::None, "snapcontent-"),
+        (Self::LeavesMark, Faults::None, "snapcontent-"),
+        (Self::AsksWithoutLease, Faults::Crashes, "is nobody's"),
+    ];
+
+    /// What a mutant takes the content for.
+    pub(super) fn sees(self, content: Arc<Content>) -> Arc<Content> {
+        let mut seen = Content::clone(&content);
+        match self {
+            Self::DeletesOnDeletionAlone if seen.deleting => seen.being_deleted = true,
+            Self::ForgetsMark => seen.being_created = true,
+            Self::ForgetsProtection if !seen.deleting => {
+                seen.finalizers = [CONTENT_BOUND.into()].into();
+            }
+            Self::DeletesInDoubt if seen.deleting => seen.being_created = false,
+            Self::DeletesRetained => seen.policy = Policy::Delete,
+            Self::TakesForeign => seen.driver = DRIVER.into(),
+            Self::PollsWhatIsKept if seen.policy == Policy::Retain && !seen.deleting => {
+                seen.being_deleted = false;
+            }
+            Self::ReleasesForOthers => {
+                let ours = seen
+                    .finalizers
+                    .iter()
+                    .filter(|held| ***held == *CONTENT_BOUND);
+                seen.finalizers = ours.cloned().collect();
+            }
+            _ => return content,
+        }
+        Arc::new(seen)
+    }
+
+    /// What a mutant takes the class for.
+    pub(super) fn sees_class(self, class: Arc<Class>) -> Arc<Class> {
+        match self {
+            Self::TakesForeign => Arc::new(Class {
+                driver: DRIVER.into(),
+                ..Class::clone(&class)
+            }),
+            _ => class,
+        }
+    }
+
+    /// What a mutant makes of the decision.
+    pub(super) fn decides(self, request: Request, content: Option<&Content>) -> Request {
+        let Some(content) = content.filter(|_| self != Self::None) else {
+            return request;
+        };
+        let step = match (self, request.step) {
+            (Self::UnmarksFirst, Step::PatchStatus(StatusWrite::Report(_), _))
+                if content.being_created =>
+            {
+                Step::Patch(Write::Unmark, patch::unmark(content))
+            }
+            (Self::ReleasesFirst, Step::Delete(_)) if content.is_protected() => {
+                Step::Patch(Write::Release, patch::release(content))
+            }
+            (Self::ClearsFirst, Step::Delete(call)) => match patch::clear(content) {
+                Some(body) => Step::PatchStatus(StatusWrite::Clear, body),
+                None => Step::Delete(call),
+            },
+            (Self::NamesAnew, Step::Create(mut call)) => {
+                call.name = format!("{}-{}", call.name, content.version);
+                Step::Create(call)
+            }
+            (Self::PatchesAnyVersion, Step::Patch(write, mut body)) => {
+                let metadata = body["metadata"].as_object_mut();
+                metadata.unwrap().remove("resourceVersion");
+                Step::Patch(write, body)
+            }
+            (Self::LeavesMark, Step::Patch(Write::Unmark, _)) => Step::Read,
+            (_, step) => step,
+        };
+        Request { step, ..request }
+    }
+
+    /// What a mutant makes of an answer.
+    pub(super) fn hears(self, step: &Step, answer: Answer) -> Answer {
+        let is_create = matches!(step, Step::Create(_));
+        let refused = |error: RpcError| {
+            Answer::Failed(RpcError {
+                code: Code::Internal,
+                ..error
+            })
+        };
+        match (self, answer) {
+            (Self::AsksWithoutSecret, Answer::Refused(_) | Answer::SecretNotText)
+                if matches!(step, Step::LoadSecret(..)) =>
+            {
+                Answer::Secret([].into())
+            }
+            (Self::BelievesTimeout, Answer::Failed(error))
+                if is_create && error.code == Code::DeadlineExceeded =>
+            {
+                Answer::Created(CreateSnapshotResponse {
+                    snapshot: Some(Snapshot {
+                        snapshot_id: "ghost".into(),
+                        ready_to_use: true,
+                        ..Snapshot::default()
+                    }),
+                })
+            }
+            (Self::TakesTimeoutForFinal, Answer::Failed(error))
+                if is_create && error.code == Code::DeadlineExceeded =>
+            {
+                refused(error)
+            }
+            (Self::TakesUnavailableForFinal, Answer::Failed(error))
+                if is_create && error.code == Code::Unavailable =>
+            {
+                refused(error)
+            }
+            (Self::TakesUnsentForFinal, Answer::Unsent(error)) if is_create => refused(error),
+            (Self::BelievesDeleted, Answer::Failed(_)) if matches!(step, Step::Delete(_)) => {
+                Answer::Deleted
+            }
+            (Self::TakesCutForReady, Answer::Created(mut answer)) => {
+                if let Some(snapshot) = &mut answer.snapshot {
+                    snapshot.ready_to_use = true;
+                }
+                Answer::Created(answer)
+            }
+            (Self::TakesFirstEntry, Answer::Listed(mut page)) => {
+                let first = page.entries.first_mut();
+                if let (Some(entry), Step::List(call)) = (first, step)
+                    && let Some(snapshot) = &mut entry.snapshot
+                {
+                    snapshot.snapshot_id.clone_from(&call.snapshot_id);
+                }
+                Answer::Listed(page)
+            }
+            (_, answer) => answer,
+        }
+    }
+
+    /// Whether a mutant hears of a change.
+    pub(super) fn is_told(self, change: &Change<'_>) -> bool {
+        match (self, change) {
+            (Self::OverhearsContents, Change::Content { old, .. }) => old.is_none(),
+            _ => true,
+        }
+    }
+
+    /// Whether a mutant comes back to this.
+    pub(super) fn retries(self, retry: &Retry) -> bool {
+        match self {
+            Self::ForgetsRetries => !matches!(retry, Retry::Failed(_)),
+            Self::ForgetsUnready => *retry != Retry::NotReady,
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What the snapshot-controller, users and administrators do.
+
+use sidecar::snapshot::CONTENT_BOUND;
+
+use super::world::{Faults, World};
+use crate::model::{Class, Content, Policy, SecretRef, SnapshotRef, Source, Text};
+use crate::testing::{DRIVER, pairs};
+
+const HOLDER: &str = "x/y";
+/// More contents there are not in one run.
+const CONTENTS: usize = 5;
+
+pub(super) fn secret() -> SecretRef {
+    SecretRef {
+        namespace: "ns".into(),
+        name: "sec".into(),
+    }
+}
+
+fn listing() -> SecretRef {
+    SecretRef {
+        namespace: "ns".into(),
+        name: "list".into(),
+    }
+}
+
+impl World {
+    /// What there is before the first process starts.
+    pub(super) fn furnish(&mut self) {
+        for class in ["c1", "c2"] {
+            self.put_class(class);
+        }
+        self.put_secrets();
+        self.bear();
+    }
+
+    pub(super) fn put_secrets(&mut self) {
+        for (reference, value) in [(secret(), "s"), (listing(), "l")] {
+            let values = [("u".to_owned(), value.to_owned())].into();
+            self.server.secrets.insert(reference, Some(values));
+        }
+    }
+
+    /// `c2` names a Secret for lists.
+    pub(super) fn put_class(&mut self, name: &str) {
+        let parameters = match name {
+            "c1" => pairs(&[("a", "b")]),
+            _ => pairs(&[
+                ("csi.storage.k8s.io/snapshotter-list-secret-name", "list"),
+                ("csi.storage.k8s.io/snapshotter-list-secret-namespace", "ns"),
+            ]),
+        };
+        let class = Class {
+            driver: DRIVER.into(),
+            parameters,
+        };
+        self.server.put_class(&name.into(), Some(class));
+    }
+
+    /// A content comes.
+    fn bear(&mut self) {
+        if self.born >= CONTENTS {
+            return;
+        }
+        self.born += 1;
+        let number = self.born;
+        let name: Text = format!("snapcontent-U{number}").into();
+        let found = self.dice.one_in(3);
+        let foreign = self.dice.one_in(8);
+        let bound = !found || self.dice.one_in(2);
+        let source = match found {
+            true => {
+                let (size, unready) = self.taken();
+                let handle = self.driver.furnish(size, unready);
+                // Some of those that are named are not there.
+                if self.faults == Faults::Lasting && self.dice.one_in(3) {
+                    self.driver.snapshots.remove(&handle);
+                }
+                Source::Snapshot(handle)
+            }
+            false => Source::Volume("vol-1".into()),
+        };
+        let uid = match bound {
+            true => format!("U{number}"),
+            false => String::new(),
+        };
+        // The controller before ours protects later.
+        let protected = bound && !self.dice.one_in(3);
+        let class = ["c1", "c2"][self.dice.below(2)];
+        let content = Content {
+            uid: format!("C{number}").into(),
+            finalizers: match protected {
+                true => [CONTENT_BOUND.into()].into(),
+                false => [].into(),
+            },
+            secret: self.dice.one_in(3).then(|| Box::new(secret())),
+            snapshot: SnapshotRef {
+                namespace: "ns".into(),
+                name: format!("s{number}").into(),
+                uid: uid.into(),
+            },
+            source: Some(source),
+            driver: if foreign { "other" } else { DRIVER }.into(),
+            class: (!found || self.dice.one_in(2)).then(|| class.into()),
+            policy: match self.dice.one_in(4) {
+                true => Policy::Retain,
+                false => Policy::Delete,
+            },
+            ..Content::default()
+        };
+        self.server.put(&name, Some(content));
+    }
+
+    pub(super) fn people(&mut self) {
+        match self.dice.below(12) {
+            0 | 1 => self.bear(),
+            2 => self.protect(),
+            3 | 4 => self.forsake(),
+            5 | 6 => self.delete_forsaken(),
+            7 => self.delete_by_hand(),
+            8 => {
+                let living = self.pick(|content| !content.deleting);
+                self.change(living, |content| {
+                    content.policy = match content.policy {
+                        Policy::Delete => Policy::Retain,
+                        Policy::Retain => Policy::Delete,
+                    };
+                });
+            }
+            9 => {
+                let free = self.pick(|content| !content.deleting && !is_held(content));
+                self.change(free, |content| {
+                    let held = content.finalizers.iter().cloned();
+                    content.finalizers = held.chain([HOLDER.into()]).collect();
+                });
+            }
+            10 => self.let_go(),
+            _ => self.bind(),
+        }
+    }
+
+    fn change(&mut self, name: Option<Text>, change: impl FnOnce(&mut Content)) {
+        let Some(name) = name else {
+            return;
+        };
+        self.server.change(&name, change);
+        self.check_vanished(&name);
+        // Whoever changes anything may be answered at once.
+        self.truth(&name).impossible = None;
+    }
+
+    /// The controller adds its finalizer, once the content is bound.
+    pub(super) fn protect(&mut self) {
+        let bare = self.pick(|content| {
+            !content.deleting && !content.is_protected() && !content.snapshot.uid.is_empty()
+        });
+        self.change(bare, |content| {
+            let held = content.finalizers.iter().cloned();
+            content.finalizers = held.chain([CONTENT_BOUND.into()]).collect();
+        });
+    }
+
+    fn bind(&mut self) {
+        let unbound = self.pick(|content| content.snapshot.uid.is_empty() && !content.deleting);
+        self.change(unbound, |content| {
+            let uid = content.uid.replace('C', "U");
+            content.snapshot.uid = uid.into();
+        });
+    }
+
+    /// A VolumeSnapshot is deleted: its controller says so.
+    fn forsake(&mut self) {
+        let living =
+            self.pick(|content| !content.being_deleted && !content.snapshot.uid.is_empty());
+        self.change(living, |content| content.being_deleted = true);
+    }
+
+    /// And deletes the content, where the policy says so.
+    pub(super) fn delete_forsaken(&mut self) {
+        let told = self.pick(|content| {
+            content.being_deleted && !content.deleting && content.policy == Policy::Delete
+        });
+        self.change(told, |content| content.deleting = true);
+    }
+
+    fn delete_by_hand(&mut self) {
+        if !self.dice.one_in(3) {
+            return;
+        }
+        let living = self.pick(|content| !content.deleting);
+        self.change(living, |content| content.deleting = true);
+    }
+
+    /// Whoever else holds a content lets it go.
+    pub(super) fn let_go(&mut self) {
+        let held = self.pick(is_held);
+        self.change(held, |content| {
+            let others = content.finalizers.iter().filter(|held| ***held != *HOLDER);
+            content.finalizers = others.cloned().collect();
+        });
+    }
+
+    /// Classes, Secrets and the driver.
+    pub(super) fn surroundings(&mut self) {
+        let all = self.has_all_faults();
+        let class = ["c1", "c2"][self.dice.below(2)];
+        match self.dice.below(8) {
+            0 => self.server.put_class(&class.into(), None),
+            1 => self.put_class(class),
+            2 if all => {
+                let foreign = Class {
+                    driver: "other".into(),
+                    ..Class::default()
+                };
+                self.server.put_class(&class.into(), Some(foreign));
+            }
+            3 if all => drop(self.server.secrets.remove(&secret())),
+            4 if all => drop(self.server.secrets.insert(listing(), None)),
+            5 => self.put_secrets(),
+            6 if all => self.driver.picky = !self.driver.picky,
+            7 if all => self.go_or_come(),
+            _ => {}
+        }
+        for truth in self.truths.values_mut() {
+            truth.impossible = None;
+        }
+    }
+
+    fn go_or_come(&mut self) {
+        self.driver.away = !self.driver.away;
+        if !self.driver.away {
+            self.process.driver_is_back();
+        }
+    }
+
+    /// What was in the way is there.
+    pub(super) fn cure(&mut self) {
+        for class in ["c1", "c2"] {
+            self.put_class(class);
+        }
+        self.put_secrets();
+        self.driver.picky = false;
+        if self.driver.away {
+            self.go_or_come();
+        }
+    }
+}
+
+pub(super) fn is_held(content: &Content) -> bool {
+    content.finalizers.iter().any(|held| **held == *HOLDER)
+}

@@ -1,0 +1,164 @@
+//! The end of a run: faults stop, everything comes to rest, and what is left is checked.
+
+use super::people::is_held;
+use super::world::{Faults, World};
+use crate::model::{Content, Policy, Source, Text};
+use crate::testing::DRIVER;
+
+impl World {
+    /// Faults stop. Everything that can move moves until nothing does.
+    pub(super) fn settle(&mut self) {
+        self.thaw();
+        self.settling = true;
+        while !self.late.is_empty() {
+            self.arrive_late();
+        }
+        while let Some(call) = self.driver.running.iter().find(|call| !call.awaited) {
+            let (id, taken) = (call.id, self.taken());
+            self.driver.end(id, true, taken);
+        }
+        if self.faults != Faults::Lasting {
+            self.cure();
+        }
+        for _ in 0..10 {
+            self.protect();
+            self.delete_forsaken();
+            self.let_go();
+        }
+        let (mut before, mut quiet) = (usize::MAX, 0);
+        for _ in 0..40 {
+            self.process.relist(&self.server);
+            self.process.fill();
+            self.retry();
+            for truth in self.truths.values_mut() {
+                (truth.effort, truth.impossible) = (0, None);
+            }
+            self.drain();
+            let now = self.server.log.len();
+            quiet = if now == before { quiet + 1 } else { 0 };
+            // What is tried again for ever changes nothing.
+            let lasting = self.faults == Faults::Lasting && quiet >= 6;
+            if quiet > 0 && self.process.later.is_empty() || lasting {
+                return;
+            }
+            before = now;
+        }
+    }
+
+    /// Works until the queue has nothing; what waits for a retry keeps waiting.
+    fn drain(&mut self) {
+        for _ in 0..4000 {
+            if self.process.ready.is_empty() && self.process.running.is_empty() {
+                return;
+            }
+            self.work();
+        }
+        self.complain("the work does not end".into());
+    }
+
+    pub(super) fn check_rest(&self) -> Result<(), String> {
+        for (name, (_, content)) in &self.server.contents {
+            let wrong = match *content.driver == *DRIVER {
+                true => self.wrong(content),
+                false => content.status.is_some().then_some("is another driver's"),
+            };
+            if let Some(wrong) = wrong.filter(|_| !self.is_hopeless(content)) {
+                return Err(format!("{name} {wrong}: {content:?}"));
+            }
+            let later = self.process.later.contains_key(name);
+            if later && !self.is_hopeless(content) {
+                return Err(format!("{name} is tried again for ever: {content:?}"));
+            }
+        }
+        self.check_calls()
+    }
+
+    fn wrong(&self, content: &Content) -> Option<&'static str> {
+        if is_held(content) {
+            return Some("is still held");
+        }
+        let found = matches!(content.source, Some(Source::Snapshot(_)));
+        let unbound = content.snapshot.uid.is_empty();
+        let told = content.being_deleted || (found && unbound);
+        if content.deleting && told {
+            return Some("stays Terminating");
+        }
+        if content.being_created {
+            return Some("keeps the mark");
+        }
+        let kept = content.being_deleted && content.policy == Policy::Retain;
+        if content.is_ready() || kept {
+            return None;
+        }
+        // Nothing is begun for what cannot be protected any more.
+        let bare = content.deleting && !content.is_protected() && !found;
+        match (bare, content.handle()) {
+            (true, None) => None,
+            (true, Some(_)) | (false, _) => Some("is not ready"),
+        }
+    }
+
+    /// What is in the way stays so.
+    fn is_hopeless(&self, content: &Content) -> bool {
+        if self.faults != Faults::Lasting {
+            return false;
+        }
+        let class = content.class.as_ref();
+        let class = class.map(|name| self.server.classes.get(name));
+        let unclassed = class.is_some_and(|class| {
+            class.is_none_or(|(_, class)| *class.driver != *DRIVER || self.is_secretless(class))
+        });
+        let secret = content.secret.as_deref();
+        let secretless = secret.is_some_and(|secret| !self.server.secrets.contains_key(secret));
+        let missing = match &content.source {
+            Some(Source::Snapshot(handle)) => !self.driver.snapshots.contains_key(handle),
+            Some(Source::Volume(_)) | None => self.driver.picky,
+        };
+        unclassed || secretless || missing || self.driver.away
+    }
+
+    fn is_secretless(&self, class: &crate::model::Class) -> bool {
+        let name = class.parameters.get(crate::plan::request::LIST_SECRET_NAME);
+        let mut secrets = self.server.secrets.iter();
+        name.is_some_and(|name| !secrets.any(|(of, values)| *of.name == *name && values.is_some()))
+    }
+
+    /// Without faults one call for each snapshot is enough, and one each time it was not ready.
+    fn check_calls(&self) -> Result<(), String> {
+        if self.faults != Faults::None {
+            return Ok(());
+        }
+        for (name, truth) in &self.truths {
+            let (calls, unready) = truth.calls;
+            if calls > unready + 1 {
+                return Err(format!(
+                    "{calls} calls for {name}, {unready} times not ready"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything is deleted, by force, and the caches learn of it.
+    pub(super) fn leave(&mut self) {
+        for name in self.server.contents.keys().cloned().collect::<Vec<Text>>() {
+            self.server.put(&name, None);
+        }
+        self.process.relist(&self.server);
+        self.process.fill();
+        self.retry();
+        self.drain();
+    }
+
+    /// Nothing is remembered of what is gone, whatever stood in its way.
+    pub(super) fn check_left(&self) -> Result<(), String> {
+        let mut left = self.process.snapshotter.memory().not_empty();
+        if !self.process.later.is_empty() {
+            left.push(format!("retries: {:?}", self.process.later));
+        }
+        match left.is_empty() {
+            true => Ok(()),
+            false => Err(format!("left behind: {left:?}")),
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Attempts advance: requests reach the server, calls reach the driver, answers come back.
+
+use csi_proto::csi::list_snapshots_response::Entry;
+use csi_proto::csi::{CreateSnapshotResponse, ListSnapshotsResponse, Snapshot};
+use tonic::Code;
+
+use super::driver::Wish;
+use super::process::{State, is_about_content};
+use super::world::World;
+use crate::model::{Content, Text};
+use crate::plan::outcome::{ApiError, Refusal, RpcError};
+use crate::plan::reactor::Request;
+use crate::plan::step::{Answer, Step};
+use crate::testing::{Versioned, refused};
+
+/// What becomes of a request to the API server.
+enum Fate {
+    Applied,
+    /// Applied, and the answer is lost.
+    Unheard,
+    /// Not applied, and nobody knows.
+    Lost,
+    /// The answer is not waited for any longer, and it is applied at any later time.
+    Late,
+    Refused,
+}
+
+impl World {
+    fn faulty(&self) -> bool {
+        self.has_all_faults() && !self.settling
+    }
+
+    /// Something in the process advances.
+    pub(super) fn work(&mut self) {
+        let attempts = self.process.running.len();
+        let choice = self.dice.below(attempts + 2);
+        if choice < attempts {
+            return self.advance(choice);
+        }
+        let process = &mut self.process;
+        let busy = |name: &&Text| process.running.iter().any(|running| running.name == **name);
+        let ready = process.ready.iter().filter(|name| !busy(name));
+        let ready: Vec<Text> = ready.cloned().collect();
+        if !ready.is_empty() && attempts < 3 && process.is_open() {
+            let name = &ready[self.dice.below(ready.len())];
+            process.begin(name);
+        }
+    }
+
+    fn fate(&mut self) -> Fate {
+        match self.faulty() && self.dice.one_in(6) {
+            true => match self.dice.below(4) {
+                0 => Fate::Unheard,
+                1 => Fate::Lost,
+                2 => Fate::Late,
+                _ => Fate::Refused,
+            },
+            false => Fate::Applied,
+        }
+    }
+
+    pub(super) fn advance(&mut self, index: usize) {
+        let running = &mut self.process.running[index];
+        let name = running.name.clone();
+        let state = std::mem::replace(&mut running.state, State::Deciding);
+        let state = match state {
+            State::Deciding => return self.decide(index),
+            State::Sent(request) => self.arrive(&name, request),
+            State::Calling(request, id) => self.call(&name, request, id),
+            State::Answered(request, answer, object) => {
+                if is_about_content(&request.step) {
+                    self.process.absorb(&name, object);
+                    // What others changed is known from this answer.
+                    if self.process.ready.contains(&name) {
+                        self.truth(&name).impossible = None;
+                    }
+                }
+                return self.process.answer(index, request, answer);
+            }
+            State::Fenced => State::Fenced,
+        };
+        self.process.running[index].state = state;
+    }
+
+    fn decide(&mut self, index: usize) {
+        let Some(request) = self.process.decide(index) else {
+            return;
+        };
+        let name = request.content.clone();
+        if self.is_fenced(&request.step) {
+            self.process.running[index].state = State::Fenced;
+            return;
+        }
+        self.count_effort(&name);
+        let state = match &request.step {
+            Step::Announce(event) => {
+                self.check_event(&name, event);
+                State::Answered(request, Answer::Done, None)
+            }
+            Step::Read | Step::Patch(..) | Step::PatchStatus(..) => {
+                self.process.announce(&name);
+                State::Sent(request)
+            }
+            Step::LoadSecret(..) => State::Sent(request),
+            Step::Create(_) | Step::Delete(_) | Step::List(_) | Step::Get(_)
+                if self.driver.away =>
+            {
+                let unsent = Answer::Unsent(rpc(Code::Unavailable));
+                State::Answered(request, unsent, None)
+            }
+            Step::List(_) | Step::Get(_) => {
+                self.check_list(&name, &request.step);
+                State::Sent(request)
+            }
+            Step::Create(call) => {
+                self.check_create(&name, call);
+                let wish = Wish::Create(call.name.clone());
+                self.ask(&name, request, wish)
+            }
+            Step::Delete(call) => {
+                self.check_delete(&name, call);
+                let wish = Wish::Delete(call.snapshot_id.as_str().into());
+                self.ask(&name, request, wish)
+            }
+        };
+        self.process.running[index].state = state;
+    }
+
+    fn ask(&mut self, name: &Text, request: Request, wish: Wish) -> State {
+        match self.driver.begin(wish) {
+            Ok(id) => State::Calling(request, id),
+            Err(code) => {
+                if code == Code::InvalidArgument {
+                    self.truth(name).impossible = Some(self.process.now);
+                }
+                State::Answered(request, Answer::Failed(rpc(code)), None)
+            }
+        }
+    }
+
+    /// A request reaches the API server, or the driver's list.
+    fn arrive(&mut self, name: &Text, request: Request) -> State {
+        let fate = self.fate();
+        let unknown = || Err(refused(Refusal::Unknown));
+        let result = match &request.step {
+            Step::LoadSecret(_, secret) => {
+                let answer = match (fate, self.server.secrets.get(secret)) {
+                    (Fate::Applied, Some(Some(values))) => Answer::Secret(values.clone()),
+                    (Fate::Applied, Some(None)) => Answer::SecretNotText,
+                    (Fate::Applied, None) => Answer::Refused(refused(Refusal::NotFound)),
+                    (Fate::Refused, _) => Answer::Refused(refused(Refusal::Refused)),
+                    (Fate::Unheard | Fate::Lost | Fate::Late, _) => {
+                        Answer::Refused(refused(Refusal::Unknown))
+                    }
+                };
+                return State::Answered(request, answer, None);
+            }
+            Step::List(call) => {
+                let answer = match fate {
+                    Fate::Applied => self.list(&call.snapshot_id, &call.starting_token),
+                    Fate::Unheard | Fate::Lost => Answer::Failed(rpc(Code::DeadlineExceeded)),
+                    Fate::Late | Fate::Refused => Answer::Failed(rpc(Code::Internal)),
+                };
+                return State::Answered(request, answer, None);
+            }
+            step => match fate {
+                Fate::Applied => self.apply(name, step),
+                Fate::Unheard => {
+                    drop(self.apply(name, step));
+                    unknown()
+                }
+                Fate::Lost => unknown(),
+                Fate::Late => {
+                    self.leave_behind(name, copy(step));
+                    unknown()
+                }
+                Fate::Refused => Err(refused(Refusal::Refused)),
+            },
+        };
+        match result {
+            Ok(object) => State::Answered(request, Answer::Done, Some(Box::new(object))),
+            Err(error) => State::Answered(request, Answer::Refused(error), None),
+        }
+    }
+
+    fn list(&mut self, handle: &str, token: &str) -> Answer {
+        let entry = |handle: &str, size, ready| Entry {
+            snapshot: Some(Snapshot {
+                snapshot_id: handle.to_owned(),
+                size_bytes: size,
+                ready_to_use: ready,
+                ..Snapshot::default()
+            }),
+        };
+        let mut entries = Vec::new();
+        let (paged, crowded) = (self.dice.one_in(3), self.dice.one_in(3));
+        let first = token.is_empty();
+        if crowded {
+            entries.push(entry("another", 77, true));
+        }
+        if !first || !paged {
+            let found = self.driver.snapshots.get_mut(handle);
+            entries.extend(found.map(|found| {
+                let ready = found.unready == 0;
+                found.unready = found.unready.saturating_sub(1);
+                entry(handle, found.size, ready)
+            }));
+        }
+        let next_token = match first && paged {
+            true => "2".to_owned(),
+            false => String::new(),
+        };
+        Answer::Listed(ListSnapshotsResponse {
+            entries,
+            next_token,
+        })
+    }
+
+    /// The driver's call comes to its end, one way or the other.
+    pub(super) fn call(&mut self, name: &Text, request: Request, id: u64) -> State {
+        let answer = match self.faulty() && self.dice.one_in(4) {
+            false => self.succeed(name, id),
+            true => self.fail(id),
+        };
+        State::Answered(request, answer, None)
+    }
+
+    fn succeed(&mut self, content: &Text, id: u64) -> Answer {
+        let taken = self.taken();
+        let call = self.driver.end(id, true, taken);
+        let Wish::Create(name) = call.wish else {
+            return Answer::Deleted;
+        };
+        let handle = self.driver.named(&name).cloned();
+        let Some(handle) = handle else {
+            return Answer::Failed(rpc(Code::Internal));
+        };
+        let found = self.driver.snapshots.get_mut(&handle).unwrap();
+        let ready = found.unready == 0;
+        found.unready = found.unready.saturating_sub(1);
+        let snapshot = Some(Snapshot {
+            snapshot_id: handle.to_string(),
+            size_bytes: found.size,
+            ready_to_use: ready,
+            ..Snapshot::default()
+        });
+        if !ready {
+            self.truth(content).calls.1 += 1;
+        }
+        Answer::Created(CreateSnapshotResponse { snapshot })
+    }
+
+    fn fail(&mut self, id: u64) -> Answer {
+        let taken = self.taken();
+        let code = match self.dice.below(5) {
+            0 => {
+                self.driver.abandon(id);
+                Code::DeadlineExceeded
+            }
+            1 => {
+                self.driver.end(id, true, taken);
+                Code::Unavailable
+            }
+            2 => {
+                self.driver.end(id, false, taken);
+                Code::ResourceExhausted
+            }
+            _ => {
+                let call = self.driver.end(id, false, taken);
+                // A driver that has the snapshot does not say that there is none.
+                match call.found.is_some() {
+                    true => Code::Aborted,
+                    false => [Code::Internal, Code::NotFound][self.dice.below(2)],
+                }
+            }
+        };
+        Answer::Failed(rpc(code))
+    }
+
+    /// The server does what `step` asks for.
+    pub(super) fn apply(
+        &mut self,
+        name: &Text,
+        step: &Step,
+    ) -> Result<Versioned<Content>, ApiError> {
+        let (status, body) = match step {
+            Step::Patch(_, body) => (false, body),
+            Step::PatchStatus(_, body) => (true, body),
+            Step::Read
+            | Step::Announce(_)
+            | Step::LoadSecret(..)
+            | Step::Create(_)
+            | Step::List(_)
+            | Step::Get(_)
+            | Step::Delete(_) => {
+                let found = self.server.contents.get(name).cloned();
+                return found.ok_or(refused(Refusal::NotFound));
+            }
+        };
+        let before = self.server.contents.get(name).cloned();
+        let (version, after) = self.server.patch(name, (status, body))?;
+        if let Some((_, before)) = before {
+            self.check_patch(&before, &after, step);
+        }
+        self.check_gone(name, &after);
+        self.check_storage();
+        Ok((version, after))
+    }
+}
+
+fn copy(step: &Step) -> Step {
+    match step {
+        Step::Patch(write, body) => Step::Patch(*write, body.clone()),
+        Step::PatchStatus(write, body) => Step::PatchStatus(write.clone(), body.clone()),
+        Step::Read
+        | Step::Announce(_)
+        | Step::LoadSecret(..)
+        | Step::Create(_)
+        | Step::List(_)
+        | Step::Get(_)
+        | Step::Delete(_) => Step::Read,
+    }
+}
+
+pub(super) fn rpc(code: Code) -> RpcError {
+    let message = "simulated".into();
+    RpcError { code, message }
+}

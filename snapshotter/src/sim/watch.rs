@@ -1,0 +1,94 @@
+//! One watch of a process: the real cache's contents, filled page by page and then fed from the
+//! server's log.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use sidecar::kube::cache::slots::{Change, Slots};
+use sidecar::kube::key::Key;
+
+use crate::model::Text;
+use crate::testing::{Event, Versioned};
+
+struct Listing<T> {
+    left: VecDeque<(Text, Versioned<T>)>,
+    version: u64,
+}
+
+/// One kind of object as this process sees it.
+pub(super) struct Watch<T> {
+    pub(super) slots: Slots<T>,
+    /// How far into the server's log this watch has come.
+    pub(super) cursor: usize,
+    /// What a list under way has still to bring, and the version that it is of.
+    listing: Option<Listing<T>>,
+    /// Whether a list was complete once.
+    pub(super) synced: bool,
+}
+
+impl<T: Clone> Watch<T> {
+    pub(super) fn new() -> Self {
+        Self {
+            slots: Slots::new(),
+            cursor: 0,
+            listing: None,
+            synced: false,
+        }
+    }
+
+    pub(super) fn get(&self, name: &Text) -> Option<Arc<T>> {
+        self.slots.get(name).cloned()
+    }
+
+    pub(super) fn is_listing(&self) -> bool {
+        self.listing.is_some()
+    }
+
+    /// A list of everything begins, which is one consistent read.
+    pub(super) fn begin_list(
+        &mut self,
+        objects: &BTreeMap<Text, Versioned<T>>,
+        log: &[Versioned<Event>],
+    ) {
+        self.cursor = log.len();
+        let now = log.last().map_or(0, |(version, _)| *version);
+        let all = objects.iter();
+        let all = all.map(|(name, object)| (name.clone(), object.clone()));
+        self.listing = Some(Listing {
+            left: all.collect(),
+            version: now,
+        });
+        self.slots.begin_list();
+    }
+
+    /// The next page of the list, if one is under way.
+    pub(super) fn page(&mut self) -> Vec<Change<T>> {
+        let Some(listing) = &mut self.listing else {
+            return Vec::new();
+        };
+        if let Some((name, (version, object))) = listing.left.pop_front() {
+            let change = self.slots.upsert(key(&name), object, version);
+            return change.into_iter().collect();
+        }
+        let version = listing.version;
+        self.listing = None;
+        self.synced = true;
+        self.slots.finish_list(version)
+    }
+
+    pub(super) fn observe(
+        &mut self,
+        name: &Text,
+        object: Option<T>,
+        version: u64,
+    ) -> Option<Change<T>> {
+        match object {
+            Some(object) => self.slots.upsert(key(name), object, version),
+            None => self.slots.delete(key(name), version),
+        }
+    }
+}
+
+pub(super) fn key(name: &Text) -> Key {
+    Key::new(None, name).unwrap()
+}

@@ -1,0 +1,285 @@
+//! One run: dice decide what happens next, and every change is checked as it happens.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use super::Dice;
+use super::driver::ModelDriver;
+use super::mutant::Mutant;
+use super::process::{Process, Running, State};
+use crate::model::{Content, Text};
+use crate::plan::step::Step;
+use crate::testing::{Event, Server};
+
+/// Which faults a run has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Faults {
+    /// Late watch events only.
+    None,
+    /// The process stops anywhere, too.
+    Crashes,
+    /// And requests, calls and watches fail, snapshots are impossible, the driver is away.
+    All,
+    /// As `All`, and what is impossible or missing stays so for ever.
+    Lasting,
+}
+
+/// What is known of a content beyond the objects.
+#[derive(Default)]
+pub(super) struct Truth {
+    /// Requests and calls since time passed or anything changed.
+    pub(super) effort: u32,
+    /// How often the driver was asked for its snapshot, and how often that was not ready.
+    pub(super) calls: (u32, u32),
+    /// When the driver called its snapshot impossible last.
+    pub(super) impossible: Option<Instant>,
+}
+
+const ACTIONS: usize = 140;
+
+pub(super) struct World {
+    pub(super) dice: Dice,
+    pub(super) faults: Faults,
+    pub(super) mutant: Mutant,
+    pub(super) server: Server,
+    pub(super) driver: ModelDriver,
+    pub(super) process: Process,
+    /// The process that led before and stands still.
+    pub(super) frozen: Option<Box<Process>>,
+    /// Whether `process` leads no more and goes on.
+    pub(super) thawed: bool,
+    /// Patches that nobody waits for any more, and that are still on their way.
+    pub(super) late: Vec<(Text, Step)>,
+    /// By name of the content.
+    pub(super) truths: BTreeMap<Text, Truth>,
+    /// Snapshots that outlive their contents: names, and handles of such as were there before.
+    pub(super) kept: BTreeSet<Text>,
+    /// How many contents there were.
+    pub(super) born: usize,
+    /// What went wrong first.
+    violation: Option<String>,
+    /// The end of the run, without faults.
+    pub(super) settling: bool,
+}
+
+/// Runs the interleaving of `seed`.
+pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<(), String> {
+    let server = Server::default();
+    let process = Process::start(&server, mutant);
+    let mut world = World {
+        dice: Dice(seed),
+        faults,
+        mutant,
+        server,
+        driver: ModelDriver::default(),
+        process,
+        frozen: None,
+        thawed: false,
+        late: Vec::new(),
+        truths: BTreeMap::new(),
+        kept: BTreeSet::new(),
+        born: 0,
+        violation: None,
+        settling: false,
+    };
+    world.furnish();
+    world.restart();
+    for _ in 0..ACTIONS {
+        world.act();
+        world.check_storage();
+        world.verdict()?;
+    }
+    world.settle();
+    world.verdict()?;
+    world.check_rest()?;
+    world.leave();
+    world.verdict()?;
+    world.check_left()
+}
+
+impl World {
+    fn verdict(&mut self) -> Result<(), String> {
+        self.violation.take().map_or(Ok(()), Err)
+    }
+
+    pub(super) fn complain(&mut self, violation: String) {
+        self.violation.get_or_insert(violation);
+    }
+
+    pub(super) fn has_all_faults(&self) -> bool {
+        matches!(self.faults, Faults::All | Faults::Lasting)
+    }
+
+    fn act(&mut self) {
+        let (all, crashes) = (self.has_all_faults(), self.faults != Faults::None);
+        match self.dice.below(24) {
+            0..=3 => self.people(),
+            4 => self.surroundings(),
+            5..=9 => self.deliver(),
+            10 => self.retry(),
+            11 if crashes && self.dice.one_in(4) => self.crash(),
+            12 if crashes && self.dice.one_in(3) => self.freeze_or_thaw(),
+            13 if all => self.end_orphan(),
+            14 if crashes => self.arrive_late(),
+            _ => return self.work(),
+        }
+        self.rest_truths();
+    }
+
+    pub(super) fn rest_truths(&mut self) {
+        for truth in self.truths.values_mut() {
+            truth.effort = 0;
+        }
+    }
+
+    /// A watch brings its next event, or one it brought before, or breaks.
+    fn deliver(&mut self) {
+        let all = self.has_all_faults();
+        if all && self.dice.one_in(12) {
+            self.process.relist(&self.server);
+            return self.fill();
+        }
+        let contents = !self.dice.one_in(4);
+        if self.process.page(contents) {
+            return;
+        }
+        let cursor = match contents {
+            true => &mut self.process.known.contents.cursor,
+            false => &mut self.process.known.classes.cursor,
+        };
+        let is_of = |event: &Event| matches!(event, Event::Content(..)) == contents;
+        let at = match all && *cursor > 0 && self.dice.one_in(4) {
+            true => self.dice.below(*cursor),
+            false => {
+                let log = self.server.log.iter().enumerate().skip(*cursor);
+                let mut next = log.filter(|(_, (_, event))| is_of(event));
+                let Some((at, _)) = next.next() else {
+                    return;
+                };
+                *cursor = at + 1;
+                at
+            }
+        };
+        let event = self.server.log.get(at).filter(|(_, event)| is_of(event));
+        if let Some(event) = event.cloned() {
+            for truth in self.truths.values_mut() {
+                truth.impossible = None;
+            }
+            self.process.observe(&event);
+        }
+    }
+
+    /// Back-offs end.
+    pub(super) fn retry(&mut self) {
+        let seconds = match self.settling {
+            true => 400,
+            false => [1, 20, 400][self.dice.below(3)],
+        };
+        self.process.wait(seconds);
+    }
+
+    /// What matters most are stops right after a patch has left.
+    pub(super) fn send(&mut self) {
+        let patches = |step: &Step| matches!(step, Step::Patch(..) | Step::PatchStatus(..));
+        let sent = |running: &Running| match &running.state {
+            State::Sent(request) => patches(&request.step),
+            State::Deciding | State::Calling(..) | State::Answered(..) | State::Fenced => false,
+        };
+        for _ in 0..self.dice.below(24) {
+            if self.process.running.iter().any(sent) {
+                return;
+            }
+            self.work();
+        }
+    }
+
+    /// The process ends; what it sent is applied now, later or never.
+    pub(super) fn stop(&mut self) {
+        let running = std::mem::take(&mut self.process.running);
+        for Running { name, state, .. } in running {
+            match state {
+                State::Sent(request) => match self.dice.below(3) {
+                    0 => self.leave_behind(&name, request.step),
+                    1 => drop(self.apply(&name, &request.step)),
+                    _ => {}
+                },
+                State::Calling(_, id) => self.driver.abandon(id),
+                State::Deciding | State::Answered(..) | State::Fenced => {}
+            }
+        }
+    }
+
+    fn crash(&mut self) {
+        self.send();
+        self.stop();
+        self.restart();
+    }
+
+    pub(super) fn restart(&mut self) {
+        self.take_over();
+        self.fill();
+    }
+
+    /// The next process leads; returns the one that did.
+    pub(super) fn take_over(&mut self) -> Process {
+        for truth in self.truths.values_mut() {
+            truth.impossible = None;
+        }
+        let next = Process::start(&self.server, self.mutant);
+        std::mem::replace(&mut self.process, next)
+    }
+
+    /// Lists often come in one page.
+    pub(super) fn fill(&mut self) {
+        for truth in self.truths.values_mut() {
+            truth.impossible = None;
+        }
+        if !self.dice.one_in(3) {
+            self.process.fill();
+        }
+    }
+
+    /// Nobody waits for the answer to a patch any longer, which arrives at any later time.
+    pub(super) fn leave_behind(&mut self, name: &Text, step: Step) {
+        if matches!(step, Step::Patch(..) | Step::PatchStatus(..)) {
+            self.late.push((name.clone(), step));
+        }
+    }
+
+    /// What nobody waits for any more arrives.
+    pub(super) fn arrive_late(&mut self) {
+        if self.late.is_empty() {
+            return;
+        }
+        let place = self.dice.below(self.late.len());
+        let (name, step) = self.late.swap_remove(place);
+        drop(self.apply(&name, &step));
+    }
+
+    /// A call whose caller is gone ends.
+    fn end_orphan(&mut self) {
+        let orphan = self.driver.running.iter().find(|call| !call.awaited);
+        if let Some(id) = orphan.map(|call| call.id) {
+            let (effect, taken) = (self.dice.one_in(2), self.taken());
+            self.driver.end(id, effect, taken);
+        }
+    }
+
+    /// Size of a new snapshot, and how often it is not ready.
+    pub(super) fn taken(&mut self) -> (i64, usize) {
+        let unready = [0, 0, 1, 3][self.dice.below(4)];
+        (self.dice.below(4) as i64, unready)
+    }
+
+    pub(super) fn truth(&mut self, name: &Text) -> &mut Truth {
+        self.truths.entry(name.clone()).or_default()
+    }
+
+    pub(super) fn pick(&mut self, wanted: impl Fn(&Content) -> bool) -> Option<Text> {
+        let contents = self.server.contents.iter();
+        let fitting = contents.filter(|(_, (_, content))| wanted(content));
+        let names: Vec<Text> = fitting.map(|(name, _)| name.clone()).collect();
+        let place = self.dice.below(names.len().max(1));
+        names.get(place).cloned()
+    }
+}
