@@ -2,6 +2,7 @@
 
 use csi_proto::csi::{CreateSnapshotRequest, DeleteSnapshotRequest};
 
+use super::mutant::Mutant;
 use super::people::secret;
 use super::world::{Faults, World};
 use crate::model::{Content, Policy, Source, Text};
@@ -134,6 +135,11 @@ impl World {
 
     /// What a patch has done.
     pub(super) fn check_patch(&mut self, before: &Content, after: &Content, step: &Step) {
+        if let Some(idle) = self.server.idle.pop()
+            && self.mutant != Mutant::TakesNothingOver
+        {
+            self.complain(format!("a patch that changes nothing: {idle}"));
+        }
         if *before.driver != *DRIVER {
             self.complain(format!(
                 "a patch of a content of another driver: {before:?}"

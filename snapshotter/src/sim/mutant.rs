@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use csi_proto::csi::{CreateSnapshotResponse, Snapshot};
-use sidecar::snapshot::CONTENT_BOUND;
+use sidecar::snapshot::{BEING_CREATED, CONTENT_BOUND, YES};
 use tonic::Code;
 
 use super::world::Faults;
@@ -81,11 +81,15 @@ pub(super) enum Mutant {
     LeavesMark,
     /// Asks the driver although its lease is over.
     AsksWithoutLease,
+    /// Relies on marks that patches on their way may take away.
+    TakesNothingOver,
+    /// Does not look again when a class becomes its driver's.
+    ForgetsForeignClasses,
 }
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 29] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 31] = [
         (
             Self::DeletesOnDeletionAlone,
             Faults::None,
@@ -119,6 +123,8 @@ impl Mutant {
         (Self::OverhearsContents, Faults::None, "snapcontent-"),
         (Self::LeavesMark, Faults::None, "snapcontent-"),
         (Self::AsksWithoutLease, Faults::Crashes, "is nobody's"),
+        (Self::TakesNothingOver, Faults::All, "not marked"),
+        (Self::ForgetsForeignClasses, Faults::All, "snapcontent-"),
     ];
 
     /// What a mutant takes the content for.
@@ -187,6 +193,16 @@ impl Mutant {
                 Step::Patch(write, body)
             }
             (Self::LeavesMark, Step::Patch(Write::Unmark, _)) => Step::Read,
+            (Self::TakesNothingOver, Step::Patch(Write::Mark, mut body))
+                if content.being_created =>
+            {
+                let value = match content.marked_again {
+                    true => patch::AGAIN,
+                    false => YES,
+                };
+                body["metadata"]["annotations"][BEING_CREATED] = value.into();
+                Step::Patch(Write::Mark, body)
+            }
             (_, step) => step,
         };
         Request { step, ..request }
@@ -255,6 +271,7 @@ impl Mutant {
     pub(super) fn is_told(self, change: &Change<'_>) -> bool {
         match (self, change) {
             (Self::OverhearsContents, Change::Content { old, .. }) => old.is_none(),
+            (Self::ForgetsForeignClasses, Change::Class { .. }) => false,
             _ => true,
         }
     }

@@ -399,7 +399,10 @@ impl Bench {
             "a patch says which version it was made for"
         );
         match self.server.patch(name, patch) {
-            Ok(_) => Answer::Done,
+            Ok(_) => {
+                assert!(self.server.idle.is_empty(), "{:?}", self.server.idle);
+                Answer::Done
+            }
             Err(error) => {
                 self.trace.push(format!("refused {:?}", error.refusal));
                 Answer::Refused(error)
