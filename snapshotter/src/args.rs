@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use sidecar::controller::{Election, Http};
+use sidecar::controller::{self, Election, Http};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING, METRICS, VERSION,
 };
@@ -126,13 +126,7 @@ static GATES: &[Gate] = &[
 ];
 
 /// What the program shall do.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    /// Print the version.
-    Version,
-    /// Take, find and delete snapshots.
-    Run(Box<Config>),
-}
+pub type Command = controller::Command<Config>;
 
 /// How to take, find and delete snapshots.
 #[derive(Debug, Clone, PartialEq)]

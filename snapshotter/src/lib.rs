@@ -4,20 +4,28 @@
 //! # Layout
 //!
 //! ```text
-//! model ◄── plan
+//! model ◄── plan ◄── work ◄── control, run ◄── main
 //! ```
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`model`] | what is read of API objects |
 //! | [`plan`] | decisions: pure functions |
+//! | [`work`] | executors of those decisions |
+//! | [`permission`] | the RBAC rules that are used |
 //! | [`args`] | the command line |
+//! | `control` | watches and workers of a leading process |
+//! | [`run`] | start-up, leadership, end |
 //!
 //! Strings that the snapshot-controller must spell alike are in [`sidecar::snapshot`].
 
 pub mod args;
+mod control;
 pub mod model;
+pub mod permission;
 pub mod plan;
+pub mod run;
+pub mod work;
 
 #[cfg(test)]
 mod sim;

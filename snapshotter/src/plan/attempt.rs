@@ -228,7 +228,7 @@ impl Attempt {
                 self.stale = true;
                 false
             }
-            Refusal::Refused => false,
+            Refusal::Forbidden | Refusal::AlreadyExists | Refusal::Other => false,
         }
     }
 
@@ -270,7 +270,7 @@ impl Attempt {
             | Answer::Got(_)
             | Answer::Deleted
             | Answer::Failed(_)
-            | Answer::Unsent(_) => None,
+            | Answer::Unreachable(_) => None,
         };
         if let Some(error) = &refused
             && self.rereads(error)
@@ -426,7 +426,7 @@ impl Attempt {
 fn called(answer: Answer) -> Problem {
     match answer {
         Answer::Failed(error) => Problem::Call(error),
-        Answer::Unsent(error) => Problem::Away(error),
+        Answer::Unreachable(error) => Problem::Away(error),
         Answer::Refused(error) => Problem::Read(error),
         Answer::Done
         | Answer::Secret(_)

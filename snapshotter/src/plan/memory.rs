@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempt::{Attempt, End};
-use super::outcome::Cure;
+use super::outcome::RequeueTrigger;
 use super::request::Parameters;
 use crate::model::{Content, Text};
 
@@ -35,14 +35,14 @@ struct Entry {
     start: Start,
     /// How often in a row the driver called it impossible.
     infeasible: u32,
-    cure: Option<Cure>,
+    cure: Option<RequeueTrigger>,
 }
 
 /// Everything remembered.
 #[derive(Debug, Default)]
 pub struct Memory {
     contents: BTreeMap<Text, Entry>,
-    waiting: BTreeSet<(Cure, Text)>,
+    waiting: BTreeSet<(RequeueTrigger, Text)>,
 }
 
 impl Memory {
@@ -72,14 +72,14 @@ impl Memory {
     }
 
     /// The content fails, and waits for this beside its back-off.
-    pub fn waits(&mut self, name: &Text, uid: &Text, cure: Cure) {
+    pub fn waits(&mut self, name: &Text, uid: &Text, cure: RequeueTrigger) {
         self.stop_waiting(name);
         self.entry(name, uid).cure = Some(cure.clone());
         self.waiting.insert((cure, name.clone()));
     }
 
     /// This has appeared or changed: who waited for it.
-    pub fn cured(&mut self, cure: &Cure) -> Vec<Text> {
+    pub fn cured(&mut self, cure: &RequeueTrigger) -> Vec<Text> {
         let waiting = self.waiting.iter().filter(|(of, _)| of == cure);
         let names: Vec<Text> = waiting.map(|(_, name)| name.clone()).collect();
         for name in &names {

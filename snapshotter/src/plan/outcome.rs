@@ -12,36 +12,8 @@ use super::secret::Unclear;
 use super::step::Write;
 use crate::model::{SecretRef, Text};
 
+pub use sidecar::refusal::{ApiError, Refusal};
 pub use sidecar::rpc_code::RpcError;
-
-/// A failed request to the API server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiError {
-    /// The server's words, or the transport's.
-    pub message: String,
-    /// What is known of it.
-    pub refusal: Refusal,
-}
-
-/// What is known of a request that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The object does not exist.
-    NotFound,
-    /// The object has changed since it was read.
-    Conflict,
-    /// No answer came, or one that leaves open whether the request was applied. The object is then
-    /// read again before anything is done with it.
-    Unknown,
-    /// Not applied, for any other reason.
-    Refused,
-}
-
-impl fmt::Display for ApiError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.message)
-    }
-}
 
 /// What a failed CreateSnapshot call says about the snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +63,7 @@ pub enum Task {
 
 /// What would, when it appears or changes, let a failed attempt succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Cure {
+pub enum RequeueTrigger {
     /// The class of this name.
     Class(Text),
     /// The driver itself.
@@ -150,14 +122,16 @@ impl Failure {
     /// What would cure it, so that the content need not wait for its next retry. `class`: the one that
     /// the content names.
     #[must_use]
-    pub fn cure(&self, class: Option<&Text>) -> Option<Cure> {
+    pub fn cure(&self, class: Option<&Text>) -> Option<RequeueTrigger> {
         match &self.problem {
-            Problem::NoClass(name) => Some(Cure::Class(name.clone())),
-            Problem::ReservedKey(_) | Problem::Unclear(_) => class.cloned().map(Cure::Class),
-            Problem::Call(_) if self.is_infeasible() => class.cloned().map(Cure::Class),
+            Problem::NoClass(name) => Some(RequeueTrigger::Class(name.clone())),
+            Problem::ReservedKey(_) | Problem::Unclear(_) => {
+                class.cloned().map(RequeueTrigger::Class)
+            }
+            Problem::Call(_) if self.is_infeasible() => class.cloned().map(RequeueTrigger::Class),
             // A call that ran when the driver went ends as one that could not be made.
-            Problem::Call(error) if error.code == Code::Unavailable => Some(Cure::Driver),
-            Problem::Away(_) => Some(Cure::Driver),
+            Problem::Call(error) if error.code == Code::Unavailable => Some(RequeueTrigger::Driver),
+            Problem::Away(_) => Some(RequeueTrigger::Driver),
             Problem::NoClassNamed
             | Problem::Unnamed
             | Problem::Secret(..)
@@ -233,8 +207,7 @@ impl Failure {
     /// API server does not say, or what somebody else has written, is over soon.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.refused()
-            .is_some_and(|error| error.refusal != Refusal::Refused)
+        self.refused().is_some_and(|error| !is_lasting(error))
             || matches!(self.problem, Problem::Read(_))
     }
 
@@ -439,6 +412,14 @@ impl fmt::Display for Cause<'_> {
                 write!(out, "could not read the content {content} again: {error}")
             }
         }
+    }
+}
+
+/// Whether the API server will say the same next time.
+fn is_lasting(error: &ApiError) -> bool {
+    match error.refusal {
+        Refusal::Forbidden | Refusal::AlreadyExists | Refusal::Other => true,
+        Refusal::NotFound | Refusal::Conflict | Refusal::Unknown => false,
     }
 }
 

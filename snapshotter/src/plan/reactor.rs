@@ -11,7 +11,7 @@ use sidecar::queue::Place;
 use super::attempt::{Attempt, End, Next};
 use super::event::is_work;
 use super::memory::Memory;
-use super::outcome::{Cure, Failure, Problem, Task};
+use super::outcome::{Failure, Problem, RequeueTrigger, Task};
 use super::step::{Answer, Step, Write};
 use super::view::{Informers, View};
 use super::{Settings, request};
@@ -116,7 +116,7 @@ impl Snapshotter {
         &self.memory
     }
 
-    fn cured(&mut self, cure: &Cure, due: &mut News) {
+    fn cured(&mut self, cure: &RequeueTrigger, due: &mut News) {
         let names = self.memory.cured(cure).into_iter();
         due.wakes.extend(names.map(at_once));
     }
@@ -198,10 +198,10 @@ impl Reactor for Snapshotter {
             Change::Resync(name) => due.wakes.push(at_once(name)),
             Change::Class { name, old, new } => {
                 if old != new {
-                    self.cured(&Cure::Class(name), &mut due);
+                    self.cured(&RequeueTrigger::Class(name), &mut due);
                 }
             }
-            Change::DriverBack => self.cured(&Cure::Driver, &mut due),
+            Change::DriverBack => self.cured(&RequeueTrigger::Driver, &mut due),
         }
         due
     }
@@ -244,7 +244,7 @@ impl Reactor for Snapshotter {
                 }
                 Next::End(end) => {
                     if let End::Foreign(class) = &end {
-                        let cure = Cure::Class(class.clone());
+                        let cure = RequeueTrigger::Class(class.clone());
                         self.memory.waits(&run.name, attempt.uid(), cure);
                     }
                     run.over = Some(end);

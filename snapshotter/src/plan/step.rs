@@ -115,5 +115,5 @@ pub enum Answer {
     /// The call failed.
     Failed(RpcError),
     /// The driver cannot be reached, and nothing was sent to it.
-    Unsent(RpcError),
+    Unreachable(RpcError),
 }

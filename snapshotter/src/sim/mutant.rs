@@ -244,7 +244,7 @@ impl Mutant {
             {
                 refused(error)
             }
-            (Self::TakesUnsentForFinal, Answer::Unsent(error)) if is_create => refused(error),
+            (Self::TakesUnsentForFinal, Answer::Unreachable(error)) if is_create => refused(error),
             (Self::BelievesDeleted, Answer::Failed(_)) if matches!(step, Step::Delete(_)) => {
                 Answer::Deleted
             }

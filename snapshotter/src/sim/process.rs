@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict};
-use sidecar::kube::cache::{Source, slots};
+use sidecar::kube::cache::{Source, store};
 
 use super::mutant::Mutant;
 use super::watch::{Watch, key};
@@ -166,15 +166,15 @@ impl Process {
         }
     }
 
-    fn content_changed(&mut self, change: &slots::Change<Content>) {
+    fn content_changed(&mut self, change: &store::Change<Content>) {
         let (key, old, new, own) = match change {
-            slots::Change::Upserted {
+            store::Change::Upserted {
                 key,
                 old,
                 new,
                 source,
             } => (key, old.as_deref(), Some(&**new), *source == Source::Own),
-            slots::Change::Deleted { key, old } => (key, Some(&**old), None, false),
+            store::Change::Deleted { key, old } => (key, Some(&**old), None, false),
         };
         let name = Text::from(key.as_str());
         self.changed(Change::Content {
@@ -185,10 +185,10 @@ impl Process {
         });
     }
 
-    fn class_changed(&mut self, change: &slots::Change<Class>) {
+    fn class_changed(&mut self, change: &store::Change<Class>) {
         let (key, old, new) = match change {
-            slots::Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),
-            slots::Change::Deleted { key, old } => (key, Some(&**old), None),
+            store::Change::Upserted { key, old, new, .. } => (key, old.as_deref(), Some(&**new)),
+            store::Change::Deleted { key, old } => (key, Some(&**old), None),
         };
         let name = Text::from(key.as_str());
         self.changed(Change::Class { name, old, new });

@@ -105,7 +105,7 @@ impl World {
             Step::Create(_) | Step::Delete(_) | Step::List(_) | Step::Get(_)
                 if self.driver.away =>
             {
-                let unsent = Answer::Unsent(rpc(Code::Unavailable));
+                let unsent = Answer::Unreachable(rpc(Code::Unavailable));
                 State::Answered(request, unsent, None)
             }
             Step::List(_) | Step::Get(_) => {
@@ -148,7 +148,7 @@ impl World {
                     (Fate::Applied, Some(Some(values))) => Answer::Secret(values.clone()),
                     (Fate::Applied, Some(None)) => Answer::SecretNotText,
                     (Fate::Applied, None) => Answer::Refused(refused(Refusal::NotFound)),
-                    (Fate::Refused, _) => Answer::Refused(refused(Refusal::Refused)),
+                    (Fate::Refused, _) => Answer::Refused(refused(Refusal::Other)),
                     (Fate::Unheard | Fate::Lost | Fate::Late, _) => {
                         Answer::Refused(refused(Refusal::Unknown))
                     }
@@ -174,7 +174,7 @@ impl World {
                     self.leave_behind(name, copy(step));
                     unknown()
                 }
-                Fate::Refused => Err(refused(Refusal::Refused)),
+                Fate::Refused => Err(refused(Refusal::Other)),
             },
         };
         match result {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use sidecar::kube::cache::slots::{Change, Slots};
+use sidecar::kube::cache::store::{Change, Store};
 use sidecar::kube::key::Key;
 
 use crate::model::Text;
@@ -17,7 +17,7 @@ struct Listing<T> {
 
 /// One kind of object as this process sees it.
 pub(super) struct Watch<T> {
-    pub(super) slots: Slots<T>,
+    pub(super) slots: Store<T>,
     /// How far into the server's log this watch has come.
     pub(super) cursor: usize,
     /// What a list under way has still to bring, and the version that it is of.
@@ -29,7 +29,7 @@ pub(super) struct Watch<T> {
 impl<T: Clone> Watch<T> {
     pub(super) fn new() -> Self {
         Self {
-            slots: Slots::new(),
+            slots: Store::new(),
             cursor: 0,
             listing: None,
             synced: false,

@@ -107,7 +107,7 @@ impl Server {
         }
         let new = |held: &&Text| !before.finalizers.contains(*held);
         if before.deleting && object.finalizers.iter().any(|held| new(&held)) {
-            return Err(refused(Refusal::Refused));
+            return Err(refused(Refusal::Other));
         }
         if object == *before {
             self.idle.push(patch.to_string());

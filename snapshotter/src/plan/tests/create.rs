@@ -446,13 +446,13 @@ fn s_58_a_content_that_was_taken_away() {
 #[test]
 fn s_59_a_mark_that_is_refused() {
     let mut bench = Bench::new();
-    bench.refusals.push_back((false, Refusal::Refused));
+    bench.refusals.push_back((false, Refusal::Other));
     let message = "failed to add VolumeSnapshotBeingCreated annotation on the content \
                    snapcontent-U1: \"simulated\"";
     let trace = bench.run();
     assert_eq!(
         trace,
-        joined(&[&lines(&["bc+", "refused Refused"]), &told_first(message)])
+        joined(&[&lines(&["bc+", "refused Other"]), &told_first(message)])
     );
     let (waited, trace) = bench.next();
     let taken = TAKEN.replace(r#","readyToUse""#, r#","error":null,"readyToUse""#);

@@ -259,7 +259,7 @@ fn s_99_a_status_that_is_not_cleared() {
     for (refusal, told) in [
         (Refusal::Unknown, None),
         (
-            Refusal::Refused,
+            Refusal::Other,
             Some(
                 "E SnapshotDeleteError: Failed to clear content status: error updating status for \
                  volume snapshot content snapcontent-U1: simulated",
@@ -275,11 +275,15 @@ fn s_99_a_status_that_is_not_cleared() {
         let (_, trace) = bench.next();
         let again: Vec<&str> = match refusal {
             Refusal::Unknown => vec!["read", CLEARED, "F-"],
-            Refusal::NotFound | Refusal::Conflict | Refusal::Refused => vec![CLEARED, "F-"],
+            Refusal::NotFound
+            | Refusal::Forbidden
+            | Refusal::AlreadyExists
+            | Refusal::Conflict
+            | Refusal::Other => vec![CLEARED, "F-"],
         };
         assert_eq!(trace, lines(&again));
     }
-    assert_eq!(refused(Refusal::Refused).message, "simulated");
+    assert_eq!(refused(Refusal::Other).message, "simulated");
 }
 
 #[test]

@@ -1,0 +1,73 @@
+//! Puts the parts together: start-up in upstream's order, leadership, work, and the end.
+
+use std::ffi::OsString;
+
+use csi_proto::csi::methods;
+use sidecar::controller::lead::PATIENCE;
+use sidecar::controller::link::{self, Calls, Identity};
+use sidecar::controller::{self, DriverHandshake, Program, Seat};
+use sidecar::flags::Exit;
+use sidecar::kube::connect::Variable;
+use sidecar::names::LeaseOwner;
+
+use crate::args::{self, Config};
+use crate::control;
+use crate::plan::Driver;
+
+const PROGRAM: Program = Program {
+    name: "csi-snapshotter",
+    version: option_env!("CSI_SIDECARS_VERSION"),
+    crates: &["snapshotter", "csi_snapshotter"],
+    owner: LeaseOwner::Snapshotter,
+    kubeconfig: Variable::Ignored,
+    fatal: 1,
+};
+
+/// Runs csi-snapshotter.
+///
+/// # Errors
+/// How the process ends unless a signal ends it in good order.
+pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
+    let node = std::env::var("NODE_NAME").ok();
+    let decide = |values: &_| args::decide(values, node.as_deref());
+    controller::run(PROGRAM, &args::SPEC, argv, decide, start).await
+}
+
+async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
+    let process = &*seat.process;
+    // No plugin of Kubernetes itself takes snapshots.
+    let handshake =
+        DriverHandshake::connect_counted(settings(&seat, &config), &process.registry, |_| false);
+    let handshake = process.unless_ended(handshake).await?;
+    handshake.name_calls();
+    sidecar::verbose!(2, driver = handshake.name(), "CSI driver name");
+    if config.groups.is_some() {
+        tracing::warn!(
+            "Group snapshots are not served yet: VolumeGroupSnapshotContents are left alone"
+        );
+    }
+    let working = async {
+        let driver = process
+            .unless_ended(handshake.into_view::<Driver>(()))
+            .await?;
+        let work = async || Box::pin(control::work(&seat, &config, &driver)).await;
+        seat.lead(config.election.as_ref(), Some(driver.link()), work)
+            .await
+    };
+    process.serve(config.http.as_ref(), working).await
+}
+
+fn settings(seat: &Seat, config: &Config) -> link::Settings {
+    link::Settings {
+        address: config.csi_address.clone(),
+        calls: Calls {
+            timeout: config.timeout,
+            methods: &[methods::IDENTITY, methods::CONTROLLER],
+            response_limit: None,
+        },
+        identity: Identity::Each(config.timeout),
+        patience: config.election.as_ref().map(|_| PATIENCE),
+        mute: 1,
+        fence: seat.process.fence.clone(),
+    }
+}

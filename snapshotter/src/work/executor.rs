@@ -1,0 +1,245 @@
+//! Carries out the controller's steps, each one request or one call, and logs what it says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_proto::csi::controller_client::ControllerClient;
+use serde_json::Value;
+use sidecar::controller::engine::{self, Shell};
+use sidecar::csi::{Channel, call};
+use sidecar::error::Chain;
+use sidecar::kube::api::{Api, ApiError};
+use sidecar::kube::events::{Recorder, Reference, Severity};
+use sidecar::kube::patch::{Part, Patch};
+use sidecar::metrics::RegisterError;
+use sidecar::queue::{Config, Metrics, Queue, exponential};
+use sidecar::snapshot::{API_VERSION, CONTENT};
+use sidecar::verbose;
+use tonic::Status;
+
+use super::api::{CONTENTS, key};
+use super::driver::DriverView;
+use super::informers::Informers;
+use crate::model::{SecretRef, Text};
+use crate::plan::outcome::RpcError;
+use crate::plan::reactor::{Notice, Request, Retry};
+use crate::plan::step::{Announcement, Answer, Step};
+use crate::plan::{self, Settings, Snapshotter};
+
+/// The snapshotter, driven.
+pub type Engine = engine::Engine<Snapshotter, Executor>;
+
+/// What steps are carried out with.
+pub struct Executor {
+    /// What decisions look at.
+    pub informers: Informers,
+    /// The driver.
+    pub driver: Arc<DriverView>,
+    api: Api,
+    /// Where users are told.
+    events: Recorder,
+}
+
+/// How often and how much at a time is worked.
+#[derive(Clone, Copy, Debug)]
+pub struct Pacing {
+    /// `--worker-threads`
+    pub workers: usize,
+    /// `--retry-interval-start`
+    pub retry_start: Duration,
+    /// `--retry-interval-max`
+    pub retry_max: Duration,
+}
+
+/// A snapshotter with empty caches.
+///
+/// # Errors
+/// When the metrics refuse the queue's name, which they do for no text.
+pub fn engine(
+    driver: &Arc<DriverView>,
+    (api, events): (Api, Recorder),
+    (pacing, settings): (Pacing, &Settings),
+    metrics: &Metrics,
+) -> Result<Arc<Engine>, RegisterError> {
+    let delay = exponential(pacing.retry_start, pacing.retry_max);
+    let queue = Queue::new(Config {
+        metrics: Some(metrics.clone()),
+        ..Config::new("csi-snapshotter-content", pacing.workers, delay)
+    })?;
+    let snapshotter = Snapshotter::new(settings);
+    Ok(Engine::new(snapshotter, vec![queue], |engine| Executor {
+        informers: Informers::new(engine, Arc::clone(driver)),
+        driver: Arc::clone(driver),
+        api,
+        events,
+    }))
+}
+
+impl Shell<Snapshotter> for Executor {
+    fn informers(&self) -> &(dyn plan::Informers + 'static) {
+        &self.informers
+    }
+
+    async fn execute(&self, request: &mut Request) -> Answer {
+        let content = &request.content;
+        match &request.step {
+            Step::Read => done(self.read(content).await),
+            Step::Patch(_, body) => done(self.patch(content, Part::Main, body).await),
+            Step::PatchStatus(_, body) => done(self.patch(content, Part::Status, body).await),
+            Step::Announce(announcement) => {
+                self.announce(request, announcement);
+                Answer::Done
+            }
+            Step::LoadSecret(_, reference) => self.secret(reference).await,
+            Step::Create(wish) => {
+                let timeout = self.driver.timeout();
+                let ask = async |mut client: ControllerClient<Channel>| {
+                    let wish = (**wish).clone();
+                    call(timeout, wish, async |wish| {
+                        client.create_snapshot(wish).await
+                    })
+                    .await
+                };
+                self.ask(ask, Answer::Created).await
+            }
+            Step::List(wish) => {
+                let timeout = self.driver.timeout();
+                let ask = async |mut client: ControllerClient<Channel>| {
+                    let wish = (**wish).clone();
+                    call(timeout, wish, async |wish| {
+                        client.list_snapshots(wish).await
+                    })
+                    .await
+                };
+                self.ask(ask, Answer::Listed).await
+            }
+            Step::Get(wish) => {
+                let timeout = self.driver.timeout();
+                let ask = async |mut client: ControllerClient<Channel>| {
+                    let wish = (**wish).clone();
+                    call(timeout, wish, async |wish| client.get_snapshot(wish).await).await
+                };
+                self.ask(ask, Answer::Got).await
+            }
+            Step::Delete(wish) => {
+                let timeout = self.driver.timeout();
+                let ask = async |mut client: ControllerClient<Channel>| {
+                    let wish = (**wish).clone();
+                    call(timeout, wish, async |wish| {
+                        client.delete_snapshot(wish).await
+                    })
+                    .await
+                };
+                self.ask(ask, |_| Answer::Deleted).await
+            }
+        }
+    }
+
+    fn note(&self, notice: Notice) {
+        match notice {
+            Notice::Processed(content) => {
+                let content = &*content;
+                verbose!(4, content, "Processed");
+            }
+            Notice::Lost(content, handle) => tracing::error!(
+                content = &*content,
+                snapshot_handle = &*handle,
+                "VolumeSnapshotContent is gone although its snapshot is there; nobody will delete it"
+            ),
+            Notice::OtherHandle(content, stored, answered) => tracing::error!(
+                content = &*content,
+                snapshot_handle = &*stored,
+                answered = &*answered,
+                "The driver answered with another snapshot for the same name; the one on record stays"
+            ),
+        }
+    }
+
+    fn failed(&self, content: &Text, retry: &Retry, _failures: u32, wait: Duration) {
+        let content = &**content;
+        match retry {
+            Retry::NotReady => {
+                verbose!(4, content, retry_after = ?wait, "The snapshot is not ready");
+            }
+            Retry::Awaits => {
+                verbose!(4, content, retry_after = ?wait, "Waits for the status of a group's member");
+            }
+            Retry::Failed(failure) => {
+                tracing::error!(content, retry_after = ?wait, err = %failure, "Error processing");
+            }
+        }
+    }
+}
+
+impl Executor {
+    fn announce(&self, request: &Request, announcement: &Announcement) {
+        let about = Reference {
+            api_version: API_VERSION.into(),
+            kind: CONTENT.kind.into(),
+            name: request.content.to_string(),
+            uid: request.uid.to_string(),
+            ..Reference::default()
+        };
+        let message = announcement.message.clone();
+        let reason = announcement.reason;
+        self.events
+            .record(&about, Severity::Warning, reason, message);
+    }
+
+    /// Reads a content and takes it into the cache, unless that knows better by now.
+    async fn read(&self, name: &Text) -> Result<(), ApiError> {
+        let key = key(None, name)?;
+        let own = self.informers.contents.begin_write(&key);
+        let json = self.api.get(&CONTENTS, &key).await?;
+        let taken = own.answered(&json);
+        taken
+            .map(drop)
+            .map_err(|error| ApiError::unreadable(&Chain(&error)))
+    }
+
+    /// Patches a content and takes the result into the cache.
+    async fn patch(&self, name: &Text, part: Part, body: &Value) -> Result<(), ApiError> {
+        let key = key(None, name)?;
+        let own = self.informers.contents.begin_write(&key);
+        let patch = Patch::Merge(body.clone());
+        let json = self.api.patch(&CONTENTS, &key, part, &patch).await?;
+        let taken = own.answered(json.get());
+        taken
+            .map(drop)
+            .map_err(|error| ApiError::unreadable(&Chain(&error)))
+    }
+
+    async fn secret(&self, reference: &SecretRef) -> Answer {
+        let found = self.api.secret(&reference.namespace, &reference.name);
+        let values = match found.await {
+            Ok(values) => values,
+            Err(error) => return Answer::Refused(error),
+        };
+        let texts = { values.into_iter() }.map(|(key, value)| Ok((key, String::from_utf8(value)?)));
+        match texts.collect::<Result<_, std::string::FromUtf8Error>>() {
+            Ok(texts) => Answer::Secret(texts),
+            Err(_) => Answer::SecretNotText,
+        }
+    }
+
+    async fn ask<T>(
+        &self,
+        ask: impl AsyncFnOnce(ControllerClient<Channel>) -> Result<T, Status>,
+        answer: impl FnOnce(T) -> Answer,
+    ) -> Answer {
+        match self.driver.channel().await {
+            Err(error) => Answer::Unreachable(error),
+            Ok(channel) => match ask(ControllerClient::new(channel)).await {
+                Ok(answered) => answer(answered),
+                Err(status) => Answer::Failed(RpcError::from(&status)),
+            },
+        }
+    }
+}
+
+fn done(result: Result<(), ApiError>) -> Answer {
+    match result {
+        Ok(()) => Answer::Done,
+        Err(error) => Answer::Refused(error),
+    }
+}

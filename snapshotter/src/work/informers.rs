@@ -1,0 +1,84 @@
+//! The caches of this process, and what their changes are to the controller.
+
+use std::sync::{Arc, Weak};
+
+use sidecar::kube::cache::{Cache, Event, Source};
+use sidecar::kube::interner::Interner;
+
+use super::driver::DriverView;
+use super::executor::Engine;
+use crate::model::{Class, Content, Text};
+use crate::plan::reactor::Change;
+use crate::plan::{self, Driver};
+
+/// Caches, and the driver.
+#[derive(Debug)]
+pub struct Informers {
+    /// VolumeSnapshotContents, of whatever driver.
+    pub contents: Cache<Content>,
+    /// VolumeSnapshotClasses, of whatever driver.
+    pub classes: Cache<Class>,
+    driver: Arc<DriverView>,
+}
+
+impl Informers {
+    /// Empty caches, whose changes `engine` hears.
+    pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
+        let strings = Interner::default();
+        Self {
+            contents: Cache::owned(engine, &strings, content_changed),
+            classes: Cache::owned(engine, &strings, class_changed),
+            driver,
+        }
+    }
+}
+
+impl plan::Informers for Informers {
+    fn driver(&self) -> Arc<Driver> {
+        self.driver.current()
+    }
+
+    fn content(&self, name: &Text) -> Option<Arc<Content>> {
+        self.contents.get(name)
+    }
+
+    fn class(&self, name: &Text) -> Option<Arc<Class>> {
+        self.classes.get(name)
+    }
+}
+
+fn content_changed(engine: &Engine, event: Event<'_, Content>) {
+    engine.observe(match event {
+        Event::Upserted {
+            key,
+            old,
+            new,
+            source,
+        } => Change::Content {
+            name: key.as_str().into(),
+            old: old.map(|old| &**old),
+            new: Some(new),
+            own: source == Source::Own,
+        },
+        Event::Deleted { key, old } => Change::Content {
+            name: key.as_str().into(),
+            old: Some(old),
+            new: None,
+            own: false,
+        },
+        Event::Resync { key, .. } => Change::Resync(key.as_str().into()),
+    });
+}
+
+fn class_changed(engine: &Engine, event: Event<'_, Class>) {
+    let (key, old, new) = match event {
+        Event::Upserted { key, old, new, .. } => (key, old, Some(new)),
+        Event::Deleted { key, old } => (key, Some(old), None),
+        Event::Resync { .. } => return,
+    };
+    engine.observe(Change::Class {
+        name: Text::from(key.as_str()),
+        old: old.map(|old| &**old),
+        new: new.map(|new| &**new),
+    });
+}

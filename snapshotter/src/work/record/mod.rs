@@ -1,0 +1,20 @@
+//! Reads objects of the API server into the records of [`model`](crate::model).
+//!
+//! Separate from the records, because how an object reads on the wire is the API's affair. Nothing
+//! an API server may send fails to decode: absent and `null` are alike everywhere.
+
+mod class;
+mod content;
+
+use sidecar::kube::interner::Interner;
+use sidecar::kube::lean;
+
+use crate::model::Text;
+
+/// The shared copy; empty where the field is absent.
+fn interned(text: &Option<lean::Text<'_>>, strings: &Interner) -> Text {
+    strings.intern(text.as_deref().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;
