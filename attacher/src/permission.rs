@@ -21,7 +21,7 @@ pub fn rules(publish: bool) -> Vec<Rule> {
     ];
     if publish {
         rules.extend([
-            Rule::required("", "persistentvolumes", &["list", "watch", "patch"]),
+            Rule::required("", "persistentvolumes", &["get", "list", "watch", "patch"]),
             Rule::required(STORAGE, "csinodes", LIST),
             Rule::required("", "secrets", &["get"])
                 .optional("volumes with a controllerPublishSecretRef cannot be attached"),

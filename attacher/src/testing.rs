@@ -83,6 +83,7 @@ pub(crate) fn deleted() -> Attachment {
 /// The CSI source of `pv1`.
 pub(crate) fn csi() -> CsiSource {
     CsiSource {
+        driver: "test.csi.driver".into(),
         handle: "h-pv1".into(),
         read_only: false,
         fs_type: "".into(),

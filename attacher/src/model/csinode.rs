@@ -13,6 +13,14 @@ pub struct CsiNode {
 }
 
 impl CsiNode {
+    /// Forgets all other drivers' entries.
+    pub fn keep_only(&mut self, driver: &str) {
+        let entry = self.drivers.iter().find(|(name, _)| *name == driver);
+        if self.drivers.iter().count() > usize::from(entry.is_some()) {
+            self.drivers = entry.into_iter().collect();
+        }
+    }
+
     /// The id under which `driver` knows the node; `None` while the driver is not registered there.
     #[must_use]
     pub fn id_for(&self, driver: &str) -> Option<&str> {

@@ -16,7 +16,8 @@ pub trait Informers {
     fn attachment(&self, name: &str) -> Option<Arc<Attachment>>;
     /// All VolumeAttachments, of whatever driver.
     fn attachments(&self) -> Vec<Arc<Attachment>>;
-    /// The PersistentVolume of this name, of whatever driver.
+    /// The PersistentVolume of this name. `None` is no proof that there is none: one of another driver is
+    /// known only once it was asked for.
     fn volume(&self, name: &str) -> Option<Arc<Volume>>;
     /// The CSINode of this name.
     fn node(&self, name: &str) -> Option<Arc<CsiNode>>;

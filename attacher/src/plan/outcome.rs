@@ -112,6 +112,8 @@ pub enum Failure {
     MarkTrivial(ApiError),
     /// In doubt about the last write, and the object could not be read.
     Reread(ApiError),
+    /// The volume is none that is kept unasked, and could not be read.
+    ReadVolume(ApiError),
 }
 
 /// What would, when it appears, let a failed attempt succeed.
@@ -165,7 +167,7 @@ impl Failure {
     pub fn is_recorded(&self) -> bool {
         !matches!(
             self,
-            Self::MarkAttached(_) | Self::MarkTrivial(_) | Self::Reread(_)
+            Self::MarkAttached(_) | Self::MarkTrivial(_) | Self::Reread(_) | Self::ReadVolume(_)
         )
     }
 
@@ -238,6 +240,7 @@ impl fmt::Display for Failure {
                 write!(out, "failed to mark as attached: {error}")
             }
             Self::Reread(error) => write!(out, "could not read VolumeAttachment: {error}"),
+            Self::ReadVolume(error) => write!(out, "could not read PersistentVolume: {error}"),
             Self::MarkDetached(error) => write!(out, "could not mark as detached: {error}"),
             Self::ReleaseIgnored => out.write_str(
                 "could not mark as detached: the API server accepted the patch but the finalizer \

@@ -69,6 +69,8 @@ pub enum Change<'a> {
 pub enum Step {
     /// GET of a VolumeAttachment.
     Read(Text),
+    /// GET of the PersistentVolume of this name, of which the caches say nothing.
+    ReadVolume(Text),
     /// Merge patch of this VolumeAttachment.
     PatchAttachment(Arc<Attachment>, Value),
     /// Merge patch of this VolumeAttachment's status.

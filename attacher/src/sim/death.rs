@@ -34,7 +34,11 @@ impl Late {
                 to: Recipient::Attachment(Arc::clone(of)),
                 patch: patch.clone(),
             }),
-            Step::Read(_) | Step::LoadSecret(_) | Step::Publish(..) | Step::Unpublish(..) => None,
+            Step::Read(_)
+            | Step::ReadVolume(_)
+            | Step::LoadSecret(_)
+            | Step::Publish(..)
+            | Step::Unpublish(..) => None,
         }
     }
 

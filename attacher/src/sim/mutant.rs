@@ -15,11 +15,13 @@ use tonic::Code;
 
 use super::process::{Due, Informers, Process};
 use super::run::Faults;
+use super::step::refused;
 use crate::model::{Attachment, Text, Volume};
 use crate::plan::Attacher;
 use crate::plan::attachment::Answer;
 use crate::plan::flight::Target;
 use crate::plan::in_flight::Key;
+use crate::plan::outcome::ApiError;
 use crate::plan::reactor::{Answered, Step};
 use crate::plan::status;
 use crate::testing::{F, list};
@@ -94,11 +96,13 @@ pub(super) enum Mutant {
     NeverEnds,
     /// Does not look at what an attachment has left once another one does not ask for it any more.
     LeavesOrphansBeside,
+    /// Takes a volume of which nothing is kept for one that is not there.
+    TakesUnknownForMissing,
 }
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 33] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 34] = [
         (Self::ReleasesFirst, Faults::Crashes, "finalizer removed"),
         (Self::PublishesFirst, Faults::Crashes, "stays attached"),
         (Self::MarksFirst, Faults::Crashes, "reported attached"),
@@ -124,6 +128,7 @@ impl Mutant {
         (Self::NeedsNodes, Faults::Lasts, "does not go"),
         (Self::EndsCallsUnheard, Faults::Aliases, "left behind"),
         (Self::EndsPatchesUnheard, Faults::None, "does not"),
+        (Self::TakesUnknownForMissing, Faults::None, "does not"),
         (Self::LeavesVolumesOfTheGone, Faults::None, "left behind"),
         (Self::LeavesVolumesOfTheEnded, Faults::None, "does not go"),
         (Self::LeavesChangedVolumes, Faults::None, "left behind"),
@@ -249,6 +254,13 @@ impl Mutant {
                     ..
                 },
             ) if Some(error.code) == believed => Answer::Unpublished.into(),
+            (Step::ReadVolume(_), _) if self == Self::TakesUnknownForMissing => {
+                let error = ApiError {
+                    not_found: true,
+                    ..refused()
+                };
+                Answer::Refused(error).into()
+            }
             (_, answered) => answered,
         }
     }

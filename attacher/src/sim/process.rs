@@ -101,9 +101,14 @@ impl Process {
         let mut process = Self {
             attacher: Attacher::default(),
             informers: Informers {
-                driver: Arc::new(driver),
                 attachments: Watch::new(),
-                volumes: Watch::new(),
+                volumes: {
+                    let (name, finalizer) = (driver.name.clone(), driver.finalizer.clone());
+                    Watch::only(move |volume: &Volume| {
+                        volume.spec.source.is_of(&name) || volume.has_finalizer(&finalizer)
+                    })
+                },
+                driver: Arc::new(driver),
                 nodes: Watch::new(),
                 mutant,
                 blind: false,

@@ -121,6 +121,7 @@ impl World {
                 Kind::Unpublish,
             ),
             Step::Read(_)
+            | Step::ReadVolume(_)
             | Step::PatchAttachment(..)
             | Step::PatchStatus(..)
             | Step::PatchVolume(..)
@@ -167,7 +168,9 @@ impl World {
     fn announce(&mut self, step: &Step) {
         let informers = &mut self.process.informers;
         match step {
-            Step::PatchVolume(volume, _) => informers.volumes.slots.begin_write(&key_of(volume)),
+            Step::PatchVolume(volume, _) | Step::ReadVolume(volume) => {
+                informers.volumes.slots.begin_write(&key_of(volume))
+            }
             Step::PatchAttachment(of, _) | Step::PatchStatus(of, _) => {
                 informers.attachments.slots.begin_write(&key_of(&of.name));
             }
@@ -180,11 +183,13 @@ impl World {
     fn absorb(&mut self, step: &Step, answered: Answered, written: Option<Written>) -> Answered {
         let process = &mut self.process;
         let forgets = process.mutant == Mutant::ForgetsOwnWrites;
+        let unheard =
+            process.mutant == Mutant::TakesUnknownForMissing && matches!(step, Step::ReadVolume(_));
         let attachment = match step {
-            Step::PatchVolume(volume, _) => {
+            Step::PatchVolume(volume, _) | Step::ReadVolume(volume) => {
                 let slots = &mut process.informers.volumes.slots;
                 let change = match written {
-                    Some(Written::Volume((version, object))) => {
+                    Some(Written::Volume((version, object))) if !unheard => {
                         slots.write_answered(&key_of(volume), object, version)
                     }
                     _ => slots.write_failed(&key_of(volume)),
@@ -237,6 +242,13 @@ impl World {
                 Some(held) => Ok(Written::Attachment(held.clone())),
                 None => Err(ApiError {
                     refusal: Refusal::NotFound,
+                    ..refused()
+                }),
+            },
+            Step::ReadVolume(name) => match self.server.volumes.get(name) {
+                Some(held) => Ok(Written::Volume(held.clone())),
+                None => Err(ApiError {
+                    not_found: true,
                     ..refused()
                 }),
             },
@@ -316,7 +328,7 @@ fn called(volume: &str, node: &str) -> Target {
     }
 }
 
-fn refused() -> ApiError {
+pub(super) fn refused() -> ApiError {
     ApiError {
         message: "simulated".into(),
         refusal: Refusal::Other,

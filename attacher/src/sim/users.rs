@@ -26,7 +26,10 @@ impl World {
         if self.server.volumes.contains_key(&name) {
             return;
         }
+        // The volume of another driver is worked on like any other.
+        let driver = ["test.csi.driver", "another.csi.driver"][self.dice.below(8) / 7];
         let source = CsiSource {
+            driver: driver.into(),
             handle: format!("h-{name}").into(),
             ..csi()
         };

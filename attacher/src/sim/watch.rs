@@ -38,8 +38,17 @@ pub(super) enum Part<T> {
 
 impl<T: Clone> Watch<T> {
     pub(super) fn new() -> Self {
+        Self::over(Store::new())
+    }
+
+    /// Keeps what is wanted, and what was asked for.
+    pub(super) fn only(wanted: impl Fn(&T) -> bool + Send + Sync + 'static) -> Self {
+        Self::over(Store::new().only(wanted))
+    }
+
+    fn over(slots: Store<T>) -> Self {
         Self {
-            slots: Store::new(),
+            slots,
             cursor: 0,
             listing: None,
         }

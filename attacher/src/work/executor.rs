@@ -102,6 +102,10 @@ impl Shell<Attacher> for Executor {
             Step::PatchStatus(of, patch) => {
                 return answered(self.patch(of, Part::Status, patch).await.map(Some));
             }
+            Step::ReadVolume(name) => match self.read_volume(name).await {
+                Ok(()) => Answer::Written,
+                Err(error) => Answer::Refused(error),
+            },
             Step::PatchVolume(volume, patch) => match self.patch_volume(volume, patch).await {
                 Ok(()) => Answer::Written,
                 Err(error) => Answer::Refused(error),
@@ -199,6 +203,15 @@ impl Shell<Attacher> for Executor {
 }
 
 impl Executor {
+    /// Reads a volume into the cache.
+    async fn read_volume(&self, name: &Text) -> Result<(), ApiError> {
+        let key = key(name)?;
+        let own = self.informers.volumes.begin_write(&key);
+        let json = self.api.get(&VOLUMES, &key).await?;
+        let taken = own.answered(&json);
+        taken.map(drop).map_err(|error| unreadable(&Chain(&error)))
+    }
+
     /// Patches a volume and takes the result into the cache.
     async fn patch_volume(&self, volume: &Text, patch: &Value) -> Result<(), ApiError> {
         let key = key(None, volume)?;

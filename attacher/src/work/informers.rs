@@ -7,6 +7,7 @@ use sidecar::kube::interner::Interner;
 
 use super::driver::DriverView;
 use super::executor::Engine;
+use super::kept::KeptVolume;
 use crate::model::{Attachment, CsiNode, Text, Volume};
 use crate::plan::reactor::Change;
 use crate::plan::{self, Driver};
@@ -16,9 +17,9 @@ use crate::plan::{self, Driver};
 pub struct Informers {
     /// VolumeAttachments, of whatever driver.
     pub attachments: Cache<Attachment>,
-    /// PersistentVolumes, of whatever driver.
-    pub volumes: Cache<Volume>,
-    /// CSINodes.
+    /// PersistentVolumes of this driver or with its finalizer, and those that were asked for.
+    pub volumes: Cache<KeptVolume>,
+    /// CSINodes, of each only this driver's entry.
     pub nodes: Cache<CsiNode>,
     /// Texts that records share.
     pub strings: Interner,
@@ -29,10 +30,15 @@ impl Informers {
     /// Empty caches, whose changes `engine` hears.
     pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
         let strings = Interner::default();
+        let current = driver.current();
+        let (name, finalizer) = (current.name.clone(), current.finalizer.clone());
+        let trimmed_to = current.name.clone();
         Self {
             attachments: Cache::owned(engine, &strings, attachment_changed),
-            volumes: Cache::owned(engine, &strings, volume_changed),
-            nodes: Cache::owned(engine, &strings, node_changed),
+            volumes: Cache::owned(engine, &strings, volume_changed)
+                .only(move |volume: &KeptVolume| volume.is_of(&name, &finalizer)),
+            nodes: Cache::owned(engine, &strings, node_changed)
+                .trimmed(move |node: &mut CsiNode| node.keep_only(&trimmed_to)),
             strings,
             driver,
         }
@@ -56,7 +62,8 @@ impl plan::Informers for Informers {
     }
 
     fn volume(&self, name: &str) -> Option<Arc<Volume>> {
-        self.volumes.get(name)
+        let kept = self.volumes.get(name)?;
+        Some(Arc::new(kept.volume()))
     }
 
     fn node(&self, name: &str) -> Option<Arc<CsiNode>> {
@@ -78,7 +85,7 @@ fn attachment_changed(engine: &Engine, event: Event<'_, Attachment>) {
     });
 }
 
-fn volume_changed(engine: &Engine, event: Event<'_, Volume>) {
+fn volume_changed(engine: &Engine, event: Event<'_, KeptVolume>) {
     match event {
         Event::Upserted { key, old, .. } => engine.observe(Change::Volume {
             name: Text::from(key.as_str()),

@@ -16,4 +16,5 @@ pub mod driver;
 pub mod events;
 pub mod executor;
 pub mod informers;
+pub mod kept;
 pub mod record;

@@ -13,6 +13,7 @@ use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, list, nullable, own, pairs};
 use uuid::Uuid;
 
+use super::kept::KeptVolume;
 use crate::keys::{MIGRATED_TO_ANNOTATION, NODE_ID_ANNOTATION};
 use crate::model::{
     Attachment, CsiNode, CsiSource, InTree, List, Pairs, SecretRef, Source, Volume, VolumeError,
@@ -99,6 +100,8 @@ struct ClaimRefWire<'a> {
 #[serde(default, rename_all = "camelCase")]
 struct CsiWire<'a> {
     #[serde(borrow)]
+    driver: Option<lean::Text<'a>>,
+    #[serde(borrow)]
     volume_handle: Option<lean::Text<'a>>,
     read_only: Option<bool>,
     #[serde(borrow)]
@@ -169,14 +172,14 @@ impl Record for Attachment {
     }
 }
 
-impl Record for Volume {
+impl Record for KeptVolume {
     type Wire<'a> = VolumeWire<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
         let VolumeWire {
             metadata, mut spec, ..
         } = wire;
-        Some(Self {
+        let volume = Volume {
             uid: { metadata.uid.as_deref() }.and_then(|text| Uuid::parse_str(text).ok()),
             deleting: metadata.deletion_timestamp.is_some(),
             // The API server does not tell an empty list from an absent one.
@@ -188,7 +191,8 @@ impl Record for Volume {
                 Some(object) => translated(&object, &spec, strings),
                 None => volume_spec(&spec, strings),
             },
-        })
+        };
+        Some(Self::new(volume, strings))
     }
 }
 
@@ -231,6 +235,7 @@ fn volume_spec(wire: &VolumeSpecWire<'_>, strings: &Interner) -> VolumeSpec {
 fn csi_source(wire: &CsiWire<'_>, strings: &Interner) -> CsiSource {
     let secret = wire.controller_publish_secret_ref.as_ref();
     CsiSource {
+        driver: strings.intern(wire.driver.as_deref().unwrap_or_default()),
         handle: own(&wire.volume_handle),
         read_only: wire.read_only.unwrap_or_default(),
         fs_type: strings.intern(wire.fs_type.as_deref().unwrap_or_default()),

@@ -34,7 +34,7 @@ pub use sidecar::quantity::Quantity;
 pub use sidecar::text::{List, Pairs, Text};
 pub use snapshot::{Content, Snapshot, SnapshotRef};
 pub use volume::{
-    AffinityExpression, AffinityTerm, ClaimRef, Csi, FinalizerAction, InTree, Owner, Reclaim,
+    AffinityExpression, AffinityTerm, ClaimRef, Csi, Due, FinalizerAction, InTree, Owner, Reclaim,
     SecretRef, Source, Volume, VolumeDetail, VolumePhase,
 };
 

@@ -30,6 +30,14 @@ pub struct DriverKeys {
 }
 
 impl CsiNode {
+    /// Forgets all other drivers' entries.
+    pub fn keep_only(&mut self, driver: &str) {
+        if self.drivers.iter().any(|entry| &*entry.name != driver) {
+            let kept = { self.drivers.iter() }.filter(|entry| &*entry.name == driver);
+            self.drivers = kept.cloned().collect();
+        }
+    }
+
     /// Topology keys of `driver` on this node; `None` while it is not registered there.
     #[must_use]
     pub fn keys_of(&self, driver: &str) -> Option<&List> {

@@ -161,17 +161,43 @@ impl VolumeDetail {
     /// What of it has to be kept.
     #[must_use]
     pub fn keep(self) -> Volume {
-        let upkeep = match (self.reclaim, self.is_protected()) {
-            (Reclaim::Delete, _) if self.deleting || self.phase == VolumePhase::Released => {
-                return Volume::Deletable(Arc::new(self));
+        let protected = self.is_protected();
+        match Due::of(self.reclaim, self.phase, self.deleting, protected) {
+            Due::Nothing => Volume::NameOnly,
+            Due::FinalizerAction(upkeep) => Volume::Finalizer(upkeep, self.owner),
+            Due::End => Volume::Deletable(Arc::new(self)),
+        }
+    }
+}
+
+/// What may be due for a volume, whosever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// Nothing.
+    Nothing,
+    /// Its finalizer is to be added or removed.
+    FinalizerAction(FinalizerAction),
+    /// It is to be deleted, or is being deleted.
+    End,
+}
+
+impl Due {
+    /// What is due for a volume of this policy and phase. `protected`: it carries
+    /// [`VOLUME_FINALIZER`].
+    #[must_use]
+    pub fn of(reclaim: Reclaim, phase: VolumePhase, deleting: bool, protected: bool) -> Self {
+        match (reclaim, protected) {
+            (Reclaim::Delete, _) if deleting || phase == VolumePhase::Released => Self::End,
+            (Reclaim::Delete, false) if phase == VolumePhase::Bound => {
+                Self::FinalizerAction(FinalizerAction::Add)
             }
-            (Reclaim::Delete, false) if self.phase == VolumePhase::Bound => FinalizerAction::Add,
-            (Reclaim::Retain | Reclaim::Recycle, true) => FinalizerAction::Remove,
+            (Reclaim::Retain | Reclaim::Recycle, true) => {
+                Self::FinalizerAction(FinalizerAction::Remove)
+            }
             (Reclaim::Delete | Reclaim::Other, _) | (Reclaim::Retain | Reclaim::Recycle, false) => {
-                return Volume::NameOnly;
+                Self::Nothing
             }
-        };
-        Volume::Finalizer(upkeep, self.owner)
+        }
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Informers {
     pub attachments: Cache<Attachment>,
     /// Nodes, if places matter.
     pub nodes: Cache<Node>,
-    /// CSINodes, if places matter.
+    /// CSINodes, if places matter; of each only this driver's entry.
     pub csi_nodes: Cache<CsiNode>,
     /// ReferenceGrants, with the gate for them.
     pub grants: Cache<Grant>,
@@ -39,13 +39,15 @@ impl Informers {
     /// Empty caches, whose changes `engine` hears.
     pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
         let strings = Interner::default();
+        let name = driver.current().name.clone();
         Self {
             claims: Cache::owned(engine, &strings, claim_changed),
             volumes: Cache::owned(engine, &strings, volume_changed),
             classes: Cache::owned(engine, &strings, class_changed),
             attachments: Cache::owned(engine, &strings, attachment_changed),
             nodes: Cache::owned(engine, &strings, node_changed),
-            csi_nodes: Cache::owned(engine, &strings, csi_node_changed),
+            csi_nodes: Cache::owned(engine, &strings, csi_node_changed)
+                .trimmed(move |node: &mut CsiNode| node.keep_only(&name)),
             grants: Cache::owned(engine, &strings, grant_changed),
             strings,
             driver,

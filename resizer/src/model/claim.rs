@@ -1,11 +1,12 @@
 //! PersistentVolumeClaim: how large a volume shall be, and with which attributes.
 //!
-//! Separate, because a claim is kept in full only while it calls for something: of the 50,000 bound
-//! claims of a cluster that have what they ask for, only capacity and UID are known.
+//! Separate, because a claim is kept in full only while it calls for something. Of the 50,000 bound
+//! claims of a cluster that have what they ask for nothing is kept, but for those that this process
+//! has worked on or asked for: of them capacity and UID.
 
 use std::sync::Arc;
 
-use super::{Condition, Modify, Quantity, ResizeStatus, Text, Uid};
+use super::{Condition, Modify, ModifyPhase, Quantity, ResizeStatus, Text, Uid};
 use crate::keys::{FILE_SYSTEM_RESIZE_PENDING, MODIFYING_VOLUME};
 
 /// What is kept of a `core/v1` PersistentVolumeClaim, under the key `namespace/name`.
@@ -65,6 +66,53 @@ pub struct ClaimDetail {
     pub modify: Option<Modify>,
 }
 
+/// What tells whether something is due for a claim.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Signs<'a> {
+    /// `spec.volumeName`, empty where unset.
+    pub volume: &'a str,
+    /// `status.phase`.
+    pub phase: ClaimPhase,
+    /// `spec.resources.requests.storage`.
+    pub request: Option<Quantity>,
+    /// `status.capacity.storage`.
+    pub capacity: Option<Quantity>,
+    /// `spec.volumeAttributesClassName`, empty where unset.
+    pub class: &'a str,
+    /// `status.currentVolumeAttributesClassName`, empty where unset.
+    pub current_class: &'a str,
+    /// `status.modifyVolumeStatus.status`.
+    pub modify: Option<ModifyPhase>,
+    /// Whether there is the condition [`MODIFYING_VOLUME`], whatever it says.
+    pub modifying: bool,
+}
+
+impl Signs<'_> {
+    /// Whether it has its volume.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.phase == ClaimPhase::Bound && !self.volume.is_empty()
+    }
+
+    /// Whether more is asked for than there is. A missing capacity counts as none.
+    #[must_use]
+    pub fn wants_growth(&self) -> bool {
+        let request = self.request.filter(|_| self.is_bound());
+        request.is_some_and(|request| self.capacity.is_none_or(|capacity| request > capacity))
+    }
+
+    /// Whether attributes are to be changed, or a change is to be cleared away.
+    #[must_use]
+    pub fn wants_change(&self) -> bool {
+        let changing = self.modify == Some(ModifyPhase::InProgress);
+        self.is_bound()
+            && match self.class.is_empty() {
+                true => changing || self.modifying,
+                false => self.modify.is_some() || self.class != self.current_class,
+            }
+    }
+}
+
 /// `status.phase` of a claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClaimPhase {
@@ -108,6 +156,12 @@ impl Claim {
         }
     }
 
+    /// Whether something is due for it: others are kept only if this process asked for them.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Open(_))
+    }
+
     /// `metadata.uid`.
     #[must_use]
     pub fn uid(&self) -> &Uid {
@@ -143,28 +197,34 @@ impl ClaimDetail {
     /// Whether more is asked for than there is. A missing capacity counts as none.
     #[must_use]
     pub fn wants_growth(&self) -> bool {
-        let request = self.request.filter(|_| self.is_bound());
-        request.is_some_and(|request| self.capacity.is_none_or(|capacity| request > capacity))
+        self.signs().wants_growth()
     }
 
     /// Whether attributes are to be changed, or a change is to be cleared away.
     #[must_use]
     pub fn wants_change(&self) -> bool {
-        let (asked, changing) = (!self.class.is_empty(), self.is_changing());
-        self.is_bound()
-            && match asked {
-                true => self.modify.is_some() || self.class != self.current_class,
-                false => changing || self.has_condition(MODIFYING_VOLUME),
-            }
+        self.signs().wants_change()
+    }
+
+    fn signs(&self) -> Signs<'_> {
+        Signs {
+            volume: &self.volume,
+            phase: self.phase,
+            request: self.request,
+            capacity: self.capacity,
+            class: &self.class,
+            current_class: &self.current_class,
+            modify: self.modify.as_ref().map(|modify| modify.phase),
+            modifying: self.has_condition(MODIFYING_VOLUME),
+        }
     }
 
     /// Whether a modification is under way, as far as the status says.
     #[must_use]
     pub fn is_changing(&self) -> bool {
-        use super::ModifyPhase::InProgress;
         self.modify
             .as_ref()
-            .is_some_and(|modify| modify.phase == InProgress)
+            .is_some_and(|modify| modify.phase == ModifyPhase::InProgress)
     }
 
     /// The condition of this type.

@@ -19,7 +19,7 @@ mod status;
 mod uid;
 mod volume;
 
-pub use claim::{Claim, ClaimDetail, ClaimPhase, Quiet};
+pub use claim::{Claim, ClaimDetail, ClaimPhase, Quiet, Signs};
 pub use class::AttributesClass;
 pub use pod::Pod;
 pub use sidecar::quantity::Quantity;

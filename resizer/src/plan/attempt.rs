@@ -28,8 +28,12 @@ pub struct Attempt {
     doubts: Doubts,
     /// What must be read before the next attempt.
     stale: Doubts,
+    /// The claim is known from its volume alone.
+    unread: bool,
+    /// The volume was asked for: if the caches do not show it, there is none.
+    asked_for_volume: bool,
     /// Why the object in doubt could not be read.
-    unread: Option<ApiError>,
+    unreadable: Option<ApiError>,
     conflicts: u8,
     /// The API server knows the claim no longer.
     gone: bool,
@@ -79,7 +83,9 @@ impl Attempt {
                 .filter(|name| !name.is_empty()),
             doubts: start.doubts,
             stale: Doubts::default(),
-            unread: None,
+            unread: start.unread,
+            asked_for_volume: false,
+            unreadable: None,
             conflicts: 0,
             gone: false,
             failing: None,
@@ -158,8 +164,14 @@ impl Attempt {
     /// The next step under `view`.
     #[must_use]
     pub fn decide(&self, view: &View<'_>) -> Step {
+        if self.unread && !self.gone {
+            return match &self.unreadable {
+                Some(error) => Step::End(End::Failed(Failure::Read(error.clone()))),
+                None => Step::ReadClaim,
+            };
+        }
         let Some(claim) = view.claim.filter(|claim| self.is_about(claim)) else {
-            let over = self.failing.is_some() || self.unread.is_some();
+            let over = self.failing.is_some() || self.unreadable.is_some();
             let volume = self.orphan(view).filter(|_| !over);
             // Another claim that has taken the name was put into the queue when it came.
             let another = view.claim.is_some() && !self.gone;
@@ -168,7 +180,7 @@ impl Attempt {
                 false => End::Done,
             }));
         };
-        if let Some(error) = &self.unread {
+        if let Some(error) = &self.unreadable {
             return Step::End(End::Failed(Failure::Read(error.clone())));
         }
         if self.doubts.claim {
@@ -188,6 +200,11 @@ impl Attempt {
         };
         // What is wrong with the objects themselves is told, too.
         if let Step::End(End::Failed(failure)) = step {
+            if let Failure::NoVolume(_, volume) = &failure
+                && !self.asked_for_volume
+            {
+                return Step::ReadVolume(volume.clone());
+            }
             return self.tell(failure);
         }
         step
@@ -264,7 +281,11 @@ impl Attempt {
     /// Takes in what came of `step`.
     pub fn fold(&mut self, step: &Step, answer: Answer) {
         let failed = match (step, answer) {
-            (Step::ReadClaim, answer) => self.read(answer, |doubts| doubts.claim = false),
+            (Step::ReadClaim, answer) => {
+                self.unread &= matches!(answer, Answer::Refused(_));
+                self.read(answer, |doubts| doubts.claim = false)
+            }
+            (Step::ReadVolume(_), answer) if !self.doubts.volume => self.asked_for_volume(answer),
             (Step::ReadVolume(_), answer) => self.read(answer, |doubts| doubts.volume = false),
             (Step::PatchClaim(write, patch), Answer::Refused(error)) => {
                 match &mut self.work {
@@ -320,6 +341,17 @@ impl Attempt {
         }
     }
 
+    /// What came of asking for a volume that the caches do not show.
+    fn asked_for_volume(&mut self, answer: Answer) -> Result<(), Problem> {
+        self.asked_for_volume = true;
+        if let Answer::Refused(error) = answer
+            && !error.is_not_found()
+        {
+            self.unreadable = Some(error);
+        }
+        Ok(())
+    }
+
     /// What came of reading an object again.
     fn read(&mut self, answer: Answer, settle: fn(&mut Doubts)) -> Result<(), Problem> {
         let Answer::Refused(error) = answer else {
@@ -331,7 +363,7 @@ impl Attempt {
             self.gone = true;
             settle(&mut self.doubts);
         } else {
-            self.unread = Some(error);
+            self.unreadable = Some(error);
         }
         Ok(())
     }
@@ -357,6 +389,11 @@ impl Attempt {
         }
         let failure = Failure::Claim(write, self.task.claim.clone(), error);
         Err(Problem::Failure(failure))
+    }
+
+    /// Whether the claim is known from its volume alone, to the end.
+    pub(super) fn is_unread(&self) -> bool {
+        self.unread
     }
 
     /// What the next attempt must read first.

@@ -49,6 +49,8 @@ pub struct Start {
     pub slow: Option<String>,
     /// The PersistentVolume that carries the annotation of an expansion of this claim.
     pub annotated: Option<Text>,
+    /// The claim is not in the cache: it is what the volume says, and to be read before anything else.
+    pub unread: bool,
 }
 
 /// What becomes of the queue's key, and who is to be woken.
@@ -139,6 +141,12 @@ impl InFlightState {
         }
     }
 
+    /// The volume that carries the annotation of an expansion of this claim.
+    #[must_use]
+    pub fn annotated(&self, claim: &Text) -> Option<&Text> {
+        self.annotated.get(claim)
+    }
+
     /// Whether a pod uses the claim.
     #[must_use]
     pub fn in_use(&self, claim: &str) -> bool {
@@ -190,6 +198,14 @@ impl InFlightState {
         self.stop_waiting(task);
         if running.is_none_or(|running| running.gone) {
             let next = Next::Forget;
+            return Ended { next, woken };
+        }
+        if attempt.is_unread() {
+            // No event would ever take from the books what is noted of a claim that was not read.
+            let next = match end {
+                End::Failed(_) => Next::Backoff,
+                End::Done | End::Again | End::Later | End::Waits(_) | End::Parked => Next::Forget,
+            };
             return Ended { next, woken };
         }
         let cure = match end {
@@ -265,7 +281,9 @@ impl InFlightState {
         let capacity = |claim: &Claim| claim.capacity();
         let grew = before.is_none_or(|before| capacity(before) != capacity(after));
         let expand = Task::new(Kind::Expand, key);
-        if grew && self.annotated.contains_key(key) && !tasks.contains(&expand) {
+        // Who has just read what was not known before goes on with it.
+        let read = before.is_none() && writer == Some(Kind::Expand);
+        if grew && !read && self.annotated.contains_key(key) && !tasks.contains(&expand) {
             tasks.push(expand);
         }
         tasks
@@ -292,15 +310,17 @@ impl InFlightState {
     ) -> Vec<Task> {
         let claim_of = |volume: &Volume| {
             let ours = volume.is_served_by(&driver.name);
-            volume.annotated_claim().filter(|_| ours)
+            let claim = volume.annotated_claim().filter(|_| ours)?;
+            Some((claim, volume.claim.as_ref()?.uid.clone()))
         };
+        // Of another claim of the same name nothing may be known, either.
         let (old, new) = (before.and_then(claim_of), after.and_then(claim_of));
         let mut tasks = Vec::new();
         if old != new {
-            if let Some(claim) = old {
+            if let Some((claim, _)) = old {
                 self.annotated.remove(&claim);
             }
-            if let Some(claim) = new {
+            if let Some((claim, _)) = new {
                 tasks.push(Task::new(Kind::Expand, &claim));
                 self.annotated.insert(claim, name.clone());
             }

@@ -15,10 +15,10 @@ use super::step::{Answer, End, Step};
 use super::sync_gate::SyncGates;
 use super::view::Informers;
 use super::{Driver, Kind, Settings, Task};
-use crate::model::{AttributesClass, Claim, Pod, Text, Uid, Volume};
+use crate::model::{AttributesClass, Claim, Pod, Quiet, Text, Uid, Volume};
 
 /// What an informer tells. `old` is what was known before, `new` what is known now; neither is there
-/// of an object that does not exist.
+/// of an object that does not exist, or that is not kept.
 #[derive(Debug)]
 pub enum Change<'a> {
     /// The claim of this key changed.
@@ -79,7 +79,7 @@ pub struct Request {
 /// An attempt on a task.
 pub struct Run {
     task: Task,
-    /// `None` if there is no such claim, or its other task runs, whose end brings this one back.
+    /// `None` if nothing is due for such a claim, or its other task runs, whose end brings this one back.
     attempt: Option<Attempt>,
     /// Handle of the volume that a call is under way for.
     calling: Option<Text>,
@@ -149,9 +149,23 @@ impl Resizer {
         informers: Informed<'_>,
         now: Instant,
     ) -> Option<(Arc<Claim>, Start)> {
-        let claim = informers.claim(&task.claim)?;
-        let start = self.in_flight.begin(task, &claim, now)?;
+        let known = informers.claim(&task.claim);
+        let unread = known.is_none();
+        let claim = known.or_else(|| self.claim_of_annotated(task, informers))?;
+        let mut start = self.in_flight.begin(task, &claim, now)?;
+        start.unread = unread;
         Some((claim, start))
+    }
+
+    /// A claim that calls for nothing is not kept. That its volume carries an annotation, and which
+    /// claim that is, the volume says.
+    fn claim_of_annotated(&self, task: &Task, informers: Informed<'_>) -> Option<Arc<Claim>> {
+        let name = self.in_flight.annotated(&task.claim);
+        let name = name.filter(|_| task.kind == Kind::Expand)?;
+        let (volume, _) = informers.volume(name)?;
+        let uid = volume.claim.as_ref()?.uid.clone();
+        let capacity = None;
+        Some(Arc::new(Claim::Quiet(Quiet { uid, capacity })))
     }
 
     fn wake(&mut self, tasks: impl IntoIterator<Item = Task>, due: &mut Wakes) {

@@ -16,9 +16,9 @@ use crate::model::{SecretRef, Text};
 /// The one next thing to do, complete in every detail.
 #[derive(Debug)]
 pub enum Step {
-    /// GET of the claim: what the cache knows may be behind.
+    /// GET of the claim: what the cache knows may be behind, or nothing.
     ReadClaim,
-    /// GET of the PersistentVolume of this name: what the cache knows may be behind.
+    /// GET of the PersistentVolume of this name: what the cache knows may be behind, or nothing.
     ReadVolume(Text),
     /// Strategic merge patch of the claim's `status` subresource.
     PatchClaim(ClaimWrite, Value),

@@ -11,9 +11,11 @@ use crate::model::{AttributesClass, Claim, Text, Volume};
 pub trait Informers {
     /// The driver, as it said last what it can do.
     fn driver(&self) -> Arc<Driver>;
-    /// The claim by this key, `namespace/name`.
+    /// The claim by this key, `namespace/name`. `None` is no proof that there is none: one for which
+    /// nothing is due is known only once it was asked for.
     fn claim(&self, key: &Text) -> Option<Arc<Claim>>;
-    /// The PersistentVolume of this name, and its version; 0 if that is no number.
+    /// The PersistentVolume of this name, and its version; 0 if that is no number. One of another
+    /// driver is known only once it was asked for.
     fn volume(&self, name: &Text) -> Option<(Arc<Volume>, u64)>;
     /// The VolumeAttributesClass of this name.
     fn class(&self, name: &Text) -> Option<Arc<AttributesClass>>;

@@ -31,7 +31,8 @@
 //!     missing that is there, and the last event of what succeeded is no failure;
 //! 13. between two changes or back-offs a claim costs a bounded number of requests, and what was called
 //!     impossible is not asked for again before its time;
-//! 14. nothing is remembered of claims that are gone.
+//! 14. nothing is remembered of claims that are gone;
+//! 15. claims of other drivers' volumes are left alone, and are not tried again and again.
 //!
 //! An assumption: a process whose lease is over sends nothing more, as the connections see to it
 //! ([`Fence`](sidecar::election::Fence)); what it had sent arrives at any time.

@@ -11,12 +11,13 @@ use csi_proto::csi::ControllerExpandVolumeResponse;
 use tonic::Code;
 
 use super::run::Faults;
+use super::server::error;
 use crate::keys::RESIZING;
 use crate::model::{
     AttributesClass, Claim, ClaimDetail, Modify, ModifyPhase, Quantity, ResizeStatus, Text, Volume,
 };
 use crate::plan::in_flight::{Doubts, InFlightState, Start};
-use crate::plan::outcome::RpcError;
+use crate::plan::outcome::{Refusal, RpcError};
 use crate::plan::patch;
 use crate::plan::step::{Answer, ClaimWrite, End, Step, VolumeWrite};
 use crate::testing::{condition, driver, size};
@@ -97,11 +98,17 @@ pub(super) enum Mutant {
     EndsTurnsUnheard,
     /// Keeps a call's place after its end.
     HoldsCalls,
+    /// Takes a claim of which nothing is kept for one that is not there.
+    TakesUnknownForGone,
+    /// Takes news of a claim that calls for nothing for its end, while it is being read.
+    TakesQuietForGone,
+    /// Takes a volume of which nothing is kept for one that is not there.
+    TakesUnknownForMissing,
 }
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 36] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 39] = [
         (Self::ExpandsFirst, Faults::None, "not recorded"),
         (Self::ModifiesFirst, Faults::None, "not recorded"),
         (Self::ReportsSizeFirst, Faults::None, "above the confirmed"),
@@ -166,6 +173,17 @@ impl Mutant {
         (Self::EndsCallsUnheard, Faults::Aliases, "ns/c"),
         (Self::EndsTurnsUnheard, Faults::None, "ns/c"),
         (Self::HoldsCalls, Faults::None, "ns/c"),
+        (
+            Self::TakesUnknownForGone,
+            Faults::Crashes,
+            "keeps the annotation",
+        ),
+        (
+            Self::TakesQuietForGone,
+            Faults::Crashes,
+            "keeps the annotation",
+        ),
+        (Self::TakesUnknownForMissing, Faults::None, "tried for ever"),
     ];
 
     /// What a mutant begins an attempt with.
@@ -303,6 +321,11 @@ impl Mutant {
     /// What a mutant makes of an answer.
     pub(super) fn hears(self, step: &Step, answer: Answer) -> Answer {
         let mut error = match answer {
+            Answer::Done
+                if self == Self::TakesUnknownForMissing && matches!(step, Step::ReadVolume(_)) =>
+            {
+                return Answer::Refused(error(Refusal::NotFound));
+            }
             Answer::Unreachable(error) if self == Self::TakesUnsentForAsked => {
                 return Answer::Failed(RpcError {
                     code: Code::DeadlineExceeded,

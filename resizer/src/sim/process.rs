@@ -50,9 +50,12 @@ impl Process {
         let mut process = Self {
             resizer: Resizer::new(&driver, &settings),
             informers: Informers {
+                claims: Watch::only(Claim::is_open),
+                volumes: {
+                    let name = driver.name.clone();
+                    Watch::only(move |volume: &Volume| volume.is_served_by(&name))
+                },
                 driver: Arc::new(driver),
-                claims: Watch::new(),
-                volumes: Watch::new(),
                 classes: Watch::new(),
                 pods: Watch::new(),
                 mutant,
@@ -159,7 +162,12 @@ impl Process {
     pub(super) fn observe(&mut self, (version, event): &Versioned<Event>) {
         match event.clone() {
             Event::Claim(name, object) => {
-                let object = object.map(Claim::new);
+                let mut object = object.map(Claim::new);
+                if self.mutant == Mutant::TakesQuietForGone
+                    && self.informers.claims.get(&name).is_none()
+                {
+                    object = object.filter(Claim::is_open);
+                }
                 if let Some(change) = self.informers.claims.observe(&name, object, *version) {
                     self.claim_changed(&change);
                 }
@@ -244,6 +252,9 @@ impl Process {
         self.later.remove(task);
         let run = match self.mutant {
             Mutant::None => self.resizer.begin(task, &self.informers, self.moment()),
+            Mutant::TakesUnknownForGone if self.informers.claims.get(&task.claim).is_none() => {
+                Run::new(task, None)
+            }
             mutant => {
                 let mut started = self.resizer.start(task, &self.informers, self.now);
                 if let Some((_, start)) = &mut started {
@@ -318,8 +329,10 @@ impl Process {
     pub(super) fn absorb(&mut self, claim: &Text, step: &Step, object: Option<Object>) {
         if let Step::PatchVolume(name, ..) | Step::ReadVolume(name) = step {
             let slots = &mut self.informers.volumes.slots;
+            let unheard = self.mutant == Mutant::TakesUnknownForMissing
+                && matches!(step, Step::ReadVolume(_));
             let change = match object {
-                Some(Object::Volume(found)) => {
+                Some(Object::Volume(found)) if !unheard => {
                     let (version, object) = *found;
                     slots.write_answered(&key(name), object, version)
                 }

@@ -96,7 +96,15 @@ impl World {
     }
 
     pub(super) fn check_rest(&self) -> Result<(), String> {
+        let later = &self.process.later;
+        if self.faults != Faults::Lasting && !later.is_empty() {
+            return Err(format!("tried for ever: {later:?}"));
+        }
         for (key, (_, claim)) in &self.server.claims {
+            let (_, volume) = &self.server.volumes[&claim.volume];
+            if !volume.is_served_by(&self.process.informers.driver.name) {
+                continue;
+            }
             let size = self.check_size(claim).filter(|_| !self.is_large(claim));
             let class = { self.check_modification(claim) }.filter(|_| !self.is_hopeless(claim));
             let wrong = size.or(class).or_else(|| self.check_last_word(claim));

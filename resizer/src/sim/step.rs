@@ -308,6 +308,11 @@ impl World {
         let before = self.server.claims.get(name).map(|(_, claim)| claim.clone());
         let (version, after) = self.server.patch_claim(name, patch)?;
         let before = before.unwrap();
+        let volume = self.server.volumes.get(&before.volume);
+        let name = &self.process.informers.driver.name;
+        if volume.is_some_and(|(_, volume)| !volume.is_served_by(name)) {
+            self.complain(format!("a volume of another driver: {patch}"));
+        }
         let same = ClaimDetail {
             version: after.version.clone(),
             ..before.clone()

@@ -7,11 +7,12 @@ use crate::model::{
     ClaimDetail, ClaimRef, Condition, CsiSource, Pod, Quantity, ResizeStatus, SecretRef, Source,
     Text, Uid, Volume,
 };
-use crate::testing::{claim, class, condition, driver, kind, pv};
+use crate::testing::{claim, class, condition, csi, driver, kind, pv};
 
 /// One step in size.
 pub(super) const UNIT: i64 = 1 << 30;
 const CLAIMS: [&str; 2] = ["c0", "c1"];
+const ANOTHER: &str = "another.csi.driver";
 const CLASSES: [&str; 4] = ["a", "b", "c", "z"];
 
 pub(super) fn units(count: i64) -> Option<Quantity> {
@@ -57,10 +58,14 @@ impl World {
                 false => 1000 * UNIT,
             },
         });
+        // Volumes of other drivers stay as they are, whatever their claims ask for.
+        let foreign = self.dice.one_in(8);
+        let named = foreign && self.dice.one_in(2);
         let object = ClaimDetail {
             name: name.into(),
             uid: uid.clone(),
             volume: volume.clone(),
+            provisioner: named.then(|| ANOTHER.into()),
             ..claim()
         };
         let of = ClaimRef {
@@ -85,6 +90,9 @@ impl World {
                 ..CsiSource::default()
             });
             self.server.secrets.insert(secret, true);
+        }
+        if foreign {
+            kind(&mut bound).source = csi(ANOTHER);
         }
         let unbound = Volume {
             claim: None,
@@ -171,7 +179,7 @@ impl World {
             if name == "z" || self.has_all_faults() {
                 let mut object = class(&format!("{name}{}", self.dice.below(3)));
                 if name == "z" && self.dice.one_in(3) {
-                    object.driver = "another.csi.driver".into();
+                    object.driver = ANOTHER.into();
                 }
                 let gone = name == "z" && self.dice.one_in(2);
                 self.server

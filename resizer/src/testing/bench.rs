@@ -167,7 +167,13 @@ impl Bench {
             }
             Step::ReadVolume(name) => {
                 self.lines.push(format!("get {name}"));
-                Answer::Done
+                match self.volume {
+                    Some(_) => Answer::Done,
+                    None => Answer::Refused(error(
+                        Refusal::NotFound,
+                        format!("persistentvolumes {name:?} not found"),
+                    )),
+                }
             }
             Step::PatchClaim(_, patch) => {
                 self.lines.push(format!("cs {patch}"));

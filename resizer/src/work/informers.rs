@@ -15,9 +15,10 @@ use crate::plan::{self, Driver};
 /// Caches, and the driver.
 #[derive(Debug)]
 pub struct Informers {
-    /// PersistentVolumeClaims, of whatever driver.
+    /// PersistentVolumeClaims for which something is due, of whatever driver, and those that were
+    /// asked for.
     pub claims: Cache<Claim>,
-    /// PersistentVolumes, of whatever driver.
+    /// PersistentVolumes of this driver, and those that were asked for.
     pub volumes: Cache<Volume>,
     /// Pods that use claims, if it matters.
     pub pods: Cache<Pod>,
@@ -30,9 +31,11 @@ impl Informers {
     /// Empty caches, whose changes `engine` hears.
     pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
         let strings = Interner::default();
+        let name = driver.current().name.clone();
         Self {
-            claims: Cache::owned(engine, &strings, claim_changed),
-            volumes: Cache::owned(engine, &strings, volume_changed),
+            claims: Cache::owned(engine, &strings, claim_changed).only(Claim::is_open),
+            volumes: Cache::owned(engine, &strings, volume_changed)
+                .only(move |volume: &Volume| volume.is_served_by(&name)),
             pods: Cache::owned(engine, &strings, pod_changed),
             classes: Cache::owned(engine, &strings, class_changed),
             driver,

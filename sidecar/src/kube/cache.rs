@@ -11,7 +11,7 @@ pub mod store;
 mod sync_state;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use serde::Deserialize;
 
@@ -33,6 +33,11 @@ pub trait Record: Send + Sync + Sized + 'static {
     /// `None` for an object of which nothing needs to be known: it is not kept, and if it was until
     /// now, it leaves the cache as if it were deleted.
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self>;
+
+    /// The record as the cache holds it. Many that are alike may be one.
+    fn into_shared(self) -> Arc<Self> {
+        Arc::new(self)
+    }
 }
 
 /// How a change came to be known.
@@ -90,11 +95,13 @@ pub enum ObjectError {
 }
 
 type Handler<R> = Box<dyn Fn(Event<'_, R>) + Send + Sync>;
+type Trim<R> = Box<dyn Fn(&mut R) + Send + Sync>;
 
 struct Inner<R> {
     store: Mutex<Store<R>>,
     strings: Interner,
     handler: Handler<R>,
+    trim: OnceLock<Trim<R>>,
     sync_state: SyncState,
 }
 
@@ -146,9 +153,30 @@ impl<R> Cache<R> {
                 store,
                 strings,
                 handler: Box::new(handler),
+                trim: OnceLock::new(),
                 sync_state: SyncState::default(),
             }),
         }
+    }
+
+    /// Takes from each record what this process does not need. To be said before the cache is filled.
+    #[must_use]
+    pub fn trimmed(self, trim: impl Fn(&mut R) + Send + Sync + 'static) -> Self {
+        // Of two the first counts; nobody says it twice.
+        let _first = self.inner.trim.set(Box::new(trim));
+        self
+    }
+
+    /// Keeps only objects whose records are `wanted`, and those that this process asks for: with
+    /// [`begin_write`](Self::begin_write), also for a GET. Such an object is kept until it is gone; of
+    /// others it is not even known whether they exist. To be said before the cache is filled.
+    #[must_use]
+    pub fn only(self, wanted: impl Fn(&R) -> bool + Send + Sync + 'static) -> Self {
+        {
+            let mut store = self.lock();
+            *store = std::mem::take(&mut *store).only(wanted);
+        }
+        self
     }
 
     /// What is known of the object with this key, `name` or `namespace/name`.
@@ -224,6 +252,16 @@ impl<R> Cache<R> {
     }
 }
 
+impl<R: Record> Cache<R> {
+    fn read(&self, wire: R::Wire<'_>) -> Option<R> {
+        let mut record = R::from_wire(wire, &self.inner.strings)?;
+        if let Some(trim) = self.inner.trim.get() {
+            trim(&mut record);
+        }
+        Some(record)
+    }
+}
+
 /// A write under way; see [`Cache::begin_write`]. Dropped, the write counts as failed.
 #[must_use = "dropping it says that the write failed"]
 pub struct OwnWrite<R> {
@@ -254,7 +292,7 @@ impl<R: Record> OwnWrite<R> {
         if key != self.key {
             return Err(ObjectError::Another(key));
         }
-        let record = R::from_wire(wire, &self.cache.inner.strings);
+        let record = self.cache.read(wire);
         Ok(self.answered_with(record, version))
     }
 
@@ -265,7 +303,10 @@ impl<R: Record> OwnWrite<R> {
         let change = {
             let mut store = self.cache.lock();
             match record {
-                Some(record) => store.write_answered(&self.key, record, version),
+                Some(record) => {
+                    let record = record.into_shared();
+                    store.write_answered(&self.key, record, version)
+                }
                 None => store.write_answered_unkept(&self.key, version),
             }
         };

@@ -20,6 +20,8 @@ pub struct Run {
     /// The attempt and the newest that it knows of its object, once there is one.
     work: Option<(Attempt, Arc<Attachment>)>,
     asked: Asked,
+    /// The volume was asked for: if the caches do not show it, there is none.
+    asked_for_volume: bool,
     /// A failure that is to be recorded on the object.
     unrecorded: Option<Failure>,
     over: Option<AttemptEnd>,
@@ -30,6 +32,8 @@ enum Asked {
     Nothing,
     /// For the object, since the last write may or may not have been applied.
     Object,
+    /// For the volume, since the caches do not say whether there is one.
+    Volume,
     /// For what comes of this.
     Step(attachment::Step),
     /// For the status of a driver that has nothing to publish.
@@ -44,7 +48,7 @@ enum AttemptEnd {
     Nothing,
     /// It is another driver's.
     OfAnother,
-    /// In doubt about the last write, and the object could not be read.
+    /// In doubt about the last write or about the volume, and the object could not be read.
     Unread(Failure),
     /// Nothing is left to do.
     Done,
@@ -63,6 +67,7 @@ impl Run {
             start,
             work: None,
             asked: Asked::Nothing,
+            asked_for_volume: false,
             unrecorded: None,
             over: None,
         }
@@ -83,6 +88,15 @@ impl Run {
                 Some(Step::PatchStatus(Arc::clone(current), patch))
             }
         }
+    }
+
+    /// The volume that the attachment names, of which the caches say nothing: it may be another driver's,
+    /// and is used all the same.
+    fn unknown_volume(&self, current: &Attachment, informers: Informed<'_>) -> Option<Text> {
+        let name = current.volume.as_ref()?;
+        let asks = !self.asked_for_volume && current.inline.is_none();
+        let unknown = asks && informers.volume(name).is_none();
+        unknown.then(|| name.clone())
     }
 
     /// The newest reading of the object, the cache's or that of this attempt's last write.
@@ -134,6 +148,10 @@ impl Attacher {
             return run.decide_trivial();
         }
         let current = run.refresh(informers)?;
+        if let Some(volume) = run.unknown_volume(&current, informers) {
+            run.asked = Asked::Volume;
+            return Some(Step::ReadVolume(volume));
+        }
         let (attempt, _) = run.work.as_ref()?;
         let step = informers.with_view(&current, |view| attempt.decide(view));
         self.ask(run, step, current, &driver, now)
@@ -232,6 +250,12 @@ impl Attacher {
                 // The deletion is on its way as an event.
                 Some(_) | None if !found => run.over = Some(AttemptEnd::Nothing),
                 Some(_) | None => run.start.doubtful = false,
+            },
+            Asked::Volume => match refused(answer) {
+                Some(error) if !error.not_found => {
+                    run.over = Some(AttemptEnd::Unread(Failure::ReadVolume(error)));
+                }
+                Some(_) | None => run.asked_for_volume = true,
             },
             Asked::Trivial => {
                 run.over = Some(match refused(answer) {

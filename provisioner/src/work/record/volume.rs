@@ -2,7 +2,7 @@
 //!
 //! Separate, because of most of them nothing is kept but the name.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use migration::TRANSLATOR;
 use serde::Deserialize;
@@ -15,10 +15,10 @@ use sidecar::kube::lean::{self, list, nullable, own, shared};
 use super::{ReferenceWire, interned};
 use crate::keys::{
     BETA_STORAGE_CLASS, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, MIGRATED_TO,
-    PROVISIONED_BY,
+    PROVISIONED_BY, VOLUME_FINALIZER,
 };
 use crate::model::{
-    AffinityExpression, AffinityTerm, ClaimRef, Csi, InTree, Owner, Reclaim, Source, Volume,
+    AffinityExpression, AffinityTerm, ClaimRef, Csi, Due, InTree, Owner, Reclaim, Source, Volume,
     VolumeDetail, VolumeMode, VolumePhase,
 };
 
@@ -105,7 +105,26 @@ impl Record for Volume {
     type Wire<'a> = VolumeWire<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
-        Some(read_volume(wire, strings).keep())
+        let due = Due::of(
+            Reclaim::parse(
+                { wire.spec.persistent_volume_reclaim_policy.as_deref() }.unwrap_or_default(),
+            ),
+            VolumePhase::parse(wire.status.phase.as_deref().unwrap_or_default()),
+            wire.metadata.deletion_timestamp.is_some(),
+            { wire.metadata.finalizers.iter() }.any(|held| **held == *VOLUME_FINALIZER),
+        );
+        Some(match due {
+            Due::Nothing => Self::NameOnly,
+            Due::FinalizerAction(_) | Due::End => read_volume(wire, strings).keep(),
+        })
+    }
+
+    fn into_shared(self) -> Arc<Self> {
+        static QUIET: LazyLock<Arc<Volume>> = LazyLock::new(|| Arc::new(Volume::NameOnly));
+        match self {
+            Self::NameOnly => Arc::clone(&QUIET),
+            Self::Finalizer(..) | Self::Deletable(_) => Arc::new(self),
+        }
     }
 }
 

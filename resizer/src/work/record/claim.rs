@@ -6,9 +6,11 @@ use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, nullable, own};
 
 use super::{interned, quantity};
-use crate::keys::{NODE_EXPANSION_NOT_REQUIRED, STORAGE_PROVISIONER, STORAGE_RESIZER};
+use crate::keys::{
+    MODIFYING_VOLUME, NODE_EXPANSION_NOT_REQUIRED, STORAGE_PROVISIONER, STORAGE_RESIZER,
+};
 use crate::model::{
-    Claim, ClaimDetail, ClaimPhase, Condition, Modify, ModifyPhase, ResizeStatus, Uid,
+    Claim, ClaimDetail, ClaimPhase, Condition, Modify, ModifyPhase, Quiet, ResizeStatus, Signs, Uid,
 };
 
 /// A PersistentVolumeClaim on the wire.
@@ -88,22 +90,31 @@ impl Record for Claim {
             spec,
             status,
         } = wire;
+        // Most call for nothing, and are not even kept.
+        let uid = Uid::new(metadata.uid.as_deref().unwrap_or_default());
+        let signs = signs(&spec, &status);
+        if !signs.wants_growth() && !signs.wants_change() {
+            let capacity = signs.capacity;
+            return Some(Self::Quiet(Quiet { uid, capacity }));
+        }
+        let (request, capacity) = (signs.request, signs.capacity);
+        let phase = signs.phase;
         let annotation = |key| { metadata.annotations.get(key) }.map(|text| strings.intern(text));
         let resize = status.allocated_resource_statuses.get("storage");
         let conditions = status.conditions.iter();
         Some(Self::new(ClaimDetail {
             namespace: interned(&metadata.namespace, strings),
             name: own(&metadata.name),
-            uid: Uid::new(metadata.uid.as_deref().unwrap_or_default()),
+            uid,
             version: own(&metadata.resource_version),
             resizer: annotation(STORAGE_RESIZER),
             provisioner: annotation(STORAGE_PROVISIONER),
             node_expansion_not_required: annotation(NODE_EXPANSION_NOT_REQUIRED),
             volume: own(&spec.volume_name),
-            request: quantity(spec.resources.requests.get("storage")),
+            request,
             class: interned(&spec.volume_attributes_class_name, strings),
-            phase: ClaimPhase::parse(status.phase.as_deref().unwrap_or_default()),
-            capacity: quantity(status.capacity.get("storage")),
+            phase,
+            capacity,
             allocated: quantity(status.allocated_resources.get("storage")),
             resize: resize.map(|text| ResizeStatus::parse(text)),
             conditions: conditions.map(|wire| condition(wire, strings)).collect(),
@@ -113,6 +124,23 @@ impl Record for Claim {
                 target: interned(&wire.target_volume_attributes_class_name, strings),
             }),
         }))
+    }
+}
+
+fn signs<'w>(spec: &'w SpecWire<'_>, status: &'w StatusWire<'_>) -> Signs<'w> {
+    let phase = status.modify_volume_status.as_ref();
+    let phase = phase.map(|wire| wire.status.as_deref().unwrap_or_default());
+    let mut conditions = status.conditions.iter();
+    Signs {
+        volume: spec.volume_name.as_deref().unwrap_or_default(),
+        phase: ClaimPhase::parse(status.phase.as_deref().unwrap_or_default()),
+        request: quantity(spec.resources.requests.get("storage")),
+        capacity: quantity(status.capacity.get("storage")),
+        class: { spec.volume_attributes_class_name.as_deref() }.unwrap_or_default(),
+        current_class: { status.current_volume_attributes_class_name.as_deref() }
+            .unwrap_or_default(),
+        modify: phase.map(ModifyPhase::parse),
+        modifying: conditions.any(|held| held.r#type.as_deref() == Some(MODIFYING_VOLUME)),
     }
 }
 

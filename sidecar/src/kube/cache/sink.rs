@@ -81,7 +81,7 @@ impl<R: Record> Sink for Cache<R> {
     fn upsert(&self, object: &RawObject<'_>) -> Result<(), ObjectError> {
         let wire: R::Wire<'_> = serde_json::from_str(object.json).map_err(ObjectError::Decode)?;
         let (key, version) = object.of(wire.meta())?;
-        let record = || R::from_wire(wire, &self.inner.strings);
+        let record = || self.read(wire).map(R::into_shared);
         let change = self.lock().upsert_with(key, version, record);
         self.tell(change);
         Ok(())

@@ -11,6 +11,9 @@
 //! * While an own write is under way, changes of that object are taken over but not told; they are
 //!   told together with the answer. Else the write's own event, which often comes before the
 //!   answer, would look like news and put the object back into the queue.
+//! * Objects that are not [`wanted`](Store::only) are kept from the first request of this process about
+//!   them until they are gone. Of others it is not even known that they exist: their absence says
+//!   nothing, neither to a reader nor to a list that has passed them by.
 //!
 //! Versions are compared as numbers, which Kubernetes has promised since 1.35 and etcd always gave;
 //! only versions of one and the same object, or an object's and that of a list. An own write of one
@@ -21,6 +24,7 @@
 mod deletions;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::kube::key::Key;
@@ -69,6 +73,9 @@ struct Pending<R> {
     /// What the handler knows, if that is not what the slot holds.
     untold: Option<Option<Arc<R>>>,
     deleted_at: Option<u64>,
+    /// The generation in which the last one began. Lists that began later meet the object, wanted or
+    /// not.
+    generation: u32,
 }
 
 impl<R> Pending<R> {
@@ -82,6 +89,21 @@ impl<R> Pending<R> {
     }
 }
 
+/// Which objects are kept although this process never asked for them; `None` stands for all.
+struct Wanted<R>(Option<Box<dyn Fn(&R) -> bool + Send + Sync>>);
+
+impl<R> Wanted<R> {
+    fn has(&self, record: &R) -> bool {
+        self.0.as_ref().is_none_or(|wanted| wanted(record))
+    }
+}
+
+impl<R> fmt::Debug for Wanted<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Wanted").field(&self.0.is_some()).finish()
+    }
+}
+
 /// The contents of a cache. Public for simulations; everything else goes through
 /// [`Cache`](super::Cache).
 #[derive(Debug)]
@@ -89,8 +111,11 @@ pub struct Store<R> {
     map: HashMap<Key, Slot<R>>,
     pending: HashMap<Key, Pending<R>>,
     deletions: Deletions,
+    wanted: Wanted<R>,
     generation: u32,
     listing: bool,
+    /// The generation of the last complete list; 0 if there was none.
+    complete: u32,
     /// Version of the last complete list; 0 if unknown.
     listed_at: u64,
 }
@@ -108,10 +133,19 @@ impl<R> Store<R> {
             map: HashMap::new(),
             pending: HashMap::new(),
             deletions: Deletions::default(),
+            wanted: Wanted(None),
             generation: 1,
             listing: false,
+            complete: 0,
             listed_at: 0,
         }
+    }
+
+    /// Keeps only objects whose records are `wanted`, and those that this process asks for.
+    #[must_use]
+    pub fn only(mut self, wanted: impl Fn(&R) -> bool + Send + Sync + 'static) -> Self {
+        self.wanted = Wanted(Some(Box::new(wanted)));
+        self
     }
 
     /// What is known of the object with this key.
@@ -148,6 +182,7 @@ impl<R> Store<R> {
     /// what this process wrote since.
     pub fn finish_list(&mut self, version: u64) -> Vec<Change<R>> {
         self.listing = false;
+        self.complete = self.generation;
         self.listed_at = version;
         let generation = self.generation;
         let stale = |slot: &Slot<R>| {
@@ -179,17 +214,22 @@ impl<R> Store<R> {
     }
 
     /// The list or the watch brought this object.
-    pub fn upsert(&mut self, key: Key, record: R, version: u64) -> Option<Change<R>> {
+    pub fn upsert(
+        &mut self,
+        key: Key,
+        record: impl Into<Arc<R>>,
+        version: u64,
+    ) -> Option<Change<R>> {
         self.upsert_with(key, version, || Some(record))
     }
 
     /// The list or the watch brought this object, whose record is made only if it is news. `None`
     /// stands for an object that is not kept.
-    pub fn upsert_with(
+    pub fn upsert_with<A: Into<Arc<R>>>(
         &mut self,
         key: Key,
         version: u64,
-        record: impl FnOnce() -> Option<R>,
+        record: impl FnOnce() -> Option<A>,
     ) -> Option<Change<R>> {
         if let Some(slot) = self.map.get_mut(&key) {
             slot.generation = self.generation;
@@ -201,10 +241,17 @@ impl<R> Store<R> {
         if self.is_outdated(&key, version) {
             return None;
         }
-        match record() {
-            Some(record) => self.store(key, record, version, 0),
-            None => self.remove(key, version),
-        }
+        let Some(record) = record() else {
+            return self.remove(key, version);
+        };
+        let record = record.into();
+        let kept = self.is_asked_for(&key) || self.wanted.has(&record);
+        kept.then(|| self.store(key, record, version)).flatten()
+    }
+
+    /// Whether it is kept, or about to be.
+    fn is_asked_for(&self, key: &Key) -> bool {
+        self.map.contains_key(key.as_str()) || self.pending.contains_key(key.as_str())
     }
 
     /// The watch says that this object is gone, or it is none that is kept.
@@ -241,30 +288,60 @@ impl<R> Store<R> {
             writes: 0,
             untold: None,
             deleted_at: None,
+            generation: 0,
         };
-        self.pending.entry(key.clone()).or_insert_with(none).writes += 1;
+        let pending = self.pending.entry(key.clone()).or_insert_with(none);
+        pending.writes += 1;
+        pending.generation = self.generation;
     }
 
     /// The own write was answered with this object.
-    pub fn write_answered(&mut self, key: &Key, record: R, version: u64) -> Option<Change<R>> {
-        let pending = self.end_write(key);
+    pub fn write_answered(
+        &mut self,
+        key: &Key,
+        record: impl Into<Arc<R>>,
+        version: u64,
+    ) -> Option<Change<R>> {
+        let (pending, record) = (self.end_write(key), record.into());
+        let wanted = self.wanted.has(&record);
         let known = self.map.get(key.as_str());
         let newest = match known {
             // An equal version may still be news: the patch that removes the last finalizer of an
             // object being deleted is answered with the new content and the old version.
             Some(slot) => version == 0 || version >= slot.version,
-            // Else it came and went before the last list, and no event will say so.
-            None if version != 0 && version <= self.listed_at => false,
-            None => pending
-                .deleted_at
-                .is_none_or(|deleted| deleted != 0 && deleted < version),
+            None if { pending.deleted_at }
+                .is_some_and(|deleted| deleted == 0 || deleted >= version) =>
+            {
+                false
+            }
+            // Else it came and went before the last list, and no event will say so; but of what lists
+            // leave out only one that began after the request would have shown it.
+            None if version != 0 && version <= self.listed_at => {
+                !wanted && pending.generation >= self.complete
+            }
+            None => true,
         };
         if newest {
             let told = match pending.untold {
                 Some(told) => told,
                 None => known.map(|slot| Arc::clone(&slot.record)),
             };
-            let new = self.put(key.clone(), record, version, self.generation);
+            // An answer is no proof that a list under way will contain the object; one that may have
+            // passed it by already is not waited for.
+            let met = match known {
+                Some(slot) => slot.generation,
+                None if !wanted && pending.generation == self.generation => self.generation,
+                None => 0,
+            };
+            let new = self.put(
+                key.clone(),
+                Slot {
+                    record,
+                    version,
+                    generation: met,
+                    own: self.generation,
+                },
+            );
             return Some(Change::Upserted {
                 key: key.clone(),
                 old: told,
@@ -303,6 +380,17 @@ impl<R> Store<R> {
     /// The own write failed, or nobody knows.
     pub fn write_failed(&mut self, key: &Key) -> Option<Change<R>> {
         let pending = self.end_write(key);
+        // Without an answer it may have been an event that came again, of what is long gone.
+        let unknown = matches!(pending.untold, Some(None));
+        if unknown
+            && self
+                .map
+                .get(key.as_str())
+                .is_some_and(|slot| !self.wanted.has(&slot.record))
+        {
+            self.map.remove(key.as_str());
+            return None;
+        }
         self.catch_up(key, pending, Source::Watch)
     }
 
@@ -323,6 +411,7 @@ impl<R> Store<R> {
             writes: 0,
             untold: None,
             deleted_at: None,
+            generation: self.generation,
         };
         let Some(pending) = self.pending.get_mut(key.as_str()) else {
             return none;
@@ -334,13 +423,20 @@ impl<R> Store<R> {
         Pending {
             untold: pending.untold.take(),
             deleted_at: pending.deleted_at,
+            generation: pending.generation,
             ..none
         }
     }
 
-    fn store(&mut self, key: Key, record: R, version: u64, own: u32) -> Option<Change<R>> {
+    fn store(&mut self, key: Key, record: Arc<R>, version: u64) -> Option<Change<R>> {
         let old = self.map.get(&key).map(|slot| Arc::clone(&slot.record));
-        let new = self.put(key.clone(), record, version, own);
+        let slot = Slot {
+            record,
+            version,
+            generation: self.generation,
+            own: 0,
+        };
+        let new = self.put(key.clone(), slot);
         if let Some(pending) = self.pending.get_mut(&key) {
             pending.untold.get_or_insert(old);
             pending.deleted_at = None;
@@ -354,17 +450,8 @@ impl<R> Store<R> {
         })
     }
 
-    fn put(&mut self, key: Key, record: R, version: u64, own: u32) -> Arc<R> {
-        let record = Arc::new(record);
-        // An answer is no proof that a list under way will contain the object.
-        let met = self.map.get(&key).map_or(0, |known| known.generation);
-        let generation = if own == 0 { self.generation } else { met };
-        let slot = Slot {
-            record: Arc::clone(&record),
-            version,
-            generation,
-            own,
-        };
+    fn put(&mut self, key: Key, slot: Slot<R>) -> Arc<R> {
+        let record = Arc::clone(&slot.record);
         match self.map.get_mut(&key) {
             Some(known) => *known = slot,
             None => {

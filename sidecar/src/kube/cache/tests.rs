@@ -61,7 +61,7 @@ fn json(name: &str, version: u32, node: &str) -> String {
     )
 }
 
-fn upsert(cache: &Cache<Node>, json: &str) -> Result<(), ObjectError> {
+fn upsert<R: Record>(cache: &Cache<R>, json: &str) -> Result<(), ObjectError> {
     Sink::upsert(cache, &RawObject::new(json))
 }
 
@@ -202,4 +202,50 @@ fn huge_metadata_costs_nothing_but_its_reading() {
     assert!(text.len() > 2 << 20);
     upsert(&cache, &text).unwrap();
     assert_eq!(cache.get("a").unwrap().0.as_ref(), "n1");
+}
+
+#[test]
+fn what_is_trimmed_and_what_is_not_wanted_never_gets_in_unasked() {
+    let (cache, told) = cache();
+    let cache = cache
+        .trimmed(|node: &mut Node| {
+            if let Some((first, _)) = node.0.clone().split_once('-') {
+                node.0 = first.into();
+            }
+        })
+        .only(|node: &Node| &*node.0 != "n2");
+    upsert(&cache, &json("a", 1, r#""n1-x""#)).unwrap();
+    upsert(&cache, &json("b", 2, r#""n2-x""#)).unwrap();
+    assert_eq!(taken(&told), ["ns/a ->n1 Watch"]);
+    let key = Key::new(Some("ns"), "b").unwrap();
+    let read = cache.begin_write(&key);
+    let now = read.answered(&json("b", 2, r#""n2-x""#)).unwrap().unwrap();
+    assert_eq!(&*now.0, "n2");
+    assert_eq!(taken(&told), ["ns/b ->n2 Own"]);
+}
+
+/// A record of which all are one.
+#[derive(Debug)]
+struct Same;
+
+impl Record for Same {
+    type Wire<'a> = Wire<'a>;
+
+    fn from_wire(_wire: Wire<'_>, _strings: &Interner) -> Option<Self> {
+        Some(Self)
+    }
+
+    fn into_shared(self) -> Arc<Self> {
+        static SAME: std::sync::LazyLock<Arc<Same>> = std::sync::LazyLock::new(|| Arc::new(Same));
+        Arc::clone(&SAME)
+    }
+}
+
+#[test]
+fn records_that_are_alike_may_be_one_allocation() {
+    let cache = Cache::<Same>::new(Interner::default(), |_event| {});
+    upsert(&cache, &json("a", 1, "null")).unwrap();
+    upsert(&cache, &json("b", 2, "null")).unwrap();
+    let both = (cache.get("ns/a").unwrap(), cache.get("ns/b").unwrap());
+    assert!(Arc::ptr_eq(&both.0, &both.1));
 }
