@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_86_what_volumes_have_in_common_is_kept_once() {
+    fn what_volumes_have_in_common_is_kept_once() {
         // In its `Arc` 80 bytes, beside the text of the handle.
         assert!(size_of::<KeptVolume>() <= 64, "{}", size_of::<KeptVolume>());
         let strings = Interner::default();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_87_volumes_of_this_driver_are_kept_unasked_and_those_with_its_finalizer() {
+    fn volumes_of_this_driver_are_kept_unasked_and_those_with_its_finalizer() {
         let strings = Interner::default();
         let free = |source| Volume {
             finalizers: Some(list(&["a/b"])),

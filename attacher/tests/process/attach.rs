@@ -223,7 +223,37 @@ async fn row_63_and_65_and_68_sources_that_cannot_be_attached() {
     }
     let nfs = stage.api.object("persistentvolumes", "nfs").unwrap();
     assert_eq!(nfs["metadata"]["finalizers"], json!(["a/b", F]), "row 65");
+    let read = stage
+        .api
+        .requests_to("GET", "/api/v1/persistentvolumes/nfs");
+    assert_eq!(read.len(), 1, "it is kept once it was asked for");
     assert!(stage.driver.calls_to("ControllerPublishVolume").is_empty());
+}
+
+#[tokio::test]
+async fn a_volume_of_another_driver_is_read_once_and_attached_like_any_other() {
+    let stage = Stage::new().await;
+    stage.volume("pv2", None);
+    stage.driver.volume("h-x");
+    let foreign = build::volume("foreign").csi("another.driver", "h-x");
+    stage.api.insert(foreign.mode("RWO"));
+    let path = "/api/v1/persistentvolumes/foreign";
+    let fails = stage.api.fault(Fault::on("GET", path).times(1).answer(500));
+    let attacher = stage.start(&["--retry-interval-start=100ms"]);
+    attacher.logs("Starting CSI attacher").await;
+    stage.attach("va2", "pv2");
+    stage.attach("foreign", "foreign");
+    stage.until_attached("va2").await;
+    stage.until_attached("foreign").await;
+    assert_eq!(fails.hits(), 1);
+    let reads = |path| stage.api.requests_to("GET", path).len();
+    assert_eq!(
+        (reads(path), reads("/api/v1/persistentvolumes/pv2")),
+        (2, 0)
+    );
+    stage.api.delete("volumeattachments", "foreign");
+    stage.until_gone("foreign").await;
+    assert_eq!(reads(path), 2, "it stays known");
 }
 
 #[tokio::test]

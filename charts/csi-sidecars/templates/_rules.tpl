@@ -33,7 +33,7 @@
 {{- if .Values.driver.attachRequired }}
 - apiGroups: [""]
   resources: ["persistentvolumes"]
-  verbs: ["list", "watch", "patch"]
+  verbs: ["get", "list", "watch", "patch"]
 - apiGroups: ["storage.k8s.io"]
   resources: ["csinodes"]
   verbs: ["list", "watch"]

@@ -2,8 +2,8 @@
 
 use csi_proto::csi::ControllerExpandVolumeResponse;
 use serde_json::json;
-use sidecar_testkit::CallFault;
 use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::{CallFault, Fault};
 
 use super::stage::{
     CLAIM, EXPAND, GI, NOT_REQUIRED, PRE_RESIZE, QUICK, Stage, claim, condition, settle, volume,
@@ -11,6 +11,7 @@ use super::stage::{
 
 const BEGIN: &str = r#"cs(rv) {"status":{"allocatedResourceStatuses":{"storage":"ControllerResizeInProgress"},"allocatedResources":{"storage":"2Gi"},"conditions":[{"status":"True","type":"Resizing"}]}}"#;
 const GROW: &str = r#"pp {"spec":{"capacity":{"storage":"2Gi"}}}"#;
+const READ_CLAIM: &str = "/api/v1/namespaces/ns/persistentvolumeclaims/c1";
 const FINISH: &str = r#"cs(rv) {"metadata":{"annotations":{"volume.kubernetes.io/node-expansion-not-required":"true"}},"status":{"allocatedResourceStatuses":null,"capacity":{"storage":"2Gi"},"conditions":null}}"#;
 const GROW_ON_NODE: &str = r#"pp {"metadata":{"annotations":{"volume.alpha.kubernetes.io/pre-resize-capacity":"1Gi"}},"spec":{"capacity":{"storage":"2Gi"}}}"#;
 const PENDING: &str = r#"cs(rv) {"status":{"allocatedResourceStatuses":{"storage":"NodeResizePending"},"conditions":[{"message":"Waiting for user to (re-)start a pod to finish file system resize of volume on node.","status":"True","type":"FileSystemResizePending"}]}}"#;
@@ -92,6 +93,8 @@ async fn z_36_and_37_with_node_expansion() {
     let trace = stage.trace();
     assert_eq!(trace.len(), 1, "Z-37: {trace:?}");
     assert!(trace[0].starts_with("pp "), "Z-37: {trace:?}");
+    let read = stage.api.requests_to("GET", READ_CLAIM).len();
+    assert_eq!(read, 0, "a claim that was worked on stays known");
     assert_eq!(stage.size(), "2Gi", "Z-37");
 }
 
@@ -248,7 +251,8 @@ async fn z_47_48_and_58_what_is_somebody_elses() {
         claim["spec"]["resources"]["requests"]["storage"] = "2Gi".into();
     });
     settle().await;
-    stage.traced("Z-47, Z-48, Z-58", &[]);
+    // of another driver's volume nothing is kept, unless it was asked for.
+    stage.traced("Z-47, Z-48, Z-58", &["GET pv2"]);
     assert!(
         !program.log().contains("Error processing"),
         "Q16: {}",
@@ -270,7 +274,7 @@ async fn z_49_a_volume_that_is_not_there_yet() {
     program.logs(r"not found").await;
     let log = program.log();
     assert!(log.contains("pv1") && log.contains("ns/c1"), "{log}");
-    stage.traced("Z-49", &[]);
+    assert!(stage.trace().iter().all(|line| line == "GET pv1"), "Z-49");
     stage.api.insert(late);
     stage.until_capacity("2Gi").await;
 }
@@ -360,7 +364,48 @@ async fn z_57_an_annotation_that_has_done_its_duty() {
     stage
         .until("Z-57", |stage| stage.pre_resize().is_null())
         .await;
-    assert_eq!(stage.trace().len(), 1, "{:?}", stage.trace());
+    let trace = stage.trace();
+    // Of a claim that calls for nothing nothing is kept.
+    assert!(trace.len() == 2 && trace[0] == "GET c1", "{trace:?}");
+}
+
+#[tokio::test]
+async fn a_claim_of_which_nothing_is_kept_is_read_until_that_succeeds() {
+    let stage = Stage::new().await;
+    stage.edit_volume(|volume| volume["metadata"]["annotations"][PRE_RESIZE] = "1Gi".into());
+    let fails = Fault::on("GET", READ_CLAIM).times(2).answer(500);
+    let fails = stage.api.fault(fails);
+    let _program = stage.started(&[QUICK]).await;
+    stage
+        .until("it goes", |stage| stage.pre_resize().is_null())
+        .await;
+    assert_eq!(fails.hits(), 2);
+    let trace = stage.trace();
+    let read = ["GET c1", "GET c1", "GET c1"];
+    assert!(trace.len() == 4 && trace[..3] == read, "{trace:?}");
+}
+
+#[tokio::test]
+async fn a_claim_that_was_read_is_followed_from_then_on() {
+    let stage = Stage::new().await;
+    // As after kubelet was told, and before it has expanded: less is asked for meanwhile.
+    stage.edit_volume(|volume| {
+        volume["metadata"]["annotations"][PRE_RESIZE] = "1Gi".into();
+        volume["spec"]["capacity"]["storage"] = "2Gi".into();
+    });
+    let _program = stage.started(&[]).await;
+    stage
+        .until("read", |stage| {
+            stage.api.requests_to("GET", READ_CLAIM).len() == 1
+        })
+        .await;
+    settle().await;
+    stage.traced("the node is waited for", &["GET c1"]);
+    stage.node_expanded("2Gi");
+    stage
+        .until("it goes", |stage| stage.pre_resize().is_null())
+        .await;
+    assert_eq!(stage.api.requests_to("GET", READ_CLAIM).len(), 1);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use e2e::suite::say;
 use serde_json::json;
 
 use super::objects::{self, ATTACHMENTS, NODES};
-use crate::bound::VOLUMES;
+use crate::bound::{Drivers, VOLUMES};
 use crate::contender::Contender;
 use crate::figure::Figure;
 use crate::memory::{self, Limits};
@@ -20,32 +20,52 @@ const LIMITS: Limits = Limits {
 };
 
 pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
+    run_with(contenders, Drivers::One)
+}
+
+/// The same cluster with volumes of five drivers.
+pub(super) fn shared(contenders: &[Contender]) -> Result<Vec<Figure>> {
+    run_with(contenders, Drivers::Five)
+}
+
+fn run_with(contenders: &[Contender], drivers: Drivers) -> Result<Vec<Figure>> {
     let scale = memory::scale()?;
     let count = |full: f64| (full * scale) as usize;
     let (volumes, nodes, attached) = (count(50_000.0), count(5_000.0), count(2_000.0));
     let world = World::up(Controllers::Stopped)?;
-    fill(&world, volumes, nodes, attached)?;
+    fill(&world, drivers, volumes, nodes, attached)?;
     let driver = world.driver()?;
     let all = memory::measure(&world, &driver, contenders)?;
     drop(driver);
     world.down()?;
-    memory::figures(&format!("{volumes} PVs and {nodes} CSINodes"), &all, LIMITS)
+    let what = format!("{volumes} PVs{} and {nodes} CSINodes", drivers.say());
+    memory::figures(&what, &all, drivers.limits(LIMITS))
 }
 
-fn fill(world: &World, volumes: usize, nodes: usize, attached: usize) -> Result<()> {
+fn fill(
+    world: &World,
+    drivers: Drivers,
+    volumes: usize,
+    nodes: usize,
+    attached: usize,
+) -> Result<()> {
     let start = Instant::now();
     let load = &world.load;
     load.create(
         VOLUMES,
-        (0..volumes).map(|index| objects::volume(&volume(index), &format!("vol-{index:08x}"))),
+        (0..volumes).map(|index| {
+            let object = objects::volume(&volume(index), &format!("vol-{index:08x}"));
+            drivers.share(index, object)
+        }),
     )?;
     let nodes_at = start.elapsed();
     load.create(NODES, (0..nodes).map(|index| objects::node(&node(index))))?;
     let names = || (0..attached).map(|index| format!("csi-{index:064x}"));
     let node_of = |index: usize| node(index % nodes.max(1));
-    let attachments = names()
-        .enumerate()
-        .map(|(index, name)| objects::attached(&name, &volume(index), &node_of(index)));
+    let attachments = names().enumerate().map(|(index, name)| {
+        let object = objects::attached(&name, &volume(index), &node_of(index));
+        drivers.share(index, object)
+    });
     load.create(ATTACHMENTS, attachments)?;
     let status = json!({"status": {"attached": true}});
     let path = |name: String| format!("{ATTACHMENTS}/{name}/status");

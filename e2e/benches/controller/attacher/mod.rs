@@ -40,6 +40,10 @@ pub(crate) static PROFILES: &[Profile] = &[
         name: "large",
         run: large::run,
     },
+    Profile {
+        name: "shared",
+        run: large::shared,
+    },
 ];
 
 fn size(contenders: &[Contender]) -> Result<Vec<Figure>> {

@@ -7,7 +7,7 @@ use e2e::suite::say;
 use serde_json::json;
 
 use super::objects::{self, CLASSES, CSI_NODES, NODES};
-use crate::bound::{self, CLAIMS, VOLUMES};
+use crate::bound::{self, CLAIMS, Drivers, VOLUMES};
 use crate::contender::Contender;
 use crate::figure::Figure;
 use crate::memory::{self, Limits};
@@ -19,22 +19,31 @@ const LIMITS: Limits = Limits {
 };
 
 pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
+    run_with(contenders, Drivers::One)
+}
+
+/// The same cluster with volumes of five drivers.
+pub(super) fn shared(contenders: &[Contender]) -> Result<Vec<Figure>> {
+    run_with(contenders, Drivers::Five)
+}
+
+fn run_with(contenders: &[Contender], drivers: Drivers) -> Result<Vec<Figure>> {
     let scale = memory::scale()?;
     let count = |full: f64| (full * scale) as usize;
     let (volumes, nodes) = (count(50_000.0), count(5_000.0));
     let world = World::up(Controllers::Stopped)?;
-    fill(&world, volumes, nodes)?;
+    fill(&world, drivers, volumes, nodes)?;
     let driver = world.driver()?;
     let places = json!({"capabilities": {"plugin": ["CONTROLLER_SERVICE", "VOLUME_ACCESSIBILITY_CONSTRAINTS"]}});
     driver.control.set(&places)?;
     let all = memory::measure(&world, &driver, contenders)?;
     drop(driver);
     world.down()?;
-    let what = format!("{volumes} PVs and claims, {nodes} nodes");
-    memory::figures(&what, &all, LIMITS)
+    let what = format!("{volumes} PVs and claims{}, {nodes} nodes", drivers.say());
+    memory::figures(&what, &all, drivers.limits(LIMITS))
 }
 
-fn fill(world: &World, volumes: usize, nodes: usize) -> Result<()> {
+fn fill(world: &World, drivers: Drivers, volumes: usize, nodes: usize) -> Result<()> {
     let start = Instant::now();
     let load = &world.load;
     load.create(CLASSES, std::iter::once(objects::class()))?;
@@ -45,12 +54,16 @@ fn fill(world: &World, volumes: usize, nodes: usize) -> Result<()> {
         VOLUMES,
         (0..volumes).map(|index| {
             let name = volume(index);
-            bound::volume(&name, &format!("vol-{name}"), &claim(index), uid)
+            let object = bound::volume(&name, &format!("vol-{name}"), &claim(index), uid);
+            drivers.share(index, object)
         }),
     )?;
     load.create(
         CLAIMS,
-        (0..volumes).map(|index| bound::bound_claim(&claim(index), &volume(index))),
+        (0..volumes).map(|index| {
+            let object = bound::bound_claim(&claim(index), &volume(index));
+            drivers.share(index, object)
+        }),
     )?;
     let node = |index: usize| format!("ip-10-{}-{}-0.ec2.internal", index / 250, index % 250);
     load.create(

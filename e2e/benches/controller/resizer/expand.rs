@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::suite::say;
 
 use super::objects;
-use crate::bound::CLAIMS;
+use crate::bound::{CLAIMS, Drivers};
 use crate::contender::Contender;
 use crate::figure::{Figure, Target, median};
 use crate::told;
@@ -44,7 +44,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let world = World::up(Controllers::Stopped)?;
     let driver = world.driver()?;
     objects::create_class(&world.load)?;
-    objects::create_bound(&world.load, &driver.volumes(COUNT)?)?;
+    objects::create_bound(&world.load, &driver.volumes(COUNT)?, Drivers::One)?;
     let mut stage = Stage {
         claims: Watch::open(&world.load, CLAIMS, objects::is_grown)?,
         world: &world,

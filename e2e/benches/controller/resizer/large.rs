@@ -6,6 +6,7 @@ use anyhow::Result;
 use e2e::suite::say;
 
 use super::objects;
+use crate::bound::Drivers;
 use crate::contender::Contender;
 use crate::figure::Figure;
 use crate::memory::{self, Limits};
@@ -18,13 +19,22 @@ const LIMITS: Limits = Limits {
 };
 
 pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
+    run_with(contenders, Drivers::One)
+}
+
+/// The same cluster with volumes of five drivers.
+pub(super) fn shared(contenders: &[Contender]) -> Result<Vec<Figure>> {
+    run_with(contenders, Drivers::Five)
+}
+
+fn run_with(contenders: &[Contender], drivers: Drivers) -> Result<Vec<Figure>> {
     let count = (50_000.0 * memory::scale()?) as usize;
     let world = World::up(Controllers::Stopped)?;
     let start = Instant::now();
     objects::create_class(&world.load)?;
     // The driver is never asked about these.
     let handles: Vec<_> = (0..count).map(|index| format!("vol-{index:08x}")).collect();
-    objects::create_bound(&world.load, &handles)?;
+    objects::create_bound(&world.load, &handles, drivers)?;
     say(&format!(
         "{count} PVs and claims written in {:.0} s",
         start.elapsed().as_secs_f64()
@@ -33,5 +43,6 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let all = memory::measure(&world, &driver, contenders)?;
     drop(driver);
     world.down()?;
-    memory::figures(&format!("{count} PVs and claims"), &all, LIMITS)
+    let what = format!("{count} PVs and claims{}", drivers.say());
+    memory::figures(&what, &all, drivers.limits(LIMITS))
 }

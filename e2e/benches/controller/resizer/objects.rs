@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::bound::{CLAIMS, CLASS, VOLUMES, bound_claim, volume};
+use crate::bound::{CLAIMS, CLASS, Drivers, VOLUMES, bound_claim, volume};
 use crate::load::Load;
 use crate::world::DRIVER;
 
@@ -24,17 +24,18 @@ pub(super) fn name(index: usize) -> String {
 }
 
 /// Makes claims of 1Mi that are bound to volumes with these handles.
-pub(super) fn create_bound(load: &Load, handles: &[String]) -> Result<()> {
+pub(super) fn create_bound(load: &Load, handles: &[String], drivers: Drivers) -> Result<()> {
     load.create(
         CLAIMS,
-        (0..handles.len()).map(|index| bound_claim(&name(index), &name(index))),
+        (0..handles.len())
+            .map(|index| drivers.share(index, bound_claim(&name(index), &name(index)))),
     )?;
     // A volume names the UID of its claim, which the API server chose.
     let mut uids = uids(load)?;
     let volumes = handles.iter().enumerate().map(|(index, handle)| {
         let name = name(index);
         let uid = uids.remove(&name).unwrap_or_default();
-        volume(&name, handle, &name, &uid)
+        drivers.share(index, volume(&name, handle, &name, &uid))
     });
     load.create(VOLUMES, volumes)?;
     let bound = json!({ "status": {

@@ -23,7 +23,7 @@ pub(super) fn named(cluster: &Cluster) -> Result<Verdict> {
     for rule in [
         r#"{apiGroups: ["storage.k8s.io"], resources: ["volumeattachments"], verbs: ["get", "list", "watch", "patch"]}"#,
         r#"{apiGroups: ["storage.k8s.io"], resources: ["volumeattachments/status"], verbs: ["patch"]}"#,
-        r#"{apiGroups: [""], resources: ["persistentvolumes"], verbs: ["list", "watch", "patch"]}"#,
+        r#"{apiGroups: [""], resources: ["persistentvolumes"], verbs: ["get", "list", "watch", "patch"]}"#,
         r#"{apiGroups: ["storage.k8s.io"], resources: ["csinodes"], verbs: ["list", "watch"]}"#,
     ] {
         attacher.logs(SOON, &rule.replace('"', "\\\""))?;

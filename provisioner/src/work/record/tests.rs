@@ -82,10 +82,7 @@ fn volumes_are_kept_as_far_as_they_call_for_something() {
     let ours = json!(["external-provisioner.volume.kubernetes.io/finalizer"]);
     assert_eq!(read(&volume("Bound", ours.clone())), Some(Volume::NameOnly));
     let kept = || Volume::NameOnly.into_shared();
-    assert!(
-        std::sync::Arc::ptr_eq(&kept(), &kept()),
-        "A-86: all are one"
-    );
+    assert!(std::sync::Arc::ptr_eq(&kept(), &kept()), "all are one");
     let owner = Owner {
         provisioned_by: Some("test-driver".into()),
         migrated_to: None,
