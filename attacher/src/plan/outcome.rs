@@ -113,7 +113,7 @@ pub enum Failure {
     /// In doubt about the last write, and the object could not be read.
     Reread(ApiError),
     /// The volume is none that is kept unasked, and could not be read.
-    ReadVolume(ApiError),
+    ReadVolume(Text, ApiError),
 }
 
 /// What would, when it appears, let a failed attempt succeed.
@@ -141,7 +141,7 @@ impl Failure {
     /// What would cure it, so that the attachment need not wait for its next retry.
     #[must_use]
     pub fn cure(&self) -> Option<RequeueTrigger> {
-        if let Self::NoVolume(name) = self {
+        if let Self::NoVolume(name) | Self::ReadVolume(name, _) = self {
             return Some(RequeueTrigger::Volume(name.clone()));
         }
         if let Self::NoCsiNode(node) | Self::NotRegistered { node, .. } = self {
@@ -167,7 +167,7 @@ impl Failure {
     pub fn is_recorded(&self) -> bool {
         !matches!(
             self,
-            Self::MarkAttached(_) | Self::MarkTrivial(_) | Self::Reread(_) | Self::ReadVolume(_)
+            Self::MarkAttached(_) | Self::MarkTrivial(_) | Self::Reread(_) | Self::ReadVolume(..)
         )
     }
 
@@ -240,7 +240,9 @@ impl fmt::Display for Failure {
                 write!(out, "failed to mark as attached: {error}")
             }
             Self::Reread(error) => write!(out, "could not read VolumeAttachment: {error}"),
-            Self::ReadVolume(error) => write!(out, "could not read PersistentVolume: {error}"),
+            Self::ReadVolume(name, error) => {
+                write!(out, "could not read PersistentVolume {name:?}: {error}")
+            }
             Self::MarkDetached(error) => write!(out, "could not mark as detached: {error}"),
             Self::ReleaseIgnored => out.write_str(
                 "could not mark as detached: the API server accepted the patch but the finalizer \

@@ -21,7 +21,7 @@ use crate::plan::Attacher;
 use crate::plan::attachment::Answer;
 use crate::plan::flight::Target;
 use crate::plan::in_flight::Key;
-use crate::plan::outcome::ApiError;
+use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::reactor::{Answered, Step};
 use crate::plan::status;
 use crate::testing::{F, list};
@@ -256,7 +256,7 @@ impl Mutant {
             ) if Some(error.code) == believed => Answer::Unpublished.into(),
             (Step::ReadVolume(_), _) if self == Self::TakesUnknownForMissing => {
                 let error = ApiError {
-                    not_found: true,
+                    refusal: Refusal::NotFound,
                     ..refused()
                 };
                 Answer::Refused(error).into()

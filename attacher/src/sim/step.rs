@@ -248,7 +248,7 @@ impl World {
             Step::ReadVolume(name) => match self.server.volumes.get(name) {
                 Some(held) => Ok(Written::Volume(held.clone())),
                 None => Err(ApiError {
-                    not_found: true,
+                    refusal: Refusal::NotFound,
                     ..refused()
                 }),
             },

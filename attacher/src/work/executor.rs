@@ -205,11 +205,13 @@ impl Shell<Attacher> for Executor {
 impl Executor {
     /// Reads a volume into the cache.
     async fn read_volume(&self, name: &Text) -> Result<(), ApiError> {
-        let key = key(name)?;
+        let key = key(None, name)?;
         let own = self.informers.volumes.begin_write(&key);
         let json = self.api.get(&VOLUMES, &key).await?;
         let taken = own.answered(&json);
-        taken.map(drop).map_err(|error| unreadable(&Chain(&error)))
+        taken
+            .map(drop)
+            .map_err(|error| ApiError::unreadable(&Chain(&error)))
     }
 
     /// Patches a volume and takes the result into the cache.

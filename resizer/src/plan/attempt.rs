@@ -8,7 +8,7 @@ use super::expand::Expansion;
 use super::fairness::{Kind, Task};
 use super::in_flight::{Doubts, Start};
 use super::modify::Modification;
-use super::outcome::{ApiError, Cause, Failure, Refusal};
+use super::outcome::{ApiError, Cause, Failure, Refusal, RequeueTrigger};
 use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
 use super::view::{Informers, View};
 use super::{Driver, Settings, expand, modify, patch};
@@ -30,8 +30,8 @@ pub struct Attempt {
     stale: Doubts,
     /// The claim is known from its volume alone.
     unread: bool,
-    /// The volume was asked for: if the caches do not show it, there is none.
-    asked_for_volume: bool,
+    /// The volume that was asked for: if the caches do not show it, there is none.
+    asked_for: Option<Text>,
     /// Why the object in doubt could not be read.
     unreadable: Option<ApiError>,
     conflicts: u8,
@@ -84,7 +84,7 @@ impl Attempt {
             doubts: start.doubts,
             stale: Doubts::default(),
             unread: start.unread,
-            asked_for_volume: false,
+            asked_for: None,
             unreadable: None,
             conflicts: 0,
             gone: false,
@@ -201,7 +201,7 @@ impl Attempt {
         // What is wrong with the objects themselves is told, too.
         if let Step::End(End::Failed(failure)) = step {
             if let Failure::NoVolume(_, volume) = &failure
-                && !self.asked_for_volume
+                && self.asked_for.is_none()
             {
                 return Step::ReadVolume(volume.clone());
             }
@@ -285,7 +285,10 @@ impl Attempt {
                 self.unread &= matches!(answer, Answer::Refused(_));
                 self.read(answer, |doubts| doubts.claim = false)
             }
-            (Step::ReadVolume(_), answer) if !self.doubts.volume => self.asked_for_volume(answer),
+            (Step::ReadVolume(name), answer) if !self.doubts.volume => {
+                self.asked_for = Some(name.clone());
+                self.asked_for_volume(answer)
+            }
             (Step::ReadVolume(_), answer) => self.read(answer, |doubts| doubts.volume = false),
             (Step::PatchClaim(write, patch), Answer::Refused(error)) => {
                 match &mut self.work {
@@ -343,7 +346,6 @@ impl Attempt {
 
     /// What came of asking for a volume that the caches do not show.
     fn asked_for_volume(&mut self, answer: Answer) -> Result<(), Problem> {
-        self.asked_for_volume = true;
         if let Answer::Refused(error) = answer
             && !error.is_not_found()
         {
@@ -389,6 +391,14 @@ impl Attempt {
         }
         let failure = Failure::Claim(write, self.task.claim.clone(), error);
         Err(Problem::Failure(failure))
+    }
+
+    /// The volume that could not be read and of which nothing is known: who waits for the next try
+    /// need not if it appears.
+    pub(super) fn unknown_volume(&self) -> Option<RequeueTrigger> {
+        let name = self.asked_for.as_ref()?;
+        let unread = self.unreadable.is_some();
+        unread.then(|| RequeueTrigger::Volume(name.clone()))
     }
 
     /// Whether the claim is known from its volume alone, to the end.

@@ -33,7 +33,7 @@ enum Asked {
     /// For the object, since the last write may or may not have been applied.
     Object,
     /// For the volume, since the caches do not say whether there is one.
-    Volume,
+    Volume(Text),
     /// For what comes of this.
     Step(attachment::Step),
     /// For the status of a driver that has nothing to publish.
@@ -149,7 +149,7 @@ impl Attacher {
         }
         let current = run.refresh(informers)?;
         if let Some(volume) = run.unknown_volume(&current, informers) {
-            run.asked = Asked::Volume;
+            run.asked = Asked::Volume(volume.clone());
             return Some(Step::ReadVolume(volume));
         }
         let (attempt, _) = run.work.as_ref()?;
@@ -251,9 +251,12 @@ impl Attacher {
                 Some(_) | None if !found => run.over = Some(AttemptEnd::Nothing),
                 Some(_) | None => run.start.doubtful = false,
             },
-            Asked::Volume => match refused(answer) {
-                Some(error) if !error.not_found => {
-                    run.over = Some(AttemptEnd::Unread(Failure::ReadVolume(error)));
+            Asked::Volume(name) => match refused(answer) {
+                // Its watch may have been faster.
+                Some(error) if !error.is_not_found() && informers.volume(&name).is_none() => {
+                    let failure = Failure::ReadVolume(name, error);
+                    self.in_flight.failed(&run.name, &failure);
+                    run.over = Some(AttemptEnd::Unread(failure));
                 }
                 Some(_) | None => run.asked_for_volume = true,
             },
