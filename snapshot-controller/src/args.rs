@@ -1,0 +1,228 @@
+//! The command line: the flags of snapshot-controller and what a combination of them asks for.
+//!
+//! Pure, so that the order of the checks, which decides about message and exit code, is a table in a
+//! test. The flags are the program's own: it has no driver, no labels on its lease, and one address.
+
+use std::time::Duration;
+
+use sidecar::controller::{Election, Http};
+use sidecar::election::Timing;
+use sidecar::flags::standard::{AUTOMAXPROCS, HTTP_ENDPOINT, KUBE_API, LOGGING, VERSION};
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
+use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
+
+use crate::plan::Settings;
+
+static FLAGS: &[Flag] = &[
+    Flag::new(
+        "resync-period",
+        Kind::Duration,
+        "15m",
+        "How often everything known is looked at again. 0 is never.",
+    ),
+    Flag::new(
+        "worker-threads",
+        Kind::Int,
+        "10",
+        "How many objects of one kind are worked on at the same time.",
+    ),
+    Flag::new(
+        "leader-election",
+        Kind::Bool,
+        "false",
+        "Enable leader election.",
+    ),
+    Flag::new(
+        "leader-election-namespace",
+        Kind::String,
+        "",
+        "Namespace of the Lease. Defaults to the pod's namespace.",
+    ),
+    Flag::new(
+        "leader-election-lease-duration",
+        Kind::Duration,
+        "15s",
+        "How long non-leaders wait before they try to take the Lease.",
+    ),
+    Flag::new(
+        "leader-election-renew-deadline",
+        Kind::Duration,
+        "10s",
+        "How long the leader tries to renew the Lease before it gives up.",
+    ),
+    Flag::new(
+        "leader-election-retry-period",
+        Kind::Duration,
+        "5s",
+        "How long to wait between attempts.",
+    ),
+    Flag::new(
+        "metrics-path",
+        Kind::String,
+        "/metrics",
+        "The HTTP path where metrics are served.",
+    ),
+    Flag::new(
+        "retry-interval-start",
+        Kind::Duration,
+        "1s",
+        "Delay before the first retry of an object that failed. It doubles with each failure.",
+    ),
+    Flag::new(
+        "retry-interval-max",
+        Kind::Duration,
+        "5m",
+        "Longest delay before a retry.",
+    ),
+    Flag::new(
+        "enable-distributed-snapshotting",
+        Kind::Bool,
+        "false",
+        "Label each VolumeSnapshotContent with a node that its volume can be reached from, so that \
+         the csi-snapshotter on that node acts.",
+    ),
+    Flag::new(
+        "prevent-volume-mode-conversion",
+        Kind::Bool,
+        "true",
+        "Write the volume's mode into the VolumeSnapshotContent, so that a claim with another mode \
+         is not restored from it unless an administrator allows that.",
+    ),
+    Flag::new(
+        "retry-crd-interval-max",
+        Kind::Duration,
+        "30s",
+        "How long the kinds of the snapshot API are waited for at the start. Less than 1s is 1s.",
+    ),
+    Flag::new(
+        "feature-gates",
+        Kind::Gates,
+        "",
+        "Comma-separated Name=bool pairs that switch features: \
+         ReleaseLeaderElectionOnExit=true|false (ALPHA - default=false; the lease is always \
+         released here), VolumeSnapshotTopology=true|false (ALPHA - default=false).",
+    ),
+];
+
+/// All flags, with the rules of Go's `flag` package.
+pub static SPEC: Spec = Spec {
+    dialect: Dialect::Go,
+    tables: &[
+        FLAGS,
+        KUBE_API,
+        HTTP_ENDPOINT,
+        VERSION,
+        AUTOMAXPROCS,
+        LOGGING,
+    ],
+};
+
+const GROUPS: &str = "CSIVolumeGroupSnapshot";
+const TOPOLOGY: &str = "VolumeSnapshotTopology";
+
+/// The gates that upstream knows by itself, and one of ours. The lease is always released here,
+/// whatever the second one says.
+static GATES: &[Gate] = &[
+    Gate::new(GROUPS, true, Stage::Ga),
+    Gate::new("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
+    Gate::new(TOPOLOGY, false, Stage::Alpha),
+];
+
+/// What the program shall do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Print the version.
+    Version,
+    /// Bind VolumeSnapshots.
+    Run(Box<Config>),
+}
+
+/// How to bind VolumeSnapshots.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `--resync-period`; zero is never.
+    pub resync: Duration,
+    /// `--worker-threads`
+    pub workers: usize,
+    /// `--retry-interval-start`
+    pub retry_start: Duration,
+    /// `--retry-interval-max`
+    pub retry_max: Duration,
+    /// `--retry-crd-interval-max`, at least a second.
+    pub kinds_patience: Duration,
+    /// What decisions need.
+    pub settings: Settings,
+    /// Feature gate `CSIVolumeGroupSnapshot`.
+    pub groups: bool,
+    /// The HTTP server, if there is to be one.
+    pub http: Option<Http>,
+    /// Leader election, if there is to be one.
+    pub election: Option<Election>,
+}
+
+/// What the command line asks for, and what to warn about. The first check that fails counts.
+///
+/// # Errors
+/// Exit code and a line that names the flag.
+pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
+    let mut gates = Gates::new(GATES).ignoring(API_SERVER);
+    let warnings = gates.set(&values.gates("feature-gates"))?;
+    if values.bool("version") {
+        return Ok((Command::Version, warnings));
+    }
+    let duration = |name| values.duration(name).to_timeout();
+    let config = Config {
+        resync: duration("resync-period"),
+        workers: workers(values)?,
+        retry_start: duration("retry-interval-start"),
+        retry_max: duration("retry-interval-max"),
+        kinds_patience: duration("retry-crd-interval-max").max(Duration::from_secs(1)),
+        settings: Settings {
+            distributed: values.bool("enable-distributed-snapshotting"),
+            keep_mode: values.bool("prevent-volume-mode-conversion"),
+            topology: gates.enabled(TOPOLOGY),
+        },
+        groups: gates.enabled(GROUPS),
+        http: http(values),
+        election: election(values)?,
+    };
+    Ok((Command::Run(Box::new(config)), warnings))
+}
+
+fn workers(values: &Values) -> Result<usize, Exit> {
+    let number = values.int("worker-threads");
+    let workers = usize::try_from(number).ok().filter(|workers| *workers > 0);
+    workers.ok_or_else(|| {
+        let line = format!("--worker-threads={number}: must be greater than zero");
+        Exit::failure(1, line)
+    })
+}
+
+fn http(values: &Values) -> Option<Http> {
+    let address = values.string("http-endpoint");
+    (!address.is_empty()).then(|| Http {
+        address: address.to_owned(),
+        flag: "--http-endpoint",
+        metrics_path: values.string("metrics-path").to_owned(),
+        health: values.bool("leader-election"),
+    })
+}
+
+fn election(values: &Values) -> Result<Option<Election>, Exit> {
+    if !values.bool("leader-election") {
+        return Ok(None);
+    }
+    let timing = Timing::new(
+        values.duration("leader-election-lease-duration"),
+        values.duration("leader-election-renew-deadline"),
+        values.duration("leader-election-retry-period"),
+    );
+    Ok(Some(Election {
+        namespace: values.string("leader-election-namespace").to_owned(),
+        timing: timing.map_err(|error| Exit::failure(1, error))?,
+        labels: Vec::new(),
+    }))
+}
+
+#[cfg(test)]
+mod tests;

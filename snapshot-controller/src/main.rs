@@ -1,0 +1,3 @@
+//! `snapshot-controller`: binds VolumeSnapshots to their contents, once per cluster.
+
+fn main() {}

@@ -1,0 +1,128 @@
+//! VolumeSnapshotContent.
+
+use sidecar::snapshot::CONTENT_BOUND;
+
+use super::{Failure, List, Snapshot, Text, key};
+
+/// What is read of a VolumeSnapshotContent. Handles are the sidecar's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// `metadata.name`
+    pub name: Text,
+    /// `metadata.uid`
+    pub uid: Text,
+    /// `metadata.resourceVersion`, as it came.
+    pub version: Text,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `metadata.finalizers`
+    pub finalizers: List,
+    /// Whether it has the annotation [`BEING_CREATED`](sidecar::snapshot::BEING_CREATED).
+    pub being_created: bool,
+    /// Whether it has the annotation [`BEING_DELETED`](sidecar::snapshot::BEING_DELETED).
+    pub being_deleted: bool,
+    /// `spec.volumeSnapshotRef`
+    pub snapshot: SnapshotRef,
+    /// `spec.source`
+    pub source: ContentSource,
+    /// `spec.volumeSnapshotClassName`
+    pub class: Option<Text>,
+    /// `spec.driver`
+    pub driver: Text,
+    /// `spec.deletionPolicy`
+    pub policy: Policy,
+    /// `status`, if there is one.
+    pub status: Option<Box<ContentStatus>>,
+}
+
+/// The VolumeSnapshot that a content is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotRef {
+    /// `namespace`
+    pub namespace: Text,
+    /// `name`
+    pub name: Text,
+    /// `uid`, empty before it is bound.
+    pub uid: Text,
+}
+
+/// Which source a content has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContentSource {
+    /// `volumeHandle`: a snapshot is to be taken.
+    Volume,
+    /// `snapshotHandle`: there is a snapshot already.
+    Snapshot,
+    /// Neither or both, which the API server refuses.
+    #[default]
+    Unclear,
+}
+
+/// What becomes of the snapshot when its VolumeSnapshot goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// It is deleted.
+    Delete,
+    /// It stays, as with anything that is not understood.
+    #[default]
+    Retain,
+}
+
+impl Policy {
+    /// As `deletionPolicy` says it.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        match text {
+            "Delete" => Self::Delete,
+            _ => Self::Retain,
+        }
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Delete => "Delete",
+            Self::Retain => "Retain",
+        }
+    }
+}
+
+/// What is read of `status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContentStatus {
+    /// `creationTime`, nanoseconds since 1970.
+    pub creation_time: Option<i64>,
+    /// `restoreSize`, bytes.
+    pub restore_size: Option<i64>,
+    /// `readyToUse`
+    pub ready: Option<bool>,
+    /// `error`
+    pub error: Option<Failure>,
+}
+
+impl Content {
+    /// Whether it has the finalizer that lets the sidecar delete the snapshot first.
+    #[must_use]
+    pub fn is_protected(&self) -> bool {
+        self.finalizers.iter().any(|held| **held == *CONTENT_BOUND)
+    }
+
+    /// Whether it is for a VolumeSnapshot of this name, whichever.
+    #[must_use]
+    pub fn names(&self, snapshot: &Snapshot) -> bool {
+        self.snapshot.name == snapshot.name && self.snapshot.namespace == snapshot.namespace
+    }
+
+    /// Whether it is for this VolumeSnapshot and no other.
+    #[must_use]
+    pub fn is_of(&self, snapshot: &Snapshot) -> bool {
+        self.names(snapshot) && self.snapshot.uid == snapshot.uid
+    }
+
+    /// The key of the VolumeSnapshot that it names.
+    #[must_use]
+    pub fn snapshot_key(&self) -> Text {
+        key(&self.snapshot.namespace, &self.snapshot.name)
+    }
+}

@@ -1,0 +1,34 @@
+//! What is read of API objects, and no more.
+//!
+//! Caches, decisions and tests share these and nothing else; a cluster's 50,000 claims and as many
+//! PersistentVolumes are held as these records. No client, no runtime, no clock in here.
+//!
+//! | file | object |
+//! |---|---|
+//! | `snapshot` | VolumeSnapshot |
+//! | `content` | VolumeSnapshotContent |
+//! | `class` | VolumeSnapshotClass |
+//! | `claim` | PersistentVolumeClaim |
+//! | `volume` | PersistentVolume |
+//! | `node` | Node |
+
+mod claim;
+mod class;
+mod content;
+mod node;
+mod snapshot;
+mod volume;
+
+pub use claim::{Claim, Phase};
+pub use class::Class;
+pub use content::{Content, ContentSource, ContentStatus, Policy, SnapshotRef};
+pub use node::Node;
+pub use sidecar::text::{List, Pairs, Text};
+pub use snapshot::{Failure, Snapshot, SnapshotStatus, Source};
+pub use volume::{ClaimRef, Csi, Uid, Volume};
+
+/// The key of an object in a namespace, as caches and queues have it.
+#[must_use]
+pub fn key(namespace: &str, name: &str) -> Text {
+    Text::from(format!("{namespace}/{name}"))
+}

@@ -1,0 +1,10 @@
+//! Node, which distributed snapshotting alone looks at.
+
+use super::Pairs;
+
+/// What is read of a Node. The name is the key under which it is cached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// `metadata.labels`
+    pub labels: Pairs,
+}

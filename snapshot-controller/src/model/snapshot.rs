@@ -1,0 +1,125 @@
+//! VolumeSnapshot.
+
+use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP};
+
+use super::{List, Text, key};
+
+/// What is read of a VolumeSnapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// `metadata.namespace`
+    pub namespace: Text,
+    /// `metadata.name`
+    pub name: Text,
+    /// `metadata.uid`
+    pub uid: Text,
+    /// `metadata.resourceVersion`, as it came.
+    pub version: Text,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `metadata.finalizers`
+    pub finalizers: List,
+    /// `spec.source`
+    pub source: Source,
+    /// `spec.volumeSnapshotClassName`
+    pub class: Option<Text>,
+    /// `status`, if there is one.
+    pub status: Option<Box<SnapshotStatus>>,
+}
+
+/// What a VolumeSnapshot is taken from, or stands for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The claim of this name, in the same namespace.
+    Claim(Text),
+    /// The VolumeSnapshotContent of this name, which an administrator made.
+    Content(Text),
+    /// Neither or both, which the API server refuses.
+    #[default]
+    Unclear,
+}
+
+/// What is read of `status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotStatus {
+    /// `boundVolumeSnapshotContentName`
+    pub bound: Option<Text>,
+    /// `creationTime`, as it was written.
+    pub creation_time: Option<Text>,
+    /// `readyToUse`
+    pub ready: Option<bool>,
+    /// `restoreSize`, a quantity as it was written.
+    pub restore_size: Option<Text>,
+    /// `error`
+    pub error: Option<Failure>,
+    /// `volumeGroupSnapshotName`
+    pub group: Option<Text>,
+}
+
+/// `error` in a status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failure {
+    /// `message`
+    pub message: Option<Text>,
+    /// `time`, as it was written.
+    pub time: Option<Text>,
+}
+
+impl Snapshot {
+    /// Its key in caches and queues.
+    #[must_use]
+    pub fn key(&self) -> Text {
+        key(&self.namespace, &self.name)
+    }
+
+    /// Whether it has this finalizer.
+    #[must_use]
+    pub fn holds(&self, finalizer: &str) -> bool {
+        self.finalizers.iter().any(|held| &**held == finalizer)
+    }
+
+    /// Whether it is a member of a group snapshot, which made it and its content.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        self.holds(SNAPSHOT_IN_GROUP)
+    }
+
+    /// Whether `status.readyToUse` is true.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.status
+            .as_deref()
+            .is_some_and(|s| s.ready == Some(true))
+    }
+
+    /// `status.boundVolumeSnapshotContentName`, unless it is empty.
+    #[must_use]
+    pub fn bound(&self) -> Option<&Text> {
+        let bound = self.status.as_deref()?.bound.as_ref()?;
+        Some(bound).filter(|name| !name.is_empty())
+    }
+
+    /// The key of the claim that it is taken from.
+    #[must_use]
+    pub fn claim(&self) -> Option<Text> {
+        match &self.source {
+            Source::Claim(name) => Some(key(&self.namespace, name)),
+            Source::Content(_) | Source::Unclear => None,
+        }
+    }
+
+    /// The key of the claim that has to stay for it: it is not ready yet, and work on it has begun.
+    /// One that never got so far, for want of a class, must not hold the claim of others.
+    #[must_use]
+    pub fn uses(&self) -> Option<Text> {
+        let uses = !self.is_ready() && self.holds(SNAPSHOT_AS_SOURCE);
+        self.claim().filter(|_| uses)
+    }
+
+    /// Whether there was a snapshot at some time. Its data is of that moment: it is never taken anew.
+    #[must_use]
+    pub fn was_taken(&self) -> bool {
+        let status = self.status.as_deref();
+        status.is_some_and(|s| s.creation_time.is_some() || s.restore_size.is_some())
+    }
+}

@@ -1,0 +1,131 @@
+//! Whether a claim has to stay, and the object that says so.
+//!
+//! A claim may only be replaced: no shipped role grants more. What is put back is the object as it
+//! was read, but for our finalizer, and only if it is still that version.
+
+use serde_json::Value;
+use sidecar::snapshot::CLAIM_AS_SOURCE;
+
+use super::step::{Object, Step};
+use super::view::{Learnt, Next, Purpose, View, read};
+use crate::model::Text;
+
+/// The next step until the claim is protected; `None` if it is. The claim is known to be there.
+#[must_use]
+pub fn protect(view: &View<'_>, key: &Text) -> Option<Next> {
+    let object = Object::Claim(key.clone());
+    if view.memory.claims.is_busy(key) {
+        return Some(Next::Wait(key.clone()));
+    }
+    let claim = view.informers.claim(key)?;
+    if claim.protected.is_some() && !view.memory.claims.is_doubtful(key) {
+        return None;
+    }
+    let Some(Learnt::Read(Some(json))) = view.learnt(&object) else {
+        return Some(read(object));
+    };
+    let json = with_finalizer(json)?;
+    Some(Next::Ask(
+        Step::UpdateClaim(key.clone(), json),
+        Purpose::Protect(key.clone()),
+    ))
+}
+
+/// The next step until the claim is free; `None` if it is, or somebody needs it. `but` is a
+/// VolumeSnapshot that does not count.
+#[must_use]
+pub fn release(view: &View<'_>, key: &Text, but: Option<&Text>) -> Option<Next> {
+    let claim = view.informers.claim(key)?;
+    let json = claim.protected.as_ref()?;
+    if view.memory.is_used(key, but) {
+        return None;
+    }
+    if view.memory.claims.is_busy(key) {
+        return Some(Next::Wait(key.clone()));
+    }
+    let json = without_finalizer(json)?;
+    Some(Next::Ask(
+        Step::UpdateClaim(key.clone(), json),
+        Purpose::Release(key.clone()),
+    ))
+}
+
+/// The object with our finalizer; `None` if it has it already, or is no object.
+fn with_finalizer(json: &str) -> Option<Text> {
+    edit(json, |list| {
+        let there = list.iter().any(|one| one == CLAIM_AS_SOURCE);
+        if !there {
+            list.push(CLAIM_AS_SOURCE.into());
+        }
+        !there
+    })
+}
+
+/// The object without our finalizer, however often it is there; `None` if it is not.
+fn without_finalizer(json: &str) -> Option<Text> {
+    edit(json, |list| {
+        let before = list.len();
+        list.retain(|one| one != CLAIM_AS_SOURCE);
+        list.len() < before
+    })
+}
+
+fn edit(json: &str, change: impl FnOnce(&mut Vec<Value>) -> bool) -> Option<Text> {
+    let mut object: Value = serde_json::from_str(json).ok()?;
+    let metadata = object.get_mut("metadata")?.as_object_mut()?;
+    // What the server keeps by itself, and the larger half of the object.
+    metadata.remove("managedFields");
+    let finalizers = metadata.entry("finalizers").or_insert(Value::Null);
+    if finalizers.is_null() {
+        *finalizers = Value::Array(Vec::new());
+    }
+    let changed = change(finalizers.as_array_mut()?);
+    changed.then(|| object.to_string().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn finalizers(json: Option<Text>) -> Option<Value> {
+        let object: Value = serde_json::from_str(&json?).unwrap();
+        Some(object["metadata"]["finalizers"].clone())
+    }
+
+    #[test]
+    fn all_but_our_finalizer_stays_as_it_was() {
+        let claim = json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "p1", "resourceVersion": "7", "finalizers": ["a/b"], "new": 1},
+            "spec": {"unknown": {"x": [1, 2]}},
+        });
+        let protected = with_finalizer(&claim.to_string()).unwrap();
+        let mut expected = claim.clone();
+        expected["metadata"]["finalizers"] = json!(["a/b", CLAIM_AS_SOURCE]);
+        assert_eq!(serde_json::from_str::<Value>(&protected).unwrap(), expected);
+        assert_eq!(with_finalizer(&protected), None);
+        let free = without_finalizer(&protected).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&free).unwrap(), claim);
+        assert_eq!(without_finalizer(&free), None);
+    }
+
+    #[test]
+    fn no_object_is_too_odd() {
+        let ours = json!([CLAIM_AS_SOURCE]);
+        for (json, expected) in [
+            (json!({"metadata": {}}), Some(ours.clone())),
+            (json!({"metadata": {"finalizers": null}}), Some(ours)),
+            (json!({"metadata": {"finalizers": "x"}}), None),
+            (json!({"metadata": 1}), None),
+            (json!([]), None),
+        ] {
+            assert_eq!(finalizers(with_finalizer(&json.to_string())), expected);
+        }
+        assert_eq!(with_finalizer("{"), None);
+        let twice = json!({"metadata": {"finalizers": [CLAIM_AS_SOURCE, "x", CLAIM_AS_SOURCE]}});
+        let free = without_finalizer(&twice.to_string());
+        assert_eq!(finalizers(free), Some(json!(["x"])));
+    }
+}

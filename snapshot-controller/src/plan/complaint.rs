@@ -1,0 +1,89 @@
+//! What a failure tells users, and what ends it.
+
+use super::step::Object;
+use crate::model::Text;
+
+/// What a failed attempt waits for. Whatever it is, its arrival brings the attempt back at once.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Cure {
+    /// The VolumeSnapshotClass of this name, new or changed.
+    Class(Text),
+    /// Any VolumeSnapshotClass, new or changed.
+    AnyClass,
+    /// The object, new or changed.
+    Object(Object),
+}
+
+/// What becomes of the VolumeSnapshot's status when an attempt fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// Nothing: the event alone tells.
+    Nothing,
+    /// The error is written.
+    Error,
+    /// The error is written, and that it is not ready.
+    Unready,
+}
+
+/// A failure that users are told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// The event's reason.
+    pub reason: &'static str,
+    /// The event's text, and that of the error in the status.
+    pub message: String,
+    /// What becomes of the status.
+    pub record: Record,
+    /// One more event, told before.
+    pub also: Option<(&'static str, String)>,
+    /// What ends it, besides time.
+    pub cures: Vec<Cure>,
+}
+
+impl Complaint {
+    /// Told by an event alone.
+    pub fn event(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+            record: Record::Nothing,
+            also: None,
+            cures: Vec::new(),
+        }
+    }
+
+    /// Told by an event, and written into the status, which is not ready then.
+    pub fn unready(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            record: Record::Unready,
+            ..Self::event(reason, message)
+        }
+    }
+
+    /// Told by an event, and written into the status, whose readiness stays.
+    pub fn error(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            record: Record::Error,
+            ..Self::event(reason, message)
+        }
+    }
+
+    /// A content cannot be made, for this reason.
+    pub fn uncreated(error: impl std::fmt::Display) -> Self {
+        let message = format!("Failed to create snapshot content with error {error}");
+        Self::unready("SnapshotContentCreationFailed", message)
+    }
+
+    /// The same, which `cure` ends.
+    #[must_use]
+    pub fn until(mut self, cure: Cure) -> Self {
+        self.cures.push(cure);
+        self
+    }
+
+    /// The same, which a change of this object ends.
+    #[must_use]
+    pub fn until_changed(self, object: Object) -> Self {
+        self.until(Cure::Object(object))
+    }
+}

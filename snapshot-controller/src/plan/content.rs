@@ -1,0 +1,59 @@
+//! The next step for a VolumeSnapshotContent: it is protected once it is bound, and nothing else.
+//!
+//! Contents are deleted for their VolumeSnapshot's deletion alone. That there is none proves nothing:
+//! manifests are copied from cluster to cluster.
+
+use std::sync::Arc;
+
+use sidecar::snapshot::CONTENT_BOUND;
+
+use super::complaint::Complaint;
+use super::snapshot::finalizers;
+use super::step::Step;
+use super::view::{Next, Purpose, View};
+use crate::model::{Content, ContentSource};
+
+/// Reason of the event about a content that nothing will ever delete.
+pub const ORPHANED: &str = "SnapshotContentOrphaned";
+
+/// The next step for `content`, the newest that is known of it.
+#[must_use]
+pub fn decide(view: &View<'_>, content: &Arc<Content>) -> Next {
+    if content.source == ContentSource::Unclear {
+        return Next::Fail(Box::new(Complaint::event(
+            "ContentValidationError",
+            "Exactly one of VolumeHandle and SnapshotHandle should be specified",
+        )));
+    }
+    if content.snapshot.uid.is_empty() {
+        return Next::Done;
+    }
+    if !content.deleting && !content.is_protected() {
+        let held = content.finalizers.iter().map(|held| &**held);
+        let patch = finalizers(&content.version, held.chain([CONTENT_BOUND]));
+        let step = Step::PatchContent(Arc::clone(content), patch);
+        return Next::Ask(step, Purpose::ContentFinalizer);
+    }
+    if content.deleting && !content.being_deleted && content.is_protected() {
+        return orphaned(view, content).unwrap_or_else(|first| first);
+    }
+    Next::Done
+}
+
+/// It waits for the deletion of a VolumeSnapshot, which may be none: that is said, once.
+fn orphaned(view: &View<'_>, content: &Content) -> Result<Next, Next> {
+    if view.memory.is_told(&content.uid) {
+        return Ok(Next::Done);
+    }
+    let snapshot = view.snapshot(&content.snapshot_key())?;
+    if snapshot.is_some_and(|snapshot| content.is_of(&snapshot)) {
+        return Ok(Next::Done);
+    }
+    let (namespace, name) = (&content.snapshot.namespace, &content.snapshot.name);
+    let message = format!(
+        "VolumeSnapshot {namespace}/{name} of this content is gone, so that nothing deletes its \
+         snapshot. Set the annotation snapshot.storage.kubernetes.io/volumesnapshot-being-deleted to \
+         yes to let the content go; its deletionPolicy says whether the snapshot goes, too"
+    );
+    Ok(Next::Fail(Box::new(Complaint::event(ORPHANED, message))))
+}

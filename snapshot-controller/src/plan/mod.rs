@@ -1,0 +1,48 @@
+//! Decisions: pure functions from what was observed to the one next step.
+//!
+//! Separate from everything that acts, so that every acceptance row and every crash point can be
+//! run in microseconds. Nothing in here awaits, reads a clock, draws a random number or knows a
+//! client; such values come in as arguments.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `step` | what can be asked of the API server, and what it can answer |
+//! | `complaint` | what a failure tells users, and what ends it |
+//! | `view` | what a decision looks at |
+//! | `snapshot` | the next step for a VolumeSnapshot |
+//! | `content` | the next step for a VolumeSnapshotContent |
+//! | `claim` | whether a claim has to stay, and the object that says so |
+//! | `secret` | which Secret a class names |
+//! | `affinity` | which nodes a volume can be reached from |
+//! | `memory` | what the process remembers beyond its caches |
+//! | `operation` | how long what users wait for takes |
+//! | `informers` | what decisions may look at |
+//! | `reactor` | the controller as one object: events, attempts, and what their ends leave |
+
+pub mod affinity;
+pub mod claim;
+pub mod complaint;
+pub mod content;
+pub mod informers;
+pub mod memory;
+pub mod operation;
+pub mod reactor;
+pub mod secret;
+pub mod snapshot;
+pub mod step;
+pub mod view;
+
+pub use informers::Informers;
+pub use reactor::Controller;
+pub use view::View;
+
+/// What flags say to decisions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// `--enable-distributed-snapshotting`
+    pub distributed: bool,
+    /// `--prevent-volume-mode-conversion`
+    pub keep_mode: bool,
+    /// Feature gate `VolumeSnapshotTopology`.
+    pub topology: bool,
+}

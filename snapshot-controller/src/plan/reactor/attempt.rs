@@ -1,0 +1,341 @@
+//! Attempts: from what a decision wants to a request, and from its answer to the next decision.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use sidecar::controller::reactor::Verdict;
+use sidecar::snapshot::content_name;
+
+use super::{Controller, Failed, Informed, News, Notice, outcome, wake};
+use crate::model::{Content, Snapshot, Source, Text};
+use crate::plan::complaint::{Complaint, Record};
+use crate::plan::memory::Key;
+use crate::plan::step::{Answer, ApiError, ErrorKind, Object, Step};
+use crate::plan::view::{Learnt, Next, Purpose, View, read};
+use crate::plan::{claim, content, snapshot};
+
+/// More requests than any attempt needs: what takes more goes in circles, and is retried later.
+const MOST: u32 = 48;
+/// How often what others change meanwhile is read again before the attempt waits.
+const CONFLICTS: u32 = 5;
+
+/// An attempt on a key.
+#[derive(Debug)]
+pub struct Attempt {
+    key: Key,
+    /// The newest that is known of the object, so that events can tell of one that is gone.
+    subject: Option<Subject>,
+    learnt: Vec<(Object, Learnt)>,
+    asked: Option<Purpose>,
+    /// What has to be read before anything else: it has changed since it was read.
+    reread: Option<Object>,
+    /// What a request that failed means, which users are not told yet.
+    untold: Option<Box<Complaint>>,
+    steps: u32,
+    conflicts: u32,
+    over: Option<Over>,
+    notices: Vec<Notice>,
+}
+
+/// What an attempt is about.
+#[derive(Clone, Debug)]
+pub(super) enum Subject {
+    Snapshot(Arc<Snapshot>),
+    Content(Arc<Content>),
+}
+
+#[derive(Debug)]
+enum Over {
+    Done,
+    Failed(Failed),
+}
+
+impl Attempt {
+    pub(super) fn new(key: &Key) -> Self {
+        Self {
+            key: key.clone(),
+            subject: None,
+            learnt: Vec::new(),
+            asked: None,
+            reread: None,
+            untold: None,
+            steps: 0,
+            conflicts: 0,
+            over: None,
+            notices: Vec::new(),
+        }
+    }
+
+    pub(super) fn end(self) -> (Verdict<Failed>, Vec<Notice>) {
+        let verdict = match self.over {
+            Some(Over::Failed(failure)) => Verdict::Retry {
+                failure,
+                hung: false,
+            },
+            Some(Over::Done) | None => Verdict::Done,
+        };
+        (verdict, self.notices)
+    }
+
+    fn done<T>(&mut self) -> Option<T> {
+        self.over = Some(Over::Done);
+        None
+    }
+
+    fn fail(&mut self, what: &'static str, error: impl Into<String>) {
+        let error = error.into();
+        self.over = Some(Over::Failed(Failed { what, error }));
+    }
+
+    /// It fails, and users are told why.
+    fn complain(&mut self, complaint: Complaint) {
+        if let Some(subject) = &self.subject {
+            self.notices.extend(outcome::events(subject, &complaint));
+        }
+        self.fail(complaint.reason, complaint.message);
+    }
+
+    /// Whether it is the same object still; another one of the name has its own attempt.
+    fn follows(&mut self, now: Subject) -> bool {
+        let was = self.subject.as_ref();
+        let same = was.is_none_or(|was| was.uid() == now.uid());
+        if same {
+            self.subject = Some(now);
+        }
+        same
+    }
+
+    fn ask(&mut self, step: Step, purpose: Purpose) -> Step {
+        self.steps += 1;
+        self.asked = Some(purpose);
+        step
+    }
+}
+
+impl Controller {
+    pub(super) fn next(
+        &mut self,
+        attempt: &mut Attempt,
+        informers: Informed<'_>,
+        now: Timestamp,
+    ) -> Option<Step> {
+        if let Some(complaint) = attempt.untold.take() {
+            return self.fail(attempt, *complaint, now);
+        }
+        if attempt.over.is_some() {
+            return None;
+        }
+        if attempt.steps >= MOST {
+            attempt.fail("deciding", "too many requests in one attempt");
+            return None;
+        }
+        let next = match attempt.reread.take() {
+            Some(object) => read(object),
+            None => self.wanted(attempt, informers)?,
+        };
+        match next {
+            Next::Done => attempt.done(),
+            Next::Wait(claim) => {
+                // Who writes to it cannot have ended in between: this is the same turn.
+                self.memory.claims.wait(&claim, attempt.key.clone());
+                attempt.done()
+            }
+            Next::Fail(complaint) => self.fail(attempt, *complaint, now),
+            Next::Ask(step, purpose) => {
+                if let Purpose::Protect(claim) | Purpose::Release(claim) = &purpose {
+                    self.memory.claims.begin(claim);
+                }
+                Some(attempt.ask(step, purpose))
+            }
+        }
+    }
+
+    /// What the decision wants; `None` if there is nothing to decide on.
+    fn wanted(&mut self, attempt: &mut Attempt, informers: Informed<'_>) -> Option<Next> {
+        let view = View {
+            informers,
+            memory: &self.memory,
+            learnt: &attempt.learnt,
+        };
+        let decided = match &attempt.key {
+            Key::Snapshot(key) => informers.snapshot(key).map(|subject| {
+                let next = snapshot::decide(&view, &subject);
+                (next, Some(Subject::Snapshot(subject)))
+            }),
+            Key::Content(name) => informers.content(name).map(|subject| {
+                let next = content::decide(&view, &subject);
+                (next, Some(Subject::Content(subject)))
+            }),
+            Key::Claim(key) => {
+                let next = claim::release(&view, key, None);
+                next.map(|next| (next, None))
+            }
+        };
+        let Some((next, subject)) = decided else {
+            return attempt.done();
+        };
+        // What was learnt is of the object before.
+        match subject.is_none_or(|subject| attempt.follows(subject)) {
+            true => Some(next),
+            false => attempt.done(),
+        }
+    }
+
+    /// The attempt fails. That is written into the status first, if it is to be and is news.
+    fn fail(
+        &mut self,
+        attempt: &mut Attempt,
+        complaint: Complaint,
+        now: Timestamp,
+    ) -> Option<Step> {
+        self.memory.failed(&attempt.key, &complaint.cures);
+        match &attempt.subject {
+            Some(Subject::Content(content)) if complaint.reason == content::ORPHANED => {
+                // No retry: only its deletion for a VolumeSnapshot, or an administrator, ends this.
+                self.memory.tell(&content.uid);
+                attempt.complain(complaint);
+                attempt.done()
+            }
+            Some(Subject::Snapshot(of)) => {
+                if let Some(patch) = snapshot::status_of_complaint(of, &complaint, now) {
+                    let step = Step::PatchStatus(Arc::clone(of), patch);
+                    return Some(attempt.ask(step, Purpose::Complain(Box::new(complaint))));
+                }
+                // What the status says already was told when it was written.
+                match complaint.record {
+                    Record::Nothing => attempt.complain(complaint),
+                    Record::Error | Record::Unready => {
+                        attempt.fail(complaint.reason, complaint.message);
+                    }
+                }
+                None
+            }
+            Some(Subject::Content(_)) | None => {
+                attempt.complain(complaint);
+                None
+            }
+        }
+    }
+
+    pub(super) fn heard(
+        &mut self,
+        attempt: &mut Attempt,
+        step: &Step,
+        answer: Answer,
+        informers: Informed<'_>,
+        due: &mut News,
+    ) {
+        let Some(purpose) = attempt.asked.take() else {
+            return;
+        };
+        if let Purpose::Protect(claim) | Purpose::Release(claim) = &purpose {
+            let unknown =
+                matches!(&answer, Answer::Refused(error) if error.kind == ErrorKind::Unknown);
+            let waiting = self.memory.claims.end(claim, unknown);
+            due.wakes.extend(waiting.into_iter().map(wake));
+        }
+        match (answer, purpose) {
+            (Answer::Read(json), Purpose::Read(object)) => {
+                self.learns(attempt, object, Learnt::Read(json));
+            }
+            (Answer::Refused(error), Purpose::Read(object)) => {
+                self.unread(attempt, object, error);
+            }
+            (Answer::Done | Answer::Read(_), purpose) => {
+                self.succeeded(attempt, purpose, informers);
+            }
+            (Answer::Refused(error), purpose) => refused(attempt, step, purpose, error),
+        }
+    }
+
+    fn learns(&mut self, attempt: &mut Attempt, object: Object, learnt: Learnt) {
+        if let Object::Claim(claim) = &object {
+            self.memory.claims.settle(claim);
+        }
+        attempt.learnt.push((object, learnt));
+    }
+
+    fn unread(&mut self, attempt: &mut Attempt, object: Object, error: ApiError) {
+        let told = error.kind == ErrorKind::NotFound || matches!(object, Object::Volume(_));
+        match told {
+            true => self.learns(attempt, object, Learnt::Unread(error)),
+            false => attempt.fail("reading", error.message),
+        }
+    }
+
+    fn succeeded(&mut self, attempt: &mut Attempt, purpose: Purpose, informers: Informed<'_>) {
+        let Some(subject) = attempt.subject.clone() else {
+            return;
+        };
+        if let (Purpose::Status(progress), Subject::Snapshot(of)) = (&purpose, &subject) {
+            let driver = driver(of, informers);
+            let operations = &mut self.operations;
+            let samples = outcome::samples(operations, of, *progress, driver.as_ref());
+            attempt.notices.extend(samples);
+        }
+        attempt.notices.extend(outcome::success(&subject, &purpose));
+        if let Purpose::Complain(complaint) = purpose {
+            attempt.complain(*complaint);
+        }
+    }
+}
+
+/// Somebody else was first, or the request failed.
+fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError) {
+    let stale = match (error.kind, step) {
+        (ErrorKind::NotFound, Step::PatchSnapshot(..) | Step::PatchStatus(..)) => {
+            // Its deletion is on its way as an event.
+            attempt.over = Some(Over::Done);
+            return;
+        }
+        (ErrorKind::Conflict | ErrorKind::NotFound, step) => relied_on(step),
+        // No watch has told yet of the content that is there.
+        (ErrorKind::Exists, Step::CreateContent(name, _)) => Some(Object::Content(name.clone())),
+        (ErrorKind::Exists | ErrorKind::Unknown | ErrorKind::Refused, _) => None,
+    };
+    if let Some(object) = stale {
+        attempt.conflicts += 1;
+        match attempt.conflicts <= CONFLICTS {
+            true => attempt.reread = Some(object),
+            false => attempt.fail("writing", error.message),
+        }
+        return;
+    }
+    if let Purpose::Complain(complaint) = purpose {
+        // The event tells, even if the status does not.
+        return attempt.complain(*complaint);
+    }
+    let complaint = match &attempt.subject {
+        Some(Subject::Snapshot(of)) => outcome::refusal(of, &purpose, &error),
+        Some(Subject::Content(_)) | None => None,
+    };
+    match complaint {
+        Some(complaint) => attempt.untold = Some(Box::new(complaint)),
+        None => attempt.fail("writing", error.message),
+    }
+}
+
+/// The object that a step wanted to be as it was read.
+fn relied_on(step: &Step) -> Option<Object> {
+    match step {
+        Step::PatchSnapshot(of, _) | Step::PatchStatus(of, _) => Some(Object::Snapshot(of.key())),
+        Step::PatchContent(of, _) | Step::DeleteContent(of) => {
+            Some(Object::Content(of.name.clone()))
+        }
+        Step::UpdateClaim(key, _) => Some(Object::Claim(key.clone())),
+        Step::CreateContent(..) | Step::Read(_) => None,
+    }
+}
+
+/// The driver that has a VolumeSnapshot's snapshot, as far as that is known.
+pub(super) fn driver(snapshot: &Snapshot, informers: Informed<'_>) -> Option<Text> {
+    let content = match (snapshot.bound(), &snapshot.source) {
+        (Some(bound), _) => informers.content(bound),
+        (None, Source::Claim(_)) => informers.content(&content_name(&snapshot.uid)),
+        (None, Source::Content(name)) => informers.content(name),
+        (None, Source::Unclear) => None,
+    };
+    let class = || informers.class(snapshot.class.as_deref()?);
+    let driver = content.map(|content| content.driver.clone());
+    driver.or_else(|| class().map(|class| class.driver.clone()))
+}

@@ -1,0 +1,52 @@
+//! How a VolumeSnapshot gets a content that an administrator made.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{Decision, class, fail, follow, misbound, missing, protect};
+use crate::model::{Content, ContentSource, Snapshot, Text};
+use crate::plan::complaint::Complaint;
+use crate::plan::step::{Object, Step};
+use crate::plan::view::{Next, Purpose, View};
+
+/// The next step until the VolumeSnapshot shows what the content of this name does.
+pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>, name: &Text) -> Decision {
+    let content = view.content(name)?;
+    protect(snapshot, content.as_deref())?;
+    let Some(content) = content else {
+        return Ok(missing(name));
+    };
+    if content.source != ContentSource::Snapshot {
+        let complaint = Complaint::unready(
+            "SnapshotContentMismatch",
+            "VolumeSnapshotContent is dynamically provisioned while expecting a pre-provisioned one",
+        );
+        return Ok(fail(complaint.until_changed(Object::Content(name.clone()))));
+    }
+    let bound = !content.snapshot.uid.is_empty();
+    if !content.names(snapshot) || bound && !content.is_of(snapshot) {
+        return Ok(misbound(&content));
+    }
+    // Nobody has said which class it is, and the VolumeSnapshot does.
+    let classless = content.class.is_none() && snapshot.class.is_some();
+    if bound && !classless {
+        return Ok(follow(snapshot, &content));
+    }
+    if let Some(class) = &snapshot.class {
+        class::named(view, class)?;
+    }
+    Ok(bind(snapshot, content))
+}
+
+fn bind(snapshot: &Snapshot, content: Arc<Content>) -> Next {
+    let mut spec = json!({"volumeSnapshotRef": {"uid": &*snapshot.uid}});
+    if let (Some(class), Some(spec)) = (&snapshot.class, spec.as_object_mut()) {
+        spec.insert("volumeSnapshotClassName".to_owned(), (&**class).into());
+    }
+    let patch = json!({
+        "metadata": {"resourceVersion": &*content.version},
+        "spec": spec,
+    });
+    Next::Ask(Step::PatchContent(content, patch), Purpose::Bind)
+}

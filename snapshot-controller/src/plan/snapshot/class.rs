@@ -1,0 +1,94 @@
+//! Which class a VolumeSnapshot has. Asked only where its words are needed: a class may go without
+//! anybody who was served being disturbed.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{Decision, fail};
+use crate::model::{Class, Snapshot, Text};
+use crate::plan::complaint::{Complaint, Cure};
+use crate::plan::snapshot::create::Origin;
+use crate::plan::step::{Object, Step};
+use crate::plan::view::{Next, Purpose, View};
+
+/// A class and its name.
+#[derive(Clone, Debug)]
+pub(super) struct Chosen {
+    pub(super) name: Text,
+    pub(super) class: Arc<Class>,
+}
+
+/// The class that the VolumeSnapshot names.
+pub(super) fn named(view: &View<'_>, name: &Text) -> Decision<Chosen> {
+    let found = view.informers.class(name);
+    found
+        .map(|class| Chosen {
+            name: name.clone(),
+            class,
+        })
+        .ok_or_else(|| {
+            let message = format!(
+                "Failed to get snapshot class with error \
+                 volumesnapshotclass.snapshot.storage.k8s.io {name:?} not found"
+            );
+            let complaint = Complaint::error("GetSnapshotClassFailed", message);
+            fail(complaint.until(Cure::Class(name.clone())))
+        })
+}
+
+/// The class that the VolumeSnapshot names, or is given for want of one.
+pub(super) fn choose(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision<Chosen> {
+    match &snapshot.class {
+        Some(name) => named(view, name),
+        None => Err(default(view, snapshot)?),
+    }
+}
+
+/// Writes the default class of the volume's driver into the VolumeSnapshot.
+fn default(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
+    let refuse = |error: String, cure: Cure| {
+        let message = format!("Failed to set default snapshot class with error {error}");
+        fail(Complaint::error("SetDefaultSnapshotClassFailed", message).until(cure))
+    };
+    let Some(key) = snapshot.claim() else {
+        return Ok(Next::Done);
+    };
+    let of_claim = Cure::Object(Object::Claim(key.clone()));
+    let Some(claim) = view.claim(&key)? else {
+        let (_, name) = key.split_once('/').unwrap_or_default();
+        let error = format!(
+            "failed to retrieve PVC {name} from the lister: \"persistentvolumeclaim {name:?} not \
+             found\""
+        );
+        return Err(refuse(error, of_claim));
+    };
+    let origin = Origin::of(view, &key, &claim)?;
+    let origin = origin.map_err(|problem| refuse(problem.to_string(), problem.cure(&key)))?;
+    let Some(csi) = &origin.volume.csi else {
+        let (namespace, name) = (&snapshot.namespace, &snapshot.name);
+        let error =
+            format!("snapshotting non-CSI volumes is not supported, snapshot:{namespace}/{name}");
+        return Err(refuse(error, of_claim));
+    };
+    let defaults = view.informers.default_classes(&csi.driver);
+    match &*defaults {
+        [] => {
+            let error = "cannot find default snapshot class".to_owned();
+            Err(refuse(error, Cure::AnyClass))
+        }
+        [name] => {
+            let patch = json!({
+                "metadata": {"resourceVersion": &*snapshot.version},
+                "spec": {"volumeSnapshotClassName": &**name},
+            });
+            let step = Step::PatchSnapshot(Arc::clone(snapshot), patch);
+            Ok(Next::Ask(step, Purpose::DefaultClass))
+        }
+        several => {
+            let number = several.len();
+            let error = format!("{number} default snapshot classes were found");
+            Err(refuse(error, Cure::AnyClass))
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What has to be there before a content is made: a protected claim that is bound to a volume of the
+//! class's driver.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::class::Chosen;
+use super::{Decision, body, fail};
+use crate::model::{Claim, Phase, Snapshot, Text, Uid, Volume, key};
+use crate::plan::complaint::{Complaint, Cure};
+use crate::plan::step::{Object, Step};
+use crate::plan::view::{Next, Purpose, View};
+use crate::plan::{claim, secret};
+
+/// What a snapshot is taken from.
+#[derive(Debug)]
+pub(super) struct Origin {
+    pub(super) name: Text,
+    pub(super) volume: Arc<Volume>,
+}
+
+/// Why a claim has nothing to take a snapshot from.
+#[derive(Debug)]
+pub(super) enum Problem {
+    Unbound(Text),
+    NoVolume(Text, String),
+    OfAnother(Text),
+}
+
+impl Origin {
+    /// The volume of the claim with this key.
+    pub(super) fn of(
+        view: &View<'_>,
+        key: &Text,
+        claim: &Claim,
+    ) -> Decision<Result<Self, Problem>> {
+        let (namespace, name) = key.split_once('/').unwrap_or_default();
+        if claim.phase != Phase::Bound || claim.volume.is_empty() {
+            return Ok(Err(Problem::Unbound(name.into())));
+        }
+        let volume = match view.volume(&claim.volume)? {
+            Ok(volume) => volume,
+            Err(error) => return Ok(Err(Problem::NoVolume(claim.volume.clone(), error))),
+        };
+        let points_back = volume.claim.as_ref().is_some_and(|back| {
+            let same = |uid: Uid| uid == claim.uid;
+            *back.namespace == *namespace && *back.name == *name && back.uid.is_none_or(same)
+        });
+        Ok(match points_back {
+            true => Ok(Self {
+                name: claim.volume.clone(),
+                volume,
+            }),
+            false => Err(Problem::OfAnother(claim.volume.clone())),
+        })
+    }
+}
+
+impl Problem {
+    /// What ends it.
+    pub(super) fn cure(&self, claim: &Text) -> Cure {
+        Cure::Object(match self {
+            Self::Unbound(_) => Object::Claim(claim.clone()),
+            Self::NoVolume(volume, _) | Self::OfAnother(volume) => Object::Volume(volume.clone()),
+        })
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unbound(claim) => write!(
+                out,
+                "the PVC {claim} is not yet bound to a PV, will not attempt to take a snapshot"
+            ),
+            Self::NoVolume(volume, error) => write!(
+                out,
+                "failed to retrieve PV {volume} from the API server: {error:?}"
+            ),
+            Self::OfAnother(_) => out.write_str("claim in dataSource not bound or invalid"),
+        }
+    }
+}
+
+/// The next step until there is a content.
+pub(super) fn decide(
+    view: &View<'_>,
+    snapshot: &Arc<Snapshot>,
+    claim_name: &str,
+    class: &Chosen,
+) -> Decision {
+    let key = key(&snapshot.namespace, claim_name);
+    let of_claim = || Object::Claim(key.clone());
+    let update = |error: &str| {
+        let name = &snapshot.name;
+        let error = format!("snapshot controller failed to update {name} on API server: {error}");
+        fail(Complaint::uncreated(error).until_changed(of_claim()))
+    };
+    let Some(claim) = view.claim(&key)? else {
+        return Ok(update("cannot get claim from snapshot"));
+    };
+    if claim.deleting && claim.protected.is_none() {
+        return Ok(update(
+            "cannot add finalizer on claim because it is being deleted",
+        ));
+    }
+    if let Some(first) = claim::protect(view, &key) {
+        return Ok(first);
+    }
+    let parameters = |error: &dyn fmt::Display| {
+        let name = &snapshot.name;
+        Complaint::uncreated(format_args!(
+            "failed to get input parameters to create snapshot {name}: \"{error}\""
+        ))
+    };
+    let of_class = || Cure::Class(class.name.clone());
+    let origin = Origin::of(view, &key, &claim)?;
+    let origin = origin.map_err(|problem| fail(parameters(&problem).until(problem.cure(&key))))?;
+    let secret = secret::resolve(&class.class, snapshot);
+    let secret = secret.map_err(|problem| fail(parameters(&problem).until(of_class())))?;
+    let volume = &origin.volume;
+    let of_volume = || Object::Volume(origin.name.clone());
+    let Some(csi) = &volume.csi else {
+        let error = format!(
+            "cannot find CSI PersistentVolumeSource for volume {}",
+            origin.name
+        );
+        return Ok(fail(Complaint::uncreated(error).until_changed(of_volume())));
+    };
+    if csi.driver != class.class.driver {
+        // The handle means nothing to another driver, or something else.
+        let error = format!(
+            "the driver {} of VolumeSnapshotClass {} is not the driver {} of volume {}",
+            class.class.driver, class.name, csi.driver, origin.name
+        );
+        let complaint = Complaint::uncreated(error).until(of_class());
+        return Ok(fail(complaint));
+    }
+    let settings = view.informers.settings();
+    let topologies = match settings.topology {
+        true => body::topologies(class),
+        false => Ok(None),
+    };
+    let topologies =
+        topologies.map_err(|error| fail(Complaint::uncreated(error).until(of_class())))?;
+    let affinity = volume.affinity.as_ref().filter(|_| settings.distributed);
+    let node = affinity.and_then(|affinity| view.informers.node_for(affinity));
+    let nowhere = affinity.is_some() && node.is_none();
+    let parts = body::Parts {
+        snapshot,
+        class,
+        csi,
+        mode: volume.mode.as_ref().filter(|_| settings.keep_mode),
+        secret,
+        topologies,
+        node,
+    };
+    let (name, content) = body::content(parts);
+    let purpose = Purpose::Create { nowhere };
+    Ok(Next::Ask(Step::CreateContent(name, content), purpose))
+}

@@ -1,0 +1,107 @@
+//! How a VolumeSnapshot goes: its content is told, and deleted if that is its policy; its claim is
+//! free; then its finalizers go.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use sidecar::snapshot::{BEING_DELETED, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, YES, content_name};
+
+use super::{Decision, fail, finalizers};
+use crate::model::{Content, Policy, Snapshot, Source, Text};
+use crate::plan::claim;
+use crate::plan::complaint::Complaint;
+use crate::plan::step::{Object, Step};
+use crate::plan::view::{Next, Purpose, View};
+
+/// The next step until nothing of ours holds the VolumeSnapshot.
+pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
+    if !snapshot.holds(SNAPSHOT_AS_SOURCE) && !snapshot.holds(SNAPSHOT_BOUND) {
+        return Ok(Next::Done);
+    }
+    if let Some(group) = group(snapshot) {
+        return Ok(fail(held_by_group(snapshot, group)));
+    }
+    let content = content(view, snapshot)?;
+    let deletes = |content: &Arc<Content>| content.policy == Policy::Delete;
+    if let Some(content) = &content {
+        unless_restoring(view, snapshot)?;
+        if !content.being_deleted {
+            let patch = json!({
+                "metadata": {"uid": &*content.uid, "annotations": {BEING_DELETED: YES}},
+            });
+            let step = Step::PatchContent(Arc::clone(content), patch);
+            return Ok(Next::Ask(step, Purpose::Announce));
+        }
+        if deletes(content) && !content.deleting {
+            let step = Step::DeleteContent(Arc::clone(content));
+            return Ok(Next::Ask(step, Purpose::Delete));
+        }
+    }
+    if let Some(claim) = snapshot
+        .claim()
+        .filter(|_| snapshot.holds(SNAPSHOT_AS_SOURCE))
+        && let Some(first) = claim::release(view, &claim, Some(&snapshot.key()))
+    {
+        return Ok(first);
+    }
+    // The content's end brings this back.
+    let waits = content.as_ref().is_some_and(deletes);
+    let goes = |held: &&str| *held == SNAPSHOT_AS_SOURCE || (*held == SNAPSHOT_BOUND && !waits);
+    let held = snapshot.finalizers.iter().map(|held| &**held);
+    let left = held.filter(|held| !goes(held));
+    if left.clone().count() == snapshot.finalizers.len() {
+        return Ok(Next::Done);
+    }
+    let patch = finalizers(&snapshot.version, left);
+    let step = Step::PatchSnapshot(Arc::clone(snapshot), patch);
+    Ok(Next::Ask(step, Purpose::Unprotect))
+}
+
+/// The content that is this VolumeSnapshot's and no other's.
+fn content(view: &View<'_>, snapshot: &Snapshot) -> Decision<Option<Arc<Content>>> {
+    let named = match (snapshot.bound(), &snapshot.source) {
+        (Some(bound), _) => Some(bound.clone()),
+        (None, Source::Claim(_)) => Some(Text::from(content_name(&snapshot.uid))),
+        (None, Source::Content(name)) => Some(name.clone()),
+        (None, Source::Unclear) => None,
+    };
+    let Some(name) = named else { return Ok(None) };
+    // Once this finalizer is gone nothing looks for the content any more.
+    let content = match snapshot.holds(SNAPSHOT_AS_SOURCE) {
+        true => view.content(&name)?,
+        false => view.informers.content(&name),
+    };
+    Ok(content.filter(|content| content.is_of(snapshot)))
+}
+
+/// A claim that is being restored reads the snapshot.
+fn unless_restoring(view: &View<'_>, snapshot: &Snapshot) -> Decision<()> {
+    let claims = view.memory.restoring(&snapshot.key());
+    if claims.is_empty() {
+        return Ok(());
+    }
+    let message = "Snapshot is being used to restore a PVC";
+    let complaint = Complaint::event("SnapshotDeletePending", message);
+    let complaint = claims.into_iter().fold(complaint, |complaint, claim| {
+        complaint.until_changed(Object::Claim(claim))
+    });
+    Err(fail(complaint))
+}
+
+/// The group snapshot that the VolumeSnapshot belongs to, by name if there is one.
+fn group(snapshot: &Snapshot) -> Option<&str> {
+    let status = snapshot.status.as_deref();
+    let named = status.and_then(|status| status.group.as_deref());
+    named.or_else(|| snapshot.is_member().then_some(""))
+}
+
+/// Its snapshot is part of the group's, and only the group can be deleted in the storage system.
+fn held_by_group(snapshot: &Snapshot, group: &str) -> Complaint {
+    let (namespace, name) = (&snapshot.namespace, &snapshot.name);
+    let message = format!(
+        "deletion of the individual volume snapshot {namespace}/{name} is not allowed as it belongs \
+         to group snapshot {namespace}/{group}. Group snapshots are not active in this controller: \
+         the volume snapshot stays"
+    );
+    Complaint::event("SnapshotDeletePending", message)
+}

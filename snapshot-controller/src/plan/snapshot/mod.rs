@@ -1,0 +1,191 @@
+//! The next step for a VolumeSnapshot.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `mod` | in which order, and what protects the VolumeSnapshot |
+//! | `class` | which class it has |
+//! | `create` | what has to be there before its content is made |
+//! | `body` | the content |
+//! | `bind` | how it gets a content that an administrator made |
+//! | `status` | what it shows of its content |
+//! | `delete` | how it goes |
+
+mod bind;
+mod body;
+mod class;
+mod create;
+mod delete;
+mod status;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, content_name};
+
+use super::claim;
+use super::complaint::Complaint;
+use super::step::{Object, Step};
+use super::view::{Next, Purpose, View};
+use crate::model::{Content, ContentSource, Policy, Snapshot, Source, Text};
+
+pub use status::complaint as status_of_complaint;
+
+/// The next step for `snapshot`, the newest that is known of it.
+#[must_use]
+pub fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Next {
+    let next = match snapshot.deleting {
+        true => delete::decide(view, snapshot),
+        false => living(view, snapshot),
+    };
+    next.unwrap_or_else(|first| first)
+}
+
+/// `Err` is a step that has to come first.
+type Decision<T = Next> = Result<T, Next>;
+
+fn living(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
+    if snapshot.is_member() {
+        return member(view, snapshot);
+    }
+    if snapshot.is_ready() && snapshot.bound().is_some() {
+        return ready(view, snapshot);
+    }
+    match &snapshot.source {
+        Source::Claim(claim) => dynamic(view, snapshot, claim),
+        Source::Content(name) => bind::decide(view, snapshot, name),
+        Source::Unclear => Ok(fail(Complaint::unready(
+            "SnapshotValidationError",
+            "Exactly one of PersistentVolumeClaimName and VolumeSnapshotContentName should be \
+             specified",
+        ))),
+    }
+}
+
+/// One that a snapshot is to be taken for.
+fn dynamic(view: &View<'_>, snapshot: &Arc<Snapshot>, claim: &Text) -> Decision {
+    let name = Text::from(content_name(&snapshot.uid));
+    let known = match snapshot.was_taken() {
+        // A cache may be late, and whoever relies on its data must not be alarmed for nothing.
+        true => view.content(&name)?,
+        // If a content is there that no watch has told of, its POST says so.
+        false => view.informers.content(&name),
+    };
+    let Some(content) = known else {
+        if snapshot.was_taken() {
+            protect(snapshot, None)?;
+            return Ok(missing(&name));
+        }
+        let class = class::choose(view, snapshot)?;
+        protect(snapshot, None)?;
+        return create::decide(view, snapshot, claim, &class);
+    };
+    protect(snapshot, Some(&content))?;
+    if content.source != ContentSource::Volume {
+        let message = format!(
+            "VolumeSnapshotContent {name} is pre-provisioned while expecting a dynamically \
+             provisioned one"
+        );
+        let complaint = Complaint::unready("SnapshotContentMismatch", message);
+        return Ok(fail(complaint.until_changed(Object::Content(name))));
+    }
+    if !content.is_of(snapshot) {
+        return Ok(misbound(&content));
+    }
+    Ok(follow(snapshot, &content))
+}
+
+/// One that can be used: all that can happen is that its content is lost.
+fn ready(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
+    let Some(name) = snapshot.bound() else {
+        return Ok(Next::Done);
+    };
+    let content = view.content(name)?;
+    protect(snapshot, content.as_deref())?;
+    let Some(content) = content else {
+        return Ok(missing(name));
+    };
+    if !content.is_of(snapshot) {
+        // A cache may be late: the binding of what an administrator made is a write of its own.
+        let object = Object::Content(name.clone());
+        if view.learnt(&object).is_none() {
+            return Err(super::view::read(object));
+        }
+        let complaint = Complaint::unready(
+            "SnapshotMisbound",
+            "VolumeSnapshotContent is not bound to the VolumeSnapshot correctly",
+        );
+        return Ok(fail(complaint.until_changed(object)));
+    }
+    let free = snapshot.claim();
+    let free = free.and_then(|key| claim::release(view, &key, None));
+    Ok(free.unwrap_or(Next::Done))
+}
+
+/// A member of a group snapshot. What made it and its content is the group's; its status follows its
+/// content as any other's.
+fn member(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
+    let Some(name) = snapshot.bound() else {
+        return Ok(Next::Done);
+    };
+    let content = view.informers.content(name);
+    protect(snapshot, content.as_deref())?;
+    Ok(match content.filter(|content| content.is_of(snapshot)) {
+        Some(content) if !snapshot.is_ready() => follow(snapshot, &content),
+        Some(_) | None => Next::Done,
+    })
+}
+
+/// Finalizers that are missing.
+fn protect(snapshot: &Arc<Snapshot>, content: Option<&Content>) -> Decision<()> {
+    let stays_for =
+        |content: &&Content| content.is_of(snapshot) && content.policy == Policy::Delete;
+    let bound = snapshot.bound().is_some() && content.is_some_and(|content| stays_for(&content));
+    let wanted = [Some(SNAPSHOT_AS_SOURCE), bound.then_some(SNAPSHOT_BOUND)];
+    let missing = wanted.into_iter().flatten();
+    let missing: Vec<&str> = missing.filter(|one| !snapshot.holds(one)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let held = snapshot.finalizers.iter().map(|held| &**held);
+    let patch = finalizers(&snapshot.version, held.chain(missing));
+    let step = Step::PatchSnapshot(Arc::clone(snapshot), patch);
+    Err(Next::Ask(step, Purpose::Finalizers))
+}
+
+/// The status of an unready one follows its content.
+fn follow(snapshot: &Arc<Snapshot>, content: &Content) -> Next {
+    match status::follow(snapshot, content) {
+        None => Next::Done,
+        Some((patch, progress)) => {
+            let step = Step::PatchStatus(Arc::clone(snapshot), patch);
+            Next::Ask(step, Purpose::Status(progress))
+        }
+    }
+}
+
+fn missing(name: &Text) -> Next {
+    let message = "VolumeSnapshotContent is missing";
+    let complaint = Complaint::unready("SnapshotContentMissing", message);
+    fail(complaint.until_changed(Object::Content(name.clone())))
+}
+
+fn misbound(content: &Content) -> Next {
+    let name = content.name.clone();
+    let message = format!("VolumeSnapshotContent [{name}] is bound to a different snapshot");
+    let complaint = Complaint::unready("SnapshotContentMisbound", message);
+    fail(complaint.until_changed(Object::Content(name)))
+}
+
+fn fail(complaint: Complaint) -> Next {
+    Next::Fail(Box::new(complaint))
+}
+
+/// The list of finalizers, for an object that is still at this version: others have theirs in it.
+pub(super) fn finalizers<'a>(version: &str, list: impl Iterator<Item = &'a str>) -> Value {
+    let list: Vec<&str> = list.collect();
+    let list = match list.is_empty() {
+        true => Value::Null,
+        false => list.into(),
+    };
+    json!({"metadata": {"resourceVersion": version, "finalizers": list}})
+}

@@ -1,0 +1,147 @@
+//! What a decision looks at: the newest of the object itself, everything it refers to, and what this
+//! attempt has learnt from the API server beyond the caches.
+
+use std::sync::Arc;
+
+use super::Informers;
+use super::complaint::Complaint;
+use super::memory::Memory;
+use super::step::{ApiError, Object, Step};
+use crate::model::{Claim, Content, Snapshot, Text, Volume};
+
+/// What an attempt wants next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// Nothing is left to do.
+    Done,
+    /// This, for that purpose.
+    Ask(Step, Purpose),
+    /// Nothing, before whoever writes to the claim has come to an end.
+    Wait(Text),
+    /// It fails.
+    Fail(Box<Complaint>),
+}
+
+/// What a step is for: what its failure means, and what its success tells.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Purpose {
+    /// To know more.
+    Read(Object),
+    /// A VolumeSnapshot's finalizers are added.
+    Finalizers,
+    /// A VolumeSnapshot gets its driver's default class.
+    DefaultClass,
+    /// The claim of this key gets our finalizer.
+    Protect(Text),
+    /// The claim of this key loses our finalizer.
+    Release(Text),
+    /// A content comes into being.
+    Create {
+        /// Whether there is no node that its volume can be reached from.
+        nowhere: bool,
+    },
+    /// A content that an administrator made is bound.
+    Bind,
+    /// A content is told that its VolumeSnapshot is being deleted.
+    Announce,
+    /// A content is deleted.
+    Delete,
+    /// A VolumeSnapshot's status follows its content's.
+    Status(Progress),
+    /// A VolumeSnapshot that is being deleted loses its finalizers.
+    Unprotect,
+    /// A failure is written into the status.
+    Complain(Box<Complaint>),
+    /// A content gets the finalizer that the sidecar removes.
+    ContentFinalizer,
+}
+
+/// What a status shows for the first time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The snapshot was taken.
+    pub created: bool,
+    /// The snapshot can be used.
+    pub ready: bool,
+}
+
+/// What is known of an object that may not be there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Learnt {
+    /// The API server has none, or said why it does not tell.
+    Unread(ApiError),
+    /// It was read; of claims, this is the JSON.
+    Read(Option<Text>),
+}
+
+/// See the module.
+pub struct View<'a> {
+    /// The caches.
+    pub informers: &'a (dyn Informers + 'static),
+    /// What the process remembers.
+    pub memory: &'a Memory,
+    /// What this attempt has read.
+    pub learnt: &'a [(Object, Learnt)],
+}
+
+impl View<'_> {
+    /// What this attempt has read of an object.
+    #[must_use]
+    pub fn learnt(&self, object: &Object) -> Option<&Learnt> {
+        let mut learnt = self.learnt.iter().rev();
+        learnt.find_map(|(of, learnt)| (of == object).then_some(learnt))
+    }
+
+    /// The VolumeSnapshot with this key; `None` if the API server has none.
+    ///
+    /// # Errors
+    /// It has to be read first: a cache may be late.
+    pub fn snapshot(&self, key: &Text) -> Result<Option<Arc<Snapshot>>, Next> {
+        self.sure(self.informers.snapshot(key), Object::Snapshot(key.clone()))
+    }
+
+    /// The content of this name; `None` if the API server has none.
+    ///
+    /// # Errors
+    /// It has to be read first: a cache may be late.
+    pub fn content(&self, name: &Text) -> Result<Option<Arc<Content>>, Next> {
+        self.sure(self.informers.content(name), Object::Content(name.clone()))
+    }
+
+    /// The claim with this key; `None` if the API server has none.
+    ///
+    /// # Errors
+    /// It has to be read first: a cache may be late.
+    pub fn claim(&self, key: &Text) -> Result<Option<Arc<Claim>>, Next> {
+        self.sure(self.informers.claim(key), Object::Claim(key.clone()))
+    }
+
+    /// The volume of this name, or why it cannot be had.
+    ///
+    /// # Errors
+    /// It has to be read first: a cache may be late.
+    pub fn volume(&self, name: &Text) -> Result<Result<Arc<Volume>, String>, Next> {
+        let object = Object::Volume(name.clone());
+        if let Some(volume) = self.informers.volume(name) {
+            return Ok(Ok(volume));
+        }
+        match self.learnt(&object) {
+            None => Err(read(object)),
+            Some(Learnt::Unread(error)) => Ok(Err(error.to_string())),
+            Some(Learnt::Read(_)) => Ok(Err(format!("persistentvolumes {name:?} not found"))),
+        }
+    }
+
+    fn sure<T>(&self, known: Option<Arc<T>>, object: Object) -> Result<Option<Arc<T>>, Next> {
+        match known {
+            None if self.learnt(&object).is_none() => Err(read(object)),
+            known => Ok(known),
+        }
+    }
+}
+
+/// A GET of `object`.
+#[must_use]
+pub fn read(object: Object) -> Next {
+    Next::Ask(Step::Read(object.clone()), Purpose::Read(object))
+}
