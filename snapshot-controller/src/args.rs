@@ -5,8 +5,7 @@
 
 use std::time::Duration;
 
-use sidecar::controller::{Election, Http};
-use sidecar::election::Timing;
+use sidecar::controller::{self, Election, Http};
 use sidecar::flags::standard::{AUTOMAXPROCS, HTTP_ENDPOINT, KUBE_API, LOGGING, VERSION};
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
 use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
@@ -129,13 +128,7 @@ static GATES: &[Gate] = &[
 ];
 
 /// What the program shall do.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    /// Print the version.
-    Version,
-    /// Bind VolumeSnapshots.
-    Run(Box<Config>),
-}
+pub type Command = controller::Command<Config>;
 
 /// How to bind VolumeSnapshots.
 #[derive(Debug, Clone, PartialEq)]
@@ -183,8 +176,8 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
             topology: gates.enabled(TOPOLOGY),
         },
         groups: gates.enabled(GROUPS),
-        http: http(values),
-        election: election(values)?,
+        http: Http::from_flags(values)?,
+        election: Election::from_flags(values)?,
     };
     Ok((Command::Run(Box::new(config)), warnings))
 }
@@ -196,32 +189,6 @@ fn workers(values: &Values) -> Result<usize, Exit> {
         let line = format!("--worker-threads={number}: must be greater than zero");
         Exit::failure(1, line)
     })
-}
-
-fn http(values: &Values) -> Option<Http> {
-    let address = values.string("http-endpoint");
-    (!address.is_empty()).then(|| Http {
-        address: address.to_owned(),
-        flag: "--http-endpoint",
-        metrics_path: values.string("metrics-path").to_owned(),
-        health: values.bool("leader-election"),
-    })
-}
-
-fn election(values: &Values) -> Result<Option<Election>, Exit> {
-    if !values.bool("leader-election") {
-        return Ok(None);
-    }
-    let timing = Timing::new(
-        values.duration("leader-election-lease-duration"),
-        values.duration("leader-election-renew-deadline"),
-        values.duration("leader-election-retry-period"),
-    );
-    Ok(Some(Election {
-        namespace: values.string("leader-election-namespace").to_owned(),
-        timing: timing.map_err(|error| Exit::failure(1, error))?,
-        labels: Vec::new(),
-    }))
 }
 
 #[cfg(test)]

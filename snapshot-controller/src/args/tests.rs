@@ -129,7 +129,7 @@ fn c_3_the_order_of_checks_decides() {
         ),
         (
             &["--leader-election", timing],
-            1,
+            2,
             "leader-election-renew-deadline",
         ),
     ] {

@@ -46,3 +46,6 @@ pub struct Settings {
     /// Feature gate `VolumeSnapshotTopology`.
     pub topology: bool,
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,6 +36,9 @@ pub enum Change<'a> {
         old: Option<&'a Snapshot>,
         /// What is known now.
         new: Option<&'a Snapshot>,
+        /// Whether it is known from the answer to a write of this process, which the attempt that
+        /// wrote it looks at.
+        own: bool,
     },
     /// A VolumeSnapshotContent is new or has changed, or is gone.
     Content {
@@ -43,6 +46,8 @@ pub enum Change<'a> {
         old: Option<&'a Content>,
         /// What is known now.
         new: Option<&'a Content>,
+        /// As above.
+        own: bool,
     },
     /// A claim is new or has changed, or is gone.
     Claim {
@@ -132,8 +137,14 @@ impl Reactor for Controller {
     fn observe(&mut self, change: Change<'_>, informers: Informed<'_>) -> News {
         let mut due = News::default();
         match change {
-            Change::Snapshot { old, new } => self.snapshot_changed(old, new, &mut due),
-            Change::Content { old, new } => self.content_changed(old, new, informers, &mut due),
+            Change::Snapshot { old, new, own } => self.snapshot_changed(old, new, own, &mut due),
+            Change::Content { old, new, own } => {
+                self.content_changed(old, new, &mut due);
+                // Its own attempt has made the write, and goes on.
+                if !own {
+                    wake_named(old, new, informers, &mut due);
+                }
+            }
             Change::Claim { key, old, new } => self.claim_changed(key, old, new, &mut due),
             Change::Volume(name) => self.cure(&Cure::Object(Object::Volume(name)), &mut due),
             Change::Class(name) => {
@@ -195,7 +206,13 @@ impl Reactor for Controller {
 }
 
 impl Controller {
-    fn snapshot_changed(&mut self, old: Option<&Snapshot>, new: Option<&Snapshot>, due: &mut News) {
+    fn snapshot_changed(
+        &mut self,
+        old: Option<&Snapshot>,
+        new: Option<&Snapshot>,
+        own: bool,
+        due: &mut News,
+    ) {
         let Some(either) = new.or(old) else { return };
         let key = either.key();
         let replaced = old.is_some_and(|old| new.is_none_or(|new| new.uid != old.uid));
@@ -206,6 +223,7 @@ impl Controller {
         due.wakes.extend(freed.map(|claim| wake(Key::Claim(claim))));
         self.cure(&Cure::Object(Object::Snapshot(key.clone())), due);
         match new {
+            Some(_) if own => {}
             Some(_) => due.wakes.push(wake(Key::Snapshot(key))),
             None => self.memory.forget(&Key::Snapshot(key)),
         }
@@ -225,13 +243,7 @@ impl Controller {
             .extend(old.claim().map(|claim| wake(Key::Claim(claim))));
     }
 
-    fn content_changed(
-        &mut self,
-        old: Option<&Content>,
-        new: Option<&Content>,
-        informers: Informed<'_>,
-        due: &mut News,
-    ) {
+    fn content_changed(&mut self, old: Option<&Content>, new: Option<&Content>, due: &mut News) {
         let Some(either) = new.or(old) else { return };
         let replaced = old.filter(|old| new.is_none_or(|new| new.uid != old.uid));
         if let Some(old) = replaced {
@@ -239,17 +251,6 @@ impl Controller {
         }
         let name = either.name.clone();
         self.cure(&Cure::Object(Object::Content(name.clone())), due);
-        // Of both, since whom it is for may be changed.
-        let mut keys: Vec<Text> = [old, new]
-            .into_iter()
-            .flatten()
-            .map(Content::snapshot_key)
-            .collect();
-        keys.dedup();
-        let known = keys
-            .into_iter()
-            .filter(|key| informers.snapshot(key).is_some());
-        due.wakes.extend(known.map(|key| wake(Key::Snapshot(key))));
         match new {
             Some(_) => due.wakes.push(wake(Key::Content(name))),
             None => self.memory.forget(&Key::Content(name)),
@@ -296,6 +297,22 @@ impl Controller {
     pub(crate) fn operations(&self) -> &Operations {
         &self.operations
     }
+}
+
+/// Wakes the VolumeSnapshots that a content names, and named: that may be changed.
+fn wake_named(
+    old: Option<&Content>,
+    new: Option<&Content>,
+    informers: Informed<'_>,
+    due: &mut News,
+) {
+    let all = [old, new].into_iter().flatten();
+    let mut keys: Vec<Text> = all.map(Content::snapshot_key).collect();
+    keys.dedup();
+    let known = keys
+        .into_iter()
+        .filter(|key| informers.snapshot(key).is_some());
+    due.wakes.extend(known.map(|key| wake(Key::Snapshot(key))));
 }
 
 fn wake(key: Key) -> Wake<Key> {

@@ -246,6 +246,7 @@ impl Controller {
             }
             (Answer::Refused(error), purpose) => refused(attempt, step, purpose, error),
         }
+        due.notices.append(&mut attempt.notices);
     }
 
     fn learns(&mut self, attempt: &mut Attempt, object: Object, learnt: Learnt) {

@@ -70,8 +70,14 @@ impl Record for Claim {
         let phase = Phase::new(parts.status.phase.as_deref().unwrap_or_default());
         let namespace = metadata.namespace.as_deref().unwrap_or_default();
         let sources = [&spec.data_source_ref, &spec.data_source];
-        let restores = sources.into_iter().flatten().find_map(|source| source.snapshot(namespace));
-        let ours = metadata.finalizers.iter().any(|held| **held == *CLAIM_AS_SOURCE);
+        let restores = sources
+            .into_iter()
+            .flatten()
+            .find_map(|source| source.snapshot(namespace));
+        let ours = metadata
+            .finalizers
+            .iter()
+            .any(|held| **held == *CLAIM_AS_SOURCE);
         Some(Self {
             uid: Uid::new(metadata.uid.as_deref().unwrap_or_default()),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -86,8 +92,8 @@ impl Record for Claim {
 impl SourceWire<'_> {
     /// The key of the VolumeSnapshot that this is.
     fn snapshot(&self, of: &str) -> Option<Text> {
-        let is = self.api_group.as_deref() == Some(GROUP)
-            && self.kind.as_deref() == Some(SNAPSHOT.kind);
+        let is =
+            self.api_group.as_deref() == Some(GROUP) && self.kind.as_deref() == Some(SNAPSHOT.kind);
         let namespace = self.namespace.as_deref().filter(|text| !text.is_empty());
         let name = self.name.as_deref().filter(|_| is)?;
         Some(key(namespace.unwrap_or(of), name))

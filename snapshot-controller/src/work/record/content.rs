@@ -69,7 +69,10 @@ impl Record for Content {
             status,
         } = wire;
         let annotated = |name| metadata.annotations.get(name).is_some();
-        let source = (some(&spec.source.volume_handle), some(&spec.source.snapshot_handle));
+        let source = (
+            some(&spec.source.volume_handle),
+            some(&spec.source.snapshot_handle),
+        );
         Some(Self {
             name: own(&metadata.name),
             uid: own(&metadata.uid),

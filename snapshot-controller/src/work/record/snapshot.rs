@@ -79,10 +79,16 @@ impl Record for Snapshot {
 
 fn read(wire: StatusWire<'_>, strings: &Interner) -> SnapshotStatus {
     SnapshotStatus {
-        bound: wire.bound_volume_snapshot_content_name.as_deref().map(Text::from),
+        bound: wire
+            .bound_volume_snapshot_content_name
+            .as_deref()
+            .map(Text::from),
         creation_time: wire.creation_time.as_deref().map(Text::from),
         ready: wire.ready_to_use,
-        restore_size: wire.restore_size.as_deref().map(|size| strings.intern(size)),
+        restore_size: wire
+            .restore_size
+            .as_deref()
+            .map(|size| strings.intern(size)),
         error: wire.error.map(FailureWire::read),
         group: some(&wire.volume_group_snapshot_name),
     }

@@ -209,7 +209,10 @@ fn nothing_is_too_little() {
         json!({"metadata": {}, "spec": {}, "status": {}}),
     ] {
         let bare = read::<Snapshot>(&object);
-        let blank = bare.status.as_deref().is_none_or(|s| *s == SnapshotStatus::default());
+        let blank = bare
+            .status
+            .as_deref()
+            .is_none_or(|s| *s == SnapshotStatus::default());
         assert!(blank && bare.source == Source::Unclear);
         assert_eq!(read::<Content>(&object).source, ContentSource::Unclear);
         // What nobody understands is not deleted.

@@ -67,7 +67,9 @@ impl Record for Volume {
             claim: spec.claim_ref.map(|claim| ClaimRef {
                 namespace: interned(&claim.namespace, strings),
                 name: own(&claim.name),
-                uid: { claim.uid.as_deref() }.filter(|uid| !uid.is_empty()).map(Uid::new),
+                uid: { claim.uid.as_deref() }
+                    .filter(|uid| !uid.is_empty())
+                    .map(Uid::new),
             }),
             mode: spec.volume_mode.as_deref().map(|mode| strings.intern(mode)),
             affinity: affinity.map(|json| strings.intern(json.get())),

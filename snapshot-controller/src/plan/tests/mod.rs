@@ -1,0 +1,65 @@
+//! The acceptance rows of the controller: what is put into a cluster, and what comes out of it.
+
+mod bind;
+mod class;
+mod delete;
+mod dynamic;
+mod lost;
+mod others;
+
+use crate::plan::step::{ApiError, ErrorKind};
+use crate::testing::server::error;
+
+/// Every line as it is expected; one that ends in … says how it begins.
+#[track_caller]
+fn shows(row: &str, lines: &[String], expected: &[&str]) {
+    let same = |(line, expected): (&String, &&str)| match expected.strip_suffix('…') {
+        Some(beginning) => line.starts_with(beginning),
+        None => line == expected,
+    };
+    let all = lines.len() == expected.len() && lines.iter().zip(expected).all(same);
+    assert!(all, "row {row}\n got: {lines:#?}\nwant: {expected:#?}");
+}
+
+/// The status that says why a VolumeSnapshot fails, and the event that says the same.
+fn complains(reason: &str, message: &str) -> [String; 2] {
+    let quoted = serde_json::Value::from(message).to_string();
+    let status = format!(
+        "PATCH snapshot/status ns/s1 {{\"status\":{{\"error\":{{\"message\":{quoted},\
+         \"time\":\"2026-01-02T03:04:05Z\"}},\"readyToUse\":false}}}}"
+    );
+    [status, format!("E: ns/s1 Warning {reason} {message}")]
+}
+
+/// The same for a failure that leaves the readiness as it is.
+fn complains_only(reason: &str, message: &str) -> [String; 2] {
+    complains(reason, message).map(|line| line.replace(",\"readyToUse\":false", ""))
+}
+
+fn forbidden() -> ApiError {
+    error(ErrorKind::Refused, "forbidden")
+}
+
+fn conflict() -> ApiError {
+    error(ErrorKind::Conflict, "the object has been modified")
+}
+
+fn broken() -> ApiError {
+    error(ErrorKind::Unknown, "internal error")
+}
+
+const PROTECTED: &str = "PATCH snapshot ns/s1 {\"metadata\":{\"finalizers\":[\"F-src\"]}}";
+const CLAIMED: &str = "PUT claim ns/p1 [K F-pvc]";
+const POSTED: &str = "POST content snapcontent-U1 …";
+const WAITING: &str = "E: ns/s1 Normal CreatingSnapshot Waiting for a snapshot ns/s1 to be created \
+                       by the CSI driver.";
+const SHOWN: &str = "PATCH snapshot/status ns/s1 {\"status\":{\"boundVolumeSnapshotContentName\":\
+                     \"snapcontent-U1\",\"readyToUse\":false}}";
+const BOUND: &str = "PATCH snapshot ns/s1 {\"metadata\":{\"finalizers\":[\"F-src\",\"F-bound\"]}}";
+const TAKEN: &str = "E: ns/s1 Normal SnapshotCreated Snapshot ns/s1 was successfully created by \
+                     the CSI driver.";
+const READY: &str = "E: ns/s1 Normal SnapshotReady Snapshot ns/s1 is ready to use.";
+const FREE: &str = "PUT claim ns/p1 [K]";
+
+/// Everything up to the wait for the sidecar.
+const BEGUN: &[&str] = &[PROTECTED, CLAIMED, POSTED, WAITING, SHOWN, BOUND];

@@ -1,0 +1,462 @@
+//! A controller beside a model API server, without delays: what is put in, and what comes out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use serde_json::Value;
+use sidecar::controller::reactor::{Due, Now, Reactor, Verdict};
+use sidecar::kube::cache::Record;
+use sidecar::kube::interner::Interner;
+use sidecar::snapshot as words;
+
+use super::objects;
+use super::server::{Kind, Part, Server, finalizers};
+use crate::model::{Claim, Class, Content, Node, Snapshot, Text, Volume};
+use crate::plan::affinity::Affinity;
+use crate::plan::memory::Key;
+use crate::plan::operation::Sample;
+use crate::plan::reactor::{Change, Controller, Notice};
+use crate::plan::step::{Answer, ApiError, Object, Step};
+use crate::plan::{Informers, Settings};
+
+/// What a program knows, at once.
+#[derive(Default)]
+struct Known {
+    settings: Settings,
+    snapshots: BTreeMap<Text, Arc<Snapshot>>,
+    contents: BTreeMap<Text, Arc<Content>>,
+    classes: BTreeMap<Text, Arc<Class>>,
+    claims: BTreeMap<Text, Arc<Claim>>,
+    volumes: BTreeMap<Text, Arc<Volume>>,
+    nodes: BTreeMap<Text, Arc<Node>>,
+}
+
+impl Informers for Known {
+    fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    fn snapshot(&self, key: &str) -> Option<Arc<Snapshot>> {
+        self.snapshots.get(key).cloned()
+    }
+
+    fn content(&self, name: &str) -> Option<Arc<Content>> {
+        self.contents.get(name).cloned()
+    }
+
+    fn class(&self, name: &str) -> Option<Arc<Class>> {
+        self.classes.get(name).cloned()
+    }
+
+    fn default_classes(&self, driver: &str) -> Vec<Text> {
+        let of = self.classes.iter();
+        of.filter(|(_, class)| class.default && *class.driver == *driver)
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    fn claim(&self, key: &str) -> Option<Arc<Claim>> {
+        self.claims.get(key).cloned()
+    }
+
+    fn volume(&self, name: &str) -> Option<Arc<Volume>> {
+        self.volumes.get(name).cloned()
+    }
+
+    fn node_for(&self, affinity: &str) -> Option<Text> {
+        let affinity = Affinity::new(affinity);
+        let mut fits = self
+            .nodes
+            .iter()
+            .filter(|(name, node)| affinity.fits(name, node));
+        fits.next().map(|(name, _)| name.clone())
+    }
+}
+
+/// Reads an object as a cache does.
+pub(crate) fn record<R: Record>(json: &str) -> Option<R> {
+    R::from_wire(serde_json::from_str(json).unwrap(), &Interner::default())
+}
+
+type Refusal = (&'static str, ApiError, usize);
+
+pub(crate) struct Bench {
+    pub(crate) server: Server,
+    controller: Controller,
+    known: Known,
+    seen: usize,
+    ready: BTreeSet<Key>,
+    /// Keys whose attempt failed.
+    later: BTreeSet<Key>,
+    refusals: Vec<Refusal>,
+    lines: Vec<String>,
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) in_flight: usize,
+    /// Whether requests that only read are lines, too.
+    pub(crate) shows_reads: bool,
+}
+
+impl Bench {
+    /// Fixture C: a class, and a claim that is bound to a volume.
+    pub(crate) fn new() -> Self {
+        let mut bench = Self::empty();
+        bench.add(Kind::Class, objects::class("c1", "T"));
+        bench.add(Kind::Volume, objects::volume("pv1", "p1"));
+        bench.add(Kind::Claim, objects::claim("p1", "pv1"));
+        bench
+    }
+
+    pub(crate) fn empty() -> Self {
+        let settings = Settings {
+            keep_mode: true,
+            ..Settings::default()
+        };
+        Self {
+            server: Server::default(),
+            controller: Controller::default(),
+            known: Known {
+                settings,
+                ..Known::default()
+            },
+            seen: 0,
+            ready: BTreeSet::new(),
+            later: BTreeSet::new(),
+            refusals: Vec::new(),
+            lines: Vec::new(),
+            samples: Vec::new(),
+            in_flight: 0,
+            shows_reads: false,
+        }
+    }
+
+    pub(crate) fn set(&mut self, settings: Settings) {
+        self.known.settings = settings;
+    }
+
+    /// Somebody creates this.
+    pub(crate) fn add(&mut self, kind: Kind, object: Value) {
+        self.server.create(kind, object).unwrap();
+    }
+
+    /// Somebody changes this.
+    pub(crate) fn edit(&mut self, kind: Kind, key: &str, change: impl FnOnce(&mut Value)) {
+        self.server.edit(kind, key, change);
+    }
+
+    /// Somebody deletes this.
+    pub(crate) fn delete(&mut self, kind: Kind, key: &str) {
+        self.server.delete(kind, key, None).unwrap();
+    }
+
+    /// Requests whose line begins like this fail, so often.
+    pub(crate) fn refuse(&mut self, line: &'static str, error: ApiError, times: usize) {
+        self.refusals.push((line, error, times));
+    }
+
+    /// The process dies, and another one begins.
+    pub(crate) fn restart(&mut self) {
+        let settings = self.known.settings;
+        self.controller = Controller::default();
+        self.known = Known {
+            settings,
+            ..Known::default()
+        };
+        self.ready.clear();
+        self.later.clear();
+        // It lists what there is.
+        let all: Vec<_> = self
+            .server
+            .log
+            .iter()
+            .map(|event| (event.kind, event.key.clone()))
+            .collect();
+        self.seen = self.server.log.len();
+        for (kind, key) in all.into_iter().collect::<BTreeSet<_>>() {
+            let json = self.server.get(kind, &key).map(Value::to_string);
+            if json.is_some() {
+                self.take_in(kind, &key, json.as_deref(), false);
+            }
+        }
+    }
+
+    /// The sidecar is done with a content that is being deleted.
+    pub(crate) fn sidecar_lets_go(&mut self, name: &str) {
+        self.edit(Kind::Content, name, |content| {
+            let mut left = finalizers(content);
+            left.retain(|one| one != words::CONTENT_BOUND);
+            content["metadata"]["finalizers"] = left.into();
+        });
+    }
+
+    /// Everything that is due is done. What came out of it, in order.
+    pub(crate) fn run(&mut self) -> Vec<String> {
+        self.hear(false);
+        for _ in 0..20_000 {
+            let Some(key) = self.ready.pop_first() else {
+                return std::mem::take(&mut self.lines);
+            };
+            self.attempt(&key);
+        }
+        panic!("no rest: {:#?}", self.lines);
+    }
+
+    /// At most so many writes are made, then the process is no more.
+    pub(crate) fn run_until(&mut self, writes: usize) -> bool {
+        self.hear(false);
+        let mut left = writes;
+        while let Some(key) = self.ready.pop_first() {
+            let mut attempt = self.controller.begin(&key, &self.known, now());
+            while let Some(step) = self.controller.decide(&mut attempt, &self.known, now()) {
+                if !matches!(step, Step::Read(_)) {
+                    if left == 0 {
+                        self.lines.clear();
+                        return true;
+                    }
+                    left -= 1;
+                }
+                let answer = self.execute(&step);
+                self.hear(true);
+                let due = self
+                    .controller
+                    .answered(&mut attempt, step, answer, &self.known);
+                self.take(due);
+            }
+            let (_, due) = self.controller.end(attempt, &self.known, now());
+            self.take(due);
+        }
+        self.lines.clear();
+        false
+    }
+
+    /// The back-off of what failed is over. What comes out of that.
+    pub(crate) fn retry(&mut self) -> Vec<String> {
+        self.ready.append(&mut self.later);
+        self.run()
+    }
+
+    /// Whether something failed and is to be tried again.
+    pub(crate) fn retries(&self) -> bool {
+        !self.later.is_empty()
+    }
+
+    /// The time for a resync has come.
+    pub(crate) fn resync(&mut self) -> Vec<String> {
+        let snapshots = self.known.snapshots.keys().cloned().map(Key::Snapshot);
+        let contents = self.known.contents.keys().cloned().map(Key::Content);
+        let claims = self.known.claims.keys().cloned().map(Key::Claim);
+        for key in snapshots.chain(contents).chain(claims).collect::<Vec<_>>() {
+            let due = self.controller.observe(Change::Resync(key), &self.known);
+            self.take(due);
+        }
+        self.run()
+    }
+
+    fn attempt(&mut self, key: &Key) {
+        self.later.remove(key);
+        let mut attempt = self.controller.begin(key, &self.known, now());
+        while let Some(step) = self.controller.decide(&mut attempt, &self.known, now()) {
+            let answer = self.execute(&step);
+            self.hear(true);
+            let due = self
+                .controller
+                .answered(&mut attempt, step, answer, &self.known);
+            self.take(due);
+        }
+        let (verdict, due) = self.controller.end(attempt, &self.known, now());
+        self.take(due);
+        if let Verdict::Retry { .. } = verdict {
+            self.later.insert(key.clone());
+        }
+    }
+
+    fn execute(&mut self, step: &Step) -> Answer {
+        let line = line(step);
+        if self.shows_reads || !matches!(step, Step::Read(_)) {
+            self.lines.push(line.clone());
+        }
+        let refusal = self
+            .refusals
+            .iter_mut()
+            .find(|(like, _, _)| line.starts_with(like));
+        if let Some((_, error, times)) = refusal
+            && *times > 0
+        {
+            *times -= 1;
+            return Answer::Refused(error.clone());
+        }
+        match apply(&mut self.server, step) {
+            Ok(json) => match step {
+                Step::Read(Object::Claim(_)) => Answer::Read(Some(json)),
+                Step::Read(_) => Answer::Read(None),
+                _ => Answer::Done,
+            },
+            Err(error) => Answer::Refused(error),
+        }
+    }
+
+    /// Watches, or answers to own writes, tell what has happened.
+    fn hear(&mut self, own: bool) {
+        while let Some(event) = self.server.log.get(self.seen).cloned() {
+            self.seen += 1;
+            self.take_in(event.kind, &event.key, event.json.as_deref(), own);
+        }
+    }
+
+    fn take_in(&mut self, kind: Kind, key: &Text, json: Option<&str>, own: bool) {
+        fn put<R: Record>(
+            map: &mut BTreeMap<Text, Arc<R>>,
+            key: &Text,
+            json: Option<&str>,
+        ) -> (Option<Arc<R>>, Option<Arc<R>>) {
+            let new = json.and_then(record::<R>).map(Arc::new);
+            let old = match new.clone() {
+                Some(new) => map.insert(key.clone(), new),
+                None => map.remove(key),
+            };
+            (old, new)
+        }
+        let known = &mut self.known;
+        let due = match kind {
+            Kind::Snapshot => {
+                let (old, new) = put(&mut known.snapshots, key, json);
+                let (old, new) = (old.as_deref(), new.as_deref());
+                self.controller
+                    .observe(Change::Snapshot { old, new, own }, known)
+            }
+            Kind::Content => {
+                let (old, new) = put(&mut known.contents, key, json);
+                let (old, new) = (old.as_deref(), new.as_deref());
+                self.controller
+                    .observe(Change::Content { old, new, own }, known)
+            }
+            Kind::Claim => {
+                let (old, new) = put(&mut known.claims, key, json);
+                let (key, old, new) = (key.clone(), old.as_deref(), new.as_deref());
+                self.controller
+                    .observe(Change::Claim { key, old, new }, known)
+            }
+            Kind::Class => {
+                put(&mut known.classes, key, json);
+                self.controller.observe(Change::Class(key.clone()), known)
+            }
+            Kind::Volume => {
+                put(&mut known.volumes, key, json);
+                self.controller.observe(Change::Volume(key.clone()), known)
+            }
+            Kind::Node => {
+                put(&mut known.nodes, key, json);
+                return;
+            }
+        };
+        self.take(due);
+    }
+
+    fn take(&mut self, due: Due<Key, Notice>) {
+        self.ready
+            .extend(due.wakes.into_iter().map(|wake| wake.key));
+        for notice in due.notices {
+            match notice {
+                Notice::Event(event) => {
+                    let kind = if event.warning { "Warning" } else { "Normal" };
+                    let of = match &*event.about.namespace {
+                        "" => event.about.name.to_string(),
+                        namespace => format!("{namespace}/{}", event.about.name),
+                    };
+                    let (reason, message) = (event.reason, &event.message);
+                    self.lines
+                        .push(format!("E: {of} {kind} {reason} {message}"));
+                }
+                Notice::Sample(sample) => self.samples.push(sample),
+                Notice::InFlight(number) => self.in_flight = number,
+            }
+        }
+    }
+}
+
+/// The first moment of the tests, as everything here takes no time.
+pub(crate) fn now() -> Now {
+    Now {
+        instant: Instant::now() + Duration::ZERO,
+        timestamp: "2026-01-02T03:04:05Z".parse::<Timestamp>().unwrap(),
+    }
+}
+
+/// What a request does.
+pub(crate) fn apply(server: &mut Server, step: &Step) -> Result<Text, ApiError> {
+    match step {
+        Step::Read(object) => {
+            let (kind, key) = kind_and_key(object);
+            server.read(kind, key)
+        }
+        Step::PatchSnapshot(of, patch) => {
+            server.patch(Kind::Snapshot, &of.key(), Part::Main, patch)
+        }
+        Step::PatchStatus(of, patch) => {
+            server.patch(Kind::Snapshot, &of.key(), Part::Status, patch)
+        }
+        Step::CreateContent(_, content) => server.create(Kind::Content, content.clone()),
+        Step::PatchContent(of, patch) => server.patch(Kind::Content, &of.name, Part::Main, patch),
+        Step::DeleteContent(of) => {
+            server.delete(Kind::Content, &of.name, Some((&of.uid, &of.version)))
+        }
+        Step::UpdateClaim(key, json) => server.put(Kind::Claim, key, json),
+    }
+}
+
+pub(crate) fn kind_and_key(object: &Object) -> (Kind, &Text) {
+    match object {
+        Object::Snapshot(key) => (Kind::Snapshot, key),
+        Object::Content(name) => (Kind::Content, name),
+        Object::Claim(key) => (Kind::Claim, key),
+        Object::Volume(name) => (Kind::Volume, name),
+    }
+}
+
+/// A request as a row shows it: versions left out, long words short.
+fn line(step: &Step) -> String {
+    let patch = |what: &str, key: &str, patch: &Value| {
+        let mut patch = patch.clone();
+        if let Some(metadata) = patch["metadata"].as_object_mut() {
+            metadata.remove("resourceVersion");
+            metadata.remove("uid");
+            if metadata.is_empty() {
+                patch.as_object_mut().unwrap().remove("metadata");
+            }
+        }
+        format!("PATCH {what} {key} {patch}")
+    };
+    let line = match step {
+        Step::Read(object) => {
+            let (kind, key) = kind_and_key(object);
+            format!("GET {kind:?} {key}")
+                .to_lowercase()
+                .replacen("get", "GET", 1)
+        }
+        Step::PatchSnapshot(of, body) => patch("snapshot", &of.key(), body),
+        Step::PatchStatus(of, body) => patch("snapshot/status", &of.key(), body),
+        Step::CreateContent(name, body) => format!("POST content {name} {body}"),
+        Step::PatchContent(of, body) => patch("content", &of.name, body),
+        Step::DeleteContent(of) => format!("DELETE content {}", of.name),
+        Step::UpdateClaim(key, json) => {
+            let claim: Value = serde_json::from_str(json).unwrap();
+            let held = finalizers(&claim).join(" ");
+            format!("PUT claim {key} [{held}]")
+        }
+    };
+    let short = [
+        (words::SNAPSHOT_IN_USE, "F-use"),
+        (words::SNAPSHOT_AS_SOURCE, "F-src"),
+        (words::SNAPSHOT_BOUND, "F-bound"),
+        (words::SNAPSHOT_IN_GROUP, "F-group"),
+        (words::CONTENT_BOUND, "F-content"),
+        (words::CLAIM_AS_SOURCE, "F-pvc"),
+        (words::BEING_DELETED, "bd"),
+        (words::DELETION_SECRET_NAMESPACE, "dsns"),
+        (words::DELETION_SECRET_NAME, "dsn"),
+        ("kubernetes.io/pvc-protection", "K"),
+    ];
+    let short = short.into_iter();
+    short.fold(line, |line, (long, short)| line.replace(long, short))
+}

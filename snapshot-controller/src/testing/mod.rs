@@ -1,0 +1,6 @@
+//! What the tests of decisions and the simulation share: a model API server that keeps whole objects,
+//! and objects to put into it.
+
+pub(crate) mod bench;
+pub(crate) mod objects;
+pub(crate) mod server;
