@@ -12,13 +12,21 @@
 //! | [`model`] | what is read of API objects |
 //! | [`plan`] | decisions: pure functions |
 //! | [`work`] | executors of those decisions |
+//! | [`permission`] | the RBAC rules that are used |
 //! | [`args`] | the command line |
+//! | `control` | watches and workers of a leading process |
+//! | [`run`] | start-up, leadership, end |
 
 pub mod args;
+mod control;
 pub mod keys;
 pub mod model;
+pub mod permission;
 pub mod plan;
+pub mod run;
 pub mod work;
 
+#[cfg(test)]
+mod sim;
 #[cfg(test)]
 mod testing;

@@ -1,3 +1,7 @@
 //! `snapshot-controller`: binds VolumeSnapshots to their contents, once per cluster.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sidecar::rt::run(snapshot_controller::run::run(std::env::args_os()))
+}

@@ -10,7 +10,7 @@ use ::kube::Client;
 use http::{Method, Request, header};
 use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use serde_json::value::RawValue;
 
 use super::key::Key;
@@ -128,12 +128,37 @@ impl Api {
         key: &Key,
         uid: Option<&str>,
     ) -> Result<String, ApiError> {
+        let only = uid.map(|uid| json!({"uid": uid}));
+        self.delete_if(resource, key, only).await
+    }
+
+    /// Deletes an object if nothing has changed since it was read with this UID and version. Answers as
+    /// [`delete`](Self::delete).
+    ///
+    /// # Errors
+    /// A conflict if something has changed; the server refused, or nobody knows.
+    pub async fn delete_unchanged(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        (uid, version): (&str, &str),
+    ) -> Result<String, ApiError> {
+        let only = json!({"uid": uid, "resourceVersion": version});
+        self.delete_if(resource, key, Some(only)).await
+    }
+
+    async fn delete_if(
+        &self,
+        resource: &Resource,
+        key: &Key,
+        only: Option<Value>,
+    ) -> Result<String, ApiError> {
         let path = patch::path(resource, key, Part::Main);
-        let options = uid.map(|uid| {
+        let options = only.map(|only| {
             let options = json!({
                 "kind": "DeleteOptions",
                 "apiVersion": "v1",
-                "preconditions": { "uid": uid },
+                "preconditions": only,
             });
             options.to_string().into_bytes()
         });

@@ -36,6 +36,9 @@ pub fn protect(view: &View<'_>, key: &Text) -> Option<Next> {
 #[must_use]
 pub fn release(view: &View<'_>, key: &Text, but: Option<&Text>) -> Option<Next> {
     let claim = view.informers.claim(key)?;
+    if view.is_gone(&Object::Claim(key.clone())) {
+        return None;
+    }
     let json = claim.protected.as_ref()?;
     if view.memory.is_used(key, but) {
         return None;

@@ -205,6 +205,11 @@ impl Claims {
         self.busy.remove(claim).unwrap_or_default()
     }
 
+    #[cfg(test)]
+    pub(crate) fn forget_all(&mut self) {
+        self.busy.clear();
+    }
+
     /// The claim was read, or is gone.
     pub fn settle(&mut self, claim: &Text) {
         self.doubtful.remove(claim);

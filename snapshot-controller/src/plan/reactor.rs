@@ -223,7 +223,8 @@ impl Controller {
         due.wakes.extend(freed.map(|claim| wake(Key::Claim(claim))));
         self.cure(&Cure::Object(Object::Snapshot(key.clone())), due);
         match new {
-            Some(_) if own => {}
+            // Another one of the name is news, whoever has read it.
+            Some(new) if own && old.is_some_and(|old| old.uid == new.uid) => {}
             Some(_) => due.wakes.push(wake(Key::Snapshot(key))),
             None => self.memory.forget(&Key::Snapshot(key)),
         }
@@ -269,8 +270,9 @@ impl Controller {
             .extend(read.map(|snapshot| wake(Key::Snapshot(snapshot))));
         self.cure(&Cure::Object(Object::Claim(key.clone())), due);
         match new {
-            // Nobody may need it any more, and it was protected before this process was there.
-            Some(new) if new.protected.is_some() && old.is_none() => {
+            // Nobody may need it: it was protected before this process was there, or by a request of
+            // another one that came late.
+            Some(new) if new.protected.is_some() && old.is_none_or(is_free) => {
                 due.wakes.push(wake(Key::Claim(key)));
             }
             Some(_) => {}
@@ -297,6 +299,10 @@ impl Controller {
     pub(crate) fn operations(&self) -> &Operations {
         &self.operations
     }
+}
+
+fn is_free(claim: &Claim) -> bool {
+    claim.protected.is_none()
 }
 
 /// Wakes the VolumeSnapshots that a content names, and named: that may be changed.

@@ -132,10 +132,18 @@ impl View<'_> {
         }
     }
 
+    /// Whether the API server has said in this attempt that there is no such object.
+    #[must_use]
+    pub fn is_gone(&self, object: &Object) -> bool {
+        matches!(self.learnt(object), Some(Learnt::Unread(_)))
+    }
+
+    /// What the API server itself said in this attempt counts more than a cache, which may be late.
     fn sure<T>(&self, known: Option<Arc<T>>, object: Object) -> Result<Option<Arc<T>>, Next> {
-        match known {
-            None if self.learnt(&object).is_none() => Err(read(object)),
-            known => Ok(known),
+        match (self.learnt(&object), known) {
+            (Some(Learnt::Unread(_)), _) => Ok(None),
+            (None, None) => Err(read(object)),
+            (Some(Learnt::Read(_)) | None, known) => Ok(known),
         }
     }
 }

@@ -157,6 +157,15 @@ impl Controller {
             memory: &self.memory,
             learnt: &attempt.learnt,
         };
+        let object = match &attempt.key {
+            Key::Snapshot(key) => Object::Snapshot(key.clone()),
+            Key::Content(name) => Object::Content(name.clone()),
+            Key::Claim(key) => Object::Claim(key.clone()),
+        };
+        if view.is_gone(&object) {
+            // The deletion is on its way as an event.
+            return attempt.done();
+        }
         let decided = match &attempt.key {
             Key::Snapshot(key) => informers.snapshot(key).map(|subject| {
                 let next = snapshot::decide(&view, &subject);
@@ -236,12 +245,19 @@ impl Controller {
         }
         match (answer, purpose) {
             (Answer::Read(json), Purpose::Read(object)) => {
+                due.wakes
+                    .extend(concerned(&object, attempt, informers).map(wake));
                 self.learns(attempt, object, Learnt::Read(json));
             }
             (Answer::Refused(error), Purpose::Read(object)) => {
                 self.unread(attempt, object, error);
             }
             (Answer::Done | Answer::Read(_), purpose) => {
+                // What was read before is not so any more.
+                let written = written(step);
+                attempt
+                    .learnt
+                    .retain(|(of, _)| Some(of) != written.as_ref());
                 self.succeeded(attempt, purpose, informers);
             }
             (Answer::Refused(error), purpose) => refused(attempt, step, purpose, error),
@@ -281,6 +297,19 @@ impl Controller {
     }
 }
 
+/// Whose attempt has to look at what another one's has read: no watch will tell of it any more.
+fn concerned(object: &Object, by: &Attempt, informers: Informed<'_>) -> Option<Key> {
+    let snapshot = match object {
+        Object::Snapshot(key) => Some(key.clone()),
+        Object::Content(name) => informers
+            .content(name)
+            .map(|content| content.snapshot_key()),
+        Object::Claim(_) | Object::Volume(_) => None,
+    };
+    let known = snapshot.filter(|key| informers.snapshot(key).is_some());
+    known.map(Key::Snapshot).filter(|key| *key != by.key)
+}
+
 /// Somebody else was first, or the request failed.
 fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError) {
     let stale = match (error.kind, step) {
@@ -289,10 +318,9 @@ fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError
             attempt.over = Some(Over::Done);
             return;
         }
-        (ErrorKind::Conflict | ErrorKind::NotFound, step) => relied_on(step),
-        // No watch has told yet of the content that is there.
-        (ErrorKind::Exists, Step::CreateContent(name, _)) => Some(Object::Content(name.clone())),
-        (ErrorKind::Exists | ErrorKind::Unknown | ErrorKind::Refused, _) => None,
+        // It has changed, is gone, or is there already, and no watch has told of that yet.
+        (ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Exists, step) => written(step),
+        (ErrorKind::Unknown | ErrorKind::Refused, _) => None,
     };
     if let Some(object) = stale {
         attempt.conflicts += 1;
@@ -316,15 +344,16 @@ fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError
     }
 }
 
-/// The object that a step wanted to be as it was read.
-fn relied_on(step: &Step) -> Option<Object> {
+/// The object that a step writes.
+fn written(step: &Step) -> Option<Object> {
     match step {
         Step::PatchSnapshot(of, _) | Step::PatchStatus(of, _) => Some(Object::Snapshot(of.key())),
         Step::PatchContent(of, _) | Step::DeleteContent(of) => {
             Some(Object::Content(of.name.clone()))
         }
+        Step::CreateContent(name, _) => Some(Object::Content(name.clone())),
         Step::UpdateClaim(key, _) => Some(Object::Claim(key.clone())),
-        Step::CreateContent(..) | Step::Read(_) => None,
+        Step::Read(_) => None,
     }
 }
 

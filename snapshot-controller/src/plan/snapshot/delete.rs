@@ -3,15 +3,17 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
-use sidecar::snapshot::{BEING_DELETED, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, YES, content_name};
+use serde_json::{Value, json};
+use sidecar::snapshot::{
+    BEING_DELETED, CONTENT_BOUND, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, YES, content_name,
+};
 
 use super::{Decision, fail, finalizers};
 use crate::model::{Content, Policy, Snapshot, Source, Text};
 use crate::plan::claim;
 use crate::plan::complaint::Complaint;
 use crate::plan::step::{Object, Step};
-use crate::plan::view::{Next, Purpose, View};
+use crate::plan::view::{Next, Purpose, View, read};
 
 /// The next step until nothing of ours holds the VolumeSnapshot.
 pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
@@ -25,10 +27,7 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     let deletes = |content: &Arc<Content>| content.policy == Policy::Delete;
     if let Some(content) = &content {
         unless_restoring(view, snapshot)?;
-        if !content.being_deleted {
-            let patch = json!({
-                "metadata": {"uid": &*content.uid, "annotations": {BEING_DELETED: YES}},
-            });
+        if let Some(patch) = mark(content) {
             let step = Step::PatchContent(Arc::clone(content), patch);
             return Ok(Next::Ask(step, Purpose::Announce));
         }
@@ -57,6 +56,23 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     Ok(Next::Ask(step, Purpose::Unprotect))
 }
 
+/// The patch after which a content is told, and held if it is to be deleted: one that nothing holds,
+/// because it was bound a moment ago or made by upstream's controller, would go before its snapshot.
+fn mark(content: &Content) -> Option<Value> {
+    let bare = content.policy == Policy::Delete && !content.deleting && !content.is_protected();
+    if content.being_deleted && !bare {
+        return None;
+    }
+    let mut metadata = json!({"uid": &*content.uid, "annotations": {BEING_DELETED: YES}});
+    if let (true, Some(fields)) = (bare, metadata.as_object_mut()) {
+        let held = content.finalizers.iter().map(|held| &**held);
+        let held: Vec<&str> = held.chain([CONTENT_BOUND]).collect();
+        fields.insert("finalizers".to_owned(), held.into());
+        fields.insert("resourceVersion".to_owned(), (&*content.version).into());
+    }
+    Some(json!({"metadata": metadata}))
+}
+
 /// The content that is this VolumeSnapshot's and no other's.
 fn content(view: &View<'_>, snapshot: &Snapshot) -> Decision<Option<Arc<Content>>> {
     let named = match (snapshot.bound(), &snapshot.source) {
@@ -71,6 +87,13 @@ fn content(view: &View<'_>, snapshot: &Snapshot) -> Decision<Option<Arc<Content>
         true => view.content(&name)?,
         false => view.informers.content(&name),
     };
+    // It may have been bound by a request of which nobody has heard.
+    let unbound =
+        |content: &Arc<Content>| content.names(snapshot) && content.snapshot.uid.is_empty();
+    let object = Object::Content(name);
+    if content.as_ref().is_some_and(unbound) && view.learnt(&object).is_none() {
+        return Err(read(object));
+    }
     Ok(content.filter(|content| content.is_of(snapshot)))
 }
 

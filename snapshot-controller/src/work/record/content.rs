@@ -10,7 +10,7 @@ use super::{FailureWire, interned, some};
 use crate::model::{Content, ContentSource, ContentStatus, Policy, SnapshotRef};
 
 /// A VolumeSnapshotContent on the wire.
-pub type ContentWire<'a> = lean::Parts<'a, SpecWire<'a>, Option<StatusWire<'a>>>;
+type ContentWire<'a> = lean::Parts<'a, SpecWire<'a>, Option<StatusWire<'a>>>;
 
 /// What is read of `spec`.
 #[derive(Debug, Default, Deserialize)]

@@ -9,7 +9,7 @@ use super::{FailureWire, interned, some};
 use crate::model::{Snapshot, SnapshotStatus, Source, Text};
 
 /// A VolumeSnapshot on the wire.
-pub type SnapshotWire<'a> = lean::Parts<'a, SpecWire<'a>, Option<StatusWire<'a>>>;
+type SnapshotWire<'a> = lean::Parts<'a, SpecWire<'a>, Option<StatusWire<'a>>>;
 
 /// What is read of `spec`.
 #[derive(Debug, Default, Deserialize)]

@@ -10,7 +10,7 @@ use super::interned;
 use crate::model::{ClaimRef, Csi, Uid, Volume};
 
 /// A PersistentVolume on the wire.
-pub type VolumeWire<'a> = lean::Parts<'a, SpecWire<'a>>;
+type VolumeWire<'a> = lean::Parts<'a, SpecWire<'a>>;
 
 /// What is read of `spec`.
 #[derive(Debug, Default, Deserialize)]

@@ -1,0 +1,97 @@
+//! The RBAC rules the controller uses, which are those of the manifest it replaces.
+//!
+//! Claims are written with `update`, since no more is granted; Secrets are never read.
+
+use sidecar::kube::access::Rule;
+use sidecar::snapshot::GROUP;
+
+use crate::plan::Settings;
+
+const READ: &[&str] = &["get", "list", "watch"];
+const LIST: &[&str] = &["list", "watch"];
+
+/// The rules to check.
+#[must_use]
+pub fn rules(settings: Settings) -> Vec<Rule> {
+    let snapshots = &["get", "list", "watch", "patch"];
+    let contents = &["create", "get", "list", "watch", "patch", "delete"];
+    let mut rules = vec![
+        Rule::required(GROUP, "volumesnapshots", snapshots),
+        Rule::required(GROUP, "volumesnapshots/status", &["patch"]),
+        Rule::required(GROUP, "volumesnapshotcontents", contents),
+        Rule::required(GROUP, "volumesnapshotclasses", LIST),
+        Rule::required(
+            "",
+            "persistentvolumeclaims",
+            &["get", "list", "watch", "update"],
+        ),
+        Rule::required("", "persistentvolumes", READ),
+        Rule::required("", "events", &["create", "patch"]).optional("no events on VolumeSnapshots"),
+    ];
+    if settings.distributed {
+        rules.push(Rule::required("", "nodes", LIST));
+    }
+    rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What upstream's manifest grants: deploy/kubernetes/snapshot-controller at v8.7.0, with the rule
+    /// for nodes that is a comment there.
+    const GRANTED: &[(&str, &str, &[&str])] = &[
+        ("", "persistentvolumes", &["get", "list", "watch"]),
+        (
+            "",
+            "persistentvolumeclaims",
+            &["get", "list", "watch", "update"],
+        ),
+        (
+            "",
+            "events",
+            &["list", "watch", "create", "update", "patch"],
+        ),
+        ("", "nodes", &["get", "list", "watch"]),
+        (GROUP, "volumesnapshotclasses", &["get", "list", "watch"]),
+        (
+            GROUP,
+            "volumesnapshotcontents",
+            &[
+                "create", "get", "list", "watch", "update", "delete", "patch",
+            ],
+        ),
+        (
+            GROUP,
+            "volumesnapshots",
+            &[
+                "create", "get", "list", "watch", "update", "patch", "delete",
+            ],
+        ),
+        (GROUP, "volumesnapshots/status", &["update", "patch"]),
+    ];
+
+    #[test]
+    fn nothing_is_used_that_the_replaced_manifest_does_not_grant() {
+        for distributed in [false, true] {
+            let rules = rules(Settings {
+                distributed,
+                ..Settings::default()
+            });
+            assert_eq!(
+                rules.iter().any(|rule| rule.resource == "nodes"),
+                distributed
+            );
+            for rule in rules {
+                let granted = GRANTED.iter().find(|(group, resource, _)| {
+                    (*group, *resource) == (rule.group, rule.resource)
+                });
+                let (_, _, verbs) = granted.unwrap_or_else(|| panic!("{rule:?}"));
+                assert!(
+                    rule.verbs.iter().all(|verb| verbs.contains(verb)),
+                    "{rule:?}"
+                );
+            }
+        }
+    }
+}

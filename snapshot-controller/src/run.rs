@@ -1,0 +1,47 @@
+//! Puts the parts together: the kinds of the snapshot API, leadership, work, and the end.
+
+use std::ffi::OsString;
+
+use sidecar::controller::{self, Program, Seat};
+use sidecar::flags::Exit;
+use sidecar::kube::connect::Variable;
+use sidecar::names::LeaseOwner;
+
+use crate::args::{self, Config};
+use crate::control;
+use crate::work::kinds;
+use crate::work::metrics::Metrics;
+
+const PROGRAM: Program = Program {
+    name: "snapshot-controller",
+    version: option_env!("CSI_SIDECARS_VERSION"),
+    crates: &["snapshot_controller"],
+    owner: LeaseOwner::SnapshotController,
+    kubeconfig: Variable::Ignored,
+    fatal: 1,
+};
+
+/// Runs snapshot-controller.
+///
+/// # Errors
+/// How the process ends unless a signal ends it in good order.
+pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
+    controller::run(PROGRAM, &args::SPEC, argv, args::decide, start).await
+}
+
+async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
+    let process = &*seat.process;
+    let metrics = Metrics::new(&process.registry)?;
+    // The HTTP server comes before anything that may take long.
+    let working = async {
+        let api = seat.api();
+        let kinds = kinds::wait(&api, config.kinds_patience);
+        process.unless_ended(kinds).await?;
+        if config.groups {
+            kinds::groups(&api).await;
+        }
+        let work = async || Box::pin(control::work(&seat, &config, &metrics)).await;
+        seat.lead(config.election.as_ref(), None, work).await
+    };
+    process.serve(config.http.as_ref(), working).await
+}

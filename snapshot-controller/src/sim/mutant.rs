@@ -1,0 +1,210 @@
+//! Faulty controllers. Each breaks one rule; a simulation that does not notice proves nothing.
+//!
+//! They sit around the controller that ships: what it sees and hears is changed, or what it wants,
+//! wakes and remembers.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "each mutant differs in one point"
+)]
+
+use std::sync::Arc;
+
+use sidecar::snapshot::{CONTENT_BOUND, SNAPSHOT_AS_SOURCE};
+
+use super::world::Faults;
+use crate::model::{Claim, Content, Policy, Snapshot, Text};
+use crate::plan::complaint::Cure;
+use crate::plan::memory::Key;
+use crate::plan::reactor::{Change, Controller};
+use crate::plan::step::{Answer, ErrorKind, Object, Step};
+use crate::testing::server::error;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutant {
+    /// The real thing.
+    None,
+    /// Makes contents that nothing holds, as upstream does.
+    PostsWithoutFinalizer,
+    /// Deletes contents whatever their policy.
+    IgnoresPolicy,
+    /// Deletes a content of whatever version.
+    DeletesAnything,
+    /// Does not tell contents that their VolumeSnapshot is being deleted.
+    ForgetsMark,
+    /// Does not ask the server about a content that the cache does not have.
+    TrustsTheCache,
+    /// Takes anew what was taken and lost.
+    TakesAnew,
+    /// Does not look at claims whose last VolumeSnapshot is gone.
+    ForgetsClaims,
+    /// Does not look at a VolumeSnapshot when its content changes.
+    ForgetsContents,
+    /// Does not remember what a failure waits for.
+    ForgetsCures,
+    /// Does not retry.
+    ForgetsRetries,
+    /// Keeps what a failure waits for after the object is gone.
+    RemembersWhatIsGone,
+    /// Replaces finalizers of whatever version.
+    PatchesAnything,
+    /// Tells users of conflicts.
+    TellsOfConflicts,
+    /// Does not know which claims are being restored.
+    IgnoresRestores,
+    /// Lets several attempts write to a claim at once.
+    WritesAtOnce,
+    /// Takes what is not begun for something that needs its claim.
+    CountsWhatNeverBegan,
+    /// Adds no finalizer to what an administrator made.
+    LeavesContentsBare,
+}
+
+impl Mutant {
+    /// Under which faults each must be caught, and by what.
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 17] = [
+        (
+            Self::PostsWithoutFinalizer,
+            Faults::Crashes,
+            "left in storage",
+        ),
+        (Self::IgnoresPolicy, Faults::None, "was to be kept"),
+        (Self::DeletesAnything, Faults::None, "was to be kept"),
+        (Self::ForgetsMark, Faults::None, "Terminating"),
+        (Self::TrustsTheCache, Faults::All, "goes before"),
+        (Self::TakesAnew, Faults::All, "although it was taken"),
+        (Self::ForgetsClaims, Faults::Strips, "held for ever"),
+        (Self::ForgetsContents, Faults::None, "never ready"),
+        (Self::ForgetsCures, Faults::None, "never ready"),
+        (Self::ForgetsRetries, Faults::All, ""),
+        (Self::RemembersWhatIsGone, Faults::None, "remembers"),
+        (Self::PatchesAnything, Faults::None, "loses"),
+        (Self::TellsOfConflicts, Faults::None, "tells of a conflict"),
+        (Self::IgnoresRestores, Faults::None, "is being restored"),
+        (Self::WritesAtOnce, Faults::None, "not protected"),
+        (Self::CountsWhatNeverBegan, Faults::None, "held for ever"),
+        (Self::LeavesContentsBare, Faults::None, "left in storage"),
+    ];
+
+    pub(super) fn sees_snapshot(self, snapshot: &Arc<Snapshot>) -> Arc<Snapshot> {
+        let mut seen = Arc::clone(snapshot);
+        if self == Self::TakesAnew
+            && !seen.is_ready()
+            && let Some(status) = &mut Arc::make_mut(&mut seen).status
+        {
+            status.creation_time = None;
+            status.restore_size = None;
+        }
+        seen
+    }
+
+    pub(super) fn sees_content(self, content: &Arc<Content>) -> Arc<Content> {
+        let mut seen = Arc::clone(content);
+        match self {
+            Self::IgnoresPolicy => Arc::make_mut(&mut seen).policy = Policy::Delete,
+            Self::ForgetsMark => Arc::make_mut(&mut seen).being_deleted = true,
+            Self::LeavesContentsBare | Self::PostsWithoutFinalizer => {
+                Arc::make_mut(&mut seen).finalizers = Arc::new([CONTENT_BOUND.into()]);
+            }
+            _ => {}
+        }
+        seen
+    }
+
+    /// What the controller is told, if it is.
+    pub(super) fn hears(self, change: Change<'_>) -> Option<Change<'_>> {
+        match (self, change) {
+            (Self::ForgetsContents, Change::Content { .. }) => None,
+            (_, change) => Some(change),
+        }
+    }
+
+    /// What a claim's record says.
+    pub(super) fn hears_claim(self, claim: Option<&Claim>) -> Option<Claim> {
+        let restores = |claim: &Claim| match self {
+            Self::IgnoresRestores => None,
+            _ => claim.restores.clone(),
+        };
+        claim.map(|claim| Claim {
+            restores: restores(claim),
+            ..claim.clone()
+        })
+    }
+
+    pub(super) fn wakes(self, key: &Key) -> bool {
+        !(self == Self::ForgetsClaims && matches!(key, Key::Claim(_)))
+    }
+
+    pub(super) fn retries(self) -> bool {
+        self != Self::ForgetsRetries
+    }
+
+    /// After a decision on `key`.
+    pub(super) fn decided(self, key: &Key, controller: &mut Controller) {
+        match self {
+            Self::ForgetsCures => controller.memory_mut().forget(key),
+            Self::WritesAtOnce => controller.memory_mut().claims.forget_all(),
+            _ => {}
+        }
+    }
+
+    /// What the controller wants.
+    pub(super) fn wants(self, step: Step) -> Step {
+        match (self, step) {
+            (Self::PostsWithoutFinalizer, Step::CreateContent(name, mut body)) => {
+                if let Some(metadata) = body["metadata"].as_object_mut() {
+                    metadata.remove("finalizers");
+                }
+                Step::CreateContent(name, body)
+            }
+            (Self::PatchesAnything, Step::PatchSnapshot(of, mut patch)) => {
+                if let Some(metadata) = patch["metadata"].as_object_mut() {
+                    metadata.remove("resourceVersion");
+                }
+                Step::PatchSnapshot(of, patch)
+            }
+            (_, step) => step,
+        }
+    }
+
+    pub(super) fn deletes_anything(self) -> bool {
+        self == Self::DeletesAnything
+    }
+
+    /// After something was heard of a VolumeSnapshot.
+    pub(super) fn heard(self, gone: Option<Text>, controller: &mut Controller) {
+        if self == Self::RemembersWhatIsGone
+            && let Some(key) = gone
+        {
+            controller
+                .memory_mut()
+                .failed(&Key::Snapshot(key), &[Cure::AnyClass]);
+        }
+    }
+
+    /// What a request is answered with.
+    pub(super) fn told(self, step: &Step, answer: Answer) -> Answer {
+        match (self, step, answer) {
+            (Self::TrustsTheCache, Step::Read(Object::Content(_)), _) => {
+                Answer::Refused(error(ErrorKind::NotFound, "not found"))
+            }
+            (Self::TellsOfConflicts, _, Answer::Refused(mut error))
+                if error.kind == ErrorKind::Conflict =>
+            {
+                error.kind = ErrorKind::Refused;
+                Answer::Refused(error)
+            }
+            (_, _, answer) => answer,
+        }
+    }
+
+    /// A VolumeSnapshot as the books are told of it.
+    pub(super) fn hears_snapshot(self, snapshot: Option<&Snapshot>) -> Option<Snapshot> {
+        let mut heard = snapshot.cloned()?;
+        if self == Self::CountsWhatNeverBegan && !heard.holds(SNAPSHOT_AS_SOURCE) {
+            let held = heard.finalizers.iter().cloned();
+            heard.finalizers = held.chain([SNAPSHOT_AS_SOURCE.into()]).collect();
+        }
+        Some(heard)
+    }
+}

@@ -1,0 +1,392 @@
+//! One process: the controller that ships, caches fed by late events, queues that are sets, and
+//! attempts that advance step by step.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use sidecar::controller::reactor::{Due, Reactor, Verdict};
+use sidecar::kube::cache::{Source, slots};
+
+use super::mutant::Mutant;
+use super::watch::Watch;
+use crate::model::{Claim, Class, Content, Snapshot, Text, Volume};
+use crate::plan::memory::Key;
+use crate::plan::reactor::{Attempt, Change, Controller, Notice};
+use crate::plan::step::{Answer, Object, Step};
+use crate::plan::{Informers, Settings};
+use crate::testing::bench::{kind_and_key, now};
+use crate::testing::server::{Kind, Server};
+
+/// Kinds that are watched.
+pub(super) const WATCHED: [Kind; 5] = [
+    Kind::Snapshot,
+    Kind::Content,
+    Kind::Class,
+    Kind::Claim,
+    Kind::Volume,
+];
+
+/// What the controller looks at.
+pub(super) struct Known {
+    pub(super) mutant: Mutant,
+    pub(super) snapshots: Watch<Snapshot>,
+    pub(super) contents: Watch<Content>,
+    classes: Watch<Class>,
+    pub(super) claims: Watch<Claim>,
+    volumes: Watch<Volume>,
+}
+
+impl Informers for Known {
+    fn settings(&self) -> Settings {
+        Settings {
+            keep_mode: true,
+            ..Settings::default()
+        }
+    }
+
+    fn snapshot(&self, key: &str) -> Option<Arc<Snapshot>> {
+        let snapshot = self.snapshots.slots.get(key)?;
+        Some(self.mutant.sees_snapshot(snapshot))
+    }
+
+    fn content(&self, name: &str) -> Option<Arc<Content>> {
+        let content = self.contents.slots.get(name)?;
+        Some(self.mutant.sees_content(content))
+    }
+
+    fn class(&self, name: &str) -> Option<Arc<Class>> {
+        self.classes.slots.get(name).cloned()
+    }
+
+    fn default_classes(&self, driver: &str) -> Vec<Text> {
+        let all = self.classes.slots.iter();
+        all.filter(|(_, class)| class.default && *class.driver == *driver)
+            .map(|(key, _)| Text::from(key.as_str()))
+            .collect()
+    }
+
+    fn claim(&self, key: &str) -> Option<Arc<Claim>> {
+        self.claims.slots.get(key).cloned()
+    }
+
+    fn volume(&self, name: &str) -> Option<Arc<Volume>> {
+        self.volumes.slots.get(name).cloned()
+    }
+
+    fn node_for(&self, _affinity: &str) -> Option<Text> {
+        None
+    }
+}
+
+/// An attempt under way.
+pub(super) struct Running {
+    pub(super) key: Key,
+    attempt: Attempt,
+    pub(super) state: State,
+}
+
+pub(super) enum State {
+    Deciding,
+    /// Sent to the API server, not yet applied.
+    Sent(Step),
+    /// The answer is on its way, with the object if there is one in it.
+    Answered(Step, Answer, Option<Text>),
+}
+
+pub(super) struct Process {
+    pub(super) controller: Controller,
+    pub(super) known: Known,
+    pub(super) ready: BTreeSet<Key>,
+    pub(super) later: BTreeSet<Key>,
+    pub(super) running: Vec<Running>,
+    /// Warnings told since the last look: reason, key of the object, text.
+    pub(super) warnings: Vec<(&'static str, Text, String)>,
+}
+
+impl Process {
+    pub(super) fn start(mutant: Mutant) -> Self {
+        Self {
+            controller: Controller::default(),
+            known: Known {
+                mutant,
+                snapshots: Watch::new(Kind::Snapshot),
+                contents: Watch::new(Kind::Content),
+                classes: Watch::new(Kind::Class),
+                claims: Watch::new(Kind::Claim),
+                volumes: Watch::new(Kind::Volume),
+            },
+            ready: BTreeSet::new(),
+            later: BTreeSet::new(),
+            running: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Whether everything was listed once: nothing is worked on before.
+    pub(super) fn is_synced(&self) -> bool {
+        let known = &self.known;
+        known.snapshots.is_listed()
+            && known.contents.is_listed()
+            && known.classes.is_listed()
+            && known.claims.is_listed()
+            && known.volumes.is_listed()
+    }
+
+    pub(super) fn is_current(&self, server: &Server) -> bool {
+        let known = &self.known;
+        known.snapshots.is_current(server)
+            && known.contents.is_current(server)
+            && known.classes.is_current(server)
+            && known.claims.is_current(server)
+            && known.volumes.is_current(server)
+    }
+
+    /// The objects of this kind are listed, or the next event of theirs arrives.
+    pub(super) fn watch(&mut self, kind: Kind, server: &Server, list: bool) {
+        fn changes<R: sidecar::kube::cache::Record>(
+            watch: &mut Watch<R>,
+            server: &Server,
+            list: bool,
+        ) -> Vec<slots::Change<R>> {
+            match list || !watch.is_listed() {
+                true => watch.list(server),
+                false => watch.hear(server).into_iter().collect(),
+            }
+        }
+        let known = &mut self.known;
+        match kind {
+            Kind::Snapshot => {
+                let changes = changes(&mut known.snapshots, server, list);
+                changes
+                    .into_iter()
+                    .for_each(|change| self.snapshot_changed(&change));
+            }
+            Kind::Content => {
+                let changes = changes(&mut known.contents, server, list);
+                changes
+                    .into_iter()
+                    .for_each(|change| self.content_changed(&change));
+            }
+            Kind::Claim => {
+                let changes = changes(&mut known.claims, server, list);
+                changes
+                    .into_iter()
+                    .for_each(|change| self.claim_changed(&change));
+            }
+            Kind::Class => {
+                for change in changes(&mut known.classes, server, list) {
+                    if let slots::Change::Upserted { key, .. } = change {
+                        self.observe(Change::Class(key.as_str().into()));
+                    }
+                }
+            }
+            Kind::Volume => {
+                for change in changes(&mut known.volumes, server, list) {
+                    self.volume_changed(&change);
+                }
+            }
+            Kind::Node => {}
+        }
+    }
+
+    fn snapshot_changed(&mut self, change: &slots::Change<Snapshot>) {
+        let (old, new, own) = parts(change);
+        let mutant = self.known.mutant;
+        let (old, new) = (mutant.hears_snapshot(old), mutant.hears_snapshot(new));
+        let gone = new.is_none().then(|| key_of(change));
+        self.observe(Change::Snapshot {
+            old: old.as_ref(),
+            new: new.as_ref(),
+            own,
+        });
+        mutant.heard(gone, &mut self.controller);
+    }
+
+    fn content_changed(&mut self, change: &slots::Change<Content>) {
+        let (old, new, own) = parts(change);
+        self.observe(Change::Content { old, new, own });
+    }
+
+    fn claim_changed(&mut self, change: &slots::Change<Claim>) {
+        let (old, new, _) = parts(change);
+        let mutant = self.known.mutant;
+        let (old, new) = (mutant.hears_claim(old), mutant.hears_claim(new));
+        self.observe(Change::Claim {
+            key: key_of(change),
+            old: old.as_ref(),
+            new: new.as_ref(),
+        });
+    }
+
+    fn volume_changed(&mut self, change: &slots::Change<Volume>) {
+        if let slots::Change::Upserted { key, .. } = change {
+            self.observe(Change::Volume(key.as_str().into()));
+        }
+    }
+
+    fn observe(&mut self, change: Change<'_>) {
+        let mutant = self.known.mutant;
+        let Some(change) = mutant.hears(change) else {
+            return;
+        };
+        let due = self.controller.observe(change, &self.known);
+        self.take(due);
+    }
+
+    pub(super) fn take(&mut self, due: Due<Key, Notice>) {
+        let mutant = self.known.mutant;
+        let wakes = due.wakes.into_iter().map(|wake| wake.key);
+        self.ready.extend(wakes.filter(|key| mutant.wakes(key)));
+        for notice in due.notices {
+            if let Notice::Event(event) = notice
+                && event.warning
+            {
+                let about = crate::model::key(&event.about.namespace, &event.about.name);
+                self.warnings.push((event.reason, about, event.message));
+            }
+        }
+    }
+
+    /// Keys that could be worked on now.
+    pub(super) fn startable(&self) -> Vec<Key> {
+        let busy = |key: &&Key| self.running.iter().any(|running| running.key == **key);
+        self.ready
+            .iter()
+            .filter(|key| !busy(key))
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn begin(&mut self, key: &Key) {
+        self.ready.remove(key);
+        self.later.remove(key);
+        self.running.push(Running {
+            key: key.clone(),
+            attempt: self.controller.begin(key, &self.known, now()),
+            state: State::Deciding,
+        });
+    }
+
+    /// The next step of attempt `index`; `None` if the attempt is over, and ended.
+    pub(super) fn decide(&mut self, index: usize) -> Option<Step> {
+        let mutant = self.known.mutant;
+        let running = &mut self.running[index];
+        let step = self
+            .controller
+            .decide(&mut running.attempt, &self.known, now());
+        mutant.decided(&running.key, &mut self.controller);
+        if let Some(step) = step {
+            let step = mutant.wants(step);
+            self.announce(&step);
+            return Some(step);
+        }
+        let running = self.running.remove(index);
+        let (verdict, due) = self.controller.end(running.attempt, &self.known, now());
+        self.take(due);
+        if let Verdict::Retry { .. } = verdict
+            && mutant.retries()
+        {
+            self.later.insert(running.key);
+        }
+        None
+    }
+
+    fn announce(&mut self, step: &Step) {
+        let (kind, key) = about(step);
+        let known = &mut self.known;
+        match kind {
+            Kind::Snapshot => known.snapshots.announce(&key),
+            Kind::Content => known.contents.announce(&key),
+            Kind::Claim => known.claims.announce(&key),
+            Kind::Volume => known.volumes.announce(&key),
+            Kind::Class | Kind::Node => {}
+        }
+    }
+
+    /// The answer arrives: first in the cache, then in the attempt.
+    pub(super) fn answer(&mut self, index: usize, step: Step, answer: Answer, json: Option<&str>) {
+        let (kind, key) = about(&step);
+        let known = &mut self.known;
+        match kind {
+            Kind::Snapshot => {
+                let change = known.snapshots.answered(&key, json);
+                change
+                    .into_iter()
+                    .for_each(|change| self.snapshot_changed(&change));
+            }
+            Kind::Content => {
+                let change = known.contents.answered(&key, json);
+                change
+                    .into_iter()
+                    .for_each(|change| self.content_changed(&change));
+            }
+            Kind::Claim => {
+                let change = known.claims.answered(&key, json);
+                change
+                    .into_iter()
+                    .for_each(|change| self.claim_changed(&change));
+            }
+            Kind::Volume => {
+                let change = known.volumes.answered(&key, json);
+                change
+                    .into_iter()
+                    .for_each(|change| self.volume_changed(&change));
+            }
+            Kind::Class | Kind::Node => {}
+        }
+        let answer = self.known.mutant.told(&step, answer);
+        let running = &mut self.running[index];
+        let due = self
+            .controller
+            .answered(&mut running.attempt, step, answer, &self.known);
+        running.state = State::Deciding;
+        self.take(due);
+    }
+}
+
+/// What a request is about.
+pub(super) fn about(step: &Step) -> (Kind, Text) {
+    match step {
+        Step::Read(object) => {
+            let (kind, key) = kind_and_key(object);
+            (kind, key.clone())
+        }
+        Step::PatchSnapshot(of, _) | Step::PatchStatus(of, _) => (Kind::Snapshot, of.key()),
+        Step::CreateContent(name, _) => (Kind::Content, name.clone()),
+        Step::PatchContent(of, _) | Step::DeleteContent(of) => (Kind::Content, of.name.clone()),
+        Step::UpdateClaim(key, _) => (Kind::Claim, key.clone()),
+    }
+}
+
+/// What a request that was applied is answered with.
+pub(super) fn answer_of(step: &Step, json: &Text) -> Answer {
+    match step {
+        Step::Read(Object::Claim(_)) => Answer::Read(Some(json.clone())),
+        Step::Read(_) => Answer::Read(None),
+        Step::PatchSnapshot(..)
+        | Step::PatchStatus(..)
+        | Step::CreateContent(..)
+        | Step::PatchContent(..)
+        | Step::DeleteContent(_)
+        | Step::UpdateClaim(..) => Answer::Done,
+    }
+}
+
+type Sides<'a, R> = (Option<&'a R>, Option<&'a R>, bool);
+
+fn parts<R>(change: &slots::Change<R>) -> Sides<'_, R> {
+    match change {
+        slots::Change::Upserted {
+            old, new, source, ..
+        } => (old.as_deref(), Some(&**new), *source == Source::Own),
+        slots::Change::Deleted { old, .. } => (Some(&**old), None, false),
+    }
+}
+
+fn key_of<R>(change: &slots::Change<R>) -> Text {
+    match change {
+        slots::Change::Upserted { key, .. } | slots::Change::Deleted { key, .. } => {
+            key.as_str().into()
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The end of a run: faults end, everything comes to rest; all VolumeSnapshots are deleted, and go.
+
+use serde_json::Value;
+use sidecar::snapshot::{CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE};
+
+use super::world::{Faults, World};
+use crate::model::Text;
+use crate::testing::objects::{claim, class, default_class};
+use crate::testing::server::{Kind, finalizers};
+
+/// More than any run takes to come to rest.
+const MOST: usize = 20_000;
+
+impl World {
+    pub(super) fn rest(mut self) -> Result<(), String> {
+        self.settling = true;
+        if self.faults == Faults::None {
+            // Even what is never mended holds nothing of others.
+            self.settle()?;
+            self.check_claims()?;
+        }
+        self.mend();
+        self.settle()?;
+        self.check_rest()?;
+        let all: Vec<Text> = self
+            .server
+            .all(Kind::Snapshot)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in all {
+            let _ = self.server.delete(Kind::Snapshot, &key, None);
+        }
+        self.settle()?;
+        self.check_end()
+    }
+
+    /// What people had forgotten is there at last.
+    fn mend(&mut self) {
+        for kind in [Kind::Snapshot, Kind::Content] {
+            let held = self.server.all(kind).map(|(key, _)| key.clone());
+            for key in held.collect::<Vec<_>>() {
+                self.server.edit(kind, &key, |object| {
+                    let mut left = finalizers(object);
+                    left.retain(|one| !one.starts_with("x/"));
+                    object["metadata"]["finalizers"] = left.into();
+                });
+            }
+        }
+        let claims = self.server.all(Kind::Claim).map(|(key, _)| key.clone());
+        for key in claims.collect::<Vec<_>>() {
+            self.server.edit(Kind::Claim, &key, |claim| {
+                claim["status"]["phase"] = "Bound".into()
+            });
+        }
+        for (name, object) in [("cx", class("cx", "T")), ("d1", default_class("d1", "T"))] {
+            if self.server.get(Kind::Class, name).is_none() {
+                self.add(Kind::Class, object);
+            }
+        }
+    }
+
+    /// Runs until nothing happens any more.
+    fn settle(&mut self) -> Result<(), String> {
+        for _ in 0..MOST {
+            self.verdict()?;
+            self.claims_that_are_wanted();
+            if !self.process.running.is_empty()
+                || self.process.is_synced() && !self.process.startable().is_empty()
+            {
+                self.work();
+            } else if !self.process.is_synced() || !self.process.is_current(&self.server) {
+                self.deliver();
+            } else if self.sidecar_works() {
+                // Its events come next.
+            } else if !self.late.is_empty() {
+                // Whatever has not arrived by now never will.
+                self.late.clear();
+            } else if self.faults != Faults::None && self.has_failed() {
+                self.spins = 0;
+                let due = std::mem::take(&mut self.process.later);
+                self.process.ready.extend(due);
+                self.retried += 1;
+            } else {
+                return Ok(());
+            }
+        }
+        Err("does not come to rest".to_owned())
+    }
+
+    /// Whether something is left to be tried again that has not been tried in vain time and again.
+    fn has_failed(&self) -> bool {
+        !self.process.later.is_empty() && self.retried < 40
+    }
+
+    /// A claim that somebody deleted comes again, for who waits for it.
+    fn claims_that_are_wanted(&mut self) {
+        for (name, volume) in [("p1", "pv1"), ("p2", "pv2")] {
+            if self
+                .server
+                .get(Kind::Claim, &format!("ns/{name}"))
+                .is_none()
+            {
+                self.add(Kind::Claim, claim(name, volume));
+            }
+        }
+    }
+
+    fn check_rest(&self) -> Result<(), String> {
+        for (key, snapshot) in self.server.all(Kind::Snapshot) {
+            let uid = snapshot["metadata"]["uid"].as_str().unwrap();
+            if !snapshot["metadata"]["deletionTimestamp"].is_null() {
+                return Err(format!("{key} stays Terminating"));
+            }
+            let of_claim = snapshot["spec"]["source"]["persistentVolumeClaimName"].is_string();
+            let ready = snapshot["status"]["readyToUse"] == true;
+            if of_claim && !ready && !self.robbed.contains(uid) && !self.waits_for_a_claim(snapshot)
+            {
+                return Err(format!("{key} is never ready: {snapshot}"));
+            }
+        }
+        self.check_claims()
+    }
+
+    fn check_claims(&self) -> Result<(), String> {
+        for (key, claim) in self.server.all(Kind::Claim) {
+            let held = finalizers(claim).iter().any(|one| one == CLAIM_AS_SOURCE);
+            let used = self.server.all(Kind::Snapshot).any(|(_, snapshot)| {
+                let name = snapshot["spec"]["source"]["persistentVolumeClaimName"].as_str();
+                let of = name.is_some_and(|name| **key == format!("ns/{name}"));
+                let begun = finalizers(snapshot)
+                    .iter()
+                    .any(|one| one == SNAPSHOT_AS_SOURCE);
+                of && begun && snapshot["status"]["readyToUse"] != true
+            });
+            if held && !used {
+                return Err(format!("{key} is held for ever"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Its claim is being deleted, and nothing is begun with such.
+    fn waits_for_a_claim(&self, snapshot: &Value) -> bool {
+        let name = snapshot["spec"]["source"]["persistentVolumeClaimName"]
+            .as_str()
+            .unwrap();
+        let claim = self.server.get(Kind::Claim, &format!("ns/{name}"));
+        claim.is_none_or(|claim| !claim["metadata"]["deletionTimestamp"].is_null())
+    }
+
+    fn check_end(&self) -> Result<(), String> {
+        if let Some((key, _)) = self.server.all(Kind::Snapshot).next() {
+            return Err(format!("{key} stays Terminating"));
+        }
+        for (key, claim) in self.server.all(Kind::Claim) {
+            if finalizers(claim).iter().any(|one| one == CLAIM_AS_SOURCE) {
+                return Err(format!("{key} is held for ever"));
+            }
+        }
+        for (name, content) in self.server.all(Kind::Content) {
+            let uid = content["spec"]["volumeSnapshotRef"]["uid"]
+                .as_str()
+                .unwrap_or_default();
+            let unbound = uid.is_empty();
+            let kept = content["spec"]["deletionPolicy"] == "Retain";
+            let deleting = !content["metadata"]["deletionTimestamp"].is_null();
+            if self.stripped.contains(uid) || unbound {
+                continue;
+            }
+            if deleting {
+                return Err(format!("{name} stays Terminating"));
+            }
+            if !kept {
+                return Err(format!("{name} is left behind"));
+            }
+        }
+        let named = |uid: &String| !self.contents_of(uid).is_empty();
+        let storage = &self.sidecar;
+        let left = storage.storage.iter().find(|uid| {
+            !named(uid) && !storage.kept.contains(*uid) && !self.stripped.contains(*uid)
+        });
+        if let Some(uid) = left {
+            return Err(format!("the snapshot of {uid} is left in storage"));
+        }
+        let told = self.faults == Faults::Strips;
+        if !told && !self.process.controller.memory().is_empty() {
+            return Err(format!("remembers {:?}", self.process.controller.memory()));
+        }
+        if !self.process.controller.operations().is_empty() {
+            return Err(format!(
+                "measures {:?}",
+                self.process.controller.operations()
+            ));
+        }
+        match self.process.ready.is_empty() && self.process.running.is_empty() {
+            true => Ok(()),
+            false => Err("works on nothing".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Attempts advance: requests reach the server, answers come back, and every change is held against
+//! the invariants.
+
+use serde_json::Value;
+use sidecar::snapshot::{CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND};
+
+use super::process::{State, about, answer_of};
+use super::world::{Faults, World};
+use crate::model::Text;
+use crate::plan::step::{Answer, ApiError, ErrorKind, Step};
+use crate::testing::bench::apply;
+use crate::testing::server::{Kind, error, finalizers};
+
+/// Whether a request arrives before its process sends the next one about the same, and before its
+/// successor lists: see the module.
+pub(super) fn comes_in_order(step: &Step) -> bool {
+    match step {
+        Step::CreateContent(..) | Step::UpdateClaim(..) => true,
+        Step::PatchContent(_, patch) => !patch["spec"].is_null(),
+        Step::Read(_)
+        | Step::PatchSnapshot(..)
+        | Step::PatchStatus(..)
+        | Step::DeleteContent(_) => false,
+    }
+}
+
+/// What becomes of a request.
+enum Fate {
+    Applied,
+    /// Applied, and the answer is lost.
+    Unheard,
+    /// Not applied, and nobody knows.
+    Lost,
+    /// The answer is not waited for any longer, and it is applied at any later time.
+    Late,
+    Refused,
+}
+
+impl World {
+    pub(super) fn advance(&mut self, index: usize) {
+        let running = &mut self.process.running[index];
+        match std::mem::replace(&mut running.state, State::Deciding) {
+            State::Deciding => {
+                if let Some(step) = self.process.decide(index) {
+                    self.spin();
+                    self.hold_decision(&step);
+                    self.process.running[index].state = State::Sent(step);
+                }
+            }
+            State::Sent(step) => {
+                let (answer, json) = self.send(&step);
+                self.process.running[index].state = State::Answered(step, answer, json);
+            }
+            State::Answered(step, answer, json) => {
+                self.process.answer(index, step, answer, json.as_deref());
+            }
+        }
+        self.hear_warnings();
+    }
+
+    /// What must be true of a request at the moment at which it is decided on.
+    fn hold_decision(&mut self, step: &Step) {
+        let Step::DeleteContent(of) = step else {
+            return;
+        };
+        let claims = &self.process.known.claims.slots;
+        let restores = Some(of.snapshot_key());
+        if claims.iter().any(|(_, claim)| claim.restores == restores) {
+            self.complain(format!("{} is deleted and is being restored", of.name));
+        }
+    }
+
+    fn fate(&mut self, step: &Step) -> Fate {
+        let in_order = comes_in_order(step);
+        match self.is_faulty() && self.dice.one_in(6) {
+            true => match self.dice.below(4) {
+                0 => Fate::Unheard,
+                1 => Fate::Lost,
+                2 if !in_order => Fate::Late,
+                _ => Fate::Refused,
+            },
+            false => Fate::Applied,
+        }
+    }
+
+    fn send(&mut self, step: &Step) -> (Answer, Option<Text>) {
+        let unknown = || Answer::Refused(error(ErrorKind::Unknown, "nobody knows"));
+        match self.fate(step) {
+            Fate::Applied => match self.apply(step) {
+                Ok(json) => (answer_of(step, &json), Some(json)),
+                Err(error) => (Answer::Refused(error), None),
+            },
+            Fate::Unheard => {
+                let _ = self.apply(step);
+                (unknown(), None)
+            }
+            Fate::Lost => (unknown(), None),
+            Fate::Late => {
+                if !matches!(step, Step::Read(_)) {
+                    self.late.push(step.clone());
+                }
+                (unknown(), None)
+            }
+            Fate::Refused => (Answer::Refused(error(ErrorKind::Refused, "refused")), None),
+        }
+    }
+
+    fn apply(&mut self, step: &Step) -> Result<Text, ApiError> {
+        self.hold(step);
+        let json = self.requests(step)?;
+        self.held(step);
+        // The answer to a DELETE that leaves nothing is no object.
+        let (kind, key) = about(step);
+        match step {
+            Step::DeleteContent(_) if self.server.get(kind, &key).is_none() => {
+                Err(error(ErrorKind::NotFound, "it is gone"))
+            }
+            _ => Ok(json),
+        }
+    }
+
+    pub(super) fn requests(&mut self, step: &Step) -> Result<Text, ApiError> {
+        match step {
+            Step::DeleteContent(of) if self.deletes_anything() => {
+                self.server.delete(Kind::Content, &of.name, None)
+            }
+            step => apply(&mut self.server, step),
+        }
+    }
+
+    /// What must be true of a request at the moment at which it arrives, if it is applied.
+    pub(super) fn hold(&mut self, step: &Step) {
+        let (kind, key) = about(step);
+        let before = self.server.get(kind, &key).cloned();
+        let violation = match step {
+            Step::Read(_) | Step::PatchStatus(..) => None,
+            Step::CreateContent(_, body) if before.is_none() => self.may_not_create(body),
+            Step::CreateContent(..) => None,
+            Step::DeleteContent(of) => before
+                .filter(|before| {
+                    let version = &before["metadata"]["resourceVersion"];
+                    self.deletes_anything() || *version == *of.version
+                })
+                .and_then(|before| self.may_not_delete(&before)),
+            Step::PatchSnapshot(_, patch) | Step::PatchContent(_, patch) => {
+                before.and_then(|before| self.loses(&before, patch))
+            }
+            Step::UpdateClaim(_, json) => {
+                let after: Value = serde_json::from_str(json).unwrap();
+                before.and_then(|before| self.may_not_free(&key, &before, &after))
+            }
+        };
+        if let Some(violation) = violation {
+            self.complain(violation);
+        }
+    }
+
+    fn may_not_create(&self, body: &Value) -> Option<String> {
+        let uid = body["spec"]["volumeSnapshotRef"]["uid"].as_str().unwrap();
+        let snapshot = self.snapshot(uid)?;
+        if !snapshot["status"]["creationTime"].is_null() {
+            return Some(format!("{uid} is made again although it was taken"));
+        }
+        let claim = snapshot["spec"]["source"]["persistentVolumeClaimName"].as_str()?;
+        let claim = self.server.get(Kind::Claim, &format!("ns/{claim}"))?;
+        let held = finalizers(claim).iter().any(|one| one == CLAIM_AS_SOURCE);
+        (!held).then(|| format!("{uid} is made of a claim that is not protected"))
+    }
+
+    fn may_not_delete(&self, content: &Value) -> Option<String> {
+        let name = &content["metadata"]["name"];
+        if content["spec"]["deletionPolicy"] == "Retain" {
+            return Some(format!("{name} is deleted, and was to be kept"));
+        }
+        let uid = content["spec"]["volumeSnapshotRef"]["uid"]
+            .as_str()
+            .unwrap_or_default();
+        match self.snapshot(uid) {
+            Some(snapshot) if !snapshot["metadata"]["deletionTimestamp"].is_null() => None,
+            Some(_) => Some(format!("{name} is deleted before its VolumeSnapshot")),
+            None if self.stripped.contains(uid) => None,
+            None => Some(format!("{name} is deleted without its VolumeSnapshot")),
+        }
+    }
+
+    /// A change of finalizers that is applied: nothing of others goes, and nothing goes too early.
+    fn loses(&self, before: &Value, patch: &Value) -> Option<String> {
+        let name = &before["metadata"]["name"];
+        let version = &patch["metadata"]["resourceVersion"];
+        if !version.is_null() && *version != before["metadata"]["resourceVersion"] {
+            return None;
+        }
+        let fields = patch["metadata"].as_object()?;
+        if !fields.contains_key("finalizers") {
+            return None;
+        }
+        let after = finalizers(patch);
+        let others = finalizers(before)
+            .into_iter()
+            .filter(|one| one.starts_with("x/"));
+        if let Some(lost) = others.into_iter().find(|one| !after.contains(one)) {
+            return Some(format!("{name} loses {lost}"));
+        }
+        let holds = [SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND];
+        if before["kind"] != "VolumeSnapshot" || after.iter().any(|one| holds.contains(&&**one)) {
+            return None;
+        }
+        let uid = before["metadata"]["uid"].as_str().unwrap();
+        let waits = self.contents_of(uid).into_iter().find(|content| {
+            content["spec"]["deletionPolicy"] == "Delete"
+                && content["metadata"]["deletionTimestamp"].is_null()
+        });
+        waits.map(|content| format!("{name} goes before {}", content["metadata"]["name"]))
+    }
+
+    fn may_not_free(&self, key: &Text, before: &Value, after: &Value) -> Option<String> {
+        if before["metadata"]["resourceVersion"] != after["metadata"]["resourceVersion"] {
+            return None;
+        }
+        let left = finalizers(after);
+        let others = finalizers(before)
+            .into_iter()
+            .filter(|one| one != CLAIM_AS_SOURCE);
+        if let Some(lost) = others.into_iter().find(|one| !left.contains(one)) {
+            return Some(format!("{key} loses {lost}"));
+        }
+        if left.iter().any(|one| one == CLAIM_AS_SOURCE) {
+            return None;
+        }
+        let user = self.server.all(Kind::Snapshot).find(|(_, snapshot)| {
+            let uid = snapshot["metadata"]["uid"].as_str().unwrap();
+            let claim = snapshot["spec"]["source"]["persistentVolumeClaimName"].as_str();
+            claim.is_some_and(|claim| **key == format!("ns/{claim}"))
+                && snapshot["status"]["readyToUse"] != true
+                && snapshot["metadata"]["deletionTimestamp"].is_null()
+                && !self.contents_of(uid).is_empty()
+        });
+        user.map(|(user, _)| format!("{key} is let go, and {user} is being taken of it"))
+    }
+
+    /// What was made is counted.
+    pub(super) fn held(&mut self, step: &Step) {
+        let Step::CreateContent(_, body) = step else {
+            return;
+        };
+        let uid = body["spec"]["volumeSnapshotRef"]["uid"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        let robbed = self.robbed.contains(&uid);
+        let made = self.made.entry(uid.clone()).or_default();
+        *made += 1;
+        if *made > 1 && !robbed {
+            self.complain(format!("{uid} has more than one content"));
+        }
+    }
+
+    /// What users are told is true.
+    pub(super) fn hear_warnings(&mut self) {
+        for (reason, key, message) in std::mem::take(&mut self.process.warnings) {
+            if self.faults == Faults::None && message.contains("modified") {
+                self.complain(format!("{key} tells of a conflict: {message}"));
+            }
+            let snapshot = self.server.get(Kind::Snapshot, &key);
+            let Some(uid) = snapshot.and_then(|one| one["metadata"]["uid"].as_str()) else {
+                continue;
+            };
+            let there = !self.contents_of(uid).is_empty();
+            if there && self.faults == Faults::None && reason == "SnapshotContentMissing" {
+                self.complain(format!("{key} misses a content that is there"));
+            }
+        }
+    }
+
+    /// The VolumeSnapshot with this UID.
+    pub(super) fn snapshot(&self, uid: &str) -> Option<&Value> {
+        let mut all = self.server.all(Kind::Snapshot);
+        all.find_map(|(_, snapshot)| (snapshot["metadata"]["uid"] == uid).then_some(snapshot))
+    }
+
+    /// The contents that are for the VolumeSnapshot with this UID.
+    pub(super) fn contents_of(&self, uid: &str) -> Vec<&Value> {
+        let all = self.server.all(Kind::Content);
+        let of = all.filter(|(_, content)| content["spec"]["volumeSnapshotRef"]["uid"] == uid);
+        of.map(|(_, content)| content).collect()
+    }
+
+    /// Whether a mutant's DELETE does not say which version it is for.
+    fn deletes_anything(&self) -> bool {
+        self.process.known.mutant.deletes_anything()
+    }
+}

@@ -1,0 +1,278 @@
+//! Carries out the controller's steps, each one request, tells users, and logs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use sidecar::controller::Seat;
+use sidecar::controller::engine::{self, Shell};
+use sidecar::error::Chain;
+use sidecar::kube::api::{self, Api};
+use sidecar::kube::cache::{Cache, Record};
+use sidecar::kube::events::{Recorder, Reference, Severity};
+use sidecar::kube::key::Key as ObjectKey;
+use sidecar::kube::patch::{Part, Patch};
+use sidecar::kube::reflect::Resource;
+use sidecar::metrics::RegisterError;
+use sidecar::queue::{Config as QueueConfig, Queue, exponential};
+use sidecar::snapshot::{CONTENT, VERSION};
+use tokio::time::Instant;
+
+use super::api::{CLAIMS, CONTENTS, SNAPSHOTS, VOLUMES};
+use super::informers::Informers;
+use super::metrics::Metrics;
+use crate::args::Config;
+use crate::model::Text;
+use crate::plan::memory::Key;
+use crate::plan::reactor::{Event, Failed, Notice};
+use crate::plan::step::{Answer, ApiError, ErrorKind, Object, Step};
+use crate::plan::{self, Controller};
+
+/// The controller, driven.
+pub type Engine = engine::Engine<Controller, Executor>;
+
+/// What steps are carried out with.
+pub struct Executor {
+    /// What decisions look at.
+    pub informers: Informers,
+    api: Api,
+    /// Where users are told.
+    events: Recorder,
+    metrics: Metrics,
+}
+
+/// A controller with empty caches.
+///
+/// # Errors
+/// When the metrics refuse the queues' names, which they do for no text.
+pub fn engine(
+    seat: &Seat,
+    config: &Config,
+    events: Recorder,
+    metrics: &Metrics,
+) -> Result<Arc<Engine>, RegisterError> {
+    let queue = |name: &'static str| {
+        let delay = exponential(config.retry_start, config.retry_max);
+        Queue::new(QueueConfig {
+            metrics: Some(seat.queues().clone()),
+            ..QueueConfig::new(name, config.workers, delay)
+        })
+    };
+    // In the order of `plan::reactor::SNAPSHOTS`, `CONTENTS` and `CLAIMS`.
+    let queues = vec![
+        queue("snapshot-controller-snapshot")?,
+        queue("snapshot-controller-content")?,
+        queue("snapshot-controller-claim")?,
+    ];
+    Ok(Engine::new(Controller::default(), queues, |engine| {
+        Executor {
+            informers: Informers::new(engine, config.settings),
+            api: seat.api(),
+            events,
+            metrics: metrics.clone(),
+        }
+    }))
+}
+
+impl Shell<Controller> for Executor {
+    fn informers(&self) -> &(dyn plan::Informers + 'static) {
+        &self.informers
+    }
+
+    async fn execute(&self, step: &mut Step) -> Answer {
+        let caches = &self.informers;
+        let result = match step {
+            Step::Read(object) => return self.read(object).await,
+            Step::PatchSnapshot(of, patch) => {
+                let key = of.key();
+                self.patch(&caches.snapshots, &SNAPSHOTS, (&key, Part::Main), patch)
+                    .await
+            }
+            Step::PatchStatus(of, patch) => {
+                let key = of.key();
+                self.patch(&caches.snapshots, &SNAPSHOTS, (&key, Part::Status), patch)
+                    .await
+            }
+            Step::PatchContent(of, patch) => {
+                self.patch(&caches.contents, &CONTENTS, (&of.name, Part::Main), patch)
+                    .await
+            }
+            Step::CreateContent(name, body) => {
+                let create = async |_: ObjectKey| self.api.create(&CONTENTS, None, body).await;
+                take(&caches.contents, name, create).await
+            }
+            Step::DeleteContent(of) => {
+                let same = (&*of.uid, &*of.version);
+                let delete = async |key: ObjectKey| {
+                    let json = self.api.delete_unchanged(&CONTENTS, &key, same).await?;
+                    // A content that nothing held is gone, and the answer is none.
+                    match names(&json, key.name()) {
+                        true => Ok(json),
+                        false => Err(missing()),
+                    }
+                };
+                take(&caches.contents, &of.name, delete).await
+            }
+            Step::UpdateClaim(key, json) => {
+                let body = RawValue::from_string(json.to_string());
+                let update = async |key: ObjectKey| {
+                    let body = body.map_err(|error| api::ApiError::local(error.to_string()))?;
+                    self.api.update(&CLAIMS, &key, &body).await
+                };
+                take(&caches.claims, key, update).await
+            }
+        };
+        match result {
+            Ok(_) => Answer::Done,
+            Err(error) => Answer::Refused(error),
+        }
+    }
+
+    fn note(&self, notice: Notice) {
+        match notice {
+            Notice::Event(event) => self.tell(*event),
+            Notice::Sample(sample) => self.metrics.observe(&sample, Instant::now().into_std()),
+            Notice::InFlight(number) => self.metrics.in_flight(number),
+        }
+    }
+
+    fn failed(&self, key: &Key, failed: &Failed, failures: u32, wait: Duration) {
+        let (kind, key) = match key {
+            Key::Snapshot(key) => ("VolumeSnapshot", key),
+            Key::Content(name) => ("VolumeSnapshotContent", name),
+            Key::Claim(key) => ("PersistentVolumeClaim", key),
+        };
+        tracing::error!(
+            kind,
+            key = &**key,
+            what = failed.what,
+            failures,
+            retry_after = ?wait,
+            err = failed.error,
+            "Error processing"
+        );
+    }
+}
+
+impl Executor {
+    async fn read(&self, object: &Object) -> Answer {
+        let caches = &self.informers;
+        let get = async |resource: Resource, key: ObjectKey| self.api.get(&resource, &key).await;
+        let result = match object {
+            Object::Snapshot(key) => {
+                take(&caches.snapshots, key, async |key| {
+                    get(SNAPSHOTS, key).await
+                })
+                .await
+            }
+            Object::Content(name) => {
+                take(&caches.contents, name, async |key| get(CONTENTS, key).await).await
+            }
+            Object::Volume(name) => {
+                take(&caches.volumes, name, async |key| get(VOLUMES, key).await).await
+            }
+            Object::Claim(key) => {
+                let claim = take(&caches.claims, key, async |key| get(CLAIMS, key).await).await;
+                return claim.map_or_else(Answer::Refused, |json| Answer::Read(Some(json.into())));
+            }
+        };
+        result.map_or_else(Answer::Refused, |_| Answer::Read(None))
+    }
+
+    async fn patch<R: Record>(
+        &self,
+        cache: &Cache<R>,
+        resource: &Resource,
+        (key, part): (&Text, Part),
+        patch: &Value,
+    ) -> Result<String, ApiError> {
+        let patch = Patch::Merge(patch.clone());
+        let send = async |key: ObjectKey| {
+            let json = self.api.patch(resource, &key, part, &patch).await?;
+            Ok(json.get().to_owned())
+        };
+        take(cache, key, send).await
+    }
+
+    fn tell(&self, event: Event) {
+        let about = Reference {
+            api_version: format!("{}/{VERSION}", event.about.kind.group).into(),
+            kind: event.about.kind.kind.into(),
+            namespace: event.about.namespace.to_string(),
+            name: event.about.name.to_string(),
+            uid: event.about.uid.to_string(),
+            resource_version: event.about.version.to_string(),
+        };
+        let severity = match event.warning {
+            true => Severity::Warning,
+            false => Severity::Normal,
+        };
+        self.events
+            .record(&about, severity, event.reason, event.message);
+    }
+}
+
+/// Sends a request about an object, and takes the object that is the answer into the cache.
+async fn take<R: Record>(
+    cache: &Cache<R>,
+    key: &Text,
+    send: impl AsyncFnOnce(ObjectKey) -> Result<String, api::ApiError>,
+) -> Result<String, ApiError> {
+    let (namespace, name) = match key.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, &**key),
+    };
+    let key = ObjectKey::new(namespace, name).ok_or_else(|| ApiError {
+        message: format!("{key:?} is no object name"),
+        kind: ErrorKind::Refused,
+    })?;
+    let own = cache.begin_write(&key);
+    let json = send(key).await?;
+    own.answered(&json)
+        .map_err(|error| api::ApiError::unreadable(&Chain(&error)))?;
+    Ok(json)
+}
+
+/// Whether an answer is the object of this name.
+fn names(json: &str, name: &str) -> bool {
+    let object: Result<Value, _> = serde_json::from_str(json);
+    object.is_ok_and(|object| {
+        object.get("kind").and_then(Value::as_str) == Some(CONTENT.kind)
+            && object.pointer("/metadata/name").and_then(Value::as_str) == Some(name)
+    })
+}
+
+fn missing() -> api::ApiError {
+    api::ApiError {
+        message: "it is gone".to_owned(),
+        code: 404,
+        reason: "NotFound".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_to_a_delete_is_the_object_or_none() {
+        for (json, expected) in [
+            (
+                r#"{"kind":"VolumeSnapshotContent","metadata":{"name":"v"}}"#,
+                true,
+            ),
+            (
+                r#"{"kind":"VolumeSnapshotContent","metadata":{"name":"w"}}"#,
+                false,
+            ),
+            (
+                r#"{"kind":"Status","metadata":{},"status":"Success","details":{"name":"v"}}"#,
+                false,
+            ),
+            ("", false),
+        ] {
+            assert_eq!(names(json, "v"), expected, "{json}");
+        }
+    }
+}

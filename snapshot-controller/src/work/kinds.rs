@@ -1,0 +1,77 @@
+//! Waits for the kinds of the snapshot API: whoever installs a cluster starts this program and creates
+//! its kinds in any order.
+
+use std::time::Duration;
+
+use sidecar::flags::Exit;
+use sidecar::kube::api::{Api, ApiError};
+use sidecar::kube::patch::collection;
+use sidecar::kube::reflect::Resource;
+use tokio::time::{Instant, sleep};
+
+use super::api::{CLASSES, CONTENTS, GROUP_SNAPSHOTS, SNAPSHOTS};
+
+/// The first pause between two looks.
+const FIRST: Duration = Duration::from_millis(100);
+
+/// Waits until the three kinds are there, for so long at most.
+///
+/// # Errors
+/// How the process ends: they are not, or may not be listed.
+pub async fn wait(api: &Api, patience: Duration) -> Result<(), Exit> {
+    let (begun, mut pause) = (Instant::now(), FIRST);
+    loop {
+        let Err((resource, error)) = look(api).await else {
+            return Ok(());
+        };
+        if error.is_forbidden() {
+            // No kind that appears changes that.
+            let line = format!(
+                "may not list {}.{}, which the role of this program must allow: {error}",
+                resource.plural, resource.group
+            );
+            return Err(Exit::failure(1, line));
+        }
+        let left = patience.saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            let line =
+                format!("Exiting due to failure to ensure CRDs exist during startup: {error}");
+            return Err(Exit::failure(1, line));
+        }
+        tracing::warn!(
+            resource = resource.plural,
+            err = %error,
+            "Cannot list a kind of the snapshot API yet, waiting for it"
+        );
+        sleep(pause.min(left)).await;
+        pause = pause.mul_f64(1.5);
+    }
+}
+
+async fn look(api: &Api) -> Result<(), (Resource, ApiError)> {
+    for resource in [SNAPSHOTS, CLASSES, CONTENTS] {
+        list(api, &resource)
+            .await
+            .map_err(|error| (resource, error))?;
+    }
+    Ok(())
+}
+
+async fn list(api: &Api, resource: &Resource) -> Result<(), ApiError> {
+    let path = format!("{}?limit=1", collection(resource, None));
+    api.read(&path).await.map(drop)
+}
+
+/// Says what becomes of group snapshots, which are wanted.
+pub async fn groups(api: &Api) {
+    match list(api, &GROUP_SNAPSHOTS).await {
+        Ok(()) => tracing::warn!(
+            "VolumeGroupSnapshots are installed, and this version of the program does not serve them: \
+             they and their members are left alone"
+        ),
+        Err(error) => tracing::warn!(
+            err = %error,
+            "VolumeGroupSnapshots v1 cannot be listed, going on without group snapshots"
+        ),
+    }
+}
