@@ -4,9 +4,8 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use csi_proto::csi::methods;
-use sidecar::controller::lead::PATIENCE;
-use sidecar::controller::link::{self, Calls, Identity};
-use sidecar::controller::{self, DriverHandshake, Program, Seat};
+use sidecar::controller::link::{Calls, Identity};
+use sidecar::controller::{self, Program, Seat};
 use sidecar::flags::Exit;
 use sidecar::kube::connect::Variable;
 use sidecar::names::LeaseOwner;
@@ -45,7 +44,18 @@ async fn start(seat: Seat, mut config: Config) -> Result<(), Exit> {
     // Of all programs upstream's provisioner alone does.
     process.registry.count_scrapes()?;
     let metrics = Metrics::new(&process.registry)?;
-    let settings = settings(&seat, &config);
+    let calls = Calls {
+        timeout: config.timeout,
+        methods: &[methods::IDENTITY, methods::CONTROLLER, methods::NODE],
+        response_limit: None,
+    };
+    let connecting = seat.connect_driver(
+        &config.csi_address,
+        calls,
+        Identity::Each(config.timeout),
+        config.election.as_ref(),
+        is_migrated,
+    );
     let given = config.attributes_class_given;
     let meeting = async {
         let lacks = !given && discovery::lacks_attributes_class(&seat.api()).await;
@@ -54,8 +64,7 @@ async fn start(seat: Seat, mut config: Config) -> Result<(), Exit> {
                 "The API server has no VolumeAttributesClass, its feature gate is switched off"
             );
         }
-        let handshake =
-            DriverHandshake::connect_counted(settings, &process.registry, is_migrated).await?;
+        let handshake = connecting.await?;
         Ok((!lacks, handshake))
     };
     let (attributes_class, handshake) = process.unless_ended(meeting).await?;
@@ -87,21 +96,6 @@ async fn start(seat: Seat, mut config: Config) -> Result<(), Exit> {
     let work = async || Box::pin(control::work(&parts)).await;
     let working = seat.lead(config.election.as_ref(), Some(driver.link()), work);
     process.serve(config.http.as_ref(), working).await
-}
-
-fn settings(seat: &Seat, config: &Config) -> link::Settings {
-    link::Settings {
-        address: config.csi_address.clone(),
-        calls: Calls {
-            timeout: config.timeout,
-            methods: &[methods::IDENTITY, methods::CONTROLLER, methods::NODE],
-            response_limit: None,
-        },
-        identity: Identity::Each(config.timeout),
-        patience: config.election.as_ref().map(|_| PATIENCE),
-        mute: FATAL,
-        fence: seat.process.fence.clone(),
-    }
 }
 
 /// Prepares what is told about room, if that is wanted.

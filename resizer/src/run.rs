@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 
 use csi_proto::csi::methods;
-use sidecar::controller::lead::PATIENCE;
-use sidecar::controller::link::{self, Calls, Identity};
-use sidecar::controller::{self, DriverHandshake, Program, Seat};
+use sidecar::controller::link::{Calls, Identity};
+use sidecar::controller::{self, Program, Seat};
 use sidecar::flags::Exit;
 use sidecar::kube::api::Api;
 use sidecar::kube::connect::Variable;
@@ -36,12 +35,22 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
 
 async fn start(seat: Seat, mut config: Config) -> Result<(), Exit> {
     let process = &*seat.process;
-    let settings = settings(&seat, &config);
+    let calls = Calls {
+        timeout: config.timeout,
+        methods: &[methods::IDENTITY, methods::CONTROLLER, methods::NODE],
+        response_limit: None,
+    };
+    let connecting = seat.connect_driver(
+        &config.csi_address,
+        calls,
+        Identity::Each(config.timeout),
+        config.election.as_ref(),
+        is_migrated,
+    );
     let given = config.attributes_class_given;
     let meeting = async {
         let classes = given || has_classes(&seat.api()).await;
-        let handshake =
-            DriverHandshake::connect_counted(settings, &process.registry, is_migrated).await?;
+        let handshake = connecting.await?;
         sidecar::verbose!(2, driver = handshake.name(), "CSI driver name");
         Ok((classes, handshake))
     };
@@ -79,20 +88,5 @@ async fn has_classes(api: &Api) -> bool {
             );
             true
         }
-    }
-}
-
-fn settings(seat: &Seat, config: &Config) -> link::Settings {
-    link::Settings {
-        address: config.csi_address.clone(),
-        calls: Calls {
-            timeout: config.timeout,
-            methods: &[methods::IDENTITY, methods::CONTROLLER, methods::NODE],
-            response_limit: None,
-        },
-        identity: Identity::Each(config.timeout),
-        patience: config.election.as_ref().map(|_| PATIENCE),
-        mute: 1,
-        fence: seat.process.fence.clone(),
     }
 }

@@ -8,8 +8,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::flags::Election;
-use super::lead::{Candidate, LAST_EVENTS};
-use super::link::Link;
+use super::lead::{Candidate, LAST_EVENTS, PATIENCE};
+use super::link::{self, Calls, DriverHandshake, Identity, Link};
 use super::process::{Process, Program};
 use super::watch::{self, Watch};
 use crate::flags::Exit;
@@ -47,6 +47,30 @@ impl Seat {
     /// Where queues count.
     pub fn queues(&self) -> &queue::Metrics {
         &self.process.queues
+    }
+
+    /// Meets the driver at `address`, whose calls are counted from then on. Where other replicas wait
+    /// for the lease, a leader without driver must make room.
+    ///
+    /// # Errors
+    /// How the process ends.
+    pub async fn connect_driver(
+        &self,
+        address: &str,
+        calls: Calls,
+        identity: Identity,
+        election: Option<&Election>,
+        is_migrated: impl FnOnce(&str) -> bool,
+    ) -> Result<DriverHandshake, Exit> {
+        let settings = link::Settings {
+            address: address.to_owned(),
+            calls,
+            identity,
+            patience: election.map(|_| PATIENCE),
+            mute: self.program.fatal,
+            fence: self.process.fence.clone(),
+        };
+        DriverHandshake::connect_counted(settings, &self.process.registry, is_migrated).await
     }
 
     /// Writes events from now on, as long as there is the recorder.
