@@ -18,10 +18,12 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Frame;
 use peak_alloc::PeakAlloc;
+use sidecar::controller::watch::{Watch, keep};
 use sidecar::kube::cache::{Cache, Record};
+use sidecar::kube::feed::Feeds;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{Meta, Object, Text, nullable};
-use sidecar::kube::reflect::{Resource, Scope, reflect};
+use sidecar::kube::reflect::{Resource, Scope};
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
@@ -227,7 +229,9 @@ async fn measure(streams: bool) -> Measured {
     };
     let cache = Cache::<Volume>::new(Interner::default(), |_event| {});
     let scope = Scope::all(Resource::new("", "v1", "persistentvolumes"));
-    let task = tokio::spawn(reflect(client, scope, cache.clone(), None));
+    let watch: Watch = Watch::of(scope, &cache);
+    let feeds = Feeds::new(client, Duration::ZERO);
+    let task = tokio::spawn(async move { keep(&feeds, &[watch]).await });
     cache.synced().await;
     let live = HEAP.current_usage() - before;
     HEAP.reset_peak_usage();

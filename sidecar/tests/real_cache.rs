@@ -12,15 +12,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use sidecar::controller::watch::{Watch, keep};
 use sidecar::duration::GoDuration;
 use sidecar::election::{Config, Elector, Fence, Timing};
 use sidecar::kube::cache::{Cache, Event, Record, Source};
 use sidecar::kube::connect::{self, NamedBy, Options, connect};
+use sidecar::kube::feed::Feeds;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::key::Key;
 use sidecar::kube::lean::{Meta, Object, Text};
 use sidecar::kube::rate::Rate;
-use sidecar::kube::reflect::{Resource, Scope, reflect};
+use sidecar::kube::reflect::{Resource, Scope};
 use tokio::time::{sleep, timeout};
 
 const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
@@ -126,7 +128,9 @@ async fn world() -> World {
     });
     let scope = Scope::all(Resource::new("storage.k8s.io", "v1", "storageclasses"));
     let client = client().await;
-    tokio::spawn(reflect(client.clone(), scope, cache.clone(), None));
+    let watch: Watch = Watch::of(scope, &cache);
+    let feeds = Feeds::new(client.clone(), Duration::ZERO);
+    tokio::spawn(async move { keep(&feeds, &[watch]).await });
     timeout(30 * SECOND, cache.synced()).await.unwrap();
     World {
         client,

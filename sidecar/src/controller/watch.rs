@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::kube::cache::{Cache, Record, Sink};
 use crate::kube::feed::Feeds;
-use crate::kube::reflect::{Resource, Scope, resync_every};
+use crate::kube::reflect::{Resource, Scope};
 
 /// One kind of objects that a controller watches. `W` tells its sorts of work apart, if it has several
 /// that begin independently.
@@ -125,6 +125,18 @@ pub async fn keep<W>(feeds: &Feeds, watches: &[Watch<W>]) -> Infallible {
     });
     join_all(watching).await;
     std::future::pending().await
+}
+
+/// Tells a cache's handler about every object once per `period`; never without one.
+async fn resync_every(period: Option<Duration>, cache: &dyn Sink) -> Infallible {
+    let Some(period) = period.filter(|period| !period.is_zero()) else {
+        return std::future::pending().await;
+    };
+    cache.sync_state().synced().await;
+    loop {
+        sleep(period).await;
+        cache.resync();
+    }
 }
 
 /// Waits, in the order of `watches`, until everything that work needs is known.

@@ -17,7 +17,8 @@ use tokio::task::AbortHandle;
 use super::cache::Sink;
 use super::reflect::{Reflector, Scope};
 
-pub(super) use members::{Member, Members};
+use members::Member;
+pub(super) use members::Members;
 
 /// The lists and watches of a process; clones are the same.
 #[derive(Clone)]

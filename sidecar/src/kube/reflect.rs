@@ -18,8 +18,8 @@ use http::{Request, Response, header};
 use http_body_util::{BodyExt, Limited};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::cache::{Cache, RawObject, Record, Sink};
-use super::feed::{Member, Members};
+use super::cache::RawObject;
+use super::feed::Members;
 use crate::error::Chain;
 use crate::flags::parse_bool;
 use crate::rt::unit_random;
@@ -50,49 +50,18 @@ const BRIEF: Duration = Duration::from_secs(1);
 /// What had happened before a watch was opened comes first, and at once.
 const BACKLOG: Duration = Duration::from_millis(250);
 
-/// Keeps the cache in step with the API server, for ever; with `resync`, also tells the cache's
-/// handler about every object once per so long.
-///
-/// Whatever the server does or sends is logged and tried again; an object that cannot be read is
-/// named once and passed over. `client` limits the time of requests
-/// ([`Limiter`](super::rate::Limiter)); this one only of watches that fell silent.
-///
-/// Lists are not streamed where `KUBE_FEATURE_WatchListClient` is `false`, as in client-go.
-pub async fn reflect<R: Record>(
-    client: Client,
-    scope: Scope,
-    cache: Cache<R>,
-    resync: Option<Duration>,
-) -> Infallible {
-    let cache: Arc<dyn Sink> = Arc::new(cache);
-    let members = Members::default();
-    let member = Member::new(Arc::clone(&cache), scope.relist);
-    members.join(&Arc::new(member), Duration::ZERO);
-    let reflector = Reflector::new(client, scope, Arc::new(members));
-    tokio::select! {
-        never = reflector.run() => never,
-        never = resync_every(resync, &*cache) => never,
-    }
-}
-
 /// What `KUBE_FEATURE_WatchListClient` says; senseless values say nothing, as in client-go.
 fn wants_streams(variable: Option<&str>) -> bool {
     variable.and_then(parse_bool).unwrap_or(true)
 }
 
-/// Tells a cache's handler about every object once per `period`; never without one.
-pub(crate) async fn resync_every(period: Option<Duration>, cache: &dyn Sink) -> Infallible {
-    let Some(period) = period.filter(|period| !period.is_zero()) else {
-        return std::future::pending().await;
-    };
-    cache.sync_state().synced().await;
-    loop {
-        sleep(period).await;
-        cache.resync();
-    }
-}
-
-/// The loop behind a feed.
+/// Keeps the caches of a [feed](super::feed) in step with the API server, for ever.
+///
+/// Whatever the server does or sends is logged and tried again; an object that a cache cannot read is
+/// named once and passed over. `client` limits the time of requests
+/// ([`Limiter`](super::rate::Limiter)); this one only of watches that fell silent.
+///
+/// Lists are not streamed where `KUBE_FEATURE_WatchListClient` is `false`, as in client-go.
 pub(super) struct Reflector {
     client: Client,
     scope: Scope,

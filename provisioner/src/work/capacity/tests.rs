@@ -10,7 +10,6 @@ use sidecar::controller::watch::keep;
 use sidecar::election::Fence;
 use sidecar::kube::feed::Feeds;
 use sidecar::kube::rate::Rate;
-use sidecar::kube::reflect::{Scope, reflect};
 use sidecar::metrics::{CsiOperations, OperationsConfig, Registry};
 use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::process::until;
@@ -147,14 +146,10 @@ async fn bench(api: FakeApi, classes: &[&str], segments: Vec<Term>, level: Optio
     assert!(heard.set(Arc::clone(&capacity)).is_ok());
     let segments = Arc::new(StdMutex::new(segments));
     let mut tasks = Vec::new();
-    let classes = reflect(client.clone(), Scope::all(CLASSES), known.clone(), None);
-    tasks.push(tokio::spawn(async { match classes.await {} }));
-    let (watching, feeds) = (
-        [capacity.watch()],
-        Feeds::new(client.clone(), Duration::ZERO),
-    );
+    let watches = [Watch::all(CLASSES, &known), capacity.watch()];
+    let feeds = Feeds::new(client.clone(), Duration::ZERO);
     tasks.push(tokio::spawn(async move {
-        match keep(&feeds, &watching).await {}
+        match keep(&feeds, &watches).await {}
     }));
     let (serving, shared) = (Arc::clone(&capacity), Arc::clone(&segments));
     tasks.push(tokio::spawn(async move {

@@ -89,7 +89,7 @@ async fn what_is_not_needed_is_not_asked_for() {
         Watch::all(NODES, &nodes),
         Watch::all(ATTACHMENTS, &attachments).when(false),
     ];
-    waits(&feeds, &watches, tokio::time::sleep(30 * S)).await;
+    waits(&feeds, &watches, sleep(30 * S)).await;
     let asked = api.requests();
     assert!(asked.iter().all(|one| one.path.ends_with("/csinodes")));
     assert!(!asked.is_empty());

@@ -15,7 +15,7 @@ use crate::kube::cache::{ObjectError, RawObject, Sink};
 const UNREADABLE_NAMED: usize = 100;
 
 /// One cache.
-pub(in crate::kube) struct Member {
+pub(super) struct Member {
     cache: Arc<dyn Sink>,
     /// What was missed while there was no watch is to be listed rather than waited for.
     relist: bool,
@@ -26,7 +26,7 @@ pub(in crate::kube) struct Member {
 }
 
 impl Member {
-    pub(in crate::kube) fn new(cache: Arc<dyn Sink>, relist: bool) -> Self {
+    pub(super) fn new(cache: Arc<dyn Sink>, relist: bool) -> Self {
         Self {
             cache,
             relist,
@@ -36,7 +36,7 @@ impl Member {
     }
 
     /// Nobody keeps the cache in step any more.
-    pub(in crate::kube) fn lost(&self) {
+    pub(super) fn lost(&self) {
         self.cache.sync_state().set_current(false);
     }
 
@@ -78,7 +78,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Members {
     /// `member` is given a list `gather` from now, or together with one that joined shortly before.
-    pub(in crate::kube) fn join(&self, member: &Arc<Member>, gather: Duration) {
+    pub(super) fn join(&self, member: &Arc<Member>, gather: Duration) {
         let mut state = lock(&self.state);
         let mut members = Vec::clone(&state.members);
         members.push(Arc::clone(member));

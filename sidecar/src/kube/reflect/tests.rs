@@ -10,7 +10,9 @@ use sidecar_testkit::build::csinode;
 use tokio::task::JoinHandle;
 
 use super::*;
-use crate::kube::cache::{Event, Source};
+use crate::controller::watch::{Watch, keep};
+use crate::kube::cache::{Cache, Event, Record, Source};
+use crate::kube::feed::Feeds;
 use crate::kube::interner::Interner;
 use crate::kube::lean::{Meta, Object, Text, nullable};
 use crate::kube::rate::{Limiter, Rate};
@@ -151,7 +153,9 @@ fn start_from(api: &FakeApi, client: Client, resync: Option<Duration>, relist: b
         relist,
         ..Scope::all(Resource::new("storage.k8s.io", "v1", "csinodes"))
     };
-    let task = tokio::spawn(reflect(client, scope, cache.clone(), resync));
+    let watch: Watch = Watch::of(scope, &cache).resync(resync.unwrap_or_default());
+    let feeds = Feeds::new(client, Duration::ZERO);
+    let task = tokio::spawn(async move { keep(&feeds, &[watch]).await });
     World {
         api: api.clone(),
         cache,
