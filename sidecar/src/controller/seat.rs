@@ -70,7 +70,9 @@ impl Seat {
             mute: self.program.fatal,
             fence: self.process.fence.clone(),
         };
-        DriverHandshake::connect_counted(settings, &self.process.registry, is_migrated).await
+        let registry = &self.process.registry;
+        let connecting = DriverHandshake::connect_counted(settings, registry, is_migrated);
+        Box::pin(connecting).await
     }
 
     /// Writes events from now on, as long as there is the recorder.
