@@ -98,7 +98,7 @@ runAsGroup: {{ int . }}
     {{- if .api }}
     - {{- include "csi-sidecars.apiToken.mount" .root | nindent 6 }}
     {{- end }}
-    {{- with .mounts }}
+    {{- with concat (default list .mounts) .sidecar.volumeMounts }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
 {{- end -}}

@@ -26,6 +26,7 @@ const ROWS: &[Row] = &[
     row(&["provisioner.protection=sometimes"], &["'/provisioner/protection'", "'journal', 'off'"]),
     row(&["attacher.featureGates.Topology=maybe"], &["'/attacher/featureGates/Topology'", "got string, want boolean"]),
     row(&["attacher.extraArgs={resync=5m}"], &["'/attacher/extraArgs/0'", "does not match pattern"]),
+    row(&["attacher.volumeMounts[0].name=ca"], &["'/attacher/volumeMounts/0'", "missing property 'mountPath'"]),
     row(&["attacher.image=NoTag"], &["'/attacher/image'", "does not match pattern"]),
     row(&["image.registry="], &["image.registry is required", "registry.example.com/storage", "make images"]),
     row(&["image.registry=https://registry.example.com"], &["'/image/registry'", "does not match pattern"]),

@@ -33,6 +33,15 @@ const NAMED_AND_RESIZED: &[&str] = &[
     "secrets.names[0].namespace=storage",
     "resizer.enabled=true",
 ];
+/// The sidecars of a control plane that is hosted elsewhere.
+const HOSTED: &[&str] = &[
+    "controller.extraVolumes[0].name=kubeconfig",
+    "controller.extraVolumes[0].secret.secretName=hosted",
+    "attacher.volumeMounts[0].name=kubeconfig",
+    "attacher.volumeMounts[0].mountPath=/etc/hosted",
+    "attacher.volumeMounts[0].readOnly=true",
+    "attacher.extraArgs={--kubeconfig=/etc/hosted/kubeconfig}",
+];
 const CLOSED: &[&str] = &["networkPolicy.enabled=true"];
 
 macro_rules! under {
@@ -219,6 +228,12 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &["attacher.readinessProbe.httpGet.path=/healthz/leader-election", "attacher.readinessProbe.httpGet.port=8081"], CONTROLLER, under!("csi-attacher", "/readinessProbe"), Is(r#"{"httpGet": {"path": "/healthz/leader-election", "port": 8081}}"#)),
     row(MINIMAL, &["registrar.readinessProbe.periodSeconds=60"], NODE, under!("csi-node-driver-registrar", "/readinessProbe"), Is(r#"{"httpGet": {"path": "/registration", "port": "registrar"}, "periodSeconds": 60}"#)),
     row(MINIMAL, &["attacher.envFrom[0].configMapRef.name=proxy"], CONTROLLER, under!("csi-attacher", "/envFrom"), Is(r#"[{"configMapRef": {"name": "proxy"}}]"#)),
+    row(MINIMAL, HOSTED, CONTROLLER, under!("csi-attacher", "/volumeMounts/[kubeconfig]"), Is(r#"{"name": "kubeconfig", "mountPath": "/etc/hosted", "readOnly": true}"#)),
+    row(MINIMAL, HOSTED, CONTROLLER, under!("csi-attacher", "/volumeMounts/[socket-dir]/readOnly"), Is("true")),
+    row(MINIMAL, HOSTED, CONTROLLER, under!("csi-provisioner", "/volumeMounts/[kubeconfig]"), Absent),
+    row(MINIMAL, HOSTED, CONTROLLER, "/spec/template/spec/volumes/[kubeconfig]/secret/secretName", Is(r#""hosted""#)),
+    row(MINIMAL, &["node.extraVolumes[0].name=ca", "registrar.volumeMounts[0].name=ca", "registrar.volumeMounts[0].mountPath=/ca"], NODE, under!("csi-node-driver-registrar", "/volumeMounts/[registration-dir]/mountPath"), Is(r#""/registration""#)),
+    row(MINIMAL, &["node.extraVolumes[0].name=ca", "registrar.volumeMounts[0].name=ca", "registrar.volumeMounts[0].mountPath=/ca"], NODE, under!("csi-node-driver-registrar", "/volumeMounts/[ca]/mountPath"), Is(r#""/ca""#)),
     // Where images are.
     row(MINIMAL, &["global.imageRegistry=mirror.example.com/csi"], CONTROLLER, under!("csi-attacher", "/image"), Is(r#""mirror.example.com/csi/csi-attacher:0.1.0""#)),
     row(MINIMAL, &["image.digests.csi-attacher=sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"], CONTROLLER, under!("csi-attacher", "/image"), Is(r#""registry.example.com/storage/csi-attacher:0.1.0@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef""#)),
