@@ -59,6 +59,11 @@ use run::{Faults, Outcome, run};
 struct Dice(u64);
 
 impl Dice {
+    /// Something that is another one each time, without drawing.
+    fn peek(&self) -> u64 {
+        self.clone().next()
+    }
+
     /// SplitMix64.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
