@@ -100,15 +100,13 @@ pub(super) enum Mutant {
     HoldsCalls,
     /// Takes a claim of which nothing is kept for one that is not there.
     TakesUnknownForGone,
-    /// Takes news of a claim that calls for nothing for its end, while it is being read.
-    TakesQuietForGone,
     /// Takes a volume of which nothing is kept for one that is not there.
     TakesUnknownForMissing,
 }
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 39] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 38] = [
         (Self::ExpandsFirst, Faults::None, "not recorded"),
         (Self::ModifiesFirst, Faults::None, "not recorded"),
         (Self::ReportsSizeFirst, Faults::None, "above the confirmed"),
@@ -175,11 +173,6 @@ impl Mutant {
         (Self::HoldsCalls, Faults::None, "ns/c"),
         (
             Self::TakesUnknownForGone,
-            Faults::Crashes,
-            "keeps the annotation",
-        ),
-        (
-            Self::TakesQuietForGone,
             Faults::Crashes,
             "keeps the annotation",
         ),

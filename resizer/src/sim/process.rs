@@ -162,12 +162,7 @@ impl Process {
     pub(super) fn observe(&mut self, (version, event): &Versioned<Event>) {
         match event.clone() {
             Event::Claim(name, object) => {
-                let mut object = object.map(Claim::new);
-                if self.mutant == Mutant::TakesQuietForGone
-                    && self.informers.claims.get(&name).is_none()
-                {
-                    object = object.filter(Claim::is_open);
-                }
+                let object = object.map(Claim::new);
                 if let Some(change) = self.informers.claims.observe(&name, object, *version) {
                     self.claim_changed(&change);
                 }
