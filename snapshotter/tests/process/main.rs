@@ -1,0 +1,23 @@
+//! The built program as its surroundings see it: command line, API server, driver, signals.
+//!
+//! A test that covers a row of the specification's section 10 carries its number.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a panic is how a test fails"
+)]
+
+mod command_line;
+mod crash;
+mod create;
+mod delete;
+mod election;
+mod failure;
+mod found;
+mod node;
+mod shutdown;
+mod stage;
+mod start;

@@ -1,0 +1,34 @@
+//! S-104 and S-105: one process on each node.
+
+use serde_json::json;
+
+use super::stage::{READY, Stage, content, settle};
+
+const LABEL: &str = "snapshot.storage.kubernetes.io/managed-by";
+
+#[tokio::test]
+async fn s_104_s_105_contents_of_this_node() {
+    let stage = Stage::new().await;
+    for (uid, node) in [("U1", Some("n1")), ("U2", Some("n2")), ("U3", None)] {
+        let mut labelled = content(uid);
+        if let Some(node) = node {
+            labelled["metadata"]["labels"] = json!({ LABEL: node });
+        }
+        stage.api.insert(labelled);
+    }
+    let program = stage.start_with(&["--node-deployment"], &[("NODE_NAME", "n1")]);
+    program.logs(READY).await;
+    stage.until_ready("snapcontent-U1").await;
+    settle().await;
+    let asked: Vec<String> = stage.asked().into_iter().map(|asked| asked.name).collect();
+    assert_eq!(asked, ["snapshot-U1"], "S-105");
+    let selects = |resource: &str| {
+        let reads = stage.api.requests_to("GET", &format!("*/{resource}"));
+        assert!(!reads.is_empty(), "{resource}");
+        let text: Vec<String> = reads.iter().map(ToString::to_string).collect();
+        text.iter().all(|read| read.contains("managed-by"))
+    };
+    assert!(selects("volumesnapshotcontents"), "S-104");
+    assert!(!selects("volumesnapshotclasses"), "S-104");
+    assert!(stage.api.requests_to("*", "*/leases*").is_empty(), "S-104");
+}

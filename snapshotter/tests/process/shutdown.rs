@@ -1,0 +1,49 @@
+//! S-28 to S-30 as they are here: a signal ends the process in good order.
+
+use rustix::process::Signal;
+use sidecar_testkit::CallFault;
+use sidecar_testkit::api::fault::Gate;
+
+use super::stage::{CREATE, NAME, Stage, content, settle};
+
+const LEASE: &str = "ns/external-snapshotter-leader-test-csi-driver";
+const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
+
+#[tokio::test]
+async fn s_28_s_29_signals() {
+    for (row, signal, arguments) in [
+        ("S-28", Signal::TERM, &[][..]),
+        ("S-28", Signal::INT, &[]),
+        ("S-29", Signal::INT, &ELECTION),
+        ("S-29", Signal::TERM, &ELECTION),
+    ] {
+        let stage = Stage::new().await;
+        let program = stage.started(arguments).await;
+        program.signal(signal);
+        let ended = program.end().await;
+        assert_eq!(ended.code, Some(0), "{row}: {}", ended.log);
+    }
+}
+
+#[tokio::test]
+async fn s_30_a_running_call_is_finished_and_nothing_new_begins() {
+    let stage = Stage::new().await;
+    let gate = Gate::new();
+    stage.driver.fault(CallFault::on(CREATE).hold(&gate));
+    stage.api.insert(content("U1"));
+    let release = "--feature-gates=ReleaseLeaderElectionOnExit=true";
+    let mut program = stage.started(&[ELECTION[0], ELECTION[1], release]).await;
+    stage.until_calls(CREATE, 1).await;
+    program.signal(Signal::TERM);
+    program.logs("Signal received, shutting down").await;
+    stage.api.insert(content("U2"));
+    settle().await;
+    assert!(program.is_running());
+    gate.open();
+    let ended = program.end().await;
+    assert_eq!(ended.code, Some(0), "{}", ended.log);
+    assert!(stage.is_ready(NAME), "its status is written");
+    assert_eq!(stage.calls(CREATE), 1, "no new call");
+    let lease = stage.api.object("leases", LEASE).unwrap();
+    assert_eq!(lease["spec"]["holderIdentity"], "");
+}

@@ -1,0 +1,391 @@
+//! The built program between a model API server and a model driver, with the fixture of the
+//! acceptance table: class `c1`, and `snapcontent-U1`, which wants a snapshot of `vol-1`.
+
+use std::process::Command;
+use std::time::Duration;
+
+use csi_proto::csi::{
+    CreateSnapshotRequest, DeleteSnapshotRequest, ListSnapshotsRequest, Snapshot,
+};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use sidecar_testkit::api::Served;
+use sidecar_testkit::driver::ControllerRpc;
+use sidecar_testkit::process::{Process, within};
+use sidecar_testkit::{FakeApi, FakeDriver};
+use tokio::time::{sleep, timeout};
+
+/// Longer than anything takes that works, also on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+
+pub(crate) const DRIVER: &str = "test.csi.driver";
+pub(crate) const READY: &str = "Starting CSI snapshotter";
+pub(crate) const CREATE: &str = "CreateSnapshot";
+pub(crate) const DELETE: &str = "DeleteSnapshot";
+pub(crate) const LIST: &str = "ListSnapshots";
+pub(crate) const CONTENTS: &str = "volumesnapshotcontents";
+pub(crate) const NAME: &str = "snapcontent-U1";
+pub(crate) const MARK: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-created";
+pub(crate) const DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
+pub(crate) const FINALIZER: &str =
+    "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
+/// The first retry comes soon, the next ones do too.
+pub(crate) const QUICK: &str = "--retry-interval-start=100ms";
+
+pub(crate) fn program() -> String {
+    std::env::var("CSI_SNAPSHOTTER_BINARY")
+        .unwrap_or_else(|_| env!("CARGO_BIN_EXE_csi-snapshotter").to_owned())
+}
+
+/// The program while it runs; killed when dropped.
+pub(crate) struct Program(Process);
+
+/// How it ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) log: String,
+}
+
+impl Program {
+    /// Starts it in an environment of these variables and nothing else.
+    pub(crate) fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(program());
+        command.args(arguments).env_clear();
+        command.envs(variables.iter().copied());
+        Self(Process::start(command))
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.0.log()
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.0.is_running()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.0.signal(signal);
+    }
+
+    /// Kills it, so that nothing is done any more.
+    pub(crate) async fn kill(mut self) {
+        self.0.signal(Signal::KILL);
+        self.0.ended_within(PATIENCE).await;
+    }
+
+    pub(crate) async fn logs(&self, text: &str) {
+        let what = format!("{text:?} in the log");
+        let has = async || self.log().contains(text);
+        if timeout(PATIENCE, within(PATIENCE * 2, &what, has))
+            .await
+            .is_err()
+        {
+            panic!("no {what}:\n{}", self.log());
+        }
+    }
+
+    pub(crate) async fn end(mut self) -> Ended {
+        let end = self.0.ended_within(PATIENCE).await;
+        Ended {
+            code: end.status.code(),
+            stdout: end.stdout,
+            log: end.stderr,
+        }
+    }
+}
+
+/// An address of this machine where nobody listens at the moment.
+pub(crate) fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+/// Status and body of a GET.
+pub(crate) async fn get(address: &str, path: &str) -> (u16, String) {
+    let answer = sidecar_testkit::http::get(address, path).await;
+    (answer.status, answer.body)
+}
+
+/// Long enough for what is wrongly done to be seen.
+pub(crate) async fn settle() {
+    sleep(Duration::from_secs(1)).await;
+}
+
+/// `snapcontent-<uid>`, which wants a snapshot of `vol-1` for `ns/s1`.
+pub(crate) fn content(uid: &str) -> Value {
+    json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1",
+        "kind": "VolumeSnapshotContent",
+        "metadata": {"name": format!("snapcontent-{uid}"), "finalizers": [FINALIZER]},
+        "spec": {
+            "deletionPolicy": "Delete",
+            "driver": DRIVER,
+            "source": {"volumeHandle": "vol-1"},
+            "volumeSnapshotClassName": "c1",
+            "volumeSnapshotRef": {
+                "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+                "name": "s1", "namespace": "ns", "uid": uid,
+            },
+        },
+    })
+}
+
+/// `pp`, which names `snap-9`.
+pub(crate) fn pre_provisioned() -> Value {
+    json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1",
+        "kind": "VolumeSnapshotContent",
+        "metadata": {"name": "pp"},
+        "spec": {
+            "deletionPolicy": "Delete",
+            "driver": DRIVER,
+            "source": {"snapshotHandle": "snap-9"},
+            "volumeSnapshotRef": {"name": "s9", "namespace": "ns"},
+        },
+    })
+}
+
+pub(crate) fn class(name: &str, parameters: &Value) -> Value {
+    json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1",
+        "kind": "VolumeSnapshotClass",
+        "metadata": {"name": name},
+        "driver": DRIVER,
+        "deletionPolicy": "Delete",
+        "parameters": parameters,
+    })
+}
+
+pub(crate) fn secret(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": name, "namespace": "ns2"},
+        "data": {"u": "cA=="},
+    })
+}
+
+/// What the specification's driver answers.
+pub(crate) fn taken(ready: bool) -> Snapshot {
+    Snapshot {
+        size_bytes: 1 << 30,
+        snapshot_id: "snap-1".into(),
+        source_volume_id: "vol-1".into(),
+        creation_time: Some(prost_types::Timestamp {
+            seconds: 1_767_323_045,
+            nanos: 0,
+        }),
+        ready_to_use: ready,
+        ..Snapshot::default()
+    }
+}
+
+/// A cluster and a driver.
+pub(crate) struct Stage {
+    pub(crate) api: FakeApi,
+    pub(crate) driver: FakeDriver,
+    served: Served,
+}
+
+impl Stage {
+    /// With the class; the driver takes and lists snapshots.
+    pub(crate) async fn new() -> Self {
+        let api = FakeApi::new();
+        let served = api.serve_plain().await;
+        let driver = FakeDriver::new(DRIVER);
+        driver.configure(|model| {
+            model.controller = vec![
+                ControllerRpc::CreateDeleteSnapshot,
+                ControllerRpc::ListSnapshots,
+            ];
+        });
+        driver.volume("vol-1");
+        driver.start();
+        api.insert(class("c1", &json!({"a": "b"})));
+        Self {
+            api,
+            driver,
+            served,
+        }
+    }
+
+    /// The driver has `snap-9`.
+    pub(crate) fn has_snap_9(&self) {
+        self.driver.configure(|model| {
+            let found = Snapshot {
+                snapshot_id: "snap-9".into(),
+                size_bytes: 5,
+                ..taken(true)
+            };
+            model.snapshots.insert("snap-9".into(), found);
+        });
+    }
+
+    pub(crate) fn kubeconfig(&self) -> String {
+        format!("--kubeconfig={}", self.served.kubeconfig().display())
+    }
+
+    pub(crate) fn csi_address(&self) -> String {
+        format!("--csi-address={}", self.driver.socket().display())
+    }
+
+    /// Starts the program on this stage, with more arguments.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Program {
+        self.start_with(arguments, &[])
+    }
+
+    pub(crate) fn start_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Program {
+        let (kubeconfig, address) = (self.kubeconfig(), self.csi_address());
+        let mut all = vec![kubeconfig.as_str(), address.as_str()];
+        all.extend(arguments);
+        Program::start(&all, variables)
+    }
+
+    /// Starts it and waits until it works.
+    pub(crate) async fn started(&self, arguments: &[&str]) -> Program {
+        let program = self.start(arguments);
+        program.logs(READY).await;
+        program
+    }
+
+    pub(crate) fn edit(&self, change: impl FnOnce(&mut Value)) {
+        self.api.edit(CONTENTS, NAME, change);
+    }
+
+    /// The VolumeSnapshot is deleted, and its controller deletes the content.
+    pub(crate) fn forsake(&self) {
+        self.edit(|content| content["metadata"]["annotations"][DELETED] = "yes".into());
+        self.api.delete(CONTENTS, NAME);
+    }
+
+    pub(crate) fn content(&self) -> Value {
+        self.content_named(NAME)
+    }
+
+    pub(crate) fn content_named(&self, name: &str) -> Value {
+        self.api.object(CONTENTS, name).unwrap_or_default()
+    }
+
+    pub(crate) fn is_ready(&self, name: &str) -> bool {
+        let content = self.content_named(name);
+        content["status"]["readyToUse"] == true
+            && content["metadata"]["annotations"][MARK].is_null()
+    }
+
+    /// Waits until the stage is as `condition` says.
+    pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        let until = async {
+            tokio::select! {
+                () = self.api.until(|_| condition(self)) => {}
+                () = self.driver.until(|_| condition(self)) => {}
+            }
+        };
+        if timeout(PATIENCE, until).await.is_err() {
+            let contents = self.api.objects(CONTENTS);
+            panic!("{what}:\n{}\n{contents:#?}", self.trace().join("\n"));
+        }
+    }
+
+    pub(crate) async fn until_ready(&self, name: &str) {
+        self.until("ready", |stage| stage.is_ready(name)).await;
+    }
+
+    pub(crate) async fn until_gone(&self) {
+        self.until("gone", |stage| stage.content().is_null()).await;
+    }
+
+    /// Waits for so many calls of a method.
+    pub(crate) async fn until_calls(&self, method: &str, count: usize) {
+        self.until(method, |stage| stage.calls(method) >= count)
+            .await;
+    }
+
+    /// Waits for so many different events of a reason.
+    pub(crate) async fn until_events(&self, reason: &str, count: usize) {
+        self.until(reason, |stage| stage.events(reason).len() >= count)
+            .await;
+    }
+
+    pub(crate) fn calls(&self, method: &str) -> usize {
+        self.driver.calls_to(method).len()
+    }
+
+    pub(crate) fn events(&self, reason: &str) -> Vec<Value> {
+        let all = self.api.objects("events").into_iter();
+        all.filter(|event| event["reason"] == reason).collect()
+    }
+
+    /// The requests for snapshots.
+    pub(crate) fn asked(&self) -> Vec<CreateSnapshotRequest> {
+        let calls = self.driver.calls_to(CREATE);
+        let requests = calls
+            .iter()
+            .map(|call| call.request::<CreateSnapshotRequest>());
+        requests.map(|request| request.unwrap().clone()).collect()
+    }
+
+    /// Everything that was asked about contents and of the driver, in order: `bc+`, `bc-`, `F-`,
+    /// `st` with its fields, `secret`, `GET`, and calls with what they are about.
+    pub(crate) fn trace(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for request in self.api.requests() {
+            let last = request.path.rsplit('/').next().unwrap_or_default();
+            let about = |kind: &str| request.path.contains(&format!("/{kind}/"));
+            let text = match request.method.as_str() {
+                "PATCH" if last == "status" && about(CONTENTS) => {
+                    format!("st {}", timeless(&request.body["status"]))
+                }
+                "PATCH" if about(CONTENTS) => metadata(&request.body["metadata"]),
+                "GET" if about("secrets") => format!("secret {last}"),
+                "GET" if about(CONTENTS) => format!("GET {last}"),
+                "PUT" | "DELETE" if !about("leases") => format!("{} {last}", request.method),
+                _ => continue,
+            };
+            all.push((request.at, text));
+        }
+        for call in self.driver.calls() {
+            let text = if let Some(request) = call.request::<CreateSnapshotRequest>() {
+                format!("Create {}", request.name)
+            } else if let Some(request) = call.request::<DeleteSnapshotRequest>() {
+                format!("Delete {}", request.snapshot_id)
+            } else if let Some(request) = call.request::<ListSnapshotsRequest>() {
+                format!("List {}", request.snapshot_id)
+            } else {
+                continue;
+            };
+            all.push((call.started, text));
+        }
+        all.sort_by_key(|(at, _)| *at);
+        all.into_iter().map(|(_, text)| text).collect()
+    }
+}
+
+fn metadata(metadata: &Value) -> String {
+    assert!(
+        !metadata["resourceVersion"].is_null(),
+        "which version: {metadata}"
+    );
+    let finalizers = metadata.get("finalizers");
+    match metadata["annotations"].get(MARK) {
+        Some(Value::Null) => "bc-".to_owned(),
+        Some(_) if finalizers.is_some() => "bc+ F+".to_owned(),
+        Some(_) => "bc+".to_owned(),
+        None => {
+            assert!(finalizers.is_some(), "{metadata}");
+            "F-".to_owned()
+        }
+    }
+}
+
+/// Without the time of an error.
+fn timeless(status: &Value) -> Value {
+    let mut status = status.clone();
+    if let Some(error) = status["error"].as_object_mut() {
+        error.remove("time");
+    }
+    if status["error"].is_null() && status.get("error").is_some() {
+        return status;
+    }
+    status
+}
