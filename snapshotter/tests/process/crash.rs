@@ -27,12 +27,12 @@ async fn s_107_s_108_s_109_while_a_snapshot_is_taken() {
             _ => drop(
                 stage.api.fault(
                     Fault::on("PATCH", "*/volumesnapshotcontents/*")
-                        .skip(1)
+                        .skip(2)
                         .hold(&gate),
                 ),
             ),
         }
-        stage.api.insert(content("U1"));
+        stage.api.insert(content("u1"));
         killed(&stage, &gate).await;
         stage.api.clear_faults();
         stage.driver.clear_faults();
@@ -44,7 +44,7 @@ async fn s_107_s_108_s_109_while_a_snapshot_is_taken() {
         match row {
             "S-109" => assert_eq!(trace, ["bc-"], "{row}"),
             _ => {
-                let head = ["bc+", "Create snapshot-U1"];
+                let head = ["bc+", "Create snapshot-u1"];
                 assert_eq!(trace[..2], head, "{row}: the mark is taken over");
                 assert_eq!(trace.len(), 4, "{row}: {trace:?}");
             }
@@ -59,13 +59,13 @@ async fn s_107_s_108_s_109_while_a_snapshot_is_taken() {
 async fn s_110_s_111_while_a_snapshot_is_deleted() {
     for row in ["S-110", "S-111"] {
         let stage = Stage::new().await;
-        stage.api.insert(content("U1"));
+        stage.api.insert(content("u1"));
         let program = stage.started(&[]).await;
         stage.until_ready(NAME).await;
         let gate = Gate::new();
         let path = match row {
             "S-110" => "*/volumesnapshotcontents/*/status",
-            _ => "*/volumesnapshotcontents/snapcontent-U1",
+            _ => "*/volumesnapshotcontents/snapcontent-u1",
         };
         stage.api.fault(Fault::on("PATCH", path).hold(&gate));
         stage.forsake();

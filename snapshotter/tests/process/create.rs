@@ -24,12 +24,12 @@ async fn s_31_s_113_one_call_and_three_patches() {
     let stage = Stage::new().await;
     answers(&stage, true);
     let _program = stage.started(&[]).await;
-    stage.api.insert(content("U1"));
+    stage.api.insert(content("u1"));
     stage.until_ready(NAME).await;
     settle().await;
     assert_eq!(
         stage.trace(),
-        ["bc+", "Create snapshot-U1", TAKEN, "bc-"],
+        ["bc+", "Create snapshot-u1", TAKEN, "bc-"],
         "no GET, no PUT"
     );
     let asked = &stage.asked()[0];
@@ -51,12 +51,12 @@ async fn s_31_s_113_one_call_and_three_patches() {
 #[tokio::test]
 async fn s_32_protected_before_the_call() {
     let stage = Stage::new().await;
-    let mut bare = content("U1");
+    let mut bare = content("u1");
     bare["metadata"]["finalizers"] = json!(["x/y"]);
     stage.api.insert(bare);
     let _program = stage.started(&[]).await;
     stage.until_ready(NAME).await;
-    assert_eq!(stage.trace()[..2], ["bc+ F+", "Create snapshot-U1"]);
+    assert_eq!(stage.trace()[..2], ["bc+ F+", "Create snapshot-u1"]);
     let found = stage.content();
     assert_eq!(found["metadata"]["finalizers"], json!(["x/y", FINALIZER]));
 }
@@ -64,13 +64,13 @@ async fn s_32_protected_before_the_call() {
 #[tokio::test]
 async fn s_33_to_s_35_names_and_metadata() {
     let stage = Stage::new().await;
-    stage.api.insert(content("U1"));
+    stage.api.insert(content("u1"));
     let _program = stage
         .started(&["--snapshot-name-prefix=p", "--extra-create-metadata"])
         .await;
     stage.until_ready(NAME).await;
     let asked = &stage.asked()[0];
-    assert_eq!(asked.name, "p-U1", "S-33");
+    assert_eq!(asked.name, "p-u1", "S-33");
     let expected = [
         ("a", "b"),
         ("csi.storage.k8s.io/volumesnapshot/name", "s1"),
@@ -90,7 +90,7 @@ async fn s_33_to_s_35_names_and_metadata() {
 #[tokio::test]
 async fn s_38_s_41_the_secret_of_a_call() {
     let stage = Stage::new().await;
-    let mut named = content("U1");
+    let mut named = content("u1");
     named["metadata"]["annotations"] = json!({
         "snapshot.storage.kubernetes.io/deletion-secret-name": "sec",
         "snapshot.storage.kubernetes.io/deletion-secret-namespace": "ns2",
@@ -124,7 +124,7 @@ async fn s_42_a_class_that_comes_later() {
     let stage = Stage::new().await;
     let class = stage.api.object("volumesnapshotclasses", "c1").unwrap();
     stage.api.remove("volumesnapshotclasses", "c1");
-    stage.api.insert(content("U1"));
+    stage.api.insert(content("u1"));
     let _program = stage.started(&["--retry-interval-start=5m"]).await;
     stage.until_events("SnapshotCreationFailed", 1).await;
     assert_eq!(stage.calls(CREATE), 0);
@@ -135,10 +135,10 @@ async fn s_42_a_class_that_comes_later() {
 #[tokio::test]
 async fn s_45_s_52_what_is_left_alone() {
     let stage = Stage::new().await;
-    let mut other = content("U2");
+    let mut other = content("u2");
     other["spec"]["driver"] = "other".into();
     stage.api.insert(other);
-    stage.api.insert(content("U1"));
+    stage.api.insert(content("u1"));
     let _program = stage.started(&["--resync-period=1s"]).await;
     stage.until_ready(NAME).await;
     stage.api.clear_requests();
@@ -159,15 +159,15 @@ async fn s_45_s_52_what_is_left_alone() {
 async fn s_49_s_51_polling_costs_one_call() {
     let stage = Stage::new().await;
     answers(&stage, false);
-    stage.api.insert(content("U1"));
+    stage.api.insert(content("u1"));
     let _program = stage.started(&[QUICK]).await;
     stage.until_calls(CREATE, 4).await;
     let trace = stage.trace();
-    let head = ["bc+", "Create snapshot-U1"];
+    let head = ["bc+", "Create snapshot-u1"];
     assert_eq!(trace[..2], head);
     assert_eq!(
         trace[3..6],
-        ["bc-", "Create snapshot-U1", "Create snapshot-U1"],
+        ["bc-", "Create snapshot-u1", "Create snapshot-u1"],
         "{trace:?}"
     );
     let calls = stage.driver.calls_to(CREATE);
@@ -193,10 +193,10 @@ async fn s_54_ten_at_a_time() {
     let second = Duration::from_secs(1);
     stage.driver.fault(CallFault::on(CREATE).delay(second));
     for number in 0..50 {
-        stage.api.insert(content(&format!("U{number}")));
+        stage.api.insert(content(&format!("u{number}")));
     }
     let _program = stage.started(&[]).await;
-    let all = |stage: &Stage| (0..50).all(|n| stage.is_ready(&format!("snapcontent-U{n}")));
+    let all = |stage: &Stage| (0..50).all(|n| stage.is_ready(&format!("snapcontent-u{n}")));
     stage.until("all ready", all).await;
     assert_eq!(stage.driver.peak(CREATE), 10);
     assert_eq!(stage.calls(CREATE), 50, "never two for one content");
@@ -207,7 +207,7 @@ async fn s_55_s_56_what_others_write_meanwhile_survives() {
     let stage = Stage::new().await;
     let _program = stage.started(&[]).await;
     stage.api.hold_watches("volumesnapshotcontents");
-    stage.api.insert(content("U1"));
+    stage.api.insert(content("u1"));
     // The watch tells of the content, and what was written next is still on its way.
     let gate = sidecar_testkit::api::fault::Gate::new();
     stage.api.fault(
@@ -239,11 +239,11 @@ async fn s_57_a_status_that_is_not_written() {
             .times(1)
             .answer(500),
     );
-    stage.api.insert(content("U1"));
+    stage.api.insert(content("u1"));
     let _program = stage.started(&[QUICK]).await;
     stage.until_ready(NAME).await;
     let names: Vec<String> = stage.asked().into_iter().map(|asked| asked.name).collect();
-    assert_eq!(names, ["snapshot-U1", "snapshot-U1"]);
+    assert_eq!(names, ["snapshot-u1", "snapshot-u1"]);
     stage
         .driver
         .configure(|model| assert_eq!(model.snapshots.len(), 1));

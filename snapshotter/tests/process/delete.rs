@@ -12,7 +12,7 @@ const CLEARED: &str =
 /// The content of the fixture, ready.
 async fn ready(arguments: &[&str]) -> (Stage, super::stage::Program) {
     let stage = Stage::new().await;
-    stage.api.insert(content("U1"));
+    stage.api.insert(content("u1"));
     let program = stage.started(arguments).await;
     stage.until_ready(NAME).await;
     stage.api.clear_requests();

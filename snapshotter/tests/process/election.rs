@@ -22,7 +22,7 @@ async fn s_24_a_standby_asks_for_the_lease_and_nothing_else() {
             "renewTime": "2020-01-01T00:00:00.000000Z",
         },
     }));
-    stage.api.insert(content("U1"));
+    stage.api.insert(content("u1"));
     let program = stage.start(&ELECTION);
     program.logs("Attempting to acquire leader lease").await;
     sleep(Duration::from_secs(2)).await;
@@ -39,7 +39,7 @@ async fn s_24_a_standby_asks_for_the_lease_and_nothing_else() {
 #[tokio::test]
 async fn s_24_a_leader_works() {
     let stage = Stage::new().await;
-    stage.api.insert(content("U1"));
+    stage.api.insert(content("u1"));
     let _program = stage.started(&ELECTION).await;
     stage.until_ready(NAME).await;
     let lease = stage.api.object("leases", &format!("ns/{LEASE}")).unwrap();

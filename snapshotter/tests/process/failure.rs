@@ -16,14 +16,14 @@ async fn s_60_s_61_status_and_events() {
     stage
         .driver
         .fault(CallFault::on(CREATE).fail(Code::Internal, "x"));
-    stage.api.insert(content("U1"));
+    stage.api.insert(content("u1"));
     let _program = stage.started(&[QUICK]).await;
     stage.until_calls(CREATE, 4).await;
     stage
         .until_events("SnapshotContentCheckandUpdateFailed", 1)
         .await;
     let trace = stage.trace();
-    assert_eq!(trace[..3], ["bc+", "Create snapshot-U1", "bc-"], "S-60");
+    assert_eq!(trace[..3], ["bc+", "Create snapshot-u1", "bc-"], "S-60");
     let writes = trace.iter().filter(|line| line.starts_with("st ")).count();
     assert_eq!(writes, 2, "S-61: {trace:?}");
     let event = &stage.events("SnapshotCreationFailed")[0];
@@ -51,7 +51,7 @@ async fn s_60_s_61_status_and_events() {
 async fn s_64_a_call_that_takes_too_long() {
     let stage = Stage::new().await;
     stage.driver.fault(CallFault::on(CREATE).times(1).hang());
-    stage.api.insert(content("U1"));
+    stage.api.insert(content("u1"));
     let _program = stage
         .started(&["--timeout=2s", "--retry-interval-start=1s"])
         .await;
@@ -85,7 +85,7 @@ async fn s_70_a_deletion_waits_for_what_is_in_doubt() {
             .times(1)
             .fail_after(Code::DeadlineExceeded, "slow"),
     );
-    stage.api.insert(content("U1"));
+    stage.api.insert(content("u1"));
     let program = stage
         .started(&["--retry-interval-start=5m", "--resync-period=0s"])
         .await;
@@ -98,8 +98,8 @@ async fn s_70_a_deletion_waits_for_what_is_in_doubt() {
         .collect();
     let expected = [
         "bc+",
-        "Create snapshot-U1",
-        "Create snapshot-U1",
+        "Create snapshot-u1",
+        "Create snapshot-u1",
         "bc-",
         "Delete snap-1",
         "F-",

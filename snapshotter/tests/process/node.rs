@@ -9,7 +9,7 @@ const LABEL: &str = "snapshot.storage.kubernetes.io/managed-by";
 #[tokio::test]
 async fn s_104_s_105_contents_of_this_node() {
     let stage = Stage::new().await;
-    for (uid, node) in [("U1", Some("n1")), ("U2", Some("n2")), ("U3", None)] {
+    for (uid, node) in [("u1", Some("n1")), ("u2", Some("n2")), ("u3", None)] {
         let mut labelled = content(uid);
         if let Some(node) = node {
             labelled["metadata"]["labels"] = json!({ LABEL: node });
@@ -18,15 +18,18 @@ async fn s_104_s_105_contents_of_this_node() {
     }
     let program = stage.start_with(&["--node-deployment"], &[("NODE_NAME", "n1")]);
     program.logs(READY).await;
-    stage.until_ready("snapcontent-U1").await;
+    stage.until_ready("snapcontent-u1").await;
     settle().await;
     let asked: Vec<String> = stage.asked().into_iter().map(|asked| asked.name).collect();
-    assert_eq!(asked, ["snapshot-U1"], "S-105");
+    assert_eq!(asked, ["snapshot-u1"], "S-105");
     let selects = |resource: &str| {
         let reads = stage.api.requests_to("GET", &format!("*/{resource}"));
         assert!(!reads.is_empty(), "{resource}");
-        let text: Vec<String> = reads.iter().map(ToString::to_string).collect();
-        text.iter().all(|read| read.contains("managed-by"))
+        let label = format!("{LABEL}=n1");
+        let selects = |read: &sidecar_testkit::api::record::Request| {
+            read.query.get("labelSelector") == Some(&label)
+        };
+        reads.iter().all(selects)
     };
     assert!(selects("volumesnapshotcontents"), "S-104");
     assert!(!selects("volumesnapshotclasses"), "S-104");

@@ -30,13 +30,13 @@ async fn s_30_a_running_call_is_finished_and_nothing_new_begins() {
     let stage = Stage::new().await;
     let gate = Gate::new();
     stage.driver.fault(CallFault::on(CREATE).hold(&gate));
-    stage.api.insert(content("U1"));
+    stage.api.insert(content("u1"));
     let release = "--feature-gates=ReleaseLeaderElectionOnExit=true";
     let mut program = stage.started(&[ELECTION[0], ELECTION[1], release]).await;
     stage.until_calls(CREATE, 1).await;
     program.signal(Signal::TERM);
     program.logs("Signal received, shutting down").await;
-    stage.api.insert(content("U2"));
+    stage.api.insert(content("u2"));
     settle().await;
     assert!(program.is_running());
     gate.open();

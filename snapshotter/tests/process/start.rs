@@ -126,7 +126,7 @@ async fn s_23_missing_rules_are_named() {
 #[tokio::test]
 async fn s_25_metrics() {
     let stage = Stage::new().await;
-    stage.api.insert(content("U1"));
+    stage.api.insert(content("u1"));
     let address = free_address();
     let _program = stage
         .started(&[&format!("--http-endpoint={address}")])
