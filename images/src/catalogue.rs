@@ -23,6 +23,7 @@ pub const PROGRAMS: &[&str] = &[
     "csi-plugin-manager",
     "csi-provisioner",
     "csi-resizer",
+    "csi-snapshotter",
     "livenessprobe",
 ];
 
@@ -70,6 +71,11 @@ pub const IMAGES: &[Entry] = &[
         "csi-resizer",
         "resizer",
         "Expands and modifies CSI volumes for claims",
+    ),
+    one(
+        "csi-snapshotter",
+        "snapshotter",
+        "Takes, finds and deletes CSI snapshots",
     ),
     one(
         "livenessprobe",

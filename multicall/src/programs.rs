@@ -46,6 +46,10 @@ pub(crate) const ALL: &[Program] = &[
         main: |argv| Box::pin(resizer::run::run(argv)),
     },
     Program {
+        name: "csi-snapshotter",
+        main: |argv| Box::pin(snapshotter::run::run(argv)),
+    },
+    Program {
         name: "livenessprobe",
         main: |argv| Box::pin(livenessprobe::run::run(argv)),
     },

@@ -64,6 +64,12 @@ const FAMILIES: &[Family] = &[
         elsewhere: None,
     },
     Family {
+        table: ("snapshotter.md", "S-"),
+        crates: &["snapshotter"],
+        names: &["s"],
+        elsewhere: None,
+    },
+    Family {
         table: ("registrar-and-kubelet.md", "R-"),
         crates: &["registrar"],
         names: &["r"],

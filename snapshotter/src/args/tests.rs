@@ -187,7 +187,7 @@ const REFUSED: &[(&str, &[&str], Option<&str>, u8, &str)] = &[
 const UNDEFINED: &str = "flag provided but not defined";
 
 #[test]
-fn s_3_to_s_9_s_16_s_17_s_18_refused() {
+fn s_3_to_9_s_16_to_18_refused() {
     for (row, args, node_name, code, text) in REFUSED {
         let exit = decide_on(args, *node_name).expect_err(row);
         let said = format!("{}{}", exit.stderr, exit.error.clone().unwrap_or_default());
@@ -213,16 +213,16 @@ fn s_2_help_names_the_gates_that_upstream_names() {
 }
 
 #[test]
-fn s_20_s_22_groups() {
+fn s_20_the_gate_of_groups() {
     let (off, warnings) = config(&["--feature-gates=CSIVolumeGroupSnapshot=false"]);
     assert_eq!(off.groups, None, "S-20");
     assert!(
         warnings[0].contains("GA feature gate"),
         "S-20: {warnings:?}"
     );
-    // S-22: whether an empty prefix ends the process is known once groups are looked for.
+    // Whether an empty prefix ends the process is known once groups are looked for.
     let (empty, _) = config(&["--groupsnapshot-name-prefix="]);
-    assert_eq!(empty.groups.unwrap().prefix, "", "S-22");
+    assert_eq!(empty.groups.unwrap().prefix, "");
 }
 
 #[test]

@@ -96,7 +96,7 @@ const ENDS: [(&str, &[&str], i32, &str); 19] = [
 ];
 
 #[tokio::test]
-async fn s_2_to_s_6_s_8_s_10_s_16_to_s_18_errors_and_their_codes() {
+async fn s_2_to_6_s_8_s_10_s_16_to_18_errors_and_their_codes() {
     for (row, arguments, code, text) in ENDS {
         let ended = Program::start(arguments, &[]).end().await;
         assert_eq!(ended.code, Some(code), "{row}: {}", ended.log);

@@ -62,7 +62,7 @@ async fn s_32_protected_before_the_call() {
 }
 
 #[tokio::test]
-async fn s_33_to_s_35_names_and_metadata() {
+async fn s_33_to_35_names_and_metadata() {
     let stage = Stage::new().await;
     stage.api.insert(content("u1"));
     let _program = stage

@@ -1,4 +1,4 @@
-//! S-12 to S-15, S-20, S-23 and S-25: from the socket to the first work.
+//! S-11 to S-15, S-20, S-23, S-25 and S-27: from the socket to the first work.
 
 use std::time::Duration;
 
@@ -12,6 +12,30 @@ use super::stage::{NAME, READY, Stage, content, free_address, get};
 fn methods(stage: &Stage) -> Vec<&'static str> {
     let calls = stage.driver.calls();
     calls.iter().map(|call| call.method).collect()
+}
+
+#[tokio::test]
+async fn s_11_a_socket_that_never_appears() {
+    let stage = Stage::new().await;
+    stage.driver.stop();
+    let ended = stage.start(&[]).end().await;
+    assert_eq!(ended.code, Some(1), "{}", ended.log);
+    let socket = stage.driver.socket();
+    let socket = socket.display().to_string();
+    assert!(ended.log.contains(&socket), "{}", ended.log);
+}
+
+/// The process goes on with a driver that comes back.
+#[tokio::test]
+async fn s_27_a_driver_that_restarts() {
+    let stage = Stage::new().await;
+    let mut program = stage.started(&["--retry-interval-start=5m"]).await;
+    stage.driver.stop();
+    stage.api.insert(content("u1"));
+    stage.until_events("SnapshotCreationFailed", 1).await;
+    stage.driver.start();
+    stage.until_ready(NAME).await;
+    assert!(program.is_running(), "{}", program.log());
 }
 
 #[tokio::test]

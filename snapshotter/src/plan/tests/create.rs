@@ -16,7 +16,7 @@ fn secret(namespace: &str, name: &str) -> Option<Box<SecretRef>> {
 }
 
 #[test]
-fn s_31_to_s_36_s_38_s_39_s_46_to_s_53_what_is_asked_and_written() {
+fn s_31_to_36_s_38_s_39_s_46_s_47_s_53_s_72_what_is_asked_and_written() {
     const EXTRA: &str = "Create snapshot-U1 vol-1 {a: b, csi.storage.k8s.io/volumesnapshot/name: s1, \
                          csi.storage.k8s.io/volumesnapshot/namespace: ns, \
                          csi.storage.k8s.io/volumesnapshotcontent/name: snapcontent-U1} {}";

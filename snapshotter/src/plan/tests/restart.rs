@@ -14,7 +14,7 @@ fn left_with(change: impl FnOnce(&mut Content)) -> (Bench, Vec<String>) {
 }
 
 #[test]
-fn s_107_to_s_111_after_a_crash() {
+fn s_107_to_111_after_a_crash() {
     let marked = |content: &mut Content| content.being_created = true;
     let (_, trace) = left_with(marked);
     // The mark is taken over first: no patch of the process before can take it away any more.
