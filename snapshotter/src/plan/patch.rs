@@ -5,11 +5,10 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use sidecar::kube::patch::finalizer_list;
 use sidecar::snapshot::{BEING_CREATED, CONTENT_BOUND, YES};
 
 use super::answer::Said;
-use crate::model::{Content, Text};
+use crate::model::Content;
 
 /// Value of the mark where it was there with the usual one.
 pub const AGAIN: &str = "again";
@@ -49,8 +48,10 @@ pub fn unmark(content: &Content) -> Value {
 pub fn release(content: &Content) -> Value {
     let mut metadata = bound_to(content);
     let others = content.finalizers.iter();
-    let others: Vec<&Text> = others.filter(|held| ***held != *CONTENT_BOUND).collect();
-    metadata.insert("finalizers".to_owned(), finalizer_list(&others));
+    let others = others.map(|held| &**held);
+    let others: Vec<&str> = others.filter(|held| *held != CONTENT_BOUND).collect();
+    let list = (!others.is_empty()).then_some(others);
+    metadata.insert("finalizers".to_owned(), json!(list));
     json!({ "metadata": metadata })
 }
 

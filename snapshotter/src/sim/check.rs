@@ -46,6 +46,9 @@ impl World {
             content.secret.is_some(),
             secrets.get("u").map(|u| &**u),
         );
+        if call.name != format!("snapshot-{}", content.snapshot.uid) {
+            self.complain(format!("another name, {}: {content:?}", call.name));
+        }
         self.check_driver(&content);
         let now = self.process.now;
         let truth = self.truth(name);
@@ -136,7 +139,7 @@ impl World {
     /// What a patch has done.
     pub(super) fn check_patch(&mut self, before: &Content, after: &Content, step: &Step) {
         if let Some(idle) = self.server.idle.pop()
-            && self.mutant != Mutant::TakesNothingOver
+            && !matches!(self.mutant, Mutant::TakesNothingOver | Mutant::ForgetsMark)
         {
             self.complain(format!("a patch that changes nothing: {idle}"));
         }

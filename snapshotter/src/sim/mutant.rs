@@ -106,7 +106,7 @@ impl Mutant {
         (Self::ClearsFirst, Faults::None, "cleared before"),
         (Self::PatchesAnyVersion, Faults::Crashes, "x/y is lost"),
         (Self::ReleasesForOthers, Faults::None, "x/y is lost"),
-        (Self::NamesAnew, Faults::None, "is nobody's"),
+        (Self::NamesAnew, Faults::None, "another name"),
         (Self::AsksWithoutSecret, Faults::All, "without its Secret"),
         (Self::BelievesTimeout, Faults::All, "an unknown handle"),
         (Self::TakesTimeoutForFinal, Faults::All, "is nobody's"),
@@ -123,7 +123,7 @@ impl Mutant {
         (Self::OverhearsContents, Faults::None, "snapcontent-"),
         (Self::LeavesMark, Faults::None, "snapcontent-"),
         (Self::AsksWithoutLease, Faults::Crashes, "is nobody's"),
-        (Self::TakesNothingOver, Faults::All, "not marked"),
+        (Self::TakesNothingOver, Faults::All, "is nobody's"),
         (Self::ForgetsForeignClasses, Faults::All, "snapcontent-"),
     ];
 
@@ -193,6 +193,13 @@ impl Mutant {
                 Step::Patch(write, body)
             }
             (Self::LeavesMark, Step::Patch(Write::Unmark, _)) => Step::Read,
+            (Self::ForgetsMark, Step::Patch(Write::Mark, mut body)) => {
+                body["metadata"]
+                    .as_object_mut()
+                    .unwrap()
+                    .remove("annotations");
+                Step::Patch(Write::Mark, body)
+            }
             (Self::TakesNothingOver, Step::Patch(Write::Mark, mut body))
                 if content.being_created =>
             {

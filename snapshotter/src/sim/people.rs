@@ -145,8 +145,6 @@ impl World {
         };
         self.server.change(&name, change);
         self.check_vanished(&name);
-        // Whoever changes anything may be answered at once.
-        self.truth(&name).impossible = None;
     }
 
     /// The controller adds its finalizer, once the content is bound.
@@ -221,9 +219,7 @@ impl World {
             7 if all => self.go_or_come(),
             _ => {}
         }
-        for truth in self.truths.values_mut() {
-            truth.impossible = None;
-        }
+        self.begin_anew();
     }
 
     fn go_or_come(&mut self) {

@@ -66,6 +66,8 @@ pub(super) struct Process {
     pub(super) mutant: Mutant,
     pub(super) ready: BTreeSet<Text>,
     pub(super) later: BTreeMap<Text, Instant>,
+    /// Keys that something has woken since the world looked last.
+    pub(super) woken: BTreeSet<Text>,
     failures: BTreeMap<Text, u32>,
     pub(super) running: Vec<Running>,
     pub(super) now: Instant,
@@ -85,6 +87,7 @@ impl Process {
             mutant,
             ready: BTreeSet::new(),
             later: BTreeMap::new(),
+            woken: BTreeSet::new(),
             failures: BTreeMap::new(),
             running: Vec::new(),
             now: Instant::now(),
@@ -144,6 +147,7 @@ impl Process {
         let keys = due.wakes.into_iter().map(|wake| wake.key);
         for name in keys {
             self.later.remove(&name);
+            self.woken.insert(name.clone());
             self.ready.insert(name);
         }
     }

@@ -71,9 +71,7 @@ impl World {
                 if is_about_content(&request.step) {
                     self.process.absorb(&name, object);
                     // What others changed is known from this answer.
-                    if self.process.ready.contains(&name) {
-                        self.truth(&name).impossible = None;
-                    }
+                    self.begin_anew();
                 }
                 return self.process.answer(index, request, answer);
             }

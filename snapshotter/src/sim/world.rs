@@ -141,7 +141,7 @@ impl World {
         }
         let contents = !self.dice.one_in(4);
         if self.process.page(contents) {
-            return;
+            return self.begin_anew();
         }
         let cursor = match contents {
             true => &mut self.process.known.contents.cursor,
@@ -162,10 +162,8 @@ impl World {
         };
         let event = self.server.log.get(at).filter(|(_, event)| is_of(event));
         if let Some(event) = event.cloned() {
-            for truth in self.truths.values_mut() {
-                truth.impossible = None;
-            }
             self.process.observe(&event);
+            self.begin_anew();
         }
     }
 
@@ -231,11 +229,16 @@ impl World {
 
     /// Lists often come in one page.
     pub(super) fn fill(&mut self) {
-        for truth in self.truths.values_mut() {
-            truth.impossible = None;
-        }
         if !self.dice.one_in(3) {
             self.process.fill();
+        }
+        self.begin_anew();
+    }
+
+    /// What was woken may be asked for again, whatever the driver said.
+    pub(super) fn begin_anew(&mut self) {
+        for name in std::mem::take(&mut self.process.woken) {
+            self.truth(&name).impossible = None;
         }
     }
 

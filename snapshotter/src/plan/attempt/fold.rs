@@ -1,0 +1,225 @@
+//! What the answer to a step changes about an attempt.
+
+use jiff::Timestamp;
+use tonic::Code;
+
+use super::{Attempt, Page};
+use crate::model::SecretRef;
+use crate::plan::answer::Said;
+use crate::plan::outcome::{ApiError, Problem, Refusal, RpcError, Task};
+use crate::plan::secret::Loaded;
+use crate::plan::step::{Answer, Purpose, StatusWrite, Step, Write};
+
+/// How often in one attempt the content may have changed under its patch.
+const CONFLICTS: u8 = 8;
+
+/// A list of more pages has no end.
+const PAGES: u32 = 10_000;
+
+impl Attempt {
+    /// Takes in what came of `step`; the problem, if it fails with that.
+    pub fn fold(&mut self, step: &Step, answer: Answer, now: Timestamp) -> Option<(Task, Problem)> {
+        match step {
+            Step::Read => self.read(answer),
+            Step::Patch(write, _) => self.patched(*write, answer),
+            Step::PatchStatus(write, _) => self.status_patched(write, answer),
+            Step::Announce(_) => {
+                if let Some(failing) = &mut self.failing {
+                    failing.is_announced();
+                }
+                None
+            }
+            Step::LoadSecret(purpose, secret) => self.loaded(*purpose, secret, answer),
+            Step::Create(_) => self.created(answer, now),
+            Step::List(request) => self.listed(&request.snapshot_id, answer, now),
+            Step::Get(request) => self.got(&request.snapshot_id, answer, now),
+            Step::Delete(_) => match answer {
+                Answer::Deleted => {
+                    self.deleted = true;
+                    None
+                }
+                answer => Some((Task::Delete, called(answer))),
+            },
+        }
+    }
+
+    fn read(&mut self, answer: Answer) -> Option<(Task, Problem)> {
+        self.unread = false;
+        let Answer::Refused(error) = answer else {
+            return None;
+        };
+        // The deletion is on its way as an event.
+        self.stale = true;
+        Some((Task::Check, Problem::Read(error)))
+    }
+
+    /// The content has changed, or may have: whether it is read and looked at again.
+    fn rereads(&mut self, error: &ApiError) -> bool {
+        match error.refusal {
+            Refusal::Conflict => {
+                self.conflicts += 1;
+                self.unread = self.conflicts < CONFLICTS;
+                self.stale = !self.unread;
+                self.unread
+            }
+            Refusal::NotFound | Refusal::Unknown => {
+                self.stale = true;
+                false
+            }
+            Refusal::Forbidden | Refusal::AlreadyExists | Refusal::Other => false,
+        }
+    }
+
+    fn patched(&mut self, write: Write, answer: Answer) -> Option<(Task, Problem)> {
+        let Answer::Refused(error) = answer else {
+            self.uncalled &= write != Write::Unmark;
+            self.owns_mark = match write {
+                Write::Mark => true,
+                Write::Unmark => false,
+                Write::Release => self.owns_mark,
+            };
+            return None;
+        };
+        self.owns_mark &= error.refusal != Refusal::Unknown;
+        if self.rereads(&error) {
+            return None;
+        }
+        if let Some(failing) = &mut self.failing
+            && failing.failure.task != Task::Delete
+        {
+            failing.could_not_unmark();
+            return None;
+        }
+        let task = match write {
+            Write::Mark | Write::Unmark => Task::Create,
+            Write::Release => Task::Delete,
+        };
+        Some((task, Problem::Write(write, error)))
+    }
+
+    fn status_patched(&mut self, write: &StatusWrite, answer: Answer) -> Option<(Task, Problem)> {
+        let refused = match answer {
+            Answer::Refused(error) => Some(error),
+            Answer::Done
+            | Answer::Secret(_)
+            | Answer::SecretNotText
+            | Answer::Created(_)
+            | Answer::Listed(_)
+            | Answer::Got(_)
+            | Answer::Deleted
+            | Answer::Failed(_)
+            | Answer::Unreachable(_) => None,
+        };
+        if let Some(error) = &refused
+            && self.rereads(error)
+        {
+            return None;
+        }
+        let task = match write {
+            StatusWrite::Fail(announcement) => {
+                // Whoever cannot be told in the status is told all the same.
+                if let Some(failing) = &mut self.failing {
+                    failing.is_in_status(announcement);
+                }
+                return None;
+            }
+            StatusWrite::Report(task) => *task,
+            StatusWrite::Clear => Task::Delete,
+        };
+        refused.map(|error| (task, Problem::Status(error)))
+    }
+
+    fn loaded(
+        &mut self,
+        purpose: Purpose,
+        secret: &SecretRef,
+        answer: Answer,
+    ) -> Option<(Task, Problem)> {
+        let annotated = purpose != Purpose::List;
+        let problem = match answer {
+            Answer::Secret(values) => {
+                self.secret = Loaded::Values(secret.clone(), values);
+                return None;
+            }
+            Answer::SecretNotText => Problem::SecretNotText(secret.clone(), annotated),
+            Answer::Refused(error) => Problem::Secret(secret.clone(), error, annotated),
+            answer => called(answer),
+        };
+        Some((purpose.task(), problem))
+    }
+
+    fn created(&mut self, answer: Answer, now: Timestamp) -> Option<(Task, Problem)> {
+        let problem = match answer {
+            Answer::Created(answer) => {
+                self.said = Said::new(answer.snapshot, now);
+                if self.said.is_some() {
+                    return None;
+                }
+                Problem::NoId
+            }
+            answer => called(answer),
+        };
+        Some((Task::Create, problem))
+    }
+
+    fn listed(&mut self, handle: &str, answer: Answer, now: Timestamp) -> Option<(Task, Problem)> {
+        let page = match answer {
+            Answer::Listed(page) => page,
+            answer => return Some((Task::Check, called(answer))),
+        };
+        let snapshots = page.entries.into_iter().filter_map(|entry| entry.snapshot);
+        let found = { snapshots }.find(|snapshot| snapshot.snapshot_id == handle);
+        self.said = Said::new(found, now);
+        self.page = match &self.page {
+            Page::Next(last, pages)
+                if !page.next_token.is_empty() && page.next_token != *last && *pages < PAGES =>
+            {
+                Page::Next(page.next_token, pages + 1)
+            }
+            Page::Next(..) | Page::NoMore => Page::NoMore,
+        };
+        None
+    }
+
+    fn got(&mut self, handle: &str, answer: Answer, now: Timestamp) -> Option<(Task, Problem)> {
+        let not_found = || Problem::NotFound(handle.into());
+        let problem = match answer {
+            Answer::Got(answer) => {
+                self.said = Said::new(answer.snapshot, now).map(|said| Said {
+                    handle: handle.into(),
+                    ..said
+                });
+                if self.said.is_some() {
+                    return None;
+                }
+                Problem::NoId
+            }
+            Answer::Failed(error) if error.code == Code::NotFound => not_found(),
+            Answer::Failed(error) if error.code == Code::Unimplemented => {
+                self.cannot_get = true;
+                return None;
+            }
+            answer => called(answer),
+        };
+        Some((Task::Check, problem))
+    }
+}
+
+/// Why a call did not bring what it was made for.
+fn called(answer: Answer) -> Problem {
+    match answer {
+        Answer::Failed(error) => Problem::Call(error),
+        Answer::Unreachable(error) => Problem::Away(error),
+        Answer::Refused(error) => Problem::Read(error),
+        Answer::Done
+        | Answer::Secret(_)
+        | Answer::SecretNotText
+        | Answer::Created(_)
+        | Answer::Listed(_)
+        | Answer::Got(_)
+        | Answer::Deleted => Problem::Call(RpcError {
+            code: Code::Internal,
+            message: "answered with something else".to_owned(),
+        }),
+    }
+}

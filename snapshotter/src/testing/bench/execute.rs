@@ -1,0 +1,125 @@
+//! What becomes of a step on the bench, and how it is recorded.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use sidecar::snapshot::{BEING_CREATED, YES};
+
+use super::{Bench, created, snapshot};
+use crate::model::Text;
+use crate::plan::outcome::{ApiError, Refusal};
+use crate::plan::reactor::Request;
+use crate::plan::step::{Answer, Step, Write};
+use crate::testing::refused;
+
+impl Bench {
+    pub(super) fn execute(&mut self, request: &Request) -> Answer {
+        let name = &request.content;
+        let text = |map: &BTreeMap<String, String>| format!("{map:?}").replace('"', "");
+        match &request.step {
+            Step::Read => {
+                self.trace.push("read".into());
+                Answer::Done
+            }
+            Step::Patch(write, body) => {
+                self.trace.push(metadata(*write, body));
+                self.patch(name, (false, body))
+            }
+            Step::PatchStatus(_, body) => {
+                let time = format!("\"{}\"", self.clock);
+                let status = body["status"].to_string().replace(&time, "\"now\"");
+                self.trace.push(format!("st {status}"));
+                self.patch(name, (true, body))
+            }
+            Step::Announce(event) => {
+                let text = format!("E {}: {}", event.reason, event.message);
+                self.trace.push(text);
+                Answer::Done
+            }
+            Step::LoadSecret(_, secret) => {
+                let text = format!("secret {}/{}", secret.namespace, secret.name);
+                self.trace.push(text);
+                match self.server.secrets.get(secret) {
+                    Some(Some(values)) => Answer::Secret(values.clone()),
+                    Some(None) => Answer::SecretNotText,
+                    None => Answer::Refused(ApiError {
+                        message: format!("secrets \"{}\" not found", secret.name),
+                        refusal: Refusal::NotFound,
+                    }),
+                }
+            }
+            Step::Create(call) => {
+                let line = format!(
+                    "Create {} {} {} {}",
+                    call.name,
+                    call.source_volume_id,
+                    text(&call.parameters),
+                    text(&call.secrets)
+                );
+                assert_eq!(call.accessibility_requirements, None);
+                self.trace.push(line);
+                self.script
+                    .pop_front()
+                    .unwrap_or_else(|| created(snapshot(true)))
+            }
+            Step::List(call) => {
+                let (id, token) = (&call.snapshot_id, &call.starting_token);
+                self.trace
+                    .push(format!("List {id} {token}{}", text(&call.secrets)));
+                self.script.pop_front().expect("an answer to List")
+            }
+            Step::Get(call) => {
+                let line = format!("Get {} {}", call.snapshot_id, text(&call.secrets));
+                self.trace.push(line);
+                self.script.pop_front().expect("an answer to Get")
+            }
+            Step::Delete(call) => {
+                let line = format!("Delete {} {}", call.snapshot_id, text(&call.secrets));
+                self.trace.push(line);
+                self.script.pop_front().unwrap_or(Answer::Deleted)
+            }
+        }
+    }
+
+    fn patch(&mut self, name: &Text, patch: (bool, &Value)) -> Answer {
+        if let Some((_, meddle)) = self.meddling.take_if(|(status, _)| *status == patch.0) {
+            meddle(&mut self.server);
+            self.tell(false);
+        }
+        if self
+            .refusals
+            .front()
+            .is_some_and(|(status, _)| *status == patch.0)
+        {
+            let (_, refusal) = self.refusals.pop_front().unwrap();
+            self.trace.push(format!("refused {refusal:?}"));
+            return Answer::Refused(refused(refusal));
+        }
+        let version = patch.1.pointer("/metadata/resourceVersion");
+        assert!(
+            version.is_some(),
+            "a patch says which version it was made for"
+        );
+        match self.server.patch(name, patch) {
+            Ok(_) => {
+                assert!(self.server.idle.is_empty(), "{:?}", self.server.idle);
+                Answer::Done
+            }
+            Err(error) => {
+                self.trace.push(format!("refused {:?}", error.refusal));
+                Answer::Refused(error)
+            }
+        }
+    }
+}
+
+fn metadata(write: Write, body: &Value) -> String {
+    let metadata = &body["metadata"];
+    match write {
+        Write::Mark if metadata.get("finalizers").is_some() => "bc+ F+".into(),
+        Write::Mark if metadata["annotations"][BEING_CREATED] != *YES => "bc+ again".into(),
+        Write::Mark => "bc+".into(),
+        Write::Unmark => "bc-".into(),
+        Write::Release => "F-".into(),
+    }
+}
