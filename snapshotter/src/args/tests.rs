@@ -42,7 +42,15 @@ fn defaults_are_upstreams() {
 }
 
 /// Row, arguments, `NODE_NAME`, exit code, and what the line has in it.
-const REFUSED: &[(&str, &[&str], Option<&str>, u8, &str)] = &[
+type Refused = (
+    &'static str,
+    &'static [&'static str],
+    Option<&'static str>,
+    u8,
+    &'static str,
+);
+
+const REFUSED: &[Refused] = &[
     (
         "S-3",
         &["--feature-gates=Foo=true"],

@@ -36,7 +36,8 @@ mod tests {
     /// Section 3.2, and what is told of by somebody else.
     #[test]
     fn the_filter() {
-        let rows: [(&str, fn(&mut Content), bool, bool); 9] = [
+        type Row = (&'static str, fn(&mut Content), bool, bool);
+        let rows: [Row; 9] = [
             ("version alone", |c| c.version += 1, false, false),
             ("finalizers", |c| c.finalizers = [].into(), false, false),
             ("annotation bd", |c| c.being_deleted = true, true, true),

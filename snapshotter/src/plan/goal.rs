@@ -106,6 +106,7 @@ mod tests {
 
     /// Section 3.4, row by row.
     #[test]
+    #[expect(clippy::too_many_lines, reason = "one table")]
     fn the_table() {
         let found = |change: fn(&mut Content)| {
             let mut content = pre_provisioned();

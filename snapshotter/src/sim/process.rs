@@ -68,6 +68,8 @@ pub(super) struct Process {
     pub(super) later: BTreeMap<Text, Instant>,
     /// Keys that something has woken since the world looked last.
     pub(super) woken: BTreeSet<Text>,
+    /// Keys that are ready since their back-off has ended, and for nothing else.
+    waited: BTreeSet<Text>,
     failures: BTreeMap<Text, u32>,
     pub(super) running: Vec<Running>,
     pub(super) now: Instant,
@@ -88,6 +90,7 @@ impl Process {
             ready: BTreeSet::new(),
             later: BTreeMap::new(),
             woken: BTreeSet::new(),
+            waited: BTreeSet::new(),
             failures: BTreeMap::new(),
             running: Vec::new(),
             now: Instant::now(),
@@ -147,6 +150,7 @@ impl Process {
         let keys = due.wakes.into_iter().map(|wake| wake.key);
         for name in keys {
             self.later.remove(&name);
+            self.waited.remove(&name);
             self.woken.insert(name.clone());
             self.ready.insert(name);
         }
@@ -209,8 +213,8 @@ impl Process {
         }
     }
 
-    /// Begins an attempt on a queued content.
-    pub(super) fn begin(&mut self, name: &Text) {
+    /// Begins an attempt on a queued content; whether it has waited out its back-off.
+    pub(super) fn begin(&mut self, name: &Text) -> bool {
         self.ready.remove(name);
         self.later.remove(name);
         let now = self.moment();
@@ -220,6 +224,7 @@ impl Process {
             run,
             state: State::Deciding,
         });
+        self.waited.remove(name)
     }
 
     /// The next step of attempt `index`; `None` if the attempt is over, and ended.
@@ -287,13 +292,11 @@ impl Process {
                 2_u64.saturating_pow(*failures - 1).min(300)
             }
         };
-        match self.mutant {
-            Mutant::RetriesAtOnce => drop(self.ready.insert(name)),
-            _ if self.ready.contains(&name) => {}
-            _ => drop(
-                self.later
-                    .insert(name, self.now + Duration::from_secs(wait)),
-            ),
+        if self.mutant == Mutant::RetriesAtOnce {
+            self.ready.insert(name);
+        } else if !self.ready.contains(&name) {
+            let due = self.now + Duration::from_secs(wait);
+            self.later.insert(name, due);
         }
     }
 
@@ -303,6 +306,7 @@ impl Process {
         let now = self.now;
         let due = self.later.extract_if(.., |_, at| *at <= now);
         let due: Vec<Text> = due.map(|(name, _)| name).collect();
+        self.waited.extend(due.iter().cloned());
         self.ready.extend(due);
     }
 }

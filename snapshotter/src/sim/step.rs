@@ -43,12 +43,16 @@ impl World {
         let ready: Vec<Text> = ready.cloned().collect();
         if !ready.is_empty() && attempts < 3 && process.is_open() {
             let name = &ready[self.dice.below(ready.len())];
-            process.begin(name);
+            // Whatever woke it meanwhile counts, also what the last attempt had seen.
+            if !process.begin(name) {
+                self.truth(name).impossible = None;
+            }
         }
     }
 
     fn fate(&mut self) -> Fate {
-        match self.faulty() && self.dice.one_in(6) {
+        let rare = if self.stormy { 3 } else { 6 };
+        match self.faulty() && self.dice.one_in(rare) {
             true => match self.dice.below(4) {
                 0 => Fate::Unheard,
                 1 => Fate::Lost,
@@ -161,7 +165,13 @@ impl World {
                 };
                 return State::Answered(request, answer, None);
             }
-            step => match fate {
+            step @ (Step::Read
+            | Step::Patch(..)
+            | Step::PatchStatus(..)
+            | Step::Announce(_)
+            | Step::Create(_)
+            | Step::Get(_)
+            | Step::Delete(_)) => match fate {
                 Fate::Applied => self.apply(name, step),
                 Fate::Unheard => {
                     drop(self.apply(name, step));
@@ -216,7 +226,8 @@ impl World {
 
     /// The driver's call comes to its end, one way or the other.
     pub(super) fn call(&mut self, name: &Text, request: Request, id: u64) -> State {
-        let answer = match self.faulty() && self.dice.one_in(4) {
+        let rare = if self.stormy { 2 } else { 4 };
+        let answer = match self.faulty() && self.dice.one_in(rare) {
             false => self.succeed(name, id),
             true => self.fail(id),
         };

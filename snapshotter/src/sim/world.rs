@@ -58,6 +58,8 @@ pub(super) struct World {
     pub(super) born: usize,
     /// What went wrong first.
     violation: Option<String>,
+    /// Whether faults are many. Not in every run: others then come to more.
+    pub(super) stormy: bool,
     /// The end of the run, without faults.
     pub(super) settling: bool,
 }
@@ -80,8 +82,10 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<(), Strin
         kept: BTreeSet::new(),
         born: 0,
         violation: None,
+        stormy: false,
         settling: false,
     };
+    world.stormy = world.has_all_faults() && world.dice.one_in(3);
     world.furnish();
     world.restart();
     for _ in 0..ACTIONS {
@@ -117,10 +121,11 @@ impl World {
             4 => self.surroundings(),
             5..=9 => self.deliver(),
             10 => self.retry(),
-            11 if crashes && self.dice.one_in(4) => self.crash(),
+            11 if crashes && (self.stormy || self.dice.one_in(4)) => self.crash(),
             12 if crashes && self.dice.one_in(3) => self.freeze_or_thaw(),
             13 if all => self.end_orphan(),
             14 if crashes => self.arrive_late(),
+            15 if self.stormy => self.arrive_late(),
             _ => return self.work(),
         }
         self.rest_truths();
@@ -271,7 +276,7 @@ impl World {
     /// Size of a new snapshot, and how often it is not ready.
     pub(super) fn taken(&mut self) -> (i64, usize) {
         let unready = [0, 0, 1, 3][self.dice.below(4)];
-        (self.dice.below(4) as i64, unready)
+        (i64::try_from(self.dice.below(4)).unwrap(), unready)
     }
 
     pub(super) fn truth(&mut self, name: &Text) -> &mut Truth {

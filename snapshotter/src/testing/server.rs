@@ -14,6 +14,7 @@ use crate::plan::request::Secrets;
 pub(crate) type Versioned<T> = (u64, T);
 
 /// A change; `None` is the object's end.
+#[expect(clippy::large_enum_variant, reason = "most are of the larger variant")]
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Content(Text, Option<Content>),
@@ -97,7 +98,8 @@ impl Server {
     ) -> Result<Versioned<Content>, ApiError> {
         let (version, before) = self.contents.get(name).ok_or(refused(Refusal::NotFound))?;
         let made_for = patch.pointer("/metadata/resourceVersion");
-        if made_for.is_some_and(|made_for| *made_for != version.to_string()) {
+        let made_for = made_for.map(|version| version.as_str().unwrap_or_default());
+        if made_for.is_some_and(|made_for| made_for != version.to_string()) {
             return Err(refused(Refusal::Conflict));
         }
         let mut object = before.clone();

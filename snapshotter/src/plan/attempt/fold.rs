@@ -33,13 +33,10 @@ impl Attempt {
             Step::Create(_) => self.created(answer, now),
             Step::List(request) => self.listed(&request.snapshot_id, answer, now),
             Step::Get(request) => self.got(&request.snapshot_id, answer, now),
-            Step::Delete(_) => match answer {
-                Answer::Deleted => {
-                    self.deleted = true;
-                    None
-                }
-                answer => Some((Task::Delete, called(answer))),
-            },
+            Step::Delete(_) => {
+                self.deleted |= matches!(answer, Answer::Deleted);
+                (!matches!(answer, Answer::Deleted)).then(|| (Task::Delete, called(answer)))
+            }
         }
     }
 
@@ -143,7 +140,13 @@ impl Attempt {
             }
             Answer::SecretNotText => Problem::SecretNotText(secret.clone(), annotated),
             Answer::Refused(error) => Problem::Secret(secret.clone(), error, annotated),
-            answer => called(answer),
+            other @ (Answer::Done
+            | Answer::Created(_)
+            | Answer::Listed(_)
+            | Answer::Got(_)
+            | Answer::Deleted
+            | Answer::Failed(_)
+            | Answer::Unreachable(_)) => called(other),
         };
         Some((purpose.task(), problem))
     }
@@ -157,7 +160,15 @@ impl Attempt {
                 }
                 Problem::NoId
             }
-            answer => called(answer),
+            other @ (Answer::Done
+            | Answer::Refused(_)
+            | Answer::Secret(_)
+            | Answer::SecretNotText
+            | Answer::Listed(_)
+            | Answer::Got(_)
+            | Answer::Deleted
+            | Answer::Failed(_)
+            | Answer::Unreachable(_)) => called(other),
         };
         Some((Task::Create, problem))
     }
@@ -165,7 +176,17 @@ impl Attempt {
     fn listed(&mut self, handle: &str, answer: Answer, now: Timestamp) -> Option<(Task, Problem)> {
         let page = match answer {
             Answer::Listed(page) => page,
-            answer => return Some((Task::Check, called(answer))),
+            other @ (Answer::Done
+            | Answer::Refused(_)
+            | Answer::Secret(_)
+            | Answer::SecretNotText
+            | Answer::Created(_)
+            | Answer::Got(_)
+            | Answer::Deleted
+            | Answer::Failed(_)
+            | Answer::Unreachable(_)) => {
+                return Some((Task::Check, called(other)));
+            }
         };
         let snapshots = page.entries.into_iter().filter_map(|entry| entry.snapshot);
         let found = { snapshots }.find(|snapshot| snapshot.snapshot_id == handle);
@@ -199,7 +220,15 @@ impl Attempt {
                 self.cannot_get = true;
                 return None;
             }
-            answer => called(answer),
+            other @ (Answer::Done
+            | Answer::Refused(_)
+            | Answer::Secret(_)
+            | Answer::SecretNotText
+            | Answer::Created(_)
+            | Answer::Listed(_)
+            | Answer::Deleted
+            | Answer::Failed(_)
+            | Answer::Unreachable(_)) => called(other),
         };
         Some((Task::Check, problem))
     }

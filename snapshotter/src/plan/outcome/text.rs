@@ -4,7 +4,7 @@ use std::fmt;
 
 use sidecar::log::quote;
 
-use super::{Failure, Problem, Task};
+use super::{ApiError, Failure, Problem, Task};
 use crate::model::{SecretRef, Text};
 use crate::plan::step::Write;
 
@@ -160,32 +160,41 @@ impl fmt::Display for Cause<'_> {
             Problem::NotFound(handle) => {
                 write!(out, "can not find snapshot for snapshotID {handle}")
             }
-            Problem::Write(Write::Mark, error) => write!(
-                out,
-                "failed to add VolumeSnapshotBeingCreated annotation on the content {content}: {}",
-                quote(&error.message)
-            ),
-            Problem::Write(Write::Unmark, error) => write!(
-                out,
-                "failed to remove VolumeSnapshotBeingCreated annotation on the content {content}: {}",
-                quote(&error.message)
-            ),
-            Problem::Write(Write::Release, error) => {
-                write!(
-                    out,
-                    "failed to remove the finalizer of the content {content}: {error}"
-                )
-            }
-            Problem::Status(error) => {
-                write!(
-                    out,
-                    "error updating status for volume snapshot content {content}: {error}"
-                )
-            }
+            Problem::Write(write, error) => refused(out, content, Some(*write), error),
+            Problem::Status(error) => refused(out, content, None, error),
             Problem::Read(error) => {
                 write!(out, "could not read the content {content} again: {error}")
             }
         }
+    }
+}
+
+/// A patch of the content, or of its status, was refused.
+fn refused(
+    out: &mut fmt::Formatter<'_>,
+    content: &Text,
+    write: Option<Write>,
+    error: &ApiError,
+) -> fmt::Result {
+    match write {
+        Some(Write::Mark) => write!(
+            out,
+            "failed to add VolumeSnapshotBeingCreated annotation on the content {content}: {}",
+            quote(&error.message)
+        ),
+        Some(Write::Unmark) => write!(
+            out,
+            "failed to remove VolumeSnapshotBeingCreated annotation on the content {content}: {}",
+            quote(&error.message)
+        ),
+        Some(Write::Release) => write!(
+            out,
+            "failed to remove the finalizer of the content {content}: {error}"
+        ),
+        None => write!(
+            out,
+            "error updating status for volume snapshot content {content}: {error}"
+        ),
     }
 }
 

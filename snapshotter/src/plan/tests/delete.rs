@@ -32,6 +32,7 @@ fn left(bench: &Bench) -> Option<&Content> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn s_87_s_89_to_92_s_95_s_100_s_102_s_103_what_goes_and_what_stays() {
     hold(&[
         (
