@@ -29,10 +29,13 @@ impl World {
         for _ in 0..40 {
             self.process.relist(&self.server);
             self.process.fill();
+            self.begin_anew();
+            // Some back-offs end soon, all of them at last.
+            self.process.wait(20);
+            self.rest_truths();
+            self.drain();
             self.retry();
-            for truth in self.truths.values_mut() {
-                (truth.effort, truth.impossible) = (0, None);
-            }
+            self.rest_truths();
             self.drain();
             let now = self.server.log.len();
             quiet = if now == before { quiet + 1 } else { 0 };
