@@ -10,8 +10,8 @@ use ::kube::Client;
 use http::{Method, Request, header};
 use k8s_openapi::ByteString;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::key::Key;
 use super::patch::{self, Part, Patch};

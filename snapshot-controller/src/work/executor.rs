@@ -246,8 +246,7 @@ fn names(json: &str, name: &str) -> bool {
 fn missing() -> api::ApiError {
     api::ApiError {
         message: "it is gone".to_owned(),
-        code: 404,
-        reason: "NotFound".to_owned(),
+        refusal: api::Refusal::NotFound,
     }
 }
 
