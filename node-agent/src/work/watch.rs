@@ -4,13 +4,16 @@
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::Client;
 use serde::Deserialize;
+use sidecar::controller::watch::{Watch, keep};
 use sidecar::kube::cache::{Cache, Record};
+use sidecar::kube::feed::Feeds;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{Parts, Text};
-use sidecar::kube::reflect::{Resource, Scope, reflect};
+use sidecar::kube::reflect::{Resource, Scope};
 use tokio::sync::Notify;
 
 use crate::model::pod::{Pod, Spec, Status};
@@ -103,16 +106,10 @@ impl Watched {
             fields: format!("{field}={node}"),
             ..Scope::all(resource)
         };
-        let pods = reflect(
-            client.clone(),
-            scope(PODS, "spec.nodeName"),
-            self.pods,
-            None,
-        );
-        let itself = reflect(client, scope(NODES, "metadata.name"), self.node, None);
-        tokio::select! {
-            never = pods => never,
-            never = itself => never,
-        }
+        let watches: [Watch; 2] = [
+            Watch::of(scope(PODS, "spec.nodeName"), &self.pods),
+            Watch::of(scope(NODES, "metadata.name"), &self.node),
+        ];
+        keep(&Feeds::new(client, Duration::ZERO), &watches).await
     }
 }

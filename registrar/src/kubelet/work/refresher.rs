@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use kube::Client;
 use serde::Deserialize;
+use sidecar::controller::watch::{Watch, keep};
 use sidecar::kube::cache::{self, Cache, Record};
+use sidecar::kube::feed::Feeds;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{Meta, Object, nullable};
-use sidecar::kube::reflect::{Resource, Scope, reflect};
+use sidecar::kube::reflect::Resource;
 use sidecar::verbose;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::{AbortHandle, JoinSet};
@@ -183,5 +185,6 @@ pub async fn watch(client: Client, events: UnboundedSender<Event>) -> Infallible
         },
     );
     let resource = Resource::new("storage.k8s.io", "v1", "csidrivers");
-    reflect(client, Scope::all(resource), cache, None).await
+    let watches: [Watch; 1] = [Watch::all(resource, &cache)];
+    keep(&Feeds::new(client, Duration::ZERO), &watches).await
 }
