@@ -4,11 +4,13 @@
 //! a failure is recorded on the claim, told in an event, then left to the back-off; an object that
 //! has changed, or of which nobody knows what the last write did, is read again without a word.
 
+mod reading;
+
 use super::expand::Expansion;
 use super::fairness::{Kind, Task};
 use super::in_flight::{Doubts, Start};
 use super::modify::Modification;
-use super::outcome::{ApiError, Cause, Failure, Refusal, RequeueTrigger};
+use super::outcome::{ApiError, Cause, Failure, Refusal};
 use super::step::{Announcement, Answer, ClaimWrite, End, Step, VolumeWrite};
 use super::view::{Informers, View};
 use super::{Driver, Settings, expand, modify, patch};
@@ -344,32 +346,6 @@ impl Attempt {
         }
     }
 
-    /// What came of asking for a volume that the caches do not show.
-    fn asked_for_volume(&mut self, answer: Answer) -> Result<(), Problem> {
-        if let Answer::Refused(error) = answer
-            && !error.is_not_found()
-        {
-            self.unreadable = Some(error);
-        }
-        Ok(())
-    }
-
-    /// What came of reading an object again.
-    fn read(&mut self, answer: Answer, settle: fn(&mut Doubts)) -> Result<(), Problem> {
-        let Answer::Refused(error) = answer else {
-            settle(&mut self.doubts);
-            return Ok(());
-        };
-        if error.is_not_found() {
-            // Its end is on the way as an event.
-            self.gone = true;
-            settle(&mut self.doubts);
-        } else {
-            self.unreadable = Some(error);
-        }
-        Ok(())
-    }
-
     fn claim_refused(&mut self, write: ClaimWrite, error: ApiError) -> Result<(), Problem> {
         match error.refusal {
             Refusal::NotFound => {
@@ -391,19 +367,6 @@ impl Attempt {
         }
         let failure = Failure::Claim(write, self.task.claim.clone(), error);
         Err(Problem::Failure(failure))
-    }
-
-    /// The volume that could not be read and of which nothing is known: who waits for the next try
-    /// need not if it appears.
-    pub(super) fn unknown_volume(&self) -> Option<RequeueTrigger> {
-        let name = self.asked_for.as_ref()?;
-        let unread = self.unreadable.is_some();
-        unread.then(|| RequeueTrigger::Volume(name.clone()))
-    }
-
-    /// Whether the claim is known from its volume alone, to the end.
-    pub(super) fn is_unread(&self) -> bool {
-        self.unread
     }
 
     /// What the next attempt must read first.

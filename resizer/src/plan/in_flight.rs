@@ -3,6 +3,8 @@
 //! Separate and free of locks and clocks, so that the crash simulation keeps exactly these books:
 //! which attempts run, what the driver said last, what must be read again, who waits for whom.
 
+mod triggers;
+
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
@@ -379,30 +381,6 @@ impl InFlightState {
     /// The driver can be asked again: what failed without it need not wait for its retry.
     pub fn driver_is_back(&mut self) -> Vec<Task> {
         self.cured(&RequeueTrigger::Driver)
-    }
-
-    fn cured(&mut self, cure: &RequeueTrigger) -> Vec<Task> {
-        let tasks = self.cures.get(cure);
-        tasks.into_iter().flatten().cloned().collect()
-    }
-
-    fn wait_for(&mut self, cure: RequeueTrigger, task: &Task) {
-        self.waiting
-            .entry(task.clone())
-            .or_default()
-            .push(cure.clone());
-        self.cures.entry(cure).or_default().insert(task.clone());
-    }
-
-    fn stop_waiting(&mut self, task: &Task) {
-        for cure in self.waiting.remove(task).unwrap_or_default() {
-            if let Some(tasks) = self.cures.get_mut(&cure) {
-                tasks.remove(task);
-                if tasks.is_empty() {
-                    self.cures.remove(&cure);
-                }
-            }
-        }
     }
 
     /// What is remembered of the claim of this name, if it is of that one.

@@ -1,5 +1,7 @@
 //! Attempts on VolumeAttachments: what happens around the steps that bring one to its goal.
 
+mod volume;
+
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -88,15 +90,6 @@ impl Run {
                 Some(Step::PatchStatus(Arc::clone(current), patch))
             }
         }
-    }
-
-    /// The volume that the attachment names, of which the caches say nothing: it may be another driver's,
-    /// and is used all the same.
-    fn unknown_volume(&self, current: &Attachment, informers: Informed<'_>) -> Option<Text> {
-        let name = current.volume.as_ref()?;
-        let asks = !self.asked_for_volume && current.inline.is_none();
-        let unknown = asks && informers.volume(name).is_none();
-        unknown.then(|| name.clone())
     }
 
     /// The newest reading of the object, the cache's or that of this attempt's last write.
