@@ -369,14 +369,6 @@ impl Attempt {
         Err(Problem::Failure(failure))
     }
 
-    /// What the next attempt must read first.
-    pub(super) fn doubts(&self) -> Doubts {
-        Doubts {
-            claim: self.doubts.claim || self.stale.claim,
-            volume: self.doubts.volume || self.stale.volume,
-        }
-    }
-
     /// What this attempt learnt, for the books.
     pub(super) fn leave(&self, expand: &mut expand::Marks, modify: &mut modify::Marks) {
         match &self.work {

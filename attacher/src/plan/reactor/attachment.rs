@@ -1,5 +1,6 @@
 //! Attempts on VolumeAttachments: what happens around the steps that bring one to its goal.
 
+mod nothing_to_publish;
 mod volume;
 
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::plan::attachment::{self, Answer, Attempt, Refresh};
 use crate::plan::flight::Target;
 use crate::plan::in_flight::{Key, Start};
 use crate::plan::outcome::{ApiError, Direction, Failure};
-use crate::plan::{Driver, fairness, trivial};
+use crate::plan::{Driver, fairness};
 
 /// An attempt on a VolumeAttachment.
 pub struct Run {
@@ -78,18 +79,6 @@ impl Run {
     fn end<T>(&mut self, over: AttemptEnd) -> Option<T> {
         self.over = Some(over);
         None
-    }
-
-    /// For a driver that has nothing to publish.
-    fn decide_trivial(&mut self) -> Option<Step> {
-        let (_, current) = self.work.as_ref()?;
-        match trivial::decide(current) {
-            None => self.end(AttemptEnd::Done),
-            Some(patch) => {
-                self.asked = Asked::Trivial;
-                Some(Step::PatchStatus(Arc::clone(current), patch))
-            }
-        }
     }
 
     /// The newest reading of the object, the cache's or that of this attempt's last write.

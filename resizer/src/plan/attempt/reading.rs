@@ -43,4 +43,12 @@ impl Attempt {
     pub(in crate::plan) fn is_unread(&self) -> bool {
         self.unread
     }
+
+    /// What the next attempt must read first.
+    pub(in crate::plan) fn doubts(&self) -> Doubts {
+        Doubts {
+            claim: self.doubts.claim || self.stale.claim,
+            volume: self.doubts.volume || self.stale.volume,
+        }
+    }
 }
