@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sidecar::controller::reactor::{Due, Reactor, Verdict};
-use sidecar::kube::cache::{Source, slots};
+use sidecar::kube::cache::{Source, store};
 
 use super::mutant::Mutant;
 use super::watch::Watch;
@@ -147,7 +147,7 @@ impl Process {
             watch: &mut Watch<R>,
             server: &Server,
             list: bool,
-        ) -> Vec<slots::Change<R>> {
+        ) -> Vec<store::Change<R>> {
             match list || !watch.is_listed() {
                 true => watch.list(server),
                 false => watch.hear(server).into_iter().collect(),
@@ -175,7 +175,7 @@ impl Process {
             }
             Kind::Class => {
                 for change in changes(&mut known.classes, server, list) {
-                    if let slots::Change::Upserted { key, .. } = change {
+                    if let store::Change::Upserted { key, .. } = change {
                         self.observe(Change::Class(key.as_str().into()));
                     }
                 }
@@ -189,7 +189,7 @@ impl Process {
         }
     }
 
-    fn snapshot_changed(&mut self, change: &slots::Change<Snapshot>) {
+    fn snapshot_changed(&mut self, change: &store::Change<Snapshot>) {
         let (old, new, own) = parts(change);
         let mutant = self.known.mutant;
         let (old, new) = (mutant.hears_snapshot(old), mutant.hears_snapshot(new));
@@ -202,12 +202,12 @@ impl Process {
         mutant.heard(gone, &mut self.controller);
     }
 
-    fn content_changed(&mut self, change: &slots::Change<Content>) {
+    fn content_changed(&mut self, change: &store::Change<Content>) {
         let (old, new, own) = parts(change);
         self.observe(Change::Content { old, new, own });
     }
 
-    fn claim_changed(&mut self, change: &slots::Change<Claim>) {
+    fn claim_changed(&mut self, change: &store::Change<Claim>) {
         let (old, new, _) = parts(change);
         let mutant = self.known.mutant;
         let (old, new) = (mutant.hears_claim(old), mutant.hears_claim(new));
@@ -218,8 +218,8 @@ impl Process {
         });
     }
 
-    fn volume_changed(&mut self, change: &slots::Change<Volume>) {
-        if let slots::Change::Upserted { key, .. } = change {
+    fn volume_changed(&mut self, change: &store::Change<Volume>) {
+        if let store::Change::Upserted { key, .. } = change {
             self.observe(Change::Volume(key.as_str().into()));
         }
     }
@@ -374,18 +374,18 @@ pub(super) fn answer_of(step: &Step, json: &Text) -> Answer {
 
 type Sides<'a, R> = (Option<&'a R>, Option<&'a R>, bool);
 
-fn parts<R>(change: &slots::Change<R>) -> Sides<'_, R> {
+fn parts<R>(change: &store::Change<R>) -> Sides<'_, R> {
     match change {
-        slots::Change::Upserted {
+        store::Change::Upserted {
             old, new, source, ..
         } => (old.as_deref(), Some(&**new), *source == Source::Own),
-        slots::Change::Deleted { old, .. } => (Some(&**old), None, false),
+        store::Change::Deleted { old, .. } => (Some(&**old), None, false),
     }
 }
 
-fn key_of<R>(change: &slots::Change<R>) -> Text {
+fn key_of<R>(change: &store::Change<R>) -> Text {
     match change {
-        slots::Change::Upserted { key, .. } | slots::Change::Deleted { key, .. } => {
+        store::Change::Upserted { key, .. } | store::Change::Deleted { key, .. } => {
             key.as_str().into()
         }
     }

@@ -1,7 +1,7 @@
 //! One kind of object as a process sees it: the real cache's contents, fed from the server's log.
 
 use sidecar::kube::cache::Record;
-use sidecar::kube::cache::slots::{Change, Slots};
+use sidecar::kube::cache::store::{Change, Store};
 use sidecar::kube::key::Key;
 
 use crate::model::Text;
@@ -10,7 +10,7 @@ use crate::testing::server::{Event, Kind, Server};
 
 pub(super) struct Watch<R> {
     kind: Kind,
-    pub(super) slots: Slots<R>,
+    pub(super) slots: Store<R>,
     /// How far into the server's log this watch has come.
     cursor: usize,
     listed: bool,
@@ -20,7 +20,7 @@ impl<R: Record> Watch<R> {
     pub(super) fn new(kind: Kind) -> Self {
         Self {
             kind,
-            slots: Slots::new(),
+            slots: Store::new(),
             cursor: 0,
             listed: false,
         }

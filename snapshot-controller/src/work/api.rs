@@ -62,8 +62,7 @@ mod tests {
         ] {
             let error = api::ApiError {
                 message: "m".to_owned(),
-                code,
-                reason: reason.to_owned(),
+                refusal: api::Refusal::of(code, reason),
             };
             assert_eq!(ApiError::from(error).kind, kind, "{code} {reason}");
         }
