@@ -46,7 +46,7 @@ impl<R: Record> Watch<R> {
             let version = version.parse().unwrap();
             changes.extend(
                 self.slots
-                    .upsert(cached(key), record(&json).unwrap(), version),
+                    .upsert(cached(key), record::<R>(&json).unwrap(), version),
             );
         }
         changes.extend(self.slots.finish_list(server.version));
@@ -69,7 +69,7 @@ impl<R: Record> Watch<R> {
     fn take(&mut self, event: &Event) -> Option<Change<R>> {
         let key = cached(&event.key);
         match &event.json {
-            Some(json) => self.slots.upsert(key, record(json)?, event.version),
+            Some(json) => self.slots.upsert(key, record::<R>(json)?, event.version),
             None => self.slots.delete(key, event.version),
         }
     }
@@ -83,7 +83,7 @@ impl<R: Record> Watch<R> {
         let object: serde_json::Value = serde_json::from_str(json).unwrap();
         let version = object["metadata"]["resourceVersion"].as_str().unwrap();
         self.slots
-            .write_answered(&key, record(json)?, version.parse().unwrap())
+            .write_answered(&key, record::<R>(json)?, version.parse().unwrap())
     }
 
     pub(super) fn announce(&mut self, key: &Text) {
