@@ -346,6 +346,10 @@ async fn a_cache_that_joins_during_a_list_waits_for_the_next_one() {
     let gate = Gate::new();
     let page = Fault::on("GET", CSINODES).when(|request| request.query.contains_key("continue"));
     api.fault(page.times(1).hold(&gate));
+    let next = Gate::new();
+    let begins = Fault::on("GET", CSINODES)
+        .when(|request| !request.is_watch() && !request.query.contains_key("continue"));
+    api.fault(begins.skip(1).times(1).hold(&next));
     let feeds = Feeds::new(api.client(), Duration::ZERO);
     let first = follow(&feeds, all());
     while first.cache.is_empty() {
@@ -357,6 +361,9 @@ async fn a_cache_that_joins_during_a_list_waits_for_the_next_one() {
     gate.open();
     first.cache.synced().await;
     assert_eq!(first.cache.len(), 250, "the list goes on to its end");
+    sleep(5 * S).await;
+    assert!(late.cache.is_empty() && !late.cache.is_synced());
+    next.open();
     late.cache.synced().await;
     assert_eq!(late.cache.len(), 250, "complete when synced");
     assert_eq!((first.told().len(), late.told().len()), (250, 250));
