@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_82_90_91_93_95_tokens_as_os_expand_reads_them() {
+    fn tokens_as_os_expand_reads_them() {
         let rows = [
             ("c1", Ok("c1")),
             ("${pvc.name}", Ok("c1")),

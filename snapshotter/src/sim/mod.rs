@@ -27,7 +27,8 @@
 //! 8. calls carry the Secret that the content or its class names;
 //! 9. every content becomes what it should be once its cause is gone: ready, without mark and error;
 //!    deleted where it is to go. Nobody stays Terminating;
-//! 10. without faults each snapshot is asked for once, and once more each time it was not ready;
+//! 10. without faults each snapshot is asked for once, and once more each time that it was not ready or its
+//!     content was changed;
 //! 11. between two changes or back-offs a content costs a bounded number of requests, and what was called
 //!     impossible is not asked for again within 30 seconds;
 //! 12. what nobody wants to become ready is not polled;

@@ -126,14 +126,15 @@ impl World {
         name.is_some_and(|name| !secrets.any(|(of, values)| *of.name == *name && values.is_some()))
     }
 
-    /// Without faults one call for each snapshot is enough, and one each time it was not ready.
+    /// Without faults one call for each snapshot is enough, one each time it was not ready, and one each
+    /// time that it was not wanted for a while.
     fn check_calls(&self) -> Result<(), String> {
         if self.faults != Faults::None {
             return Ok(());
         }
         for (name, truth) in &self.truths {
             let (calls, unready) = truth.calls;
-            if calls > unready + 1 {
+            if calls > unready + 1 + truth.changes {
                 return Err(format!(
                     "{calls} calls for {name}, {unready} times not ready"
                 ));

@@ -31,6 +31,8 @@ pub(super) struct Truth {
     pub(super) effort: u32,
     /// How often the driver was asked for its snapshot, and how often that was not ready.
     pub(super) calls: (u32, u32),
+    /// How often somebody changed it, so that an answer under way was of no use.
+    pub(super) changes: u32,
     /// When the driver called its snapshot impossible last.
     pub(super) impossible: Option<Instant>,
 }

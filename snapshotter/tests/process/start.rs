@@ -29,7 +29,9 @@ async fn s_11_a_socket_that_never_appears() {
 #[tokio::test]
 async fn s_27_a_driver_that_restarts() {
     let stage = Stage::new().await;
-    let mut program = stage.started(&["--retry-interval-start=5m"]).await;
+    let mut program = stage
+        .started(&["--retry-interval-start=5m", "--timeout=2s"])
+        .await;
     stage.driver.stop();
     stage.api.insert(content("u1"));
     stage.until_events("SnapshotCreationFailed", 1).await;
