@@ -79,7 +79,7 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<Outcome, 
     let server = Server::default();
     let process = Process::start(driver(), mutant);
     let mut world = World {
-        dice: Dice(seed),
+        dice: Dice::new(seed),
         faults,
         mutant,
         server,

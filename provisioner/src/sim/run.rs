@@ -104,7 +104,7 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
     let other = { case.scene.is_node_deployment() }.then(|| Box::new(site(1)));
     let (process, driver) = (process(0), driver(0));
     let mut world = World {
-        dice: Dice(seed),
+        dice: Dice::new(seed),
         case,
         mutant,
         strict,

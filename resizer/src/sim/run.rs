@@ -97,7 +97,7 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<(), Strin
     }
     let process = Process::start(&server, found.clone(), mutant);
     let mut world = World {
-        dice: Dice(seed),
+        dice: Dice::new(seed),
         faults,
         mutant,
         server,

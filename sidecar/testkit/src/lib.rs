@@ -11,6 +11,7 @@
 //! * [`FakeDriver`]: a CSI driver with volumes, faults and a call record.
 //! * [`process`][], [`http`][], [`measure`][]: a program under test, its HTTP server, its figures.
 //! * [`election`][]: a leader that is stopped while another takes its lease.
+//! * [`sim`][]: random numbers of crash simulations.
 //! * [`rows`][]: which tests a source has, and which rows of a specification they show.
 //! * [`build`][]: `attachment("va1").on("node1").of("pv1")`.
 //!
@@ -32,6 +33,7 @@ pub mod http;
 pub mod measure;
 pub mod process;
 pub mod rows;
+pub mod sim;
 
 pub use api::FakeApi;
 pub use api::fault::{Fault, Gate};

@@ -70,7 +70,7 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<(), Strin
 impl World {
     fn new(seed: u64, faults: Faults, mutant: Mutant) -> Self {
         let mut world = Self {
-            dice: Dice(seed),
+            dice: Dice::new(seed),
             faults,
             server: Server::default(),
             process: Process::start(mutant),

@@ -64,32 +64,8 @@ mod watch;
 mod world;
 
 use mutant::Mutant;
+use sidecar_testkit::sim::{self, Dice};
 use world::{Faults, run};
-
-/// Seeded, and the same on every machine.
-#[derive(Clone)]
-struct Dice(u64);
-
-impl Dice {
-    /// SplitMix64.
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `limit`.
-    fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % limit as u64).unwrap()
-    }
-
-    /// True once in `times`.
-    fn one_in(&mut self, times: usize) -> bool {
-        self.below(times) == 0
-    }
-}
 
 /// Runs seeds.
 fn hold(runs: u64, faults: Faults) {
@@ -100,10 +76,9 @@ fn hold(runs: u64, faults: Faults) {
     }
 }
 
-/// Runs of each kind; `SIMULATION_RUNS` in the environment asks for more or fewer.
+/// Runs of each kind.
 fn runs() -> u64 {
-    let asked = std::env::var("SIMULATION_RUNS").ok();
-    asked.and_then(|asked| asked.parse().ok()).unwrap_or(2_000)
+    sim::runs(2_000)
 }
 
 /// A mutant that goes unnoticed for so long is not caught.

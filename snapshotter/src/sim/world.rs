@@ -71,7 +71,7 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<(), Strin
     let server = Server::default();
     let process = Process::start(&server, mutant);
     let mut world = World {
-        dice: Dice(seed),
+        dice: Dice::new(seed),
         faults,
         mutant,
         server,
