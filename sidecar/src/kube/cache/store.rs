@@ -90,8 +90,11 @@ impl<R> Pending<R> {
     }
 }
 
-/// Which objects are kept although this process never asked for them; `None` stands for all.
-struct Wanted<R>(Option<Box<dyn Fn(&R) -> bool + Send + Sync>>);
+/// Whether an object is kept although this process never asked for it.
+type IsWanted<R> = Box<dyn Fn(&R) -> bool + Send + Sync>;
+
+/// `None` stands for all.
+struct Wanted<R>(Option<IsWanted<R>>);
 
 impl<R> Wanted<R> {
     fn has(&self, record: &R) -> bool {

@@ -718,10 +718,7 @@ proptest! {
         for op in ops {
             // Requests about one object follow one another: of two at once it is not known which of
             // them a list that began in between must have heard of.
-            let overlaps = match op {
-                Op::BeginWrite(number) | Op::BeginRead(number) => world.is_busy(number),
-                _ => false,
-            };
+            let overlaps = matches!(op, Op::BeginWrite(number) | Op::BeginRead(number) if world.is_busy(number));
             if !overlaps {
                 world.apply(op);
             }
