@@ -63,5 +63,5 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
         seat.lead(config.election.as_ref(), Some(driver.link()), work)
             .await
     };
-    process.serve(config.http.as_ref(), working).await
+    Box::pin(process.serve(config.http.as_ref(), working)).await
 }
