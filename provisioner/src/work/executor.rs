@@ -140,7 +140,7 @@ impl Shell<Provisioner> for Executor {
             Step::AskForRoom(question) => Answer::Room(self.ask_for_room(question.clone()).await),
             Step::Take(claim, node) => {
                 let taken = self.take_claim(claim, node).await;
-                Answer::Taken(taken.map_err(ApiError::from))
+                Answer::Taken(taken)
             }
             Step::Volume { step, name, uid } => {
                 let (answer, written) = self.for_volume(step, name, uid.as_ref()).await;
@@ -180,7 +180,7 @@ impl Executor {
     /// It is not there, the server did not say, or no request can carry it.
     pub(super) async fn secret(&self, reference: &SecretRef) -> Result<Secrets, SecretError> {
         let values = self.api.secret(&reference.namespace, &reference.name).await;
-        let values = values.map_err(|error| SecretError::Unread(error.into()))?;
+        let values = values.map_err(|error| SecretError::Unread(error))?;
         { values.into_iter() }
             .map(|(key, bytes)| Ok((key, String::from_utf8(bytes)?)))
             .collect::<Result<_, FromUtf8Error>>()

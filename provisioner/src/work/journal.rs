@@ -179,7 +179,7 @@ impl Executor {
         let sent = Instant::now();
         let answer = match self.ask(keeper, request).await {
             Ok(answer) => answer,
-            Err(error) => Answer::Failed(error.into()),
+            Err(error) => Answer::Failed(error),
         };
         if let (Request::Write(write), Answer::Written { .. }) = (request, &answer) {
             keeper.metrics.committed(write.intents, sent.elapsed());

@@ -240,7 +240,7 @@ impl Executor {
         });
         let object = written.await?;
         if applied == Applied::Another {
-            return Err(another(&key).into());
+            return Err(another(&key));
         }
         if let Some(own) = own
             && !is_gone(&object)
@@ -331,7 +331,7 @@ fn done<T>(result: Result<T, ApiError>) -> Answer {
 }
 
 fn loaded(result: Result<Answer, ApiError>) -> Answer {
-    result.unwrap_or_else(|error| Answer::Refused(error.into()))
+    result.unwrap_or_else(Answer::Refused)
 }
 
 fn wire<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, ApiError> {

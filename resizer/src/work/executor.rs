@@ -212,7 +212,7 @@ impl Executor {
         let found = self.api.secret(&reference.namespace, &reference.name);
         let values = match found.await {
             Ok(values) => values,
-            Err(error) => return Answer::Refused(error.into()),
+            Err(error) => return Answer::Refused(error),
         };
         let texts = { values.into_iter() }.map(|(key, value)| Ok((key, String::from_utf8(value)?)));
         match texts.collect::<Result<_, std::string::FromUtf8Error>>() {
@@ -260,6 +260,6 @@ impl Executor {
 fn done(result: Result<(), ApiError>) -> Answer {
     match result {
         Ok(()) => Answer::Done,
-        Err(error) => Answer::Refused(error.into()),
+        Err(error) => Answer::Refused(error),
     }
 }
