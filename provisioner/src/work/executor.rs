@@ -180,7 +180,7 @@ impl Executor {
     /// It is not there, the server did not say, or no request can carry it.
     pub(super) async fn secret(&self, reference: &SecretRef) -> Result<Secrets, SecretError> {
         let values = self.api.secret(&reference.namespace, &reference.name).await;
-        let values = values.map_err(|error| SecretError::Unread(error))?;
+        let values = values.map_err(SecretError::Unread)?;
         { values.into_iter() }
             .map(|(key, bytes)| Ok((key, String::from_utf8(bytes)?)))
             .collect::<Result<_, FromUtf8Error>>()
