@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 
 use csi_proto::csi::methods;
-use sidecar::controller::lead::PATIENCE;
-use sidecar::controller::link::{self, Calls, Identity};
-use sidecar::controller::{self, DriverHandshake, Program, Seat};
+use sidecar::controller::link::{Calls, Identity};
+use sidecar::controller::{self, Program, Seat};
 use sidecar::flags::Exit;
 use sidecar::kube::connect::Variable;
 use sidecar::names::LeaseOwner;
@@ -35,9 +34,19 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
 
 async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     let process = &*seat.process;
-    // No plugin of Kubernetes itself takes snapshots.
-    let handshake =
-        DriverHandshake::connect_counted(settings(&seat, &config), &process.registry, |_| false);
+    let calls = Calls {
+        timeout: config.timeout,
+        methods: &[methods::IDENTITY, methods::CONTROLLER],
+        response_limit: None,
+    };
+    let handshake = seat.connect_driver(
+        &config.csi_address,
+        calls,
+        Identity::Each(config.timeout),
+        config.election.as_ref(),
+        // No plugin of Kubernetes itself takes snapshots.
+        |_| false,
+    );
     let handshake = process.unless_ended(handshake).await?;
     handshake.name_calls();
     sidecar::verbose!(2, driver = handshake.name(), "CSI driver name");
@@ -55,19 +64,4 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
             .await
     };
     Box::pin(process.serve(config.http.as_ref(), working)).await
-}
-
-fn settings(seat: &Seat, config: &Config) -> link::Settings {
-    link::Settings {
-        address: config.csi_address.clone(),
-        calls: Calls {
-            timeout: config.timeout,
-            methods: &[methods::IDENTITY, methods::CONTROLLER],
-            response_limit: None,
-        },
-        identity: Identity::Each(config.timeout),
-        patience: config.election.as_ref().map(|_| PATIENCE),
-        mute: 1,
-        fence: seat.process.fence.clone(),
-    }
 }

@@ -45,7 +45,7 @@ async fn s_107_s_108_s_109_while_a_snapshot_is_taken() {
             "S-109" => assert_eq!(trace, ["bc-"], "{row}"),
             _ => {
                 let head = ["bc+", "Create snapshot-u1"];
-                assert_eq!(trace[..2], head, "{row}: the mark is taken over");
+                assert_eq!(trace[..2], head, "{row}: the mark is taken over: {trace:?}");
                 assert_eq!(trace.len(), 4, "{row}: {trace:?}");
             }
         }
