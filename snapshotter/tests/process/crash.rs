@@ -10,6 +10,9 @@ async fn killed(stage: &Stage, gate: &Gate) {
     let program = stage.started(&[]).await;
     stage.until("waits", |_| gate.waiting() > 0).await;
     program.kill().await;
+    // A call whose caller is gone is on record until the driver has noticed.
+    let over = |stage: &Stage| stage.driver.calls().iter().all(|call| !call.is_running());
+    stage.until("no call runs", over).await;
 }
 
 #[tokio::test]
