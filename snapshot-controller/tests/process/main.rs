@@ -1,0 +1,18 @@
+//! The built program as its surroundings see it: command line, API server, HTTP, signals.
+//!
+//! The test plays the sidecar. A test that covers a row of the specification carries its number.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a panic is how a test fails"
+)]
+
+mod command_line;
+mod election;
+mod kinds;
+mod life;
+mod metrics;
+mod stage;

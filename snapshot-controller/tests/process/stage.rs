@@ -1,0 +1,169 @@
+//! The built program beside a model API server.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sidecar::snapshot::{BEING_DELETED, CONTENT_BOUND};
+use sidecar_testkit::FakeApi;
+use sidecar_testkit::api::Served;
+use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::process::{End, Process, within};
+
+/// Longer than anything takes that works, also on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn command(arguments: &[&str]) -> Command {
+    let program = std::env::var("SNAPSHOT_CONTROLLER_BINARY");
+    let built = || env!("CARGO_BIN_EXE_snapshot-controller").to_owned();
+    let mut command = Command::new(program.unwrap_or_else(|_| built()));
+    command.env_clear().args(arguments);
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) async fn run(arguments: &[&str]) -> End {
+    Process::start(command(arguments))
+        .ended_within(PATIENCE)
+        .await
+}
+
+/// A cluster with the class `c1` and the claim `ns/p1` on the volume `pv1`.
+pub(crate) struct Stage {
+    pub(crate) api: FakeApi,
+    served: Served,
+}
+
+impl Stage {
+    pub(crate) async fn new() -> Self {
+        let api = FakeApi::new();
+        let served = api.serve_plain().await;
+        let stage = Self { api, served };
+        stage.class("c1", "test.csi.driver");
+        stage.claim("p1", "pv1");
+        stage
+    }
+
+    pub(crate) fn class(&self, name: &str, driver: &str) {
+        self.api.insert(json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass",
+            "metadata": {"name": name}, "driver": driver, "deletionPolicy": "Delete",
+        }));
+    }
+
+    /// A claim `ns/NAME` that is bound to a volume.
+    pub(crate) fn claim(&self, name: &str, volume: &str) {
+        let claim = self.api.insert(json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {
+                "name": name, "namespace": "ns", "finalizers": ["kubernetes.io/pvc-protection"],
+            },
+            "spec": {"volumeName": volume}, "status": {"phase": "Bound"},
+        }));
+        let bound = json!({
+            "namespace": "ns", "name": name, "uid": claim["metadata"]["uid"],
+        });
+        let handle = format!("h-{volume}");
+        let object = build::volume(volume).csi("test.csi.driver", &handle);
+        self.api.insert(
+            object
+                .with("/spec/claimRef", bound)
+                .with("/spec/volumeMode", "Filesystem"),
+        );
+    }
+
+    /// A VolumeSnapshot `ns/NAME` of the claim `p1`. Its UID.
+    pub(crate) fn snapshot(&self, name: &str) -> String {
+        let snapshot = self.api.insert(json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+            "metadata": {"name": name, "namespace": "ns"},
+            "spec": {
+                "source": {"persistentVolumeClaimName": "p1"}, "volumeSnapshotClassName": "c1",
+            },
+        }));
+        snapshot["metadata"]["uid"].as_str().unwrap().to_owned()
+    }
+
+    /// The sidecar takes the snapshot.
+    pub(crate) fn take(&self, content: &str, ready: bool) {
+        self.api.edit("volumesnapshotcontents", content, |content| {
+            content["status"] = json!({
+                "snapshotHandle": "snap-1", "creationTime": 1_767_323_045_000_000_000_i64,
+                "restoreSize": 1_073_741_824, "readyToUse": ready,
+            });
+        });
+    }
+
+    /// The sidecar deletes the snapshot of a content that is to be deleted.
+    pub(crate) async fn lets_go(&self, content: &str) {
+        self.until(&format!("the deletion of {content}"), |api| {
+            let content = api.object("volumesnapshotcontents", content).unwrap();
+            let metadata = &content["metadata"];
+            !metadata["deletionTimestamp"].is_null()
+                && metadata["annotations"][BEING_DELETED] == "yes"
+        })
+        .await;
+        let content = self.api.object("volumesnapshotcontents", content).unwrap();
+        assert_eq!(content["metadata"]["finalizers"], json!([CONTENT_BOUND]));
+        self.api.remove(
+            "volumesnapshotcontents",
+            content["metadata"]["name"].as_str().unwrap(),
+        );
+    }
+
+    pub(crate) fn start(&self, arguments: &[&str]) -> Process {
+        let kubeconfig = format!("--kubeconfig={}", self.served.kubeconfig().display());
+        let mut all = vec![kubeconfig.as_str()];
+        all.extend(arguments);
+        Process::start(command(&all))
+    }
+
+    /// The same, and it works.
+    pub(crate) async fn working(&self, arguments: &[&str]) -> Process {
+        let process = self.start(arguments);
+        process.says("Starting snapshot controller").await;
+        process
+    }
+
+    pub(crate) async fn until(&self, what: &str, condition: impl Fn(&FakeApi) -> bool) {
+        within(PATIENCE, what, async || condition(&self.api)).await;
+    }
+
+    pub(crate) async fn until_snapshot(&self, name: &str, condition: impl Fn(&Value) -> bool) {
+        let what = format!("VolumeSnapshot {name}");
+        self.until(&what, |api| {
+            let snapshot = api.object("volumesnapshots", &format!("ns/{name}"));
+            condition(&snapshot.unwrap_or_default())
+        })
+        .await;
+    }
+
+    /// Reasons and objects of the events so far.
+    pub(crate) fn events(&self) -> Vec<String> {
+        let events = self.api.objects("events").into_iter();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        events
+            .map(|event| {
+                let about = &event["involvedObject"];
+                let parts = [
+                    &event["type"],
+                    &event["reason"],
+                    &about["kind"],
+                    &about["name"],
+                ];
+                parts.map(text).join(" ")
+            })
+            .collect()
+    }
+}
+
+impl Stage {
+    /// The sidecar takes the snapshot as soon as there is its content.
+    pub(crate) async fn take_when_there(&self, content: &str) {
+        self.until("the content", |api| {
+            api.object("volumesnapshotcontents", content).is_some()
+        })
+        .await;
+        self.take(content, true);
+    }
+}
