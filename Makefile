@@ -64,13 +64,14 @@ csi-attacher := -p attacher
 csi-provisioner := -p provisioner
 csi-resizer := -p resizer
 csi-snapshotter := -p snapshotter
+snapshot-controller := -p snapshot-controller
 csi-node-agent := -p node-agent
 csi-sidecars := -p multicall
 PROGRAMS ?= csi-node-driver-registrar csi-plugin-manager csi-node-agent livenessprobe csi-attacher csi-provisioner csi-resizer \
             csi-snapshotter
 
 # Linking takes most of the time and one processor: what has the same dependencies is linked side by side.
-ALIKE := csi-attacher csi-provisioner csi-resizer csi-snapshotter
+ALIKE := csi-attacher csi-provisioner csi-resizer csi-snapshotter snapshot-controller
 KUBELETS := csi-plugin-manager csi-node-agent
 
 define released

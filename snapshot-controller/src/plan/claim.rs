@@ -17,14 +17,22 @@ pub fn protect(view: &View<'_>, key: &Text) -> Option<Next> {
     if view.memory.claims.is_busy(key) {
         return Some(Next::Wait(key.clone()));
     }
+    if view.memory.claims.is_doubtful(key) {
+        // Whatever was read before: the last write may have come after.
+        return Some(read(object));
+    }
     let claim = view.informers.claim(key)?;
-    if claim.protected.is_some() && !view.memory.claims.is_doubtful(key) {
+    if claim.protected.is_some() {
         return None;
     }
-    let Some(Learnt::Read(Some(json))) = view.learnt(&object) else {
+    let known = match view.learnt(&object) {
+        Some(Learnt::Read(Some(json))) => with_finalizer(json),
+        Some(Learnt::Read(None) | Learnt::Unread(_)) | None => None,
+    };
+    // What was read may have had the finalizer, and have lost it since.
+    let Some(json) = known else {
         return Some(read(object));
     };
-    let json = with_finalizer(json)?;
     Some(Next::Ask(
         Step::UpdateClaim(key.clone(), json),
         Purpose::Protect(key.clone()),

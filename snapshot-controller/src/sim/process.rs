@@ -14,7 +14,7 @@ use crate::plan::memory::Key;
 use crate::plan::reactor::{Attempt, Change, Controller, Notice};
 use crate::plan::step::{Answer, Object, Step};
 use crate::plan::{Informers, Settings};
-use crate::testing::bench::{kind_and_key, now};
+use crate::testing::request::{kind_and_key, now};
 use crate::testing::server::{Kind, Server};
 
 /// Kinds that are watched.

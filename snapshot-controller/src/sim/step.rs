@@ -8,7 +8,7 @@ use super::process::{State, about, answer_of};
 use super::world::{Faults, World};
 use crate::model::Text;
 use crate::plan::step::{Answer, ApiError, ErrorKind, Step};
-use crate::testing::bench::apply;
+use crate::testing::request::apply;
 use crate::testing::server::{Kind, error, finalizers};
 
 /// Whether a request arrives before its process sends the next one about the same, and before its
@@ -111,21 +111,20 @@ impl World {
         self.held(step);
         // The answer to a DELETE that leaves nothing is no object.
         let (kind, key) = about(step);
-        match step {
-            Step::DeleteContent(_) if self.server.get(kind, &key).is_none() => {
-                Err(error(ErrorKind::NotFound, "it is gone"))
-            }
-            _ => Ok(json),
+        let deletes = matches!(step, Step::DeleteContent(_));
+        match deletes && self.server.get(kind, &key).is_none() {
+            true => Err(error(ErrorKind::NotFound, "it is gone")),
+            false => Ok(json),
         }
     }
 
     pub(super) fn requests(&mut self, step: &Step) -> Result<Text, ApiError> {
-        match step {
-            Step::DeleteContent(of) if self.deletes_anything() => {
-                self.server.delete(Kind::Content, &of.name, None)
-            }
-            step => apply(&mut self.server, step),
+        if let Step::DeleteContent(of) = step
+            && self.deletes_anything()
+        {
+            return self.server.delete(Kind::Content, &of.name, None);
         }
+        apply(&mut self.server, step)
     }
 
     /// What must be true of a request at the moment at which it arrives, if it is applied.

@@ -3,4 +3,5 @@
 
 pub(crate) mod bench;
 pub(crate) mod objects;
+pub(crate) mod request;
 pub(crate) mod server;

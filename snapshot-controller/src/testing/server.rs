@@ -18,15 +18,6 @@ pub(crate) enum Kind {
     Node,
 }
 
-pub(crate) const KINDS: [Kind; 6] = [
-    Kind::Snapshot,
-    Kind::Content,
-    Kind::Class,
-    Kind::Claim,
-    Kind::Volume,
-    Kind::Node,
-];
-
 /// A change of an object; `None` is its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
@@ -265,7 +256,11 @@ fn merge(target: &mut Value, patch: &Value) {
                     target.remove(name);
                 }
             }
-            value => merge(&mut target[name], value),
+            Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => merge(&mut target[name], value),
         }
     }
 }

@@ -163,7 +163,7 @@ async fn c_13_an_address_in_use_ends_it() {
 }
 
 #[tokio::test]
-async fn s_23_a_permission_that_is_missing_is_named() {
+async fn a_permission_that_is_missing_is_named() {
     let stage = Stage::new().await;
     let group = "snapshot.storage.k8s.io";
     stage.api.allow_only([
