@@ -180,7 +180,12 @@ impl World {
                         // Nothing holds it yet: whoever deletes it now keeps the snapshot.
                         self.sidecar.kept.extend(uid.clone());
                     }
-                    self.robbed.extend(uid);
+                    self.robbed.extend(uid.clone());
+                    if self.dice.one_in(2) {
+                        // With its finalizers taken: the snapshot is theirs from now on.
+                        self.sidecar.kept.extend(uid);
+                        return self.server.strip(Kind::Content, &name);
+                    }
                     let _ = self.server.delete(Kind::Content, &name, None);
                 }
             }
