@@ -167,10 +167,7 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
 
 /// What fits into the message's field; upstream cuts bits off, which helps nobody.
 fn narrow(entries: i64) -> i32 {
-    i32::try_from(entries).unwrap_or(match entries < 0 {
-        true => i32::MIN,
-        false => i32::MAX,
-    })
+    i32::try_from(entries).unwrap_or(if entries < 0 { i32::MIN } else { i32::MAX })
 }
 
 #[cfg(test)]

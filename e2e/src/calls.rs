@@ -15,9 +15,10 @@ pub struct Calls {
 impl Calls {
     /// Reads a record; one that does not exist yet has no calls.
     pub fn read(record: &Path) -> Result<Self> {
-        let calls = match record.exists() {
-            true => record::read(record)?,
-            false => Vec::new(),
+        let calls = if record.exists() {
+            record::read(record)?
+        } else {
+            Vec::new()
         };
         Ok(Self { calls })
     }

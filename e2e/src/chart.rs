@@ -116,9 +116,10 @@ pub fn permissions(
     values: &[&str],
 ) -> Result<Vec<Value>> {
     let driver = format!("driver.name={driver}");
-    let place = match values.contains(&"features.nodeDeployment=true") {
-        true => "node",
-        false => "controller",
+    let place = if values.contains(&"features.nodeDeployment=true") {
+        "node"
+    } else {
+        "controller"
     };
     let account = format!("{place}.serviceAccount.name={account}");
     let enabled = format!("{program}.enabled=true");

@@ -316,16 +316,15 @@ impl<'a> Controller<'a> {
     ) -> Result<Process> {
         let program = (self.sidecar.program)()?;
         let name = format!("{}-{replica}", self.sidecar.name);
-        let mut command = match rustix::process::geteuid().is_root() {
-            true => {
-                let mut command = self.cluster.on_node(&self.node, "/usr/bin/env");
-                let script = "echo \"$0\" > /proc/sys/kernel/hostname; exec \"$@\"";
-                command.args(["unshare", "--uts", "/bin/sh", "-c", script]);
-                command.arg(&name);
-                command.arg(program);
-                command
-            }
-            false => self.cluster.on_node(&self.node, program),
+        let mut command = if rustix::process::geteuid().is_root() {
+            let mut command = self.cluster.on_node(&self.node, "/usr/bin/env");
+            let script = "echo \"$0\" > /proc/sys/kernel/hostname; exec \"$@\"";
+            command.args(["unshare", "--uts", "/bin/sh", "-c", script]);
+            command.arg(&name);
+            command.arg(program);
+            command
+        } else {
+            self.cluster.on_node(&self.node, program)
         };
         command
             .arg(format!("--csi-address={}", self.socket.display()))

@@ -64,8 +64,9 @@ fn collection(object: &Value) -> Result<String> {
 
 fn plural(kind: &str) -> String {
     let kind = kind.to_lowercase();
-    match kind.ends_with('s') {
-        true => format!("{kind}es"),
-        false => format!("{kind}s"),
+    if kind.ends_with('s') {
+        format!("{kind}es")
+    } else {
+        format!("{kind}s")
     }
 }

@@ -59,8 +59,9 @@ fn announce(what: &str) {
 
 /// Back to the beginning of an announced line.
 fn anew() -> &'static str {
-    match stdout().is_terminal() {
-        true => "\r\x1b[K",
-        false => "",
+    if stdout().is_terminal() {
+        "\r\x1b[K"
+    } else {
+        ""
     }
 }

@@ -189,7 +189,7 @@ fn a_bundle_holds_images_chart_digests_and_checksums() {
         .map(|line| line.split_once("  ").unwrap())
         .map(|(sum, file)| (file.to_owned(), sum.to_owned()))
         .collect();
-    let of_all = { files.iter() }.filter(|(name, _)| *name != "SHA256SUMS");
+    let of_all = files.iter().filter(|(name, _)| *name != "SHA256SUMS");
     let of_all = of_all.map(|(name, bytes)| (name.clone(), sha256(bytes)));
     assert_eq!(sums, of_all.collect::<BTreeMap<_, _>>());
 }

@@ -88,7 +88,10 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
         retry_start: config.retry_start,
         retry_max: config.retry_max,
     };
-    let segment = { parts.node.as_ref() }.map(|node| Term::from_csi(&node.topology));
+    let segment = parts
+        .node
+        .as_ref()
+        .map(|node| Term::from_csi(&node.topology));
     let places = match (&config.settings.node, &segment) {
         (Some(deployment), Some(segment)) => TopologyIndex::of_node(&deployment.name, segment),
         (_, _) => TopologyIndex::default(),

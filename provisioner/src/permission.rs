@@ -101,9 +101,10 @@ pub fn watches_nodes(can: Abilities, settings: &Settings, capacity: bool) -> boo
 
 fn snapshots(sweep: bool) -> [Rule; 2] {
     const SNAPSHOT: &str = crate::keys::SNAPSHOT_GROUP;
-    let verbs: &'static [&'static str] = match sweep {
-        true => &["get", "update", "list", "watch"],
-        false => &["get", "update"],
+    let verbs: &'static [&'static str] = if sweep {
+        &["get", "update", "list", "watch"]
+    } else {
+        &["get", "update"]
     };
     [
         Rule::required(SNAPSHOT, "volumesnapshotcontents", GET)

@@ -39,9 +39,10 @@ pub fn resolve<'v>(
         rest = after.get(len..).unwrap_or_default();
     }
     resolved.push_str(rest);
-    match unknown.is_empty() {
-        true => Ok(resolved),
-        false => Err(UnknownTokens(unknown.into_iter().collect())),
+    if unknown.is_empty() {
+        Ok(resolved)
+    } else {
+        Err(UnknownTokens(unknown.into_iter().collect()))
     }
 }
 

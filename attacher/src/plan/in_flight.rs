@@ -103,9 +103,10 @@ impl InFlightState {
         let held = |attachment: &Attachment| attachment.has_finalizer(&driver.finalizer);
         new.deleting
             && !held(new)
-            && match held(old) {
-                true => self.leaves(&deleting(old), driver),
-                false => self.leaves(old, driver),
+            && if held(old) {
+                self.leaves(&deleting(old), driver)
+            } else {
+                self.leaves(old, driver)
             }
     }
 
@@ -325,8 +326,11 @@ impl InFlightState {
     #[cfg(test)]
     pub(crate) fn show_cures(&mut self, key: &Key, hidden: HashSet<RequeueTrigger>) {
         for cure in hidden {
-            { self.cures.entry(cure.clone()).or_default() }.insert(key.clone());
-            { self.waiting.entry(key.clone()).or_default() }.insert(cure);
+            self.cures
+                .entry(cure.clone())
+                .or_default()
+                .insert(key.clone());
+            self.waiting.entry(key.clone()).or_default().insert(cure);
         }
     }
 

@@ -31,9 +31,10 @@ impl Direction {
     /// The way `attachment` is to go.
     #[must_use]
     pub fn of(attachment: &Attachment) -> Self {
-        match attachment.deleting {
-            true => Self::Detach,
-            false => Self::Attach,
+        if attachment.deleting {
+            Self::Detach
+        } else {
+            Self::Attach
         }
     }
 

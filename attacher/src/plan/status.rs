@@ -67,9 +67,10 @@ pub fn release(attachment: &Attachment, driver: &Driver) -> Option<Value> {
         .map(|held| &**held)
         .filter(|held| *held != driver.finalizer)
         .collect();
-    Some(match kept.is_empty() {
-        true => json!({ "metadata": { "finalizers": null } }),
-        false => json!({ "metadata": { "finalizers": kept } }),
+    Some(if kept.is_empty() {
+        json!({ "metadata": { "finalizers": null } })
+    } else {
+        json!({ "metadata": { "finalizers": kept } })
     })
 }
 
@@ -137,9 +138,10 @@ pub fn failed(
 
 /// `{"status": …}`, or `{}` for nothing.
 fn body(status: Map<String, Value>) -> Value {
-    match status.is_empty() {
-        true => json!({}),
-        false => json!({ "status": status }),
+    if status.is_empty() {
+        json!({})
+    } else {
+        json!({ "status": status })
     }
 }
 
@@ -156,9 +158,10 @@ fn map_difference(before: &Pairs, after: &BTreeMap<String, String>) -> Option<Va
     if difference.is_empty() {
         return None;
     }
-    Some(match after.is_empty() {
-        true => Value::Null,
-        false => Value::Object(difference),
+    Some(if after.is_empty() {
+        Value::Null
+    } else {
+        Value::Object(difference)
     })
 }
 

@@ -24,13 +24,8 @@ impl World {
             self.end_call(id, false);
             return Answer::Failed(rpc(Code::Internal));
         }
-        match self.faulty() && self.dice.one_in(4) {
-            false => match self.end_call(id, true).map(|call| call.kind) {
-                Some(Kind::Publish) => Answer::Published(Default::default()),
-                Some(Kind::Unpublish) => Answer::Unpublished,
-                None => unreachable!("calls end once"),
-            },
-            true => match self.dice.below(3) {
+        if self.faulty() && self.dice.one_in(4) {
+            match self.dice.below(3) {
                 0 => {
                     self.driver.abandon(id);
                     Answer::Failed(rpc(Code::DeadlineExceeded))
@@ -43,13 +38,20 @@ impl World {
                     // A driver says that something does not exist only if it does not hold it.
                     let ended = self.end_call(id, false);
                     let held = ended.is_some_and(|call| self.driver.may_hold(&call.target));
-                    let codes = match held && self.faults == Faults::Strips {
-                        true => [Code::Internal, Code::Unknown],
-                        false => [Code::Internal, Code::NotFound],
+                    let codes = if held && self.faults == Faults::Strips {
+                        [Code::Internal, Code::Unknown]
+                    } else {
+                        [Code::Internal, Code::NotFound]
                     };
                     Answer::Failed(rpc(codes[self.dice.below(2)]))
                 }
-            },
+            }
+        } else {
+            match self.end_call(id, true).map(|call| call.kind) {
+                Some(Kind::Publish) => Answer::Published(Default::default()),
+                Some(Kind::Unpublish) => Answer::Unpublished,
+                None => unreachable!("calls end once"),
+            }
         }
     }
 

@@ -96,12 +96,11 @@ impl World {
     pub(super) fn cure(&mut self) {
         let (volume, node) = ("pv9", NODES[1]);
         let lacks_volume = self.dice.one_in(2);
-        match lacks_volume {
-            true => self.put_node(node, true),
-            false => {
-                self.put_volume(volume);
-                self.put_node(node, false);
-            }
+        if lacks_volume {
+            self.put_node(node, true)
+        } else {
+            self.put_volume(volume);
+            self.put_node(node, false);
         }
         let name = Text::from(format!("va-{volume}-{node}"));
         self.create(volume, node);
@@ -109,13 +108,18 @@ impl World {
         for _ in 0..self.dice.below(12) {
             self.work();
         }
-        match lacks_volume {
-            true => self.put_volume(volume),
-            false => self.put_node(node, true),
+        if lacks_volume {
+            self.put_volume(volume)
+        } else {
+            self.put_node(node, true)
         }
         self.list();
         self.drain();
-        let attached = { self.server.attachments.get(&name) }.map(|(_, object)| object.attached);
+        let attached = self
+            .server
+            .attachments
+            .get(&name)
+            .map(|(_, object)| object.attached);
         if attached == Some(false) {
             self.complain(format!("{name} waits for its back-off without need"));
         }
@@ -149,9 +153,10 @@ impl World {
         if !process.later.is_empty() {
             left.push(format!("retries {:?}", process.later));
         }
-        match left.is_empty() {
-            true => Ok(()),
-            false => Err(format!("left behind: {left:?}")),
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("left behind: {left:?}"))
         }
     }
 

@@ -151,20 +151,19 @@ impl World {
             return;
         }
         let cursor = self.process.cursor(kind);
-        let at = match all && *cursor > 0 && self.dice.one_in(4) {
-            true => self.dice.below(*cursor),
-            false => {
-                let log = self.server.log.iter().enumerate().skip(*cursor);
-                let next = log
-                    .filter(|(_, (_, event))| kind_of(event) == kind)
-                    .map(|(at, _)| at);
-                match { next }.next() {
-                    Some(at) => {
-                        *cursor = at + 1;
-                        at
-                    }
-                    None => return,
+        let at = if all && *cursor > 0 && self.dice.one_in(4) {
+            self.dice.below(*cursor)
+        } else {
+            let log = self.server.log.iter().enumerate().skip(*cursor);
+            let next = log
+                .filter(|(_, (_, event))| kind_of(event) == kind)
+                .map(|(at, _)| at);
+            match { next }.next() {
+                Some(at) => {
+                    *cursor = at + 1;
+                    at
                 }
+                None => return,
             }
         };
         if let Some(event) = self.server.log.get(at)
@@ -240,14 +239,13 @@ impl World {
 
     /// The driver forgets an attachment, or its list is compared with the API.
     fn disturb(&mut self) {
-        match self.dice.one_in(3) {
-            true => {
-                let held = self.driver.attached.iter().next().cloned();
-                if let Some(held) = held {
-                    self.driver.attached.remove(&held);
-                }
+        if self.dice.one_in(3) {
+            let held = self.driver.attached.iter().next().cloned();
+            if let Some(held) = held {
+                self.driver.attached.remove(&held);
             }
-            false => self.reconcile(),
+        } else {
+            self.reconcile()
         }
     }
 }

@@ -66,14 +66,15 @@ impl World {
     }
 
     fn fate(&mut self) -> Fate {
-        match self.faulty() && self.dice.one_in(5) {
-            true => match self.dice.below(4) {
+        if self.faulty() && self.dice.one_in(5) {
+            match self.dice.below(4) {
                 0 => Fate::Unheard,
                 1 => Fate::Lost,
                 2 => Fate::Late,
                 _ => Fate::Refused,
-            },
-            false => Fate::Applied,
+            }
+        } else {
+            Fate::Applied
         }
     }
 
@@ -206,9 +207,10 @@ impl World {
         let (slots, key) = (&mut process.informers.attachments.slots, key_of(attachment));
         let (change, object) = match written {
             Some(Written::Attachment((version, object))) => {
-                let change = match forgets {
-                    true => slots.write_failed(&key),
-                    false => slots.write_answered(&key, object.clone(), version),
+                let change = if forgets {
+                    slots.write_failed(&key)
+                } else {
+                    slots.write_answered(&key, object.clone(), version)
                 };
                 (change, Some(process.mutant.sees(&Arc::new(object))))
             }
@@ -221,9 +223,10 @@ impl World {
         let read = matches!(step, Step::Read(_));
         let known = || process.informers.attachments.get(attachment).cloned();
         Answered {
-            attachment: match read && object.is_some() {
-                true => known(),
-                false => object,
+            attachment: if read && object.is_some() {
+                known()
+            } else {
+                object
             },
             ..answered
         }

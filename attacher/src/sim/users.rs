@@ -91,9 +91,10 @@ impl World {
 
     pub(super) fn create(&mut self, volume: &str, node: &str) {
         let aliased = self.faults == Faults::Aliases && !self.settling;
-        let prefix = match aliased {
-            true => ["va", "alt"][self.dice.below(2)],
-            false => "va",
+        let prefix = if aliased {
+            ["va", "alt"][self.dice.below(2)]
+        } else {
+            "va"
         };
         let name = Text::from(format!("{prefix}-{volume}-{node}"));
         if self.server.attachments.contains_key(&name) {

@@ -26,7 +26,9 @@ pub async fn secret(api: &Api, reference: &SecretRef) -> Answer {
 }
 
 fn texts(values: std::collections::BTreeMap<String, Vec<u8>>) -> Answer {
-    let texts = { values.into_iter() }.map(|(key, value)| Ok((key, String::from_utf8(value)?)));
+    let texts = values
+        .into_iter()
+        .map(|(key, value)| Ok((key, String::from_utf8(value)?)));
     match texts.collect::<Result<_, std::string::FromUtf8Error>>() {
         Ok(texts) => Answer::Secret(texts),
         Err(_) => Answer::SecretNotText,

@@ -41,9 +41,10 @@ async fn rows_36_to_38_requests_of_an_attach_in_order() {
         for request in stage.api.writes() {
             assert_eq!(request.method, "PATCH", "row {row}: {request:?}");
             let json_patch = request.path.contains("persistentvolumes");
-            let expected = match json_patch {
-                true => "application/json-patch+json",
-                false => "application/merge-patch+json",
+            let expected = if json_patch {
+                "application/json-patch+json"
+            } else {
+                "application/merge-patch+json"
             };
             assert_eq!(request.content_type, expected, "row {row}");
         }

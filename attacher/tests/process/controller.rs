@@ -17,9 +17,10 @@ fn hostname() -> String {
 fn identity() -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric();
     let name = hostname().replace(|letter| !plain(letter), "-");
-    match name.ends_with('-') {
-        true => name + "X",
-        false => name,
+    if name.ends_with('-') {
+        name + "X"
+    } else {
+        name
     }
 }
 

@@ -161,8 +161,10 @@ async fn m_1_and_2_drivers_that_replaced_a_plugin_are_met_twice_and_count_what_i
         assert_eq!(stage.driver.calls_to("Probe").len(), probes, "{driver}");
         assert_eq!(stage.driver.calls_to("GetPluginInfo").len(), 1, "{driver}");
         let (_, text) = get(&address, "/metrics").await;
-        let of_calls =
-            || { text.lines() }.filter(|line| line.starts_with("csi_sidecar_operations"));
+        let of_calls = || {
+            text.lines()
+                .filter(|line| line.starts_with("csi_sidecar_operations"))
+        };
         assert!(of_calls().count() > 0, "{driver}: {text}");
         let labelled = |line: &str| line.contains(r#"migrated="false""#);
         assert!(

@@ -71,7 +71,9 @@ fn rules() -> Result<Vec<Value>> {
         ],
     };
     let objects = release.objects()?;
-    let rule = { objects.iter() }.find(|it| text(it, "/kind") == Some("PrometheusRule"));
+    let rule = objects
+        .iter()
+        .find(|it| text(it, "/kind") == Some("PrometheusRule"));
     let rule = rule.context("a PrometheusRule")?;
     let groups = items(rule, "/spec/groups");
     Ok(groups

@@ -57,7 +57,9 @@ pub(super) fn side_by_side(_: &Cluster) -> Result<Verdict> {
             lines.len()
         ));
         for line in lines {
-            let why = { DIFFERENCES.iter() }.position(|it| explains(it, driver, &line));
+            let why = DIFFERENCES
+                .iter()
+                .position(|it| explains(it, driver, &line));
             match why {
                 Some(place) => drop(used.insert(place)),
                 None => unexplained.push(format!("{} {line}", driver.name)),

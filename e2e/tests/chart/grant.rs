@@ -49,7 +49,7 @@ fn of_role(role: &Value) -> Vec<Grant> {
             let texts = items(rule, pointer).filter_map(Value::as_str);
             texts.map(str::to_owned).collect::<Vec<_>>()
         };
-        let mut names: Vec<_> = { texts("/resourceNames").into_iter() }.map(Some).collect();
+        let mut names: Vec<_> = texts("/resourceNames").into_iter().map(Some).collect();
         if names.is_empty() {
             names.push(None);
         }

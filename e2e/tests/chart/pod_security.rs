@@ -62,7 +62,7 @@ fn tried(api: &Api, row: &Row, level: &str, fits: bool) -> Result<()> {
         set: &[],
     };
     let objects = release.objects()?;
-    let workload = { objects.iter() }.find(|object| title(object) == row.workload);
+    let workload = objects.iter().find(|object| title(object) == row.workload);
     let spec = workload.and_then(|workload| workload.pointer("/spec/template/spec"));
     let spec = spec.context("no such pods")?;
     let account = text(spec, "/serviceAccountName").context("a service account")?;

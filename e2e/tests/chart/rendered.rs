@@ -166,12 +166,13 @@ fn tokens(title: &str, pod: &Value) -> Result<()> {
         let name = text(container, "/name").unwrap_or_default();
         let client = ["csi-attacher", "csi-provisioner", "csi-resizer"].contains(&name);
         let needs = client || GIVEN.contains(&(title, name));
-        let expected = match needs {
-            true => json!({
+        let expected = if needs {
+            json!({
                 "name": "api-token", "readOnly": true,
                 "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
-            }),
-            false => Value::Null,
+            })
+        } else {
+            Value::Null
         };
         let token = mount(container, "api-token");
         ensure!(*token == expected, "{name}: {token}");

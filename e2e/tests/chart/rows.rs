@@ -81,7 +81,7 @@ pub(super) fn all(_: &Cluster) -> Result<Verdict> {
             .map(|(set, _, adds)| (*set, *adds));
         for (set, adds) in cases.chain([(nothing, nothing)]) {
             let has = permitted(program, set)?;
-            let expected = { always.iter().chain(adds) }.map(|it| (*it).to_owned());
+            let expected = always.iter().chain(adds).map(|it| (*it).to_owned());
             let expected: BTreeSet<_> = expected.collect();
             let differ: Vec<_> = has.symmetric_difference(&expected).collect();
             if !differ.is_empty() {

@@ -47,7 +47,7 @@ fn name<'a>(uri: &'a str, spelling: &str, words: [&str; 3]) -> Option<&'a str> {
     let mut start = 0;
     for line in spelling.split('\n') {
         let places = occurrences(line, last);
-        let place = { places.into_iter().rev() }.find(|(_, end)| *end < line.len());
+        let place = places.into_iter().rev().find(|(_, end)| *end < line.len());
         if let Some((at, end)) = place
             && let Some((_, rest)) = line.get(..at).and_then(|rest| rest.split_once(first))
             && rest.contains(second)

@@ -76,7 +76,10 @@ fn pair(volume: &Value) -> Pair {
     let labelled = |pair: &Pair| {
         object(volume, &["metadata", "labels"]).is_some_and(|labels| labels.contains_key(pair.zone))
     };
-    let found = { pairs.into_iter().find(required) }.or_else(|| pairs.into_iter().find(labelled));
+    let found = pairs
+        .into_iter()
+        .find(required)
+        .or_else(|| pairs.into_iter().find(labelled));
     found.unwrap_or(STABLE)
 }
 

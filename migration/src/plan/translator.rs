@@ -63,7 +63,9 @@ impl<'a> Translator<'a> {
     /// Whose source a PersistentVolume has; `None` if no CSI driver replaced its plugin.
     #[must_use]
     pub fn of_volume(&self, volume: &Value) -> Option<&'a Driver> {
-        { self.drivers.iter() }.find(|driver| volume::source(driver, volume).is_some())
+        self.drivers
+            .iter()
+            .find(|driver| volume::source(driver, volume).is_some())
     }
 
     /// Name of the plugin whose source a PersistentVolume or else a pod's volume has; `null` is
@@ -176,7 +178,9 @@ impl<'a> Translator<'a> {
     /// a plugin's source, which says less. Of a driver that replaced no plugin only the same ones may.
     #[must_use]
     pub fn may_be_one(&self, driver: &str, one: &str, other: &str) -> bool {
-        let identity = { self.driver(driver) }.map_or(Identity::Exact, |known| known.identity);
+        let identity = self
+            .driver(driver)
+            .map_or(Identity::Exact, |known| known.identity);
         repair::may_be_one(identity, one, other)
     }
 

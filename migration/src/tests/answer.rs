@@ -19,9 +19,9 @@ pub(super) fn answer(translator: &Translator<'_>, request: &Value) -> Result<Val
             .map(Value::from),
         "csi-name" => translator.driver_of_plugin(text("plugin")).map(Value::from),
         "in-tree-name" => translator.plugin_of_driver(text("driver")).map(Value::from),
-        "plugin-name" => {
-            { translator.plugin_of_volume(&request["pv"], &request["volume"]) }.map(Value::from)
-        }
+        "plugin-name" => translator
+            .plugin_of_volume(&request["pv"], &request["volume"])
+            .map(Value::from),
         other => panic!("no such operation: {other}"),
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn canonical(value: &mut Value) {
 fn object(name: &str, value: &mut Value) {
     match value {
         Value::Object(fields) => {
-            let pointers = { POINTERS.iter() }.find(|(owner, _)| *owner == name);
+            let pointers = POINTERS.iter().find(|(owner, _)| *owner == name);
             let pointers = pointers.map_or(&[][..], |(_, fields)| *fields);
             fields.retain(|field, value| {
                 if MAPS.contains(&field.as_str()) {

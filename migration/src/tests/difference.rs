@@ -120,8 +120,10 @@ fn objects(request: &Value, ours: &Value, theirs: &Value) -> Verdict {
 /// Does to the zones of upstream's class what we do to the parameter `zones`, if they are that.
 fn clean_zones(request: &Value, class: &mut Value) {
     let parameters = request["class"]["parameters"].as_object();
-    let mut said =
-        { parameters.into_iter().flatten() }.filter(|(key, _)| key.eq_ignore_ascii_case("zones"));
+    let mut said = parameters
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| key.eq_ignore_ascii_case("zones"));
     let values = class.pointer_mut("/allowedTopologies/0/matchLabelExpressions/0/values");
     let (Some((_, said)), Some(values)) = (said.next_back(), values) else {
         return;

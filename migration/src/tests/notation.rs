@@ -24,9 +24,12 @@ pub(super) fn key(short: &str) -> &str {
 
 /// The request that a row's operation makes of its input.
 pub(super) fn request(op: &str, input: &Value) -> Value {
-    let whole = |kind: fn(&Value) -> Value, value: &Value| match value.is_null() {
-        true => Value::Null,
-        false => kind(value),
+    let whole = |kind: fn(&Value) -> Value, value: &Value| {
+        if value.is_null() {
+            Value::Null
+        } else {
+            kind(value)
+        }
     };
     match op {
         "pv-to-csi" | "csi-to-pv" => json!({"op": op, "pv": whole(volume, input)}),

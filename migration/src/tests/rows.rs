@@ -39,7 +39,7 @@ pub(super) struct Case {
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    let lines = { FILES.iter() }.flat_map(|(_, text)| text.lines());
+    let lines = FILES.iter().flat_map(|(_, text)| text.lines());
     lines.flat_map(read).collect()
 }
 

@@ -243,7 +243,10 @@ impl State {
         let staged = |is: fn(&Places, &Places) -> bool| {
             self.staged.as_ref().is_some_and(|it| is(it, places))
         };
-        let published = { self.have.get(pod) }.is_some_and(|it| it.places.target == places.target);
+        let published = self
+            .have
+            .get(pod)
+            .is_some_and(|it| it.places.target == places.target);
         let mounting = self.mounting.as_deref() == Some(pod) && staged(|a, b| a.target == b.target);
         let is_there =
             self.device != Mount::None || self.mounting.is_some() || !self.have.is_empty();

@@ -295,7 +295,7 @@ impl Sim {
 
     fn is_complete(&mut self) -> bool {
         // Or nobody waits any longer.
-        { self.known.keys() }.all(|uid| self.attempted.contains(uid)) || self.chance.one_in(20)
+        self.known.keys().all(|uid| self.attempted.contains(uid)) || self.chance.one_in(20)
     }
 
     fn fail(&self, what: &str) -> ! {

@@ -16,7 +16,10 @@ fn namespace(config: &Config) -> Option<String> {
     let file = std::fs::read_to_string(names::NAMESPACE_FILE).ok();
     let flag = &config.lease_namespace;
     let told = [Some(flag), pod.as_ref(), file.as_ref()];
-    let told = { told.into_iter().flatten() }.any(|text| !text.trim().is_empty());
+    let told = told
+        .into_iter()
+        .flatten()
+        .any(|text| !text.trim().is_empty());
     let namespace = names::namespace(flag, pod.as_deref(), file.as_deref());
     (told || config.election.is_some()).then_some(namespace)
 }

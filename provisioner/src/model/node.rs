@@ -33,7 +33,7 @@ impl CsiNode {
     /// Forgets all other drivers' entries.
     pub fn keep_only(&mut self, driver: &str) {
         if self.drivers.iter().any(|entry| &*entry.name != driver) {
-            let kept = { self.drivers.iter() }.filter(|entry| &*entry.name == driver);
+            let kept = self.drivers.iter().filter(|entry| &*entry.name == driver);
             self.drivers = kept.cloned().collect();
         }
     }

@@ -358,9 +358,10 @@ mod tests {
         let detail = |phase, reclaim, protected: bool| VolumeDetail {
             phase,
             reclaim,
-            finalizers: match protected {
-                true => Arc::from([Text::from(VOLUME_FINALIZER)]),
-                false => Arc::from([]),
+            finalizers: if protected {
+                Arc::from([Text::from(VOLUME_FINALIZER)])
+            } else {
+                Arc::from([])
             },
             ..VolumeDetail::default()
         };

@@ -246,17 +246,19 @@ impl Attempt {
             }
             if !self.repaying {
                 let one_of_several = !self.owed.is_empty() || view.settings.node.is_some();
-                return Ok(match self.doubted && one_of_several {
-                    true => Step::Done(End::Owing),
-                    false => self.conclude(view, End::Exists),
+                return Ok(if self.doubted && one_of_several {
+                    Step::Done(End::Owing)
+                } else {
+                    self.conclude(view, End::Exists)
                 });
             }
         }
         self.look_at_owner(view)?;
         if let Some(unsaved) = &self.unsaved {
-            return Ok(match self.needless && !self.sought {
-                true => self.compare(),
-                false => Step::Save(unsaved.clone()),
+            return Ok(if self.needless && !self.sought {
+                self.compare()
+            } else {
+                Step::Save(unsaved.clone())
             });
         }
         let prepared = match &self.frozen {
@@ -331,9 +333,10 @@ impl Attempt {
     }
 
     fn announce(&self, view: &View<'_>) -> Result<(), Stop> {
-        match self.announced || view.gone || self.repaying {
-            true => Ok(()),
-            false => Err(Stop::first(Step::Announce(Announcement::Provisioning))),
+        if self.announced || view.gone || self.repaying {
+            Ok(())
+        } else {
+            Err(Stop::first(Step::Announce(Announcement::Provisioning)))
         }
     }
 

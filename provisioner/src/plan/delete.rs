@@ -152,9 +152,10 @@ impl Attempt {
     #[must_use]
     pub fn refresh(&self, current: &Volume, cached: Option<&Volume>) -> Refresh {
         let Some(cached) = cached else {
-            return match self.has_deleted() {
-                true => Refresh::Keep,
-                false => Refresh::Gone,
+            return if self.has_deleted() {
+                Refresh::Keep
+            } else {
+                Refresh::Gone
             };
         };
         match (detail(current), detail(cached)) {
@@ -199,18 +200,20 @@ impl Attempt {
                 return Ok(Step::Remove { uid });
             }
             Reached::Deleted | Reached::Removed => {
-                return Ok(match volume.is_protected() {
-                    true => Step::Release(removing()),
-                    false => Step::Done,
+                return Ok(if volume.is_protected() {
+                    Step::Release(removing())
+                } else {
+                    Step::Done
                 });
             }
             Reached::Start | Reached::Over => {}
         }
         if matches!(volume.reclaim, Reclaim::Retain | Reclaim::Recycle) {
             let due = volume.is_protected() && is_ours(&volume.owner, view.driver);
-            return Ok(match due {
-                true => Step::FinalizerAction(removing()),
-                false => Step::Done,
+            return Ok(if due {
+                Step::FinalizerAction(removing())
+            } else {
+                Step::Done
             });
         }
         if !is_due(volume) {
@@ -306,9 +309,10 @@ fn detail(volume: &Volume) -> Option<&VolumeDetail> {
 /// Whether the volume is this driver's, and has a source that it can be asked for.
 #[must_use]
 pub fn is_ours(owner: &Owner, driver: &Driver) -> bool {
-    let source = match owner.in_tree {
-        true => owner.csi_driver.as_deref() == Some(&*driver.name),
-        false => owner.csi_driver.is_some(),
+    let source = if owner.in_tree {
+        owner.csi_driver.as_deref() == Some(&*driver.name)
+    } else {
+        owner.csi_driver.is_some()
     };
     source && concerns(owner, driver)
 }

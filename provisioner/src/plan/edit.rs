@@ -138,9 +138,10 @@ impl Edit {
         }
         let finalizers = self.apply_finalizers(metadata);
         let annotations = self.apply_annotations(metadata);
-        match finalizers || annotations {
-            true => Applied::Changed,
-            false => Applied::Unchanged,
+        if finalizers || annotations {
+            Applied::Changed
+        } else {
+            Applied::Unchanged
         }
     }
 
@@ -161,9 +162,10 @@ impl Edit {
         if after == before {
             return false;
         }
-        match after.is_empty() {
-            true => metadata.remove("finalizers"),
-            false => metadata.insert("finalizers".to_owned(), after.into()),
+        if after.is_empty() {
+            metadata.remove("finalizers")
+        } else {
+            metadata.insert("finalizers".to_owned(), after.into())
         };
         true
     }
@@ -178,9 +180,10 @@ impl Edit {
         if after == before {
             return false;
         }
-        match after.is_empty() {
-            true => metadata.remove("annotations"),
-            false => metadata.insert("annotations".to_owned(), after.into()),
+        if after.is_empty() {
+            metadata.remove("annotations")
+        } else {
+            metadata.insert("annotations".to_owned(), after.into())
         };
         true
     }

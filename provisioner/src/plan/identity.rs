@@ -25,7 +25,9 @@ impl Identity {
     /// Of a volume with which the driver answered, and which is to get a PersistentVolume of this name.
     #[must_use]
     pub fn new(blueprint: &PvTemplate, name: &str, volume: &Volume) -> Self {
-        let object = { blueprint.is_in_tree() }.then(|| pv::object(blueprint, name, volume, ""));
+        let object = blueprint
+            .is_in_tree()
+            .then(|| pv::object(blueprint, name, volume, ""));
         let object = object.and_then(Result::ok);
         Self {
             name: name.into(),

@@ -223,12 +223,13 @@ impl<P: Asked> InFlightState<P> {
             return self.settle(&key);
         }
         // Whatever the claim was bound to meanwhile: what it is filled from is still needed.
-        let claim = match doubt.claim.phase.is_open() {
-            true => doubt.claim,
-            false => Arc::new(Claim {
+        let claim = if doubt.claim.phase.is_open() {
+            doubt.claim
+        } else {
+            Arc::new(Claim {
                 phase: ClaimPhase::Pending,
                 ..(*doubt.claim).clone()
-            }),
+            })
         };
         self.doubts.insert(key, PendingCreate { claim, ..doubt });
     }
@@ -293,7 +294,7 @@ impl<P: Asked> InFlightState<P> {
     /// Claims that may be gone from the API while a volume is made for them: their sources are
     /// still needed. Not where the driver has refused: nothing of the user's waits for that.
     pub fn busy_claims(&self) -> impl Iterator<Item = &Claim> {
-        let pinned = { self.doubts.values() }.filter(|doubt| doubt.pinned.is_some());
+        let pinned = self.doubts.values().filter(|doubt| doubt.pinned.is_some());
         let doubts = pinned.map(|doubt| &*doubt.claim);
         doubts.chain(self.calls.values().map(|claim| &**claim))
     }

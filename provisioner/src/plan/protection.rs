@@ -84,7 +84,9 @@ pub fn restored<'a>(
     claims: impl IntoIterator<Item = &'a Claim>,
     has_volume: impl Fn(&Claim) -> bool,
 ) -> HashSet<Place> {
-    let waiting = { claims.into_iter() }.filter(|claim| waits(claim) && !has_volume(claim));
+    let waiting = claims
+        .into_iter()
+        .filter(|claim| waits(claim) && !has_volume(claim));
     waiting.flat_map(snapshots_of).collect()
 }
 
@@ -118,7 +120,10 @@ fn snapshots_of(claim: &Claim) -> impl Iterator<Item = Place> {
         let namespace = namespace.unwrap_or(&claim.namespace).clone();
         snapshot.then(|| (namespace, source.name.clone()))
     };
-    let source = { claim.data_source.as_ref() }.and_then(|source| named(source, None));
+    let source = claim
+        .data_source
+        .as_ref()
+        .and_then(|source| named(source, None));
     let reference = { claim.data_source_ref.as_ref() }
         .and_then(|source| named(source, source.namespace.as_ref()));
     [source, reference].into_iter().flatten()

@@ -251,12 +251,13 @@ pub fn object(
     identity: &str,
 ) -> Result<Value, Unusable> {
     let object = csi_object(blueprint, name, volume, identity);
-    match blueprint.is_in_tree() {
-        false => Ok(object),
-        true => migrated::volume(&object).map_err(|why| Unusable::Unsayable {
+    if blueprint.is_in_tree() {
+        migrated::volume(&object).map_err(|why| Unusable::Unsayable {
             why: Box::new(why),
             id: volume.volume_id.clone(),
-        }),
+        })
+    } else {
+        Ok(object)
     }
 }
 

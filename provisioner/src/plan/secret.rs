@@ -333,13 +333,14 @@ fn expand<'v>(
 ) -> Result<String, Problem> {
     let resolved = template::resolve(template, value)
         .map_err(|tokens| Problem::Tokens(key, template.to_owned(), tokens))?;
-    match is_valid(&resolved) {
-        true => Ok(resolved),
-        false => Err(Problem::Invalid {
+    if is_valid(&resolved) {
+        Ok(resolved)
+    } else {
+        Err(Problem::Invalid {
             key,
             template: template.to_owned(),
             resolved,
-        }),
+        })
     }
 }
 

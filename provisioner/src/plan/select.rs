@@ -39,9 +39,10 @@ pub fn select(
     if let Some(node) = &settings.node {
         match selected {
             "" => {
-                return match is_contended(claim, class) && node.immediate_binding {
-                    true => Selection::Contend,
-                    false => Selection::No,
+                return if is_contended(claim, class) && node.immediate_binding {
+                    Selection::Contend
+                } else {
+                    Selection::No
                 };
             }
             selected if *selected != *node.name => return Selection::No,
@@ -58,9 +59,10 @@ fn of_class(claim: &Claim, class: Option<&Class>, driver: &Driver) -> Selection 
     if class.binding_mode == BindingMode::WaitForFirstConsumer && claim.selected_node().is_empty() {
         return Selection::No;
     }
-    match driver.is_named(&class.provisioner) {
-        true => Selection::Provision,
-        false => Selection::OtherProvisioner,
+    if driver.is_named(&class.provisioner) {
+        Selection::Provision
+    } else {
+        Selection::OtherProvisioner
     }
 }
 

@@ -207,9 +207,10 @@ pub fn volume_of<'a>(claim: &Claim, source: &'a Claim) -> Result<&'a Text, Error
             present: has,
         });
     }
-    match source.volume.is_empty() {
-        true => Err(Error::SourceWithoutVolume(name())),
-        false => Ok(&source.volume),
+    if source.volume.is_empty() {
+        Err(Error::SourceWithoutVolume(name()))
+    } else {
+        Ok(&source.volume)
     }
 }
 
@@ -249,8 +250,9 @@ pub fn clone_of(
         volume.mode.unwrap_or_default(),
         claim.mode.unwrap_or_default(),
     );
-    match from == to {
-        true => Ok(csi.handle.to_string()),
-        false => Err(Error::CloneMode { from, to }),
+    if from == to {
+        Ok(csi.handle.to_string())
+    } else {
+        Err(Error::CloneMode { from, to })
     }
 }

@@ -100,12 +100,11 @@ impl Process {
             Some((version, object)) => {
                 let current = Arc::new(self.mutant.keeps(&object));
                 let gone = object.deleting && object.finalizers.is_empty();
-                let change = match self.mutant.forgets_own_writes() || gone {
-                    true => slots.write_failed(&key_of(name)),
-                    false => {
-                        let kept = self.mutant.keeps(&object);
-                        slots.write_answered(&key_of(name), kept, version)
-                    }
+                let change = if self.mutant.forgets_own_writes() || gone {
+                    slots.write_failed(&key_of(name))
+                } else {
+                    let kept = self.mutant.keeps(&object);
+                    slots.write_answered(&key_of(name), kept, version)
                 };
                 (change, Some(current))
             }

@@ -117,17 +117,18 @@ impl World {
                     Answer::Failed(rpc(Code::Unavailable))
                 }
                 3 => self.created(id, 1),
-                _ => match self.driver.fail(id) {
-                    true => {
+                _ => {
+                    if self.driver.fail(id) {
                         let codes = [
                             Code::Internal,
                             Code::InvalidArgument,
                             Code::ResourceExhausted,
                         ];
                         Answer::Failed(rpc(codes[self.dice.below(3)]))
+                    } else {
+                        Answer::Failed(rpc(Code::Aborted))
                     }
-                    false => Answer::Failed(rpc(Code::Aborted)),
-                },
+                }
             },
         };
         self.answer(index, step, reactor::Answer::Claim(answer));
@@ -152,9 +153,10 @@ impl World {
         ];
         // Where there are other places, that it has no room is what matters.
         let full = self.case.scene == Scene::TopologyIndex && self.dice.one_in(2);
-        Answer::Failed(rpc(match full {
-            true => Code::ResourceExhausted,
-            false => codes[self.dice.below(codes.len())],
+        Answer::Failed(rpc(if full {
+            Code::ResourceExhausted
+        } else {
+            codes[self.dice.below(codes.len())]
         }))
     }
 
@@ -193,9 +195,10 @@ impl World {
         let may = self.case.scene == Scene::Moved && self.faulty();
         let unsayable = may && self.dice.one_in(4);
         let known = self.driver.unsayable.entry(id.to_owned());
-        match *known.or_insert(unsayable) {
-            true => BTreeMap::from([("partition".to_owned(), "300".to_owned())]),
-            false => BTreeMap::new(),
+        if *known.or_insert(unsayable) {
+            BTreeMap::from([("partition".to_owned(), "300".to_owned())])
+        } else {
+            BTreeMap::new()
         }
     }
 
@@ -213,9 +216,10 @@ impl World {
                 !snapshots.any(|snapshot| *snapshot.uid == *source.snapshot_id)
             }
         };
-        match missing {
-            true => Some(Code::NotFound),
-            false => (!self.driver.has_room(call)).then_some(Code::ResourceExhausted),
+        if missing {
+            Some(Code::NotFound)
+        } else {
+            (!self.driver.has_room(call)).then_some(Code::ResourceExhausted)
         }
     }
 
@@ -239,16 +243,15 @@ impl World {
     pub(super) fn discard(&mut self, index: usize, step: Step, handle: &str) {
         let answer = match self.driver.delete(handle) {
             Err(refused) => Answer::Failed(rpc(refused.code())),
-            Ok(id) if self.faulty() && self.dice.one_in(3) => match self.dice.one_in(2) {
-                true => {
+            Ok(id) if self.faulty() && self.dice.one_in(3) => {
+                if self.dice.one_in(2) {
                     self.driver.abandon(id);
                     Answer::Failed(rpc(Code::DeadlineExceeded))
-                }
-                false => {
+                } else {
                     self.driver.fail(id);
                     Answer::Failed(rpc(Code::Internal))
                 }
-            },
+            }
             Ok(id) => {
                 self.driver.succeed(id);
                 Answer::Done

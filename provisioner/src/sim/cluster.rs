@@ -15,9 +15,10 @@ impl World {
             return false;
         }
         let choice = self.dice.below(claims + volumes);
-        match choice < claims {
-            true => self.control_claim(choice),
-            false => self.control_volume(choice - claims),
+        if choice < claims {
+            self.control_claim(choice)
+        } else {
+            self.control_volume(choice - claims)
         }
     }
 
@@ -130,7 +131,10 @@ impl World {
             return false;
         };
         let phase = self.phase_of(volume);
-        let protected = { volume.finalizers.iter() }.any(|held| &**held == PV_PROTECTION);
+        let protected = volume
+            .finalizers
+            .iter()
+            .any(|held| &**held == PV_PROTECTION);
         if phase != volume.phase {
             let volume = VolumeDetail {
                 phase,

@@ -15,9 +15,10 @@ impl World {
             Faults::Kills | Faults::None => false,
             Faults::All => self.dice.one_in(2),
         };
-        match stops && !self.process.fenced {
-            true => self.stop(),
-            false => self.cut_off(),
+        if stops && !self.process.fenced {
+            self.stop()
+        } else {
+            self.cut_off()
         }
         self.asked.clear();
         self.process = self.successor();
@@ -87,7 +88,10 @@ impl World {
     fn unknown(&self) -> Vec<String> {
         let process = &self.process;
         let running = process.running.iter().filter_map(Running::prepared);
-        let doubts = { process.in_flight().doubts() }.flat_map(|(_, doubt)| doubt.requests());
+        let doubts = process
+            .in_flight()
+            .doubts()
+            .flat_map(|(_, doubt)| doubt.requests());
         running
             .chain(doubts)
             .map(|prepared| prepared.name.clone())

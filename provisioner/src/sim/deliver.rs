@@ -17,13 +17,12 @@ impl World {
             return self.list(kind);
         }
         if faulty && !self.process.filling.contains(&2) && self.dice.one_in(12) {
-            return match self.process.informers.attachments_missed {
-                true => self.process.list_attachments(&self.server),
-                false => {
-                    self.process.informers.attachments_missed = true;
-                    if self.dice.one_in(3) {
-                        self.attach_and_leave();
-                    }
+            return if self.process.informers.attachments_missed {
+                self.process.list_attachments(&self.server)
+            } else {
+                self.process.informers.attachments_missed = true;
+                if self.dice.one_in(3) {
+                    self.attach_and_leave();
                 }
             };
         }

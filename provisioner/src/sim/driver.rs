@@ -216,7 +216,9 @@ impl ModelDriver {
             return false;
         }
         let subject = self.subject(kind);
-        { self.running.iter() }.any(|call| self.subject(&call.kind) == subject)
+        self.running
+            .iter()
+            .any(|call| self.subject(&call.kind) == subject)
     }
 
     /// The volume that a call is about, by name where there is one.

@@ -33,9 +33,10 @@ impl World {
     pub(super) fn freeze(&mut self) {
         // It goes on with its claims only.
         for running in std::mem::take(&mut self.process.running) {
-            match matches!(running.key, Key::Claim(_)) {
-                true => self.process.running.push(running),
-                false => self.leave(running),
+            if matches!(running.key, Key::Claim(_)) {
+                self.process.running.push(running)
+            } else {
+                self.leave(running)
             }
         }
         for index in 0..self.process.running.len() {
@@ -86,14 +87,13 @@ impl World {
             if self.process.fenced {
                 break;
             }
-            match attempts == 0 || self.dice.one_in(3) {
-                true => self.advance_journal(),
-                false => {
-                    let index = self.dice.below(attempts);
-                    let key = self.process.running[index].key.clone();
-                    self.advance(index);
-                    self.send_nothing(index, &key);
-                }
+            if attempts == 0 || self.dice.one_in(3) {
+                self.advance_journal()
+            } else {
+                let index = self.dice.below(attempts);
+                let key = self.process.running[index].key.clone();
+                self.advance(index);
+                self.send_nothing(index, &key);
             }
         }
         self.thawed = false;

@@ -183,9 +183,10 @@ impl Process {
     /// Goes on with what earlier processes have left, or takes in what others did to the journal.
     pub(super) fn recover(&mut self, now: Instant) {
         self.informers.hidden.volumes = self.mutant == Mutant::RecoversEarly;
-        let due = match std::mem::replace(&mut self.recovered, true) {
-            true => self.provisioner.learn(&self.informers, now),
-            false => self.provisioner.recover(&self.informers, now),
+        let due = if std::mem::replace(&mut self.recovered, true) {
+            self.provisioner.learn(&self.informers, now)
+        } else {
+            self.provisioner.recover(&self.informers, now)
         };
         self.informers.hidden.volumes = false;
         for wake in &due.wakes {

@@ -159,8 +159,9 @@ impl World {
             }
         }
         // What is owed takes turns, and each turn is written down, until its place has room.
-        let owes =
-            { self.processes() }.any(|process| process.in_flight().doubts().next().is_some());
+        let owes = self
+            .processes()
+            .any(|process| process.in_flight().doubts().next().is_some());
         if !owes || self.drivers().all(|driver| driver.full.is_empty()) {
             self.complain("it does not come to rest".into());
         }

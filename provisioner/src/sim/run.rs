@@ -101,7 +101,7 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
         process: process(site),
         driver: driver(site),
     };
-    let other = { case.scene.is_node_deployment() }.then(|| Box::new(site(1)));
+    let other = case.scene.is_node_deployment().then(|| Box::new(site(1)));
     let (process, driver) = (process(0), driver(0));
     let mut world = World {
         dice: Dice::new(seed),
@@ -166,9 +166,10 @@ impl World {
             3..=7 => self.deliver(),
             8 | 9 => self.retry(),
             10 if self.case.faults != Faults::None && self.dice.one_in(3) => {
-                match self.may_freeze() && self.dice.one_in(2) {
-                    true => self.freeze(),
-                    false => self.end_process(),
+                if self.may_freeze() && self.dice.one_in(2) {
+                    self.freeze()
+                } else {
+                    self.end_process()
                 }
             }
             10 if self.frozen.is_some() => self.thaw(),
@@ -212,13 +213,14 @@ impl World {
     }
 
     pub(super) fn fate(&mut self) -> Fate {
-        match self.faulty() && self.dice.one_in(5) {
-            true => match self.dice.below(3) {
+        if self.faulty() && self.dice.one_in(5) {
+            match self.dice.below(3) {
                 0 => Fate::Unheard,
                 1 => Fate::Lost,
                 _ => Fate::Refused,
-            },
-            false => Fate::Applied,
+            }
+        } else {
+            Fate::Applied
         }
     }
 
@@ -246,14 +248,11 @@ impl World {
     fn end_orphan(&mut self) {
         let orphan = self.driver.running.iter().find(|call| !call.awaited);
         if let Some(id) = orphan.map(|call| call.id) {
-            match self.dice.one_in(2) && self.obstacle(id).is_none() {
-                true => {
-                    self.driver.succeed(id);
-                    self.check_doubles();
-                }
-                false => {
-                    self.driver.fail(id);
-                }
+            if self.dice.one_in(2) && self.obstacle(id).is_none() {
+                self.driver.succeed(id);
+                self.check_doubles();
+            } else {
+                self.driver.fail(id);
             }
         }
     }

@@ -137,9 +137,10 @@ impl Scene {
             },
             parameters: parameters.collect(),
             reclaim_policy: Some(if kept { "Retain" } else { "Delete" }.into()),
-            binding_mode: match waits {
-                true => BindingMode::WaitForFirstConsumer,
-                false => BindingMode::Immediate,
+            binding_mode: if waits {
+                BindingMode::WaitForFirstConsumer
+            } else {
+                BindingMode::Immediate
             },
             allowed_topologies: allowed.into(),
             ..Class::default()

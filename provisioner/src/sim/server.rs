@@ -64,7 +64,9 @@ pub(super) fn refusal(refusal: Refusal) -> ApiError {
 
 /// The finalizers after an edit.
 fn changed(before: &List, deleting: bool, edit: &Edit) -> Result<List, ApiError> {
-    let kept = { before.iter() }.filter(|held| !edit.remove_finalizers.contains(&&***held));
+    let kept = before
+        .iter()
+        .filter(|held| !edit.remove_finalizers.contains(&&***held));
     let mut after: Vec<Text> = kept.cloned().collect();
     for added in &edit.add_finalizers {
         if !after.iter().any(|held| **held == **added) {
@@ -79,7 +81,10 @@ fn changed(before: &List, deleting: bool, edit: &Edit) -> Result<List, ApiError>
 
 /// The claim with `node` selected.
 pub(super) fn selected(claim: &Claim, node: &str) -> Claim {
-    let others = { claim.annotations.iter() }.filter(|(key, _)| *key != SELECTED_NODE);
+    let others = claim
+        .annotations
+        .iter()
+        .filter(|(key, _)| *key != SELECTED_NODE);
     Claim {
         annotations: others.chain([(SELECTED_NODE, node)]).collect(),
         ..claim.clone()
@@ -158,9 +163,10 @@ impl Server {
     pub(super) fn put_snapshot(&mut self, object: Snapshot) {
         let name = object.name.clone();
         self.version += 1;
-        match object.deleting && object.finalizers.is_empty() {
-            true => self.snapshots.remove(&name),
-            false => self.snapshots.insert(name, object),
+        if object.deleting && object.finalizers.is_empty() {
+            self.snapshots.remove(&name)
+        } else {
+            self.snapshots.insert(name, object)
         };
     }
 
@@ -182,8 +188,10 @@ impl Server {
         name: &Text,
         uid: Option<&Text>,
     ) -> Result<Versioned<VolumeDetail>, ApiError> {
-        let (version, object) =
-            { self.volumes.get(name) }.ok_or_else(|| refusal(Refusal::NotFound))?;
+        let (version, object) = self
+            .volumes
+            .get(name)
+            .ok_or_else(|| refusal(Refusal::NotFound))?;
         if uid.is_some_and(|uid| *uid != object.uid) {
             return Err(refusal(Refusal::Conflict));
         }
@@ -207,8 +215,10 @@ impl Server {
 
     pub(super) fn edit_claim(&mut self, edit: &Edit) -> Result<Versioned<Claim>, ApiError> {
         let name: Text = format!("{}/{}", edit.namespace, edit.name).into();
-        let (version, before) =
-            { self.claims.get(&name) }.ok_or_else(|| refusal(Refusal::NotFound))?;
+        let (version, before) = self
+            .claims
+            .get(&name)
+            .ok_or_else(|| refusal(Refusal::NotFound))?;
         if !edit.uid.is_empty() && edit.uid != before.uid {
             return Err(refusal(Refusal::NotFound));
         }
@@ -288,8 +298,10 @@ impl Server {
         name: &Text,
         patch: &Value,
     ) -> Result<Versioned<VolumeDetail>, ApiError> {
-        let (version, before) =
-            { self.volumes.get(name) }.ok_or_else(|| refusal(Refusal::NotFound))?;
+        let (version, before) = self
+            .volumes
+            .get(name)
+            .ok_or_else(|| refusal(Refusal::NotFound))?;
         let listed = |field: &str| texts(&patch["metadata"][field]);
         let removed = listed("$deleteFromPrimitiveList/finalizers");
         let kept = before

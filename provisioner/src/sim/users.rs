@@ -46,13 +46,15 @@ impl World {
             return;
         }
         self.uids += 1;
-        let protection: &[&str] = match self.dice.one_in(3) {
-            true => &[],
-            false => &[PVC_PROTECTION],
+        let protection: &[&str] = if self.dice.one_in(3) {
+            &[]
+        } else {
+            &[PVC_PROTECTION]
         };
-        let source = match self.case.scene == Scene::Sources && name != SOURCE {
-            true => self.data_source(),
-            false => None,
+        let source = if self.case.scene == Scene::Sources && name != SOURCE {
+            self.data_source()
+        } else {
+            None
         };
         self.server.put_claim(Claim {
             namespace: "ns".into(),
@@ -150,12 +152,11 @@ impl World {
         if self.case.faults == Faults::None {
             return;
         }
-        match self.server.classes.contains_key(CLASS) {
-            true => self.server.put_class(&CLASS.into(), None),
-            false => {
-                let number = self.dice.below(self.case.scene.classes());
-                self.put_class(number);
-            }
+        if self.server.classes.contains_key(CLASS) {
+            self.server.put_class(&CLASS.into(), None)
+        } else {
+            let number = self.dice.below(self.case.scene.classes());
+            self.put_class(number);
         }
     }
 

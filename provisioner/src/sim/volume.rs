@@ -45,7 +45,11 @@ impl World {
     /// This process must not call for a volume while another call of it for that volume runs.
     fn complain_about_second_call(&mut self, handle: &str) {
         let same = |kind: &Kind| *kind == Kind::Delete(handle.to_owned());
-        let doubled = { self.driver.running.iter() }.any(|call| call.awaited && same(&call.kind));
+        let doubled = self
+            .driver
+            .running
+            .iter()
+            .any(|call| call.awaited && same(&call.kind));
         if doubled {
             self.complain(format!("two DeleteVolume calls at once for {handle}"));
         }
@@ -53,12 +57,8 @@ impl World {
 
     /// The driver answers, or the deadline expires.
     pub(super) fn end_delete_call(&mut self, index: usize, step: reactor::Step, id: u64) {
-        let answer = match self.faulty() && self.dice.one_in(4) {
-            false => {
-                self.driver.succeed(id);
-                Answer::Deleted
-            }
-            true => match self.dice.below(3) {
+        let answer = if self.faulty() && self.dice.one_in(4) {
+            match self.dice.below(3) {
                 0 => {
                     self.driver.abandon(id);
                     Answer::Failed(rpc(Code::DeadlineExceeded))
@@ -72,7 +72,10 @@ impl World {
                     let codes = [Code::Internal, Code::NotFound, Code::FailedPrecondition];
                     Answer::Failed(rpc(codes[self.dice.below(3)]))
                 }
-            },
+            }
+        } else {
+            self.driver.succeed(id);
+            Answer::Deleted
         };
         self.answer(index, step, reactor::Answer::Volume(answer, None));
     }
@@ -143,9 +146,10 @@ impl World {
     /// Whether the volume is the driver's. One of an in-tree plugin is as soon as it is said to be moved.
     pub(super) fn is_ours(&self, volume: &VolumeDetail) -> bool {
         let owner = &volume.owner;
-        let named = match owner.in_tree {
-            true => &owner.migrated_to,
-            false => &owner.csi_driver,
+        let named = if owner.in_tree {
+            &owner.migrated_to
+        } else {
+            &owner.csi_driver
         };
         named.as_deref() == Some(&*self.process.informers.driver.name)
     }

@@ -64,8 +64,9 @@ impl CapacityVersion {
 /// The server does not say.
 pub async fn capacity_version(api: &Api) -> Result<CapacityVersion, ApiError> {
     let v1 = serves(api, STORAGE, "CSIStorageCapacity").await?;
-    Ok(match v1 {
-        true => CapacityVersion::V1,
-        false => CapacityVersion::V1Beta1,
+    Ok(if v1 {
+        CapacityVersion::V1
+    } else {
+        CapacityVersion::V1Beta1
     })
 }

@@ -467,14 +467,13 @@ async fn row_237_where_nothing_is_swept() {
 
 async fn without_sweep((row, can, kind, interval): (&'static str, bool, bool, &'static str)) {
     let stage = Stage::new().await;
-    match can {
-        true => snapshot(&stage),
-        false => {
-            stage.api.insert(json!({
-                "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
-                "metadata": {"namespace": "ns1", "name": "s1"}, "spec": {},
-            }));
-        }
+    if can {
+        snapshot(&stage)
+    } else {
+        stage.api.insert(json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+            "metadata": {"namespace": "ns1", "name": "s1"}, "spec": {},
+        }));
     }
     stage.api.edit("volumesnapshots", "ns1/s1", |object| {
         object["metadata"]["finalizers"] = json!([RESTORED]);

@@ -206,11 +206,15 @@ impl Stage {
     }
 
     pub(crate) fn volume(&self, name: &str) -> Value {
-        { self.api.object("persistentvolumes", name) }.unwrap_or_default()
+        self.api
+            .object("persistentvolumes", name)
+            .unwrap_or_default()
     }
 
     pub(crate) fn claim(&self, name: &str) -> Value {
-        { self.api.object("persistentvolumeclaims", name) }.unwrap_or_default()
+        self.api
+            .object("persistentvolumeclaims", name)
+            .unwrap_or_default()
     }
 
     /// UIDs of the claims whose intents are in the journal.

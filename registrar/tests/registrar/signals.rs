@@ -89,9 +89,10 @@ async fn as_process_1_signals_without_handling_end_it_with_code_2() {
         let Some((mut process, id)) = registrar_as_init(&seat).await else {
             return;
         };
-        match connected {
-            true => process.listening(&seat.socket()).await,
-            false => process.says("Connection attempt failed").await,
+        if connected {
+            process.listening(&seat.socket()).await
+        } else {
+            process.says("Connection attempt failed").await
         }
         signal_to(id, signal);
         process.ended().await.with_code(2);

@@ -106,9 +106,10 @@ impl Signs<'_> {
     pub fn wants_change(&self) -> bool {
         let changing = self.modify == Some(ModifyPhase::InProgress);
         self.is_bound()
-            && match self.class.is_empty() {
-                true => changing || self.modifying,
-                false => self.modify.is_some() || self.class != self.current_class,
+            && if self.class.is_empty() {
+                changing || self.modifying
+            } else {
+                self.modify.is_some() || self.class != self.current_class
             }
     }
 }
@@ -138,12 +139,13 @@ impl Claim {
     /// What is to be kept of the claim.
     #[must_use]
     pub fn new(detail: ClaimDetail) -> Self {
-        match detail.wants_growth() || detail.wants_change() {
-            true => Self::Open(Box::new(detail)),
-            false => Self::Quiet(Quiet {
+        if detail.wants_growth() || detail.wants_change() {
+            Self::Open(Box::new(detail))
+        } else {
+            Self::Quiet(Quiet {
                 uid: detail.uid.clone(),
                 capacity: detail.capacity,
-            }),
+            })
         }
     }
 

@@ -177,10 +177,7 @@ impl Attempt {
             let volume = self.orphan(view).filter(|_| !over);
             // Another claim that has taken the name was put into the queue when it came.
             let another = view.claim.is_some() && !self.gone;
-            return volume.unwrap_or(Step::End(match another {
-                true => End::Again,
-                false => End::Done,
-            }));
+            return volume.unwrap_or(Step::End(if another { End::Again } else { End::Done }));
         };
         if let Some(error) = &self.unreadable {
             return Step::End(End::Failed(Failure::Read(error.clone())));
@@ -233,9 +230,10 @@ impl Attempt {
             Work::Modify(work) => (VolumeWrite::SetClass, work.for_orphan(volume)),
         };
         let patch = patch?;
-        Some(match self.doubts.volume {
-            true => Step::ReadVolume(name.clone()),
-            false => Step::PatchVolume(name.clone(), write, patch),
+        Some(if self.doubts.volume {
+            Step::ReadVolume(name.clone())
+        } else {
+            Step::PatchVolume(name.clone(), write, patch)
         })
     }
 

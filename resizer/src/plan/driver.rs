@@ -76,9 +76,10 @@ impl Abilities {
             modify: controller(Rpc::ModifyVolume),
             single_node_multi_writer: controller(Rpc::SingleNodeMultiWriter),
         };
-        match abilities.has(Kind::Expand) || abilities.modify {
-            true => Ok(abilities),
-            false => Err(Unsuitable::Neither),
+        if abilities.has(Kind::Expand) || abilities.modify {
+            Ok(abilities)
+        } else {
+            Err(Unsuitable::Neither)
         }
     }
 
@@ -167,9 +168,10 @@ pub fn accept(before: &Driver, name: &str, now: Abilities) -> Result<(), Incompa
     if then.expansion != now.expansion {
         return changed("EXPAND_VOLUME");
     }
-    match then.modify == now.modify {
-        true => Ok(()),
-        false => changed("MODIFY_VOLUME"),
+    if then.modify == now.modify {
+        Ok(())
+    } else {
+        changed("MODIFY_VOLUME")
     }
 }
 

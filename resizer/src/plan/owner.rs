@@ -59,14 +59,16 @@ fn bound<'a>(view: &View<'a>, claim: &ClaimDetail) -> Result<&'a Volume, End> {
     let Some(volume) = view.volume else {
         // Claims of other drivers are theirs to complain about.
         let named = claim.resizer.as_deref().or(claim.provisioner.as_deref());
-        return Err(match named.is_none_or(|named| named == driver) {
-            true => End::Failed(Failure::NoVolume(claim.key(), claim.volume.clone())),
-            false => waits(claim),
+        return Err(if named.is_none_or(|named| named == driver) {
+            End::Failed(Failure::NoVolume(claim.key(), claim.volume.clone()))
+        } else {
+            waits(claim)
         });
     };
-    match volume.belongs_to(&claim.namespace, &claim.uid) {
-        true => Ok(volume),
-        false => Err(waits(claim)),
+    if volume.belongs_to(&claim.namespace, &claim.uid) {
+        Ok(volume)
+    } else {
+        Err(waits(claim))
     }
 }
 

@@ -177,9 +177,10 @@ impl Resizer {
     fn take_off(&mut self, run: &mut Run, handle: &str) -> bool {
         let handle = Text::from(handle);
         let free = self.in_flight.calls.begin(&handle, run.task.clone());
-        match free {
-            true => run.calling = Some(handle),
-            false => run.over = Some(End::Parked),
+        if free {
+            run.calling = Some(handle)
+        } else {
+            run.over = Some(End::Parked)
         }
         free
     }

@@ -31,9 +31,10 @@ pub fn expand(
 ) -> Result<ControllerExpandVolumeRequest, BadAccessModes> {
     let modes = volume.kind.access_modes.iter().map(|mode| &**mode);
     let mode = access_mode(modes, driver.abilities.single_node_multi_writer)?;
-    let access_type = match volume.kind.block {
-        true => AccessType::Block(BlockVolume {}),
-        false => AccessType::Mount(MountVolume {
+    let access_type = if volume.kind.block {
+        AccessType::Block(BlockVolume {})
+    } else {
+        AccessType::Mount(MountVolume {
             fs_type: source.fs_type.to_string(),
             mount_flags: volume
                 .kind
@@ -42,7 +43,7 @@ pub fn expand(
                 .map(|flag| flag.to_string())
                 .collect(),
             volume_mount_group: String::new(),
-        }),
+        })
     };
     Ok(ControllerExpandVolumeRequest {
         volume_id: volume.handle.to_string(),

@@ -32,9 +32,12 @@ impl SyncGates {
             abilities.has(kind) && !gated
         };
         Self {
-            kinds: Kind::ALL.map(|kind| match has(kind) {
-                true => (kind, Gate::Closed(HashSet::new())),
-                false => (kind, Gate::Disabled),
+            kinds: Kind::ALL.map(|kind| {
+                if has(kind) {
+                    (kind, Gate::Closed(HashSet::new()))
+                } else {
+                    (kind, Gate::Disabled)
+                }
             }),
         }
     }

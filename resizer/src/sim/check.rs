@@ -108,9 +108,10 @@ impl World {
             self.complain(format!("{name} is said to be missing"));
         }
         let truth = self.truth(&uid);
-        match told.reason.starts_with("VolumeModify") {
-            true => (truth.last.1, truth.last.2) = (told.reason, wanted),
-            false => truth.last.0 = told.reason,
+        if told.reason.starts_with("VolumeModify") {
+            (truth.last.1, truth.last.2) = (told.reason, wanted)
+        } else {
+            truth.last.0 = told.reason
         }
         if told.reason == "VolumeModify" {
             let class = told.message.rsplit(' ').next().unwrap_or_default();

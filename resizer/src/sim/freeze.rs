@@ -20,9 +20,10 @@ const STEPS: usize = 30;
 impl World {
     /// The process stops anywhere and another one leads, or the one that was stopped goes on.
     pub(super) fn freeze_or_thaw(&mut self) {
-        match self.frozen.is_some() {
-            true => self.thaw(),
-            false => self.freeze(),
+        if self.frozen.is_some() {
+            self.thaw()
+        } else {
+            self.freeze()
         }
     }
 

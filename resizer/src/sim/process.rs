@@ -302,7 +302,7 @@ impl Process {
         let (run, task) = (&mut running.run, running.task.clone());
         let due = { &mut self.resizer }.answered(run, request, answer, &self.informers);
         if let Some(handle) = handle {
-            let _held = { self.resizer.in_flight_mut() }.calls.begin(&handle, task);
+            let _held = self.resizer.in_flight_mut().calls.begin(&handle, task);
         }
         if self.mutant != Mutant::EndsCallsUnheard {
             self.ready

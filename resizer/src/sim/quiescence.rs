@@ -68,9 +68,10 @@ impl World {
         if !self.process.later.is_empty() {
             left.push(format!("retries: {:?}", self.process.later));
         }
-        match left.is_empty() {
-            true => Ok(()),
-            false => Err(format!("left behind: {left:?}")),
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("left behind: {left:?}"))
         }
     }
 
@@ -106,7 +107,9 @@ impl World {
                 continue;
             }
             let size = self.check_size(claim).filter(|_| !self.is_large(claim));
-            let class = { self.check_modification(claim) }.filter(|_| !self.is_hopeless(claim));
+            let class = self
+                .check_modification(claim)
+                .filter(|_| !self.is_hopeless(claim));
             let wrong = size.or(class).or_else(|| self.check_last_word(claim));
             if let Some(wrong) = wrong {
                 let (_, volume) = &self.server.volumes[&claim.volume];
@@ -142,7 +145,9 @@ impl World {
         let (_, volume) = &self.server.volumes[&claim.volume];
         let disk = &self.driver.disks[&*volume.handle];
         let request = claim.request.map_or(0, |size| size.value());
-        let asked = { claim.allocated }.map_or(request, |size| size.value().max(request));
+        let asked = claim
+            .allocated
+            .map_or(request, |size| size.value().max(request));
         match self.faults {
             Faults::NodeOnly => request > disk.node_limit,
             Faults::Lasting => {

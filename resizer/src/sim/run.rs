@@ -179,17 +179,16 @@ impl World {
             2 => &mut self.process.informers.classes.cursor,
             _ => &mut self.process.informers.pods.cursor,
         };
-        let at = match all && *cursor > 0 && self.dice.one_in(4) {
-            true => self.dice.below(*cursor),
-            false => {
-                let log = self.server.log.iter().enumerate().skip(*cursor);
-                let mut next = log.filter(|(_, (_, event))| kind_of(event) == kind);
-                let Some((at, _)) = next.next() else {
-                    return;
-                };
-                *cursor = at + 1;
-                at
-            }
+        let at = if all && *cursor > 0 && self.dice.one_in(4) {
+            self.dice.below(*cursor)
+        } else {
+            let log = self.server.log.iter().enumerate().skip(*cursor);
+            let mut next = log.filter(|(_, (_, event))| kind_of(event) == kind);
+            let Some((at, _)) = next.next() else {
+                return;
+            };
+            *cursor = at + 1;
+            at
         };
         let event = self.server.log.get(at);
         if let Some(event) = event.filter(|(_, event)| kind_of(event) == kind) {
@@ -199,9 +198,10 @@ impl World {
 
     /// Back-offs end.
     pub(super) fn retry(&mut self) {
-        let seconds = match self.settling {
-            true => 400,
-            false => [1, 100, 400][self.dice.below(3)],
+        let seconds = if self.settling {
+            400
+        } else {
+            [1, 100, 400][self.dice.below(3)]
         };
         let process = &mut self.process;
         process.wait(seconds);

@@ -57,14 +57,15 @@ impl World {
     }
 
     fn fate(&mut self) -> Fate {
-        match self.faulty() && self.dice.one_in(6) {
-            true => match self.dice.below(4) {
+        if self.faulty() && self.dice.one_in(6) {
+            match self.dice.below(4) {
                 0 => Fate::Unheard,
                 1 => Fate::Lost,
                 2 => Fate::Late,
                 _ => Fate::Refused,
-            },
-            false => Fate::Applied,
+            }
+        } else {
+            Fate::Applied
         }
     }
 
@@ -222,9 +223,10 @@ impl World {
     pub(super) fn call(&mut self, index: usize, step: Step, id: u64) {
         let call = self.driver.running.iter().find(|call| call.id == id);
         let call = call.unwrap().clone();
-        let (answer, code) = match self.faulty() && self.dice.one_in(4) {
-            false => (self.succeed(id), None),
-            true => self.fail(id, &call.handle, &call.wish),
+        let (answer, code) = if self.faulty() && self.dice.one_in(4) {
+            self.fail(id, &call.handle, &call.wish)
+        } else {
+            (self.succeed(id), None)
         };
         self.heard(index, &step, code);
         self.process.running[index].state = State::Answered(step, answer, None);
@@ -232,9 +234,10 @@ impl World {
 
     fn succeed(&mut self, id: u64) -> Answer {
         let other = self.faulty() && self.dice.one_in(4);
-        let more = match other {
-            true => [UNIT, -UNIT][self.dice.below(2)],
-            false => 0,
+        let more = if other {
+            [UNIT, -UNIT][self.dice.below(2)]
+        } else {
+            0
         };
         let call = self.driver.end(id, true, more).unwrap();
         let Wish::Size(asked) = call.wish else {
@@ -243,9 +246,10 @@ impl World {
         let as_asked = self.dice.one_in(2);
         let silent = self.faulty() && self.dice.one_in(6);
         let disk = self.driver.disks.get_mut(&call.handle).unwrap();
-        let bytes = match as_asked && disk.size >= asked {
-            true => asked,
-            false => disk.size,
+        let bytes = if as_asked && disk.size >= asked {
+            asked
+        } else {
+            disk.size
         };
         let silent = silent && disk.size >= asked;
         disk.confirmed = disk.confirmed.max(if silent { asked } else { bytes });
@@ -288,11 +292,11 @@ impl World {
         match step {
             Step::ReadClaim => {
                 let found = self.server.claims.get(claim);
-                { found.cloned() }.map(claim_object).ok_or_else(gone)
+                found.cloned().map(claim_object).ok_or_else(gone)
             }
             Step::ReadVolume(name) => {
                 let found = self.server.volumes.get(name);
-                { found.cloned() }.map(volume_object).ok_or_else(gone)
+                found.cloned().map(volume_object).ok_or_else(gone)
             }
             Step::PatchClaim(_, patch) => self.patch_claim(claim, patch).map(claim_object),
             Step::PatchVolume(name, _, patch) => self.patch_volume(name, patch).map(volume_object),

@@ -44,18 +44,20 @@ impl World {
         };
         let uid = Uid::new(&format!("u{number}"));
         self.truth(&uid);
-        let limit = match self.has_all_faults() {
-            true => 3 + i64::try_from(self.dice.below(6)).unwrap(),
-            false => 1000,
+        let limit = if self.has_all_faults() {
+            3 + i64::try_from(self.dice.below(6)).unwrap()
+        } else {
+            1000
         };
         self.driver.disks.entry(handle.clone()).or_insert(Disk {
             size: UNIT,
             confirmed: UNIT,
             class: String::new(),
             limit: limit * UNIT,
-            node_limit: match self.faults == Faults::NodeOnly {
-                true => limit * UNIT,
-                false => 1000 * UNIT,
+            node_limit: if self.faults == Faults::NodeOnly {
+                limit * UNIT
+            } else {
+                1000 * UNIT
             },
         });
         // Volumes of other drivers stay as they are, whatever their claims ask for.
@@ -215,9 +217,10 @@ impl World {
         if let Some(name) = self.pick(&names) {
             let fails = self.has_all_faults() && self.dice.one_in(4);
             let write = self.expand_on_node(&name, fails);
-            match self.has_all_faults() && self.dice.one_in(3) {
-                true => self.node_write = write,
-                false => self.write_node(write),
+            if self.has_all_faults() && self.dice.one_in(3) {
+                self.node_write = write
+            } else {
+                self.write_node(write)
             }
         }
     }

@@ -221,9 +221,10 @@ impl Bench {
                 self.lines
                     .push(format!("Mod {} {parameters:?}{secrets}", request.volume_id));
                 let answer = self.reply(1);
-                match matches!(answer, Answer::Expanded(_)) {
-                    true => Answer::Modified,
-                    false => answer,
+                if matches!(answer, Answer::Expanded(_)) {
+                    Answer::Modified
+                } else {
+                    answer
                 }
             }
             Step::End(_) => unreachable!("handled"),
@@ -290,9 +291,10 @@ fn error(refusal: Refusal, message: String) -> ApiError {
 }
 
 fn secrets(secrets: &BTreeMap<String, String>) -> String {
-    match secrets.is_empty() {
-        true => String::new(),
-        false => format!(" with {secrets:?}"),
+    if secrets.is_empty() {
+        String::new()
+    } else {
+        format!(" with {secrets:?}")
     }
 }
 

@@ -348,9 +348,10 @@ async fn z_56_conditions_of_others_stay() {
         }
         let _program = stage.started(&["--retry-interval-start=5m"]).await;
         stage.grow("2Gi");
-        match fails {
-            true => stage.until_events("VolumeResizeFailed", 1).await,
-            false => stage.until_capacity("2Gi").await,
+        if fails {
+            stage.until_events("VolumeResizeFailed", 1).await
+        } else {
+            stage.until_capacity("2Gi").await
         }
         assert_eq!(stage.condition("Other")["message"], "m", "fails: {fails}");
     }

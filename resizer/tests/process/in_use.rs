@@ -45,11 +45,10 @@ async fn z_90_and_91_the_driver_is_left_alone_until_the_pod_is_gone() {
             .await;
         assert_eq!(stage.calls(EXPAND), 1, "Z-90");
         let before = tokio::time::Instant::now();
-        match deleted {
-            true => stage.api.delete("pods", "ns/p1"),
-            false => {
-                stage.api.insert(pod("ns", "Succeeded"));
-            }
+        if deleted {
+            stage.api.delete("pods", "ns/p1")
+        } else {
+            stage.api.insert(pod("ns", "Succeeded"));
         }
         stage.until_capacity("2Gi").await;
         assert!(

@@ -222,9 +222,10 @@ async fn z_83_to_85_without_a_status() {
         }
         stage.grow("2Gi");
         let _program = stage.started(&[]).await;
-        match pending {
-            false => stage.until_capacity("2Gi").await,
-            true => settle().await,
+        if pending {
+            settle().await
+        } else {
+            stage.until_capacity("2Gi").await
         }
         assert_eq!(stage.asked(), asked, "{row}");
     }
@@ -433,9 +434,10 @@ async fn killed_before_and_after_every_step() {
             program.kill().await;
             lost.remove();
             let _successor = stage.started(&[]).await;
-            match node {
-                false => stage.until_capacity("2Gi").await,
-                true => stage.until_state("NRP").await,
+            if node {
+                stage.until_state("NRP").await
+            } else {
+                stage.until_capacity("2Gi").await
             }
             settle().await;
             assert!(

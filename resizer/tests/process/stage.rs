@@ -264,11 +264,15 @@ impl Stage {
     }
 
     pub(crate) fn claim_named(&self, name: &str) -> Value {
-        { self.api.object("persistentvolumeclaims", name) }.unwrap_or_default()
+        self.api
+            .object("persistentvolumeclaims", name)
+            .unwrap_or_default()
     }
 
     pub(crate) fn volume(&self) -> Value {
-        { self.api.object("persistentvolumes", "pv1") }.unwrap_or_default()
+        self.api
+            .object("persistentvolumes", "pv1")
+            .unwrap_or_default()
     }
 
     /// `spec.capacity.storage` of the volume.
@@ -327,13 +331,14 @@ impl Stage {
     pub(crate) fn modification(&self) -> String {
         let status = &self.claim()["status"]["modifyVolumeStatus"];
         let text = |field: &str| status[field].as_str().unwrap_or_default().to_owned();
-        match status.is_null() {
-            true => String::new(),
-            false => format!(
+        if status.is_null() {
+            String::new()
+        } else {
+            format!(
                 "{}/{}",
                 text("status"),
                 text("targetVolumeAttributesClassName")
-            ),
+            )
         }
     }
 

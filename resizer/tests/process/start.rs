@@ -194,9 +194,10 @@ async fn z_24_to_26_what_is_watched() {
         let arguments: Vec<&str> = argument.into_iter().collect();
         let _program = stage.started(&arguments).await;
         stage.grow("2Gi");
-        match grows {
-            true => stage.until_capacity("2Gi").await,
-            false => settle().await,
+        if grows {
+            stage.until_capacity("2Gi").await
+        } else {
+            settle().await
         }
         assert_eq!(stage.calls(EXPAND), usize::from(grows), "{row}");
         assert!(watches(&stage, "persistentvolumes"), "{row}");

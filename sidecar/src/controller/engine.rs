@@ -113,9 +113,10 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
         }
         for wake in due.wakes {
             if let Some(queue) = self.queues.get(wake.queue) {
-                match wake.unless_delayed {
-                    true => queue.resync(&wake.key, wake.place),
-                    false => queue.add(&wake.key, wake.place),
+                if wake.unless_delayed {
+                    queue.resync(&wake.key, wake.place)
+                } else {
+                    queue.add(&wake.key, wake.place)
                 }
             }
         }

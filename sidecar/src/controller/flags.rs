@@ -27,9 +27,10 @@ impl Http {
     pub fn from_flags(values: &Values) -> Result<Option<Self>, Exit> {
         let endpoint = values.string("http-endpoint");
         // A controller without the deprecated flag has one address.
-        let metrics = match values.has("metrics-address") {
-            true => values.string("metrics-address"),
-            false => "",
+        let metrics = if values.has("metrics-address") {
+            values.string("metrics-address")
+        } else {
+            ""
         };
         let (address, flag) = match (endpoint, metrics) {
             ("", "") => return Ok(None),
@@ -81,9 +82,10 @@ impl Election {
         Ok(Some(Self {
             namespace: values.string("leader-election-namespace").to_owned(),
             timing: timing.map_err(|error| Exit::failure(2, error))?,
-            labels: match values.has("leader-election-labels") {
-                true => values.pairs("leader-election-labels"),
-                false => Vec::new(),
+            labels: if values.has("leader-election-labels") {
+                values.pairs("leader-election-labels")
+            } else {
+                Vec::new()
             },
         }))
     }

@@ -97,9 +97,10 @@ pub fn access_mode<'a>(
         let alone = modes
             .clone()
             .all(|mode| AccessMode::parse(mode) == Some(AccessMode::ReadWriteOncePod));
-        return match alone {
-            false => Err(BadAccessModes::PodExclusive),
-            true => Ok(AccessMode::ReadWriteOncePod.mode(modern)),
+        return if alone {
+            Ok(AccessMode::ReadWriteOncePod.mode(modern))
+        } else {
+            Err(BadAccessModes::PodExclusive)
         };
     }
     let reader = has(AccessMode::ReadOnlyMany);

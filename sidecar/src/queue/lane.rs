@@ -137,7 +137,7 @@ impl<K: Clone> Lane<K> {
     /// keys that hang have a turn only if `stalled_too`.
     pub(super) fn pop(&mut self, stalled_too: bool) -> Option<(K, Instant)> {
         let prompt = self.prompt.first_key_value();
-        let hanging = { self.hanging.first_key_value() }.filter(|_| stalled_too);
+        let hanging = self.hanging.first_key_value().filter(|_| stalled_too);
         let group = match (prompt, hanging) {
             (Some(one), Some(other)) if other.0 < one.0 => *other.1,
             (Some((_, group)), _) | (None, Some((_, group))) => *group,
@@ -157,9 +157,10 @@ impl<K: Clone> Lane<K> {
     /// One more key of this group hangs, or (`false`) one fewer.
     pub(super) fn hangs(&mut self, group: Group, hangs: bool) {
         self.change(group, |member| {
-            member.hanging = match hangs {
-                true => member.hanging + 1,
-                false => member.hanging.saturating_sub(1),
+            member.hanging = if hangs {
+                member.hanging + 1
+            } else {
+                member.hanging.saturating_sub(1)
             };
         });
     }
@@ -179,7 +180,10 @@ impl<K: Clone> Lane<K> {
 
     /// Changes what is known of a group, and with it its turn.
     fn change(&mut self, group: Group, change: impl FnOnce(&mut Member)) {
-        let limit = { self.config.group_limit }.map_or(usize::MAX, |limit| limit.max(1));
+        let limit = self
+            .config
+            .group_limit
+            .map_or(usize::MAX, |limit| limit.max(1));
         let seq = self.next_turn();
         let member = self.groups.entry(group).or_insert_with(|| Member {
             seq,

@@ -66,9 +66,10 @@ impl Script {
         content_type: &str,
         body: &Value,
     ) -> (u16, Value) {
-        let body = match body.is_null() {
-            true => Vec::new(),
-            false => body.to_string().into_bytes(),
+        let body = if body.is_null() {
+            Vec::new()
+        } else {
+            body.to_string().into_bytes()
         };
         let request = Request::builder()
             .method(method)

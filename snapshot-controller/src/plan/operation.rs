@@ -76,7 +76,10 @@ impl Operations {
             Source::Claim(_) => "dynamic",
             Source::Content(_) | Source::Unclear => "pre-provisioned",
         };
-        let created = { snapshot.status.as_deref() }.is_some_and(|s| s.creation_time.is_some());
+        let created = snapshot
+            .status
+            .as_deref()
+            .is_some_and(|s| s.creation_time.is_some());
         let wanted = match (snapshot.deleting, snapshot.is_ready(), created) {
             (true, _, _) => &[Operation::Delete][..],
             (false, true, _) => &[],

@@ -148,9 +148,10 @@ impl Process {
             server: &Server,
             list: bool,
         ) -> Vec<store::Change<R>> {
-            match list || !watch.is_listed() {
-                true => watch.list(server),
-                false => watch.hear(server).into_iter().collect(),
+            if list || !watch.is_listed() {
+                watch.list(server)
+            } else {
+                watch.hear(server).into_iter().collect()
             }
         }
         let known = &mut self.known;

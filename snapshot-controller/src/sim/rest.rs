@@ -192,9 +192,10 @@ impl World {
                 self.process.controller.operations()
             ));
         }
-        match self.process.ready.is_empty() && self.process.running.is_empty() {
-            true => Ok(()),
-            false => Err("works on nothing".to_owned()),
+        if self.process.ready.is_empty() && self.process.running.is_empty() {
+            Ok(())
+        } else {
+            Err("works on nothing".to_owned())
         }
     }
 }

@@ -167,9 +167,10 @@ impl World {
                 *annotations = json!({});
             }
             let annotations = annotations.as_object_mut().unwrap();
-            match on {
-                true => annotations.insert(BEING_CREATED.to_owned(), "yes".into()),
-                false => annotations.remove(BEING_CREATED),
+            if on {
+                annotations.insert(BEING_CREATED.to_owned(), "yes".into())
+            } else {
+                annotations.remove(BEING_CREATED)
             };
         });
     }

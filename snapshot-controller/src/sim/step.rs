@@ -72,14 +72,15 @@ impl World {
 
     fn fate(&mut self, step: &Step) -> Fate {
         let in_order = comes_in_order(step);
-        match self.is_faulty() && self.dice.one_in(6) {
-            true => match self.dice.below(4) {
+        if self.is_faulty() && self.dice.one_in(6) {
+            match self.dice.below(4) {
                 0 => Fate::Unheard,
                 1 => Fate::Lost,
                 2 if !in_order => Fate::Late,
                 _ => Fate::Refused,
-            },
-            false => Fate::Applied,
+            }
+        } else {
+            Fate::Applied
         }
     }
 
@@ -112,9 +113,10 @@ impl World {
         // The answer to a DELETE that leaves nothing is no object.
         let (kind, key) = about(step);
         let deletes = matches!(step, Step::DeleteContent(_));
-        match deletes && self.server.get(kind, &key).is_none() {
-            true => Err(error(ErrorKind::NotFound, "it is gone")),
-            false => Ok(json),
+        if deletes && self.server.get(kind, &key).is_none() {
+            Err(error(ErrorKind::NotFound, "it is gone"))
+        } else {
+            Ok(json)
         }
     }
 

@@ -107,9 +107,10 @@ impl Shell<Controller> for Executor {
                 let delete = async |key: ObjectKey| {
                     let json = self.api.delete_unchanged(&CONTENTS, &key, same).await?;
                     // A content that nothing held is gone, and the answer is none.
-                    match names(&json, key.name()) {
-                        true => Ok(json),
-                        false => Err(missing()),
+                    if names(&json, key.name()) {
+                        Ok(json)
+                    } else {
+                        Err(missing())
                     }
                 };
                 take(&caches.contents, &of.name, delete).await
@@ -204,9 +205,10 @@ impl Executor {
             uid: event.about.uid.to_string(),
             resource_version: event.about.version.to_string(),
         };
-        let severity = match event.warning {
-            true => Severity::Warning,
-            false => Severity::Normal,
+        let severity = if event.warning {
+            Severity::Warning
+        } else {
+            Severity::Normal
         };
         self.events
             .record(&about, severity, event.reason, event.message);

@@ -16,10 +16,7 @@ fn skeleton(text: &str) -> Vec<&str> {
     words
         .map(|word| {
             let core = word.trim_matches(|c: char| ends(c) || matches!(c, ':' | '.' | '-'));
-            match changes(core) {
-                true => "",
-                false => word,
-            }
+            if changes(core) { "" } else { word }
         })
         .collect()
 }

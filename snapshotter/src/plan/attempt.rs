@@ -223,7 +223,10 @@ impl Attempt {
     /// Whether the driver's last answer leaves nothing in doubt: another call may have other
     /// parameters.
     pub(super) fn is_settled(&self) -> bool {
-        let said = { self.failing.as_ref() }.and_then(|failing| failing.failure.class());
+        let said = self
+            .failing
+            .as_ref()
+            .and_then(|failing| failing.failure.class());
         let refused = matches!(said, Some(Class::Final | Class::Infeasible));
         refused || self.said.as_ref().is_some_and(|said| said.ready)
     }

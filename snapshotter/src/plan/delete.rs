@@ -33,8 +33,9 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
     if let Some(body) = patch::clear(content).filter(|_| deleted) {
         return Next::step(Step::PatchStatus(StatusWrite::Clear, body));
     }
-    match content.is_protected() {
-        true => Next::step(Step::Patch(Write::Release, patch::release(content))),
-        false => Next::End(End::Done),
+    if content.is_protected() {
+        Next::step(Step::Patch(Write::Release, patch::release(content)))
+    } else {
+        Next::End(End::Done)
     }
 }

@@ -35,12 +35,13 @@ impl Abilities {
         controller: impl Fn(ControllerCapability) -> bool,
     ) -> Result<Self, Unsuitable> {
         use ControllerCapability as Rpc;
-        match controller(Rpc::CreateDeleteSnapshot) {
-            true => Ok(Self {
+        if controller(Rpc::CreateDeleteSnapshot) {
+            Ok(Self {
                 list: controller(Rpc::ListSnapshots),
                 get: controller(Rpc::GetSnapshot),
-            }),
-            false => Err(Unsuitable(driver.to_owned())),
+            })
+        } else {
+            Err(Unsuitable(driver.to_owned()))
         }
     }
 }
@@ -90,12 +91,13 @@ impl std::error::Error for Renamed {}
 /// # Errors
 /// Says why it may not; the process ends with that text.
 pub fn accept(before: &Driver, name: &str) -> Result<(), Renamed> {
-    match before.name == name {
-        true => Ok(()),
-        false => Err(Renamed {
+    if before.name == name {
+        Ok(())
+    } else {
+        Err(Renamed {
             before: before.name.clone(),
             now: name.to_owned(),
-        }),
+        })
     }
 }
 

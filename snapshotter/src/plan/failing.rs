@@ -81,12 +81,13 @@ impl Failing {
 
     fn announcement(&self, content: &Content) -> Announcement {
         let first = self.failure.task == Task::Create && content.status.is_none();
-        let (reason, prefix) = match first {
-            true => ("SnapshotCreationFailed", "Failed to create snapshot"),
-            false => (
+        let (reason, prefix) = if first {
+            ("SnapshotCreationFailed", "Failed to create snapshot")
+        } else {
+            (
                 "SnapshotContentCheckandUpdateFailed",
                 "Failed to check and update snapshot content",
-            ),
+            )
         };
         Announcement {
             reason,

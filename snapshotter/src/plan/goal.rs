@@ -47,9 +47,10 @@ pub fn goal(content: &Content) -> Goal {
         }
     }
     if content.is_ready() {
-        return match content.being_created {
-            true => Goal::Unmark,
-            false => Goal::Nothing,
+        return if content.being_created {
+            Goal::Unmark
+        } else {
+            Goal::Nothing
         };
     }
     // Nobody wants what outlives its VolumeSnapshot to become ready.

@@ -132,9 +132,10 @@ impl Memory {
             End::Done | End::Gone => {
                 let deleted = entry.start.deleted;
                 self.stop_waiting(name);
-                match deleted {
-                    true => self.begins_anew(name),
-                    false => self.forget(name),
+                if deleted {
+                    self.begins_anew(name)
+                } else {
+                    self.forget(name)
                 }
                 None
             }

@@ -21,9 +21,10 @@ pub const AGAIN: &str = "again";
 #[must_use]
 pub fn mark(content: &Content) -> Value {
     let mut metadata = bound_to(content);
-    let value = match content.being_created && !content.marked_again {
-        true => AGAIN,
-        false => YES,
+    let value = if content.being_created && !content.marked_again {
+        AGAIN
+    } else {
+        YES
     };
     metadata.insert("annotations".to_owned(), json!({ BEING_CREATED: value }));
     // Who is being deleted gets no new finalizer; the API server refuses that.

@@ -103,15 +103,14 @@ impl fmt::Display for Unclear {
         const TEMPLATES: &str = "failed to get name and namespace template from params";
         let invalid = |out: &mut fmt::Formatter<'_>, (text, resolved): (&str, &str), what| {
             let (quoted, same) = (quote(text), text == resolved);
-            match same {
-                true => write!(out, "{quoted} is not a valid {what}"),
-                false => {
-                    let resolved = quote(resolved);
-                    write!(
-                        out,
-                        "{quoted} resolved to {resolved} which is not a valid {what}"
-                    )
-                }
+            if same {
+                write!(out, "{quoted} is not a valid {what}")
+            } else {
+                let resolved = quote(resolved);
+                write!(
+                    out,
+                    "{quoted} resolved to {resolved} which is not a valid {what}"
+                )
             }
         };
         match self {

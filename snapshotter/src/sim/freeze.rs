@@ -19,9 +19,10 @@ const STEPS: usize = 30;
 impl World {
     /// The process stops anywhere and another one leads, or the one that was stopped goes on.
     pub(super) fn freeze_or_thaw(&mut self) {
-        match self.frozen.is_some() {
-            true => self.thaw(),
-            false => self.freeze(),
+        if self.frozen.is_some() {
+            self.thaw()
+        } else {
+            self.freeze()
         }
     }
 
@@ -54,17 +55,16 @@ impl World {
             }
             State::Sent(request) => {
                 let patch = matches!(request.step, Step::Patch(..) | Step::PatchStatus(..));
-                match patch && in_time {
-                    true => match self.apply(&name, &request.step) {
+                if patch && in_time {
+                    match self.apply(&name, &request.step) {
                         Ok(object) => {
                             State::Answered(request, Answer::Done, Some(Box::new(object)))
                         }
                         Err(error) => State::Answered(request, Answer::Refused(error), None),
-                    },
-                    false => {
-                        let unknown = Answer::Refused(refused(Refusal::Unknown));
-                        State::Answered(request, unknown, None)
                     }
+                } else {
+                    let unknown = Answer::Refused(refused(Refusal::Unknown));
+                    State::Answered(request, unknown, None)
                 }
             }
             state @ (State::Deciding | State::Answered(..) | State::Fenced) => state,

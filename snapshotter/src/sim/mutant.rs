@@ -203,9 +203,10 @@ impl Mutant {
             (Self::TakesNothingOver, Step::Patch(Write::Mark, mut body))
                 if content.being_created =>
             {
-                let value = match content.marked_again {
-                    true => patch::AGAIN,
-                    false => YES,
+                let value = if content.marked_again {
+                    patch::AGAIN
+                } else {
+                    YES
                 };
                 body["metadata"]["annotations"][BEING_CREATED] = value.into();
                 Step::Patch(Write::Mark, body)

@@ -68,30 +68,31 @@ impl World {
         let found = self.dice.one_in(3);
         let foreign = self.dice.one_in(8);
         let bound = !found || self.dice.one_in(2);
-        let source = match found {
-            true => {
-                let (size, unready) = self.taken();
-                let handle = self.driver.furnish(size, unready);
-                // Some of those that are named are not there.
-                if self.faults == Faults::Lasting && self.dice.one_in(3) {
-                    self.driver.snapshots.remove(&handle);
-                }
-                Source::Snapshot(handle)
+        let source = if found {
+            let (size, unready) = self.taken();
+            let handle = self.driver.furnish(size, unready);
+            // Some of those that are named are not there.
+            if self.faults == Faults::Lasting && self.dice.one_in(3) {
+                self.driver.snapshots.remove(&handle);
             }
-            false => Source::Volume("vol-1".into()),
+            Source::Snapshot(handle)
+        } else {
+            Source::Volume("vol-1".into())
         };
-        let uid = match bound {
-            true => format!("U{number}"),
-            false => String::new(),
+        let uid = if bound {
+            format!("U{number}")
+        } else {
+            String::new()
         };
         // The controller before ours protects later.
         let protected = bound && !self.dice.one_in(3);
         let class = ["c1", "c2"][self.dice.below(2)];
         let content = Content {
             uid: format!("C{number}").into(),
-            finalizers: match protected {
-                true => [CONTENT_BOUND.into()].into(),
-                false => [].into(),
+            finalizers: if protected {
+                [CONTENT_BOUND.into()].into()
+            } else {
+                [].into()
             },
             secret: self.dice.one_in(3).then(|| Box::new(secret())),
             snapshot: SnapshotRef {
@@ -102,9 +103,10 @@ impl World {
             source: Some(source),
             driver: if foreign { "other" } else { DRIVER }.into(),
             class: (!found || self.dice.one_in(2)).then(|| class.into()),
-            policy: match self.dice.one_in(4) {
-                true => Policy::Retain,
-                false => Policy::Delete,
+            policy: if self.dice.one_in(4) {
+                Policy::Retain
+            } else {
+                Policy::Delete
             },
             ..Content::default()
         };

@@ -120,21 +120,18 @@ impl Process {
 
     /// The next page of a list, of contents or of classes; whether one was under way.
     pub(super) fn page(&mut self, contents: bool) -> bool {
-        match contents {
-            true => {
-                let under_way = self.known.contents.is_listing();
-                for change in self.known.contents.page() {
-                    self.content_changed(&change);
-                }
-                under_way
+        if contents {
+            let under_way = self.known.contents.is_listing();
+            for change in self.known.contents.page() {
+                self.content_changed(&change);
             }
-            false => {
-                let under_way = self.known.classes.is_listing();
-                for change in self.known.classes.page() {
-                    self.class_changed(&change);
-                }
-                under_way
+            under_way
+        } else {
+            let under_way = self.known.classes.is_listing();
+            for change in self.known.classes.page() {
+                self.class_changed(&change);
             }
+            under_way
         }
     }
 

@@ -61,9 +61,10 @@ impl World {
 
     pub(super) fn check_rest(&self) -> Result<(), String> {
         for (name, (_, content)) in &self.server.contents {
-            let wrong = match *content.driver == *DRIVER {
-                true => self.wrong(content),
-                false => content.status.is_some().then_some("is another driver's"),
+            let wrong = if *content.driver == *DRIVER {
+                self.wrong(content)
+            } else {
+                content.status.is_some().then_some("is another driver's")
             };
             if let Some(wrong) = wrong.filter(|_| !self.is_hopeless(content)) {
                 return Err(format!("{name} {wrong}: {content:?}"));
@@ -160,9 +161,10 @@ impl World {
         if !self.process.later.is_empty() {
             left.push(format!("retries: {:?}", self.process.later));
         }
-        match left.is_empty() {
-            true => Ok(()),
-            false => Err(format!("left behind: {left:?}")),
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("left behind: {left:?}"))
         }
     }
 }

@@ -52,14 +52,15 @@ impl World {
 
     fn fate(&mut self) -> Fate {
         let rare = if self.stormy { 3 } else { 6 };
-        match self.faulty() && self.dice.one_in(rare) {
-            true => match self.dice.below(4) {
+        if self.faulty() && self.dice.one_in(rare) {
+            match self.dice.below(4) {
                 0 => Fate::Unheard,
                 1 => Fate::Lost,
                 2 => Fate::Late,
                 _ => Fate::Refused,
-            },
-            false => Fate::Applied,
+            }
+        } else {
+            Fate::Applied
         }
     }
 
@@ -214,9 +215,10 @@ impl World {
                 entry(handle, found.size, ready)
             }));
         }
-        let next_token = match first && paged {
-            true => "2".to_owned(),
-            false => String::new(),
+        let next_token = if first && paged {
+            "2".to_owned()
+        } else {
+            String::new()
         };
         Answer::Listed(ListSnapshotsResponse {
             entries,
@@ -227,9 +229,10 @@ impl World {
     /// The driver's call comes to its end, one way or the other.
     pub(super) fn call(&mut self, name: &Text, request: Request, id: u64) -> State {
         let rare = if self.stormy { 2 } else { 4 };
-        let answer = match self.faulty() && self.dice.one_in(rare) {
-            false => self.succeed(name, id),
-            true => self.fail(id),
+        let answer = if self.faulty() && self.dice.one_in(rare) {
+            self.fail(id)
+        } else {
+            self.succeed(name, id)
         };
         State::Answered(request, answer, None)
     }
@@ -277,9 +280,10 @@ impl World {
             _ => {
                 let call = self.driver.end(id, false, taken);
                 // A driver that has the snapshot does not say that there is none.
-                match call.found.is_some() {
-                    true => Code::Aborted,
-                    false => [Code::Internal, Code::NotFound][self.dice.below(2)],
+                if call.found.is_some() {
+                    Code::Aborted
+                } else {
+                    [Code::Internal, Code::NotFound][self.dice.below(2)]
                 }
             }
         };

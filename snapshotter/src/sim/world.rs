@@ -150,22 +150,22 @@ impl World {
         if self.process.page(contents) {
             return self.begin_anew();
         }
-        let cursor = match contents {
-            true => &mut self.process.known.contents.cursor,
-            false => &mut self.process.known.classes.cursor,
+        let cursor = if contents {
+            &mut self.process.known.contents.cursor
+        } else {
+            &mut self.process.known.classes.cursor
         };
         let is_of = |event: &Event| matches!(event, Event::Content(..)) == contents;
-        let at = match all && *cursor > 0 && self.dice.one_in(4) {
-            true => self.dice.below(*cursor),
-            false => {
-                let log = self.server.log.iter().enumerate().skip(*cursor);
-                let mut next = log.filter(|(_, (_, event))| is_of(event));
-                let Some((at, _)) = next.next() else {
-                    return;
-                };
-                *cursor = at + 1;
-                at
-            }
+        let at = if all && *cursor > 0 && self.dice.one_in(4) {
+            self.dice.below(*cursor)
+        } else {
+            let log = self.server.log.iter().enumerate().skip(*cursor);
+            let mut next = log.filter(|(_, (_, event))| is_of(event));
+            let Some((at, _)) = next.next() else {
+                return;
+            };
+            *cursor = at + 1;
+            at
         };
         let event = self.server.log.get(at).filter(|(_, event)| is_of(event));
         if let Some(event) = event.cloned() {
@@ -176,9 +176,10 @@ impl World {
 
     /// Back-offs end.
     pub(super) fn retry(&mut self) {
-        let seconds = match self.settling {
-            true => 400,
-            false => [1, 20, 400][self.dice.below(3)],
+        let seconds = if self.settling {
+            400
+        } else {
+            [1, 20, 400][self.dice.below(3)]
         };
         self.process.wait(seconds);
     }

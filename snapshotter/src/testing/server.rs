@@ -103,9 +103,10 @@ impl Server {
             return Err(refused(Refusal::Conflict));
         }
         let mut object = before.clone();
-        match status {
-            true => merge_status(&mut object, &patch["status"]),
-            false => merge_metadata(&mut object, &patch["metadata"]),
+        if status {
+            merge_status(&mut object, &patch["status"])
+        } else {
+            merge_metadata(&mut object, &patch["metadata"])
         }
         let new = |held: &&Text| !before.finalizers.contains(*held);
         if before.deleting && object.finalizers.iter().any(|held| new(&held)) {

@@ -215,7 +215,9 @@ impl Executor {
             Ok(values) => values,
             Err(error) => return Answer::Refused(error),
         };
-        let texts = { values.into_iter() }.map(|(key, value)| Ok((key, String::from_utf8(value)?)));
+        let texts = values
+            .into_iter()
+            .map(|(key, value)| Ok((key, String::from_utf8(value)?)));
         match texts.collect::<Result<_, std::string::FromUtf8Error>>() {
             Ok(texts) => Answer::Secret(texts),
             Err(_) => Answer::SecretNotText,

@@ -173,9 +173,10 @@ fn request_text(request: &ControllerPublishVolumeRequest) -> String {
             format!("mount({} [{}])", mount.fs_type, mount.mount_flags.join(","))
         }
     };
-    let context = match request.volume_context.is_empty() {
-        true => String::new(),
-        false => format!(" context {:?}", request.volume_context),
+    let context = if request.volume_context.is_empty() {
+        String::new()
+    } else {
+        format!(" context {:?}", request.volume_context)
     };
     format!(
         "{} {} ro={} {kind} {}{context}{}",
@@ -188,9 +189,10 @@ fn request_text(request: &ControllerPublishVolumeRequest) -> String {
 }
 
 fn secrets_text(secrets: &Secrets) -> String {
-    match secrets.is_empty() {
-        true => String::new(),
-        false => format!(" secrets {secrets:?}"),
+    if secrets.is_empty() {
+        String::new()
+    } else {
+        format!(" secrets {secrets:?}")
     }
 }
 

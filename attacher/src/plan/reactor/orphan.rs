@@ -132,7 +132,7 @@ fn verdict(orphan: &Orphan, informers: Informed<'_>) -> Owed {
             (attachment, volume, node)
         })
         .collect();
-    orphan.verdict({ looked_up.iter() }.map(|(attachment, volume, node)| View {
+    orphan.verdict(looked_up.iter().map(|(attachment, volume, node)| View {
         driver: &driver,
         attachment,
         volume: volume.as_deref(),

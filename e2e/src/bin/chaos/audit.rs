@@ -192,7 +192,10 @@ fn storage(state: &State) -> Vec<Finding> {
             found.push(finding(Damage::VolumeWithoutPv, object));
         }
         if !volume.claim.is_empty() {
-            { of_claim.entry(&volume.claim).or_default() }.insert(&volume.handle);
+            of_claim
+                .entry(&volume.claim)
+                .or_default()
+                .insert(&volume.handle);
         }
     }
     for volume in &state.volumes {
@@ -200,7 +203,10 @@ fn storage(state: &State) -> Vec<Finding> {
             let object = format!("{} ({})", volume.name, volume.handle);
             found.push(finding(Damage::PvWithoutVolume, object));
         }
-        { of_claim.entry(&volume.claim_name).or_default() }.insert(&volume.handle);
+        of_claim
+            .entry(&volume.claim_name)
+            .or_default()
+            .insert(&volume.handle);
     }
     for (claim, volumes) in of_claim {
         if volumes.len() > 1 {
@@ -281,7 +287,7 @@ fn settled(state: &State) -> Vec<Finding> {
 
 /// Whether everybody means the same size.
 fn size(state: &State, claim: &Claim, volume: &Volume) -> Option<Finding> {
-    let stored = { state.stored.iter() }.find(|it| it.handle == volume.handle)?;
+    let stored = state.stored.iter().find(|it| it.handle == volume.handle)?;
     let same = claim.capacity == volume.capacity && volume.capacity == stored.capacity;
     let enough = claim.capacity >= claim.requested;
     let done = same && enough && !claim.growing;
@@ -303,8 +309,14 @@ fn size(state: &State, claim: &Claim, volume: &Volume) -> Option<Finding> {
 fn left(state: &State) -> Vec<Finding> {
     let claims = state.claims.iter().map(|it| (Damage::ClaimStays, &it.name));
     let volumes = state.volumes.iter().map(|it| (Damage::PvStays, &it.name));
-    let objects = { state.attachments.iter() }.map(|it| (Damage::AttachmentStays, &it.name));
-    let namespaces = { state.namespaces.iter() }.map(|it| (Damage::NamespaceStays, &it.name));
+    let objects = state
+        .attachments
+        .iter()
+        .map(|it| (Damage::AttachmentStays, &it.name));
+    let namespaces = state
+        .namespaces
+        .iter()
+        .map(|it| (Damage::NamespaceStays, &it.name));
     let all = claims.chain(volumes).chain(objects).chain(namespaces);
     all.map(|(damage, name)| finding(damage, name)).collect()
 }

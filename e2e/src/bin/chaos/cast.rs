@@ -57,7 +57,9 @@ impl Replica {
     /// Sends it a signal; false if it does not run.
     pub(crate) fn signal(&mut self, signal: Signal) -> bool {
         self.expected |= signal == Signal::KILL || signal == Signal::TERM;
-        { self.process.as_ref() }.is_some_and(|process| process.signal(signal).is_ok())
+        self.process
+            .as_ref()
+            .is_some_and(|process| process.signal(signal).is_ok())
     }
 }
 

@@ -59,8 +59,9 @@ fn wanted(arguments: impl Iterator<Item = String>) -> Result<Wanted> {
     };
     let mut arguments = arguments.peekable();
     while let Some(flag) = arguments.next() {
-        let value =
-            { arguments.next() }.with_context(|| format!("{flag} needs a value\n{USAGE}"))?;
+        let value = arguments
+            .next()
+            .with_context(|| format!("{flag} needs a value\n{USAGE}"))?;
         let number = || {
             value
                 .parse::<u64>()
@@ -117,12 +118,13 @@ fn chaos(wanted: &Wanted) -> Result<bool> {
     };
     let report = run::run(&schedule, &options)?;
     say(&report.text());
-    let verdict = match report.is_clean() {
-        true => "nothing lost, nothing leaked, nothing left".to_owned(),
-        false => format!(
+    let verdict = if report.is_clean() {
+        "nothing lost, nothing leaked, nothing left".to_owned()
+    } else {
+        format!(
             "FAILED, {} findings",
             report.after_faults.len() + report.at_the_end.len()
-        ),
+        )
     };
     say(&format!(
         "chaos: {verdict} (seed {}, again: make chaos SCHEDULE={})",

@@ -305,7 +305,7 @@ impl Run<'_, '_> {
     fn detach_for_the_gone(&mut self) -> Result<()> {
         let state = self.look().context("a first look")?;
         for object in &state.attachments {
-            let volume = { state.volumes.iter() }.find(|it| it.name == object.volume);
+            let volume = state.volumes.iter().find(|it| it.name == object.volume);
             let used = volume.is_some_and(|volume| {
                 let mut claims = state.claims.iter();
                 claims.any(|it| it.uid == volume.claim && !it.terminating)

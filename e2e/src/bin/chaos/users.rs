@@ -90,9 +90,12 @@ pub(crate) fn steps(seed: u64, seconds: u64, claims: u64) -> Vec<Step> {
 fn births(dice: &mut Dice, seconds: u64, claims: u64) -> Vec<u64> {
     let last = seconds * 900;
     let crowds: Vec<_> = (0..10).map(|_| dice.between(0, last)).collect();
-    let birth = |_| match dice.percent(33) {
-        true => dice.pick(&crowds).unwrap_or(0) + dice.between(0, 300),
-        false => dice.between(0, last),
+    let birth = |_| {
+        if dice.percent(33) {
+            dice.pick(&crowds).unwrap_or(0) + dice.between(0, 300)
+        } else {
+            dice.between(0, last)
+        }
     };
     let mut births: Vec<_> = (0..claims).map(birth).collect();
     births.sort_unstable();
@@ -173,9 +176,10 @@ impl Life<'_> {
         let mut at = self.born + self.dice.between(1_000, 10_000);
         for _ in 0..self.dice.between(1, 2) {
             acts.push((at, Act::Attach(self.dice.between(0, NODES - 1))));
-            at += match self.dice.percent(25) {
-                true => self.dice.between(20, 800),
-                false => self.dice.between(3_000, 40_000),
+            at += if self.dice.percent(25) {
+                self.dice.between(20, 800)
+            } else {
+                self.dice.between(3_000, 40_000)
             };
             if at < until && self.dice.percent(30) {
                 return acts;

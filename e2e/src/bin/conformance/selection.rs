@@ -49,9 +49,10 @@ pub(crate) struct Selection {
 impl Selection {
     /// All specs, without those that need a sidecar that is not here.
     pub(crate) fn all(expansion: bool) -> Self {
-        let skip = match expansion {
-            true => NEVER.to_owned(),
-            false => format!("{NEVER}|volume-expand|volume-modify"),
+        let skip = if expansion {
+            NEVER.to_owned()
+        } else {
+            format!("{NEVER}|volume-expand|volume-modify")
         };
         Self {
             focus: SUITE.to_owned(),

@@ -35,9 +35,10 @@ impl System {
             seat: &seat,
         };
         processes.push(controller.start(ATTACHER, &["-v=4"])?);
-        let flags = match subject.has_capacity() {
-            true => &PROVISIONER_FLAGS[..],
-            false => &["-v=4"],
+        let flags = if subject.has_capacity() {
+            &PROVISIONER_FLAGS[..]
+        } else {
+            &["-v=4"]
         };
         processes.push(controller.start(PROVISIONER, flags)?);
         if resizer && subject.needs_resizer() {

@@ -179,7 +179,10 @@ impl Programs {
     /// The end of what the controllers logged.
     fn controllers(&self) -> String {
         let names = ["csi-provisioner", "csi-attacher", "csi-resizer"];
-        let ours = { self.all.iter() }.filter(|it| names.contains(&it.name.as_str()));
+        let ours = self
+            .all
+            .iter()
+            .filter(|it| names.contains(&it.name.as_str()));
         let tails: Vec<_> = ours.map(|it| it.process.tail()).collect();
         tails.join("\n    ")
     }

@@ -208,7 +208,11 @@ impl<'a> Scene<'a> {
         let mut left = Value::Null;
         let what = format!("{volumes} volumes are left, and nothing else");
         let done = self.until(sidecars, &what, || {
-            left = { control.state()?.pointer("/left_over").cloned() }.unwrap_or_default();
+            left = control
+                .state()?
+                .pointer("/left_over")
+                .cloned()
+                .unwrap_or_default();
             let mut others = left.as_object().into_iter().flatten();
             let number = |key: &str| if key == "volumes" { volumes } else { 0 };
             let done = others.all(|(key, count)| *count == json!(number(key)));

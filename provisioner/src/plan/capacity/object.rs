@@ -104,7 +104,7 @@ impl Producer {
         let Some(object) = object else {
             return Step::Create(self.object(item, room, self.new_metadata()));
         };
-        let owned = { self.owner.as_ref() }.is_none_or(|owner| owner.owns(object));
+        let owned = self.owner.as_ref().is_none_or(|owner| owner.owns(object));
         if object.capacity == Some(room.available) && object.maximum == room.largest && owned {
             return Step::Keep;
         }
@@ -169,7 +169,9 @@ impl Producer {
 
 /// A JSON object of the fields that there are.
 fn fields<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
-    let present = { fields.into_iter() }.filter_map(|(name, value)| Some((name, value?)));
+    let present = fields
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
     let map: Map<String, Value> = present
         .map(|(name, value)| (name.to_owned(), value))
         .collect();

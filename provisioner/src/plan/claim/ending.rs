@@ -37,9 +37,10 @@ impl Attempt {
         let selected = view.claim.annotations.get(SELECTED_NODE).is_some();
         let needed = !view.gone && !self.repaying;
         let moves = failure.effect() == Effect::Reschedule && selected && needed;
-        match moves && !self.concluded.unselected {
-            true => Step::Unselect(Edit::unselect(view.claim), failure.clone()),
-            false => Step::Fail(failure.clone()),
+        if moves && !self.concluded.unselected {
+            Step::Unselect(Edit::unselect(view.claim), failure.clone())
+        } else {
+            Step::Fail(failure.clone())
         }
     }
 
@@ -132,7 +133,10 @@ impl Attempt {
     /// What is in the journal while `prepared` is asked for `claim`.
     #[must_use]
     pub fn intent(&self, claim: &Claim, prepared: &Arc<PinnedRequest>) -> Intent {
-        let others = { self.owed.iter() }.filter(|other| !other.asks_the_same(prepared));
+        let others = self
+            .owed
+            .iter()
+            .filter(|other| !other.asks_the_same(prepared));
         let mut owed: Vec<_> = others.cloned().collect();
         let mut asked = Some(Arc::clone(prepared));
         if self.repaying {

@@ -136,9 +136,10 @@ impl Failure {
     /// A failed CreateVolume; `node` is where it was to be, empty where that does not matter.
     #[must_use]
     pub fn of_call(error: RpcError, node: &str) -> Self {
-        match error.code == Code::ResourceExhausted && !node.is_empty() {
-            true => Self::Full(error),
-            false => Self::Call(error),
+        if error.code == Code::ResourceExhausted && !node.is_empty() {
+            Self::Full(error)
+        } else {
+            Self::Call(error)
         }
     }
 

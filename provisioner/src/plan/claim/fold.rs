@@ -188,7 +188,9 @@ impl Attempt {
             | Answer::Unreachable(_) => None,
         };
         let driver = prepared.blueprint.driver();
-        let ours = { found.as_ref() }.filter(|found| found.driver() == Some(driver));
+        let ours = found
+            .as_ref()
+            .filter(|found| found.driver() == Some(driver));
         let leaves = found.as_ref().is_some_and(|found| found.is_leaving());
         match (before, ours) {
             (Reached::Held(volume, _), Some(held)) if !volume.is_of(held) => unrecorded(&volume),

@@ -30,9 +30,10 @@ impl Attempt {
             .as_ref()
             .is_some_and(|origin| origin.kind == OriginKind::Foreign)
         {
-            return Err(Stop::first(match self.concluded.announced {
-                false => Step::Announce(Announcement::Populator),
-                true => Step::Done(End::Stopped),
+            return Err(Stop::first(if self.concluded.announced {
+                Step::Done(End::Stopped)
+            } else {
+                Step::Announce(Announcement::Populator)
             }));
         }
         let class = migrated::class(original, view.driver);

@@ -403,9 +403,10 @@ fn describe(step: &Step) -> String {
 }
 
 fn map(name: &str, map: &BTreeMap<String, String>) -> String {
-    match map.is_empty() {
-        true => String::new(),
-        false => format!(" {name} {map:?}"),
+    if map.is_empty() {
+        String::new()
+    } else {
+        format!(" {name} {map:?}")
     }
 }
 
@@ -425,8 +426,10 @@ fn request_text(request: &CreateVolumeRequest) -> String {
         format!("{kind} {}", mode.as_str_name())
     });
     let capabilities: Vec<String> = capabilities.collect();
-    let source =
-        { request.volume_content_source.as_ref() }.and_then(|source| source.r#type.as_ref());
+    let source = request
+        .volume_content_source
+        .as_ref()
+        .and_then(|source| source.r#type.as_ref());
     let source = match source {
         None => String::new(),
         Some(Type::Snapshot(source)) => format!(" snapshot {}", source.snapshot_id),

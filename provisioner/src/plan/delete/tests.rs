@@ -137,9 +137,10 @@ fn secret(namespace: &str, name: &str) -> SecretRef {
 fn refused(not_found: bool) -> ApiError {
     ApiError {
         message: "refused".into(),
-        refusal: match not_found {
-            true => Refusal::NotFound,
-            false => Refusal::Other,
+        refusal: if not_found {
+            Refusal::NotFound
+        } else {
+            Refusal::Other
         },
     }
 }

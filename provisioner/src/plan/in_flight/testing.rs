@@ -25,7 +25,7 @@ impl<P: Asked> InFlightState<P> {
             ("calls", self.calls.len()),
             ("removed", self.removed.len()),
         ];
-        let left = { books.into_iter() }.filter(|(_, entries)| *entries > 0);
+        let left = books.into_iter().filter(|(_, entries)| *entries > 0);
         left.map(|(book, _)| book).collect()
     }
 

@@ -254,9 +254,10 @@ impl Intent {
             let named = [&prepared.name, &claim.uid, &claim.namespace, &claim.name];
             *claim.uid == *intent.uid() && named.iter().all(|name| !name.is_empty())
         };
-        match intent.requests().next().is_some() && intent.requests().all(names) {
-            true => Ok((intent, order)),
-            false => Err("it does not say for which claim it is".to_owned()),
+        if intent.requests().next().is_some() && intent.requests().all(names) {
+            Ok((intent, order))
+        } else {
+            Err("it does not say for which claim it is".to_owned())
         }
     }
 }
@@ -283,9 +284,10 @@ pub(super) fn name_of(uid: &str) -> String {
     let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = uid.as_bytes();
     let fits = bytes.len() <= 63 && bytes.iter().copied().all(plain);
-    match fits && edge(bytes.first()) && edge(bytes.last()) {
-        true => format!("{INTENT}{uid}"),
-        false => format!("{INTENT}{:016x}", fnv1a(uid)),
+    if fits && edge(bytes.first()) && edge(bytes.last()) {
+        format!("{INTENT}{uid}")
+    } else {
+        format!("{INTENT}{:016x}", fnv1a(uid))
     }
 }
 

@@ -169,9 +169,10 @@ impl Journal {
             .filter(|(_, object)| object.after <= first && object.is_wanted())
             .partition(|(number, _)| *number < self.turn);
         let (number, object) = after.into_iter().chain(before).next()?;
-        Some(match object.urgent.max(object.due) > object.durable {
-            true => ask(number, object),
-            false => Request::Read(number),
+        Some(if object.urgent.max(object.due) > object.durable {
+            ask(number, object)
+        } else {
+            Request::Read(number)
         })
     }
 

@@ -39,12 +39,15 @@ impl Neighbour {
             let text = found.annotations.get(&format!("{TERMS}{name}"));
             text.map(String::as_str)
         };
-        let entries = { found.annotations.iter() }.filter(|(name, _)| name.starts_with(INTENT));
+        let entries = found
+            .annotations
+            .iter()
+            .filter(|(name, _)| name.starts_with(INTENT));
         let mut volumes = Vec::new();
         for (name, text) in entries {
             match Intent::decode(text, terms) {
                 Ok((intent, _)) => {
-                    let names = { intent.requests() }.map(|asked| Text::from(&*asked.name));
+                    let names = intent.requests().map(|asked| Text::from(&*asked.name));
                     volumes.extend(names);
                 }
                 Err(_) => volumes.push(name.as_str().into()),
@@ -63,10 +66,11 @@ impl Neighbour {
 #[must_use]
 pub fn pause(leases: usize, first: bool, random: f64) -> Duration {
     let leases = u32::try_from(leases).unwrap_or(u32::MAX);
-    match first {
-        true => APART_AT_FIRST.saturating_mul(leases).mul_f64(random),
-        false => SELDOM
+    if first {
+        APART_AT_FIRST.saturating_mul(leases).mul_f64(random)
+    } else {
+        SELDOM
             .max(APART.saturating_mul(leases))
-            .mul_f64(0.75 + random / 2.0),
+            .mul_f64(0.75 + random / 2.0)
     }
 }

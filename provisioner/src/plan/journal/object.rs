@@ -124,7 +124,8 @@ impl Object {
 
     /// Whether the API server has what it says of the claim.
     pub(super) fn is_durable(&self, name: &str) -> bool {
-        { self.open(name) }.is_some_and(|entry| entry.since <= self.durable)
+        self.open(name)
+            .is_some_and(|entry| entry.since <= self.durable)
     }
 
     /// Nobody else led when this was sent.
@@ -321,7 +322,10 @@ impl Object {
 
     /// All annotations as they are to be.
     pub(super) fn annotations(&self, header: Header) -> Vec<Arc<Annotation>> {
-        let kept = { self.kept.values() }.filter(|kept| !self.terms.contains_key(kept.name()));
+        let kept = self
+            .kept
+            .values()
+            .filter(|kept| !self.terms.contains_key(kept.name()));
         let open = self.entries.values().filter(|entry| !entry.settled);
         let header = Annotation::new(HEADER.to_owned(), header.text());
         kept.chain(open.map(|entry| &entry.encoded.text))

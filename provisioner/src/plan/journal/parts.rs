@@ -140,7 +140,7 @@ impl Journal {
         let encoded = part.encode(next);
         let fits = |object: &Object| {
             let most = if object.is_empty() { LIMIT } else { BUDGET };
-            { object.size_with(&encoded) }.is_some_and(|size| size <= most)
+            object.size_with(&encoded).is_some_and(|size| size <= most)
         };
         let none = |number: &usize| {
             let of_it = [orders.get(*number), unread.get(*number)];
@@ -221,8 +221,9 @@ impl Journal {
             let Some(held) = object.open(&name).map(|entry| Arc::clone(&entry.intent)) else {
                 continue;
             };
-            let (mine, rest): (Vec<_>, Vec<_>) =
-                { left.into_iter() }.partition(|request| alone || held.asks(request));
+            let (mine, rest): (Vec<_>, Vec<_>) = left
+                .into_iter()
+                .partition(|request| alone || held.asks(request));
             left = rest;
             let first = asked.filter(|asked| mine.contains(asked)).cloned();
             let owed = mine.into_iter().filter(|owed| Some(owed) != asked);
@@ -239,9 +240,10 @@ impl Journal {
                 continue;
             }
             // A successor asks that first.
-            let order = match part.asked.is_some() && order < greatest {
-                true => greatest + 1,
-                false => order,
+            let order = if part.asked.is_some() && order < greatest {
+                greatest + 1
+            } else {
+                order
             };
             let encoded = part.encode(order);
             let size = object.size_with(&encoded);

@@ -31,9 +31,10 @@ impl Owner {
     #[must_use]
     pub fn object(&self, number: usize) -> String {
         let Self { lease, node, .. } = self;
-        let stem = match node.is_empty() {
-            true => format!("{lease}-journal"),
-            false => format!("{lease}-journal-{node}"),
+        let stem = if node.is_empty() {
+            format!("{lease}-journal")
+        } else {
+            format!("{lease}-journal-{node}")
         };
         // Names of objects have at most 253 characters and no capitals, and drivers' and nodes' names may
         // have both.

@@ -93,7 +93,9 @@ impl Server {
 
     fn holds(&self, uid: &str) -> bool {
         let name = format!("{INTENT}{uid}");
-        { self.objects.values() }.any(|(_, body)| !body["metadata"]["annotations"][&name].is_null())
+        self.objects
+            .values()
+            .any(|(_, body)| !body["metadata"]["annotations"][&name].is_null())
     }
 
     fn bytes(&self) -> Vec<usize> {

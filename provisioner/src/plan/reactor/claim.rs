@@ -230,7 +230,9 @@ pub(super) fn for_claim(step: claim::Step, open: &Open) -> Step {
         Some(prepared)
     } else {
         // Whoever leads now may have saved the volume.
-        { open.attempt.prepared() }.filter(|_| matches!(step, claim::Step::Discard(..)))
+        open.attempt
+            .prepared()
+            .filter(|_| matches!(step, claim::Step::Discard(..)))
     };
     let intent = asked.map(|asked| open.attempt.intent(&open.claim, asked));
     Step::Claim {

@@ -241,9 +241,10 @@ impl Contest {
                 }
             }
             (Self::Asking(check, place), _, Answer::Room(Ok(available))) => {
-                match check.enough(available) {
-                    true => *self = Self::Taking,
-                    false => *place += 1,
+                if check.enough(available) {
+                    *self = Self::Taking
+                } else {
+                    *place += 1
                 }
             }
             (Self::Asking(..), _, Answer::Room(Err(error))) => {

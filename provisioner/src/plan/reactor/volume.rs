@@ -121,9 +121,10 @@ impl Provisioner {
                     let took = now.saturating_duration_since(open.started);
                     due.notices.push(Notice::Deleted(name, current, took));
                 }
-                match open.attempt.is_to_follow(&open.current) {
-                    true => retry(Failed::Follows),
-                    false => Verdict::Done,
+                if open.attempt.is_to_follow(&open.current) {
+                    retry(Failed::Follows)
+                } else {
+                    Verdict::Done
                 }
             }
             Some(Err(failure)) => {

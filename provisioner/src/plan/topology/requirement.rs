@@ -91,9 +91,10 @@ pub fn requirement(input: &Input<'_>) -> Result<Option<Requirement>, Error> {
         return spread_out(input);
     };
     let selected = selected(node, input.places)?;
-    match input.strict {
-        true => strictly(&selected, input).map(Some),
-        false => around(&selected, input),
+    if input.strict {
+        strictly(&selected, input).map(Some)
+    } else {
+        around(&selected, input)
     }
 }
 
@@ -185,9 +186,10 @@ fn spread_out(input: &Input<'_>) -> Result<Option<Requirement>, Error> {
 /// All places of the cluster by these keys; at least one.
 fn cluster(places: &TopologyIndex, keys: &List) -> Result<Arc<[Term]>, Error> {
     let terms = places.terms(keys);
-    match terms.is_empty() {
-        true => Err(Error::NoNodeWithKeys(keys.join(", "))),
-        false => Ok(terms),
+    if terms.is_empty() {
+        Err(Error::NoNodeWithKeys(keys.join(", ")))
+    } else {
+        Ok(terms)
     }
 }
 

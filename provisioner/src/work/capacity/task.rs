@@ -83,7 +83,9 @@ impl Capacity {
         self.book().begin_create(item);
         let answer = self.api.create(&self.resource, namespace, body).await;
         let created = answer.and_then(|answer| self.read(&answer));
-        let tasks = { self.book() }.end_create(item, created.as_ref().ok().map(Arc::clone));
+        let tasks = self
+            .book()
+            .end_create(item, created.as_ref().ok().map(Arc::clone));
         self.add(tasks);
         let object = created?;
         verbose!(5, item = %Shown(&Task::Refresh(item.clone())), object = &*object.name, "Created CSIStorageCapacity");

@@ -107,11 +107,17 @@ impl Record for Volume {
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
         let due = Due::of(
             Reclaim::parse(
-                { wire.spec.persistent_volume_reclaim_policy.as_deref() }.unwrap_or_default(),
+                wire.spec
+                    .persistent_volume_reclaim_policy
+                    .as_deref()
+                    .unwrap_or_default(),
             ),
             VolumePhase::parse(wire.status.phase.as_deref().unwrap_or_default()),
             wire.metadata.deletion_timestamp.is_some(),
-            { wire.metadata.finalizers.iter() }.any(|held| **held == *VOLUME_FINALIZER),
+            wire.metadata
+                .finalizers
+                .iter()
+                .any(|held| **held == *VOLUME_FINALIZER),
         );
         Some(match due {
             Due::Nothing => Self::NameOnly,
@@ -160,7 +166,9 @@ pub fn read_volume(wire: VolumeWire<'_>, strings: &Interner) -> VolumeDetail {
         },
         phase: VolumePhase::parse(status.phase.as_deref().unwrap_or_default()),
         reclaim: Reclaim::parse(
-            { spec.persistent_volume_reclaim_policy.as_deref() }.unwrap_or_default(),
+            spec.persistent_volume_reclaim_policy
+                .as_deref()
+                .unwrap_or_default(),
         ),
         class: annotation(BETA_STORAGE_CLASS)
             .or_else(|| shared(&spec.storage_class_name, strings))
@@ -225,7 +233,10 @@ fn in_tree(metadata: &lean::Meta<'_>, spec: &mut SpecWire<'_>) -> Option<Value> 
             field: source,
         },
     });
-    let required = { spec.node_affinity.as_ref() }.and_then(|affinity| affinity.required.as_ref());
+    let required = spec
+        .node_affinity
+        .as_ref()
+        .and_then(|affinity| affinity.required.as_ref());
     if let Some(selector) = required
         && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
     {

@@ -116,17 +116,14 @@ async fn m_94_and_95_a_node_takes_claims_of_a_class_of_the_plugin() {
         let program = stage.start_in(&arguments, &[("NODE_NAME", "foo")]);
         program.logs(READY).await;
         stage.api.insert(claim_for(EBS));
-        match taken {
-            true => {
-                stage.until_volume(PV).await;
-                assert_eq!(stage.volume(PV)["metadata"]["labels"][ZONE], HERE, "{row}");
-            }
-            false => {
-                settle().await;
-                assert_eq!(stage.calls("CreateVolume"), 0, "{row}");
-                let writes = stage.api.requests_to("PUT", "*/persistentvolumeclaims/*");
-                assert!(writes.is_empty(), "{row}");
-            }
+        if taken {
+            stage.until_volume(PV).await;
+            assert_eq!(stage.volume(PV)["metadata"]["labels"][ZONE], HERE, "{row}");
+        } else {
+            settle().await;
+            assert_eq!(stage.calls("CreateVolume"), 0, "{row}");
+            let writes = stage.api.requests_to("PUT", "*/persistentvolumeclaims/*");
+            assert!(writes.is_empty(), "{row}");
         }
     }
 }

@@ -109,8 +109,9 @@ async fn whose((row, driver, annotations, provisioner, is): Row) {
     let program = stage.start(&[&format!("--http-endpoint={address}")]);
     program.logs(READY).await;
     let claim = build::claim("ns1/c1").class("sc1").mode("RWO").uid(U);
-    let claim =
-        { annotations.iter() }.fold(claim, |claim, (key, value)| claim.annotation(key, value));
+    let claim = annotations
+        .iter()
+        .fold(claim, |claim, (key, value)| claim.annotation(key, value));
     stage.api.insert(claim);
     match is {
         Is::Migrated | Is::Native => provisioned(&stage, &address, row, driver, is).await,

@@ -51,7 +51,9 @@ fn plugin(driver: &str) -> &'static str {
 /// A class of the plugin that `driver` replaced, with these parameters.
 fn class_of(driver: &str, parameters: &[(&str, &str)]) -> build::Class {
     let class = build::class("sc1").of(plugin(driver));
-    { parameters.iter() }.fold(class, |class, (key, value)| class.parameter(key, value))
+    parameters
+        .iter()
+        .fold(class, |class, (key, value)| class.parameter(key, value))
 }
 
 /// A cluster with this driver, where `sc1` is a class of the plugin that it replaced.

@@ -19,7 +19,9 @@ async fn m_1_and_2_drivers_that_replaced_a_plugin_are_met_twice_and_count_what_i
         assert_eq!(stage.calls("Probe"), probes, "{driver}");
         assert_eq!(stage.calls("GetPluginInfo"), 1, "{driver}");
         let (_, text) = get(&address, "/metrics").await;
-        let calls = { text.lines() }.filter(|line| line.starts_with("csi_sidecar_operations"));
+        let calls = text
+            .lines()
+            .filter(|line| line.starts_with("csi_sidecar_operations"));
         let calls: Vec<&str> = calls.collect();
         assert!(!calls.is_empty(), "{driver}: {text}");
         let labelled = |line: &&str| line.contains(r#"migrated="false""#) == migrated;

@@ -161,12 +161,13 @@ async fn rows_205_and_285_volumes_that_were_moved_are_deleted() {
     for (name, source, migrated) in [("r205", false, false), ("r285", true, true)] {
         let stage = on(EBS).await;
         let handle = format!("vol-{name}");
-        let volume = match source {
-            true => ebs(name),
-            false => ebs(name)
+        let volume = if source {
+            ebs(name)
+        } else {
+            ebs(name)
                 .with("/spec/awsElasticBlockStore", Value::Null)
                 .with("/spec/csi", Value::Null)
-                .csi(EBS, &handle),
+                .csi(EBS, &handle)
         };
         stage.api.insert(volume);
         let address = free_address();
@@ -332,7 +333,9 @@ async fn m_80_to_84_in_the_words_of_the_driver() {
                         let events = stage.api.objects("events");
                         let told = |event: &Value| event["reason"] == FAILED;
                         let tries = |event: &Value| event["count"].as_u64();
-                        { events.iter() }.any(|event| told(event) && tries(event) >= Some(2))
+                        events
+                            .iter()
+                            .any(|event| told(event) && tries(event) >= Some(2))
                     })
                     .await;
                 let told = stage.events(FAILED);

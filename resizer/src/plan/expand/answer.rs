@@ -91,9 +91,10 @@ impl Grown {
             ))),
             (Told::Enough | Told::Unasked, _) => {}
         }
-        left.push(match self.on_node {
-            true => required_on_node(),
-            false => normal("VolumeResizeSuccessful", "Resize volume succeeded"),
+        left.push(if self.on_node {
+            required_on_node()
+        } else {
+            normal("VolumeResizeSuccessful", "Resize volume succeeded")
         });
         left
     }

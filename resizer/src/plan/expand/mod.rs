@@ -201,19 +201,17 @@ impl Expansion {
                 return Ok(Step::PatchVolume(name, VolumeWrite::Grow, patch));
             }
         }
-        let (write, patch) = match grown.on_node {
-            true => {
-                let write = match gates.recover {
-                    true => ClaimWrite::MarkPendingOnNode,
-                    false => ClaimWrite::RequireFileSystemResize,
-                };
-                let patch = patch::pending_on_node(claim, gates.recover, view.now);
-                (write, patch)
-            }
-            false => {
-                let patch = patch::finish_resize(claim, grown.capacity, gates.recover);
-                (ClaimWrite::FinishResize, patch)
-            }
+        let (write, patch) = if grown.on_node {
+            let write = if gates.recover {
+                ClaimWrite::MarkPendingOnNode
+            } else {
+                ClaimWrite::RequireFileSystemResize
+            };
+            let patch = patch::pending_on_node(claim, gates.recover, view.now);
+            (write, patch)
+        } else {
+            let patch = patch::finish_resize(claim, grown.capacity, gates.recover);
+            (ClaimWrite::FinishResize, patch)
         };
         // There is nothing to be written only if the node was waited for already.
         patch.map_or(Err(End::Done), |patch| Ok(Step::PatchClaim(write, patch)))

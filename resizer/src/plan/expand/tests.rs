@@ -378,9 +378,10 @@ fn z_49_a_missing_volume_is_waited_for() {
     for foreign in [true, false] {
         let mut bench = grown("2Gi");
         bench.volume = None;
-        match foreign {
-            true => bench.claim.provisioner = Some("other".into()),
-            false => bench.claim.resizer = Some("other".into()),
+        if foreign {
+            bench.claim.provisioner = Some("other".into())
+        } else {
+            bench.claim.resizer = Some("other".into())
         }
         assert_eq!(bench.run(Kind::Expand), (Vec::new(), Next::Forget));
         let woken = bench

@@ -19,14 +19,15 @@ pub(super) fn usable<'a>(view: &View<'a>, target: &Text) -> Result<&'a Attribute
         code: None,
     })?;
     let (driver, named) = (&view.driver.name, &class.driver);
-    match **named == **driver {
-        true => Ok(class),
-        false => Err(Unusable {
+    if **named == **driver {
+        Ok(class)
+    } else {
+        Err(Unusable {
             message: format!(
                 "VAC {target:?} is for the driver {named:?}, but the volume is one of {driver:?}; \
                  choose a class of that driver."
             ),
             code: Some(Code::InvalidArgument),
-        }),
+        })
     }
 }

@@ -67,10 +67,7 @@ impl Finished {
         // A claim that took its wish back may have the condition no longer, and that is all.
         let more = claim
             .is_some_and(|claim| claim.wants_change() && !claim.has_condition(MODIFYING_VOLUME));
-        Step::End(match more {
-            true => End::Again,
-            false => End::Done,
-        })
+        Step::End(if more { End::Again } else { End::Done })
     }
 }
 

@@ -123,9 +123,10 @@ impl Modification {
                     return Err(End::Later);
                 }
                 if let Some(patch) = patch::mark_modifying(claim, target, view.now) {
-                    return match self.marked < MARKS {
-                        true => Ok(Step::PatchClaim(ClaimWrite::MarkModifying, patch)),
-                        false => Err(End::Failed(ignored(claim))),
+                    return if self.marked < MARKS {
+                        Ok(Step::PatchClaim(ClaimWrite::MarkModifying, patch))
+                    } else {
+                        Err(End::Failed(ignored(claim)))
                     };
                 }
                 if let Some(step) = self.take_over(view, claim) {

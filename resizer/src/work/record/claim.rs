@@ -99,7 +99,12 @@ impl Record for Claim {
         }
         let (request, capacity) = (signs.request, signs.capacity);
         let phase = signs.phase;
-        let annotation = |key| { metadata.annotations.get(key) }.map(|text| strings.intern(text));
+        let annotation = |key| {
+            metadata
+                .annotations
+                .get(key)
+                .map(|text| strings.intern(text))
+        };
         let resize = status.allocated_resource_statuses.get("storage");
         let conditions = status.conditions.iter();
         Some(Self::new(ClaimDetail {

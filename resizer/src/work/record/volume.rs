@@ -74,7 +74,12 @@ impl Record for Volume {
         let VolumeWire {
             metadata, mut spec, ..
         } = wire;
-        let annotation = |key| { metadata.annotations.get(key) }.filter(|text| !text.is_empty());
+        let annotation = |key| {
+            metadata
+                .annotations
+                .get(key)
+                .filter(|text| !text.is_empty())
+        };
         let secret = annotation(MODIFY_SECRET_NAME).zip(annotation(MODIFY_SECRET_NAMESPACE));
         let in_tree = in_tree(&metadata, &mut spec);
         let claim = spec.claim_ref.as_ref();

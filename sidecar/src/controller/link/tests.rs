@@ -25,9 +25,10 @@ impl Driver for Named {
     }
 
     fn accept(&self, now: &Self) -> Result<(), String> {
-        match self == now {
-            true => Ok(()),
-            false => Err(format!("{} became {}", self.0, now.0)),
+        if self == now {
+            Ok(())
+        } else {
+            Err(format!("{} became {}", self.0, now.0))
         }
     }
 }

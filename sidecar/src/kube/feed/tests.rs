@@ -133,7 +133,10 @@ impl Follower {
 fn truth(api: &FakeApi) -> BTreeMap<String, String> {
     let read = |object: &serde_json::Value| {
         let drivers = object["spec"]["drivers"].as_array();
-        let names = { drivers.into_iter().flatten() }.map(|one| one["name"].as_str().unwrap());
+        let names = drivers
+            .into_iter()
+            .flatten()
+            .map(|one| one["name"].as_str().unwrap());
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         (name, names.collect::<Vec<_>>().join(","))
     };
@@ -156,9 +159,10 @@ fn asked(api: &FakeApi) -> (usize, usize) {
     let requests = api.requests_to("GET", CSINODES);
     let begins = |request: &&_| -> bool {
         let request: &sidecar_testkit::api::record::Request = request;
-        match request.is_watch() {
-            true => request.query.contains_key("sendInitialEvents"),
-            false => !request.query.contains_key("continue"),
+        if request.is_watch() {
+            request.query.contains_key("sendInitialEvents")
+        } else {
+            !request.query.contains_key("continue")
         }
     };
     let lists = requests.iter().filter(begins);
@@ -250,7 +254,9 @@ async fn a_26_what_one_cache_wrote_is_news_to_another() {
         let write = writer
             .cache
             .begin_write(&writer.cache.key("n0001").unwrap());
-        let answer = { api.insert(csinode("n0001").driver("mine", "id")) }.to_string();
+        let answer = api
+            .insert(csinode("n0001").driver("mine", "id"))
+            .to_string();
         if event_first {
             sleep(S).await;
             assert_eq!(other.told(), ["n0001 mine news"], "at once");

@@ -184,9 +184,10 @@ impl Controller {
             return attempt.done();
         };
         // What was learnt is of the object before.
-        match subject.is_none_or(|subject| attempt.follows(subject)) {
-            true => Some(next),
-            false => attempt.done(),
+        if subject.is_none_or(|subject| attempt.follows(subject)) {
+            Some(next)
+        } else {
+            attempt.done()
         }
     }
 
@@ -274,9 +275,10 @@ impl Controller {
 
     fn unread(&mut self, attempt: &mut Attempt, object: Object, error: ApiError) {
         let told = error.kind == ErrorKind::NotFound || matches!(object, Object::Volume(_));
-        match told {
-            true => self.learns(attempt, object, Learnt::Unread(error)),
-            false => attempt.fail("reading", error.message),
+        if told {
+            self.learns(attempt, object, Learnt::Unread(error))
+        } else {
+            attempt.fail("reading", error.message)
         }
     }
 
@@ -324,9 +326,10 @@ fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError
     };
     if let Some(object) = stale {
         attempt.conflicts += 1;
-        match attempt.conflicts <= CONFLICTS {
-            true => attempt.reread = Some(object),
-            false => attempt.fail("writing", error.message),
+        if attempt.conflicts <= CONFLICTS {
+            attempt.reread = Some(object)
+        } else {
+            attempt.fail("writing", error.message)
         }
         return;
     }

@@ -46,12 +46,13 @@ impl Origin {
             let same = |uid: Uid| uid == claim.uid;
             *back.namespace == *namespace && *back.name == *name && back.uid.is_none_or(same)
         });
-        Ok(match points_back {
-            true => Ok(Self {
+        Ok(if points_back {
+            Ok(Self {
                 name: claim.volume.clone(),
                 volume,
-            }),
-            false => Err(Problem::OfAnother(claim.volume.clone())),
+            })
+        } else {
+            Err(Problem::OfAnother(claim.volume.clone()))
         })
     }
 }
@@ -137,9 +138,10 @@ pub(super) fn decide(
         return Ok(fail(complaint));
     }
     let settings = view.informers.settings();
-    let topologies = match settings.topology {
-        true => body::topologies(class),
-        false => Ok(None),
+    let topologies = if settings.topology {
+        body::topologies(class)
+    } else {
+        Ok(None)
     };
     let topologies =
         topologies.map_err(|error| fail(Complaint::uncreated(error).until(of_class())))?;

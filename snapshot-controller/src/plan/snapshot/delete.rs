@@ -83,9 +83,10 @@ fn content(view: &View<'_>, snapshot: &Snapshot) -> Decision<Option<Arc<Content>
     };
     let Some(name) = named else { return Ok(None) };
     // Once this finalizer is gone nothing looks for the content any more.
-    let content = match snapshot.holds(SNAPSHOT_AS_SOURCE) {
-        true => view.content(&name)?,
-        false => view.informers.content(&name),
+    let content = if snapshot.holds(SNAPSHOT_AS_SOURCE) {
+        view.content(&name)?
+    } else {
+        view.informers.content(&name)
     };
     // It may have been bound by a request of which nobody has heard.
     let unbound =

@@ -33,9 +33,10 @@ pub use status::complaint as status_of_complaint;
 /// The next step for `snapshot`, the newest that is known of it.
 #[must_use]
 pub fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Next {
-    let next = match snapshot.deleting {
-        true => delete::decide(view, snapshot),
-        false => living(view, snapshot),
+    let next = if snapshot.deleting {
+        delete::decide(view, snapshot)
+    } else {
+        living(view, snapshot)
     };
     next.unwrap_or_else(|first| first)
 }
@@ -183,9 +184,10 @@ fn fail(complaint: Complaint) -> Next {
 /// The list of finalizers, for an object that is still at this version: others have theirs in it.
 pub(super) fn finalizers<'a>(version: &str, list: impl Iterator<Item = &'a str>) -> Value {
     let list: Vec<&str> = list.collect();
-    let list = match list.is_empty() {
-        true => Value::Null,
-        false => list.into(),
+    let list = if list.is_empty() {
+        Value::Null
+    } else {
+        list.into()
     };
     json!({"metadata": {"resourceVersion": version, "finalizers": list}})
 }

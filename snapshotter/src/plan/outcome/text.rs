@@ -199,14 +199,13 @@ fn refused(
 }
 
 fn credentials(out: &mut fmt::Formatter<'_>, content: &Text, annotated: bool) -> fmt::Result {
-    match annotated {
-        true => {
-            let content = quote(content);
-            write!(
-                out,
-                "cannot get credentials for snapshot content {content}: "
-            )
-        }
-        false => Ok(()),
+    if annotated {
+        let content = quote(content);
+        write!(
+            out,
+            "cannot get credentials for snapshot content {content}: "
+        )
+    } else {
+        Ok(())
     }
 }

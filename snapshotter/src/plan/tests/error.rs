@@ -69,9 +69,10 @@ fn s_62_s_63_whether_the_mark_stays() {
         ("S-63", Code::Aborted, "Aborted", true),
     ] {
         let mut bench = with([fails(code, "x")]);
-        let calls: &[&str] = match stays {
-            true => &["bc+", CREATE],
-            false => &["bc+", CREATE, "bc-"],
+        let calls: &[&str] = if stays {
+            &["bc+", CREATE]
+        } else {
+            &["bc+", CREATE, "bc-"]
         };
         let expected = joined(&[&lines(calls), &told_first(&message(name, "x"))]);
         assert_eq!(bench.run(), expected, "{row} {name}");

@@ -19,9 +19,10 @@ impl World {
         let Some(intent) = self.journal.clone() else {
             return;
         };
-        let claim = match self.gone {
-            true => intent.claim(),
-            false => self.claim.clone(),
+        let claim = if self.gone {
+            intent.claim()
+        } else {
+            self.claim.clone()
         };
         let Intent { asked, owed, .. } = intent;
         self.in_flight

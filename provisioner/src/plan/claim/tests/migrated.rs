@@ -15,8 +15,9 @@ fn world(driver: &str, handle: &str, context: &[(&str, &str)]) -> World {
     let volume = answer.volume.as_mut().unwrap();
     volume.volume_id = handle.into();
     let context = context.iter();
-    volume.volume_context =
-        { context.map(|(key, value)| ((*key).into(), (*value).into())) }.collect();
+    volume.volume_context = context
+        .map(|(key, value)| ((*key).into(), (*value).into()))
+        .collect();
     World::new(|w| {
         w.driver.name = driver.into();
         w.classes[0].provisioner = w.driver.plugin().unwrap().into();
@@ -155,9 +156,10 @@ fn what_is_owed_is_repaid_by_a_persistentvolume_that_does_not_say_all() {
         world.sources = vec![namesake(driver, held)];
         world.volumes = vec![format!("pvc-{U}")];
         let trace = world.run();
-        let then = match same {
-            true => "done Repaid".to_owned(),
-            false => format!("discard {handle}"),
+        let then = if same {
+            "done Repaid".to_owned()
+        } else {
+            format!("discard {handle}")
         };
         assert_eq!(trace[1..3], [compare.as_str(), &then], "{row}: {trace:#?}");
         assert!(world.journal.is_none(), "{row}");

@@ -41,7 +41,7 @@ fn compare() -> String {
 fn j_4_only_words_that_are_impossible_end_a_doubt() {
     let impossible = [Code::InvalidArgument, Code::OutOfRange, Code::Unimplemented];
     let is_final = |code: &Code| rpc_code::finality(*code) == Finality::Final;
-    let codes = { rpc_code::ALL.into_iter().skip(1) }.filter(is_final);
+    let codes = rpc_code::ALL.into_iter().skip(1).filter(is_final);
     for code in codes {
         let mut world = doubted(vec![Err(rpc(code))]);
         world.run();

@@ -114,7 +114,8 @@ impl Object {
                 kept.extend(
                     { found.annotations.keys() }
                         .filter(|name| {
-                            { name.strip_prefix(TERMS) }.is_some_and(|terms| text.contains(terms))
+                            name.strip_prefix(TERMS)
+                                .is_some_and(|terms| text.contains(terms))
                         })
                         .cloned(),
                 );
@@ -164,9 +165,10 @@ fn intents_of(found: &Found) -> impl Iterator<Item = (&String, &String)> {
 /// The intent that an annotation says, with its order.
 fn read(found: &Found, name: &str, text: &str) -> Result<(Intent, u64), String> {
     let (intent, order) = Intent::decode(text, |terms| terms_of(found, terms))?;
-    match intent.annotation() == name {
-        true => Ok((intent, order)),
-        false => Err("it is of another claim".to_owned()),
+    if intent.annotation() == name {
+        Ok((intent, order))
+    } else {
+        Err("it is of another claim".to_owned())
     }
 }
 

@@ -35,9 +35,10 @@ fn most(owner: &Owner) -> usize {
     let mut range = LIMIT - 2048..LIMIT;
     while range.len() > 1 {
         let middle = range.start + range.len() / 2;
-        match takes(&middle) {
-            true => range.start = middle,
-            false => range.end = middle,
+        if takes(&middle) {
+            range.start = middle
+        } else {
+            range.end = middle
         }
     }
     range.start

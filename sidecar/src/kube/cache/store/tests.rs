@@ -630,9 +630,10 @@ impl World {
             }
             Op::Commit(content) if !self.under_way.is_empty() => {
                 let (number, reads) = self.under_way.remove(0);
-                let answer = match reads {
-                    true => content.and(self.objects.get(&number).copied()),
-                    false => content.and_then(|content| self.change(number, content)),
+                let answer = if reads {
+                    content.and(self.objects.get(&number).copied())
+                } else {
+                    content.and_then(|content| self.change(number, content))
                 };
                 self.committed.push((number, answer));
             }
