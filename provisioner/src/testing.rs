@@ -1,6 +1,6 @@
 //! Objects for tests: the fixture of the acceptance tables.
 //!
-//! Separate, because decision tables and crash simulation start from the same objects.
+//! Decision tables and crash simulation start from the same objects.
 
 use crate::keys::STORAGE_PROVISIONER;
 use crate::model::{BindingMode, Claim, ClaimPhase, Class, Quantity, Text};

@@ -1,6 +1,6 @@
 //! Objects for tests: the fixture of the acceptance tables, and patches applied to it.
 //!
-//! Separate, because decision tables and crash simulation start from the same objects.
+//! Decision tables and crash simulation start from the same objects.
 
 use std::sync::Arc;
 

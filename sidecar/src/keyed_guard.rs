@@ -1,7 +1,4 @@
 //! One thing at a time: who is at work on a target, and who waits for the end of it.
-//!
-//! Separate from the queue, which keeps one key from running twice and knows nothing of two keys that
-//! are about the same thing.
 
 use std::collections::HashMap;
 use std::hash::Hash;

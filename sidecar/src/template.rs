@@ -1,7 +1,7 @@
 //! Names with tokens in them, such as `${pvc.name}`.
 //!
-//! Separate, because the notation is that of Go's `os.Expand`, with all its corners: classes are
-//! written for it, and a corner read differently is another Secret.
+//! The notation is that of Go's `os.Expand`, with all its corners: classes are written for it, and
+//! a corner read differently is another Secret.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! Shared strings: most values of API objects repeat from object to object.
 //!
-//! Separate from the interner that shares them, so that records and decisions can hold one
-//! allocation per distinct value without knowing where it came from, or any Kubernetes client.
+//! Records and decisions can hold one allocation per distinct value without knowing where it came
+//! from, or any Kubernetes client.
 
 use std::sync::Arc;
 

@@ -1,7 +1,4 @@
 //! VolumeAttachment: the wish that a volume be attached to a node, and what came of it.
-//!
-//! Separate from the volume, because the two change for different reasons and have queues of
-//! their own.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! CSINode: under which ids drivers know a node.
-//!
-//! Separate, because it is looked up only: a CSINode is no work of its own.
 
 use super::Pairs;
 

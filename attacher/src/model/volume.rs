@@ -1,7 +1,7 @@
 //! PersistentVolume, and the volume specification that a VolumeAttachment may carry inline.
 //!
-//! Separate, because PersistentVolumes are by far the most numerous objects. What is said of one here is
-//! put together when it is looked at: the cache keeps apart what repeats.
+//! PersistentVolumes are by far the most numerous objects. What is said of one here is put together
+//! when it is looked at: the cache keeps apart what repeats.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The next step for a VolumeAttachment, for drivers that publish volumes.
 //!
-//! Separate from what executes the steps: the order of writes and calls below is what makes a
-//! crash at any point harmless, and the crash simulation runs exactly this function.
+//! The order of writes and calls below is what makes a crash at any point harmless, and the crash
+//! simulation runs exactly this function.
 //!
 //! Attach: volume's finalizer, validation, attachment's finalizer and node id, publish call,
 //! status. Detach: unpublish call, attachment's finalizer, status. The attachment's finalizer is

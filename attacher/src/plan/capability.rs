@@ -1,7 +1,4 @@
 //! Access modes and volume mode of a PersistentVolume as CSI's volume capability.
-//!
-//! Separate, because it is one table and no decision; which mode CSI has for a set of modes is
-//! shared with the other controllers.
 
 use csi_proto::csi::VolumeCapability;
 use csi_proto::csi::volume_capability::{AccessMode as Access, AccessType};

@@ -1,7 +1,7 @@
 //! Which VolumeAttachments differ from what the driver lists as published.
 //!
-//! Separate, because nothing is patched or called in here: a difference only sends the attachment
-//! through the ordinary path again, whatever its status says.
+//! Nothing is patched or called in here: a difference only sends the attachment through the
+//! ordinary path again, whatever its status says.
 
 use std::collections::HashMap;
 

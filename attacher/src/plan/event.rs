@@ -1,7 +1,7 @@
 //! Which changes of objects are work.
 //!
-//! Separate, because it decides how often the driver is called: what this program writes itself
-//! must not wake it, or every failure would be retried at once.
+//! It decides how often the driver is called: what this program writes itself must not wake it, or
+//! every failure would be retried at once.
 
 use super::Driver;
 use crate::model::Attachment;

@@ -1,7 +1,7 @@
 //! Whose turn it is: attach and detach have lanes of their own, and nodes take turns in each.
 //!
-//! Separate, because the queue knows lanes and groups but not what they are for. A burst of
-//! detaches, or a node whose calls hang, must not hold up everybody else.
+//! The queue knows lanes and groups but not what they are for. A burst of detaches, or a node whose
+//! calls hang, must not hold up everybody else.
 //!
 //! * No more than `--worker-threads` attempts run at once, both directions together: that is what
 //!   the storage sees at most.

@@ -1,7 +1,7 @@
 //! What a controller call is about: one at a time for a volume and node.
 //!
-//! Separate, because two VolumeAttachments can name the same volume and node, and an attachment
-//! can be deleted and made anew under another name: the queue alone does not keep them apart.
+//! Two VolumeAttachments can name the same volume and node, and an attachment can be deleted and
+//! made anew under another name: the queue alone does not keep them apart.
 
 pub use sidecar::keyed_guard::KeyedGuards;
 

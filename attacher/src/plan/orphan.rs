@@ -1,7 +1,7 @@
 //! What VolumeAttachments that are gone have left published, and when it is unpublished.
 //!
-//! Separate from the attempts, because there is no object left to decide on. An object should not go
-//! before its volume was unpublished: our finalizer holds it. But anybody may take a finalizer off.
+//! There is no object left to decide on. An object should not go before its volume was unpublished:
+//! our finalizer holds it. But anybody may take a finalizer off.
 //!
 //! Nothing is unpublished that somebody may use: an attachment that was reported attached, held our
 //! finalizer and was not being deleted when it was last seen did not go by the API's rules. Either

@@ -1,7 +1,7 @@
 //! What a failed step means: its text, its code, where it is recorded and what would cure it.
 //!
-//! Separate, because the texts end up in `attachError` and `detachError`, where people, scripts
-//! and the scheduler's volume-limit logic read them. No text is ever parsed again in here.
+//! The texts end up in `attachError` and `detachError`, where people, scripts and the scheduler's
+//! volume-limit logic read them. No text is ever parsed again in here.
 //!
 //! Every failure is retried with back-off, for ever: a code that CSI calls final says only that no
 //! operation is running any more, not that the next one fails as well.

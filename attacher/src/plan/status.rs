@@ -1,9 +1,9 @@
 //! Bodies of patches on a VolumeAttachment: always the smallest difference.
 //!
-//! Separate, because the bodies are observable to every API client and audit log, and are
-//! compared byte for byte with what this program replaces; as sent, they also carry the UID of the
-//! object that they are for. Only merge patches
-//! (`application/merge-patch+json`); the attacher has no right to update whole objects.
+//! The bodies are observable to every API client and audit log, and are compared byte for byte with
+//! what this program replaces; as sent, they also carry the UID of the object that they are for.
+//! Only merge patches (`application/merge-patch+json`); the attacher has no right to update whole
+//! objects.
 
 use std::collections::BTreeMap;
 

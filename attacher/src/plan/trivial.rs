@@ -1,7 +1,7 @@
 //! VolumeAttachments of a driver that has nothing to publish: they are attached as they are.
 //!
-//! Separate, because nothing of the ordinary path applies: no finalizer, no call, no look at the
-//! volume or at the deletion.
+//! Nothing of the ordinary path applies: no finalizer, no call, no look at the volume or at the
+//! deletion.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,4 @@
 //! What a decision on a VolumeAttachment looks at, and what can be read off it in either direction.
-//!
-//! Separate from the decision, because the comparison with the driver's list reads the same things.
 
 use sidecar::csi::Migrated;
 

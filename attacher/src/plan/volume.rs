@@ -1,7 +1,7 @@
 //! The finalizer on a PersistentVolume: when it is added, when it goes.
 //!
-//! Separate, because it has a queue of its own. The finalizer keeps the PersistentVolume until no
-//! VolumeAttachment refers to it, since a detach needs the volume handle in it.
+//! It has a queue of its own. The finalizer keeps the PersistentVolume until no VolumeAttachment
+//! refers to it, since a detach needs the volume handle in it.
 
 use serde_json::{Value, json};
 

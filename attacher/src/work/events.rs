@@ -1,7 +1,7 @@
 //! Warning events on volumes whose attach or detach keeps failing.
 //!
-//! Separate, because events are hints: recorded only where the service account may write them, and
-//! seldom enough to be read.
+//! Events are hints: recorded only where the service account may write them, and seldom enough to
+//! be read.
 
 use std::sync::OnceLock;
 

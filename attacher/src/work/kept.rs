@@ -1,7 +1,7 @@
 //! PersistentVolumes as the cache keeps them.
 //!
-//! Separate from what decisions look at, because there are tens of thousands of these: what volumes of
-//! one class have in common is one value, and the rest is put beside it again when one is looked at.
+//! There are tens of thousands of these: what volumes of one class have in common is one value, and
+//! the rest is put beside it again when one is looked at.
 
 use std::sync::Arc;
 

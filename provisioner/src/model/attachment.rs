@@ -1,6 +1,4 @@
 //! VolumeAttachment: which volumes must not be deleted yet.
-//!
-//! Separate, because it is only looked up.
 
 use super::Text;
 

@@ -1,6 +1,6 @@
 //! CSIStorageCapacity: how much room a class has in a place, for the scheduler.
 //!
-//! Separate, because it is what this process writes, where all other records are of what others want.
+//! It is what this process writes, where all other records are of what others want.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! PersistentVolumeClaim: the wish for a volume.
 //!
-//! Separate, because a claim is kept only while it calls for something: of the 50,000 bound claims
-//! of a cluster nothing is known here.
+//! A claim is kept only while it calls for something: of the 50,000 bound claims of a cluster
+//! nothing is known here.
 
 use super::{List, Pairs, Quantity, Text, VolumeMode};
 use crate::keys::{

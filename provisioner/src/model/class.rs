@@ -1,6 +1,4 @@
 //! StorageClass and VolumeAttributesClass: how volumes are to be made.
-//!
-//! Separate from claims, because a class that appears or changes is a reason to look at claims.
 
 use std::sync::Arc;
 

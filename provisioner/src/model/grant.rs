@@ -1,6 +1,6 @@
 //! ReferenceGrant: which namespaces may use objects of another one.
 //!
-//! Separate, because it is read only with the gate `CrossNamespaceVolumeDataSource`.
+//! It is read only with the gate `CrossNamespaceVolumeDataSource`.
 
 use std::sync::Arc;
 

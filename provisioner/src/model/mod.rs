@@ -1,8 +1,8 @@
 //! What the provisioner reads of Kubernetes objects: small records instead of the full types.
 //!
-//! Separate, because decisions, caches and tests share these and nothing else. What calls for no
-//! action is not kept at all, or as little of it as possible. No client, no runtime, no clock in
-//! here; how the records are read is the API's affair and in [`work::record`](crate::work::record).
+//! Decisions, caches and tests share these and nothing else. What calls for no action is not kept
+//! at all, or as little of it as possible. No client, no runtime, no clock in here; how the records
+//! are read is the API's affair and in [`work::record`](crate::work::record).
 //!
 //! | file | object |
 //! |---|---|

@@ -1,6 +1,4 @@
 //! Node and CSINode: where volumes can be.
-//!
-//! Separate from everything else, because both are only looked up.
 
 use std::sync::Arc;
 

@@ -1,6 +1,4 @@
 //! VolumeSnapshot and VolumeSnapshotContent: what a new volume may start from.
-//!
-//! Separate, because they belong to another project's API and may be absent altogether.
 
 use super::{List, Pairs, Quantity, Text, VolumeMode};
 use crate::keys::SNAPSHOT_FINALIZER;

@@ -1,8 +1,7 @@
 //! PersistentVolume: the record of a volume that exists.
 //!
-//! Separate, because PersistentVolumes are the most numerous objects. Most call for nothing, and
-//! of those only the name is kept; details are there from the moment a volume may have to be
-//! deleted.
+//! PersistentVolumes are the most numerous objects. Most call for nothing, and of those only the
+//! name is kept; details are there from the moment a volume may have to be deleted.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The next step for a claim that needs a volume.
 //!
-//! Separate from what executes the steps: the order of writes and calls below is what makes a crash
-//! at any point harmless, and the crash simulation runs exactly this function.
+//! The order of writes and calls below is what makes a crash at any point harmless, and the crash
+//! simulation runs exactly this function.
 //!
 //! What the driver is asked is settled completely before the first CreateVolume ([`PinnedRequest`]), and
 //! repeated word for word until the driver has given a final answer, be the claim gone or not. It is

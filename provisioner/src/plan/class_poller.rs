@@ -1,8 +1,8 @@
 //! When to look for objects that claims wait for and that are not watched.
 //!
-//! Separate, because it bounds what waiting claims cost the API server, however many they are and
-//! however long they wait. A claim whose VolumeAttributesClass is missing shall not wait for its
-//! back-off, and the permissions under which this program runs have `get` for these at best.
+//! It bounds what waiting claims cost the API server, however many they are and however long they
+//! wait. A claim whose VolumeAttributesClass is missing shall not wait for its back-off, and the
+//! permissions under which this program runs have `get` for these at best.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};

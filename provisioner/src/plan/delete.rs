@@ -1,8 +1,8 @@
 //! The next step for a PersistentVolume: upkeep of its finalizer, deletion.
 //!
-//! Separate from what executes the steps: the order of calls and writes below is what makes a crash
-//! at any point harmless, and the crash simulation runs exactly this function. The volume goes
-//! first, in the storage system, and only then the object that is all anybody knows of it.
+//! The order of calls and writes below is what makes a crash at any point harmless, and the crash
+//! simulation runs exactly this function. The volume goes first, in the storage system, and only
+//! then the object that is all anybody knows of it.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Changes of claims and snapshots: full updates that touch nothing but what they mean.
 //!
-//! Separate, because upstream's permissions allow `get` and `update` but no `patch`: the object is
-//! read, changed here, and written back with its version, so that unknown fields survive and a
-//! change in between is a conflict.
+//! Upstream's permissions allow `get` and `update` but no `patch`: the object is read, changed
+//! here, and written back with its version, so that unknown fields survive and a change in between
+//! is a conflict.
 
 use serde_json::{Map, Value};
 

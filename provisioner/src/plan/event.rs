@@ -1,7 +1,7 @@
 //! Which changes of objects are work.
 //!
-//! Separate, because it decides how often driver and API server are called: what this program
-//! writes itself must not wake it, nor what says nothing new, or back-off would mean nothing.
+//! It decides how often driver and API server are called: what this program writes itself must not
+//! wake it, nor what says nothing new, or back-off would mean nothing.
 
 use super::Driver;
 use super::delete;

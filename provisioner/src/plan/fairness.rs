@@ -1,7 +1,7 @@
 //! Whose turn it is when workers are scarce: namespaces take turns.
 //!
-//! Separate, because the queue knows lanes and groups but not what they are for. A namespace that
-//! asks for a thousand volumes must not hold up another one that asks for one.
+//! The queue knows lanes and groups but not what they are for. A namespace that asks for a thousand
+//! volumes must not hold up another one that asks for one.
 
 use sidecar::queue::{Group, LaneConfig, Place};
 

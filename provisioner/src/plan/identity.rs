@@ -1,7 +1,7 @@
 //! Whether a PersistentVolume is that of the volume which the driver answered with.
 //!
-//! Separate, because a volume is deleted where it is not, and because a PersistentVolume of an in-tree
-//! plugin does not say all that the driver's answer says, or something else instead.
+//! A volume is deleted where it is not, and a PersistentVolume of an in-tree plugin does not say
+//! all that the driver's answer says, or something else instead.
 
 use csi_proto::csi::Volume;
 

@@ -1,8 +1,8 @@
 //! Classes and volumes of the in-tree plugin that the driver replaced: a class in the driver's words, a
 //! volume in the plugin's.
 //!
-//! Separate, because no other decision knows that there are plugins. The translation itself is
-//! [`migration`]'s; here is whether one is due, and whether the API server takes what comes of it.
+//! No other decision knows that there are plugins. The translation itself is [`migration`]'s; here
+//! is whether one is due, and whether the API server takes what comes of it.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,6 +1,4 @@
 //! How requests and calls fail, and what would cure it.
-//!
-//! Separate, because claims, volumes and their books all speak of it.
 
 use crate::model::Text;
 

@@ -1,8 +1,7 @@
 //! Node deployment: which claims the provisioner of one node makes volumes for.
 //!
-//! Separate from the choice among claims in general, because here processes compete: nobody selects
-//! a node for a claim that is bound immediately, so each process waits a while, and the first that
-//! has room writes its node on the claim.
+//! Here processes compete: nobody selects a node for a claim that is bound immediately, so each
+//! process waits a while, and the first that has room writes its node on the claim.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

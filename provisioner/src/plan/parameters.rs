@@ -1,7 +1,7 @@
 //! A class's parameters: which the driver gets, and the file system among them.
 //!
-//! Separate, because the keys that the sidecars keep to themselves are a contract with every driver
-//! and every class ever written.
+//! The keys that the sidecars keep to themselves are a contract with every driver and every class
+//! ever written.
 
 use std::collections::BTreeMap;
 

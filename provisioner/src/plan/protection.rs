@@ -1,7 +1,7 @@
 //! When the finalizers on data sources go: claims that are cloned, snapshots that are restored.
 //!
-//! Separate from provisioning, which adds them: whether a source is still needed is read off all
-//! claims of the cluster, of whatever driver, long after the attempt that needed it.
+//! Whether a source is still needed is read off all claims of the cluster, of whatever driver, long
+//! after the attempt that needed it.
 
 use std::collections::HashSet;
 

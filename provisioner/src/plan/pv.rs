@@ -1,8 +1,7 @@
 //! The PersistentVolume for a volume that the driver made, and whether the driver's answer is one.
 //!
-//! Separate from the attempt that asks the driver: what the object will say is settled before the
-//! first call, is kept with the request while a call is in doubt, and must come out the same
-//! whichever process gets the answer.
+//! What the object will say is settled before the first call, is kept with the request while a call
+//! is in doubt, and must come out the same whichever process gets the answer.
 
 use std::collections::BTreeMap;
 use std::fmt;

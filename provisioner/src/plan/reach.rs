@@ -1,7 +1,7 @@
 //! Whether a volume can be reached from a node, by the volume's node affinity.
 //!
-//! Separate, because only node deployment asks: there each process deletes the volumes of its own
-//! node, and of nobody else's.
+//! Only node deployment asks: there each process deletes the volumes of its own node, and of nobody
+//! else's.
 
 use crate::model::{AffinityExpression, AffinityTerm, Pairs};
 

@@ -1,7 +1,7 @@
 //! What CreateVolume is asked: settled once, and repeated word for word until there is an answer.
 //!
-//! Separate from the attempt, because it outlives it: a driver that is asked again, maybe by
-//! another process, must see the same request.
+//! It outlives it: a driver that is asked again, maybe by another process, must see the same
+//! request.
 
 use std::collections::BTreeMap;
 

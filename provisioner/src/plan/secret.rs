@@ -1,7 +1,7 @@
 //! Which Secrets a class names for a volume.
 //!
-//! Separate, because the same rules hold when a volume is made and when it is deleted, and because
-//! a name read wrongly is a Secret of somebody else.
+//! The same rules hold when a volume is made and when it is deleted, and a name read wrongly is a
+//! Secret of somebody else.
 
 use std::fmt;
 

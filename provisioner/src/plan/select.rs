@@ -1,6 +1,6 @@
 //! Whether a claim is this driver's to provision, and whether now.
 //!
-//! Separate, because most looks at a claim end here, and silently.
+//! Most looks at a claim end here, and silently.
 
 use super::{Driver, Settings};
 use crate::keys::MIGRATED_TO;

@@ -1,6 +1,4 @@
 //! What the command line and the environment say about decisions.
-//!
-//! Separate from the command line itself, because decisions are made from values, not from flags.
 
 use crate::model::Text;
 

@@ -1,7 +1,7 @@
 //! What a new volume starts from: a snapshot or another claim's volume.
 //!
-//! Separate, because each source has a row of conditions whose order decides which of them the user
-//! reads about. What has to be read from the API server is read by the attempt.
+//! Each source has a row of conditions whose order decides which of them the user reads about. What
+//! has to be read from the API server is read by the attempt.
 
 use std::sync::Arc;
 

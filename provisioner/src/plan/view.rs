@@ -1,6 +1,6 @@
 //! What a decision on a claim looks at.
 //!
-//! Separate from the decision, because the executor and the crash simulation fill it in.
+//! The executor and the crash simulation fill it in.
 
 use std::sync::Arc;
 

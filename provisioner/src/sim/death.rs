@@ -1,6 +1,6 @@
 //! How a process ends: killed anywhere, or asked to stop.
 //!
-//! Separate, because it also says which volumes may be lost without a journal.
+//! It also says which volumes may be lost without a journal.
 
 use super::freeze::Late;
 use super::process::Running;

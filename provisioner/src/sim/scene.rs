@@ -1,7 +1,6 @@
 //! What a run is about: driver, command line, classes and nodes.
 //!
-//! Separate, because each scene has what the others would only dilute: an interleaving that matters
-//! must not be rare.
+//! Each scene has what the others would only dilute: an interleaving that matters must not be rare.
 
 use std::collections::BTreeMap;
 

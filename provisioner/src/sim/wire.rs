@@ -1,6 +1,4 @@
 //! Objects as the model API server reads them out of requests.
-//!
-//! Separate from the server, because only here JSON is taken apart.
 
 use migration::TRANSLATOR;
 use serde_json::Value;

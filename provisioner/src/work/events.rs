@@ -1,6 +1,6 @@
 //! What users read about their claims and volumes: events.
 //!
-//! Separate, because an event is a hint: recording never fails and never waits.
+//! An event is a hint: recording never fails and never waits.
 
 use sidecar::controller::Seat;
 use sidecar::kube::events::{Recorder, Reference, Severity, Source};

@@ -1,8 +1,8 @@
 //! PersistentVolumeClaim: how large a volume shall be, and with which attributes.
 //!
-//! Separate, because a claim is kept in full only while it calls for something. Of the 50,000 bound
-//! claims of a cluster that have what they ask for nothing is kept, but for those that this process
-//! has worked on or asked for: of them capacity and UID.
+//! A claim is kept in full only while it calls for something. Of the 50,000 bound claims of a
+//! cluster that have what they ask for nothing is kept, but for those that this process has worked
+//! on or asked for: of them capacity and UID.
 
 use std::sync::Arc;
 

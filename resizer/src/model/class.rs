@@ -1,6 +1,6 @@
 //! VolumeAttributesClass: what a volume's attributes shall be.
 //!
-//! Separate, because it is looked up only; one that appears wakes the claims that wait for it.
+//! It is looked up only; one that appears wakes the claims that wait for it.
 
 use super::{Pairs, Text};
 

@@ -1,7 +1,7 @@
 //! Pod: who uses a claim.
 //!
-//! Separate, because pods are the most numerous objects of a cluster: only those that use claims and
-//! have not ended are kept, and of them only this.
+//! Pods are the most numerous objects of a cluster: only those that use claims and have not ended
+//! are kept, and of them only this.
 
 use super::{List, Text};
 

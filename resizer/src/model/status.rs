@@ -1,6 +1,6 @@
 //! What a claim's status says about expansion and modification.
 //!
-//! Separate from the claim, because these are the states that decisions move through.
+//! These are the states that decisions move through.
 
 use super::Text;
 

@@ -1,6 +1,6 @@
 //! UID of an object: tells it from a later one of the same name.
 //!
-//! Separate, because there is one in each of 50,000 records: a UUID is kept as its sixteen bytes.
+//! There is one in each of 50,000 records: a UUID is kept as its sixteen bytes.
 
 use std::fmt;
 

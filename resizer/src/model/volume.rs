@@ -1,7 +1,7 @@
 //! PersistentVolume: how large the volume is, and what a request to its driver needs.
 //!
-//! Separate, because PersistentVolumes are as numerous as claims: every field here costs memory
-//! times their number, and everything that repeats is shared.
+//! PersistentVolumes are as numerous as claims: every field here costs memory times their number,
+//! and everything that repeats is shared.
 
 use std::sync::Arc;
 

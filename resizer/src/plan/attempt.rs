@@ -1,8 +1,8 @@
 //! One attempt of either kind: what was learnt and done so far that the API objects do not show.
 //!
-//! Separate, because expansion and modification end, fail and stumble over conflicts in the same way:
-//! a failure is recorded on the claim, told in an event, then left to the back-off; an object that
-//! has changed, or of which nobody knows what the last write did, is read again without a word.
+//! Expansion and modification end, fail and stumble over conflicts in the same way: a failure is
+//! recorded on the claim, told in an event, then left to the back-off; an object that has changed,
+//! or of which nobody knows what the last write did, is read again without a word.
 
 mod reading;
 

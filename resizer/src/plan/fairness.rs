@@ -1,7 +1,7 @@
 //! Tasks, and whose turn it is: a claim has two, and one of them at a time is worked on.
 //!
-//! Separate, because the queue knows keys but not what they are for. Both tasks of a claim are keys
-//! of the one queue: each has its own count of failures and its own back-off there.
+//! The queue knows keys but not what they are for. Both tasks of a claim are keys of the one queue:
+//! each has its own count of failures and its own back-off there.
 
 use sidecar::queue::{Group, LaneConfig, Place};
 

@@ -1,7 +1,7 @@
 //! How requests and calls fail: their class, their text, and what would cure them.
 //!
-//! Separate, because the texts end up in events and conditions, where people and scripts read them.
-//! No text is ever parsed again in here.
+//! The texts end up in events and conditions, where people and scripts read them. No text is ever
+//! parsed again in here.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Whether a claim's volume is one of this driver, and of this claim.
 //!
-//! Separate, because expansion and modification ask the same, and because most claims of a cluster
-//! are somebody else's: about those nothing is said.
+//! Expansion and modification ask the same, and most claims of a cluster are somebody else's: about
+//! those nothing is said.
 
 use super::outcome::{Cause, Failure, RequeueTrigger};
 use super::step::End;

@@ -1,7 +1,7 @@
 //! ControllerExpandVolume and ControllerModifyVolume requests.
 //!
-//! Separate, because what is sent to the driver must be exactly reproducible: a driver that is
-//! asked again after a crash has to see the same request.
+//! What is sent to the driver must be exactly reproducible: a driver that is asked again after a
+//! crash has to see the same request.
 
 use std::collections::BTreeMap;
 

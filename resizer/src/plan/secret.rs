@@ -1,6 +1,6 @@
 //! The Secret of a call; it is read anew in each attempt.
 //!
-//! Separate, because expansion and modification load it in the same way from different places.
+//! Expansion and modification load it in the same way from different places.
 
 use super::outcome::Cause;
 use super::request::Secrets;

@@ -1,6 +1,4 @@
 //! What the command line says about decisions.
-//!
-//! Separate from the command line itself, because decisions are made from values, not from flags.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Which claims are in use by pods.
 //!
-//! Separate, because it is counted as pods come and go; nobody goes through all pods to ask.
+//! It is counted as pods come and go; nobody goes through all pods to ask.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,5 @@
 //! A claim, a volume and a driver that answers as told: attempts run to their end, and what they did
 //! is written down line by line.
-//!
-//! Separate, because the tables of both kinds of work use it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};

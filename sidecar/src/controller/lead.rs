@@ -1,6 +1,4 @@
 //! Leadership around a controller's work: campaign, lead, hand over.
-//!
-//! Separate from [`crate::election`], which knows neither events nor drivers.
 
 use std::time::Duration;
 

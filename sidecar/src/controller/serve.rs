@@ -1,6 +1,4 @@
 //! The HTTP server of a process: metrics, and the health of its leadership.
-//!
-//! Separate from [`crate::http`], which knows no paths.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

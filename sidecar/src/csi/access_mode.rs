@@ -1,7 +1,7 @@
 //! Kubernetes' access modes as CSI's.
 //!
-//! Separate, because it is one table that every controller sidecar shares, and that the driver's
-//! capability `SINGLE_NODE_MULTI_WRITER` switches between two columns.
+//! It is one table that every controller sidecar shares, and that the driver's capability
+//! `SINGLE_NODE_MULTI_WRITER` switches between two columns.
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
 

@@ -1,7 +1,7 @@
 //! One lane of the work queue: who waits in it, whose turn it is, how much of it is running.
 //!
-//! Separate from `state` because fairness and capacity know nothing of keys being dirty or delayed.
-//! It must not decide which lane goes first; that is `state`'s.
+//! Fairness and capacity know nothing of keys being dirty or delayed. It must not decide which lane
+//! goes first; that is `state`'s.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,7 +1,6 @@
 //! A key in a worker's hands.
 //!
-//! Separate from the queue because its one concern is that no key is lost: whatever happens to the
-//! worker, the key goes back.
+//! Its one concern is that no key is lost: whatever happens to the worker, the key goes back.
 
 use std::fmt;
 use std::hash::Hash;

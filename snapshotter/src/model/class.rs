@@ -1,7 +1,6 @@
 //! VolumeSnapshotClass: how snapshots are taken.
 //!
-//! Separate, because it is looked up only; one that appears or changes wakes the contents that wait
-//! for it.
+//! It is looked up only; one that appears or changes wakes the contents that wait for it.
 
 use super::{Pairs, Text};
 

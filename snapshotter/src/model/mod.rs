@@ -1,7 +1,7 @@
 //! What the snapshotter reads of Kubernetes objects: small records instead of the full types.
 //!
-//! Separate, because decisions, cache and tests share these and nothing else; a cluster's 20,000
-//! contents are held as these records. No client, no runtime, no clock in here.
+//! Decisions, cache and tests share these and nothing else; a cluster's 20,000 contents are held as
+//! these records. No client, no runtime, no clock in here.
 //!
 //! | file | object |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Whether two error texts say the same.
 //!
-//! Separate, because drivers put ids of requests and times into their texts, and each new one would
-//! cost a status write and an event while nothing has changed.
+//! Drivers put ids of requests and times into their texts, and each new one would cost a status
+//! write and an event while nothing has changed.
 
 /// Whether the texts are equal but for UUIDs, long hexadecimal numbers and times.
 #[must_use]

@@ -1,7 +1,6 @@
 //! What the driver's answer says of a snapshot.
 //!
-//! Separate, because an answer may lack what a status must have, and create, list and get calls
-//! answer alike.
+//! An answer may lack what a status must have, and create, list and get calls answer alike.
 
 use csi_proto::csi::Snapshot;
 use jiff::Timestamp;

@@ -1,8 +1,8 @@
 //! One attempt on a content: what was learnt and done so far that the API objects do not show.
 //!
-//! Separate, because all goals share what surrounds their steps: an object that has changed, or of
-//! which nobody knows what the last write did, is read again without a word; a failure is recorded,
-//! told, then left to the back-off.
+//! All goals share what surrounds their steps: an object that has changed, or of which nobody knows
+//! what the last write did, is read again without a word; a failure is recorded, told, then left to
+//! the back-off.
 
 mod fold;
 

@@ -1,6 +1,6 @@
 //! The steps that look a snapshot up which this program has not taken itself.
 //!
-//! Separate, because they make nothing in the storage system, and need no mark.
+//! They make nothing in the storage system, and need no mark.
 
 use csi_proto::csi::{GetSnapshotRequest, ListSnapshotsRequest};
 

@@ -1,7 +1,7 @@
 //! The steps that take a snapshot, and look at it again with the same request until it is ready.
 //!
-//! Separate, because their order is what makes a crash harmless: the mark before the call, the handle
-//! before the mark goes.
+//! Their order is what makes a crash harmless: the mark before the call, the handle before the mark
+//! goes.
 
 use super::attempt::{Attempt, End, Next};
 use super::outcome::{Problem, Task};

@@ -1,7 +1,7 @@
 //! The steps that delete a snapshot and let its content go.
 //!
-//! Separate, because nothing here may be undone: the policy is the content's at that moment, and the
-//! content stays until the snapshot is gone.
+//! Nothing here may be undone: the policy is the content's at that moment, and the content stays
+//! until the snapshot is gone.
 
 use csi_proto::csi::DeleteSnapshotRequest;
 

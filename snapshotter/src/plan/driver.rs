@@ -1,7 +1,7 @@
 //! What decisions need to know of the driver, whether it is one to work with at all, and which
 //! changes of a driver end the process.
 //!
-//! Separate, because it is read again whenever the driver restarts while everything else goes on.
+//! It is read again whenever the driver restarts while everything else goes on.
 
 use std::fmt;
 

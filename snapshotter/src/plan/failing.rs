@@ -1,7 +1,7 @@
 //! How an attempt that fails says so: in the content's status, then in an event.
 //!
-//! Separate, because taking and looking up a snapshot fail in the same way. A failed deletion is told
-//! in an event alone.
+//! Taking and looking up a snapshot fail in the same way. A failed deletion is told in an event
+//! alone.
 
 use super::View;
 use super::alike::alike;

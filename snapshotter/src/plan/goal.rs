@@ -1,7 +1,6 @@
 //! What is to be done about a content, of its own fields alone.
 //!
-//! Separate, because this table is the contract with the snapshot-controller: which of the two acts,
-//! and when.
+//! This table is the contract with the snapshot-controller: which of the two acts, and when.
 
 use super::Driver;
 use crate::model::{Class, Content, Policy, Source, Text};

@@ -1,8 +1,7 @@
 //! Decisions: pure functions from what was observed to the one next step.
 //!
-//! Separate from everything that acts, so that every acceptance row and every crash point can be
-//! run in microseconds. Nothing in here awaits, reads a clock, draws a random number or knows a
-//! client; such values come in as arguments.
+//! Every acceptance row and every crash point can be run in microseconds. Nothing in here awaits,
+//! reads a clock, draws a random number or knows a client; such values come in as arguments.
 //!
 //! | file | decides |
 //! |---|---|

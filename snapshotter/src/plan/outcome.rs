@@ -1,7 +1,7 @@
 //! How requests and calls fail: their texts, and what they mean for the next attempt.
 //!
-//! Separate, because the texts end up in statuses and events, where people and scripts read them.
-//! No text is ever parsed again in here.
+//! The texts end up in statuses and events, where people and scripts read them. No text is ever
+//! parsed again in here.
 
 mod text;
 

@@ -1,7 +1,7 @@
 //! Bodies of patches: merge patches that touch the fields which this program owns, and say which
 //! version of the content they were made for.
 //!
-//! Separate, because what others wrote must survive each of them.
+//! What others wrote must survive each of them.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};

@@ -1,6 +1,6 @@
 //! What the driver is asked.
 //!
-//! Separate, because a request must be the same in every attempt on one snapshot.
+//! A request must be the same in every attempt on one snapshot.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Which Secret a call carries.
 //!
-//! Separate, because a name read wrongly is a Secret of somebody else.
+//! A name read wrongly is a Secret of somebody else.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! What a decision looks at.
 //!
-//! Separate from the decisions, because the executor and the crash simulation fill it in.
+//! The executor and the crash simulation fill it in.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Which objects there should be, and which there are.
 //!
-//! Separate from what is in an object: this is about pairs of class and segment, and about whose
-//! object is whose. Level-triggered: every answer follows from what is known now, and a task that is
-//! carried out late looks here again.
+//! This is about pairs of class and segment, and about whose object is whose. Level-triggered:
+//! every answer follows from what is known now, and a task that is carried out late looks here
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;

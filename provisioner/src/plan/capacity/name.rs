@@ -1,7 +1,7 @@
 //! Which objects are this process's own: the value of the label `managed-by`.
 //!
-//! Separate, because it must be what it always was: after an update the new process has to find the
-//! objects of the one before.
+//! It must be what it always was: after an update the new process has to find the objects of the
+//! one before.
 
 /// What the name begins with.
 const BASE: &str = "external-provisioner";

@@ -1,6 +1,4 @@
 //! The content of an object: what the driver says, in the form that the scheduler reads.
-//!
-//! Separate from the book, because this decides about one object at a time.
 
 use csi_proto::csi::{GetCapacityRequest, GetCapacityResponse, Topology};
 use serde_json::{Map, Value, json};

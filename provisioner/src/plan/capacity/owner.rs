@@ -1,7 +1,7 @@
 //! With whom the objects vanish: the pod of this process, or what controls it.
 //!
-//! Separate, because it is found out once, before anything else, by reading objects along controller
-//! references; who reads them is not known here.
+//! It is found out once, before anything else, by reading objects along controller references; who
+//! reads them is not known here.
 
 use serde_json::Value;
 

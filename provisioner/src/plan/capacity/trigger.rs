@@ -1,6 +1,6 @@
 //! Which objects are out of date after a volume was made or removed.
 //!
-//! Separate, because the rules are about volumes; the book only knows classes and segments.
+//! The rules are about volumes; the book only knows classes and segments.
 
 use std::collections::BTreeSet;
 

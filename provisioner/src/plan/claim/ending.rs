@@ -1,7 +1,7 @@
 //! What is written when the driver has answered, or cannot be asked.
 //!
-//! Separate from the way there, because here it is decided what is remembered: what the attempt
-//! leaves in the books stays in the journal, and what it does not leave there is settled.
+//! Here it is decided what is remembered: what the attempt leaves in the books stays in the
+//! journal, and what it does not leave there is settled.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Why an attempt on a claim ended without a volume, and what follows from it.
 //!
-//! Separate, because the texts end up in events, where people read them, and because the class of a
-//! failure decides whether a volume may exist of which nobody knows.
+//! The texts end up in events, where people read them, and the class of a failure decides whether a
+//! volume may exist of which nobody knows.
 
 use sidecar::rpc_code::{self, Finality};
 use tonic::Code;

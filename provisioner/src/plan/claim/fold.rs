@@ -1,6 +1,4 @@
 //! What the answer to a step means for the attempt.
-//!
-//! Separate from the choice of steps, so that each can be read by itself.
 
 use std::sync::Arc;
 

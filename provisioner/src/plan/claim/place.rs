@@ -1,6 +1,6 @@
 //! Where the volume of a claim may be.
 //!
-//! Separate from the rest of what the driver is asked, because it depends on the whole cluster.
+//! It depends on the whole cluster.
 
 use super::Failure;
 use crate::model::{Class, Text};

@@ -1,8 +1,8 @@
 //! What the driver is to be asked for a claim: every condition in the order in which users have
 //! always read about them.
 //!
-//! Separate from the attempt's other parts, because nothing in here has happened yet: it is worked
-//! out anew after each object that was read, until all is there.
+//! Nothing in here has happened yet: it is worked out anew after each object that was read, until
+//! all is there.
 
 use csi_proto::csi::volume_capability::access_mode::Mode;
 

@@ -1,7 +1,6 @@
 //! What an attempt asks for, and what it is told.
 //!
-//! Separate from the decisions, because the executor and the crash simulation speak this language
-//! and need nothing else.
+//! The executor and the crash simulation speak this language and need nothing else.
 
 use std::sync::Arc;
 

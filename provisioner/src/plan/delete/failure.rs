@@ -1,7 +1,6 @@
 //! Why an attempt on a PersistentVolume ended without reaching its goal.
 //!
-//! Separate, because the texts end up in events, where people read them, and because not every
-//! failure is an event.
+//! The texts end up in events, where people read them, and not every failure is an event.
 
 use std::fmt;
 

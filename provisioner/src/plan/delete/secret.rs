@@ -1,7 +1,7 @@
 //! Which Secret DeleteVolume needs.
 //!
-//! Separate, because a volume made by an old version does not say so itself: then its class is asked,
-//! which may have changed since.
+//! A volume made by an old version does not say so itself: then its class is asked, which may have
+//! changed since.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,4 @@
 //! What attempts leave in the books, and begin with.
-//!
-//! Separate from the books, because the decisions on claims speak of it as well.
 
 use std::sync::Arc;
 use std::time::Instant;

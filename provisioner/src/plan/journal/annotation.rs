@@ -1,7 +1,7 @@
 //! An annotation as it is written: rendered once, and shared by all writes that it is in.
 //!
-//! Separate from the objects, because most annotations stay the same from one write to the next, and
-//! what a write costs is to be what has changed.
+//! Most annotations stay the same from one write to the next, and what a write costs is to be what
+//! has changed.
 
 use std::sync::Arc;
 

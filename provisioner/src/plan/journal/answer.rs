@@ -1,7 +1,6 @@
 //! What the answers of the API server mean for the journal.
 //!
-//! Separate from what is asked, because here it is decided who leads, what is durable, and what of
-//! others' edits counts.
+//! Here it is decided who leads, what is durable, and what of others' edits counts.
 
 use std::time::Instant;
 

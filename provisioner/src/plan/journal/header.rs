@@ -1,6 +1,6 @@
 //! The header of an object: whose it is, and how far it was written.
 //!
-//! Separate, because it alone decides who leads.
+//! It alone decides who leads.
 
 use serde::{Deserialize, Serialize};
 

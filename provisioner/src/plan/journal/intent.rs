@@ -1,8 +1,8 @@
 //! One intent: what the driver is about to be asked for a claim, in a form that lasts.
 //!
-//! Separate from the journal's bookkeeping, because the form is a contract between versions of the
-//! program, and because it decides what a request weighs: with per-node topology nearly all of it is
-//! the terms, which are the same for all claims of one moment and are stored once.
+//! The form is a contract between versions of the program, and it decides what a request weighs:
+//! with per-node topology nearly all of it is the terms, which are the same for all claims of one
+//! moment and are stored once.
 
 use std::sync::Arc;
 

@@ -1,7 +1,5 @@
 //! Journals of other nodes, in a node deployment: only the provisioner of a node can find out what came of
 //! the calls in its journal, and when the node is gone nobody can.
-//!
-//! Separate from the journal, which knows its own objects only.
 
 use std::time::Duration;
 

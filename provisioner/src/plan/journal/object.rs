@@ -1,6 +1,4 @@
 //! One of the journal's objects: what it is to contain, and what is known of what it contains.
-//!
-//! Separate from the journal, which is several of these and knows who may write them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! What is said of one claim: usually in one entry of one object.
 //!
-//! Separate, because an entry that outgrows its object is continued in another one. What an object
-//! says stays there until it is settled, so that nothing is lost while the other one is written; whoever
-//! reads takes all of it together.
+//! An entry that outgrows its object is continued in another one. What an object says stays there
+//! until it is settled, so that nothing is lost while the other one is written; whoever reads takes
+//! all of it together.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,7 +1,6 @@
 //! What the journal asks of the API server, and what it says to whoever works with it.
 //!
-//! Separate from the bookkeeping, because the executor and the crash simulation speak this language
-//! and need nothing else.
+//! The executor and the crash simulation speak this language and need nothing else.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Why a data source cannot be used.
 //!
-//! Separate from the conditions, because users read these texts, in events on their claims.
+//! Users read these texts, in events on their claims.
 
 use crate::keys::ALLOW_MODE_CHANGE;
 use crate::model::{Quantity, Text, VolumeMode};

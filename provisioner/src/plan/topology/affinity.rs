@@ -1,6 +1,6 @@
 //! Node affinity of a PersistentVolume: from which nodes a volume can be used.
 //!
-//! Separate from the requirement: that is what was asked for, this is what the driver answered.
+//! That is what was asked for, this is what the driver answered.
 
 use csi_proto::csi;
 use serde_json::{Value, json};

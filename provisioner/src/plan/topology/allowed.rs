@@ -1,6 +1,6 @@
 //! `allowedTopologies` of a StorageClass, multiplied out.
 //!
-//! Separate, because the class says "zone one of, and rack one of" where CSI wants whole places.
+//! The class says "zone one of, and rack one of" where CSI wants whole places.
 
 use super::error::Error;
 use super::term::Term;

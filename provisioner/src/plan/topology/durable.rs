@@ -1,9 +1,9 @@
 //! The durable form of a requirement: few bytes, because it goes into an annotation.
 //!
-//! Separate, because the form is a contract between versions of the program. With per-node topology
-//! a requirement names every node; names of nodes mostly differ in a few characters, so each value
-//! says how many characters at its beginning and at its end are those of the one before it, and then
-//! what is between.
+//! The form is a contract between versions of the program. With per-node topology a requirement
+//! names every node; names of nodes mostly differ in a few characters, so each value says how many
+//! characters at its beginning and at its end are those of the one before it, and then what is
+//! between.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Why there is no topology requirement for a claim.
 //!
-//! Separate from the algorithm, because each cause has a text for the user, who reads it in an event
-//! on the claim, and a consequence for the claim.
+//! Each cause has a text for the user, who reads it in an event on the claim, and a consequence for
+//! the claim.
 
 use crate::model::Text;
 

@@ -1,9 +1,9 @@
 //! The places of a cluster: what nodes are labelled with, and by which keys the driver tells them
 //! apart.
 //!
-//! Separate, because it is kept in step with the caches instead of being worked out per claim: with
-//! 5,000 nodes, collecting their labels for each of a thousand claims costs seconds. Sets are
-//! counted when first asked for and adjusted by each change of a node from then on.
+//! It is kept in step with the caches instead of being worked out per claim: with 5,000 nodes,
+//! collecting their labels for each of a thousand claims costs seconds. Sets are counted when first
+//! asked for and adjusted by each change of a node from then on.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};

@@ -1,7 +1,7 @@
 //! Where the preference of a claim without a selected node begins.
 //!
-//! Separate, because it is a promise to users of its own: the claims of a StatefulSet go round the
-//! zones in the order of their ordinals, and the claims of one pod go to the same zone.
+//! It is a promise to users of its own: the claims of a StatefulSet go round the zones in the order
+//! of their ordinals, and the claims of one pod go to the same zone.
 
 /// The number whose remainder by the number of places is the place to begin with.
 ///

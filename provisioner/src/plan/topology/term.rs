@@ -1,7 +1,7 @@
 //! A term: labels that a place has, all at once.
 //!
-//! Separate, because requirement, capacity segments and node affinity all compare places, and
-//! every one of them needs the same order.
+//! Requirement, capacity segments and node affinity all compare places, and every one of them needs
+//! the same order.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -1,6 +1,4 @@
 //! What gives each mutant away.
-//!
-//! Separate from what they do, because it is one long table.
 
 use super::Mutant;
 use crate::plan::settings::Protection;

@@ -1,7 +1,6 @@
 //! Node deployment: journals of nodes that are gone are told of, and left alone.
 //!
-//! Separate from the journal's own work, which does not depend on it: without the permission it is left
-//! out.
+//! Without the permission it is left out.
 
 use std::collections::HashSet;
 use std::convert::Infallible;

@@ -1,6 +1,4 @@
 //! When what is settled is written although nothing else is.
-//!
-//! Separate, because it is about time alone.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! CSIStorageCapacities on the wire.
 //!
-//! Separate, because of their metadata more is read than of other kinds: they are written back.
+//! Of their metadata more is read than of other kinds: they are written back.
 
 use serde::Deserialize;
 use sidecar::kube::cache::Record;

@@ -1,6 +1,6 @@
 //! PersistentVolumeClaims on the wire.
 //!
-//! Separate, because most of them are told to be uninteresting before anything of them is copied.
+//! Most of them are told to be uninteresting before anything of them is copied.
 
 use serde::Deserialize;
 use sidecar::kube::cache::Record;

@@ -1,6 +1,4 @@
 //! StorageClasses and VolumeAttributesClasses on the wire.
-//!
-//! Separate, because neither is ever left out: there are few, and any may be needed.
 
 use serde::Deserialize;
 use sidecar::kube::cache::Record;

@@ -1,6 +1,4 @@
 //! ReferenceGrants on the wire.
-//!
-//! Separate, because each kind of object reads differently.
 
 use serde::Deserialize;
 use sidecar::kube::cache::Record;

@@ -1,6 +1,6 @@
 //! Nodes and CSINodes on the wire.
 //!
-//! Separate, because a Node's status, which is most of it, must never be built.
+//! A Node's status, which is most of it, must never be built.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -1,6 +1,4 @@
 //! VolumeSnapshots and VolumeSnapshotContents on the wire.
-//!
-//! Separate, because each kind of object reads differently.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -1,6 +1,6 @@
 //! PersistentVolumes on the wire.
 //!
-//! Separate, because of most of them nothing is kept but the name.
+//! Of most of them nothing is kept but the name.
 
 use std::sync::{Arc, LazyLock};
 

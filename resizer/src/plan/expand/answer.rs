@@ -1,6 +1,6 @@
 //! What the driver's answer to an expansion means.
 //!
-//! Separate, because drivers answer with less than they were asked for, or with nothing at all.
+//! Drivers answer with less than they were asked for, or with nothing at all.
 
 use csi_proto::csi::ControllerExpandVolumeResponse;
 

@@ -1,7 +1,7 @@
 //! The next step for a claim that is to grow.
 //!
-//! Separate from what executes the steps: the order of writes and calls is what makes a crash at any
-//! point harmless, and the crash simulation runs exactly this function.
+//! The order of writes and calls is what makes a crash at any point harmless, and the crash
+//! simulation runs exactly this function.
 //!
 //! The size that the driver is about to be asked for is on the claim before it is asked; the
 //! PersistentVolume is larger before the claim says so. Whoever comes after a crash therefore knows

@@ -1,7 +1,7 @@
 //! How large the driver is to make the volume.
 //!
-//! Separate, because it is a table: what is asked for now, what was asked for last, and how far that
-//! has come. A size that may have been reached is finished before another one is begun.
+//! It is a table: what is asked for now, what was asked for last, and how far that has come. A size
+//! that may have been reached is finished before another one is begun.
 
 use crate::model::{ClaimDetail, Quantity, ResizeStatus};
 

@@ -1,6 +1,6 @@
 //! Where a modification is to go.
 //!
-//! Separate, because it is a table of what the claim asks for, what it has, and what is under way.
+//! It is a table of what the claim asks for, what it has, and what is under way.
 
 use crate::keys::MODIFYING_VOLUME;
 use crate::model::{ClaimDetail, Text};

@@ -1,7 +1,7 @@
 //! The next step for a claim whose volume is to be modified.
 //!
-//! Separate from what executes the steps: the order of writes and calls is what makes a crash at any
-//! point harmless, and the crash simulation runs exactly this function.
+//! The order of writes and calls is what makes a crash at any point harmless, and the crash
+//! simulation runs exactly this function.
 //!
 //! The target is on the claim before the driver is asked, and becomes the current class only after
 //! the driver has done it. While an outcome is unknown, the target is not changed.

@@ -1,7 +1,7 @@
 //! What all patches of a claim's status have in common.
 //!
-//! Separate, because the list of conditions has many writers: entries are added, changed and deleted
-//! one by one, by their type, and those of others are not even mentioned.
+//! The list of conditions has many writers: entries are added, changed and deleted one by one, by
+//! their type, and those of others are not even mentioned.
 
 use serde_json::{Map, Value, json};
 use sidecar::visible::visible;

@@ -1,9 +1,9 @@
 //! Bodies of patches: strategic merge patches, as small as they can be.
 //!
-//! Separate, because they are what other programs see of all this, byte for byte. A patch of a claim
-//! carries the version that it was made for, and so does one of a PersistentVolume in the end: it
-//! replaces what it decided on and nothing else, however late it arrives. What would change nothing
-//! is `None` and is not sent.
+//! They are what other programs see of all this, byte for byte. A patch of a claim carries the
+//! version that it was made for, and so does one of a PersistentVolume in the end: it replaces what
+//! it decided on and nothing else, however late it arrives. What would change nothing is `None` and
+//! is not sent.
 //!
 //! | file | patches |
 //! |---|---|

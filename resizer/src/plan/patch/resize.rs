@@ -1,6 +1,4 @@
 //! Patches of a claim on its way through an expansion.
-//!
-//! Separate, because which of them are sent, and in which order, is decided elsewhere.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,4 @@
 //! Patches of a PersistentVolume.
-//!
-//! Separate, because the volume has writers of its own.
 
 use serde_json::{Map, Value, json};
 

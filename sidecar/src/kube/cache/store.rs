@@ -1,6 +1,6 @@
 //! The cache's contents as a pure structure: one record per object, changed in place.
 //!
-//! Separate from the cache's locks and handlers so that its rules can be tested as such. The rules:
+//! Its rules can be tested as such. The rules:
 //!
 //! * A relist marks what it meets with a generation and sweeps the rest; there is never a second map.
 //! * The answer to an own write is taken over at once, and an older event of the same object is

@@ -1,7 +1,7 @@
 //! Whether a cache has everything, and whether it is being kept so.
 //!
-//! Separate, because some decisions must not be taken on what may have changed unseen: a watch that
-//! is known to have ended tells nothing, and the cache looks the same as before.
+//! Some decisions must not be taken on what may have changed unseen: a watch that is known to have
+//! ended tells nothing, and the cache looks the same as before.
 
 use std::convert::Infallible;
 

@@ -1,7 +1,7 @@
 //! Reads objects of the API server into the records of [`model`](crate::model).
 //!
-//! Separate from the records, because how an object reads on the wire is the API's affair. Nothing
-//! an API server may send fails to decode: absent and `null` are alike everywhere.
+//! How an object reads on the wire is the API's affair. Nothing an API server may send fails to
+//! decode: absent and `null` are alike everywhere.
 
 mod claim;
 mod class;

@@ -1,7 +1,7 @@
 //! An object as it is found, and what of it counts: what other processes left in it, and what people did
 //! to it.
 //!
-//! Separate, because an object is read only when it is taken over, or was changed by somebody else.
+//! An object is read only when it is taken over, or was changed by somebody else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
