@@ -2,7 +2,7 @@
 //! process; what a controller makes of the driver is its [`View`].
 //!
 //! A restart of the driver's container does not end this process: calls wait, the driver is probed
-//! and asked anew, and work goes on. What it must not come back as ends the process with one line.
+//! and asked anew, and work goes on. If an incompatible driver returns, the process exits with the reason.
 
 mod ask;
 

@@ -1,4 +1,4 @@
-//! How much the API server is asked for.
+//! Client-side rate limiting of requests to the API server.
 //!
 //! With `--kube-api-qps` or `--kube-api-burst` on the command line both are a hard cap, one token
 //! bucket as in client-go. Without, there is no fixed rate: the number of requests that run at once

@@ -1,4 +1,4 @@
-//! With whom the objects vanish: the pod of this process, or what controls it.
+//! Resolves the ownerReference of storage capacity objects: the pod of this process, or what controls it.
 //!
 //! It is found out once, before anything else, by reading objects along controller references; who
 //! reads them is not known here.

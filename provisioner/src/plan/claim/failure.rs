@@ -84,7 +84,7 @@ pub enum Failure {
     #[error("error getting VolumeAttributesClass {0}: {1}")]
     AttributesClass(Text, ApiError),
     /// The VolumeAttributesClass is another driver's.
-    #[error("VolumeAttributesClass {0} is of the driver {1}, not of this one")]
+    #[error("VolumeAttributesClass {0} belongs to driver {1}, not to this one")]
     AttributesClassDriver(Text, Text),
     /// The class is of an in-tree plugin, whose volumes have no VolumeAttributesClass: the API server
     /// refuses a PersistentVolume with both.

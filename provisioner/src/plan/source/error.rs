@@ -49,7 +49,7 @@ pub enum Error {
     ContentMismatch(Text),
     /// Another driver's snapshot.
     #[error(
-        "snapshotcontent {content} is of the driver {driver}, not of the StorageClass's provisioner; a \
+        "snapshotcontent {content} belongs to driver {driver}, not to the StorageClass's provisioner; a \
          StorageClass with that provisioner is needed"
     )]
     SnapshotDriver {
@@ -117,7 +117,7 @@ pub enum Error {
     VolumeNotCsi(Text),
     /// Another driver's.
     #[error(
-        "the source volume {volume} is of the driver {driver}, not of the StorageClass's provisioner; a \
+        "the source volume {volume} belongs to driver {driver}, not to the StorageClass's provisioner; a \
          StorageClass with that provisioner is needed"
     )]
     VolumeDriver {

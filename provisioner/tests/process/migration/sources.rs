@@ -31,7 +31,7 @@ type Row = (
 #[tokio::test]
 async fn m_65_to_70_what_volumes_are_made_from() {
     use Origin::{InTreeVolume, NativeVolume, Snapshot};
-    const FOREIGN: &str = "not of the StorageClass's provisioner";
+    const FOREIGN: &str = "not to the StorageClass's provisioner";
     let rows: [Row; 7] = [
         ("M-65", EBS, true, Snapshot, Some(FOREIGN)),
         ("M-66", EBS, false, Snapshot, None),
