@@ -63,7 +63,10 @@ pub(crate) async fn work(
         background,
         grace: GRACE,
     };
-    tasks.run(&engine, &seat.process.shutdown).await
+    let result = tasks.run(&engine, &seat.process.shutdown).await;
+    drop(engine);
+    seat.last_events().await;
+    result
 }
 
 /// What is watched. `publish`: the driver has calls to make.

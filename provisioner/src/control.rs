@@ -62,7 +62,7 @@ pub(crate) struct Parts<'a> {
 /// What the producer of CSIStorageCapacity objects is made from.
 pub(crate) struct CapacityProducer {
     pub(crate) origin: Origin,
-    /// With a rate of its own, which neither leases nor anything else draws on.
+    /// With a rate of its own, which nothing else draws on.
     pub(crate) client: Client,
     pub(crate) room: Room,
 }

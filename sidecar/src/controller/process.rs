@@ -108,7 +108,7 @@ impl Process {
         }))
     }
 
-    /// One more client, whose requests go over the same connection and wait for no others.
+    /// One more client, with a rate of its own, whose requests go over the same connection.
     pub fn another_client(&self, rate: Rate) -> Client {
         let budget = Budget {
             rate,

@@ -322,7 +322,10 @@ impl Expansion {
     pub(super) fn refused(&mut self, write: ClaimWrite, patch: &Value, refusal: Refusal) {
         self.marks.taken_over &= refusal != Refusal::Unknown;
         match (write, refusal) {
-            (ClaimWrite::MarkResizing, Refusal::Unknown | Refusal::Other) => self.begins(patch),
+            (
+                ClaimWrite::MarkResizing,
+                Refusal::Forbidden | Refusal::AlreadyExists | Refusal::Unknown | Refusal::Other,
+            ) => self.begins(patch),
             (write, Refusal::Unknown) if write.ends_expansion() => {
                 let left = self.to_tell();
                 let grown = self.grown.as_ref().map(|grown| grown.capacity);

@@ -548,3 +548,18 @@ fn m_141_the_annotation_of_an_in_tree_volume_goes_when_its_node_is_done() {
     assert_eq!(woken.len(), 1);
     assert_eq!(only(&run(&mut bench), &["pp"]).len(), 1);
 }
+
+#[test]
+fn whoever_refuses_the_mark_the_driver_was_not_asked_for_it() {
+    for refusal in [
+        Refusal::Forbidden,
+        Refusal::AlreadyExists,
+        Refusal::Unknown,
+        Refusal::Other,
+    ] {
+        let mut expansion = Expansion::new(&Start::default());
+        let mark = serde_json::json!({ "status": { "allocatedResourceStatuses": {} } });
+        expansion.refused(ClaimWrite::MarkResizing, &mark, refusal);
+        assert!(expansion.marks.settled, "{refusal:?}");
+    }
+}

@@ -299,7 +299,10 @@ impl Modification {
         self.marks.taken_over &= refusal != Refusal::Unknown;
         match (write, refusal) {
             // It is begun only where nothing is in doubt, and the driver was not asked since.
-            (ClaimWrite::MarkModifying, Refusal::Unknown | Refusal::Other) => {
+            (
+                ClaimWrite::MarkModifying,
+                Refusal::Forbidden | Refusal::AlreadyExists | Refusal::Unknown | Refusal::Other,
+            ) => {
                 self.marks.settled = true;
             }
             (ClaimWrite::FinishModify, Refusal::Unknown) => {

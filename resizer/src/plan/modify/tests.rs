@@ -599,3 +599,17 @@ fn fs_9_what_a_predecessor_sent_fits_no_more_when_its_call_is_repeated() {
     assert_eq!(only(&lines, &["cs", "Mod"])[0], call, "once");
     assert_eq!(&*bench.claim.current_class, "b");
 }
+
+#[test]
+fn whoever_refuses_the_mark_the_driver_was_not_asked_for_it() {
+    for refusal in [
+        Refusal::Forbidden,
+        Refusal::AlreadyExists,
+        Refusal::Unknown,
+        Refusal::Other,
+    ] {
+        let mut modification = Modification::new(&Start::default());
+        modification.refused(ClaimWrite::MarkModifying, refusal, "ns/c1");
+        assert!(modification.marks.settled, "{refusal:?}");
+    }
+}
