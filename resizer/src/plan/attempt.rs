@@ -32,8 +32,6 @@ pub struct Attempt {
     stale: Doubts,
     /// The claim is known from its volume alone.
     unread: bool,
-    /// The volume that was asked for: if the caches do not show it, there is none.
-    asked_for: Option<Text>,
     /// Why the object in doubt could not be read.
     unreadable: Option<ApiError>,
     conflicts: u8,
@@ -86,7 +84,6 @@ impl Attempt {
             doubts: start.doubts,
             stale: Doubts::default(),
             unread: start.unread,
-            asked_for: None,
             unreadable: None,
             conflicts: 0,
             gone: false,
@@ -199,11 +196,6 @@ impl Attempt {
         };
         // What is wrong with the objects themselves is told, too.
         if let Step::End(End::Failed(failure)) = step {
-            if let Failure::NoVolume(_, volume) = &failure
-                && self.asked_for.is_none()
-            {
-                return Step::ReadVolume(volume.clone());
-            }
             return self.tell(failure);
         }
         step
@@ -284,10 +276,6 @@ impl Attempt {
             (Step::ReadClaim, answer) => {
                 self.unread &= matches!(answer, Answer::Refused(_));
                 self.read(answer, |doubts| doubts.claim = false)
-            }
-            (Step::ReadVolume(name), answer) if !self.doubts.volume => {
-                self.asked_for = Some(name.clone());
-                self.asked_for_volume(answer)
             }
             (Step::ReadVolume(_), answer) => self.read(answer, |doubts| doubts.volume = false),
             (Step::PatchClaim(write, patch), Answer::Refused(error)) => {

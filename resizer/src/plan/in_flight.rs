@@ -212,7 +212,7 @@ impl InFlightState {
         }
         let cure = match end {
             End::Waits(cure) => Some(cure.clone()),
-            End::Failed(failure) => failure.cure().or_else(|| attempt.unknown_volume()),
+            End::Failed(failure) => failure.cure(),
             End::Done | End::Again | End::Later | End::Parked => None,
         };
         if let Some(cure) = cure {

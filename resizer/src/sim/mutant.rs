@@ -11,13 +11,12 @@ use csi_proto::csi::ControllerExpandVolumeResponse;
 use tonic::Code;
 
 use super::run::Faults;
-use super::server::error;
 use crate::keys::RESIZING;
 use crate::model::{
     AttributesClass, Claim, ClaimDetail, Modify, ModifyPhase, Quantity, ResizeStatus, Text, Volume,
 };
 use crate::plan::in_flight::{Doubts, InFlightState, Start};
-use crate::plan::outcome::{Refusal, RpcError};
+use crate::plan::outcome::RpcError;
 use crate::plan::patch;
 use crate::plan::step::{Answer, ClaimWrite, End, Step, VolumeWrite};
 use crate::testing::{condition, driver, size};
@@ -100,13 +99,11 @@ pub(super) enum Mutant {
     HoldsCalls,
     /// Takes a claim of which nothing is kept for one that is not there.
     TakesUnknownForGone,
-    /// Takes a volume of which nothing is kept for one that is not there.
-    TakesUnknownForMissing,
 }
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 38] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 37] = [
         (Self::ExpandsFirst, Faults::None, "not recorded"),
         (Self::ModifiesFirst, Faults::None, "not recorded"),
         (Self::ReportsSizeFirst, Faults::None, "above the confirmed"),
@@ -176,7 +173,6 @@ impl Mutant {
             Faults::Crashes,
             "keeps the annotation",
         ),
-        (Self::TakesUnknownForMissing, Faults::None, "tried for ever"),
     ];
 
     /// What a mutant begins an attempt with.
@@ -314,11 +310,6 @@ impl Mutant {
     /// What a mutant makes of an answer.
     pub(super) fn hears(self, step: &Step, answer: Answer) -> Answer {
         let mut error = match answer {
-            Answer::Done
-                if self == Self::TakesUnknownForMissing && matches!(step, Step::ReadVolume(_)) =>
-            {
-                return Answer::Refused(error(Refusal::NotFound));
-            }
             Answer::Unreachable(error) if self == Self::TakesUnsentForAsked => {
                 return Answer::Failed(RpcError {
                     code: Code::DeadlineExceeded,

@@ -51,10 +51,7 @@ impl Process {
             resizer: Resizer::new(&driver, &settings),
             informers: Informers {
                 claims: Watch::only(Claim::is_open),
-                volumes: {
-                    let name = driver.name.clone();
-                    Watch::only(move |volume: &Volume| volume.is_served_by(&name))
-                },
+                volumes: Watch::new(),
                 driver: Arc::new(driver),
                 classes: Watch::new(),
                 pods: Watch::new(),
@@ -324,10 +321,8 @@ impl Process {
     pub(super) fn absorb(&mut self, claim: &Text, step: &Step, object: Option<Object>) {
         if let Step::PatchVolume(name, ..) | Step::ReadVolume(name) = step {
             let slots = &mut self.informers.volumes.slots;
-            let unheard = self.mutant == Mutant::TakesUnknownForMissing
-                && matches!(step, Step::ReadVolume(_));
             let change = match object {
-                Some(Object::Volume(found)) if !unheard => {
+                Some(Object::Volume(found)) => {
                     let (version, object) = *found;
                     slots.write_answered(&key(name), object, version)
                 }

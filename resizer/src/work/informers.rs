@@ -18,7 +18,8 @@ pub struct Informers {
     /// PersistentVolumeClaims for which something is due, of whatever driver, and those that were
     /// asked for.
     pub claims: Cache<Claim>,
-    /// PersistentVolumes of this driver, and those that were asked for.
+    /// PersistentVolumes, of whatever driver: a claim of another driver's that is to grow is told apart
+    /// without a request.
     pub volumes: Cache<Volume>,
     /// Pods that use claims, if it matters.
     pub pods: Cache<Pod>,
@@ -31,11 +32,9 @@ impl Informers {
     /// Empty caches, whose changes `engine` hears.
     pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
         let strings = Interner::default();
-        let name = driver.current().name.clone();
         Self {
             claims: Cache::owned(engine, &strings, claim_changed).only(Claim::is_open),
-            volumes: Cache::owned(engine, &strings, volume_changed)
-                .only(move |volume: &Volume| volume.is_served_by(&name)),
+            volumes: Cache::owned(engine, &strings, volume_changed),
             pods: Cache::owned(engine, &strings, pod_changed),
             classes: Cache::owned(engine, &strings, class_changed),
             driver,

@@ -1,20 +1,9 @@
 //! What came of reading an object that is in doubt, or of which the caches show nothing.
 
 use super::{Attempt, Doubts, Problem};
-use crate::plan::outcome::RequeueTrigger;
 use crate::plan::step::Answer;
 
 impl Attempt {
-    /// What came of asking for a volume that the caches do not show.
-    pub(super) fn asked_for_volume(&mut self, answer: Answer) -> Result<(), Problem> {
-        if let Answer::Refused(error) = answer
-            && !error.is_not_found()
-        {
-            self.unreadable = Some(error);
-        }
-        Ok(())
-    }
-
     /// What came of reading an object again.
     pub(super) fn read(&mut self, answer: Answer, settle: fn(&mut Doubts)) -> Result<(), Problem> {
         let Answer::Refused(error) = answer else {
@@ -29,14 +18,6 @@ impl Attempt {
             self.unreadable = Some(error);
         }
         Ok(())
-    }
-
-    /// The volume that could not be read and of which nothing is known: who waits for the next try
-    /// need not if it appears.
-    pub(in crate::plan) fn unknown_volume(&self) -> Option<RequeueTrigger> {
-        let name = self.asked_for.as_ref()?;
-        let unread = self.unreadable.is_some();
-        unread.then(|| RequeueTrigger::Volume(name.clone()))
     }
 
     /// Whether the claim is known from its volume alone, to the end.
