@@ -412,8 +412,8 @@ fn what_cannot_be_an_image_is_named_with_the_way_out() {
             "csi-attacher was not built as version v1.2.3-4-gabc",
         ),
         (
-            &["--tag=1", "csi-snapshotter"],
-            "there is no image csi-snapshotter; there are: csi-attacher, ",
+            &["--tag=1", "csi-snapshoter"],
+            "there is no image csi-snapshoter; there are: csi-attacher, ",
         ),
         (&["--tag=1+2"], "--tag=1+2 cannot be the tag of an image"),
         (&[], "--tag <VERSION>"),
