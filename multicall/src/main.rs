@@ -101,8 +101,8 @@ mod tests {
             ("csi-sidecars", "no program is named"),
             ("", "no program is named"),
             (
-                "csi-sidecars csi-snapshotter",
-                "no program \"csi-snapshotter\"",
+                "csi-sidecars csi-snapshoter",
+                "no program \"csi-snapshoter\"",
             ),
             (
                 "csi-sidecars --csi-address=/x csi-attacher",

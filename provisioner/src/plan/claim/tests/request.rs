@@ -418,7 +418,7 @@ fn rows_145_to_150_attributes_classes() {
                 attributes(w);
                 w.attributes[0].driver = "other".into();
             },
-            "Finished of the driver other",
+            "Finished belongs to driver other, not to this one",
         ),
     ]);
     let (request, _) = create(|w| {
