@@ -381,16 +381,16 @@ pub(super) const TABLE: &[Row] = &[
 #[rustfmt::skip]
 pub(super) const PERMISSIONS: &[(&[&str], &str, &[&str])] = &[
     (&["driver.attachRequired=true", "attacher.events=false"], "attacher", &[
-        "list persistentvolumes", "watch persistentvolumes", "patch persistentvolumes",
+        "get persistentvolumes", "list persistentvolumes", "watch persistentvolumes", "patch persistentvolumes",
         "list csinodes.storage.k8s.io", "watch csinodes.storage.k8s.io",
     ]),
     (&["driver.attachRequired=true"], "attacher", &[
-        "list persistentvolumes", "watch persistentvolumes", "patch persistentvolumes",
+        "get persistentvolumes", "list persistentvolumes", "watch persistentvolumes", "patch persistentvolumes",
         "list csinodes.storage.k8s.io", "watch csinodes.storage.k8s.io",
         "create events in default", "patch events in default",
     ]),
     (&["driver.attachRequired=true", "attacher.events=false", "secrets.access=all"], "attacher", &[
-        "list persistentvolumes", "watch persistentvolumes", "patch persistentvolumes",
+        "get persistentvolumes", "list persistentvolumes", "watch persistentvolumes", "patch persistentvolumes",
         "list csinodes.storage.k8s.io", "watch csinodes.storage.k8s.io", "get secrets",
     ]),
     (&["controller.leaderElection.enabled=true"], "attacher", &[
