@@ -3,12 +3,15 @@
 //! Separate and free of locks and clocks, so that the crash simulation keeps exactly these books:
 //! which attempts run, what the driver said last, what must be read again, who waits for whom.
 
+mod annotated;
 mod triggers;
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use sidecar::keyed_guard::KeyedGuards;
+
+use annotated::AnnotatedVolumes;
 
 use super::attempt::Attempt;
 use super::event::{self, Origin};
@@ -119,7 +122,7 @@ pub struct InFlightState {
     /// The same the other way round.
     waiting: HashMap<Task, Vec<RequeueTrigger>>,
     /// Volumes that carry the annotation of an expansion, by their claim.
-    annotated: HashMap<Text, Text>,
+    annotated: AnnotatedVolumes,
     usage: Usage,
     /// Calls in flight, by volume handle, with the tasks that wait for their end.
     pub calls: KeyedGuards<Text, Task>,
@@ -137,16 +140,17 @@ impl InFlightState {
             running: HashMap::new(),
             cures: HashMap::new(),
             waiting: HashMap::new(),
-            annotated: HashMap::new(),
+            annotated: AnnotatedVolumes::default(),
             usage: Usage::default(),
             calls: KeyedGuards::default(),
         }
     }
 
-    /// The volume that carries the annotation of an expansion of this claim.
+    /// The volume that carries the annotation of an expansion of a claim of this name; of several the
+    /// one that came last.
     #[must_use]
     pub fn annotated(&self, claim: &Text) -> Option<&Text> {
-        self.annotated.get(claim)
+        self.annotated.last(claim)
     }
 
     /// Whether a pod uses the claim.
@@ -167,7 +171,7 @@ impl InFlightState {
             gone: false,
         };
         self.running.insert(task.claim.clone(), running);
-        let annotated = self.annotated.get(&task.claim).cloned();
+        let annotated = { self.annotated.of(&task.claim, claim.uid()) }.cloned();
         // What appears while the attempt runs may be just what it does not see.
         self.wait_for(RequeueTrigger::Driver, task);
         if let Some(claim) = claim.detail() {
@@ -285,7 +289,7 @@ impl InFlightState {
         let expand = Task::new(Kind::Expand, key);
         // Who has just read what was not known before goes on with it.
         let read = before.is_none() && writer == Some(Kind::Expand);
-        if grew && !read && self.annotated.contains_key(key) && !tasks.contains(&expand) {
+        if grew && !read && self.annotated.has(key) && !tasks.contains(&expand) {
             tasks.push(expand);
         }
         tasks
@@ -320,11 +324,11 @@ impl InFlightState {
         let mut tasks = Vec::new();
         if old != new {
             if let Some((claim, _)) = old {
-                self.annotated.remove(&claim);
+                self.annotated.remove(&claim, name);
             }
-            if let Some((claim, _)) = new {
+            if let Some((claim, uid)) = new {
                 tasks.push(Task::new(Kind::Expand, &claim));
-                self.annotated.insert(claim, name.clone());
+                self.annotated.insert(claim, uid, name.clone());
             }
         }
         if after.is_some_and(|after| event::is_cure(before, after)) {
@@ -356,7 +360,7 @@ impl InFlightState {
             &self.running,
             &self.cures,
             &self.waiting,
-            &self.annotated,
+            &self.annotated.by_claim(),
             &self.calls,
         ];
         let texts = books.iter().map(|book| format!("{book:?}"));
