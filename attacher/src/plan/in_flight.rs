@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Driver;
+use super::asked::AskedVolumes;
 use super::attachment::Step;
 use super::flight::{KeyedGuards, Target};
 use super::orphan::{self, Orphan};
@@ -69,6 +70,8 @@ pub struct InFlightState {
     touched: Option<HashSet<Text>>,
     /// Calls, with the attachments that wait for their end.
     pub calls: KeyedGuards<Target, Key>,
+    /// Volumes that are being asked for.
+    pub asked: AskedVolumes,
     /// Patches of volumes. One at a time: the next one then sees what this one did.
     pub patches: KeyedGuards<Text, Key>,
 }
@@ -261,6 +264,7 @@ impl InFlightState {
 
     /// The attempt ended.
     pub fn end(&mut self, name: &Text) -> Ended {
+        self.asked.end(name);
         if self.gone.remove(name) {
             // Nobody else would: what this attempt did was about an object that is gone.
             self.unpublished.remove(name);
@@ -337,7 +341,7 @@ impl InFlightState {
     /// Books that hold something, as text; there are none once every object is gone.
     #[cfg(test)]
     pub(crate) fn not_empty(&self) -> Vec<String> {
-        let books: [(&str, &dyn std::fmt::Debug); 12] = [
+        let books: [(&str, &dyn std::fmt::Debug); 13] = [
             ("named", &self.named),
             ("working", &self.working),
             ("doubtful", &self.doubtful),
@@ -350,10 +354,11 @@ impl InFlightState {
             ("orphans", &self.orphans),
             ("calls", &self.calls),
             ("patches", &self.patches),
+            ("asked", &self.asked),
         ];
         let texts = books.iter().map(|(name, book)| (name, format!("{book:?}")));
         texts
-            .filter(|(_, text)| text != "{}" && text != "KeyedGuards { busy: {} }")
+            .filter(|(_, text)| text != "{}" && !text.ends_with(" {} }"))
             .map(|(name, text)| format!("{name} {text}"))
             .collect()
     }

@@ -23,6 +23,7 @@
 //! | `lane` | whose turn it is: attach and detach lanes, fairness among nodes |
 //! | `driver` | what the driver can do, and which changes of it end the process |
 
+pub mod asked;
 pub mod attachment;
 pub mod capability;
 pub mod drift;

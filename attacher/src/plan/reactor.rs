@@ -54,7 +54,7 @@ pub enum Change<'a> {
     Volume {
         /// Its name.
         name: Text,
-        /// Whether it is new.
+        /// Whether it is new, or may be: of volumes that are not kept nobody knows.
         new: bool,
     },
     /// Nothing happened to the PersistentVolume of this name; the time for a resync has come.
@@ -202,6 +202,7 @@ impl Reactor for Attacher {
             }
             Change::Volume { name, new } => {
                 if new {
+                    self.in_flight.asked.came(&name);
                     let cured = self.in_flight.cured(&RequeueTrigger::Volume(name.clone()));
                     self.wake_all(cured, informers, &mut due);
                 }

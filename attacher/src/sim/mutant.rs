@@ -98,11 +98,13 @@ pub(super) enum Mutant {
     LeavesOrphansBeside,
     /// Takes a volume of which nothing is kept for one that is not there.
     TakesUnknownForMissing,
+    /// Does not hear of volumes that come and are not kept.
+    MissesUnkeptVolumes,
 }
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 34] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 35] = [
         (Self::ReleasesFirst, Faults::Crashes, "finalizer removed"),
         (Self::PublishesFirst, Faults::Crashes, "stays attached"),
         (Self::MarksFirst, Faults::Crashes, "reported attached"),
@@ -128,7 +130,8 @@ impl Mutant {
         (Self::NeedsNodes, Faults::Lasts, "does not go"),
         (Self::EndsCallsUnheard, Faults::Aliases, "left behind"),
         (Self::EndsPatchesUnheard, Faults::None, "does not"),
-        (Self::TakesUnknownForMissing, Faults::None, "does not"),
+        (Self::TakesUnknownForMissing, Faults::None, "waits for its"),
+        (Self::MissesUnkeptVolumes, Faults::None, "waits for its"),
         (Self::LeavesVolumesOfTheGone, Faults::None, "left behind"),
         (Self::LeavesVolumesOfTheEnded, Faults::None, "does not go"),
         (Self::LeavesChangedVolumes, Faults::None, "left behind"),

@@ -143,17 +143,17 @@ impl Process {
                         .for_each(|change| self.attachment_changed(change));
                 }
                 Some(Part::Read) => reads = true,
-                None => {}
+                Some(Part::Passed(_)) | None => {}
             },
-            1 => {
-                if let Some(Part::Arrived(changes)) =
-                    informers.volumes.go_on_listing(&server.volumes, log)
-                {
+            1 => match informers.volumes.go_on_listing(&server.volumes, log) {
+                Some(Part::Arrived(changes)) => {
                     changes
                         .iter()
                         .for_each(|change| self.volume_changed(change));
                 }
-            }
+                Some(Part::Passed(name)) => self.volume_passed(name),
+                Some(Part::Read) | None => {}
+            },
             _ => {
                 if let Some(Part::Arrived(changes)) =
                     informers.nodes.go_on_listing(&server.nodes, log)
@@ -208,8 +208,13 @@ impl Process {
                 }
             }
             Event::Volume(name, object) => {
-                if let Some(change) = informers.volumes.observe(&name, object, *version) {
-                    self.volume_changed(&change);
+                let there = object.is_some();
+                match informers.volumes.observe(&name, object, *version) {
+                    Some(change) => self.volume_changed(&change),
+                    None if there && informers.volumes.slots.is_untold(&name) => {
+                        self.volume_passed(name);
+                    }
+                    None => {}
                 }
             }
             Event::Node(name, object) => {
@@ -240,6 +245,14 @@ impl Process {
                 new: old.is_none(),
             });
         }
+    }
+
+    /// The volume is there, and nobody is told more.
+    fn volume_passed(&mut self, name: Text) {
+        if self.mutant == Mutant::MissesUnkeptVolumes {
+            return;
+        }
+        self.changed(Change::Volume { name, new: true });
     }
 
     pub(super) fn node_changed(&mut self, change: &store::Change<CsiNode>) {

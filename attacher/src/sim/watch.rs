@@ -34,6 +34,8 @@ pub(super) enum Part<T> {
     Read,
     /// It arrived, with these changes.
     Arrived(Vec<Change<T>>),
+    /// An object of this name arrived of which nobody is told.
+    Passed(Text),
 }
 
 impl<T: Clone> Watch<T> {
@@ -85,14 +87,16 @@ impl<T: Clone> Watch<T> {
                 });
                 Some(Part::Read)
             }
-            Listing::Read { mut left, at } => Some(Part::Arrived(match left.pop() {
+            Listing::Read { mut left, at } => Some(match left.pop() {
                 Some((name, (version, object))) => {
                     self.listing = Some(Listing::Read { left, at });
-                    let change = self.slots.upsert(key(&name), object, version);
-                    change.into_iter().collect()
+                    match self.slots.upsert(key(&name), object, version) {
+                        None if self.slots.is_untold(&name) => Part::Passed(name),
+                        change => Part::Arrived(change.into_iter().collect()),
+                    }
                 }
-                None => self.slots.finish_list(at),
-            })),
+                None => Part::Arrived(self.slots.finish_list(at)),
+            }),
         }
     }
 

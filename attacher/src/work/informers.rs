@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use sidecar::kube::cache::{Cache, Event, Source};
 use sidecar::kube::interner::Interner;
+use sidecar::kube::key::Key;
 
 use super::driver::DriverView;
 use super::executor::Engine;
@@ -36,7 +37,8 @@ impl Informers {
         Self {
             attachments: Cache::owned(engine, &strings, attachment_changed),
             volumes: Cache::owned(engine, &strings, volume_changed)
-                .only(move |volume: &KeptVolume| volume.is_of(&name, &finalizer)),
+                .only(move |volume: &KeptVolume| volume.is_of(&name, &finalizer))
+                .passing(engine, volume_passed),
             nodes: Cache::owned(engine, &strings, node_changed)
                 .trimmed(move |node: &mut CsiNode| node.keep_only(&trimmed_to)),
             strings,
@@ -94,6 +96,12 @@ fn volume_changed(engine: &Engine, event: Event<'_, KeptVolume>) {
         Event::Resync { key, .. } => engine.observe(Change::VolumeResync(key.as_str().into())),
         Event::Deleted { .. } => {}
     }
+}
+
+/// It is there, and nothing is kept of it; an attachment may wait for it.
+fn volume_passed(engine: &Engine, key: &Key) {
+    let (name, new) = (Text::from(key.as_str()), true);
+    engine.observe(Change::Volume { name, new });
 }
 
 fn node_changed(engine: &Engine, event: Event<'_, CsiNode>) {

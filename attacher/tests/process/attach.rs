@@ -315,6 +315,18 @@ async fn a_volume_that_appears_wakes_what_waits_for_it() {
 }
 
 #[tokio::test]
+async fn a_volume_of_another_driver_that_appears_wakes_what_waits_for_it() {
+    let stage = Stage::new().await;
+    let _attacher = stage.start(&["--retry-interval-start=5m"]);
+    stage.attach("foreign", "foreign");
+    stage.until_error("foreign", "attachError").await;
+    stage.driver.volume("h-x");
+    let foreign = build::volume("foreign").csi("another.driver", "h-x");
+    stage.api.insert(foreign.mode("RWO"));
+    stage.until_attached("foreign").await;
+}
+
+#[tokio::test]
 async fn a_volume_that_appears_while_its_absence_is_recorded_is_seen() {
     let stage = Stage::new().await;
     let slow = std::time::Duration::from_secs(2);

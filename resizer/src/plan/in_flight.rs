@@ -146,13 +146,6 @@ impl InFlightState {
         }
     }
 
-    /// The volume that carries the annotation of an expansion of a claim of this name; of several the
-    /// one that came last.
-    #[must_use]
-    pub fn annotated(&self, claim: &Text) -> Option<&Text> {
-        self.annotated.last(claim)
-    }
-
     /// Whether a pod uses the claim.
     #[must_use]
     pub fn in_use(&self, claim: &str) -> bool {

@@ -96,12 +96,14 @@ pub enum ObjectError {
 
 type Handler<R> = Box<dyn Fn(Event<'_, R>) + Send + Sync>;
 type Trim<R> = Box<dyn Fn(&mut R) + Send + Sync>;
+type Passed = Box<dyn Fn(&Key) + Send + Sync>;
 
 struct Inner<R> {
     store: Mutex<Store<R>>,
     strings: Interner,
     handler: Handler<R>,
     trim: OnceLock<Trim<R>>,
+    passed: OnceLock<Passed>,
     sync_state: SyncState,
 }
 
@@ -154,6 +156,7 @@ impl<R> Cache<R> {
                 strings,
                 handler: Box::new(handler),
                 trim: OnceLock::new(),
+                passed: OnceLock::new(),
                 sync_state: SyncState::default(),
             }),
         }
@@ -176,6 +179,26 @@ impl<R> Cache<R> {
             let mut store = self.lock();
             *store = std::mem::take(&mut *store).only(wanted);
         }
+        self
+    }
+
+    /// Tells a method of the owner which objects the list and the watch brought without the handler
+    /// hearing of them: those that are not kept, and those that are being asked for. Who needs one that
+    /// was missing asks for it again. To be said before the cache is filled.
+    #[must_use]
+    pub fn passing<O: Send + Sync + 'static>(
+        self,
+        owner: &Weak<O>,
+        passed: impl Fn(&O, &Key) + Send + Sync + 'static,
+    ) -> Self {
+        let owner = owner.clone();
+        let passed = Box::new(move |key: &Key| {
+            if let Some(owner) = owner.upgrade() {
+                passed(&owner, key);
+            }
+        });
+        // Of two the first counts; nobody says it twice.
+        let _first = self.inner.passed.set(passed);
         self
     }
 

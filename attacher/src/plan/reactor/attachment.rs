@@ -23,8 +23,6 @@ pub struct Run {
     /// The attempt and the newest that it knows of its object, once there is one.
     work: Option<(Attempt, Arc<Attachment>)>,
     asked: Asked,
-    /// The volume was asked for: if the caches do not show it, there is none.
-    asked_for_volume: bool,
     /// A failure that is to be recorded on the object.
     unrecorded: Option<Failure>,
     over: Option<AttemptEnd>,
@@ -70,7 +68,6 @@ impl Run {
             start,
             work: None,
             asked: Asked::Nothing,
-            asked_for_volume: false,
             unrecorded: None,
             over: None,
         }
@@ -130,7 +127,8 @@ impl Attacher {
             return run.decide_trivial();
         }
         let current = run.refresh(informers)?;
-        if let Some(volume) = run.unknown_volume(&current, informers) {
+        if let Some(volume) = self.unknown_volume(&current, informers) {
+            self.in_flight.asked.begin(&run.name, &volume);
             run.asked = Asked::Volume(volume.clone());
             return Some(Step::ReadVolume(volume));
         }
@@ -233,15 +231,7 @@ impl Attacher {
                 Some(_) | None if !found => run.over = Some(AttemptEnd::Nothing),
                 Some(_) | None => run.start.doubtful = false,
             },
-            Asked::Volume(name) => match refused(answer) {
-                // Its watch may have been faster.
-                Some(error) if !error.is_not_found() && informers.volume(&name).is_none() => {
-                    let failure = Failure::ReadVolume(name, error);
-                    self.in_flight.failed(&run.name, &failure);
-                    run.over = Some(AttemptEnd::Unread(failure));
-                }
-                Some(_) | None => run.asked_for_volume = true,
-            },
+            Asked::Volume(name) => self.volume_read(run, name, answer, informers),
             Asked::Trivial => {
                 run.over = Some(match refused(answer) {
                     Some(error) if !error.is_not_found() => {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::InFlightState;
 use crate::model::{Text, Uid};
 
 /// A volume with the annotation.
@@ -19,6 +20,16 @@ pub(super) struct AnnotatedVolumes {
     by_claim: HashMap<Text, Vec<Annotated>>,
 }
 
+impl InFlightState {
+    /// The volume that carries the annotation of an expansion of a claim of this name; of several the
+    /// one that came last.
+    #[must_use]
+    pub fn annotated(&self, claim: &Text) -> Option<&Text> {
+        let last = self.annotated.by_claim.get(claim)?.last()?;
+        Some(&last.volume)
+    }
+}
+
 impl AnnotatedVolumes {
     /// The volume carries the annotation of this claim from now on.
     pub(super) fn insert(&mut self, claim: Text, uid: Uid, volume: Text) {
@@ -34,12 +45,6 @@ impl AnnotatedVolumes {
                 self.by_claim.remove(claim);
             }
         }
-    }
-
-    /// The one that came last, of whichever claim of this name.
-    pub(super) fn last(&self, claim: &Text) -> Option<&Text> {
-        let last = self.by_claim.get(claim)?.last()?;
-        Some(&last.volume)
     }
 
     /// The one of the claim with this UID, else the one that came last.
@@ -69,7 +74,6 @@ mod tests {
     use crate::model::{Claim, Quiet, Volume};
     use crate::plan::Settings;
     use crate::plan::fairness::{Kind, Task};
-    use crate::plan::in_flight::InFlightState;
     use crate::testing::{UID, driver, pre_resize, pv};
 
     const OWN: &str = "pv1";

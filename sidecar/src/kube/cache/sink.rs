@@ -82,8 +82,21 @@ impl<R: Record> Sink for Cache<R> {
         let wire: R::Wire<'_> = serde_json::from_str(object.json).map_err(ObjectError::Decode)?;
         let (key, version) = object.of(wire.meta())?;
         let record = || self.read(wire).map(R::into_shared);
-        let change = self.lock().upsert_with(key, version, record);
+        let Some(passed) = self.inner.passed.get() else {
+            let change = self.lock().upsert_with(key, version, record);
+            self.tell(change);
+            return Ok(());
+        };
+        let (change, untold) = {
+            let mut store = self.lock();
+            let change = store.upsert_with(key.clone(), version, record);
+            let untold = change.is_none() && store.is_untold(key.as_str());
+            (change, untold)
+        };
         self.tell(change);
+        if untold {
+            passed(&key);
+        }
         Ok(())
     }
 

@@ -163,6 +163,15 @@ impl<R> Store<R> {
         Some((Arc::clone(&slot.record), slot.version))
     }
 
+    /// Whether nobody was told that there is an object with this key, be it not wanted or asked for at
+    /// this moment.
+    pub fn is_untold(&self, key: &str) -> bool {
+        match self.pending.get(key).map(|pending| &pending.untold) {
+            Some(Some(told)) => told.is_none(),
+            Some(None) | None => !self.map.contains_key(key),
+        }
+    }
+
     pub(super) fn key(&self, key: &str) -> Option<&Key> {
         self.map.get_key_value(key).map(|(key, _)| key)
     }

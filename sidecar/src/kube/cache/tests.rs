@@ -224,6 +224,39 @@ fn what_is_trimmed_and_what_is_not_wanted_never_gets_in_unasked() {
     assert_eq!(taken(&told), ["ns/b ->n2 Own"]);
 }
 
+#[test]
+fn of_what_is_brought_and_not_told_the_owner_hears_the_key() {
+    let (cache, told) = cache();
+    let owner = Arc::new(Mutex::new(Vec::new()));
+    let cache = { cache.only(|node: &Node| &*node.0 != "n2") }.passing(
+        &Arc::downgrade(&owner),
+        |passed: &Mutex<Vec<String>>, key: &Key| passed.lock().unwrap().push(key.to_string()),
+    );
+    let passed = || std::mem::take(&mut *owner.lock().unwrap());
+    upsert(&cache, &json("a", 1, r#""n1""#)).unwrap();
+    assert_eq!(passed(), NOTHING, "it is told");
+    upsert(&cache, &json("a", 1, r#""n1""#)).unwrap();
+    assert_eq!(passed(), NOTHING, "it was told");
+    upsert(&cache, &json("b", 2, r#""n2""#)).unwrap();
+    assert_eq!(passed(), ["ns/b"], "it is not kept");
+    let read = cache.begin_write(&Key::new(Some("ns"), "b").unwrap());
+    upsert(&cache, &json("b", 3, r#""n2""#)).unwrap();
+    assert_eq!(passed(), ["ns/b"], "it is being asked for");
+    drop(read);
+    assert_eq!(passed(), NOTHING);
+    let change = cache.begin_write(&Key::new(Some("ns"), "a").unwrap());
+    upsert(&cache, &json("a", 4, r#""n3""#)).unwrap();
+    assert_eq!(
+        passed(),
+        NOTHING,
+        "it is known, and its change is told later"
+    );
+    drop(change);
+    assert_eq!(taken(&told), ["ns/a ->n1 Watch", "ns/a n1>n3 Watch"]);
+}
+
+const NOTHING: [&str; 0] = [];
+
 /// A record of which all are one.
 #[derive(Debug)]
 struct Same;

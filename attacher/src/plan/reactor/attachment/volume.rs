@@ -1,20 +1,43 @@
 //! The volume of an attachment, if the caches do not show it.
 
-use super::Run;
+use super::{AttemptEnd, Run, refused};
 use crate::model::{Attachment, Text};
-use crate::plan::reactor::Informed;
+use crate::plan::attachment::Answer;
+use crate::plan::outcome::Failure;
+use crate::plan::reactor::{Attacher, Informed};
 
-impl Run {
+impl Attacher {
     /// The volume that the attachment names, of which the caches say nothing: it may be another driver's,
-    /// and is used all the same.
+    /// and is used all the same. If they do not show it once it was asked for, there is none.
     pub(super) fn unknown_volume(
         &self,
         current: &Attachment,
         informers: Informed<'_>,
     ) -> Option<Text> {
-        let name = current.volume.as_ref()?;
-        let asks = !self.asked_for_volume && current.inline.is_none();
-        let unknown = asks && informers.volume(name).is_none();
+        let name = { current.volume.as_ref() }.filter(|_| current.inline.is_none())?;
+        let due = self.in_flight.asked.is_due(&current.name, name);
+        let unknown = due && informers.volume(name).is_none();
         unknown.then(|| name.clone())
+    }
+
+    /// What came of asking for the volume.
+    pub(super) fn volume_read(
+        &mut self,
+        run: &mut Run,
+        name: Text,
+        answer: Answer,
+        informers: Informed<'_>,
+    ) {
+        // Its watch may have been faster.
+        let came =
+            informers.volume(&name).is_some() || self.in_flight.asked.is_due(&run.name, &name);
+        if let Some(error) = refused(answer)
+            && !error.is_not_found()
+            && !came
+        {
+            let failure = Failure::ReadVolume(name, error);
+            self.in_flight.failed(&run.name, &failure);
+            run.over = Some(AttemptEnd::Unread(failure));
+        }
     }
 }
