@@ -30,8 +30,7 @@ static FLAGS: &[Flag] = &[
         "worker-threads",
         Kind::Uint,
         "10",
-        "How many attaches, and as many detaches, run at the same time. With 1 they share one \
-         worker: never more than one call at a time.",
+        "How many attaches and detaches together run at the same time.",
     ),
     Flag::new(
         "max-entries",
