@@ -7,13 +7,15 @@ use std::fmt;
 
 use tonic::{Code, Status};
 
-/// Whether an operation may still be running in the driver after it failed.
+/// What a failed call says about its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finality {
-    /// The driver has answered: the operation is over.
+    /// The answer is missing or says "in progress": the operation may still be running, or have had effect.
+    InDoubt,
+    /// The driver has answered: the operation is over and had no effect.
     Final,
-    /// The answer is missing or says "in progress": the operation may still be running.
-    MayStillRun,
+    /// As `Final`, and the same request is not worth repeating soon.
+    Infeasible,
 }
 
 /// All codes, in numeric order.
@@ -44,11 +46,11 @@ pub const ALL: [Code; 17] = [
 pub const fn finality(code: Code) -> Finality {
     match code {
         Code::Cancelled | Code::DeadlineExceeded | Code::Unavailable | Code::Aborted => {
-            Finality::MayStillRun
+            Finality::InDoubt
         }
+        Code::InvalidArgument => Finality::Infeasible,
         Code::Ok
         | Code::Unknown
-        | Code::InvalidArgument
         | Code::NotFound
         | Code::AlreadyExists
         | Code::PermissionDenied
@@ -139,7 +141,7 @@ mod tests {
         }
         let running: Vec<_> = ALL
             .into_iter()
-            .filter(|code| finality(*code) == Finality::MayStillRun)
+            .filter(|code| finality(*code) == Finality::InDoubt)
             .map(name)
             .collect();
         assert_eq!(

@@ -235,7 +235,7 @@ impl InFlightState {
     /// The attempt failed: remembers what must be read again and what would cure it. To be told
     /// before [`end`](Self::end).
     pub fn failed(&mut self, name: &Text, failure: &Failure) {
-        if failure.leaves_doubt() {
+        if failure.needs_reread() {
             let volume = self.working.get(name).cloned().flatten();
             self.doubtful.insert(name.clone(), volume);
         }

@@ -156,7 +156,7 @@ impl Failure {
 
     /// Whether the API server's view of the attachment must be read before the next attempt.
     #[must_use]
-    pub fn leaves_doubt(&self) -> bool {
+    pub fn needs_reread(&self) -> bool {
         if let Self::Prepare(error) | Self::MarkAttached(error) | Self::MarkDetached(error) = self {
             return error.is_unknown();
         }

@@ -37,7 +37,7 @@ mod place;
 mod prepare;
 mod step;
 
-pub use failure::{Effect, Failure};
+pub use failure::{Failure, ProvisioningState};
 pub use step::{Announcement, Answer, End, Step};
 
 /// One attempt to give a claim its volume: what was learnt and done so far that the API objects do

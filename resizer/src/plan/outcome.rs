@@ -13,30 +13,19 @@ use super::step::{Announcement, ClaimWrite, VolumeWrite};
 use crate::model::{SecretRef, Text};
 
 pub use sidecar::refusal::{ApiError, Refusal};
-pub use sidecar::rpc_code::RpcError;
-
-/// What a failed call says about the operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// The operation may still be running or may have had effect.
-    InDoubt,
-    /// The operation is over and had no effect.
-    Final,
-    /// As `Final`, and the same request is not worth repeating soon.
-    Infeasible,
-}
+pub use sidecar::rpc_code::{Finality, RpcError};
 
 /// What a call of this kind that failed with `code` says about its operation.
 #[must_use]
-pub fn classify(kind: Kind, code: Code) -> Class {
+pub fn classify(kind: Kind, code: Code) -> Finality {
     match code {
         Code::Cancelled
         | Code::DeadlineExceeded
         | Code::Unavailable
         | Code::ResourceExhausted
-        | Code::Aborted => Class::InDoubt,
-        Code::InvalidArgument => Class::Infeasible,
-        Code::OutOfRange | Code::NotFound if kind == Kind::Expand => Class::Infeasible,
+        | Code::Aborted => Finality::InDoubt,
+        Code::InvalidArgument => Finality::Infeasible,
+        Code::OutOfRange | Code::NotFound if kind == Kind::Expand => Finality::Infeasible,
         Code::Ok
         | Code::Unknown
         | Code::NotFound
@@ -47,7 +36,7 @@ pub fn classify(kind: Kind, code: Code) -> Class {
         | Code::Unimplemented
         | Code::Internal
         | Code::DataLoss
-        | Code::Unauthenticated => Class::Final,
+        | Code::Unauthenticated => Finality::Final,
     }
 }
 
@@ -154,7 +143,7 @@ impl Failure {
     #[must_use]
     pub fn is_slow(&self, kind: Kind) -> bool {
         match self.cause() {
-            Some(Cause::Call(error)) => classify(kind, error.code) == Class::Infeasible,
+            Some(Cause::Call(error)) => classify(kind, error.code) == Finality::Infeasible,
             Some(Cause::OtherDriver(_)) => true,
             Some(
                 Cause::Secret(..)

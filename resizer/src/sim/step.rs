@@ -194,15 +194,15 @@ impl World {
 
     /// The driver's answer has arrived; a final one ends all doubt.
     fn heard(&mut self, index: usize, step: &Step, code: Option<Code>) {
-        use crate::plan::outcome::{Class, classify};
+        use crate::plan::outcome::{Finality, classify};
         let running = &self.process.running[index];
         let kind = running.task.kind;
-        if code.is_some_and(|code| classify(kind, code) == Class::InDoubt) {
+        if code.is_some_and(|code| classify(kind, code) == Finality::InDoubt) {
             return;
         }
         let uid = running.attempt().uid().clone();
         let now = self.process.now;
-        let impossible = code.is_some_and(|code| classify(kind, code) == Class::Infeasible);
+        let impossible = code.is_some_and(|code| classify(kind, code) == Finality::Infeasible);
         let truth = self.truth(&uid);
         match step {
             Step::Expand(request, _) => {

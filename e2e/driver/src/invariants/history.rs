@@ -27,7 +27,7 @@ pub(super) fn known(call: &Call) -> Known {
     match code {
         Some(_) if call.caller_gone => Known::InDoubt,
         Some(CodeName(tonic::Code::Ok)) => Known::Done,
-        Some(CodeName(code)) if finality(code) == Finality::Final => Known::Failed,
+        Some(CodeName(code)) if finality(code) != Finality::InDoubt => Known::Failed,
         Some(_) | None => Known::InDoubt,
     }
 }

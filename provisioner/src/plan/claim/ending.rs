@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Announcement, Answer, Attempt, Effect, End, Failure, Reached, Step};
+use super::{Announcement, Answer, Attempt, End, Failure, ProvisioningState, Reached, Step};
 use crate::keys::SELECTED_NODE;
 use crate::model::Claim;
 use crate::plan::edit::Edit;
@@ -36,7 +36,7 @@ impl Attempt {
     pub(super) fn give_up(&self, view: &View<'_>, failure: &Failure) -> Step {
         let selected = view.claim.annotations.get(SELECTED_NODE).is_some();
         let needed = !view.gone && !self.repaying;
-        let moves = failure.effect() == Effect::Reschedule && selected && needed;
+        let moves = failure.state() == ProvisioningState::Reschedule && selected && needed;
         if moves && !self.concluded.unselected {
             Step::Unselect(Edit::unselect(view.claim), failure.clone())
         } else {
@@ -53,21 +53,23 @@ impl Attempt {
 
     /// What `failure`, with which this attempt ended, says about the volume.
     #[must_use]
-    pub fn effect(&self, failure: &Failure) -> Effect {
-        match failure.effect() {
-            Effect::Finished | Effect::Infeasible | Effect::Reschedule
+    pub fn state(&self, failure: &Failure) -> ProvisioningState {
+        match failure.state() {
+            ProvisioningState::Finished
+            | ProvisioningState::Infeasible
+            | ProvisioningState::Reschedule
                 if self.frozen.is_some() && !self.called =>
             {
                 // An earlier call is as much in doubt as it was.
-                Effect::NoChange
+                ProvisioningState::NoChange
             }
             // Without another node it is tried again on this one.
-            Effect::Reschedule if !self.unselected => Effect::Finished,
-            effect @ (Effect::Finished
-            | Effect::Infeasible
-            | Effect::InBackground
-            | Effect::NoChange
-            | Effect::Reschedule) => effect,
+            ProvisioningState::Reschedule if !self.unselected => ProvisioningState::Finished,
+            state @ (ProvisioningState::Finished
+            | ProvisioningState::Infeasible
+            | ProvisioningState::InBackground
+            | ProvisioningState::NoChange
+            | ProvisioningState::Reschedule) => state,
         }
     }
 
@@ -86,16 +88,18 @@ impl Attempt {
             }
             Err(failure) => failure,
         };
-        let outcome = match (self.effect(failure), &self.frozen) {
-            (Effect::NoChange, Some(prepared))
+        let outcome = match (self.state(failure), &self.frozen) {
+            (ProvisioningState::NoChange, Some(prepared))
                 if (self.repaying || self.recalled) && self.unsaved.is_none() =>
             {
                 // What cannot be asked now holds up none of the others, nor what is asked today.
                 owed.push(Arc::clone(prepared));
                 Outcome::Final { infeasible: None }
             }
-            (Effect::NoChange, _) | (Effect::InBackground, None) => Outcome::Unchanged,
-            (Effect::InBackground, Some(prepared)) => match (&self.unsaved, failure) {
+            (ProvisioningState::NoChange, _) | (ProvisioningState::InBackground, None) => {
+                Outcome::Unchanged
+            }
+            (ProvisioningState::InBackground, Some(prepared)) => match (&self.unsaved, failure) {
                 (
                     Some(unsaved),
                     Failure::Save(_) | Failure::Orphan(Unusable::Unrecorded { .. }, _),
@@ -104,9 +108,10 @@ impl Attempt {
                 (None, _) if self.repaying => Outcome::Owed(Arc::clone(prepared)),
                 (Some(_) | None, _) => Outcome::InDoubt(Arc::clone(prepared)),
             },
-            (effect, Some(prepared)) => {
+            (state, Some(prepared)) => {
                 let class_uid = prepared.class_uid.as_str();
-                let infeasible = effect == Effect::Infeasible && !self.repaying && !self.recalled;
+                let infeasible =
+                    state == ProvisioningState::Infeasible && !self.repaying && !self.recalled;
                 let taken = failure.is_taken() && !self.repaying && !owed.is_empty();
                 let taken = taken && !self.recalled;
                 // The volume that has the name is that of an earlier call: it is for the claim.
@@ -123,9 +128,12 @@ impl Attempt {
                     },
                 }
             }
-            (Effect::Finished | Effect::Infeasible | Effect::Reschedule, None) => {
-                Outcome::Final { infeasible: None }
-            }
+            (
+                ProvisioningState::Finished
+                | ProvisioningState::Infeasible
+                | ProvisioningState::Reschedule,
+                None,
+            ) => Outcome::Final { infeasible: None },
         };
         (outcome, owed)
     }

@@ -15,7 +15,7 @@ use crate::plan::{parameters, secret, source, topology};
 
 /// What a failure says about the volume, and what is done about the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum ProvisioningState {
     /// The driver does not work on it. Tried again as long as the claim is there.
     Finished,
     /// The same, and the driver called the request impossible: tried again after a long time.
@@ -190,7 +190,7 @@ impl Failure {
 
     /// What it says about the volume.
     #[must_use]
-    pub fn effect(&self) -> Effect {
+    pub fn state(&self) -> ProvisioningState {
         match self {
             Self::NoClass(_)
             | Self::Class(_)
@@ -202,9 +202,9 @@ impl Failure {
             | Self::AccessMode(_)
             | Self::AttributesClassDriver(..)
             | Self::SecretNotText(_)
-            | Self::Discarded(_) => Effect::Finished,
-            Self::Source(error) if error.is_final() => Effect::Finished,
-            Self::Topology(error) if error.reschedules() => Effect::Reschedule,
+            | Self::Discarded(_) => ProvisioningState::Finished,
+            Self::Source(error) if error.is_final() => ProvisioningState::Finished,
+            Self::Topology(error) if error.reschedules() => ProvisioningState::Reschedule,
             Self::Source(_)
             | Self::Read(..)
             | Self::SourceClaim(..)
@@ -215,15 +215,15 @@ impl Failure {
             | Self::AttributesClass(..)
             | Self::Intend(_)
             | Self::Lost(_)
-            | Self::Unreachable(_) => Effect::NoChange,
-            Self::Call(error) if error.code == Code::InvalidArgument => Effect::Infeasible,
+            | Self::Unreachable(_) => ProvisioningState::NoChange,
             Self::Call(error) => match rpc_code::finality(error.code) {
-                Finality::Final => Effect::Finished,
-                Finality::MayStillRun => Effect::InBackground,
+                Finality::Final => ProvisioningState::Finished,
+                Finality::Infeasible => ProvisioningState::Infeasible,
+                Finality::InDoubt => ProvisioningState::InBackground,
             },
-            Self::Full(_) => Effect::Reschedule,
+            Self::Full(_) => ProvisioningState::Reschedule,
             Self::Unusable(_) | Self::Orphan(..) | Self::Leaving(_) | Self::Save(_) => {
-                Effect::InBackground
+                ProvisioningState::InBackground
             }
         }
     }
@@ -234,9 +234,14 @@ impl Failure {
         if matches!(self, Self::Save(_) | Self::Leaving(_) | Self::Lost(_)) {
             return None;
         }
-        let delayed = match self.effect() {
-            Effect::Infeasible => "the driver calls the request impossible, retries are delayed: ",
-            Effect::Finished | Effect::InBackground | Effect::NoChange | Effect::Reschedule => "",
+        let delayed = match self.state() {
+            ProvisioningState::Infeasible => {
+                "the driver calls the request impossible, retries are delayed: "
+            }
+            ProvisioningState::Finished
+            | ProvisioningState::InBackground
+            | ProvisioningState::NoChange
+            | ProvisioningState::Reschedule => "",
         };
         Some(format!(
             "{delayed}failed to provision volume with StorageClass {class:?}: {self}"

@@ -179,8 +179,8 @@ impl World {
                 }
             };
             if let Err(failure) = ended {
-                let effect = attempt.effect(&failure);
-                trace.push(format!("fail {effect:?} {failure}"));
+                let state = attempt.state(&failure);
+                trace.push(format!("fail {state:?} {failure}"));
                 self.end(&attempt, Err(&failure));
                 return (trace, false);
             }

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::driver::Expansion as Who;
 use super::fairness::Kind;
 use super::in_flight::Start;
-use super::outcome::{ApiError, Cause, Class, Failure, Refusal, classify};
+use super::outcome::{ApiError, Cause, Failure, Finality, Refusal, classify};
 use super::owner::expandable;
 use super::patch::{Annotation, Capacity};
 use super::secret::Loaded;
@@ -295,10 +295,10 @@ impl Expansion {
                 Ok(())
             }
             Answer::Failed(error) => {
-                let class = classify(Kind::Expand, error.code);
-                self.marks.settled = class != Class::InDoubt;
+                let finality = classify(Kind::Expand, error.code);
+                self.marks.settled = finality != Finality::InDoubt;
                 self.marks.in_use = error.code == tonic::Code::FailedPrecondition;
-                let infeasible = class == Class::Infeasible;
+                let infeasible = finality == Finality::Infeasible;
                 self.called = Some(infeasible.then(|| asked.to_string()));
                 Err(Cause::Call(error))
             }
@@ -363,12 +363,12 @@ impl Expansion {
         let Cause::Call(error) = cause else {
             return None;
         };
-        let class = classify(Kind::Expand, error.code);
-        if class == Class::InDoubt || !view.settings.gates.recover {
+        let finality = classify(Kind::Expand, error.code);
+        if finality == Finality::InDoubt || !view.settings.gates.recover {
             return None;
         }
         let message = format!("failed to expand pvc with {error}");
-        patch::resize_error(claim, &message, class == Class::Infeasible, view.now)
+        patch::resize_error(claim, &message, finality == Finality::Infeasible, view.now)
     }
 }
 

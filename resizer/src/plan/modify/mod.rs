@@ -11,7 +11,7 @@ use csi_proto::csi::ControllerModifyVolumeRequest;
 use super::fairness::Kind;
 use super::in_flight::Start;
 use super::outcome::{
-    ApiError, Cause, Class, Failure, Refusal, RequeueTrigger, RpcError, classify,
+    ApiError, Cause, Failure, Finality, Refusal, RequeueTrigger, RpcError, classify,
 };
 use super::owner::owned;
 use super::secret::Loaded;
@@ -160,7 +160,7 @@ impl Modification {
             Some(code) => {
                 let text = message.clone();
                 let refused = (
-                    Class::Infeasible,
+                    Finality::Infeasible,
                     &RpcError {
                         code,
                         message: text,
@@ -331,11 +331,11 @@ impl Modification {
                 Ok(())
             }
             Answer::Failed(error) => {
-                let class = classify(Kind::Modify, error.code);
-                self.marks.settled = class != Class::InDoubt;
-                let infeasible = class == Class::Infeasible;
+                let finality = classify(Kind::Modify, error.code);
+                self.marks.settled = finality != Finality::InDoubt;
+                let infeasible = finality == Finality::Infeasible;
                 self.called = Some(infeasible.then(|| wording(target, request)));
-                let still = (class == Class::InDoubt).then(|| target.clone());
+                let still = (finality == Finality::InDoubt).then(|| target.clone());
                 Err(Failure::Modify(still, Cause::Call(error)))
             }
             Answer::Unreachable(error) => Err(Failure::Modify(None, Cause::Unreachable(error))),
@@ -357,8 +357,8 @@ impl Modification {
             return None;
         };
         let target = &claim.modify.as_ref()?.target;
-        let class = classify(Kind::Modify, error.code);
-        patch::modify_error(claim, target, (class, error), view.now)
+        let finality = classify(Kind::Modify, error.code);
+        patch::modify_error(claim, target, (finality, error), view.now)
     }
 }
 

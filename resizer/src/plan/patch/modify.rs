@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::claim::Draft;
 use crate::keys::{MODIFY_VOLUME_ERROR, MODIFYING_VOLUME};
 use crate::model::{ClaimDetail, Condition, ModifyPhase, Text};
-use crate::plan::outcome::{Class, RpcError};
+use crate::plan::outcome::{Finality, RpcError};
 
 /// Before the driver is asked for the first time to modify the volume to `target`, or anew after it
 /// refused.
@@ -54,13 +54,13 @@ pub fn pending_class(claim: &ClaimDetail) -> Option<Value> {
 pub fn modify_error(
     claim: &ClaimDetail,
     target: &Text,
-    (class, error): (Class, &RpcError),
+    (finality, error): (Finality, &RpcError),
     now: &str,
 ) -> Option<Value> {
-    let (phase, how) = match class {
-        Class::InDoubt => (ModifyPhase::InProgress, "is still in progress."),
-        Class::Final => (ModifyPhase::InProgress, "failed. Waiting for retry."),
-        Class::Infeasible => (ModifyPhase::Infeasible, "failed. Waiting for retry."),
+    let (phase, how) = match finality {
+        Finality::InDoubt => (ModifyPhase::InProgress, "is still in progress."),
+        Finality::Final => (ModifyPhase::InProgress, "failed. Waiting for retry."),
+        Finality::Infeasible => (ModifyPhase::Infeasible, "failed. Waiting for retry."),
     };
     let message = format!("Modifying volume to {target:?} {how}");
     let reason = sidecar::rpc_code::name(error.code);

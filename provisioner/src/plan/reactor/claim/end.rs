@@ -8,7 +8,7 @@ use sidecar::controller::reactor::Verdict;
 use super::super::{Failed, Informed, Notice, Owed, Provisioner, Wakes, after, retry, wake_claim};
 use super::{Open, Run};
 use crate::model::Text;
-use crate::plan::claim::{Effect, End, Failure};
+use crate::plan::claim::{End, Failure, ProvisioningState};
 use crate::plan::outcome::RequeueTrigger;
 
 impl Provisioner {
@@ -114,8 +114,8 @@ impl Provisioner {
             }
             self.in_flight.wait_for(cure, key);
         }
-        let effect = open.attempt.effect(&failure);
-        if effect != Effect::NoChange {
+        let state = open.attempt.state(&failure);
+        if state != ProvisioningState::NoChange {
             due.notices.push(Notice::RoomDoubted(Text::from(class)));
         }
         // The claim may have gone during the attempt, when the books had nothing of it yet.
@@ -128,7 +128,10 @@ impl Provisioner {
         // Also if another node is to be selected: its own write wakes nobody, and a claim that is
         // bound immediately may go on without a node, or be anybody's again. A node that is selected
         // meanwhile wakes it.
-        retry(Failed::Claim(failure, effect == Effect::Reschedule))
+        retry(Failed::Claim(
+            failure,
+            state == ProvisioningState::Reschedule,
+        ))
     }
 
     /// Tells once of each request that is owed for a claim that needs no volume any more what an
