@@ -19,7 +19,7 @@ use crate::plan::claim::Answer;
 use crate::plan::in_flight::ClaimKey;
 use crate::plan::reactor::{self, Attempt, Step};
 
-/// Calls for a volume between two events or ticks.
+/// Calls with one request between two events or ticks.
 const MOST_ASKED: u32 = 2;
 
 impl World {
@@ -39,7 +39,7 @@ impl World {
         if needs_secret(&request.parameters) && request.secrets.is_empty() {
             self.complain(format!("CreateVolume of {name} without its Secret"));
         }
-        self.complain_about_spinning(name);
+        self.complain_about_spinning(request);
         self.check_protected(name, request);
         let names = self.names.entry(uid.clone()).or_default();
         if !names.contains(name) {
@@ -69,13 +69,16 @@ impl World {
         }
     }
 
-    /// Without a pause, and without anything that was learnt, nobody is asked again and again.
-    fn complain_about_spinning(&mut self, name: &str) {
-        let asked = self.asked.entry((self.process.site, name.to_owned()));
+    /// Without a pause, and without anything that was learnt, nobody is asked the same again and again.
+    /// What several requests for one claim may have made is owed for each of them.
+    fn complain_about_spinning(&mut self, request: &CreateVolumeRequest) {
+        let asked = self
+            .asked
+            .entry((self.process.site, format!("{request:?}")));
         let asked = asked.or_default();
         *asked += 1;
         if *asked > MOST_ASKED {
-            self.complain(format!("{name} is asked for again and again"));
+            self.complain(format!("{} is asked for again and again", request.name));
         }
     }
 

@@ -28,7 +28,8 @@
 //! 9. without faults there is exactly one CreateVolume and one DeleteVolume for each volume, and no
 //!    DELETE of what is gone, however late watch events are;
 //! 10. when everything is at rest, no process remembers anything of a claim or a volume;
-//! 11. nobody calls for a volume more than twice without a pause and without having learnt anything;
+//! 11. nobody makes the same CreateVolume request more than twice without a pause and without having learnt
+//!     anything;
 //! 12. no volume is cloned from a claim without our finalizer, unless that is being deleted already;
 //! 13. while a fault lasts, what people delete goes all the same, but for what a call in doubt is
 //!     made from.

@@ -35,6 +35,8 @@ pub(super) enum Mutant {
     ReleasesFirst,
     /// Deletes volumes that are in use.
     IgnoresAttachments,
+    /// Looks at a volume again at once after an own write, whatever is known of attachments.
+    FollowsAtOnce,
     /// Takes an expired deadline of DeleteVolume for success.
     BelievesTimeout,
     /// Takes NotFound of DeleteVolume for success.

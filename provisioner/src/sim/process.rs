@@ -19,7 +19,7 @@ use crate::model::{Claim, Pairs, VolumeDetail};
 use crate::plan::in_flight::{ClaimKey, InFlightState};
 use crate::plan::journal::{Journal, Owner, Request};
 use crate::plan::ownership::Pace;
-use crate::plan::reactor::{Answer, Attempt, Change, Key, Setup, Step};
+use crate::plan::reactor::{Answer, Attempt, Change, Failed, Key, Setup, Step};
 use crate::plan::request::PinnedRequest;
 use crate::plan::settings::{NodeDeployment, Protection};
 use crate::plan::topology::TopologyIndex;
@@ -53,6 +53,8 @@ pub(super) struct Process {
     pub(super) filling: Vec<usize>,
     pub(super) ready: BTreeSet<Key>,
     pub(super) later: BTreeSet<Key>,
+    /// A volume of which an own write's answer told is looked at again, after a pause.
+    pub(super) follows: bool,
     pub(super) running: Vec<Running>,
     protection: Protection,
     /// The journal's request under way, and when it was sent.
@@ -128,6 +130,7 @@ impl Process {
             filling: (0..KINDS).collect(),
             ready: BTreeSet::new(),
             later: BTreeSet::new(),
+            follows: false,
             running: Vec::new(),
             protection,
             asking: None,
@@ -248,7 +251,11 @@ impl Process {
             Verdict::Retry { failure, .. } if mutant.spins(&failure) => {
                 self.ready.insert(key);
             }
-            Verdict::Retry { .. } | Verdict::After { .. } => {
+            Verdict::Retry { failure, .. } => {
+                self.follows |= matches!(failure, Failed::Follows);
+                self.later.insert(key);
+            }
+            Verdict::After { .. } => {
                 self.later.insert(key);
             }
         }

@@ -78,8 +78,8 @@ pub(super) struct World {
     pub(super) clock: Instant,
     /// Names that the driver was asked for, by UID of the claim.
     pub(super) names: BTreeMap<Text, BTreeSet<String>>,
-    /// How often which process has called for which volume since it last had to wait, or learnt
-    /// anything.
+    /// How often which process has made which CreateVolume request since it last had to wait, or
+    /// learnt anything.
     pub(super) asked: BTreeMap<(usize, String), u32>,
     /// Volumes that the chosen protection allows to be lost, or that people gave up.
     pub(super) excused: BTreeSet<String>,
@@ -228,6 +228,9 @@ impl World {
     pub(super) fn retry(&mut self) {
         self.clock += Duration::from_secs(100);
         self.asked.clear();
+        if std::mem::take(&mut self.process.follows) {
+            self.observe_attachments();
+        }
         let process = &mut self.process;
         process.provisioner.sweep(self.clock);
         process.ready.append(&mut process.later);

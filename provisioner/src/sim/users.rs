@@ -27,6 +27,7 @@ impl World {
             0..=6 => self.create_claim(name),
             7..=10 => self.server.delete_claim(&format!("ns/{name}").into()),
             11 => self.change_class(),
+            12 if self.faulty() && self.dice.one_in(2) => self.attach_and_leave(),
             12 | 13 => self.attach(),
             14 => self.detach(),
             15 => self.delete_volume(),

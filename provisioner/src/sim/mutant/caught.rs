@@ -15,7 +15,7 @@ const fn case(faults: Faults, protection: Protection, scene: Scene) -> Case {
 
 impl Mutant {
     /// In which kind of run each must be caught, and by what.
-    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 49] = {
+    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 50] = {
         use Faults::{All, Kills, None, Stops};
         use Protection::{Journal, Off};
         use Scene::{Apart, Moved, Nodes, Plain, Sources, TopologyIndex};
@@ -49,6 +49,11 @@ impl Mutant {
         [
             (Self::RemovesFirst, case(None, Journal, Plain), EARLY),
             (Self::ReleasesFirst, case(None, Journal, Plain), EARLY),
+            (
+                Self::FollowsAtOnce,
+                case(All, Journal, Plain),
+                &["while attached"],
+            ),
             (
                 Self::IgnoresAttachments,
                 case(None, Journal, Plain),

@@ -143,7 +143,14 @@ impl Mutant {
 
     /// Whether a mutant goes on at once.
     pub(in crate::sim) fn spins(self, failure: &Failed) -> bool {
-        self == Self::Spins && matches!(failure, Failed::Claim(_, true))
+        match failure {
+            Failed::Claim(_, true) => self == Self::Spins,
+            Failed::Follows => self == Self::FollowsAtOnce,
+            Failed::Claim(_, false)
+            | Failed::Untaken(_)
+            | Failed::Volume(_)
+            | Failed::Source(_) => false,
+        }
     }
 }
 
