@@ -31,6 +31,8 @@ endif
 # no two machines would build the same.
 CARGO_HOME ?= $(HOME)/.cargo
 STATIC += --remap-path-prefix=$(CARGO_HOME)=/cargo
+# FIPS=1: TLS from the module AWS-LC FIPS (docs/platforms.md); needs CMake, Go, Perl and a C compiler.
+STATIC += $(if $(FIPS),--cfg fips)
 release = RUSTFLAGS='$(STATIC)' cargo build --release --locked --target $(HOST)
 RELEASED := $(CARGO_TARGET_DIR)/$(HOST)/release
 # What is not shipped is built from one selection of packages and features, so that no dependency
@@ -111,10 +113,14 @@ archives = $(with-test) images && \
 IMAGES ?= $(PROGRAMS) csi-sidecars
 
 .PHONY: images
-images: ## OCI archive and SBOM of every program and of one with all, into build/images (IMAGES='csi-attacher ...', IMAGE_TAG=, IMAGE_REGISTRY=)
+images: $(if $(FIPS),fips-images) ## OCI archive and SBOM of every program and of one with all, into build/images (IMAGES='csi-attacher ...', IMAGE_TAG=, IMAGE_REGISTRY=)
 	@$(MAKE) build PROGRAMS='$(IMAGES)'
 	$(call say,images: archives and SBOMs)
 	@$(call archives,$(IMAGES))
+
+.PHONY: fips-images
+fips-images:
+	@echo 'FIPS=1: make builds programs with it, no images; see docs/platforms.md' >&2; exit 1
 
 # Real nodes load what is shipped; to link the program that holds all takes too long for every test.
 .PHONY: archives

@@ -62,8 +62,18 @@ pub(super) fn dial(config: &Config, proxy: Option<Proxy>, fence: &Fence) -> Resu
         let tcp = fenced(tcp, fence);
         return layered(config, move || client(tcp.clone()));
     }
+    let tls = config.rustls_client_config()?;
+    // Who built with the validated module must not get other cryptography in silence.
+    #[cfg(fips)]
+    if !tls.fips() {
+        return Err(Error::Service(
+            "TLS does not come from the FIPS module".into(),
+        ));
+    }
+    #[cfg(fips)]
+    tracing::info!("TLS comes from the module AWS-LC FIPS");
     let mut secured = HttpsConnectorBuilder::new()
-        .with_tls_config(config.rustls_client_config()?)
+        .with_tls_config(tls)
         .https_only();
     if let Some(name) = config.tls_server_name.clone() {
         secured = secured.with_server_name_resolver(move |_: &Uri| name.clone().try_into());
