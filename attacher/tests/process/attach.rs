@@ -7,8 +7,9 @@ use sidecar_testkit::process::until;
 use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
-use super::metrics::{free_port, until_metrics};
-use super::stage::{ATTACHED, DRIVER, F, N, Stage, prepare_patch, settle};
+use super::stage::{
+    ATTACHED, DRIVER, F, N, Stage, free_address, prepare_patch, settle, until_metrics,
+};
 
 #[tokio::test]
 async fn rows_36_to_38_requests_of_an_attach_in_order() {
@@ -412,7 +413,7 @@ async fn row_86_what_is_deleted_while_it_waits_is_forgotten() {
     stage
         .driver
         .fault(CallFault::on("ControllerPublishVolume").hold(&gate));
-    let address = free_port();
+    let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
     let attacher = stage.start(&["--worker-threads=1", "--timeout=5m", &endpoint]);
     stage.attach("va1", "pv1");

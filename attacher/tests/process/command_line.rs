@@ -1,6 +1,6 @@
 //! Rows 1 to 15: what is said and returned before anything is contacted.
 
-use super::stage::{Stage, program, run};
+use super::stage::{PROGRAM, Stage};
 
 #[tokio::test]
 async fn rows_1_and_2_version() {
@@ -11,10 +11,10 @@ async fn rows_1_and_2_version() {
         &["--version", "true"],
     ];
     for arguments in spellings {
-        let ended = run(arguments).await;
+        let ended = PROGRAM.run(arguments).await;
         assert_eq!(ended.code, Some(0), "{arguments:?}");
         assert!(
-            ended.stdout.starts_with(&format!("{} ", program())),
+            ended.stdout.starts_with(&format!("{} ", PROGRAM.path())),
             "{}",
             ended.stdout
         );
@@ -103,7 +103,7 @@ const ENDS: [(&str, &[&str], i32, &str); 16] = [
 #[tokio::test]
 async fn rows_3_to_6_and_10_to_15_errors_and_their_codes() {
     for (row, arguments, code, text) in ENDS {
-        let ended = run(arguments).await;
+        let ended = PROGRAM.run(arguments).await;
         assert_eq!(ended.code, Some(code), "row {row}: {}", ended.log);
         assert!(ended.log.contains(text), "row {row}: {}", ended.log);
         let prints_version = row == "13";
@@ -123,7 +123,9 @@ async fn rows_8_and_9_worker_threads_are_checked_after_the_kubeconfig() {
     assert_eq!(ended.code, Some(1));
     assert!(ended.log.contains("worker-threads"), "{}", ended.log);
     assert!(stage.driver.calls().is_empty());
-    let ended = run(&["--worker-threads=0", "--kubeconfig=/nonexistent"]).await;
+    let ended = PROGRAM
+        .run(&["--worker-threads=0", "--kubeconfig=/nonexistent"])
+        .await;
     assert_eq!(ended.code, Some(1));
     assert!(ended.log.contains("/nonexistent"), "{}", ended.log);
 }

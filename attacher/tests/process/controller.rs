@@ -3,8 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::metrics::{free_port, get};
-use super::stage::{Stage, run};
+use super::stage::{PROGRAM, Stage, free_address, get};
 
 const LEASE: &str = "external-attacher-leader-test-csi-driver";
 
@@ -85,7 +84,7 @@ async fn common_52_to_54_the_namespace_of_the_lease() {
 #[tokio::test]
 async fn common_80_metrics_where_they_were_asked_for() {
     let stage = Stage::new().await;
-    let address = free_port();
+    let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
     let attacher = stage.start(&[&endpoint, "--metrics-path=/m"]);
     attacher.logs("Starting CSI attacher").await;
@@ -102,7 +101,7 @@ async fn common_83_every_line_is_an_object() {
     attacher
         .logs("/csi.v1.Controller/ControllerPublishVolume")
         .await;
-    attacher.signal(15);
+    attacher.terminate();
     let ended = attacher.end().await;
     assert_eq!(ended.code, Some(0), "{}", ended.log);
     assert_eq!(ended.stdout, "");
@@ -120,7 +119,7 @@ async fn common_85_automaxprocs() {
         ("--automaxprocs=false", 0),
         ("--automaxprocs=bad", 2),
     ] {
-        let ended = run(&[flag, "--version"]).await;
+        let ended = PROGRAM.run(&[flag, "--version"]).await;
         assert_eq!(ended.code, Some(code), "{flag}: {}", ended.log);
     }
 }

@@ -11,8 +11,7 @@ use sidecar_testkit::measure::stood_still;
 use sidecar_testkit::process::{Process, Signal};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::metrics::{free_port, get};
-use super::stage::{PATIENCE, Stage, program, settle};
+use super::stage::{PATIENCE, PROGRAM, Stage, free_address, get, settle};
 
 const LEASE: &str = "ns/external-attacher-leader-test-csi-driver";
 const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
@@ -33,7 +32,7 @@ fn foreign_lease(stage: &Stage, seconds: u32) {
 async fn row_129_a_standby_asks_for_the_lease_and_nothing_else() {
     let stage = Stage::new().await;
     foreign_lease(&stage, 3600);
-    let address = free_port();
+    let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
     let attacher = stage.start(&[ELECTION[0], ELECTION[1], &endpoint]);
     attacher.logs("Attempting to acquire leader lease").await;
@@ -56,7 +55,7 @@ async fn row_129_a_standby_asks_for_the_lease_and_nothing_else() {
     );
     // A standby that is told to end does so at once.
     let told = Instant::now();
-    attacher.signal(15);
+    attacher.terminate();
     let ended = attacher.end().await;
     assert_eq!(ended.code, Some(0), "{}", ended.log);
     assert!(told.elapsed() < Duration::from_secs(15));
@@ -81,7 +80,7 @@ async fn a_silent_leader_is_succeeded_and_the_lease_released_at_the_end() {
     let lease = stage.api.object("leases", LEASE).unwrap();
     assert_eq!(lease["spec"]["leaseTransitions"], 4);
     assert_eq!(lease["metadata"]["labels"]["a"], "b");
-    attacher.signal(15);
+    attacher.terminate();
     let ended = attacher.end().await;
     assert_eq!(ended.code, Some(0), "{}", ended.log);
     let lease = stage.api.object("leases", LEASE).unwrap();
@@ -216,7 +215,7 @@ async fn row_137_names_of_lease_and_finalizer() {
 #[tokio::test]
 async fn fs_11_health_is_answered_under_attack() {
     let stage = Stage::new().await;
-    let address = free_port();
+    let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
     let mut attacher = stage.start(&[ELECTION[0], ELECTION[1], &endpoint]);
     attacher.logs("Starting CSI attacher").await;
@@ -233,8 +232,8 @@ async fn fs_11_health_is_answered_under_attack() {
 #[tokio::test]
 async fn fs_9_a_leader_whose_log_nobody_reads_stays_leader_and_works() {
     let stage = Stage::new().await;
-    let address = free_port();
-    let mut command = Command::new(program());
+    let address = free_address();
+    let mut command = Command::new(PROGRAM.path());
     command.env_clear();
     command.args([stage.kubeconfig(), stage.csi_address()]);
     command

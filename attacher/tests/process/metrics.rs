@@ -1,58 +1,16 @@
 //! Rows 126 to 128: what is scraped.
 
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use sidecar_testkit::CallFault;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use super::stage::{PATIENCE, Stage};
-
-/// An address to listen on. Below the ports that the system hands out by itself, of which one that
-/// was free a moment ago may be the local end of somebody's connection by now.
-pub(crate) fn free_port() -> String {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let first = u16::try_from(std::process::id() % 20_000).unwrap();
-    loop {
-        let port = 10_000 + (first + NEXT.fetch_add(1, Ordering::SeqCst)) % 20_000;
-        let address = format!("127.0.0.1:{port}");
-        if std::net::TcpListener::bind(&address).is_ok() {
-            return address;
-        }
-    }
-}
-
-/// Waits for metrics with this text.
-pub(crate) async fn until_metrics(address: &str, text: &str) -> String {
-    let mut metrics = String::new();
-    let has = async {
-        while !metrics.contains(text) {
-            sleep(Duration::from_millis(50)).await;
-            metrics = get(address, "/metrics").await.1;
-        }
-    };
-    let waited = timeout(PATIENCE, has).await;
-    waited.unwrap_or_else(|_| panic!("no {text:?} in:\n{metrics}"));
-    metrics
-}
-
-pub(crate) async fn get(address: &str, path: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let code = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    let body = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
-    (code, body)
-}
+use super::stage::{Stage, free_address, get, until_metrics};
 
 #[tokio::test]
 async fn row_126_series_of_an_ordinary_driver() {
     let stage = Stage::new().await;
-    let address = free_port();
+    let address = free_address();
     let attacher = stage.start(&[&format!("--http-endpoint={address}")]);
     attacher.logs("Starting CSI attacher").await;
     stage.attach("va1", "pv1");
@@ -87,7 +45,7 @@ async fn row_126_series_of_an_ordinary_driver() {
 #[tokio::test]
 async fn a_waiting_backlog_is_visible() {
     let stage = Stage::new().await;
-    let address = free_port();
+    let address = free_address();
     stage
         .driver
         .fault(CallFault::on("ControllerPublishVolume").hang());
@@ -119,7 +77,7 @@ async fn a_waiting_backlog_is_visible() {
 #[tokio::test]
 async fn rows_127_and_128_the_health_path() {
     let stage = Stage::new().await;
-    let address = free_port();
+    let address = free_address();
     let election = ["--leader-election", "--leader-election-namespace=ns"];
     let endpoint = format!("--http-endpoint={address}");
     let attacher = stage.start(&[election[0], election[1], &endpoint]);
@@ -136,7 +94,7 @@ async fn rows_127_and_128_the_health_path() {
     );
     drop(attacher);
 
-    let address = free_port();
+    let address = free_address();
     let metrics = format!("--metrics-address={address}");
     let attacher = stage.start(&[election[0], "--leader-election-namespace=ns2", &metrics]);
     attacher.logs("Starting CSI attacher").await;

@@ -18,8 +18,7 @@ use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::build::{self, Object, Volume};
 use sidecar_testkit::driver::ControllerRpc;
 
-use super::metrics::{free_port, get, until_metrics};
-use super::stage::{ATTACHED, N, Stage, run, settle};
+use super::stage::{ATTACHED, N, PROGRAM, Stage, free_address, get, settle, until_metrics};
 
 const PUBLISH: &str = "ControllerPublishVolume";
 const UNPUBLISH: &str = "ControllerUnpublishVolume";
@@ -154,7 +153,7 @@ async fn m_1_and_2_drivers_that_replaced_a_plugin_are_met_twice_and_count_what_i
     let rows = replacing.map(|name| (name, true)).into_iter();
     for (driver, migrated) in rows.chain(others.map(|name| (name, false))) {
         let stage = on(driver, "NID1").await;
-        let address = free_port();
+        let address = free_address();
         let attacher = stage.start(&[&format!("--http-endpoint={address}")]);
         attacher.logs("Starting CSI attacher").await;
         let probes = if migrated { 2 } else { 1 };
@@ -186,7 +185,9 @@ async fn m_4_there_are_no_gates_for_it() {
         "CSIMigrationAWS",
         "InTreePluginAWSUnregister",
     ] {
-        let ended = run(&[&format!("--feature-gates={gate}=true")]).await;
+        let ended = PROGRAM
+            .run(&[&format!("--feature-gates={gate}=true")])
+            .await;
         assert_eq!(ended.code, Some(1), "{gate}: {}", ended.log);
         assert!(ended.log.contains(gate), "{}", ended.log);
     }
@@ -200,7 +201,7 @@ async fn m_5_and_6_and_99_and_118_and_120_and_122_the_whole_life_of_an_attachmen
     let ours = ebs("ours").annotation(MIGRATED_TO, EBS);
     stage.api.insert(ours.finalizer("a/b"));
     stage.api.insert(ebs("static"));
-    let address = free_port();
+    let address = free_address();
     let _attacher = stage.start(&[&format!("--http-endpoint={address}")]);
     attach(&stage, "va-ours", EBS, "ours");
     stage.until_attached("va-ours").await;
@@ -350,7 +351,7 @@ async fn rows_122_to_125_disks_of_gce_and_aws() {
     stage
         .driver
         .fault(CallFault::on("ListVolumes").answer(listed));
-    let address = free_port();
+    let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
     stage.api.insert(pv.label(ZONE, "z1"));
     let _attacher = stage.start(&[&endpoint, COMPARE_OFTEN[0]]);
@@ -538,7 +539,7 @@ async fn m_113_and_116_and_117_whose_driver_and_node_it_is() {
 #[tokio::test]
 async fn m_114_and_115_volumes_written_inline() {
     let stage = on(GCE, "NID1").await;
-    let address = free_port();
+    let address = free_address();
     let spec = json!({
         "accessModes": ["ReadWriteOnce"],
         "csi": {"driver": GCE, "volumeHandle": "inl", "volumeAttributes": {"partition": "3"}},

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sidecar_testkit::CallFault;
 use sidecar_testkit::api::fault::Gate;
+use sidecar_testkit::process::Signal;
 use tokio::time::Instant;
 
 use super::stage::{Stage, settle};
@@ -25,7 +26,7 @@ async fn running_calls_finish_and_are_recorded_and_nothing_new_begins() {
     let attacher = stage.start(&[ELECTION[0], ELECTION[1], "--worker-threads=2"]);
     attacher.logs("Starting CSI attacher").await;
     stage.until_calls("ControllerPublishVolume", 2).await;
-    attacher.signal(15);
+    attacher.terminate();
     attacher.logs(TOLD).await;
     settle().await;
     gate.open();
@@ -59,7 +60,7 @@ async fn running_calls_finish_and_are_recorded_and_nothing_new_begins() {
 #[tokio::test]
 async fn row_134_without_election() {
     let stage = Stage::new().await;
-    for (signal, gate) in [(15, "true"), (2, "false")] {
+    for (signal, gate) in [(Signal::TERM, "true"), (Signal::INT, "false")] {
         let gate = format!("--feature-gates=ReleaseLeaderElectionOnExit={gate}");
         let attacher = stage.start(&[&gate]);
         attacher.logs("Starting CSI attacher").await;
@@ -76,7 +77,7 @@ async fn before_there_is_a_driver_a_signal_ends_it_at_once() {
     let attacher = stage.start(&[]);
     attacher.logs("Connection attempt failed").await;
     let told = Instant::now();
-    attacher.signal(15);
+    attacher.terminate();
     let ended = attacher.end().await;
     assert_eq!(ended.code, Some(0), "{}", ended.log);
     assert!(told.elapsed() < Duration::from_secs(15));
@@ -91,9 +92,9 @@ async fn a_second_signal_ends_it_at_once() {
     let attacher = stage.start(&[]);
     stage.attach("va1", "pv1");
     stage.until_calls("ControllerPublishVolume", 1).await;
-    attacher.signal(15);
+    attacher.terminate();
     attacher.logs(TOLD).await;
-    attacher.signal(15);
+    attacher.terminate();
     let ended = attacher.end().await;
     assert_eq!(ended.code, Some(1), "{}", ended.log);
 }

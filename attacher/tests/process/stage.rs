@@ -1,200 +1,109 @@
 //! The built program between a model API server and a model driver.
-//!
-//! `CSI_ATTACHER_BINARY=path` runs the same tests against another build.
 
-use std::process::Stdio;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use sidecar_testkit::api::Served;
+use sidecar_testkit::FakeApi;
 use sidecar_testkit::build::{self, Object};
-use sidecar_testkit::{FakeApi, FakeDriver};
-use tokio::io::AsyncReadExt;
-use tokio::process::{Child, Command};
-use tokio::time::{Instant, sleep, timeout};
+use sidecar_testkit::controller::{self, Dialect, Effect, Program, Work};
+use tokio::time::Instant;
+
+pub(crate) use sidecar_testkit::controller::{
+    PATIENCE, Running, free_address, get, settle, until_metrics,
+};
 
 pub(crate) const DRIVER: &str = "test.csi.driver";
 pub(crate) const F: &str = "external-attacher/test-csi-driver";
 pub(crate) const N: &str = "csi.alpha.kubernetes.io/node-id";
 
-/// Longer than anything takes that works, also on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) static PROGRAM: Program = Program {
+    built: env!("CARGO_BIN_EXE_csi-attacher"),
+    variable: "CSI_ATTACHER_BINARY",
+    ready: "Starting CSI attacher",
+    dialect: Dialect::Go,
+    fatal: 1,
+    driver: DRIVER,
+    lease: "external-attacher-leader-test-csi-driver",
+    workers: "--worker-threads",
+    environment: &[],
+    work: Work {
+        prepare,
+        ask: |stage, number| attach(stage, &format!("va{number}"), &format!("v{number}")),
+        is_done: |stage, number| {
+            let name = format!("va{number}");
+            let attachment = stage.api.object("volumeattachments", &name);
+            attachment.unwrap_or_default()["status"]["attached"] == true
+        },
+        effect: Effect::Call("ControllerPublishVolume"),
+    },
+    permissions: &[
+        (
+            "storage.k8s.io",
+            "volumeattachments",
+            "get,list,watch,patch",
+        ),
+        ("storage.k8s.io", "volumeattachments/status", "patch"),
+        ("storage.k8s.io", "csinodes", "get,list,watch"),
+        ("", "persistentvolumes", "get,list,watch,patch"),
+    ],
+    withheld: ("", "persistentvolumes", "patch"),
+};
 
-pub(crate) fn program() -> String {
-    std::env::var("CSI_ATTACHER_BINARY")
-        .unwrap_or_else(|_| env!("CARGO_BIN_EXE_csi-attacher").to_owned())
-}
-
-/// A program that was started; killed when dropped.
-pub(crate) struct Attacher {
-    child: Child,
-    log: Arc<Mutex<String>>,
-    pub(crate) started: Instant,
-}
-
-/// How a program ended.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) code: Option<i32>,
-    pub(crate) signal: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) log: String,
-    pub(crate) took: Duration,
-}
-
-impl Attacher {
-    /// Starts the program with these arguments in an environment without any cluster.
-    pub(crate) fn start(arguments: &[&str]) -> Self {
-        Self::start_in(arguments, &[])
-    }
-
-    pub(crate) fn start_in(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(program());
-        command.args(arguments).env_clear().kill_on_drop(true);
-        command.envs(environment.iter().copied());
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let log = Arc::new(Mutex::new(String::new()));
-        let mut stderr = child.stderr.take().unwrap();
-        let sink = Arc::clone(&log);
-        tokio::spawn(async move {
-            let mut buffer = vec![0; 64 << 10];
-            while let Ok(count) = stderr.read(&mut buffer).await
-                && count > 0
-            {
-                let text = String::from_utf8_lossy(&buffer[..count]);
-                sink.lock().unwrap().push_str(&text);
-            }
-        });
-        Self {
-            child,
-            log,
-            started: Instant::now(),
-        }
-    }
-
-    /// What it has logged so far.
-    pub(crate) fn log(&self) -> String {
-        self.log.lock().unwrap().clone()
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id().expect("it runs")
-    }
-
-    pub(crate) fn signal(&self, signal: i32) {
-        let pid = self.id().to_string();
-        let status = std::process::Command::new("kill")
-            .args([format!("-{signal}"), pid])
-            .status();
-        assert!(status.unwrap().success());
-    }
-
-    /// Processor time it has used so far.
-    pub(crate) fn busy(&self) -> Duration {
-        let path = format!("/proc/{}/stat", self.child.id().expect("it runs"));
-        let stat = std::fs::read_to_string(path).unwrap();
-        // The name in parentheses may have spaces; user and system time are the 14th and 15th field,
-        // in hundredths of a second.
-        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-        let ticks = |index: usize| fields[index].parse::<u64>().unwrap();
-        Duration::from_millis((ticks(11) + ticks(12)) * 10)
-    }
-
-    pub(crate) fn is_running(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_none()
-    }
-
-    /// Waits for its end.
-    pub(crate) async fn end(mut self) -> Ended {
-        use std::os::unix::process::ExitStatusExt;
-        let status = timeout(PATIENCE, self.child.wait()).await;
-        let status = status
-            .unwrap_or_else(|_| panic!("it does not end:\n{}", self.log()))
-            .unwrap();
-        let took = self.started.elapsed();
-        let mut stdout = String::new();
-        self.child
-            .stdout
-            .take()
-            .unwrap()
-            .read_to_string(&mut stdout)
-            .await
-            .unwrap();
-        // The reader of the log may be a moment behind.
-        sleep(Duration::from_millis(50)).await;
-        Ended {
-            code: status.code(),
-            signal: status.signal(),
-            stdout,
-            log: self.log(),
-            took,
-        }
-    }
-
-    /// Waits until the log has this text.
-    pub(crate) async fn logs(&self, text: &str) {
-        self.logs_times(text, 1).await;
-    }
-
-    /// Waits until the log has this text so many times.
-    pub(crate) async fn logs_times(&self, text: &str, times: usize) {
-        let has = async {
-            while self.log().matches(text).count() < times {
-                sleep(Duration::from_millis(20)).await;
-            }
-        };
-        if timeout(PATIENCE, has).await.is_err() {
-            panic!("no {text:?} in the log:\n{}", self.log());
-        }
+/// `node1`, known as `NID1`, and volumes `vN`.
+fn prepare(stage: &controller::Stage, pieces: usize) {
+    stage
+        .api
+        .insert(build::csinode("node1").driver(DRIVER, "NID1"));
+    for number in 0..pieces {
+        volume(stage, &format!("v{number}"), None);
     }
 }
 
-/// Runs the program to its end.
-pub(crate) async fn run(arguments: &[&str]) -> Ended {
-    Attacher::start(arguments).end().await
+fn volume(stage: &controller::Stage, name: &str, finalizers: Option<Value>) {
+    let handle = format!("h-{name}");
+    stage.driver.volume(&handle);
+    let volume = build::volume(name).csi(DRIVER, &handle).mode("RWO");
+    stage.api.insert(match finalizers {
+        Some(list) => volume.with("/metadata/finalizers", list),
+        None => volume,
+    });
 }
 
-/// A cluster and a driver.
+fn attach(stage: &controller::Stage, name: &str, volume: &str) {
+    let attachment = build::attachment(name).by(DRIVER).on("node1").of(volume);
+    stage.api.insert(attachment);
+}
+
+/// The shared stage, with the fixture.
 pub(crate) struct Stage {
-    pub(crate) api: FakeApi,
-    pub(crate) driver: FakeDriver,
-    served: Served,
+    shared: controller::Stage,
     started: AtomicBool,
+}
+
+impl Deref for Stage {
+    type Target = controller::Stage;
+
+    fn deref(&self) -> &controller::Stage {
+        &self.shared
+    }
 }
 
 impl Stage {
     /// With `pv1` on `h-pv1`, protected already, and `node1` known as `NID1`.
     pub(crate) async fn new() -> Self {
-        let api = FakeApi::new();
-        let served = api.serve_plain().await;
-        Self::with(api, served)
+        Self::with(controller::Stage::new(&PROGRAM).await)
     }
 
     /// The same behind TLS, as every real API server.
     pub(crate) async fn over_tls() -> Self {
-        let api = FakeApi::new();
-        let served = api.serve().await;
-        Self::with(api, served)
+        Self::with(controller::Stage::over_tls(&PROGRAM).await)
     }
 
-    fn with(api: FakeApi, served: Served) -> Self {
-        let driver = FakeDriver::new(DRIVER);
-        driver.start();
-        let stage = Self {
-            api,
-            driver,
-            served,
-            started: AtomicBool::new(false),
-        };
-        stage
-            .api
-            .insert(build::csinode("node1").driver(DRIVER, "NID1"));
+    fn with(shared: controller::Stage) -> Self {
+        prepare(&shared, 0);
+        let started = AtomicBool::new(false);
+        let stage = Self { shared, started };
         stage.volume("pv1", Some(json!([F])));
         stage
     }
@@ -212,19 +121,12 @@ impl Stage {
 
     /// The same while the program runs, which may see it after the attachment that names it.
     pub(crate) fn late_volume(&self, name: &str, finalizers: Option<Value>) {
-        let handle = format!("h-{name}");
-        self.driver.volume(&handle);
-        let volume = build::volume(name).csi(DRIVER, &handle).mode("RWO");
-        self.api.insert(match finalizers {
-            Some(list) => volume.with("/metadata/finalizers", list),
-            None => volume,
-        });
+        volume(self, name, finalizers);
     }
 
     /// An attachment `NAME` of `volume` to `node1`.
     pub(crate) fn attach(&self, name: &str, volume: &str) {
-        self.api
-            .insert(build::attachment(name).by(DRIVER).on("node1").of(volume));
+        attach(self, name, volume);
     }
 
     /// An attachment `NAME` of `volume`, attached by an earlier process.
@@ -243,25 +145,14 @@ impl Stage {
             .configure(|model| model.publish(&format!("h-{volume}"), "NID1"));
     }
 
-    pub(crate) fn kubeconfig(&self) -> String {
-        format!("--kubeconfig={}", self.served.kubeconfig().display())
-    }
-
-    pub(crate) fn csi_address(&self) -> String {
-        format!("--csi-address={}", self.driver.socket().display())
-    }
-
     /// Starts the program on this stage, with more arguments.
-    pub(crate) fn start(&self, arguments: &[&str]) -> Attacher {
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         self.start_in(arguments, &[])
     }
 
-    pub(crate) fn start_in(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Attacher {
-        let (kubeconfig, address) = (self.kubeconfig(), self.csi_address());
-        let mut all = vec![kubeconfig.as_str(), address.as_str()];
-        all.extend(arguments);
+    pub(crate) fn start_in(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Running {
         self.started.store(true, Ordering::SeqCst);
-        Attacher::start_in(&all, environment)
+        self.shared.start_in(arguments, environment)
     }
 
     pub(crate) fn attachment(&self, name: &str) -> Value {
@@ -272,22 +163,14 @@ impl Stage {
 
     /// Waits until the API server is as `condition` says.
     pub(crate) async fn until_api(&self, condition: impl Fn(&FakeApi) -> bool) {
-        let until = self.api.until(|api| condition(api));
-        if timeout(PATIENCE, until).await.is_err() {
-            panic!("it does not come:\n{}", self.trace().join("\n"));
-        }
+        let holds = || condition(&self.api);
+        self.shared.until("the condition", holds).await;
     }
 
     /// Waits until the attachment is as `condition` says.
     pub(crate) async fn until(&self, name: &str, condition: impl Fn(&Value) -> bool) {
-        let until = self.api.until(|_| condition(&self.attachment(name)));
-        if timeout(PATIENCE, until).await.is_err() {
-            panic!(
-                "{name} is {:#}\n{}",
-                self.attachment(name),
-                self.trace().join("\n")
-            );
-        }
+        let holds = || condition(&self.attachment(name));
+        self.shared.until(name, holds).await;
     }
 
     pub(crate) async fn until_attached(&self, name: &str) {
@@ -302,32 +185,6 @@ impl Stage {
     pub(crate) async fn until_error(&self, name: &str, field: &str) {
         self.until(name, |object| !object["status"][field].is_null())
             .await;
-    }
-
-    /// Waits for so many calls of a method.
-    pub(crate) async fn until_calls(&self, method: &str, count: usize) {
-        let until = self
-            .driver
-            .until(|driver| driver.calls_to(method).len() >= count);
-        if timeout(PATIENCE, until).await.is_err() {
-            panic!("no {count} {method}:\n{}", self.trace().join("\n"));
-        }
-    }
-
-    /// Waits for a write that fits.
-    pub(crate) async fn until_written(&self, method: &str, path: &str, count: usize) {
-        let until = self.api.until(|api| {
-            let answered =
-                |request: &&sidecar_testkit::api::record::Request| request.status.is_some();
-            api.requests_to(method, path)
-                .iter()
-                .filter(answered)
-                .count()
-                >= count
-        });
-        if timeout(PATIENCE, until).await.is_err() {
-            panic!("no {count} {method} {path}:\n{}", self.trace().join("\n"));
-        }
     }
 
     /// Waits for a message in the attachment's error `field`, and returns the error.
@@ -403,11 +260,6 @@ fn without_uid(kind: &str, body: &Value) -> Value {
         }
     }
     body
-}
-
-/// Long enough for whatever should not happen.
-pub(crate) async fn settle() {
-    sleep(Duration::from_millis(700)).await;
 }
 
 pub(crate) fn prepare_patch() -> String {

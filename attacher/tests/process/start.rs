@@ -7,7 +7,7 @@ use sidecar_testkit::{CallFault, Fault};
 use tokio::time::{Instant, sleep};
 use tonic::Code;
 
-use super::stage::{Attacher, DRIVER, Stage, settle};
+use super::stage::{DRIVER, PROGRAM, Stage, settle};
 
 fn methods(stage: &Stage) -> Vec<&'static str> {
     stage
@@ -25,7 +25,7 @@ async fn rows_7_and_22_a_probe_that_times_out_is_repeated_for_ever() {
     for arguments in ["--timeout=0", "--timeout=1s"] {
         let mut attacher = stage.start(&[arguments]);
         attacher.logs_times("CSI driver probe timed out", 3).await;
-        let took = attacher.started.elapsed();
+        let took = attacher.elapsed();
         assert!(attacher.is_running(), "{}", attacher.log());
         assert!(took > Duration::from_millis(1900), "{arguments}: {took:?}");
         assert!(!methods(&stage).contains(&"GetPluginInfo"));
@@ -45,7 +45,7 @@ async fn row_16_a_socket_that_never_appears() {
     stage.driver.stop();
     let attacher = stage.start(&[]);
     attacher.logs("Still connecting").await;
-    let first = attacher.started.elapsed();
+    let first = attacher.elapsed();
     assert!((9.0..20.0).contains(&first.as_secs_f64()), "{first:?}");
     let ended = attacher.end().await;
     assert_eq!(ended.code, Some(1));
@@ -89,7 +89,7 @@ async fn row_18_addresses_that_cannot_be_watched() {
     for address in ["unix:/x", "run/csi.sock", "dns:///x"] {
         let kubeconfig = stage.kubeconfig();
         let address = format!("--csi-address={address}");
-        let ended = Attacher::start(&[&kubeconfig, &address]).end().await;
+        let ended = PROGRAM.start(&[&kubeconfig, &address]).end().await;
         assert_eq!(ended.code, Some(1), "{address}");
         assert!(ended.log.contains("unix://"), "{address}: {}", ended.log);
         assert!(ended.took < Duration::from_secs(20));

@@ -2,7 +2,7 @@
 
 use sidecar_testkit::Fault;
 
-use super::stage::{Program, Stage, program, settle};
+use super::stage::{PROGRAM, Stage, settle};
 
 /// Row, arguments, exit code, and what the log says.
 const ENDS: [(&str, &[&str], i32, &str); 14] = [
@@ -60,7 +60,7 @@ const ENDS: [(&str, &[&str], i32, &str); 14] = [
 #[tokio::test]
 async fn z_3_to_10_16_and_17_errors_and_their_codes() {
     for (row, arguments, code, text) in ENDS {
-        let ended = Program::start(arguments).end().await;
+        let ended = PROGRAM.start(arguments).end().await;
         assert_eq!(ended.code, Some(code), "{row}: {}", ended.log);
         assert!(ended.log.contains(text), "{row}: {}", ended.log);
         assert_eq!(ended.stdout, "", "{row}");
@@ -73,9 +73,9 @@ async fn z_1_and_2_version() {
         &["--version"][..],
         &["--version", "--feature-gates=Foo=true"],
     ] {
-        let ended = Program::start(arguments).end().await;
+        let ended = PROGRAM.start(arguments).end().await;
         assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.log);
-        let expected = format!("{} ", program());
+        let expected = format!("{} ", PROGRAM.path());
         assert!(ended.stdout.starts_with(&expected), "{}", ended.stdout);
         assert_eq!(ended.stdout.lines().count(), 1);
     }
@@ -124,7 +124,7 @@ async fn addresses_that_cannot_be_watched() {
     let stage = Stage::new().await;
     for address in ["dns:///host:1", "unix:/x", "run/csi.sock"] {
         let (kubeconfig, address) = (stage.kubeconfig(), format!("--csi-address={address}"));
-        let ended = Program::start(&[&kubeconfig, &address]).end().await;
+        let ended = PROGRAM.start(&[&kubeconfig, &address]).end().await;
         assert_eq!(ended.code, Some(1), "{address}");
         assert!(ended.log.contains("unix://"), "{address}: {}", ended.log);
     }

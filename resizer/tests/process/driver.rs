@@ -59,7 +59,7 @@ async fn calls_wait_no_longer_than_their_timeout_and_the_drivers_return_wakes_th
     program.logs("Lost the connection to the CSI driver").await;
     stage.grow("2Gi");
     stage.until_events("VolumeResizeFailed", 1).await;
-    let message = &stage.messages("VolumeResizeFailed")[0];
+    let message = &stage.events("VolumeResizeFailed")[0];
     assert!(
         message.contains("rpc error: code = Unavailable desc = "),
         "{message}"

@@ -29,7 +29,7 @@ async fn z_34_and_35_without_node_expansion() {
         "N Resizing External resizer is resizing volume pv1",
         "N VolumeResizeSuccessful Resize volume succeeded",
     ];
-    assert_eq!(stage.events(), told, "Z-34");
+    assert_eq!(stage.posted(), told, "Z-34");
     let event = &stage.api.objects("events")[0];
     assert_eq!(
         event["source"]["component"],
@@ -73,7 +73,7 @@ async fn z_36_and_37_with_node_expansion() {
         "N Resizing External resizer is resizing volume pv1",
         "N FileSystemResizeRequired Require file system resize of volume on node",
     ];
-    assert_eq!(stage.events(), told, "Z-36");
+    assert_eq!(stage.posted(), told, "Z-36");
     assert_eq!(
         stage.conditions(),
         ["FileSystemResizePending", "Resizing"],

@@ -38,7 +38,7 @@ async fn z_90_and_91_the_driver_is_left_alone_until_the_pod_is_gone() {
         stage
             .until("blocked", |stage| {
                 stage
-                    .messages("VolumeResizeFailed")
+                    .events("VolumeResizeFailed")
                     .iter()
                     .any(|text| text == BLOCKED)
             })
@@ -94,7 +94,7 @@ async fn z_92_and_93_pods_that_do_not_use_it() {
         assert_eq!(stage.calls(EXPAND), 2, "{row}");
         assert!(
             !stage
-                .messages("VolumeResizeFailed")
+                .events("VolumeResizeFailed")
                 .contains(&BLOCKED.to_owned()),
             "{row}"
         );
@@ -112,7 +112,7 @@ async fn z_94_without_looking_at_pods() {
     assert_eq!(stage.calls(EXPAND), 2);
     assert!(
         !stage
-            .messages("VolumeResizeFailed")
+            .events("VolumeResizeFailed")
             .contains(&BLOCKED.to_owned())
     );
 }

@@ -4,9 +4,9 @@ use serde_json::json;
 use sidecar_testkit::CallFault;
 use tonic::Code;
 
-use super::stage::{EXPAND, GI, Program, Stage, condition, settle};
+use super::stage::{EXPAND, GI, Running, Stage, condition, settle};
 
-async fn started(stage: &Stage) -> Program {
+async fn started(stage: &Stage) -> Running {
     let gate = "--feature-gates=RecoverVolumeExpansionFailure=false";
     stage.started(&[gate, "--retry-interval-start=1s"]).await
 }

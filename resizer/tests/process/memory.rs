@@ -8,10 +8,10 @@ use std::time::Duration;
 use sidecar_testkit::build::Object;
 use tokio::time::sleep;
 
-use super::stage::{Program, Stage, claim, volume};
+use super::stage::{Running, Stage, claim, volume};
 
 /// Resident memory, and the part of it that is not the program's file, in MB of 10^6 bytes.
-fn resident(program: &Program) -> (f64, f64) {
+fn resident(program: &Running) -> (f64, f64) {
     let path = format!("/proc/{}/status", program.id());
     let status = std::fs::read_to_string(path).unwrap();
     let field = |name: &str| {

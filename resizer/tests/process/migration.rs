@@ -10,7 +10,8 @@ use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::build;
 
 use super::stage::{
-    EXPAND, GI, MODIFY, NEVER_AGAIN, PRE_RESIZE, Program, QUICK, Stage, free_address, get, settle,
+    EXPAND, GI, MODIFY, NEVER_AGAIN, PRE_RESIZE, PROGRAM, QUICK, Running, Stage, free_address, get,
+    settle,
 };
 
 const RESIZER: &str = "volume.kubernetes.io/storage-resizer";
@@ -86,11 +87,11 @@ fn counted(metrics: &str, method: &str, migrated: bool) -> bool {
 }
 
 /// Nothing is written, called or told about the claim.
-async fn nothing_for(stage: &Stage, row: &str, program: Program) {
+async fn nothing_for(stage: &Stage, row: &str, program: Running) {
     stage.grow("2Gi");
     settle().await;
     stage.traced(row, &[]);
-    assert_eq!(stage.events(), [""; 0], "{row}");
+    assert_eq!(stage.posted(), [""; 0], "{row}");
     drop(program);
 }
 
@@ -142,7 +143,8 @@ async fn m_4_there_are_no_gates_for_it() {
         "CSIMigrationAWS",
         "InTreePluginAWSUnregister",
     ] {
-        let ended = Program::start(&[&format!("--feature-gates={gate}=true")])
+        let ended = PROGRAM
+            .start(&[&format!("--feature-gates={gate}=true")])
             .end()
             .await;
         assert_eq!(ended.code, Some(1), "{gate}: {}", ended.log);
@@ -165,7 +167,7 @@ async fn m_133_and_6_the_volume_of_an_annotated_claim_grows() {
         "N Resizing External resizer is resizing volume pv1",
         "N VolumeResizeSuccessful Resize volume succeeded",
     ];
-    assert_eq!(stage.events(), told, "M-133");
+    assert_eq!(stage.posted(), told, "M-133");
     let source = &stage.volume()["spec"]["awsElasticBlockStore"];
     assert_eq!(source["volumeID"], "aws://us-east-1a/vol-1", "M-133");
     let (_, text) = get(&address, "/metrics").await;
@@ -192,7 +194,7 @@ async fn m_134_and_135_and_148_the_annotation_alone_says_who_expands() {
         let program = stage.started(&[QUICK]).await;
         settle().await;
         stage.traced("M-148", &[]);
-        assert_eq!(stage.events(), [""; 0], "M-148");
+        assert_eq!(stage.posted(), [""; 0], "M-148");
         stage.clear();
         annotate(&stage, EBS);
         stage.until_capacity("2Gi").await;
@@ -223,7 +225,7 @@ async fn m_136_and_137_how_the_driver_knows_the_volume_and_its_users() {
     let _program = stage.started(&[NEVER_AGAIN]).await;
     stage.grow("2Gi");
     stage.until_events("VolumeResizeFailed", 1).await;
-    let message = &stage.messages("VolumeResizeFailed")[0];
+    let message = &stage.events("VolumeResizeFailed")[0];
     assert!(
         message.contains("failed to get capabilities of volume pv1"),
         "M-137: {message}"
@@ -243,7 +245,7 @@ async fn m_138_a_volume_that_cannot_be_translated_is_tried_again_with_back_off()
     let _program = stage.started(&[QUICK]).await;
     stage.grow("2Gi");
     stage.until_events("VolumeResizeFailed", 3).await;
-    let message = &stage.messages("VolumeResizeFailed")[0];
+    let message = &stage.events("VolumeResizeFailed")[0];
     let text = r#"resize volume "pv1" by resizer "ebs.csi.aws.com" failed: failed to translate persistent volume: failed to translate Kubernetes ID"#;
     assert!(message.starts_with(text), "{message}");
     assert_eq!((stage.state(), stage.calls(EXPAND)), ("CRIP", 0));
@@ -350,7 +352,7 @@ async fn m_145_the_volume_of_another_plugin_is_refused_with_an_event() {
     stage.grow("2Gi");
     stage.until_events("VolumeResizeFailed", 1).await;
     settle().await;
-    let message = &stage.messages("VolumeResizeFailed")[0];
+    let message = &stage.events("VolumeResizeFailed")[0];
     assert!(
         message.contains(GCE) && message.contains(RESIZER),
         "{message}"
@@ -369,7 +371,7 @@ async fn m_146_in_tree_volumes_are_not_modified() {
     settle().await;
     stage.traced("M-146", &[]);
     assert_eq!(stage.calls(MODIFY), 0);
-    assert_eq!(stage.events(), [""; 0]);
+    assert_eq!(stage.posted(), [""; 0]);
 }
 
 #[tokio::test]
@@ -396,7 +398,7 @@ async fn z_122_and_123_a_disk_of_gce() {
     stage.grow("2Gi");
     settle().await;
     stage.traced("Z-122 without the annotation", &[]);
-    assert_eq!(stage.events(), [""; 0], "Z-122 without the annotation");
+    assert_eq!(stage.posted(), [""; 0], "Z-122 without the annotation");
     annotate(&stage, GCE);
     stage.until_capacity("2Gi").await;
     assert_eq!(stage.request().volume_id, handle, "Z-122");
@@ -424,6 +426,6 @@ async fn m_133_a_refusal_is_recorded_and_recovered_from() {
     stage.grow("2Gi");
     stage.until_capacity("2Gi").await;
     assert_eq!(stage.asked(), [2 * GI; 2]);
-    let failed = &stage.messages("VolumeResizeFailed")[0];
+    let failed = &stage.events("VolumeResizeFailed")[0];
     assert!(failed.contains("boom"), "{failed}");
 }

@@ -41,7 +41,7 @@ async fn z_100_and_101_another_class() {
             "N VolumeModify external resizer is modifying volume c1 with vac b",
             "N VolumeModifySuccessful external resizer modified volume c1 with vac b successfully",
         ];
-        assert_eq!(stage.events(), told, "{row}");
+        assert_eq!(stage.posted(), told, "{row}");
         let parameters = &stage.modifications()[0].mutable_parameters;
         assert_eq!(parameters.len(), 1, "{row}: {parameters:?}");
     }
@@ -110,7 +110,7 @@ async fn z_105_without_its_secret() {
     let _program = stage.started(&["--retry-interval-start=1s"]).await;
     stage.reclass(Some("b"));
     stage.until_events("VolumeModifyFailed", 1).await;
-    let message = &stage.messages("VolumeModifyFailed")[0];
+    let message = &stage.events("VolumeModifyFailed")[0];
     assert!(
         message.contains("error getting secret ms in namespace ns"),
         "Q13: {message}"
@@ -132,7 +132,7 @@ async fn z_106_and_107_a_class_that_comes_later() {
     stage.until_events("VolumeModifyFailed", 1).await;
     settle().await;
     assert_eq!(
-        stage.messages("VolumeModifyFailed"),
+        stage.events("VolumeModifyFailed"),
         [r#"VAC "b" does not exist."#],
         "Z-106"
     );
@@ -203,7 +203,7 @@ async fn z_111_and_132_the_wish_is_taken_back() {
         })
         .await;
     assert_eq!(
-        stage.messages("VolumeModifyCanceled"),
+        stage.events("VolumeModifyCanceled"),
         ["Cancelled modify."],
         "Z-111"
     );
@@ -277,7 +277,7 @@ async fn z_113_and_114_the_wish_changes_after_an_error() {
             let text = r#"Modifying volume to "b" is still in progress."#;
             assert_eq!(stage.condition("ModifyingVolume")["message"], text, "{row}");
         }
-        let message = &stage.messages("VolumeModifyFailed")[0];
+        let message = &stage.events("VolumeModifyFailed")[0];
         assert!(
             message.ends_with(&format!("desc = busy{text}")),
             "{row}: {message}"
@@ -297,7 +297,7 @@ async fn z_115_and_116_what_a_new_process_finishes() {
     stage.until_class("c").await;
     stage.until_events("VolumeModifySuccessful", 2).await;
     assert_eq!(stage.iops(), ["9", "11"], "Z-115");
-    let begun = stage.messages("VolumeModify");
+    let begun = stage.events("VolumeModify");
     assert_eq!(
         begun,
         ["external resizer is modifying volume c1 with vac c"],
@@ -331,7 +331,7 @@ async fn z_117_a_class_of_another_driver() {
     stage.until_events("VolumeModifyFailed", 1).await;
     settle().await;
     assert_eq!(stage.calls(MODIFY), 0, "Q15");
-    let message = &stage.messages("VolumeModifyFailed")[0];
+    let message = &stage.events("VolumeModifyFailed")[0];
     assert!(message.contains("other.driver"), "Q15: {message}");
 }
 
@@ -370,7 +370,7 @@ async fn z_119_the_volume_cannot_be_written() {
     stage.until_events("VolumeModifySuccessful", 1).await;
     settle().await;
     let told = stage.events_of("VolumeModify");
-    assert_eq!(told, 1, "FR-16: {:?}", stage.events());
+    assert_eq!(told, 1, "FR-16: {:?}", stage.posted());
 }
 
 const STATUS: &str = "*/persistentvolumeclaims/c1/status";
@@ -391,7 +391,7 @@ async fn fr_18_a_class_that_was_never_asked_for_is_not_in_doubt() {
         let asked = if wanted == "b" { "9" } else { "11" };
         assert_eq!(stage.iops(), [asked]);
         let told = format!("external resizer is modifying volume c1 with vac {wanted}");
-        assert_eq!(stage.messages("VolumeModify"), [told]);
+        assert_eq!(stage.events("VolumeModify"), [told]);
     }
 }
 

@@ -267,7 +267,7 @@ async fn fr_19_a_failure_that_cannot_be_recorded() {
     let _program = stage.started(&[QUICK]).await;
     stage.grow("2Gi");
     stage.until_capacity("2Gi").await;
-    let messages = stage.messages("VolumeResizeFailed");
+    let messages = stage.events("VolumeResizeFailed");
     let [message] = &messages[..] else {
         panic!("{messages:?}");
     };
@@ -287,7 +287,7 @@ async fn fr_19_the_node_s_part_cannot_be_recorded() {
     let _program = stage.started(&[QUICK]).await;
     stage.grow("2Gi");
     stage.until_state("NRP").await;
-    let message = &stage.messages("VolumeResizeFailed")[0];
+    let message = &stage.events("VolumeResizeFailed")[0];
     let start = "mark PVC \"ns/c1\" as node expansion required failed: can't patch status of  \
                  PVC ns/c1 with ";
     assert!(message.starts_with(start), "{message}");
@@ -310,7 +310,7 @@ async fn fr_19_the_last_event_says_how_it_ended() {
         stage.grow("2Gi");
         stage.until_events(last, 1).await;
         assert_eq!(stage.calls(EXPAND), 1);
-        let events = stage.events();
+        let events = stage.posted();
         assert!(events.last().unwrap().contains(last), "{events:?}");
     }
 }
@@ -351,7 +351,7 @@ async fn z_87_the_volume_cannot_be_written() {
     stage.grow("2Gi");
     stage.until_capacity("2Gi").await;
     stage.until_events("VolumeResizeFailed", 1).await;
-    let message = &stage.messages("VolumeResizeFailed")[0];
+    let message = &stage.events("VolumeResizeFailed")[0];
     let start = r#"error updating pv "pv1" by resizer: updating capacity of PV "pv1" to 2Gi failed: update capacity of PV pv1 failed: "#;
     assert!(message.starts_with(start), "{message}");
     assert_eq!(stage.size(), "2Gi");

@@ -81,7 +81,7 @@ async fn z_63_access_modes_without_counterpart() {
     stage.until_events("VolumeResizeFailed", 1).await;
     settle().await;
     let text = r#"resize volume "pv1" by resizer "test.csi.driver" failed: failed to get capabilities of volume pv1 with CSI does not support ReadOnlyMany and ReadWriteOnce on the same PersistentVolume"#;
-    assert_eq!(stage.messages("VolumeResizeFailed"), [text]);
+    assert_eq!(stage.events("VolumeResizeFailed"), [text]);
     assert_eq!((stage.calls(EXPAND), stage.state()), (0, "CRIP"));
     assert_eq!(stage.conditions(), ["Resizing"]);
 }
@@ -122,7 +122,7 @@ async fn z_65_without_its_secret() {
     stage.grow("2Gi");
     stage.until_events("VolumeResizeFailed", 1).await;
     let text = r#"resize volume "pv1" by resizer "test.csi.driver" failed: error getting secret es in namespace ns: secrets "es" not found"#;
-    assert_eq!(stage.messages("VolumeResizeFailed"), [text]);
+    assert_eq!(stage.events("VolumeResizeFailed"), [text]);
     assert_eq!((stage.calls(EXPAND), stage.state()), (0, "CRIP"));
     stage
         .api

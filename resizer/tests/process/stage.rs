@@ -1,21 +1,15 @@
 //! The built program between a model API server and a model driver, with the fixture of the
 //! acceptance table: claim `ns/c1` of 1Gi, bound to `pv1`, which is `h1` to the driver.
 
-use std::process::Command;
-use std::time::Duration;
+use std::ops::Deref;
 
 use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerModifyVolumeRequest};
-use rustix::process::Signal;
 use serde_json::{Value, json};
-use sidecar_testkit::api::Served;
 use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::controller::{self, Dialect, Effect, Program, Work};
 use sidecar_testkit::driver::{ControllerRpc, NodeRpc};
-use sidecar_testkit::process::{Process, within};
-use sidecar_testkit::{FakeApi, FakeDriver};
-use tokio::time::{sleep, timeout};
 
-/// Longer than anything takes that works, also on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+pub(crate) use sidecar_testkit::controller::{PATIENCE, Running, free_address, get, settle};
 
 pub(crate) const DRIVER: &str = "test.csi.driver";
 pub(crate) const GI: i64 = 1 << 30;
@@ -30,87 +24,57 @@ pub(crate) const QUICK: &str = "--retry-interval-start=100ms";
 /// No retry comes within a test.
 pub(crate) const NEVER_AGAIN: &str = "--retry-interval-start=5m";
 
-pub(crate) fn program() -> String {
-    std::env::var("CSI_RESIZER_BINARY")
-        .unwrap_or_else(|_| env!("CARGO_BIN_EXE_csi-resizer").to_owned())
-}
+pub(crate) static PROGRAM: Program = Program {
+    built: env!("CARGO_BIN_EXE_csi-resizer"),
+    variable: "CSI_RESIZER_BINARY",
+    ready: READY,
+    dialect: Dialect::Go,
+    fatal: 1,
+    driver: DRIVER,
+    lease: "external-resizer-test-csi-driver",
+    workers: "--workers",
+    environment: &[],
+    work: Work {
+        prepare,
+        ask: |stage, number| {
+            let name = format!("ns/many{number}");
+            stage.api.edit("persistentvolumeclaims", &name, |claim| {
+                claim["spec"]["resources"]["requests"]["storage"] = "2Gi".into();
+            });
+        },
+        is_done: |stage, number| {
+            let name = format!("ns/many{number}");
+            let claim = stage.api.object("persistentvolumeclaims", &name);
+            let claim = claim.unwrap_or_default();
+            claim["status"]["capacity"]["storage"] == "2Gi"
+                && claim["status"]["conditions"].is_null()
+        },
+        effect: Effect::Call(EXPAND),
+    },
+    permissions: &[
+        ("", "persistentvolumes", "get,list,watch,patch"),
+        ("", "persistentvolumeclaims", "get,list,watch"),
+        ("", "persistentvolumeclaims/status", "patch"),
+        ("", "pods", "list,watch"),
+    ],
+    withheld: ("", "persistentvolumes", "patch"),
+};
 
-/// The program while it runs; killed when dropped.
-pub(crate) struct Program(Process);
-
-/// How it ended.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) log: String,
-}
-
-impl Program {
-    /// Starts it in an environment of nothing else.
-    pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut command = Command::new(program());
-        command.args(arguments).env_clear();
-        Self(Process::start(command))
+/// Claims `ns/manyN` of 1Gi, on a driver that expands volumes without the node.
+fn prepare(stage: &controller::Stage, pieces: usize) {
+    stage
+        .driver
+        .configure(|model| model.controller = vec![ControllerRpc::ExpandVolume]);
+    for number in 0..pieces {
+        let (key, pv, handle) = (
+            format!("ns/many{number}"),
+            format!("many{number}"),
+            format!("hm{number}"),
+        );
+        stage.driver.volume(&handle);
+        stage.api.insert(volume(&pv, &handle, &key));
+        stage.api.insert(claim(&key, &pv));
     }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.0.id()
-    }
-
-    pub(crate) fn log(&self) -> String {
-        self.0.log()
-    }
-
-    pub(crate) fn is_running(&mut self) -> bool {
-        self.0.is_running()
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        self.0.signal(signal);
-    }
-
-    /// Kills it, so that nothing is done any more.
-    pub(crate) async fn kill(mut self) {
-        self.0.signal(Signal::KILL);
-        self.0.ended_within(PATIENCE).await;
-    }
-
-    pub(crate) async fn logs(&self, text: &str) {
-        self.logs_times(text, 1).await;
-    }
-
-    pub(crate) async fn logs_times(&self, text: &str, times: usize) {
-        let what = format!("{times} times {text:?} in the log");
-        let has = async || self.log().matches(text).count() >= times;
-        if timeout(PATIENCE, within(PATIENCE * 2, &what, has))
-            .await
-            .is_err()
-        {
-            panic!("no {what}:\n{}", self.log());
-        }
-    }
-
-    pub(crate) async fn end(mut self) -> Ended {
-        let end = self.0.ended_within(PATIENCE).await;
-        Ended {
-            code: end.status.code(),
-            stdout: end.stdout,
-            log: end.stderr,
-        }
-    }
-}
-
-/// An address of this machine where nobody listens at the moment.
-pub(crate) fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
-}
-
-/// Status and body of a GET.
-pub(crate) async fn get(address: &str, path: &str) -> (u16, String) {
-    let answer = sidecar_testkit::http::get(address, path).await;
-    (answer.status, answer.body)
 }
 
 /// A bound claim of 1Gi; its UID is made of its name.
@@ -140,29 +104,24 @@ pub(crate) fn condition(kind: &str, message: &str) -> Value {
         "lastTransitionTime": build::LONG_AGO, "message": message})
 }
 
-/// A cluster and a driver.
-pub(crate) struct Stage {
-    pub(crate) api: FakeApi,
-    pub(crate) driver: FakeDriver,
-    served: Served,
+/// The shared stage, with the fixture.
+pub(crate) struct Stage(controller::Stage);
+
+impl Deref for Stage {
+    type Target = controller::Stage;
+
+    fn deref(&self) -> &controller::Stage {
+        &self.0
+    }
 }
 
 impl Stage {
     /// With the fixture; the driver expands volumes without the node.
     pub(crate) async fn new() -> Self {
-        let api = FakeApi::new();
-        let served = api.serve_plain().await;
-        let driver = FakeDriver::new(DRIVER);
-        driver.configure(|model| model.controller = vec![ControllerRpc::ExpandVolume]);
-        driver.volume("h1");
-        driver.start();
-        api.insert(volume("pv1", "h1", CLAIM));
-        api.insert(claim(CLAIM, "pv1"));
-        let stage = Self {
-            api,
-            driver,
-            served,
-        };
+        let stage = Self(controller::Stage::prepared(&PROGRAM, 0).await);
+        stage.driver.volume("h1");
+        stage.api.insert(volume("pv1", "h1", CLAIM));
+        stage.api.insert(claim(CLAIM, "pv1"));
         for (name, iops) in [("a", "5"), ("b", "9"), ("c", "11")] {
             stage.class(name, DRIVER, iops);
         }
@@ -190,37 +149,9 @@ impl Stage {
         }));
     }
 
-    pub(crate) fn can(&self, rpc: ControllerRpc) {
-        self.driver.configure(|model| model.controller.push(rpc));
-    }
-
     /// The node has to expand too.
     pub(crate) fn node(&self) {
-        self.driver
-            .configure(|model| model.node = vec![NodeRpc::ExpandVolume]);
-    }
-
-    pub(crate) fn kubeconfig(&self) -> String {
-        format!("--kubeconfig={}", self.served.kubeconfig().display())
-    }
-
-    pub(crate) fn csi_address(&self) -> String {
-        format!("--csi-address={}", self.driver.socket().display())
-    }
-
-    /// Starts the program on this stage, with more arguments.
-    pub(crate) fn start(&self, arguments: &[&str]) -> Program {
-        let (kubeconfig, address) = (self.kubeconfig(), self.csi_address());
-        let mut all = vec![kubeconfig.as_str(), address.as_str()];
-        all.extend(arguments);
-        Program::start(&all)
-    }
-
-    /// Starts it and waits until it works.
-    pub(crate) async fn started(&self, arguments: &[&str]) -> Program {
-        let program = self.start(arguments);
-        program.logs(READY).await;
-        program
+        self.node_can(NodeRpc::ExpandVolume);
     }
 
     pub(crate) fn edit_claim(&self, change: impl FnOnce(&mut Value)) {
@@ -348,16 +279,7 @@ impl Stage {
 
     /// Waits until the stage is as `condition` says.
     pub(crate) async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
-        let until = async {
-            tokio::select! {
-                () = self.api.until(|_| condition(self)) => {}
-                () = self.driver.until(|_| condition(self)) => {}
-            }
-        };
-        if timeout(PATIENCE, until).await.is_err() {
-            let claim = self.claim();
-            panic!("{what}:\n{}\n{claim:#}", self.trace().join("\n"));
-        }
+        self.0.until(what, || condition(self)).await;
     }
 
     pub(crate) async fn until_capacity(&self, size: &str) {
@@ -379,16 +301,6 @@ impl Stage {
             .await;
     }
 
-    /// Waits for so many calls of a method.
-    pub(crate) async fn until_calls(&self, method: &str, count: usize) {
-        self.until(method, |stage| stage.calls(method) >= count)
-            .await;
-    }
-
-    pub(crate) fn calls(&self, method: &str) -> usize {
-        self.driver.calls_to(method).len()
-    }
-
     /// How often something with this reason was told, repetitions included.
     pub(crate) fn events_of(&self, reason: &str) -> usize {
         let all = self.api.objects("events");
@@ -397,17 +309,8 @@ impl Stage {
         usize::try_from(counts.sum::<u64>()).unwrap()
     }
 
-    /// Messages of the events with this reason.
-    pub(crate) fn messages(&self, reason: &str) -> Vec<String> {
-        let all = self.api.objects("events");
-        let fitting = all.iter().filter(|event| event["reason"] == reason);
-        fitting
-            .map(|event| event["message"].as_str().unwrap_or_default().to_owned())
-            .collect()
-    }
-
     /// Events as they were posted, `N Reason message`.
-    pub(crate) fn events(&self) -> Vec<String> {
+    pub(crate) fn posted(&self) -> Vec<String> {
         let posts = self.api.requests_to("POST", "*/events");
         let text = |event: &Value| {
             let field = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
@@ -498,12 +401,6 @@ impl Stage {
         let trace = self.trace();
         assert_eq!(trace, expected, "{row}");
     }
-
-    /// Forgets what was asked so far.
-    pub(crate) fn clear(&self) {
-        self.api.clear_requests();
-        self.driver.clear_calls();
-    }
 }
 
 /// The body without version and times, and without the order of lists.
@@ -535,9 +432,4 @@ fn timeless(body: &Value) -> Value {
         fields.retain(|_, value| !value.is_null());
     }
     body
-}
-
-/// Long enough for whatever should not happen.
-pub(crate) async fn settle() {
-    sleep(Duration::from_millis(700)).await;
 }

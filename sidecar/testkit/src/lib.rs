@@ -10,6 +10,7 @@
 //! * [`FakeApi`]: objects, patches, watches and faults of an API server, in process or on a socket.
 //! * [`FakeDriver`]: a CSI driver with volumes, faults and a call record.
 //! * [`process`][], [`http`][], [`measure`][]: a program under test, its HTTP server, its figures.
+//! * [`controller`][]: a controller beside both, and what all controllers have to do.
 //! * [`election`][]: a leader that is stopped while another takes its lease.
 //! * [`sim`][]: random numbers of crash simulations.
 //! * [`rows`][]: which tests a source has, and which rows of a specification they show.
@@ -27,6 +28,7 @@
 
 pub mod api;
 pub mod build;
+pub mod controller;
 pub mod driver;
 pub mod election;
 pub mod http;

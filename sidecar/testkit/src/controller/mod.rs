@@ -1,0 +1,161 @@
+//! A controller under test: the built program beside the model API server and the model driver.
+//!
+//! [`Program`] says what tests have to know of it, as a value. [`Stage`] is a cluster and a driver on
+//! which it is started, [`Running`] the program while it runs. What all controllers have to do is
+//! tested with the work that [`Work`] describes.
+
+mod running;
+mod stage;
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+pub use running::{Ended, Running};
+pub use stage::Stage;
+
+/// Longer than anything takes that works, also on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The namespace of leases in tests.
+pub const NAMESPACE: &str = "ns";
+
+/// Flags that turn the election on.
+pub const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
+
+/// The rules by which a command line is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// Go's package `flag`.
+    Go,
+    /// pflag.
+    Pflag,
+}
+
+/// A program under test.
+#[derive(Debug)]
+pub struct Program {
+    /// Its file, of this build: `env!("CARGO_BIN_EXE_…")`.
+    pub built: &'static str,
+    /// A variable of the environment that may name another build.
+    pub variable: &'static str,
+    /// What it logs when it begins to work.
+    pub ready: &'static str,
+    /// How it reads its command line.
+    pub dialect: Dialect,
+    /// The exit code of a start that fails.
+    pub fatal: i32,
+    /// Name of the driver in tests; empty for a program that knows none.
+    pub driver: &'static str,
+    /// Name of its lease, with that driver.
+    pub lease: &'static str,
+    /// The flag for how much it does at the same time.
+    pub workers: &'static str,
+    /// Variables of its environment, which has no others.
+    pub environment: &'static [(&'static str, &'static str)],
+    /// A piece of work of the usual sort.
+    pub work: Work,
+    /// What it must be allowed: API group, resources and verbs, separated by commas.
+    pub permissions: &'static [(&'static str, &'static str, &'static str)],
+    /// Of these, group, resource and a verb without which no work gets done.
+    pub withheld: (&'static str, &'static str, &'static str),
+}
+
+/// A piece of work, of which the contract needs many that are alike and numbered from 0.
+#[derive(Debug)]
+pub struct Work {
+    /// Gives the stage what so many pieces need, before the program is started.
+    pub prepare: fn(&Stage, usize),
+    /// Asks for one.
+    pub ask: fn(&Stage, usize),
+    /// Whether it is done.
+    pub is_done: fn(&Stage, usize) -> bool,
+    /// What the program does for it, once.
+    pub effect: Effect,
+}
+
+/// The outward step of a piece of work.
+#[derive(Clone, Copy, Debug)]
+pub enum Effect {
+    /// A call to the driver.
+    Call(&'static str),
+    /// A request to the API server: method and pattern of the path.
+    Request(&'static str, &'static str),
+}
+
+impl Program {
+    /// The file that is run.
+    #[must_use]
+    pub fn path(&self) -> String {
+        std::env::var(self.variable).unwrap_or_else(|_| self.built.to_owned())
+    }
+
+    /// Starts it with these arguments alone.
+    #[must_use]
+    pub fn start(&self, arguments: &[&str]) -> Running {
+        Running::start(self, arguments, &[])
+    }
+
+    /// Runs it to its end.
+    pub async fn run(&self, arguments: &[&str]) -> Ended {
+        self.start(arguments).end().await
+    }
+
+    /// Namespace and name of its lease.
+    #[must_use]
+    pub fn lease(&self) -> String {
+        format!("{NAMESPACE}/{}", self.lease)
+    }
+
+    /// Whether it knows a driver.
+    #[must_use]
+    pub fn has_driver(&self) -> bool {
+        !self.driver.is_empty()
+    }
+}
+
+/// An address to listen on. Below the ports that the system hands out by itself, of which one that
+/// was free a moment ago may be the local end of somebody's connection by now.
+///
+/// # Panics
+/// There is none.
+#[must_use]
+pub fn free_address() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id() * 131;
+    for _ in 0..20_000 {
+        let port = 10_000 + (first + NEXT.fetch_add(1, Ordering::SeqCst)) % 20_000;
+        let address = format!("127.0.0.1:{port}");
+        if std::net::TcpListener::bind(&address).is_ok() {
+            return address;
+        }
+    }
+    panic!("every port is taken")
+}
+
+/// Status and body of a GET, as soon as somebody listens.
+pub async fn get(address: &str, path: &str) -> (u16, String) {
+    crate::process::within(PATIENCE, address, async || {
+        tokio::net::TcpStream::connect(address).await.is_ok()
+    })
+    .await;
+    let answer = crate::http::get(address, path).await;
+    (answer.status, answer.body)
+}
+
+/// Waits for metrics with this text, and returns them.
+pub async fn until_metrics(address: &str, text: &str) -> String {
+    let mut metrics = String::new();
+    crate::process::within(PATIENCE, text, async || {
+        metrics = get(address, "/metrics").await.1;
+        metrics.contains(text)
+    })
+    .await;
+    metrics
+}
+
+/// Long enough for whatever should not happen.
+pub async fn settle() {
+    sleep(Duration::from_millis(700)).await;
+}
