@@ -10,7 +10,7 @@ use sidecar_testkit::process::within;
 use tonic::Code;
 
 use super::stage::{
-    DRIVER, PATIENCE, PV, Program, READY, Stage, claim, free_address, get, settle, together,
+    DRIVER, PATIENCE, PV, READY, Running, Stage, claim, free_address, get, settle, together,
 };
 
 pub(crate) const KIND: &str = "csistoragecapacities";
@@ -49,7 +49,7 @@ pub(crate) async fn stage() -> Stage {
     stage
 }
 
-pub(crate) fn start(stage: &Stage, arguments: &[&str]) -> Program {
+pub(crate) fn start(stage: &Stage, arguments: &[&str]) -> Running {
     let mut all = vec!["--enable-capacity"];
     all.extend(arguments);
     stage.start_in(&all, ENVIRONMENT)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::stage::{Program, Stage, program};
+use super::stage::{PROGRAM, Stage};
 
 /// Row, arguments, exit code, and what the log says.
 const ENDS: [(&str, &[&str], i32, &str); 18] = [
@@ -89,7 +89,7 @@ const ENDS: [(&str, &[&str], i32, &str); 18] = [
 #[tokio::test]
 async fn rows_2_to_9_19_and_20_errors_and_their_codes() {
     for (row, arguments, code, text) in ENDS {
-        let ended = Program::start(arguments, &[]).end().await;
+        let ended = PROGRAM.start(arguments).end().await;
         assert_eq!(ended.code, Some(code), "row {row}: {}", ended.log);
         assert!(ended.log.contains(text), "row {row}: {}", ended.log);
         assert_eq!(ended.stdout, "", "row {row}");
@@ -103,9 +103,9 @@ async fn row_1_version() {
         &["--version", "--feature-gates=Topology=false"],
         &["--leader-election", "false", "--version"],
     ] {
-        let ended = Program::start(arguments, &[]).end().await;
+        let ended = PROGRAM.start(arguments).end().await;
         assert_eq!(ended.code, Some(0), "{arguments:?}: {}", ended.log);
-        let expected = format!("{} ", program());
+        let expected = format!("{} ", PROGRAM.path());
         assert!(ended.stdout.starts_with(&expected), "{}", ended.stdout);
         assert_eq!(ended.stdout.lines().count(), 1);
     }
@@ -125,7 +125,7 @@ async fn row_11_addresses_that_cannot_be_watched() {
     let stage = Stage::new().await;
     for address in ["dns:///host:1", "unix:/x", "run/csi.sock"] {
         let (kubeconfig, address) = (stage.kubeconfig(), format!("--csi-address={address}"));
-        let ended = Program::start(&[&kubeconfig, &address], &[]).end().await;
+        let ended = PROGRAM.start(&[&kubeconfig, &address]).end().await;
         assert_eq!(ended.code, Some(1), "{address}");
         assert!(ended.log.contains("unix://"), "{address}: {}", ended.log);
         assert!(ended.took < Duration::from_secs(10));

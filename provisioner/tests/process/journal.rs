@@ -39,7 +39,7 @@ async fn j_1_the_intent_is_written_before_the_call_and_nothing_on_the_claim() {
     stage.api.insert(claim());
     stage.until_volume(PV).await;
     assert_eq!(commits(&stage), opening + 1, "one write more");
-    let trace = stage.trace();
+    let trace = stage.history();
     let place = |text: &str| trace.iter().position(|line| line.contains(text));
     let written = place("intent.csi-sidecars.io/").unwrap();
     assert!(Some(written) < place(CREATE), "{trace:#?}");
@@ -315,7 +315,7 @@ async fn refused_at_first((row, fault): (&'static str, Fault)) {
     stage.api.fault(fault);
     stage.api.insert(claim());
     stage.until_volume(PV).await;
-    let trace = stage.trace();
+    let trace = stage.history();
     let calls = trace
         .iter()
         .position(|line| line.starts_with(CREATE))
@@ -446,6 +446,7 @@ async fn j_7_fp_3_a_namespace_goes_although_its_secret_is_gone() {
         assert!(stage.claim(&name).is_null(), "it is gone at once");
     }
     program.logs("error getting secret sec").await;
+    program.logs_times("remove the annotation from", CLAIMS).await;
     settle().await;
     assert_eq!(stage.intents().len(), CLAIMS, "the journal owes them");
     let told = program.log().matches("remove the annotation from").count();

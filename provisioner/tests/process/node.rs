@@ -8,7 +8,7 @@ use tokio::time::{Duration, sleep};
 use tonic::Code;
 
 use super::stage::{
-    DRIVER, FINALIZER, GI, PROTECTION, PV, Program, READY, Stage, claim, class, finalizers,
+    DRIVER, FINALIZER, GI, PROTECTION, PV, READY, Running, Stage, claim, class, finalizers,
     free_address, get, released, settle,
 };
 
@@ -33,7 +33,7 @@ async fn stage() -> Stage {
     stage
 }
 
-async fn start(stage: &Stage, arguments: &[&str]) -> Program {
+async fn start(stage: &Stage, arguments: &[&str]) -> Running {
     let mut all = vec!["--node-deployment"];
     all.extend(arguments);
     let program = stage.start_in(&all, &[("NODE_NAME", "foo")]);

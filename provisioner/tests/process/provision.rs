@@ -81,7 +81,7 @@ async fn rows_32_50_289_290_and_294_a_plain_claim_and_what_it_costs() {
     let reads = reads
         .iter()
         .filter(|request| request.method == "GET" && !request.is_watch() && !is_journal(request));
-    assert_eq!(reads.count(), 0, "row 294: {:#?}", stage.trace());
+    assert_eq!(reads.count(), 0, "row 294: {:#?}", stage.history());
     let (_, text) = get(&address, "/metrics").await;
     let line = r#"controller_persistentvolume_delete_total{class="sc1"} 1"#;
     assert!(text.contains(line), "row 290: {text}");

@@ -163,7 +163,7 @@ async fn m_96_and_98_what_the_life_of_a_volume_costs_and_how_it_is_counted() {
     let reads = stage.api.requests();
     let reads = { reads.iter() }
         .filter(|request| request.method == "GET" && !request.is_watch() && !is_journal(request));
-    assert_eq!(reads.count(), 0, "M-98: {:#?}", stage.trace());
+    assert_eq!(reads.count(), 0, "M-98: {:#?}", stage.history());
     for method in ["CreateVolume", "DeleteVolume"] {
         until_counted(&address, method, (1, 0)).await;
     }
