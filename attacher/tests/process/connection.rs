@@ -1,10 +1,6 @@
 //! The way to the API server, as far as it shows in the built program.
 
-use std::time::Duration;
 
-use sidecar_testkit::CallFault;
-use sidecar_testkit::api::fault::Gate;
-use tokio::time::{Instant, sleep};
 
 use super::stage::Stage;
 
@@ -50,29 +46,4 @@ async fn fs_2_requests_share_a_connection_that_speaks_http_2() {
     let _attacher = stage.start(&[]);
     stage.until_attached("va1").await;
     assert!(stage.api.requests().iter().all(|request| request.http2));
-}
-
-#[tokio::test]
-async fn fs_16_what_failed_while_the_api_server_was_away_does_not_wait_out_its_back_off() {
-    let stage = Stage::new().await;
-    let gate = Gate::new();
-    let publish = CallFault::on("ControllerPublishVolume").hold(&gate);
-    stage.driver.fault(publish);
-    stage.attach("va1", "pv1");
-    let attacher = stage.start(&["--retry-interval-start=10m", "--retry-interval-max=20m"]);
-    stage.until_calls("ControllerPublishVolume", 1).await;
-    stage.api.set_down(true);
-    gate.open();
-    attacher.logs("600s").await;
-    // Long enough to be an outage, and for its watches to be in their own back-off.
-    sleep(Duration::from_secs(3)).await;
-    let back = Instant::now();
-    stage.api.set_down(false);
-    stage.until_attached("va1").await;
-    assert!(
-        back.elapsed() < Duration::from_secs(10),
-        "{}",
-        attacher.log()
-    );
-    assert!(attacher.log().contains("The API server answers again"));
 }

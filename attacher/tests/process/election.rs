@@ -5,140 +5,14 @@ use std::time::Duration;
 
 use serde_json::json;
 use sidecar_testkit::build;
-use sidecar_testkit::election::succeed_while_stopped;
-use sidecar_testkit::http::attack::Target;
 use sidecar_testkit::measure::stood_still;
 use sidecar_testkit::process::{Process, Signal};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::stage::{PATIENCE, PROGRAM, Stage, free_address, get, settle};
+use super::stage::{PATIENCE, PROGRAM, Stage, free_address, get};
 
 const LEASE: &str = "ns/external-attacher-leader-test-csi-driver";
 const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
-
-fn foreign_lease(stage: &Stage, seconds: u32) {
-    stage.api.insert(json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": {"namespace": "ns", "name": "external-attacher-leader-test-csi-driver"},
-        "spec": {
-            "holderIdentity": "another", "leaseDurationSeconds": seconds, "leaseTransitions": 3,
-            "acquireTime": "2020-01-01T00:00:00.000000Z",
-            "renewTime": "2020-01-01T00:00:00.000000Z",
-        },
-    }));
-}
-
-#[tokio::test]
-async fn row_129_a_standby_asks_for_the_lease_and_nothing_else() {
-    let stage = Stage::new().await;
-    foreign_lease(&stage, 3600);
-    let address = free_address();
-    let endpoint = format!("--http-endpoint={address}");
-    let attacher = stage.start(&[ELECTION[0], ELECTION[1], &endpoint]);
-    attacher.logs("Attempting to acquire leader lease").await;
-    stage.attach("va1", "pv1");
-    sleep(Duration::from_secs(2)).await;
-    let foreign: Vec<_> = { stage.api.requests().into_iter() }
-        .filter(|request| request.method != "GET" || !request.path.contains("/leases/"))
-        .collect();
-    assert!(foreign.is_empty(), "{foreign:?}");
-    assert_eq!(get(&address, "/metrics").await.0, 200);
-    assert_eq!(
-        get(&address, "/healthz/leader-election").await,
-        (200, "ok".into()),
-        "row 127"
-    );
-    let (_, text) = get(&address, "/metrics").await;
-    assert!(
-        text.contains(r#"leader_election_master_status{name=""} 0"#),
-        "{text}"
-    );
-    // A standby that is told to end does so at once.
-    let told = Instant::now();
-    attacher.terminate();
-    let ended = attacher.end().await;
-    assert_eq!(ended.code, Some(0), "{}", ended.log);
-    assert!(told.elapsed() < Duration::from_secs(15));
-    let lease = stage.api.object("leases", LEASE).unwrap();
-    assert_eq!(lease["spec"]["holderIdentity"], "another");
-}
-
-#[tokio::test]
-async fn a_silent_leader_is_succeeded_and_the_lease_released_at_the_end() {
-    let stage = Stage::new().await;
-    foreign_lease(&stage, 2);
-    let attacher = stage.start(&[
-        ELECTION[0],
-        ELECTION[1],
-        "--leader-election-lease-duration=60s",
-        "--leader-election-renew-deadline=45s",
-        "--leader-election-retry-period=1s",
-        "--leader-election-labels=a:b",
-    ]);
-    stage.attach("va1", "pv1");
-    stage.until_attached("va1").await;
-    let lease = stage.api.object("leases", LEASE).unwrap();
-    assert_eq!(lease["spec"]["leaseTransitions"], 4);
-    assert_eq!(lease["metadata"]["labels"]["a"], "b");
-    attacher.terminate();
-    let ended = attacher.end().await;
-    assert_eq!(ended.code, Some(0), "{}", ended.log);
-    let lease = stage.api.object("leases", LEASE).unwrap();
-    assert_eq!(lease["spec"]["holderIdentity"], "", "row 133");
-    assert_eq!(lease["spec"]["leaseDurationSeconds"], 1, "row 133");
-}
-
-#[tokio::test]
-async fn a_leader_that_cannot_renew_ends() {
-    let stage = Stage::new().await;
-    let attacher = stage.start(&[
-        ELECTION[0],
-        ELECTION[1],
-        "--leader-election-lease-duration=8s",
-        "--leader-election-renew-deadline=6s",
-        "--leader-election-retry-period=1s",
-    ]);
-    attacher.logs("Starting CSI attacher").await;
-    stage.api.set_down(true);
-    let ended = timeout(PATIENCE, attacher.end()).await.unwrap();
-    assert_eq!(ended.code, Some(1), "{}", ended.log);
-    assert!(ended.log.contains("Stopped leading"), "{}", ended.log);
-}
-
-#[tokio::test]
-async fn fs_9_a_leader_that_was_stopped_changes_nothing_when_it_goes_on() {
-    let stage = Stage::new().await;
-    for number in 0..400 {
-        stage.volume(&format!("v{number}"), None);
-    }
-    let attacher = stage.start(&[
-        ELECTION[0],
-        ELECTION[1],
-        "--leader-election-lease-duration=8s",
-        "--leader-election-renew-deadline=6s",
-        "--leader-election-retry-period=1s",
-        "--worker-threads=100",
-        "--kube-api-qps=-1",
-    ]);
-    attacher.logs("Starting CSI attacher").await;
-    for number in 0..400 {
-        stage.attach(&format!("va{number}"), &format!("v{number}"));
-    }
-    stage.until_calls("ControllerPublishVolume", 20).await;
-    let over = Duration::from_millis(7500);
-    let later = succeed_while_stopped(&stage.api, &stage.driver, attacher.id(), LEASE, over).await;
-    let ended = attacher.end().await;
-    settle().await;
-    assert_eq!(later.effects(), [""; 0]);
-    assert_eq!(ended.code, Some(1), "{}", ended.log);
-    assert!(ended.log.contains("Stopped leading"), "{}", ended.log);
-    let attached = |object: &&serde_json::Value| object["status"]["attached"] == true;
-    let objects = stage.api.objects("volumeattachments");
-    assert!(
-        objects.iter().filter(attached).count() < 400,
-        "it was not at work"
-    );
-}
 
 #[tokio::test]
 async fn common_68_the_lease_is_renewed_on_time_while_the_controllers_wait_for_their_turn() {
@@ -210,23 +84,6 @@ async fn row_137_names_of_lease_and_finalizer() {
     stage.until_attached("va2").await;
     let finalizers = stage.attachment("va2")["metadata"]["finalizers"].clone();
     assert_eq!(finalizers, json!(["external-attacher/a-b-c-d-X"]));
-}
-
-#[tokio::test]
-async fn fs_11_health_is_answered_under_attack() {
-    let stage = Stage::new().await;
-    let address = free_address();
-    let endpoint = format!("--http-endpoint={address}");
-    let mut attacher = stage.start(&[ELECTION[0], ELECTION[1], &endpoint]);
-    attacher.logs("Starting CSI attacher").await;
-    let target = Target {
-        id: attacher.id(),
-        address,
-        health: "/healthz/leader-election",
-        large: "/metrics",
-    };
-    target.withstands().await;
-    assert!(attacher.is_running(), "{}", attacher.log());
 }
 
 #[tokio::test]

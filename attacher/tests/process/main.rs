@@ -14,6 +14,7 @@
 mod attach;
 mod command_line;
 mod connection;
+mod contract;
 mod controller;
 mod detach;
 mod driver;
@@ -25,7 +26,6 @@ mod orphan;
 mod reconcile;
 mod request;
 mod retry;
-mod shutdown;
 mod stage;
 mod start;
 mod trivial;

@@ -75,38 +75,6 @@ async fn a_waiting_backlog_is_visible() {
 }
 
 #[tokio::test]
-async fn rows_127_and_128_the_health_path() {
-    let stage = Stage::new().await;
-    let address = free_address();
-    let election = ["--leader-election", "--leader-election-namespace=ns"];
-    let endpoint = format!("--http-endpoint={address}");
-    let attacher = stage.start(&[election[0], election[1], &endpoint]);
-    attacher.logs("Starting CSI attacher").await;
-    assert_eq!(
-        get(&address, "/healthz/leader-election").await,
-        (200, "ok".into()),
-        "row 127"
-    );
-    let (_, text) = get(&address, "/metrics").await;
-    assert!(
-        text.contains(r#"leader_election_master_status{name=""} 1"#),
-        "{text}"
-    );
-    drop(attacher);
-
-    let address = free_address();
-    let metrics = format!("--metrics-address={address}");
-    let attacher = stage.start(&[election[0], "--leader-election-namespace=ns2", &metrics]);
-    attacher.logs("Starting CSI attacher").await;
-    assert_eq!(
-        get(&address, "/healthz/leader-election").await.0,
-        404,
-        "row 128"
-    );
-    assert_eq!(get(&address, "/metrics").await.0, 200, "row 128");
-}
-
-#[tokio::test]
 async fn row_136_the_log_of_calls() {
     let stage = Stage::new().await;
     stage.driver.configure(|model| {

@@ -1,13 +1,12 @@
-//! Rows 7 and 16 to 29: from the socket to the first work.
+//! Rows 7 and 22 to 29: from the socket to the first work.
 
 use std::time::Duration;
 
-use sidecar_testkit::driver::{ControllerRpc, Probe};
+use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::{CallFault, Fault};
-use tokio::time::{Instant, sleep};
-use tonic::Code;
+use tokio::time::sleep;
 
-use super::stage::{DRIVER, PROGRAM, Stage, settle};
+use super::stage::{Stage, settle};
 
 fn methods(stage: &Stage) -> Vec<&'static str> {
     stage
@@ -38,123 +37,9 @@ async fn rows_7_and_22_a_probe_that_times_out_is_repeated_for_ever() {
     );
 }
 
-/// Upstream ends after thirty seconds, as this does; see also the connection's own tests.
 #[tokio::test]
-async fn row_16_a_socket_that_never_appears() {
+async fn rows_24_and_25_identity_calls() {
     let stage = Stage::new().await;
-    stage.driver.stop();
-    let attacher = stage.start(&[]);
-    attacher.logs("Still connecting").await;
-    let first = attacher.elapsed();
-    assert!((9.0..20.0).contains(&first.as_secs_f64()), "{first:?}");
-    let ended = attacher.end().await;
-    assert_eq!(ended.code, Some(1));
-    assert!(
-        ended.log.contains("context deadline exceeded"),
-        "{}",
-        ended.log
-    );
-    assert!(
-        (29.0..45.0).contains(&ended.took.as_secs_f64()),
-        "{:?}",
-        ended.took
-    );
-    assert_eq!(
-        ended.log.matches("Still connecting").count(),
-        2,
-        "{}",
-        ended.log
-    );
-}
-
-#[tokio::test]
-async fn row_17_a_socket_that_appears_late() {
-    let stage = Stage::new().await;
-    stage.driver.stop();
-    let attacher = stage.start(&[]);
-    sleep(Duration::from_secs(4)).await;
-    let appears = Instant::now();
-    stage.driver.start();
-    attacher.logs("Starting CSI attacher").await;
-    assert!(
-        appears.elapsed() < Duration::from_secs(15),
-        "{:?}",
-        appears.elapsed()
-    );
-}
-
-#[tokio::test]
-async fn row_18_addresses_that_cannot_be_watched() {
-    let stage = Stage::new().await;
-    for address in ["unix:/x", "run/csi.sock", "dns:///x"] {
-        let kubeconfig = stage.kubeconfig();
-        let address = format!("--csi-address={address}");
-        let ended = PROGRAM.start(&[&kubeconfig, &address]).end().await;
-        assert_eq!(ended.code, Some(1), "{address}");
-        assert!(ended.log.contains("unix://"), "{address}: {}", ended.log);
-        assert!(ended.took < Duration::from_secs(20));
-    }
-}
-
-#[tokio::test]
-async fn rows_19_to_21_probes() {
-    let stage = Stage::new().await;
-    stage.driver.fault(
-        CallFault::on("Probe")
-            .fail(Code::Unavailable, "no")
-            .times(1),
-    );
-    let ended = stage.start(&[]).end().await;
-    assert_eq!(
-        (ended.code, methods(&stage).len()),
-        (Some(1), 1),
-        "row 19: {}",
-        ended.log
-    );
-    assert!(
-        ended.log.contains("CSI driver probe failed"),
-        "{}",
-        ended.log
-    );
-
-    stage.driver.clear_faults();
-    stage.driver.clear_calls();
-    stage.driver.configure(|model| {
-        let late = Probe::Fail(Code::DeadlineExceeded, "late".into());
-        model.probes = [late, Probe::NotReady, Probe::Unset].into();
-    });
-    let attacher = stage.start(&[]);
-    attacher.logs("Starting CSI attacher").await;
-    let calls = stage.driver.calls();
-    assert_eq!(
-        methods(&stage)[..4],
-        ["Probe", "Probe", "Probe", "GetPluginInfo"]
-    );
-    let apart = (calls[2].started - calls[0].started).as_secs_f64();
-    assert!((1.2..15.0).contains(&apart), "row 20: {apart}");
-}
-
-#[tokio::test]
-async fn rows_23_to_25_identity_calls() {
-    let stage = Stage::new().await;
-    stage.driver.fault(
-        CallFault::on("GetPluginInfo")
-            .fail(Code::Internal, "no")
-            .times(1),
-    );
-    let ended = stage.start(&[]).end().await;
-    assert_eq!(ended.code, Some(1), "row 23");
-    assert_eq!(stage.driver.calls_to("GetPluginInfo").len(), 1, "no retry");
-    stage.driver.configure(|model| model.name = String::new());
-    let ended = stage.start(&[]).end().await;
-    assert_eq!(ended.code, Some(1));
-    assert!(
-        ended.log.contains("driver name is empty"),
-        "row 23: {}",
-        ended.log
-    );
-    stage.driver.configure(|model| model.name = DRIVER.into());
-
     stage
         .driver
         .fault(CallFault::on("GetPluginInfo").hang().times(1));
@@ -180,16 +65,6 @@ async fn rows_23_to_25_identity_calls() {
         "row 25: {}",
         ended.log
     );
-}
-
-#[tokio::test]
-async fn row_27_a_port_in_use() {
-    let stage = Stage::new().await;
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let flag = format!("--http-endpoint={}", taken.local_addr().unwrap());
-    let ended = stage.start(&[&flag]).end().await;
-    assert_eq!(ended.code, Some(1));
-    assert!(ended.log.contains("--http-endpoint"), "{}", ended.log);
 }
 
 #[tokio::test]
@@ -225,34 +100,6 @@ async fn row_29_without_permission_to_list_volumes() {
 }
 
 #[tokio::test]
-async fn missing_rules_are_named_as_they_go_into_a_manifest() {
-    use sidecar_testkit::api::access::Allow;
-    let stage = Stage::new().await;
-    stage.api.allow_only([
-        Allow::new(
-            "storage.k8s.io",
-            "volumeattachments",
-            "get,list,watch,patch",
-        ),
-        Allow::new("storage.k8s.io", "csinodes", "get,list,watch"),
-        Allow::new("", "persistentvolumes", "get,list,watch"),
-    ]);
-    let mut attacher = stage.start(&[]);
-    attacher.logs("volumeattachments/status").await;
-    settle().await;
-    let log = attacher.log();
-    assert!(
-        log.contains(r#"resources: [\"persistentvolumes\"], verbs: [\"patch\"]"#),
-        "{log}"
-    );
-    assert!(
-        !log.contains("secrets"),
-        "optional rules are for those who ask: {log}"
-    );
-    assert!(attacher.is_running());
-}
-
-#[tokio::test]
 async fn nothing_is_listed_that_is_not_needed() {
     let stage = Stage::new().await;
     stage
@@ -265,12 +112,4 @@ async fn nothing_is_listed_that_is_not_needed() {
         stage.api.requests_to("GET", "*/csinodes").is_empty(),
         "row 26"
     );
-}
-
-#[tokio::test]
-async fn fa_6_no_core_file() {
-    let stage = Stage::new().await;
-    let program = stage.start(&[]);
-    program.logs("Starting CSI attacher").await;
-    sidecar_testkit::process::keeps_no_core(program.id());
 }

@@ -1,27 +1,10 @@
-//! Row 17 as it is here: the driver's restart does not end the process.
+//! The driver is lost, and comes back.
 
 use serde_json::json;
 use sidecar_testkit::CallFault;
-use sidecar_testkit::driver::{ControllerRpc, Memory, Probe};
+use sidecar_testkit::driver::{ControllerRpc, Memory};
 
 use super::stage::{PROTECTION, PV, READY, Stage, claim, finalizers, released};
-
-#[tokio::test]
-async fn row_17_an_idle_provisioner_survives_the_drivers_restart() {
-    let stage = Stage::new().await;
-    let mut program = stage.start(&[]);
-    program.logs(READY).await;
-    stage.driver.stop();
-    program.logs("Lost the connection to the CSI driver").await;
-    stage
-        .driver
-        .configure(|model| model.probes = [Probe::NotReady].into());
-    stage.api.insert(claim());
-    stage.driver.start();
-    stage.until_volume(PV).await;
-    assert!(program.is_running());
-    assert!(stage.events("ProvisioningFailed").is_empty(), "it waited");
-}
 
 #[tokio::test]
 async fn what_failed_without_the_driver_is_tried_when_it_is_back() {

@@ -13,6 +13,7 @@
 mod capacity;
 mod command_line;
 mod connection;
+mod contract;
 mod delete;
 mod driver;
 mod election;

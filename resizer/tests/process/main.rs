@@ -12,7 +12,7 @@
 
 mod codes;
 mod command_line;
-mod connection;
+mod contract;
 mod driver;
 mod election;
 mod expand;

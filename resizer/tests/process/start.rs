@@ -5,8 +5,7 @@ use std::time::Duration;
 use csi_proto::csi::GetPluginCapabilitiesResponse;
 use csi_proto::csi::plugin_capability::{Service, Type, VolumeExpansion};
 use csi_proto::csi::{PluginCapability, plugin_capability};
-use sidecar_testkit::api::access::Allow;
-use sidecar_testkit::driver::{ControllerRpc, NodeRpc, PluginService, Probe};
+use sidecar_testkit::driver::{ControllerRpc, NodeRpc, PluginService};
 use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
@@ -280,73 +279,4 @@ async fn z_30_a_driver_that_in_tree_volumes_were_moved_to() {
         sample.is_some_and(|line| line.contains(r#"migrated="false""#)),
         "{text}"
     );
-}
-
-#[tokio::test]
-async fn z_33_paths_without_election() {
-    let stage = Stage::new().await;
-    let address = free_address();
-    let _program = stage
-        .started(&[&format!("--http-endpoint={address}")])
-        .await;
-    for path in ["/healthz/leader-election", "/healthz", "/debug/pprof/"] {
-        assert_eq!(get(&address, path).await.0, 404, "{path}");
-    }
-    assert_eq!(get(&address, "/metrics").await.0, 200);
-}
-
-#[tokio::test]
-async fn a_port_in_use_ends_the_process() {
-    let stage = Stage::new().await;
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let flag = format!("--http-endpoint={}", taken.local_addr().unwrap());
-    let ended = stage.start(&[&flag]).end().await;
-    assert_eq!(ended.code, Some(1), "section 1.5");
-    assert!(ended.log.contains("--http-endpoint"), "{}", ended.log);
-}
-
-#[tokio::test]
-async fn a_driver_that_is_not_ready_is_waited_for() {
-    let stage = Stage::new().await;
-    stage.driver.configure(|model| {
-        let late = Probe::Fail(Code::DeadlineExceeded, "late".into());
-        model.probes = [late, Probe::NotReady, Probe::Unset].into();
-    });
-    let _program = stage.started(&[]).await;
-    assert_eq!(
-        methods(&stage)[..4],
-        ["Probe", "Probe", "Probe", "GetPluginInfo"]
-    );
-}
-
-#[tokio::test]
-async fn missing_rules_are_named_as_they_go_into_a_manifest() {
-    let stage = Stage::new().await;
-    stage.api.allow_only([
-        Allow::new(
-            "",
-            "persistentvolumes,persistentvolumeclaims",
-            "get,list,watch",
-        ),
-        Allow::new("", "pods", "list,watch"),
-    ]);
-    let mut program = stage.start(&[]);
-    program.logs("persistentvolumeclaims/status").await;
-    settle().await;
-    let log = program.log();
-    let rule = r#"resources: [\"persistentvolumes\"], verbs: [\"patch\"]"#;
-    assert!(log.contains(rule), "{log}");
-    assert!(
-        !log.contains("secrets"),
-        "optional rules are for those who ask: {log}"
-    );
-    assert!(program.is_running());
-}
-
-#[tokio::test]
-async fn fa_6_no_core_file() {
-    let stage = Stage::new().await;
-    let program = stage.start(&[]);
-    program.logs(READY).await;
-    sidecar_testkit::process::keeps_no_core(program.id());
 }

@@ -2,8 +2,9 @@
 //!
 //! [`Program`] says what tests have to know of it, as a value. [`Stage`] is a cluster and a driver on
 //! which it is started, [`Running`] the program while it runs. What all controllers have to do is
-//! tested with the work that [`Work`] describes.
+//! tested by [`contract!`](crate::contract), with the work that [`Work`] describes.
 
+pub mod contract;
 mod running;
 mod stage;
 

@@ -197,7 +197,7 @@ impl Stage {
             "metadata": {"namespace": super::NAMESPACE, "name": self.program.lease},
             "spec": {
                 "holderIdentity": "another", "leaseDurationSeconds": seconds,
-                "leaseTransitions": 3, "acquireTime": "2020-01-01T00:00:00.000000Z",
+                "leaseTransitions": 7, "acquireTime": "2020-01-01T00:00:00.000000Z",
                 "renewTime": "2020-01-01T00:00:00.000000Z",
             },
         }));

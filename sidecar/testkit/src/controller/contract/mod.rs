@@ -1,0 +1,33 @@
+//! What every controller does alike, tested with each of them.
+//!
+//! `sidecar_testkit::contract!(PROGRAM);` in a test file of a controller makes the tests, and
+//! `contract_with_a_driver!` those for the programs that have one. `PROGRAM` is a static
+//! [`Program`](super::Program), which says all that differs. Numbers in names are rows of
+//! `docs/spec/common.md`.
+
+pub mod command_line;
+pub mod driver;
+pub mod election;
+pub mod permission;
+pub mod shutdown;
+pub mod start;
+
+/// The tests that every controller has to pass.
+#[macro_export]
+macro_rules! contract {
+    ($program:path) => {
+        $crate::contract_of_command_lines!($program);
+        $crate::contract_of_starts!($program);
+        $crate::contract_of_elections!($program);
+        $crate::contract_of_shutdowns!($program);
+        $crate::contract_of_permissions!($program);
+    };
+}
+
+/// More tests, of a controller with a driver.
+#[macro_export]
+macro_rules! contract_with_a_driver {
+    ($program:path) => {
+        $crate::contract_of_drivers!($program);
+    };
+}

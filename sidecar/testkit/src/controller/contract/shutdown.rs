@@ -1,0 +1,87 @@
+//! A signal ends the process in good order, and loses nothing.
+
+use super::super::{ELECTION, Program, Stage, settle};
+use crate::Gate;
+use crate::process::Signal;
+
+const TOLD: &str = "Signal received, shutting down";
+
+/// Tests of the end.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! contract_of_shutdowns {
+    ($program:path) => {
+        #[tokio::test]
+        async fn a_signal_ends_an_idle_process_and_gives_the_lease_back() {
+            $crate::controller::contract::shutdown::idle(&$program).await;
+        }
+
+        #[tokio::test]
+        async fn running_calls_finish_and_are_recorded_and_nothing_new_begins() {
+            $crate::controller::contract::shutdown::at_work(&$program).await;
+        }
+
+        #[tokio::test]
+        async fn a_second_signal_ends_it_at_once() {
+            $crate::controller::contract::shutdown::twice(&$program).await;
+        }
+    };
+}
+
+/// Nothing is to be done. What the gate of upstream says makes no difference.
+pub async fn idle(program: &'static Program) {
+    for (signal, gate) in [(Signal::TERM, "true"), (Signal::INT, "false")] {
+        let stage = Stage::prepared(program, 0).await;
+        let gate = format!("--feature-gates=ReleaseLeaderElectionOnExit={gate}");
+        for election in [&[][..], &ELECTION] {
+            let arguments: Vec<&str> = election.iter().copied().chain([gate.as_str()]).collect();
+            let running = stage.started(&arguments).await;
+            running.signal(signal);
+            running.end().await.well();
+        }
+        assert_eq!(stage.holder(), "", "{gate}");
+        assert_eq!(stage.lease()["spec"]["leaseDurationSeconds"], 1, "{gate}");
+    }
+}
+
+/// More is asked of it than it does at once.
+pub async fn at_work(program: &'static Program) {
+    let stage = Stage::prepared(program, 5).await;
+    let gate = Gate::new();
+    stage.hold_effects(&gate);
+    let workers = format!("{}=2", program.workers);
+    let mut running = stage.started(&[ELECTION[0], ELECTION[1], &workers]).await;
+    (0..5).for_each(|number| stage.ask(number));
+    stage.until_effects(2).await;
+    running.terminate();
+    running.logs(TOLD).await;
+    settle().await;
+    assert!(running.is_running(), "{}", running.log());
+    gate.open();
+    let ended = running.end().await;
+    ended.well();
+    ended.says("the end", 0, "All running operations have ended");
+    let done = (0..5).filter(|number| stage.is_done(*number)).count();
+    let history = stage.history().join("\n");
+    assert_eq!((done, stage.effects()), (2, 2), "{history}");
+    assert_eq!(stage.holder(), "");
+    // Its successor does the rest, and nothing twice.
+    let _successor = stage.started(&ELECTION).await;
+    for number in 0..5 {
+        stage.until_done(number).await;
+    }
+    assert_eq!(stage.effects(), 5);
+}
+
+/// Whoever asks twice does not want to wait.
+pub async fn twice(program: &'static Program) {
+    let stage = Stage::prepared(program, 1).await;
+    stage.hold_effects(&Gate::new());
+    let running = stage.started(&[]).await;
+    stage.ask(0);
+    stage.until_effects(1).await;
+    running.terminate();
+    running.logs(TOLD).await;
+    running.terminate();
+    running.end().await.says("a second signal", 1, TOLD);
+}

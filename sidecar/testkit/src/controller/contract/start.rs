@@ -1,0 +1,136 @@
+//! From the first contact to the first work.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::super::{ELECTION, Program, Stage, free_address, get};
+use crate::process::keeps_no_core;
+
+/// Tests of the start.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! contract_of_starts {
+    ($program:path) => {
+        #[tokio::test]
+        async fn an_api_server_that_is_away_is_waited_for() {
+            $crate::controller::contract::start::api_server_away(&$program).await;
+        }
+
+        #[tokio::test]
+        async fn a_port_in_use_ends_the_process() {
+            $crate::controller::contract::start::port_in_use(&$program).await;
+        }
+
+        #[tokio::test]
+        async fn common_82_paths_without_election() {
+            $crate::controller::contract::start::paths(&$program).await;
+        }
+
+        #[tokio::test]
+        async fn common_80_the_path_of_metrics() {
+            $crate::controller::contract::start::metrics_path(&$program).await;
+        }
+
+        #[tokio::test]
+        async fn common_83_json_in_each_line() {
+            $crate::controller::contract::start::json_lines(&$program).await;
+        }
+
+        #[tokio::test]
+        async fn fa_6_no_core_file() {
+            $crate::controller::contract::start::no_core_file(&$program).await;
+        }
+    };
+}
+
+/// The API server is away when the program starts.
+pub async fn api_server_away(program: &'static Program) {
+    let stage = Stage::prepared(program, 1).await;
+    stage.api.set_down(true);
+    let mut running = stage.start(&[]);
+    sleep(Duration::from_secs(2)).await;
+    assert!(running.is_running(), "{}", running.log());
+    stage.api.set_down(false);
+    running.logs(program.ready).await;
+    stage.ask(0);
+    stage.until_done(0).await;
+}
+
+/// Somebody else listens already.
+pub async fn port_in_use(program: &'static Program) {
+    let stage = Stage::prepared(program, 0).await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address");
+    let ended = stage
+        .start(&[&format!("--http-endpoint={address}")])
+        .end()
+        .await;
+    ended.says("section 6", program.fatal, "--http-endpoint");
+}
+
+/// What the HTTP server has while there is no election.
+pub async fn paths(program: &'static Program) {
+    let stage = Stage::prepared(program, 0).await;
+    let address = free_address();
+    let _running = stage
+        .started(&[&format!("--http-endpoint={address}")])
+        .await;
+    for path in ["/healthz/leader-election", "/healthz", "/debug/pprof/"] {
+        assert_eq!(get(&address, path).await.0, 404, "{path}");
+    }
+    let (code, text) = get(&address, "/metrics").await;
+    assert_eq!(code, 200);
+    assert!(text.contains("workqueue_depth{name="), "{text}");
+    assert!(
+        !text.contains("leader_election_master_status{"),
+        "no election, no series"
+    );
+    assert!(!text.contains("migrated"), "{text}");
+    if program.has_driver() {
+        let probe = r#"csi_sidecar_operations_seconds_count{driver_name="unknown-driver",grpc_status_code="OK",method_name="/csi.v1.Identity/Probe"} 1"#;
+        assert!(text.contains(probe), "{text}");
+    }
+}
+
+/// Metrics are where the flag says; at the older address there is no health.
+pub async fn metrics_path(program: &'static Program) {
+    let stage = Stage::prepared(program, 0).await;
+    let address = free_address();
+    let (endpoint, path) = (format!("--http-endpoint={address}"), "--metrics-path=/m");
+    let running = stage.started(&[&endpoint, path]).await;
+    assert_eq!(get(&address, "/m").await.0, 200);
+    assert_eq!(get(&address, "/metrics").await.0, 404);
+    drop(running);
+    if program.has_driver() {
+        let address = free_address();
+        let endpoint = format!("--metrics-address={address}");
+        let _running = stage.started(&[ELECTION[0], ELECTION[1], &endpoint]).await;
+        assert_eq!(get(&address, "/healthz/leader-election").await.0, 404);
+        assert_eq!(get(&address, "/metrics").await.0, 200);
+    }
+}
+
+/// The log as JSON.
+pub async fn json_lines(program: &'static Program) {
+    let stage = Stage::prepared(program, 1).await;
+    let running = stage.started(&["--logging-format=json", "-v=5"]).await;
+    stage.ask(0);
+    stage.until_done(0).await;
+    let ended = running.terminated().await;
+    ended.well();
+    assert_eq!(ended.stdout, "");
+    for line in ended.log.lines() {
+        let read: Result<Value, _> = serde_json::from_str(line);
+        assert!(read.is_ok_and(|line| line.is_object()), "{line}");
+    }
+}
+
+/// A crash leaves no file with what was in memory.
+pub async fn no_core_file(program: &'static Program) {
+    let stage = Stage::prepared(program, 0).await;
+    let running = stage.started(&[]).await;
+    keeps_no_core(running.id());
+    assert!(running.log().contains(program.ready));
+}
