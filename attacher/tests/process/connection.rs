@@ -1,7 +1,5 @@
 //! The way to the API server, as far as it shows in the built program.
 
-
-
 use super::stage::Stage;
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use sidecar_testkit::CallFault;
-use sidecar_testkit::driver::Memory;
 use sidecar_testkit::driver::ControllerRpc;
+use sidecar_testkit::driver::Memory;
 use tokio::time::sleep;
 
 use super::stage::{Stage, settle};

@@ -1,6 +1,5 @@
 //! Rows 129, 132, 133 and 137: one leader among replicas.
 
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
@@ -90,13 +89,13 @@ async fn row_137_names_of_lease_and_finalizer() {
 async fn fs_9_a_leader_whose_log_nobody_reads_stays_leader_and_works() {
     let stage = Stage::new().await;
     let address = free_address();
-    let mut command = Command::new(PROGRAM.path());
-    command.env_clear();
-    command.args([stage.kubeconfig(), stage.csi_address()]);
-    command
-        .args(ELECTION)
-        .arg("--leader-election-retry-period=1s");
-    command.args(["-v=5", &format!("--http-endpoint={address}")]);
+    let command = stage.command(&[
+        ELECTION[0],
+        ELECTION[1],
+        "--leader-election-retry-period=1s",
+        "-v=5",
+        &format!("--http-endpoint={address}"),
+    ]);
     let (mut process, stderr) = Process::start_unread(command);
     stage.attach("va1", "pv1");
     stage.until_attached("va1").await;

@@ -8,6 +8,7 @@ pub mod contract;
 mod running;
 mod stage;
 
+use std::process::Command;
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -91,6 +92,15 @@ impl Program {
         std::env::var(self.variable).unwrap_or_else(|_| self.built.to_owned())
     }
 
+    /// The command with these arguments, in the environment that the program names.
+    #[must_use]
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.path());
+        command.args(arguments).env_clear();
+        command.envs(self.environment.iter().copied());
+        command
+    }
+
     /// Starts it with these arguments alone.
     #[must_use]
     pub fn start(&self, arguments: &[&str]) -> Running {
@@ -146,13 +156,19 @@ pub async fn get(address: &str, path: &str) -> (u16, String) {
 }
 
 /// Waits for metrics with this text, and returns them.
+///
+/// # Panics
+/// They do not come.
 pub async fn until_metrics(address: &str, text: &str) -> String {
     let mut metrics = String::new();
-    crate::process::within(PATIENCE, text, async || {
-        metrics = get(address, "/metrics").await.1;
-        metrics.contains(text)
-    })
-    .await;
+    let has = async {
+        while !metrics.contains(text) {
+            metrics = get(address, "/metrics").await.1;
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, has).await;
+    assert!(waited.is_ok(), "no {text:?} in:\n{metrics}");
     metrics
 }
 

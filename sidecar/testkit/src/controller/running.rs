@@ -1,7 +1,6 @@
 //! The program while it runs, and how it ended.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
 use std::time::Duration;
 
 use super::{PATIENCE, Program};
@@ -30,9 +29,7 @@ impl Running {
     /// Starts it with these arguments, in the environment that the program names, and `more`.
     #[must_use]
     pub fn start(program: &Program, arguments: &[&str], more: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(program.path());
-        command.args(arguments).env_clear();
-        command.envs(program.environment.iter().copied());
+        let mut command = program.command(arguments);
         command.envs(more.iter().copied());
         Self(Process::start(command))
     }

@@ -111,10 +111,9 @@ impl Stage {
     /// The command that would be started.
     #[must_use]
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(self.program.path());
-        command.args(self.arguments(arguments)).env_clear();
-        command.envs(self.program.environment.iter().copied());
-        command
+        let all = self.arguments(arguments);
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        self.program.command(&all)
     }
 
     /// Waits until `condition` holds, which is looked at when API server or driver were asked something.
