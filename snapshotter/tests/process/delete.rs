@@ -10,7 +10,7 @@ const CLEARED: &str =
     r#"st {"creationTime":null,"readyToUse":null,"restoreSize":null,"snapshotHandle":null}"#;
 
 /// The content of the fixture, ready.
-async fn ready(arguments: &[&str]) -> (Stage, super::stage::Program) {
+async fn ready(arguments: &[&str]) -> (Stage, super::stage::Running) {
     let stage = Stage::new().await;
     stage.api.insert(content("u1"));
     let program = stage.started(arguments).await;

@@ -11,13 +11,12 @@
 )]
 
 mod command_line;
+mod contract;
 mod crash;
 mod create;
 mod delete;
-mod election;
 mod failure;
 mod found;
 mod node;
-mod shutdown;
 mod stage;
 mod start;

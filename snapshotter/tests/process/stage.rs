@@ -1,22 +1,17 @@
 //! The built program between a model API server and a model driver, with the fixture of the
 //! acceptance table: class `c1`, and `snapcontent-u1`, which wants a snapshot of `vol-1`.
 
-use std::process::Command;
-use std::time::Duration;
-
 use csi_proto::csi::{
     CreateSnapshotRequest, DeleteSnapshotRequest, ListSnapshotsRequest, Snapshot,
 };
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use sidecar_testkit::api::Served;
+use sidecar_testkit::controller::{Dialect, Effect, Program, Work};
 use sidecar_testkit::driver::ControllerRpc;
-use sidecar_testkit::process::{Process, within};
 use sidecar_testkit::{FakeApi, FakeDriver};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-/// Longer than anything takes that works, also on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) use sidecar_testkit::controller::{PATIENCE, Running, free_address, get, settle};
 
 pub(crate) const DRIVER: &str = "test.csi.driver";
 pub(crate) const READY: &str = "Starting CSI snapshotter";
@@ -32,85 +27,69 @@ pub(crate) const FINALIZER: &str =
 /// The first retry comes soon, the next ones do too.
 pub(crate) const QUICK: &str = "--retry-interval-start=100ms";
 
-pub(crate) fn program() -> String {
-    std::env::var("CSI_SNAPSHOTTER_BINARY")
-        .unwrap_or_else(|_| env!("CARGO_BIN_EXE_csi-snapshotter").to_owned())
-}
+pub(crate) static PROGRAM: Program = Program {
+    built: env!("CARGO_BIN_EXE_csi-snapshotter"),
+    variable: "CSI_SNAPSHOTTER_BINARY",
+    ready: READY,
+    dialect: Dialect::Go,
+    fatal: 1,
+    driver: DRIVER,
+    lease: "external-snapshotter-leader-test-csi-driver",
+    workers: "--worker-threads",
+    environment: &[],
+    work: Work {
+        prepare: |stage, _| {
+            for kind in ["", "contents", "classes"] {
+                stage.api.forget_kind(&format!("volumegroupsnapshot{kind}"));
+            }
+            prepare(&stage.api, &stage.driver);
+        },
+        ask: |stage, number| {
+            stage.api.insert(content(&number.to_string()));
+        },
+        is_done: |stage, number| is_ready(&stage.api, &format!("snapcontent-{number}")),
+        effect: Effect::Call(CREATE),
+    },
+    permissions: &[
+        (
+            "snapshot.storage.k8s.io",
+            "volumesnapshotcontents",
+            "get,list,watch,patch",
+        ),
+        (
+            "snapshot.storage.k8s.io",
+            "volumesnapshotcontents/status",
+            "patch",
+        ),
+        (
+            "snapshot.storage.k8s.io",
+            "volumesnapshotclasses",
+            "list,watch",
+        ),
+    ],
+    withheld: ("snapshot.storage.k8s.io", "volumesnapshotcontents", "patch"),
+};
 
-/// The program while it runs; killed when dropped.
-pub(crate) struct Program(Process);
-
-/// How it ended.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) log: String,
-}
-
-impl Program {
-    /// Starts it in an environment of these variables and nothing else.
-    pub(crate) fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(program());
-        command.args(arguments).env_clear();
-        command.envs(variables.iter().copied());
-        Self(Process::start(command))
-    }
-
-    pub(crate) fn log(&self) -> String {
-        self.0.log()
-    }
-
-    pub(crate) fn is_running(&mut self) -> bool {
-        self.0.is_running()
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        self.0.signal(signal);
-    }
-
-    /// Kills it, so that nothing is done any more.
-    pub(crate) async fn kill(mut self) {
-        self.0.signal(Signal::KILL);
-        self.0.ended_within(PATIENCE).await;
-    }
-
-    pub(crate) async fn logs(&self, text: &str) {
-        let what = format!("{text:?} in the log");
-        let has = async || self.log().contains(text);
-        if timeout(PATIENCE, within(PATIENCE * 2, &what, has))
-            .await
-            .is_err()
-        {
-            panic!("no {what}:\n{}", self.log());
+/// The class, and a driver that takes and lists snapshots.
+fn prepare(api: &FakeApi, driver: &FakeDriver) {
+    driver.configure(|model| {
+        model.controller = vec![
+            ControllerRpc::CreateDeleteSnapshot,
+            ControllerRpc::ListSnapshots,
+        ];
+    });
+    driver.volume("vol-1");
+    driver.configure(|model| {
+        for volume in model.volumes.values_mut() {
+            volume.capacity = 1 << 30;
         }
-    }
-
-    pub(crate) async fn end(mut self) -> Ended {
-        let end = self.0.ended_within(PATIENCE).await;
-        Ended {
-            code: end.status.code(),
-            stdout: end.stdout,
-            log: end.stderr,
-        }
-    }
+    });
+    api.insert(class("c1", &json!({"a": "b"})));
 }
 
-/// An address of this machine where nobody listens at the moment.
-pub(crate) fn free_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
-}
-
-/// Status and body of a GET.
-pub(crate) async fn get(address: &str, path: &str) -> (u16, String) {
-    let answer = sidecar_testkit::http::get(address, path).await;
-    (answer.status, answer.body)
-}
-
-/// Long enough for what is wrongly done to be seen.
-pub(crate) async fn settle() {
-    sleep(Duration::from_secs(1)).await;
+fn is_ready(api: &FakeApi, name: &str) -> bool {
+    let content = api.object(CONTENTS, name).unwrap_or_default();
+    content["status"]["readyToUse"] == true && content["metadata"]["annotations"][MARK].is_null()
 }
 
 /// `snapcontent-<uid>`, which wants a snapshot of `vol-1` for `ns/s1`.
@@ -194,20 +173,8 @@ impl Stage {
         let api = FakeApi::new();
         let served = api.serve_plain().await;
         let driver = FakeDriver::new(DRIVER);
-        driver.configure(|model| {
-            model.controller = vec![
-                ControllerRpc::CreateDeleteSnapshot,
-                ControllerRpc::ListSnapshots,
-            ];
-        });
-        driver.volume("vol-1");
-        driver.configure(|model| {
-            for volume in model.volumes.values_mut() {
-                volume.capacity = 1 << 30;
-            }
-        });
+        prepare(&api, &driver);
         driver.start();
-        api.insert(class("c1", &json!({"a": "b"})));
         Self {
             api,
             driver,
@@ -236,19 +203,19 @@ impl Stage {
     }
 
     /// Starts the program on this stage, with more arguments.
-    pub(crate) fn start(&self, arguments: &[&str]) -> Program {
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         self.start_with(arguments, &[])
     }
 
-    pub(crate) fn start_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Program {
+    pub(crate) fn start_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Running {
         let (kubeconfig, address) = (self.kubeconfig(), self.csi_address());
         let mut all = vec![kubeconfig.as_str(), address.as_str()];
         all.extend(arguments);
-        Program::start(&all, variables)
+        Running::start(&PROGRAM, &all, variables)
     }
 
     /// Starts it and waits until it works.
-    pub(crate) async fn started(&self, arguments: &[&str]) -> Program {
+    pub(crate) async fn started(&self, arguments: &[&str]) -> Running {
         let program = self.start(arguments);
         program.logs(READY).await;
         program
@@ -273,9 +240,7 @@ impl Stage {
     }
 
     pub(crate) fn is_ready(&self, name: &str) -> bool {
-        let content = self.content_named(name);
-        content["status"]["readyToUse"] == true
-            && content["metadata"]["annotations"][MARK].is_null()
+        is_ready(&self.api, name)
     }
 
     /// Waits until the stage is as `condition` says.

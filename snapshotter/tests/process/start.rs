@@ -2,27 +2,14 @@
 
 use std::time::Duration;
 
-use sidecar_testkit::CallFault;
 use sidecar_testkit::api::access::Allow;
-use sidecar_testkit::driver::{ControllerRpc, Probe};
-use tonic::Code;
+use sidecar_testkit::driver::ControllerRpc;
 
 use super::stage::{NAME, READY, Stage, content, free_address, get};
 
 fn methods(stage: &Stage) -> Vec<&'static str> {
     let calls = stage.driver.calls();
     calls.iter().map(|call| call.method).collect()
-}
-
-#[tokio::test]
-async fn s_11_a_socket_that_never_appears() {
-    let stage = Stage::new().await;
-    stage.driver.stop();
-    let ended = stage.start(&[]).end().await;
-    assert_eq!(ended.code, Some(1), "{}", ended.log);
-    let socket = stage.driver.socket();
-    let socket = socket.display().to_string();
-    assert!(ended.log.contains(&socket), "{}", ended.log);
 }
 
 /// The process goes on with a driver that comes back.
@@ -38,37 +25,6 @@ async fn s_27_a_driver_that_restarts() {
     stage.driver.start();
     stage.until_ready(NAME).await;
     assert!(program.is_running(), "{}", program.log());
-}
-
-#[tokio::test]
-async fn s_12_a_driver_without_name() {
-    let stage = Stage::new().await;
-    stage
-        .driver
-        .fault(CallFault::on("GetPluginInfo").fail(Code::Internal, "no"));
-    let ended = stage.start(&[]).end().await;
-    assert_eq!(ended.code, Some(1), "{}", ended.log);
-    assert!(ended.log.contains("GetPluginInfo"), "{}", ended.log);
-    let stage = Stage::new().await;
-    stage.driver.configure(|model| model.name = String::new());
-    let ended = stage.start(&[]).end().await;
-    assert_eq!(ended.code, Some(1), "{}", ended.log);
-    assert!(ended.log.contains("name"), "{}", ended.log);
-}
-
-#[tokio::test]
-async fn s_13_a_driver_that_is_not_ready_is_waited_for() {
-    let stage = Stage::new().await;
-    stage.driver.configure(|model| {
-        model.probes = [Probe::NotReady, Probe::NotReady, Probe::NotReady].into();
-    });
-    let _program = stage.started(&[]).await;
-    let probes = stage.driver.calls_to("Probe");
-    assert_eq!(probes.len(), 4);
-    for pair in probes.windows(2) {
-        let pause = pair[1].started - pair[0].started;
-        assert!(pause >= Duration::from_millis(900), "{pause:?}");
-    }
 }
 
 /// Probe comes before GetPluginInfo here, as in all programs.
