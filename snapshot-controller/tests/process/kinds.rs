@@ -7,8 +7,7 @@ use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::api::kind::{Kind, Status};
 use tokio::time::sleep;
 
-use super::metrics::{free_port, get};
-use super::stage::{PATIENCE, Stage};
+use super::stage::{PATIENCE, Stage, free_address, get};
 
 const KINDS: [&str; 3] = [
     "volumesnapshots",
@@ -46,7 +45,7 @@ async fn c_4_c_5_without_kinds_it_ends() {
 #[tokio::test]
 async fn c_6_kinds_that_come_later_are_waited_for() {
     let stage = without_kinds().await;
-    let address = free_port();
+    let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
     let process = stage.start(&[&endpoint]);
     process
@@ -97,7 +96,7 @@ async fn c_7_what_may_not_be_listed_is_named_at_once() {
 async fn c_8_c_9_without_group_kinds_nothing_waits() {
     const GROUPS: &str = "/apis/groupsnapshot.storage.k8s.io/*";
     let stage = Stage::new().await;
-    let address = free_port();
+    let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
     let process = stage.working(&[&endpoint]).await;
     process.says("going on without group snapshots").await;

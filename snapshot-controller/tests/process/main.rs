@@ -11,7 +11,7 @@
 )]
 
 mod command_line;
-mod election;
+mod contract;
 mod kinds;
 mod life;
 mod metrics;

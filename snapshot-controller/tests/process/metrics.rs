@@ -1,47 +1,11 @@
 //! What is scraped.
 
-use std::net::TcpListener;
-
-use sidecar_testkit::process::within;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-
-use super::stage::{PATIENCE, Stage};
-
-/// An address to listen on.
-pub(crate) fn free_port() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().to_string()
-}
-
-pub(crate) async fn get(address: &str, path: &str) -> (u16, String) {
-    let mut connected = None;
-    within(PATIENCE, "the listener", async || {
-        connected = TcpStream::connect(address).await.ok();
-        connected.is_some()
-    })
-    .await;
-    let mut stream = connected.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let code = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    let body = answer.split_once("\r\n\r\n").unwrap().1.to_owned();
-    (code, body)
-}
-
-async fn until_metrics(address: &str, line: &str) {
-    within(PATIENCE, line, async || {
-        get(address, "/metrics").await.1.contains(line)
-    })
-    .await;
-}
+use super::stage::{Stage, free_address, get, until_metrics};
 
 #[tokio::test]
 async fn c_87_c_88_c_89_what_is_measured() {
     let stage = Stage::new().await;
-    let address = free_port();
+    let address = free_address();
     let endpoint = format!("--http-endpoint={address}");
     let process = stage.working(&[&endpoint]).await;
     let uid = stage.snapshot("s1");

@@ -1,31 +1,103 @@
 //! The built program beside a model API server.
 
-use std::process::Command;
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use sidecar::snapshot::{BEING_DELETED, CONTENT_BOUND};
 use sidecar_testkit::FakeApi;
 use sidecar_testkit::api::Served;
 use sidecar_testkit::build::{self, Object};
-use sidecar_testkit::process::{End, Process, within};
+use sidecar_testkit::controller::{Dialect, Effect, Program, Work};
+use sidecar_testkit::process::{Process, within};
 
-/// Longer than anything takes that works, also on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) use sidecar_testkit::controller::{PATIENCE, free_address, get, until_metrics};
 
-pub(crate) fn command(arguments: &[&str]) -> Command {
-    let program = std::env::var("SNAPSHOT_CONTROLLER_BINARY");
-    let built = || env!("CARGO_BIN_EXE_snapshot-controller").to_owned();
-    let mut command = Command::new(program.unwrap_or_else(|_| built()));
-    command.env_clear().args(arguments);
-    command
+pub(crate) static PROGRAM: Program = Program {
+    built: env!("CARGO_BIN_EXE_snapshot-controller"),
+    variable: "SNAPSHOT_CONTROLLER_BINARY",
+    ready: "Starting snapshot controller",
+    dialect: Dialect::Go,
+    fatal: 1,
+    driver: "",
+    lease: "snapshot-controller-leader",
+    workers: "--worker-threads",
+    environment: &[],
+    work: Work {
+        prepare: |stage, _| {
+            for kind in ["s", "contents", "classes"] {
+                stage.api.forget_kind(&format!("volumegroupsnapshot{kind}"));
+            }
+            prepare(&stage.api);
+        },
+        ask: |stage, number| {
+            snapshot(&stage.api, &format!("s{number}"));
+        },
+        is_done: |stage, number| {
+            let name = format!("ns/s{number}");
+            let snapshot = stage.api.object("volumesnapshots", &name);
+            let uid = snapshot.unwrap_or_default()["metadata"]["uid"].clone();
+            let content = format!("snapcontent-{}", uid.as_str().unwrap_or_default());
+            { stage.api.object("volumesnapshotcontents", &content) }.is_some()
+        },
+        effect: Effect::Request("POST", "*/volumesnapshotcontents"),
+    },
+    permissions: &[
+        (GROUP, "volumesnapshots", "get,list,watch,patch"),
+        (GROUP, "volumesnapshots/status", "patch"),
+        (
+            GROUP,
+            "volumesnapshotcontents",
+            "get,list,watch,create,patch,delete",
+        ),
+        (GROUP, "volumesnapshotclasses", "list,watch"),
+        ("", "persistentvolumeclaims", "get,list,watch,update"),
+        ("", "persistentvolumes", "get,list,watch"),
+    ],
+    withheld: (GROUP, "volumesnapshotcontents", "create"),
+};
+
+const GROUP: &str = "snapshot.storage.k8s.io";
+
+fn prepare(api: &FakeApi) {
+    class(api, "c1", "test.csi.driver");
+    claim(api, "p1", "pv1");
 }
 
-/// Runs the program to its end.
-pub(crate) async fn run(arguments: &[&str]) -> End {
-    Process::start(command(arguments))
-        .ended_within(PATIENCE)
-        .await
+fn class(api: &FakeApi, name: &str, driver: &str) {
+    api.insert(json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass",
+        "metadata": {"name": name}, "driver": driver, "deletionPolicy": "Delete",
+    }));
+}
+
+/// A claim `ns/NAME` that is bound to a volume.
+fn claim(api: &FakeApi, name: &str, volume: &str) {
+    let claim = api.insert(json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": name, "namespace": "ns", "finalizers": ["kubernetes.io/pvc-protection"],
+        },
+        "spec": {"volumeName": volume}, "status": {"phase": "Bound"},
+    }));
+    let bound = json!({
+        "namespace": "ns", "name": name, "uid": claim["metadata"]["uid"],
+    });
+    let handle = format!("h-{volume}");
+    let object = build::volume(volume).csi("test.csi.driver", &handle);
+    api.insert(
+        object
+            .with("/spec/claimRef", bound)
+            .with("/spec/volumeMode", "Filesystem"),
+    );
+}
+
+fn snapshot(api: &FakeApi, name: &str) -> String {
+    let snapshot = api.insert(json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+        "metadata": {"name": name, "namespace": "ns"},
+        "spec": {
+            "source": {"persistentVolumeClaimName": "p1"}, "volumeSnapshotClassName": "c1",
+        },
+    }));
+    snapshot["metadata"]["uid"].as_str().unwrap().to_owned()
 }
 
 /// A cluster with the class `c1` and the claim `ns/p1` on the volume `pv1`.
@@ -39,49 +111,13 @@ impl Stage {
         let api = FakeApi::new();
         let served = api.serve_plain().await;
         let stage = Self { api, served };
-        stage.class("c1", "test.csi.driver");
-        stage.claim("p1", "pv1");
+        prepare(&stage.api);
         stage
-    }
-
-    pub(crate) fn class(&self, name: &str, driver: &str) {
-        self.api.insert(json!({
-            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotClass",
-            "metadata": {"name": name}, "driver": driver, "deletionPolicy": "Delete",
-        }));
-    }
-
-    /// A claim `ns/NAME` that is bound to a volume.
-    pub(crate) fn claim(&self, name: &str, volume: &str) {
-        let claim = self.api.insert(json!({
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-            "metadata": {
-                "name": name, "namespace": "ns", "finalizers": ["kubernetes.io/pvc-protection"],
-            },
-            "spec": {"volumeName": volume}, "status": {"phase": "Bound"},
-        }));
-        let bound = json!({
-            "namespace": "ns", "name": name, "uid": claim["metadata"]["uid"],
-        });
-        let handle = format!("h-{volume}");
-        let object = build::volume(volume).csi("test.csi.driver", &handle);
-        self.api.insert(
-            object
-                .with("/spec/claimRef", bound)
-                .with("/spec/volumeMode", "Filesystem"),
-        );
     }
 
     /// A VolumeSnapshot `ns/NAME` of the claim `p1`. Its UID.
     pub(crate) fn snapshot(&self, name: &str) -> String {
-        let snapshot = self.api.insert(json!({
-            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
-            "metadata": {"name": name, "namespace": "ns"},
-            "spec": {
-                "source": {"persistentVolumeClaimName": "p1"}, "volumeSnapshotClassName": "c1",
-            },
-        }));
-        snapshot["metadata"]["uid"].as_str().unwrap().to_owned()
+        snapshot(&self.api, name)
     }
 
     /// The sidecar takes the snapshot.
@@ -115,7 +151,7 @@ impl Stage {
         let kubeconfig = format!("--kubeconfig={}", self.served.kubeconfig().display());
         let mut all = vec![kubeconfig.as_str()];
         all.extend(arguments);
-        Process::start(command(&all))
+        Process::start(PROGRAM.command(&all))
     }
 
     /// The same, and it works.

@@ -1,0 +1,5 @@
+//! What all controllers do alike.
+
+use super::stage::PROGRAM;
+
+sidecar_testkit::contract!(PROGRAM);
