@@ -1,6 +1,5 @@
 //! Rows 1, 2, 7, 9 and 10: what is said and returned before anything is contacted.
 
-
 use super::stage::{PROGRAM, Stage};
 
 /// Row, arguments, exit code, and what the log says.

@@ -1,7 +1,5 @@
 //! Row 18: one leader among replicas.
 
-
-
 use super::stage::{READY, Stage, free_address, get};
 
 const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];

@@ -1,6 +1,5 @@
 //! Row 30 as it is here: what a signal cuts short is not lost.
 
-
 use serde_json::json;
 use sidecar_testkit::CallFault;
 use sidecar_testkit::build::{self, Object};

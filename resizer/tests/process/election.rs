@@ -1,12 +1,10 @@
 //! Leaders that follow one another.
 
-
 use serde_json::{Value, json};
 use sidecar_testkit::CallFault;
 use sidecar_testkit::api::fault::Gate;
 
 use super::stage::{EXPAND, MODIFY, Stage, condition};
-
 
 #[tokio::test]
 async fn fs_9_a_volume_that_another_made_larger_meanwhile_stays_so() {
