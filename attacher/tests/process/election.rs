@@ -8,7 +8,7 @@ use sidecar_testkit::measure::stood_still;
 use sidecar_testkit::process::{Process, Signal};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::stage::{PATIENCE, PROGRAM, Stage, free_address, get};
+use super::stage::{PATIENCE, Stage, free_address, get};
 
 const LEASE: &str = "ns/external-attacher-leader-test-csi-driver";
 const ELECTION: [&str; 2] = ["--leader-election", "--leader-election-namespace=ns"];
