@@ -1,4 +1,4 @@
-//! Rows 129, 132, 133 and 137: one leader among replicas.
+//! Row 137, and what a leader withstands.
 
 use std::time::Duration;
 

@@ -445,10 +445,7 @@ async fn j_7_fp_3_a_namespace_goes_although_its_secret_is_gone() {
         stage.api.delete("persistentvolumeclaims", &name);
         assert!(stage.claim(&name).is_null(), "it is gone at once");
     }
-    program.logs("error getting secret sec").await;
-    program
-        .logs_times("remove the annotation from", CLAIMS)
-        .await;
+    program.logs_times("error getting secret sec", CLAIMS).await;
     settle().await;
     assert_eq!(stage.intents().len(), CLAIMS, "the journal owes them");
     let told = program.log().matches("remove the annotation from").count();
