@@ -11,115 +11,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::duration::GoDuration;
+pub use super::timing::{Timing, TimingError};
 
 /// client-go's `JitterFactor`: standbys wait between 1 and 2.2 retry periods.
 const JITTER: f64 = 1.2;
-
-/// The three durations, in a relation that works.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timing {
-    lease: Duration,
-    renew_deadline: Duration,
-    retry_period: Duration,
-}
-
-/// Durations that cannot work together. The text names the flags.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum TimingError {
-    /// client-go: `leaseDuration must be greater than renewDeadline`
-    #[error(
-        "--leader-election-lease-duration ({lease}) must be greater than \
-         --leader-election-renew-deadline ({renew})"
-    )]
-    LeaseNotLonger {
-        /// The lease duration.
-        lease: GoDuration,
-        /// The renew deadline.
-        renew: GoDuration,
-    },
-    /// client-go: `renewDeadline must be greater than retryPeriod*JitterFactor`
-    #[error(
-        "--leader-election-renew-deadline ({renew}) must be greater than 1.2 times \
-         --leader-election-retry-period ({retry})"
-    )]
-    DeadlineNotLonger {
-        /// The renew deadline.
-        renew: GoDuration,
-        /// The retry period.
-        retry: GoDuration,
-    },
-    /// client-go: `retryPeriod must be greater than zero`
-    #[error("--leader-election-retry-period ({0}) must be greater than zero")]
-    RetryNotPositive(GoDuration),
-    /// The lease has whole seconds, and the API server refuses 0.
-    #[error("--leader-election-lease-duration ({0}) must be at least 1s")]
-    LeaseTooShort(GoDuration),
-}
-
-impl Timing {
-    /// Checks the flags' values, in client-go's order.
-    ///
-    /// # Errors
-    /// Names the two flags that do not fit each other.
-    pub fn new(
-        lease: GoDuration,
-        renew: GoDuration,
-        retry: GoDuration,
-    ) -> Result<Self, TimingError> {
-        if lease <= renew {
-            return Err(TimingError::LeaseNotLonger { lease, renew });
-        }
-        // renew <= 1.2 * retry, in integers that cannot overflow.
-        if i128::from(renew.as_nanos()) * 5 <= i128::from(retry.as_nanos()) * 6 {
-            return Err(TimingError::DeadlineNotLonger { renew, retry });
-        }
-        match (lease.to_std(), renew.to_std(), retry.to_std()) {
-            (Some(lease), Some(renew_deadline), Some(retry_period)) if !retry_period.is_zero() => {
-                if lease.as_secs() == 0 {
-                    return Err(TimingError::LeaseTooShort(GoDuration::from_std(lease)));
-                }
-                Ok(Self {
-                    lease,
-                    renew_deadline,
-                    retry_period,
-                })
-            }
-            _ => Err(TimingError::RetryNotPositive(retry)),
-        }
-    }
-
-    /// What is written into the lease: whole seconds, and no less than what it is held for.
-    pub fn lease_seconds(&self) -> u64 {
-        let begun = u64::from(self.lease.subsec_nanos() > 0);
-        self.lease.as_secs().saturating_add(begun)
-    }
-
-    /// How long after the start of the last successful renewal leadership is given up: client-go's
-    /// retry period plus renew deadline, but nine tenths of the lease at most.
-    pub fn hold(&self) -> Duration {
-        (self.retry_period + self.renew_deadline).min(self.lease / 10 * 9)
-    }
-
-    /// How long one request may take: so that at least two fit into the renew deadline.
-    pub fn request(&self) -> Duration {
-        (self.renew_deadline / 2)
-            .max(Duration::from_secs(1))
-            .min(self.hold())
-    }
-
-    /// How soon after a failed renewal a leader tries again.
-    pub fn hurry(&self) -> Duration {
-        (self.retry_period / 5)
-            .max(Duration::from_millis(200))
-            .min(self.retry_period)
-    }
-
-    /// After this long without renewal a process that believes it leads is not healthy.
-    pub fn unhealthy_after(&self) -> Duration {
-        self.lease + Duration::from_secs(20)
-    }
-}
 
 /// What a lease says. Times are kept as texts: they are only ever compared for equality.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -195,6 +90,8 @@ enum Phase {
 #[derive(Debug)]
 pub struct Election {
     identity: String,
+    /// Holders whose names end like this have lost the right to work.
+    succeeds: Option<String>,
     timing: Timing,
     observed: Option<Observed>,
     phase: Phase,
@@ -209,12 +106,21 @@ impl Election {
         let (identity, phase) = (identity.into(), Phase::Rest(now));
         Self {
             identity,
+            succeeds: None,
             timing,
             observed: None,
             phase,
             renewed: None,
             attempt: now,
         }
+    }
+
+    /// As a standby takes the lease at once from a holder whose name ends with `mark`: such holders
+    /// work under another lease as well, which this process holds now.
+    #[must_use]
+    pub fn succeeding(mut self, mark: impl Into<String>) -> Self {
+        self.succeeds = Some(mark.into());
+        self
     }
 
     /// Start of the last successful renewal, if this process leads.
@@ -276,7 +182,7 @@ impl Election {
         } else if self.renewed.is_some() {
             let lost = Lost::TakenBy(holder.to_owned());
             self.step_down(lost);
-        } else if self.is_expired(now) {
+        } else if self.is_predecessor(holder) || self.is_expired(now) {
             self.phase = Phase::Write;
         } else {
             self.rest(now, unit_random);
@@ -297,7 +203,7 @@ impl Election {
         let rest = if new {
             Duration::ZERO
         } else {
-            self.timing.retry_period
+            self.timing.renewal_period()
         };
         self.phase = Phase::Rest(started.checked_add(rest).unwrap_or(started));
         new
@@ -357,6 +263,11 @@ impl Election {
         }
     }
 
+    fn is_predecessor(&self, holder: &str) -> bool {
+        let mark = self.succeeds.as_deref();
+        mark.is_some_and(|mark| holder.ends_with(mark))
+    }
+
     /// By the duration in the lease itself; by ours if it has none, which only a lease written by
     /// hand has.
     fn is_expired(&self, now: Instant) -> bool {
@@ -365,7 +276,7 @@ impl Election {
             .is_none_or(|Observed { record, since }| {
                 let valid = record
                     .seconds
-                    .map_or(self.timing.lease, Duration::from_secs);
+                    .map_or(self.timing.lease(), Duration::from_secs);
                 since.checked_add(valid).is_some_and(|end| now >= end)
             })
     }
@@ -377,7 +288,7 @@ impl Election {
             next.map(|until| until.max(now))
         } else {
             let factor = 1.0 + JITTER * unit_random.clamp(0.0, 1.0);
-            now.checked_add(self.timing.retry_period.mul_f64(factor))
+            now.checked_add(self.timing.retry_period().mul_f64(factor))
         };
         self.phase = Phase::Rest(until.unwrap_or(now));
     }

@@ -10,10 +10,12 @@ mod fence;
 #[cfg(feature = "kube")]
 mod health;
 pub mod lease;
+mod timing;
 
-pub use decide::{Lost, Timing, TimingError};
+pub use decide::Lost;
 #[cfg(feature = "kube")]
 pub use elector::{Config, Elector};
 pub use fence::Fence;
 #[cfg(feature = "kube")]
 pub use health::Health;
+pub use timing::{Timing, TimingError};

@@ -70,6 +70,12 @@ const FAMILIES: &[Family] = &[
         elsewhere: None,
     },
     Family {
+        table: ("all-in-one.md", "A-"),
+        crates: &["multicall", "together"],
+        names: &["a"],
+        elsewhere: None,
+    },
+    Family {
         table: ("registrar-and-kubelet.md", "R-"),
         crates: &["registrar"],
         names: &["r"],

@@ -155,7 +155,7 @@ impl World {
             Happens::Pass(thousandths) => {
                 self.passed += self
                     .timing
-                    .lease
+                    .lease()
                     .mul_f64(f64::from(u32::try_from(thousandths).unwrap()) / 1000.0);
             }
             Happens::Act(who) => self.act(who),

@@ -1,0 +1,4 @@
+//! Decisions.
+
+pub mod holder;
+pub mod order;

@@ -1,0 +1,383 @@
+//! One process with its leases.
+
+use std::time::{Duration, Instant};
+
+use sidecar::election::Timing;
+use sidecar::election::decide::{self, Election, Record};
+
+use super::mutant::Mutant;
+use super::world::{Answer, Controller, Request, Server, Write};
+use crate::plan::holder;
+use crate::plan::order::{Order, Place, Step};
+
+/// What a process is, through its lives.
+#[derive(Clone, Debug)]
+pub(super) struct Kind {
+    pub(super) host: &'static str,
+    /// Its controllers in their order.
+    pub(super) controllers: Vec<Controller>,
+    /// It is one process of several controllers, and not a single sidecar.
+    pub(super) together: bool,
+    pub(super) timing: Timing,
+    /// All but the head are renewed so many times less often.
+    pub(super) pace: u32,
+    /// It judges others' leases by the duration in its own flags, in seconds.
+    pub(super) own_duration: Option<u64>,
+    /// Speed of its clock, in thousandths.
+    pub(super) speed: u64,
+    pub(super) mutant: Mutant,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    request: Request,
+    answer: Option<Answer>,
+    started: Instant,
+    /// The lease is being given back.
+    release: bool,
+}
+
+/// What a process has of one lease.
+#[derive(Debug, Default)]
+struct Lease {
+    election: Option<Election>,
+    /// The version that it saw last.
+    seen: Option<u64>,
+    waiting: Option<Waiting>,
+    /// Its controller has begun and not ended.
+    runs: bool,
+    times_sought: usize,
+}
+
+/// A process that runs.
+#[derive(Debug)]
+pub(super) struct Replica {
+    pub(super) kind: Kind,
+    order: Order,
+    leases: Vec<Lease>,
+    pub(super) frozen: bool,
+    pub(super) ended: bool,
+    /// What it did against the rules.
+    pub(super) wrong: Option<String>,
+}
+
+impl Replica {
+    pub(super) fn new(kind: Kind) -> Self {
+        let leases = kind.controllers.iter().map(|_| Lease::default());
+        Self {
+            order: Order::new(kind.controllers.len()),
+            leases: leases.collect(),
+            kind,
+            frozen: false,
+            ended: false,
+            wrong: None,
+        }
+    }
+
+    pub(super) fn places(&self) -> usize {
+        self.leases.len()
+    }
+
+    pub(super) fn end(&mut self) {
+        self.order.end();
+    }
+
+    pub(super) fn rest(&mut self) {
+        self.order.rest();
+    }
+
+    pub(super) fn go_on(&mut self) {
+        self.order.go_on();
+    }
+
+    fn is(&self, mutant: Mutant) -> bool {
+        self.kind.together && self.kind.mutant == mutant
+    }
+
+    fn head(&self) -> String {
+        format!("controller{}", self.kind.controllers[0])
+    }
+
+    fn identity(&self) -> String {
+        if !self.kind.together || self.is(Mutant::HostIsOwn) {
+            return self.kind.host.to_owned();
+        }
+        holder::identity(self.kind.host, &self.head())
+    }
+
+    fn campaign(&self, place: Place, now: Instant) -> Election {
+        let timing = match place {
+            0 => self.kind.timing,
+            _ => self.kind.timing.renewed_less_often(self.kind.pace),
+        };
+        let election = Election::new(self.identity(), timing, now);
+        if place == 0 {
+            election
+        } else if self.is(Mutant::MarkIgnored) {
+            election.succeeding("")
+        } else if self.is(Mutant::AnyHead) {
+            election.succeeding("_together")
+        } else {
+            election.succeeding(holder::mark(&self.head()))
+        }
+    }
+
+    /// One step of the order; whether there was one.
+    pub(super) fn step(&mut self, server: &mut Server, now: Instant) -> bool {
+        if self.frozen || self.ended {
+            return false;
+        }
+        let Some(step) = self.order.next_step() else {
+            return false;
+        };
+        match step {
+            Step::Seek(place) => self.seek(place, now),
+            Step::Abandon(place) => {
+                if !self.is(Mutant::NeverAbandons) {
+                    self.give_up(place, server, now);
+                    self.leases[place].election = None;
+                }
+            }
+            Step::Start(place) => self.leases[place].runs = true,
+            Step::Drain(place) => {
+                if place == 0 && self.is(Mutant::HeadFirst) {
+                    self.release(0, server, now);
+                }
+                if self.is(Mutant::ReleasesAtWork) {
+                    self.order.stopped(place);
+                }
+            }
+            Step::Cut(_) => {}
+            Step::Release(place) => self.release(place, server, now),
+            Step::End => self.ended = true,
+        }
+        true
+    }
+
+    fn seek(&mut self, place: Place, now: Instant) {
+        let sought = self.leases[place].times_sought;
+        self.leases[place].times_sought += 1;
+        let forgets = match place {
+            0 => self.is(Mutant::ForgetsHead),
+            _ => self.is(Mutant::ForgetsOthers),
+        };
+        if forgets && sought > 0 {
+            return;
+        }
+        let kept = self.leases[place].election.is_some();
+        if self.is(Mutant::KeepsOthers) && kept {
+            self.order.acquired(place);
+            return;
+        }
+        self.leases[place].election = Some(self.campaign(place, now));
+        let at_once = match place {
+            0 => self.is(Mutant::HeadNotRequired),
+            _ => self.is(Mutant::OwnNotRequired),
+        };
+        if at_once {
+            self.order.acquired(place);
+        }
+    }
+
+    /// Gives a lease back, as the elector does: what the request comes to is not waited for longer than
+    /// for any other.
+    fn release(&mut self, place: Place, server: &mut Server, now: Instant) {
+        let others = (1..self.places()).any(|other| {
+            let lease = &self.leases[other];
+            lease.runs || lease.election.is_some()
+        });
+        if place == 0 && others {
+            self.wrong = Some("the head was given back before the others".to_owned());
+        }
+        if self.leases[place].runs && !self.is(Mutant::HeadFirst) {
+            self.wrong = Some(format!("a lease was given back under controller {place}"));
+        }
+        if place > 0 && self.is(Mutant::KeepsOthers) {
+            self.order.released(place);
+            return;
+        }
+        self.give_up(place, server, now);
+        let lease = &mut self.leases[place];
+        let election = lease.election.take();
+        let claim = election.filter(|election| election.leading_since_renewal().is_some());
+        match claim.and_then(|election| election.release()) {
+            Some(claim) => {
+                lease.waiting = Some(Waiting {
+                    request: Request::Write(Write::Update(claim, lease.seen)),
+                    answer: None,
+                    started: now,
+                    release: true,
+                });
+            }
+            None => self.order.released(place),
+        }
+    }
+
+    /// One step of an election.
+    pub(super) fn act(&mut self, place: Place, now: Instant) {
+        if self.frozen || self.ended {
+            return;
+        }
+        let fresh = self.campaign(place, now);
+        let lease = &mut self.leases[place];
+        if lease.waiting.is_some() {
+            return;
+        }
+        let Some(election) = &mut lease.election else {
+            return;
+        };
+        let request = match election.next(now) {
+            decide::Step::Wait(_) => return,
+            decide::Step::Get => Request::Get,
+            decide::Step::Create(claim) => Request::Write(Write::Create(claim)),
+            decide::Step::Update(claim) => Request::Write(Write::Update(claim, lease.seen)),
+            decide::Step::StepDown(_) if self.order_has_lost(place) => return,
+            // A standby again, which knows nothing.
+            decide::Step::StepDown(_) => {
+                self.leases[place].election = Some(fresh);
+                return;
+            }
+        };
+        self.leases[place].waiting = Some(Waiting {
+            request,
+            answer: None,
+            started: now,
+            release: false,
+        });
+    }
+
+    /// Whether the lease counted as held until now.
+    fn order_has_lost(&mut self, place: Place) -> bool {
+        if place > 0 && self.is(Mutant::KeepsOthers) {
+            return false;
+        }
+        self.order.lost(place);
+        self.leases[place].election = None;
+        true
+    }
+
+    /// The request that is waited for takes effect.
+    pub(super) fn arrive(&mut self, place: Place, server: &mut Server) {
+        let of = self.kind.controllers[place];
+        if let Some(waiting) = &mut self.leases[place].waiting
+            && waiting.answer.is_none()
+        {
+            waiting.answer = Some(server.carry_out(of, &waiting.request));
+        }
+    }
+
+    /// Its answer arrives.
+    pub(super) fn answer(&mut self, place: Place, server: &mut Server, now: Instant, random: f64) {
+        if self.frozen {
+            return;
+        }
+        let lease = &mut self.leases[place];
+        let waiting = { &mut lease.waiting }.take_if(|waiting| waiting.answer.is_some());
+        let Some(Waiting {
+            request,
+            answer: Some(answer),
+            started,
+            release,
+        }) = waiting
+        else {
+            return;
+        };
+        if release {
+            self.order.released(place);
+            return;
+        }
+        let Some(election) = &mut lease.election else {
+            return;
+        };
+        match (request, answer) {
+            (Request::Get, Answer::Lease(record, version)) => {
+                lease.seen = Some(version);
+                let heir = place > 0 && record.holder.ends_with("_together");
+                let record = judged(record, self.kind.own_duration);
+                election.found(record, now, random);
+                let takes = matches!(election.next(now), decide::Step::Update(_));
+                server.inherited += usize::from(heir && takes);
+            }
+            (Request::Get, _) => election.not_found(),
+            (Request::Write(_), Answer::Lease(record, version)) => {
+                lease.seen = Some(version);
+                if election.written(record, started, now) {
+                    self.order.acquired(place);
+                }
+            }
+            (Request::Write(_), _) => {
+                election.conflict(now, random);
+            }
+        }
+    }
+
+    /// It does not wait any longer. What was written may still take effect.
+    pub(super) fn give_up(&mut self, place: Place, server: &mut Server, now: Instant) {
+        if self.frozen {
+            return;
+        }
+        let Some(waiting) = self.leases[place].waiting.take() else {
+            return;
+        };
+        if let (Request::Write(write), None) = (waiting.request, waiting.answer) {
+            server.late.push((self.kind.controllers[place], write));
+        }
+        if waiting.release {
+            self.order.released(place);
+        } else if let Some(election) = &mut self.leases[place].election {
+            election.failed(now, 0.5);
+        }
+    }
+
+    /// A controller that is to stop has.
+    pub(super) fn stop(&mut self, place: Place) {
+        if !self.frozen && self.order.is_stopping(place) {
+            self.leases[place].runs = false;
+            self.order.stopped(place);
+        }
+    }
+
+    /// It is killed. What it sent may still take effect.
+    pub(super) fn kill(mut self, server: &mut Server) {
+        for (place, of) in self.kind.controllers.iter().enumerate() {
+            if let Some(Waiting {
+                request: Request::Write(write),
+                answer: None,
+                ..
+            }) = self.leases[place].waiting.take()
+            {
+                server.late.push((*of, write));
+            }
+        }
+    }
+
+    /// Whether something that this controller does would pass at this moment.
+    pub(super) fn may_act(&self, of: Controller, now: Instant) -> bool {
+        let Some(place) = self.kind.controllers.iter().position(|other| *other == of) else {
+            return false;
+        };
+        let open = |place: Place| {
+            let election = self.leases[place].election.as_ref();
+            let deadline = election.and_then(Election::deadline);
+            deadline.is_some_and(|deadline| now < deadline)
+        };
+        let own = open(place) || place > 0 && self.is(Mutant::OwnNotRequired);
+        let without_head = [Mutant::HeadNotRequired, Mutant::FenceWithoutHead];
+        let head = open(0) || without_head.iter().any(|mutant| self.is(*mutant));
+        self.leases[place].runs && own && head
+    }
+}
+
+/// A lease as older versions of client-go judge it.
+fn judged(record: Record, own_duration: Option<u64>) -> Record {
+    Record {
+        seconds: own_duration.or(record.seconds),
+        ..record
+    }
+}
+
+/// What a clock of `speed` thousandths shows.
+pub(super) fn at(start: Instant, passed: Duration, speed: u64) -> Instant {
+    let nanos = passed.as_nanos() * u128::from(speed) / 1000;
+    start + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
