@@ -8,6 +8,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::duration::GoDuration;
 
 const REPLICAS: usize = 2;
 
