@@ -58,7 +58,7 @@ pub(crate) async fn work(
         }
     };
     let tasks = Tasks {
-        lost: driver.link().follow(),
+        lost: driver.follow(),
         serving,
         background,
         grace: GRACE,

@@ -207,7 +207,7 @@ async fn lead(parts: &Parts<'_>, engine: &Arc<Engine>) -> Result<(), Exit> {
         tokio::select! {
             biased;
             lost = keep_journal(engine) => not_leading(&lost),
-            exit = driver.link().follow() => exit,
+            exit = driver.follow() => exit,
         }
     };
     let tasks = Tasks {

@@ -94,7 +94,7 @@ async fn start(seat: Seat, mut config: Config) -> Result<(), Exit> {
         node,
     };
     let work = async || Box::pin(control::work(&parts)).await;
-    let working = seat.lead(config.election.as_ref(), Some(driver.link()), work);
+    let working = seat.lead(config.election.as_ref(), Some(&*driver), work);
     process.serve(config.http.as_ref(), working).await
 }
 
@@ -113,7 +113,7 @@ async fn producer(
     let origin = capacity::origin(&api, capacity, driver, node);
     Ok(Some(CapacityProducer {
         origin: process.unless_ended(origin).await?,
-        client: process.another_client(capacity.rate),
+        client: seat.another_client(capacity.rate),
         room: Room::new(&process.registry)?,
     }))
 }

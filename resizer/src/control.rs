@@ -70,7 +70,7 @@ async fn lead(seat: &Seat, config: &Config, engine: &Arc<Engine>) -> Result<(), 
         }
     };
     let tasks = Tasks {
-        lost: driver.link().follow(),
+        lost: driver.follow(),
         serving: engine.serve(),
         background,
         grace: GRACE,

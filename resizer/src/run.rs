@@ -61,7 +61,7 @@ async fn start(seat: Seat, mut config: Config) -> Result<(), Exit> {
         .await?;
     driver.link().name_calls();
     let work = async || Box::pin(control::work(&seat, &config, &driver)).await;
-    let working = seat.lead(config.election.as_ref(), Some(driver.link()), work);
+    let working = seat.lead(config.election.as_ref(), Some(&*driver), work);
     process.serve(config.http.as_ref(), working).await
 }
 

@@ -73,7 +73,7 @@ async fn lead(seat: &Seat, config: &Config, engine: &Arc<Engine>) -> Result<(), 
         }
     };
     let tasks = Tasks {
-        lost: driver.link().follow(),
+        lost: driver.follow(),
         serving,
         background,
         grace: GRACE,

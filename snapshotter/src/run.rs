@@ -60,7 +60,7 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
             .unless_ended(handshake.into_view::<Driver>(()))
             .await?;
         let work = async || Box::pin(control::work(&seat, &config, &driver)).await;
-        seat.lead(config.election.as_ref(), Some(driver.link()), work)
+        seat.lead(config.election.as_ref(), Some(&*driver), work)
             .await
     };
     Box::pin(process.serve(config.http.as_ref(), working)).await

@@ -22,6 +22,7 @@ use crate::csi::identity::{
     self, ControllerCapabilities, IdentityError, NodeCapabilities, PluginCapabilities,
 };
 use crate::csi::{Channel, loss};
+use crate::election::Fence;
 use crate::error::Chain;
 use crate::metrics::{CsiOperations, OperationsConfig, Registry};
 use crate::rpc_code::RpcError;
@@ -118,10 +119,12 @@ impl DriverHandshake {
             operations: self.operations,
             questions,
             name: self.name,
-            capabilities: Mutex::new(capabilities),
+            known: Mutex::new(Known {
+                capabilities,
+                views: Vec::new(),
+            }),
             away: watch::Sender::new(false),
-            views: Mutex::default(),
-            following: tokio::sync::Mutex::new(()),
+            following: tokio::sync::Mutex::default(),
         }))
     }
 
@@ -132,7 +135,7 @@ impl DriverHandshake {
     pub async fn into_view<D: Driver>(self, with: D::Settings) -> Result<Arc<View<D>>, Exit> {
         let link = self.fetch_capabilities(Questions::of::<D>()).await?;
         let calls = link.settings.calls;
-        View::new(link, calls, with)
+        View::new(link, calls, with, Fence::default())
     }
 }
 
@@ -156,14 +159,20 @@ pub struct Link {
     operations: CsiOperations,
     questions: Questions,
     name: String,
-    capabilities: Mutex<Capabilities>,
+    known: Mutex<Known>,
     away: watch::Sender<bool>,
     /// Behind the last loss after which the driver was found again. Who follows may be dropped at
     /// any point, as at the end of a campaign, and the next one goes on from here.
     recovered: Mutex<Losses>,
-    views: Mutex<Vec<Weak<dyn Follower>>>,
-    /// Held by the one who follows.
-    following: tokio::sync::Mutex<()>,
+    /// Held by the one who follows. Once the driver is given up, that is how it ended for all.
+    following: tokio::sync::Mutex<Option<Exit>>,
+}
+
+/// What the driver said last, and who was told. One lock: nobody is told of the one and not of the next.
+#[derive(Default)]
+struct Known {
+    capabilities: Capabilities,
+    views: Vec<Weak<dyn Follower>>,
 }
 
 impl fmt::Debug for Link {
@@ -189,16 +198,20 @@ impl Link {
         self.operations.set_driver_name(&self.name);
     }
 
-    /// What the driver said last that it can do.
-    pub fn capabilities(&self) -> Capabilities {
-        lock(&self.capabilities).clone()
-    }
-
-    /// `view` hears of it when the driver is back, before calls go on.
-    pub(super) fn tell(&self, view: Weak<dyn Follower>) {
-        let mut views = lock(&self.views);
-        views.retain(|view| view.strong_count() > 0);
-        views.push(view);
+    /// A view of what the driver said last, which hears of it when the driver is back, before calls go
+    /// on.
+    ///
+    /// # Errors
+    /// As `make`.
+    pub(super) fn admit<V: Follower + 'static>(
+        &self,
+        make: impl FnOnce(&Capabilities) -> Result<Arc<V>, Exit>,
+    ) -> Result<Arc<V>, Exit> {
+        let mut known = lock(&self.known);
+        let view = make(&known.capabilities)?;
+        let weak: Weak<V> = Arc::downgrade(&view);
+        known.views.push(weak);
+        Ok(view)
     }
 
     pub(super) fn operations(&self) -> &CsiOperations {
@@ -233,15 +246,26 @@ impl Link {
         }
     }
 
-    /// Follows the driver through its restarts; ends when it came back as something else, or not.
+    /// Follows the driver through its restarts; ends when it does not come back. What each controller
+    /// makes of what came back is its view's to say.
     ///
-    /// If several follow, one of them does it, and the next one when that is dropped.
+    /// If several follow, one of them does it, and the next one when that is dropped. All of them hear
+    /// how it ended.
     pub async fn follow(&self) -> Exit {
-        let _turn = self.following.lock().await;
         self.follow_noting(Path::new(loss::TERMINATION_LOG)).await
     }
 
-    async fn follow_noting(&self, termination_log: &Path) -> Exit {
+    pub(super) async fn follow_noting(&self, termination_log: &Path) -> Exit {
+        let mut ended = self.following.lock().await;
+        if let Some(exit) = &*ended {
+            return exit.clone();
+        }
+        let exit = self.keep_up(termination_log).await;
+        *ended = Some(exit.clone());
+        exit
+    }
+
+    async fn keep_up(&self, termination_log: &Path) -> Exit {
         let mut losses = lock(&self.recovered).clone();
         let driver = self.name();
         loop {
@@ -256,18 +280,23 @@ impl Link {
             let Ok((name, capabilities)) = timeout(limit, self.ask_again()).await else {
                 return loss::lost(&self.connection, termination_log).await;
             };
-            let views = lock(&self.views).clone();
-            for view in views.iter().filter_map(Weak::upgrade) {
-                if let Err(exit) = view.learn(&name, &capabilities) {
-                    return exit;
-                }
-            }
-            *lock(&self.capabilities) = capabilities;
+            self.tell(&name, capabilities);
             *lock(&self.recovered) = losses.clone();
             self.away.send_replace(false);
             let seconds = lost.elapsed().as_secs_f32();
             tracing::info!(driver, seconds, "The CSI driver is back");
         }
+    }
+
+    /// Tells all views what the driver came back as.
+    fn tell(&self, name: &str, capabilities: Capabilities) {
+        let mut known = lock(&self.known);
+        known.views.retain(|view| {
+            let view = view.upgrade();
+            view.inspect(|view| view.learn(name, &capabilities))
+                .is_some()
+        });
+        known.capabilities = capabilities;
     }
 
     /// Asks until there is an answer. Each call connects anew if it has to.

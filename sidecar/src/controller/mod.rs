@@ -22,9 +22,9 @@ pub mod watch;
 
 pub use flags::{Election, Http};
 pub use link::{Capabilities, DriverHandshake, Link};
-pub use process::{Process, Program};
+pub use process::{Process, Program, Tenure};
 pub use program::{Command, run};
 pub use seat::Seat;
 pub use tasks::Tasks;
-pub use view::{Driver, View};
+pub use view::{Driver, Followed, View};
 pub use watch::Watch;

@@ -12,10 +12,10 @@ use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::{Exit, Values};
 use crate::http::Routes;
-use crate::kube::connect::{self, ApiServer, Budget, Variable};
+use crate::kube::connect::{self, ApiServer, ConnectError, Variable};
 use crate::kube::feed::Feeds;
 use crate::kube::probe::probe;
-use crate::kube::rate::{Rate, RateMetrics};
+use crate::kube::rate::RateMetrics;
 use crate::metrics::{ElectionMetrics, Registry};
 use crate::names::LeaseOwner;
 use crate::outage::Outage;
@@ -50,6 +50,44 @@ impl Program {
     }
 }
 
+/// Caches that join a feed within this time have the same list.
+const GATHER: Duration = Duration::from_secs(1);
+
+/// What the controllers of a process share: connections on which nothing is sent without the lease, and
+/// the lists and watches on them; clones are the same.
+#[derive(Clone)]
+pub struct Tenure {
+    /// Guards what this process may do as leader alone: all its requests already, and the driver's calls
+    /// if its connection is told.
+    pub fence: Fence,
+    pub(super) api_server: ApiServer,
+    pub(super) client: Client,
+    pub(super) feeds: Feeds,
+}
+
+impl Tenure {
+    async fn new(
+        options: &connect::Options,
+        server: &Outage,
+        rates: Option<RateMetrics>,
+        gather: Duration,
+    ) -> Result<Self, ConnectError> {
+        let fence = Fence::default();
+        let options = connect::Options {
+            fence: fence.clone(),
+            ..options.clone()
+        };
+        let api_server = ApiServer::new(&options).await?;
+        let client = api_server.client(options.budget(rates), server);
+        Ok(Self {
+            fence,
+            feeds: Feeds::new(client.clone(), gather),
+            api_server,
+            client,
+        })
+    }
+}
+
 /// What a process stands on.
 pub struct Process {
     /// Whether the process is to end.
@@ -58,15 +96,14 @@ pub struct Process {
     pub registry: Registry,
     /// How the API server is reached.
     options: connect::Options,
-    api_server: ApiServer,
-    /// Guards what this process may do as leader alone: the clients' requests already, and the
-    /// driver's calls if its connection is told.
-    pub fence: Fence,
+    rates: RateMetrics,
     /// Whether the API server answers. Queues depend on it
     /// ([`depends_on`](queue::Queue::depends_on)).
     pub server: Outage,
-    pub(super) client: Client,
-    pub(super) feeds: Feeds,
+    /// For what is asked on no controller's account.
+    client: Client,
+    /// What the only controller stands on, until its seat takes it.
+    first: Tenure,
     pub(super) queues: queue::Metrics,
     pub(super) election: ElectionMetrics,
     pub(super) health: LeaderHealth,
@@ -82,24 +119,20 @@ impl Process {
         let (name, version) = (program.name, program.version());
         tracing::info!(version, "Version");
         let shutdown = Shutdown::listen(&[Signal::Terminate, Signal::Interrupt])?;
-        let mut options = connect::Options::from_flags(values, program.kubeconfig, name, version)
+        let options = connect::Options::from_flags(values, program.kubeconfig, name, version)
             .map_err(|error| program.fatal(&error))?;
-        let fence = Fence::default();
-        options.fence = fence.clone();
         let registry = Registry::new();
         let rates = RateMetrics::new(&registry)?;
         let server = Outage::default();
-        let api_server = ApiServer::new(&options).await;
-        let api_server = api_server.map_err(|error| program.fatal(&error))?;
-        let client = api_server.client(options.budget(Some(rates)), &server);
+        let first = Tenure::new(&options, &server, Some(rates.clone()), Duration::ZERO).await;
+        let first = first.map_err(|error| program.fatal(&error))?;
         Ok(Arc::new(Self {
-            feeds: Feeds::new(client.clone(), Duration::ZERO),
-            client,
+            client: first.client.clone(),
+            first,
             shutdown,
             queues: queue::Metrics::new(&registry)?,
             options,
-            api_server,
-            fence,
+            rates,
             server,
             program,
             election: ElectionMetrics::new(&registry)?,
@@ -108,13 +141,25 @@ impl Process {
         }))
     }
 
-    /// One more client, with a rate of its own, whose requests go over the same connection.
-    pub fn another_client(&self, rate: Rate) -> Client {
-        let budget = Budget {
-            rate,
-            ..self.options.budget(None)
-        };
-        self.api_server.client(budget, &self.server)
+    /// What the only controller of a process stands on: there it is from the start to the end.
+    pub(super) fn sole_tenure(&self) -> Tenure {
+        self.first.clone()
+    }
+
+    /// What several controllers stand on from now on, as long as the process holds the lease that all of
+    /// them need: with the lease everything ends that was sent under it. Caches that join a feed within a
+    /// second of one another share its list.
+    ///
+    /// # Errors
+    /// The credentials cannot be read any more.
+    pub async fn tenure(&self) -> Result<Tenure, Exit> {
+        let rates = Some(self.rates.clone());
+        let tenure = Tenure::new(&self.options, &self.server, rates, GATHER).await;
+        tenure.map_err(|error| self.program.fatal(&error))
+    }
+
+    pub(super) fn options(&self) -> &connect::Options {
+        &self.options
     }
 
     /// A client for leases, over a connection of its own: what floods the other one must not hold up

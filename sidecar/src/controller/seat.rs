@@ -9,13 +9,17 @@ use tokio::time::timeout;
 
 use super::flags::Election;
 use super::lead::{Candidate, LAST_EVENTS, PATIENCE};
-use super::link::{self, Calls, DriverHandshake, Identity, Link};
-use super::process::{Process, Program};
+use super::link::{self, Calls, DriverHandshake, Identity};
+use super::process::{Process, Program, Tenure};
+use super::view::Followed;
 use super::watch::{self, Watch};
+use crate::election::Fence;
 use crate::flags::Exit;
 use crate::kube::access::{self, Rule};
 use crate::kube::api::Api;
+use crate::kube::connect::{Budget, user_agent};
 use crate::kube::events::{Recorder, Source};
+use crate::kube::rate::Rate;
 use crate::queue;
 
 /// What one controller gets of its process.
@@ -24,6 +28,10 @@ pub struct Seat {
     pub process: Arc<Process>,
     /// For everything but leases.
     pub client: Client,
+    /// Guards what this controller may do under its own lease.
+    pub fence: Fence,
+    tenure: Tenure,
+    budget: Budget,
     program: Program,
     events: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -31,12 +39,49 @@ pub struct Seat {
 impl Seat {
     /// The seat of a program's only controller.
     pub fn sole(process: Arc<Process>, program: Program) -> Self {
+        let tenure = process.sole_tenure();
         Self {
-            client: process.client.clone(),
+            client: tenure.client.clone(),
+            // One lease: what guards the connections guards this controller.
+            fence: tenure.fence.clone(),
+            budget: process.options().budget(None),
+            tenure,
             process,
             program,
             events: Mutex::default(),
         }
+    }
+
+    /// One of several seats. Its requests go over the connection of all of them, though with a `rate` and
+    /// a name of its own, and no others are held back when its lease is lost.
+    pub fn among(process: Arc<Process>, tenure: &Tenure, program: Program, rate: Rate) -> Self {
+        let fence = Fence::default();
+        let budget = Budget {
+            rate,
+            user_agent: user_agent(program.name, program.version()),
+            metrics: None,
+            fence: fence.clone(),
+        };
+        Self {
+            client: tenure.api_server.client(budget.clone(), &process.server),
+            fence,
+            budget,
+            tenure: tenure.clone(),
+            process,
+            program,
+            events: Mutex::default(),
+        }
+    }
+
+    /// One more client of this controller, with a rate of its own, whose requests go over the same
+    /// connection.
+    pub fn another_client(&self, rate: Rate) -> Client {
+        let budget = Budget {
+            rate,
+            ..self.budget.clone()
+        };
+        let server = &self.process.server;
+        self.tenure.api_server.client(budget, server)
     }
 
     /// For requests about single objects.
@@ -68,7 +113,7 @@ impl Seat {
             identity,
             patience: election.map(|_| PATIENCE),
             mute: self.program.fatal,
-            fence: self.process.fence.clone(),
+            fence: self.tenure.fence.clone(),
         };
         let registry = &self.process.registry;
         let connecting = DriverHandshake::connect_counted(settings, registry, is_migrated);
@@ -100,7 +145,7 @@ impl Seat {
 
     /// Keeps the caches in step with the API server, for ever.
     pub async fn watch<W>(&self, watches: &[Watch<W>]) -> std::convert::Infallible {
-        watch::keep(&self.process.feeds, watches).await
+        watch::keep(&self.tenure.feeds, watches).await
     }
 
     /// Says which permissions are missing, then does nothing for ever.
@@ -118,7 +163,7 @@ impl Seat {
     pub async fn lead(
         &self,
         election: Option<&Election>,
-        driver: Option<&Link>,
+        driver: Option<&dyn Followed>,
         work: impl AsyncFnOnce() -> Result<(), Exit>,
     ) -> Result<(), Exit> {
         let Some(election) = election else {
@@ -127,11 +172,11 @@ impl Seat {
         let process = &*self.process;
         let candidate = Candidate {
             owner: self.program.owner,
-            driver: driver.map(Link::name).unwrap_or_default(),
+            driver: driver.map(Followed::driver_name).unwrap_or_default(),
             election,
             metrics: &process.election,
             health: &process.health,
-            fence: &process.fence,
+            fence: &self.fence,
         };
         let client = process.lease_client().await?;
         let until = async {
@@ -146,9 +191,9 @@ impl Seat {
 }
 
 /// Follows the driver through its restarts; without one, for ever.
-async fn follow(driver: Option<&Link>) -> Exit {
+async fn follow(driver: Option<&dyn Followed>) -> Exit {
     match driver {
-        Some(link) => link.follow().await,
+        Some(driver) => driver.until_lost().await,
         None => std::future::pending().await,
     }
 }

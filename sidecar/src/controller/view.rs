@@ -3,11 +3,17 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::future::{pending, poll_fn};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use tokio::sync::watch;
+use tonic::Code;
 
 use super::link::{Calls, Capabilities, Link};
 use crate::csi::Channel;
+use crate::election::Fence;
 use crate::rpc_code::RpcError;
 use crate::rt::Exit;
 
@@ -52,10 +58,14 @@ pub trait Driver: fmt::Debug + PartialEq + Send + Sync + 'static {
 
 /// The driver, as it is known now.
 pub struct View<D: Driver> {
-    link: Arc<Link>,
+    pub(super) link: Arc<Link>,
     calls: Calls,
     with: D::Settings,
     current: Mutex<Arc<D>>,
+    /// Lets no call out once this controller's lease is another's.
+    fence: Fence,
+    /// How it ends once the driver is one with which this controller cannot go on.
+    incompatible: watch::Sender<Option<Exit>>,
 }
 
 impl<D: Driver> fmt::Debug for View<D> {
@@ -67,21 +77,30 @@ impl<D: Driver> fmt::Debug for View<D> {
 }
 
 impl<D: Driver> View<D> {
-    /// A view of the driver behind `link`, which is kept up to date.
+    /// A view of the driver behind `link`, which is kept up to date. The link must have asked what this
+    /// view needs to know, and lets nothing out on its own account; `fence` holds back what this
+    /// controller alone must not ask for any more.
     ///
     /// # Errors
     /// How the process ends if there is nothing that it could do with such a driver.
-    pub fn new(link: Arc<Link>, calls: Calls, with: D::Settings) -> Result<Arc<Self>, Exit> {
-        let driver = D::new(link.name(), &link.capabilities(), &with)?;
-        let view = Arc::new(Self {
-            link,
-            calls,
-            with,
-            current: Mutex::new(Arc::new(driver)),
-        });
-        let weak: Weak<Self> = Arc::downgrade(&view);
-        view.link.tell(weak);
-        Ok(view)
+    pub fn new(
+        link: Arc<Link>,
+        calls: Calls,
+        with: D::Settings,
+        fence: Fence,
+    ) -> Result<Arc<Self>, Exit> {
+        let shared = Arc::clone(&link);
+        shared.admit(|capabilities| {
+            let driver = D::new(link.name(), capabilities, &with)?;
+            Ok(Arc::new(Self {
+                link,
+                calls,
+                with,
+                current: Mutex::new(Arc::new(driver)),
+                fence,
+                incompatible: watch::Sender::new(None),
+            }))
+        })
     }
 
     /// The connection, which other views share.
@@ -105,13 +124,55 @@ impl<D: Driver> View<D> {
     }
 
     /// A channel for a call. While the driver restarts this waits, though not longer than the call
-    /// itself could have taken.
+    /// itself could have taken. Without this controller's lease it waits for ever.
     ///
     /// # Errors
-    /// The driver is still away.
+    /// The driver is still away, or came back as one with which this controller cannot go on.
     pub async fn channel(&self) -> Result<Channel, RpcError> {
         let channel = self.link.channel(self.calls.timeout).await?;
+        poll_fn(|_| self.fence.poll_send()).await;
+        if let Some(exit) = &*self.incompatible.borrow() {
+            return Err(RpcError {
+                code: Code::Unavailable,
+                message: exit.error.clone().unwrap_or_default(),
+            });
+        }
         Ok(channel.observed_by(self.calls.observer(self.link.operations())))
+    }
+
+    /// Follows the driver through its restarts; ends when it does not come back, or as something with
+    /// which this controller cannot go on. Others may.
+    pub async fn follow(&self) -> Exit {
+        self.unless_incompatible(self.link.follow()).await
+    }
+
+    pub(super) async fn unless_incompatible(&self, lost: impl Future<Output = Exit>) -> Exit {
+        let incompatible = async {
+            let mut told = self.incompatible.subscribe();
+            let told = told.wait_for(Option::is_some).await;
+            match told.ok().and_then(|exit| exit.clone()) {
+                Some(exit) => exit,
+                // Cannot be: `self` holds the sender.
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            exit = incompatible => exit,
+            exit = lost => exit,
+        }
+    }
+
+    /// Whether this controller may go on with `now`.
+    fn accept(&self, now: D) -> Result<(), Exit> {
+        let mut current = self.lock();
+        let accepted = current.accept(&now);
+        accepted.map_err(|unacceptable| Exit::failure(1, unacceptable))?;
+        if **current != now {
+            tracing::info!(before = ?*current, ?now, "The CSI driver's capabilities changed");
+            *current = Arc::new(now);
+        }
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<D>> {
@@ -122,22 +183,34 @@ impl<D: Driver> View<D> {
 /// Who has to know what the driver came back as.
 pub(super) trait Follower: Send + Sync {
     /// The driver is back.
-    ///
-    /// # Errors
-    /// How the process ends if it cannot go on with that.
-    fn learn(&self, name: &str, capabilities: &Capabilities) -> Result<(), Exit>;
+    fn learn(&self, name: &str, capabilities: &Capabilities);
 }
 
 impl<D: Driver> Follower for View<D> {
-    fn learn(&self, name: &str, capabilities: &Capabilities) -> Result<(), Exit> {
-        let now = D::new(name, capabilities, &self.with)?;
-        let mut current = self.lock();
-        let accepted = current.accept(&now);
-        accepted.map_err(|unacceptable| Exit::failure(1, unacceptable))?;
-        if **current != now {
-            tracing::info!(before = ?*current, ?now, "The CSI driver's capabilities changed");
-            *current = Arc::new(now);
+    fn learn(&self, name: &str, capabilities: &Capabilities) {
+        let now = D::new(name, capabilities, &self.with);
+        let accepted = now.and_then(|now| self.accept(now));
+        if let Err(exit) = accepted {
+            self.incompatible.send_replace(Some(exit));
         }
-        Ok(())
+    }
+}
+
+/// A driver that is followed, whatever the controller makes of it.
+pub trait Followed {
+    /// The driver's name.
+    fn driver_name(&self) -> &str;
+
+    /// As [`View::follow`].
+    fn until_lost(&self) -> Pin<Box<dyn Future<Output = Exit> + '_>>;
+}
+
+impl<D: Driver> Followed for View<D> {
+    fn driver_name(&self) -> &str {
+        self.link.name()
+    }
+
+    fn until_lost(&self) -> Pin<Box<dyn Future<Output = Exit> + '_>> {
+        Box::pin(self.follow())
     }
 }

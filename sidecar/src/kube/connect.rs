@@ -143,11 +143,7 @@ impl Options {
         Self {
             source,
             rate,
-            user_agent: format!(
-                "{program}/{version} ({}/{})",
-                std::env::consts::OS,
-                architecture(std::env::consts::ARCH)
-            ),
+            user_agent: user_agent(program, version),
             timeout: REQUEST_TIMEOUT,
             service_account: SERVICE_ACCOUNT.into(),
             fence: Fence::default(),
@@ -161,6 +157,7 @@ impl Options {
             rate: self.rate,
             user_agent: self.user_agent.clone(),
             metrics,
+            fence: Fence::default(),
         }
     }
 
@@ -178,6 +175,13 @@ impl Options {
             Source::Cluster { .. } => ConnectError::Cluster(problem),
         }
     }
+}
+
+/// How a program introduces itself, as client-go does.
+#[must_use]
+pub fn user_agent(program: &str, version: &str) -> String {
+    let (os, processor) = (std::env::consts::OS, architecture(std::env::consts::ARCH));
+    format!("{program}/{version} ({os}/{processor})")
 }
 
 /// Go's name, so that user agents of a mixed fleet sort together.

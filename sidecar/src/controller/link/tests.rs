@@ -107,7 +107,7 @@ async fn a_leader_whose_driver_stays_away_makes_room() {
 async fn without_replicas_the_driver_is_waited_for() {
     let driver = FakeDriver::new("test.csi.driver");
     let view = view(&driver, None).await;
-    let followed = view.link().follow();
+    let followed = view.follow();
     tokio::pin!(followed);
     driver.stop();
     let away = timeout(Duration::from_secs(1), &mut followed).await;
@@ -135,7 +135,7 @@ async fn who_follows_next_takes_over_where_the_last_one_was_dropped() {
     let view = view(&driver, None).await;
     driver.stop();
     let brief = Duration::from_millis(200);
-    assert!(timeout(brief, view.link().follow()).await.is_err());
+    assert!(timeout(brief, view.follow()).await.is_err());
     assert_eq!(said("Lost the connection"), 1);
     driver.start();
     let back = async {
@@ -144,11 +144,11 @@ async fn who_follows_next_takes_over_where_the_last_one_was_dropped() {
         }
     };
     tokio::select! {
-        exit = view.link().follow() => panic!("{exit:?}"),
+        exit = view.follow() => panic!("{exit:?}"),
         back = timeout(SOON, back) => back.unwrap(),
     }
     assert_eq!(said("Lost the connection"), 2, "found again only then");
-    assert!(timeout(brief, view.link().follow()).await.is_err());
+    assert!(timeout(brief, view.follow()).await.is_err());
     assert_eq!(said("Lost the connection"), 2, "that one is over");
     assert!(view.channel().await.is_ok());
 }
@@ -160,7 +160,101 @@ async fn a_driver_that_comes_back_as_another_ends_the_process() {
     driver.stop();
     driver.configure(|model| model.name = "other".to_owned());
     driver.start();
-    let exit = timeout(SOON, view.link().follow()).await.unwrap();
+    let exit = timeout(SOON, view.follow()).await.unwrap();
     let text = "test.csi.driver became other";
     assert_eq!((exit.code, exit.error.as_deref()), (1, Some(text)));
+}
+
+/// Gets on with any driver.
+#[derive(Debug, PartialEq)]
+struct Anything;
+
+impl Driver for Anything {
+    type Settings = ();
+    type IncompatibleDriver = String;
+
+    const ASKS_ANY_CONTROLLER: bool = false;
+
+    fn new(_: &str, _: &Capabilities, (): &()) -> Result<Self, Exit> {
+        Ok(Self)
+    }
+
+    fn name(&self) -> &str {
+        "any"
+    }
+
+    fn accept(&self, _: &Self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Two views of one connection.
+async fn views(
+    driver: &FakeDriver,
+    patience: Option<Duration>,
+) -> (Arc<View<Named>>, Arc<View<Anything>>) {
+    driver.start();
+    let settings = Settings {
+        patience,
+        ..settings(driver, Identity::Each(SOON))
+    };
+    let calls = settings.calls;
+    let operations = CsiOperations::new(&Registry::new(), OperationsConfig::default());
+    let known = DriverHandshake::connect(settings, &operations.unwrap()).await;
+    let questions = Questions::of::<Named>().and(Questions::of::<Anything>());
+    let link = known.unwrap().fetch_capabilities(questions).await.unwrap();
+    let named = View::new(Arc::clone(&link), calls, (), Fence::default()).unwrap();
+    (named, View::new(link, calls, (), Fence::default()).unwrap())
+}
+
+#[tokio::test]
+async fn a_controller_that_cannot_go_on_with_the_driver_ends_alone() {
+    let driver = FakeDriver::new("test.csi.driver");
+    let (named, anything) = views(&driver, None).await;
+    assert_eq!(driver.connections(), 1);
+    driver.stop();
+    driver.configure(|model| model.name = "other".to_owned());
+    driver.start();
+    let goes_on = anything.follow();
+    tokio::pin!(goes_on);
+    let exit = tokio::select! {
+        exit = timeout(SOON, named.follow()) => exit.unwrap(),
+        exit = &mut goes_on => panic!("{exit:?}"),
+    };
+    let text = "test.csi.driver became other";
+    assert_eq!((exit.code, exit.error.as_deref()), (1, Some(text)));
+    assert!(anything.channel().await.is_ok());
+    assert!(named.channel().await.is_err());
+    let brief = Duration::from_millis(300);
+    assert!(timeout(brief, goes_on).await.is_err(), "it is followed on");
+}
+
+#[tokio::test]
+async fn all_hear_that_the_driver_is_given_up() {
+    let driver = FakeDriver::new("test.csi.driver");
+    let (named, anything) = views(&driver, Some(Duration::from_millis(300))).await;
+    let note = driver.directory().join("termination-log");
+    driver.stop();
+    let (one, other) = tokio::join!(
+        named.link().follow_noting(&note),
+        timeout(SOON, anything.link().follow_noting(&note)),
+    );
+    assert_eq!(Ok(one), other.map_err(|_| ()));
+    // Not after another 300 ms each.
+    let at_once = timeout(Duration::from_millis(50), named.follow()).await;
+    assert_eq!(at_once.unwrap().error.as_deref(), Some(loss::LAST_WORDS));
+}
+
+#[tokio::test]
+async fn calls_wait_for_ever_without_the_lease_of_their_own_controller() {
+    let driver = FakeDriver::new("test.csi.driver");
+    let (named, anything) = views(&driver, None).await;
+    let fence = Fence::default();
+    let calls = named.link().settings.calls;
+    let fenced = View::<Named>::new(Arc::clone(&named.link), calls, (), fence.clone()).unwrap();
+    assert!(fenced.channel().await.is_ok());
+    fence.close();
+    let brief = Duration::from_millis(300);
+    assert!(timeout(brief, fenced.channel()).await.is_err());
+    assert!(named.channel().await.is_ok() && anything.channel().await.is_ok());
 }

@@ -38,7 +38,7 @@ impl Record for Seen {
     }
 }
 
-async fn seat(kubeconfig: &std::path::Path) -> (Seat, Option<Election>) {
+async fn process(kubeconfig: &std::path::Path) -> (Arc<Process>, Option<Election>) {
     let line = [
         "snapshot-controller".to_owned(),
         format!("--kubeconfig={}", kubeconfig.display()),
@@ -48,8 +48,7 @@ async fn seat(kubeconfig: &std::path::Path) -> (Seat, Option<Election>) {
     let values = parse(&SPEC, line).unwrap();
     assert_eq!(Http::from_flags(&values).unwrap(), None);
     let election = Election::from_flags(&values).unwrap();
-    let process = Process::new(&values, PROGRAM).await.unwrap();
-    (Seat::sole(process, PROGRAM), election)
+    (Process::new(&values, PROGRAM).await.unwrap(), election)
 }
 
 #[tokio::test]
@@ -57,7 +56,8 @@ async fn c_12_a_controller_without_a_driver_leads_and_watches() {
     let api = FakeApi::new();
     api.insert(csinode("n1"));
     let served = api.serve().await;
-    let (seat, election) = seat(&served.kubeconfig()).await;
+    let (process, election) = process(&served.kubeconfig()).await;
+    let seat = Seat::sole(process, PROGRAM);
     let nodes = Resource::new("storage.k8s.io", "v1", "csinodes");
     let cache: Cache<Seen> = Cache::new(Interner::default(), |_| {});
     let held = || {
@@ -81,4 +81,71 @@ async fn c_12_a_controller_without_a_driver_leads_and_watches() {
     assert_eq!(ended.expect("in time"), Ok(()));
     assert_eq!(cache.len(), 1);
     assert_eq!(held(), ("snapshot-controller-leader".to_owned(), false));
+}
+
+/// Two seats of a process.
+async fn two_seats(kubeconfig: &std::path::Path) -> [Seat; 2] {
+    let (process, _) = process(kubeconfig).await;
+    let tenure = process.tenure().await.unwrap();
+    ["csi-attacher", "csi-resizer"].map(|name| {
+        let program = Program { name, ..PROGRAM };
+        let process = Arc::clone(&process);
+        Seat::among(process, &tenure, program, Rate::Unlimited)
+    })
+}
+
+#[tokio::test]
+async fn a_lost_lease_holds_back_its_own_controller_alone() {
+    let api = FakeApi::new();
+    let served = api.serve().await;
+    let [one, other] = two_seats(&served.kubeconfig()).await;
+    let brief = std::time::Duration::from_millis(300);
+    let ask = async |client: Client| {
+        let api = Api::new(client);
+        let asked = crate::kube::discovery::serves(&api, "storage.k8s.io/v1", "CSINode");
+        timeout(brief, asked).await.is_ok()
+    };
+    let second = one.another_client(Rate::Unlimited);
+    assert!(ask(one.client.clone()).await && ask(other.client.clone()).await);
+    one.fence.close();
+    assert!(!ask(one.client.clone()).await && !ask(second).await);
+    assert!(ask(other.client.clone()).await);
+    other.tenure.fence.close();
+    assert!(
+        !ask(other.client.clone()).await,
+        "without the head nothing passes"
+    );
+    let agents = api.requests().into_iter().map(|request| request.user_agent);
+    let agents: Vec<_> = agents
+        .map(|agent| agent.split('/').next().map(str::to_owned))
+        .collect();
+    let expected = ["csi-attacher", "csi-resizer", "csi-resizer"];
+    assert_eq!(agents, expected.map(|agent| Some(agent.to_owned())));
+}
+
+#[tokio::test]
+async fn seats_that_begin_together_share_one_list_and_one_watch() {
+    let api = FakeApi::new();
+    api.allow_streaming_lists();
+    api.insert(csinode("n1"));
+    let served = api.serve().await;
+    let [one, other] = two_seats(&served.kubeconfig()).await;
+    let nodes = Resource::new("storage.k8s.io", "v1", "csinodes");
+    let caches = [(); 2].map(|()| Cache::<Seen>::new(Interner::default(), |_| {}));
+    let watches = caches
+        .each_ref()
+        .map(|cache| -> [Watch; 1] { [Watch::all(nodes.clone(), cache)] });
+    let both = async {
+        for watches in &watches {
+            watch::ready(watches).await;
+        }
+    };
+    tokio::select! {
+        never = one.watch(&watches[0]) => match never {},
+        never = other.watch(&watches[1]) => match never {},
+        ready = timeout(std::time::Duration::from_secs(20), both) => ready.unwrap(),
+    }
+    assert_eq!(caches.map(|cache| cache.len()), [1, 1]);
+    let asked = api.requests_to("GET", "/apis/storage.k8s.io/v1/csinodes");
+    assert_eq!(asked.len(), 1, "one stream that begins with a list");
 }

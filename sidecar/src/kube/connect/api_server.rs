@@ -1,15 +1,18 @@
 //! One way to the API server, and clients that share its connections, each with a budget and a name of
 //! its own.
 
+use std::future::poll_fn;
 use std::time::Duration;
 
 use ::kube::Client;
 use ::kube::client::{Body, ClientBuilder};
 use http::{HeaderValue, Request, header};
-use tower::ServiceBuilder;
+use tower::{ServiceBuilder, service_fn};
+use tower_service::Service as _;
 
 use super::transport::Transport;
 use super::{ConnectError, Options, transport};
+use crate::election::Fence;
 use crate::kube::rate::{Limiter, Rate, RateMetrics};
 use crate::outage::Outage;
 
@@ -31,6 +34,9 @@ pub struct Budget {
     pub user_agent: String,
     /// Where its requests are counted.
     pub metrics: Option<RateMetrics>,
+    /// What holds its requests back, and no others, once they are another leader's to make. It is looked
+    /// at before a request goes to the connection, whose own fence looks at each byte.
+    pub fence: Fence,
 }
 
 impl ApiServer {
@@ -53,6 +59,7 @@ impl ApiServer {
             rate,
             user_agent,
             metrics,
+            fence,
         } = budget;
         let limiter = Limiter::new(rate, self.timeout, metrics).reporting_to(server);
         let agent = HeaderValue::from_str(&user_agent).ok();
@@ -63,9 +70,17 @@ impl ApiServer {
             }
             request
         };
+        let mut transport = self.transport.clone();
+        let fenced = service_fn(move |request| {
+            let (fence, sending) = (fence.clone(), transport.call(request));
+            async move {
+                poll_fn(|_| fence.poll_send()).await;
+                sending.await
+            }
+        });
         let service = ServiceBuilder::new()
             .map_request(named)
-            .service(limiter.limit(self.transport.clone()));
+            .service(limiter.limit(fenced));
         ClientBuilder::new(service, self.namespace.clone()).build()
     }
 }

@@ -392,6 +392,7 @@ async fn a_12_23_32_clients_share_a_connection_and_have_budgets_and_names_of_the
             rate,
             user_agent: format!("{name}/v1"),
             metrics: None,
+            fence: Fence::default(),
         };
         shared.client(budget, &Outage::default())
     };
