@@ -92,7 +92,7 @@ const ERROR_CODES: &str = "MutableCSINodeAllocatableCount";
 
 /// The gates that upstream knows by itself. The lease is always released here, whatever the first
 /// one says.
-static GATES: &[Gate] = &[
+pub static GATES: &[Gate] = &[
     Gate::new("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
     Gate::new(ERROR_CODES, true, Stage::Ga),
 ];

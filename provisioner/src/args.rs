@@ -26,7 +26,7 @@ const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
 
 /// The gates that upstream knows by itself. The lease is always released here, whatever the last
 /// one says.
-static GATES: &[Gate] = &[
+pub static GATES: &[Gate] = &[
     Gate::new(TOPOLOGY, true, Stage::Ga),
     Gate::new(CROSS_NAMESPACE, false, Stage::Alpha),
     Gate::new(ATTRIBUTES_CLASS, true, Stage::Ga),

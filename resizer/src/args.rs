@@ -98,7 +98,7 @@ const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
 
 /// The gates that upstream knows by itself. The lease is always released here, whatever the last
 /// one says.
-static GATES: &[Gate] = &[
+pub static GATES: &[Gate] = &[
     Gate::new(ANNOTATE, true, Stage::Beta),
     Gate::new(RECOVER, true, Stage::Ga),
     Gate::new(ATTRIBUTES_CLASS, true, Stage::Ga),

@@ -119,7 +119,7 @@ const GET_SNAPSHOT: &str = "CSIGetSnapshot";
 
 /// The gates that upstream knows by itself, and one of ours. The lease is always released here,
 /// whatever the second one says.
-static GATES: &[Gate] = &[
+pub static GATES: &[Gate] = &[
     Gate::new(GROUPS, true, Stage::Ga),
     Gate::new("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
     Gate::new(GET_SNAPSHOT, false, Stage::Alpha),

@@ -203,7 +203,7 @@ fn shorthand_hint(spec: &Spec, argument: &str) -> Option<String> {
     spec.find(name).map(|flag| format!("--{}", flag.name))
 }
 
-fn nearest(spec: &Spec, name: &str) -> Option<&'static str> {
+pub(super) fn nearest(spec: &Spec, name: &str) -> Option<&'static str> {
     let plain = name.replace('_', "-").to_ascii_lowercase();
     let candidates = spec.flags().filter(|flag| !flag.is_ignored());
     let measured = candidates.map(|flag| (distance(&plain, flag.name), flag.name));

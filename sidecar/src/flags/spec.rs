@@ -128,6 +128,11 @@ impl Spec {
         self.flags().find(|flag| flag.name == name)
     }
 
+    /// The flag that somebody may have meant who wrote `name`, which there is not.
+    pub fn nearest(&self, name: &str) -> Option<&'static str> {
+        super::dialect::nearest(self, name)
+    }
+
     /// Name, kind and default of each flag, by name; a test of each program compares them with
     /// upstream's.
     pub fn table(&self) -> Vec<(&'static str, Kind, &'static str)> {

@@ -2,3 +2,4 @@
 
 pub mod holder;
 pub mod order;
+pub mod split;

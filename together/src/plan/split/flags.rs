@@ -1,0 +1,220 @@
+//! Whose a flag is.
+
+use sidecar::flags::standard::{AUTOMAXPROCS, LEADER_ELECTION, LOGGING};
+
+use super::{Known, Program};
+
+/// One flag of the command line.
+#[derive(Clone, Debug)]
+pub(super) struct Given<'a> {
+    /// As it was written, without dashes.
+    pub(super) name: &'a str,
+    pub(super) owner: Owner,
+    pub(super) value: &'a str,
+}
+
+/// Who takes a flag.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Owner {
+    /// `--controllers`.
+    Split,
+    /// This program alone, as this flag of its own.
+    One(&'static Program, Known),
+    /// All that have it, under this name or another.
+    All(Known),
+}
+
+impl PartialEq for Owner {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Split, Self::Split) => true,
+            (Self::One(program, flag), Self::One(other, same)) => {
+                program.name == other.name && flag == same
+            }
+            (Self::All(flag), Self::All(other)) => flag == other,
+            (Self::Split | Self::One(_, _) | Self::All(_), _) => false,
+        }
+    }
+}
+
+impl Owner {
+    pub(super) fn is_boolean(&self) -> bool {
+        match self {
+            Self::Split => false,
+            Self::One(_, flag) | Self::All(flag) => flag.kind.is_boolean(),
+        }
+    }
+}
+
+/// Said once for the whole process.
+const ONCE: [&str; 6] = [
+    "version",
+    "kubeconfig",
+    "master",
+    "csi-address",
+    "http-endpoint",
+    "metrics-address",
+];
+
+/// Programs with a listener of their own, for probes that were written for them.
+const OWN_LISTENER: [&str; 2] = ["http-endpoint", "health-port"];
+
+/// Two names of one thing.
+const SAME: [(&str, &str); 2] = [("worker-threads", "workers"), ("resync", "resync-period")];
+
+pub(super) fn is_once(name: &str) -> bool {
+    let tables = [LEADER_ELECTION, LOGGING, AUTOMAXPROCS];
+    let shared = tables.iter().copied().flatten();
+    ONCE.contains(&name)
+        || ["controllers", "metrics-path"].contains(&name)
+        || shared.into_iter().any(|flag| flag.name == name)
+}
+
+/// An argument without its dashes, and its value if it has one.
+pub(super) fn name_and_value(argument: &str) -> Result<(&str, Option<&str>), String> {
+    let long = argument.strip_prefix("--");
+    // One letter, as -v=5.
+    let short = argument.strip_prefix('-').filter(|rest| {
+        let name = rest.split('=').next().unwrap_or_default();
+        name.len() == 1
+    });
+    let body = long
+        .or(short)
+        .filter(|body| !body.is_empty() && !body.starts_with(['-', '=']));
+    let Some(body) = body else {
+        let way_out = match argument.strip_prefix('-') {
+            Some(rest) if !rest.starts_with('-') => format!("write -{argument}"),
+            _ => "flags begin with --".to_owned(),
+        };
+        return Err(format!("{argument:?} is no flag: {way_out}"));
+    };
+    Ok(match body.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (body, None),
+    })
+}
+
+/// The flag of this program that `name` means.
+fn find(program: &Program, name: &str) -> Option<Known> {
+    let twin = SAME.iter().find_map(|(one, other)| match name {
+        name if name == *one => Some(*other),
+        name if name == *other => Some(*one),
+        _ => None,
+    });
+    let twin = || twin.and_then(|twin| program.spec.find(twin));
+    program.spec.find(name).or_else(twin)
+}
+
+/// What a flag for all is called in this program, if it takes it.
+pub(super) fn own_name(program: &Program, flag: Known) -> Option<&'static str> {
+    let listens = OWN_LISTENER.contains(&flag.name) || flag.name.starts_with("metrics-");
+    if program.has_own_listener && listens {
+        return None;
+    }
+    find(program, flag.name).map(|flag| flag.name)
+}
+
+/// Who takes the flag called `name`.
+pub(super) fn owner(name: &str, programs: &'static [Program]) -> Result<Owner, String> {
+    if name == "controllers" {
+        return Ok(Owner::Split);
+    }
+    let prefixed = programs.iter().find_map(|program| {
+        let rest = name.strip_prefix(program.name)?.strip_prefix('-')?;
+        Some((program, rest))
+    });
+    if let Some((program, rest)) = prefixed {
+        return one(program, rest, name);
+    }
+    let taken = programs.iter().find_map(|program| {
+        let flag = find(program, name)?;
+        own_name(program, flag).map(|_| flag)
+    });
+    taken.map(Owner::All).ok_or_else(|| unknown(name, programs))
+}
+
+/// A flag with a program's name in front.
+fn one(program: &'static Program, rest: &str, name: &str) -> Result<Owner, String> {
+    let listens = program.has_own_listener && OWN_LISTENER.contains(&rest);
+    if is_once(rest) && !listens {
+        return Err(format!(
+            "--{name}: --{rest} is said once for all controllers, without a name in front"
+        ));
+    }
+    match find(program, rest) {
+        Some(flag) => Ok(Owner::One(program, flag)),
+        None => Err(match program.spec.nearest(rest) {
+            Some(near) => {
+                format!(
+                    "there is no flag --{name}: did you mean --{}-{near}?",
+                    program.name
+                )
+            }
+            None => format!(
+                "there is no flag --{name}: {} has no --{rest}",
+                program.name
+            ),
+        }),
+    }
+}
+
+fn unknown(name: &str, programs: &[Program]) -> String {
+    let own = programs
+        .iter()
+        .filter(|program| find(program, name).is_some());
+    if let Some(program) = { own }.next() {
+        let program = program.name;
+        return format!("--{name} is for {program} alone: write --{program}-{name}");
+    }
+    let near = programs
+        .iter()
+        .find_map(|program| program.spec.nearest(name));
+    match near {
+        Some(near) => format!("there is no flag --{name}: did you mean --{near}?"),
+        None => format!("there is no flag --{name}: --help lists them"),
+    }
+}
+
+/// Flags of all first, then those of each controller.
+pub(super) fn help(programs: &[Program]) -> String {
+    let mut text =
+        String::from("Usage of csi-sidecars --controllers=LIST:\n\nOnce for all controllers:\n");
+    let mut once: Vec<Known> = { programs.iter() }
+        .flat_map(|program| program.spec.flags())
+        .filter(|flag| is_once(flag.name))
+        .collect();
+    once.sort_by_key(|flag| flag.name);
+    once.dedup_by_key(|flag| flag.name);
+    let names: Vec<_> = programs.iter().map(|program| program.name).collect();
+    let names = names.join(", ");
+    text.push_str(&format!(
+        "  --controllers\n    \tSome of {names}; * is all that a controller pod can have, and -NAME takes one out.\n"
+    ));
+    let line = |flag: Known, prefix: &str| {
+        let help = flag.help.replace('`', "");
+        let default = match flag.default {
+            "" => String::new(),
+            default => format!(" (default {default})"),
+        };
+        format!("  --{prefix}{}\n    \t{help}{default}\n", flag.name)
+    };
+    once.iter().for_each(|flag| text.push_str(&line(flag, "")));
+    for program in programs {
+        let prefix = format!("{}-", program.name);
+        text.push_str(&format!(
+            "\nFor {0}; without {prefix} for all controllers that have the flag:\n",
+            program.name
+        ));
+        let mut flags: Vec<Known> = { program.spec.flags() }
+            .filter(|flag| {
+                let listens = program.has_own_listener && OWN_LISTENER.contains(&flag.name);
+                !is_once(flag.name) || listens
+            })
+            .collect();
+        flags.sort_by_key(|flag| flag.name);
+        flags
+            .iter()
+            .for_each(|flag| text.push_str(&line(flag, &prefix)));
+    }
+    text
+}

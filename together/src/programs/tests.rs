@@ -1,0 +1,336 @@
+//! The command line over the programs' own tables.
+
+use sidecar::flags::standard::{AUTOMAXPROCS, LEADER_ELECTION, LOGGING};
+use sidecar::flags::{Flag, Values, parse};
+
+use super::*;
+use crate::plan::split::{Line, Part, split};
+
+/// What is refused ends with code 2 and says nothing on standard output.
+fn cut(line: &str) -> Result<Line, String> {
+    split(line.split_whitespace(), ALL).map_err(|exit| {
+        assert_eq!((exit.code, exit.stdout.as_str()), (2, ""));
+        exit.stderr
+    })
+}
+
+fn parts(line: &str) -> Vec<Part> {
+    match cut(line) {
+        Ok(Line::Run(parts)) => parts,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+/// What each program reads out of its part.
+fn read(line: &str) -> Vec<(&'static str, Values)> {
+    let read = |part: Part| {
+        let program = ALL
+            .iter()
+            .find(|program| program.name == part.name)
+            .unwrap();
+        let argv = std::iter::once("csi-sidecars".to_owned()).chain(part.arguments);
+        (part.name, parse(program.spec, argv).unwrap())
+    };
+    parts(line).into_iter().map(read).collect()
+}
+
+fn of<'a>(read: &'a [(&'static str, Values)], name: &str) -> &'a Values {
+    let (_, values) = read.iter().find(|(of, _)| *of == name).unwrap();
+    values
+}
+
+fn chosen(list: &str) -> Vec<&'static str> {
+    let parts = parts(&format!("--controllers={list}"));
+    parts.into_iter().map(|part| part.name).collect()
+}
+
+/// Flags that are said once for all.
+fn is_once(flag: &Flag) -> bool {
+    let tables = [LEADER_ELECTION, LOGGING, AUTOMAXPROCS];
+    let once = [
+        "version",
+        "kubeconfig",
+        "master",
+        "csi-address",
+        "http-endpoint",
+        "metrics-address",
+        "metrics-path",
+    ];
+    let mut shared = tables.iter().copied().flatten();
+    once.contains(&flag.name) || shared.any(|other| other.name == flag.name)
+}
+
+const THREE: &str = "--controllers=attacher,provisioner,resizer";
+
+#[test]
+fn the_proposals_own_command_line_reaches_each_controller() {
+    let read = read(
+        "--csi-address=/csi/csi.sock --controllers=attacher,provisioner,resizer --leader-election \
+         --leader-election-namespace=kube-system --timeout=30s --attacher-timeout=20s \
+         --attacher-worker-threads=7 --feature-gates=Topology=true",
+    );
+    let names: Vec<_> = read.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["provisioner", "attacher", "resizer"]);
+    for (name, values) in &read {
+        let timeout = if *name == "attacher" { "20s" } else { "30s" };
+        assert_eq!(values.duration("timeout").to_string(), timeout, "{name}");
+        assert_eq!(values.string("csi-address"), "/csi/csi.sock");
+        assert!(values.bool("leader-election"));
+        assert_eq!(values.string("leader-election-namespace"), "kube-system");
+    }
+    assert_eq!(of(&read, "attacher").uint("worker-threads"), 7);
+    let topology = ("Topology".to_owned(), true);
+    assert_eq!(of(&read, "provisioner").gates("feature-gates"), [topology]);
+    assert!(!of(&read, "attacher").is_set("feature-gates"));
+    assert!(!of(&read, "resizer").is_set("feature-gates"));
+}
+
+#[test]
+fn a_3_without_a_list_of_controllers_it_says_which_there_are() {
+    for line in [
+        "--csi-address=/x",
+        "--controllers=",
+        "--controllers=,",
+        "--controllers=atacher",
+        "--controllers=attacher,-attacher",
+    ] {
+        let text = cut(line).unwrap_err();
+        for program in ALL {
+            assert!(text.contains(program.name), "{line}: {text}");
+        }
+    }
+    assert!(
+        cut("--controllers=atacher")
+            .unwrap_err()
+            .contains("\"atacher\"")
+    );
+}
+
+#[test]
+fn names_stars_and_exceptions_choose() {
+    let pod = [
+        "provisioner",
+        "attacher",
+        "resizer",
+        "snapshotter",
+        "livenessprobe",
+    ];
+    assert_eq!(chosen("*"), pod);
+    assert_eq!(
+        chosen("*,-resizer,-snapshotter"),
+        ["provisioner", "attacher", "livenessprobe"]
+    );
+    assert_eq!(
+        chosen("csi-attacher,external-resizer"),
+        ["attacher", "resizer"]
+    );
+    for name in [
+        "registrar",
+        "node-driver-registrar",
+        "csi-node-driver-registrar",
+    ] {
+        assert_eq!(chosen(name), ["node-driver-registrar"]);
+    }
+}
+
+#[test]
+fn a_5_a_misspelt_flag_is_answered_with_the_right_one() {
+    let text = cut(&format!("{THREE} --attacher-worker-thread=7")).unwrap_err();
+    assert!(text.contains("--attacher-worker-threads"), "{text}");
+    let text = cut(&format!("{THREE} --timeuot=7s")).unwrap_err();
+    assert!(text.contains("did you mean --timeout?"), "{text}");
+    let text = cut(&format!("{THREE} --nothing-of-the-kind=7")).unwrap_err();
+    assert!(text.contains("--help"), "{text}");
+}
+
+#[test]
+fn two_names_of_one_thing_are_both_taken() {
+    for (line, others) in [
+        ("--resizer-workers=3", false),
+        ("--resizer-worker-threads=3", false),
+        ("--worker-threads=3", true),
+        ("--workers=3", true),
+    ] {
+        let read = read(&format!("{THREE} {line}"));
+        assert_eq!(of(&read, "resizer").int("workers"), 3, "{line}");
+        for name in ["attacher", "provisioner"] {
+            let set = of(&read, name).is_set("worker-threads");
+            assert_eq!(set, others, "{line}: {name}");
+        }
+    }
+    for line in ["--resync=1m", "--resync-period=1m"] {
+        let read = read(&format!("{THREE} {line}"));
+        assert_eq!(of(&read, "attacher").duration("resync").to_string(), "1m0s");
+        let resizer = of(&read, "resizer").duration("resync-period");
+        assert_eq!(resizer.to_string(), "1m0s");
+    }
+}
+
+#[test]
+fn a_8_a_flag_of_a_controller_that_is_not_chosen_says_so() {
+    for (flag, owners) in [
+        ("--provisioner-timeout=5s", "provisioner, which is not"),
+        (
+            "--cloning-protection-threads=5",
+            "provisioner, which is not",
+        ),
+        (
+            "--extra-create-metadata",
+            "provisioner, snapshotter, none of which is",
+        ),
+    ] {
+        let text = cut(&format!("--controllers=attacher {flag}")).unwrap_err();
+        assert!(text.contains(&format!("{owners} chosen")), "{text}");
+    }
+}
+
+#[test]
+fn a_9_what_holds_for_all_is_not_said_for_one() {
+    for (line, flag) in [
+        ("--provisioner-csi-address=/x", "--csi-address"),
+        ("--attacher-leader-election=false", "--leader-election"),
+        ("--resizer-v=5", "--v"),
+    ] {
+        let text = cut(&format!("{THREE} {line}")).unwrap_err();
+        assert!(
+            text.contains(&format!("{flag} is said once for all")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_10_every_flag_of_every_program_is_known() {
+    for program in ALL {
+        for flag in program.spec.flags() {
+            let (name, default) = (flag.name, flag.default);
+            // What is accepted without effect takes any value.
+            let value = if flag.kind.is_boolean() && default.is_empty() {
+                "true"
+            } else {
+                default
+            };
+            let own = format!("--{}-{name}={value}", program.name);
+            let controllers = format!("--controllers={}", program.name);
+            let listens = ["http-endpoint", "health-port"].contains(&name);
+            let cut = |argument: &str| split([controllers.as_str(), argument], ALL);
+            if is_once(flag) && !(program.has_own_listener && listens) {
+                assert!(cut(&own).is_err(), "{own}");
+            } else {
+                let expected = format!("--{name}={value}");
+                let arguments = match cut(&own) {
+                    Ok(Line::Run(parts)) => parts[0].arguments.clone(),
+                    other => panic!("{own}: {other:?}"),
+                };
+                assert_eq!(arguments, [expected]);
+            }
+            // Without the prefix, too, but for a listener that is one program's own.
+            if program.has_own_listener && (listens || name.starts_with("metrics-")) {
+                continue;
+            }
+            let common = format!("--{name}={value}");
+            match cut(&common) {
+                Ok(Line::Run(parts)) => assert_eq!(parts[0].arguments, [common]),
+                Ok(Line::Version) => assert_eq!(name, "version"),
+                other => {
+                    // `--version=false` asks for nothing.
+                    panic!("{common}: {other:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn each_gate_goes_to_those_that_know_it() {
+    let line =
+        "--feature-gates=Topology=false,AnnotateFsResize=false,ReleaseLeaderElectionOnExit=true";
+    let read = read(&format!("{THREE} {line}"));
+    let gates = |name: &str| {
+        let gates = of(&read, name).gates("feature-gates").into_iter();
+        gates
+            .map(|(name, on)| format!("{name}={on}"))
+            .collect::<Vec<_>>()
+    };
+    let all = "ReleaseLeaderElectionOnExit=true";
+    assert_eq!(gates("provisioner"), ["Topology=false", all]);
+    assert_eq!(gates("resizer"), ["AnnotateFsResize=false", all]);
+    assert_eq!(gates("attacher"), [all]);
+    // The first one says in its own words that there is no such gate.
+    let parts = parts(&format!("{THREE} --feature-gates=Nonsense=true"));
+    let told: Vec<_> = parts.iter().map(|part| part.arguments.len()).collect();
+    assert_eq!(told, [1, 0, 0]);
+}
+
+#[test]
+fn the_prefixed_form_wins_wherever_it_stands() {
+    for line in [
+        "--kube-api-qps=20 --attacher-kube-api-qps=50",
+        "--attacher-kube-api-qps 50 --kube-api-qps 20",
+    ] {
+        let read = read(&format!("{THREE} {line}"));
+        let qps = |name| of(&read, name).float("kube-api-qps");
+        assert_eq!(
+            [qps("provisioner"), qps("attacher"), qps("resizer")],
+            [20.0, 50.0, 20.0]
+        );
+    }
+}
+
+#[test]
+fn a_13_version_and_help_come_before_everything_else() {
+    assert_eq!(cut("--version"), Ok(Line::Version));
+    assert_eq!(
+        cut(&format!("{THREE} --version=true --timeout=5s")),
+        Ok(Line::Version)
+    );
+    let Ok(Line::Help(text)) = cut("--help") else {
+        panic!("no help");
+    };
+    let sections: Vec<_> = text.lines().filter(|line| line.ends_with(':')).collect();
+    assert_eq!(sections.len(), 2 + ALL.len());
+    assert!(sections[1].starts_with("Once for all"));
+    for (program, section) in ALL.iter().zip(&sections[2..]) {
+        assert!(
+            section.starts_with(&format!("For {};", program.name)),
+            "{section}"
+        );
+        for flag in program.spec.flags().filter(|flag| !is_once(flag)) {
+            let line = format!("  --{}-{}\n", program.name, flag.name);
+            assert!(text.contains(&line), "{line}");
+        }
+    }
+    for once in [
+        "  --controllers\n",
+        "  --csi-address\n",
+        "  --leader-election\n",
+        "  --v\n",
+    ] {
+        assert_eq!(text.matches(once).count(), 1, "{once}");
+    }
+}
+
+#[test]
+fn arguments_that_are_no_flags_are_refused_with_the_way_out() {
+    for (line, way_out) in [
+        ("-timeout=5s", "write --timeout=5s"),
+        ("attacher", "flags begin with --"),
+        ("--", "flags begin with --"),
+        ("--=5", "flags begin with --"),
+        ("--timeout", "--timeout=VALUE"),
+        ("--health-port=9808", "write --livenessprobe-health-port"),
+    ] {
+        let text = cut(&format!("--controllers=* {line}")).unwrap_err();
+        assert!(text.contains(way_out), "{line}: {text}");
+    }
+    assert!(cut(&format!("{THREE} -v=5")).is_ok());
+}
+
+#[test]
+fn a_listener_for_old_probes_is_one_programs_own() {
+    let line =
+        "--controllers=*,-snapshotter --livenessprobe-http-endpoint=:9808 --http-endpoint=:8080";
+    let read = read(line);
+    assert_eq!(of(&read, "livenessprobe").string("http-endpoint"), ":9808");
+    assert_eq!(of(&read, "provisioner").string("http-endpoint"), ":8080");
+}
