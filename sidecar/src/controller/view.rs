@@ -143,7 +143,7 @@ impl<D: Driver> View<D> {
     /// Follows the driver through its restarts; ends when it does not come back, or as something with
     /// which this controller cannot go on. Others may.
     pub async fn follow(&self) -> Exit {
-        self.unless_incompatible(self.link.follow()).await
+        self.unless_incompatible(Box::pin(self.link.follow())).await
     }
 
     pub(super) async fn unless_incompatible(&self, lost: impl Future<Output = Exit>) -> Exit {
