@@ -12,8 +12,8 @@ use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 use sidecar::queue::Place;
 
 use super::complaint::Cure;
+use super::in_flight::{InFlightState, Key};
 use super::informers::Informers;
-use super::memory::{Key, Memory};
 use super::operation::{Operations, Sample};
 use super::step::{Answer, Object, Step};
 use crate::model::{Claim, Content, Snapshot, Text};
@@ -120,7 +120,7 @@ type News = Due<Key, Notice>;
 /// The controller.
 #[derive(Debug, Default)]
 pub struct Controller {
-    memory: Memory,
+    memory: InFlightState,
     operations: Operations,
 }
 
@@ -286,12 +286,12 @@ impl Controller {
     }
 
     #[cfg(test)]
-    pub(crate) fn memory(&self) -> &Memory {
+    pub(crate) fn memory(&self) -> &InFlightState {
         &self.memory
     }
 
     #[cfg(test)]
-    pub(crate) fn memory_mut(&mut self) -> &mut Memory {
+    pub(crate) fn memory_mut(&mut self) -> &mut InFlightState {
         &mut self.memory
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Informers;
 use super::complaint::Complaint;
-use super::memory::Memory;
+use super::in_flight::InFlightState;
 use super::step::{ApiError, Object, Step};
 use crate::model::{Claim, Content, Snapshot, Text, Volume};
 
@@ -79,7 +79,7 @@ pub struct View<'a> {
     /// The caches.
     pub informers: &'a (dyn Informers + 'static),
     /// What the process remembers.
-    pub memory: &'a Memory,
+    pub memory: &'a InFlightState,
     /// What this attempt has read.
     pub learnt: &'a [(Object, Learnt)],
 }

@@ -37,11 +37,11 @@
 //! | `mutant` | faulty controllers, each of which must be caught |
 
 mod mutant;
-mod people;
 mod process;
-mod rest;
+mod quiescence;
 mod sidecar;
 mod step;
+mod users;
 mod watch;
 mod world;
 

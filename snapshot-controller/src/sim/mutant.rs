@@ -15,7 +15,7 @@ use sidecar::snapshot::{CONTENT_BOUND, SNAPSHOT_AS_SOURCE};
 use super::world::Faults;
 use crate::model::{Claim, Content, Policy, Snapshot, Text};
 use crate::plan::complaint::Cure;
-use crate::plan::memory::Key;
+use crate::plan::in_flight::Key;
 use crate::plan::reactor::{Change, Controller};
 use crate::plan::step::{Answer, ErrorKind, Object, Step};
 use crate::testing::server::error;

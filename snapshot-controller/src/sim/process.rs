@@ -10,7 +10,7 @@ use sidecar::kube::cache::{Source, store};
 use super::mutant::Mutant;
 use super::watch::Watch;
 use crate::model::{Claim, Class, Content, Snapshot, Text, Volume};
-use crate::plan::memory::Key;
+use crate::plan::in_flight::Key;
 use crate::plan::reactor::{Attempt, Change, Controller, Notice};
 use crate::plan::step::{Answer, Object, Step};
 use crate::plan::{Informers, Settings};

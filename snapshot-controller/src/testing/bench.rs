@@ -14,7 +14,7 @@ use super::request::{apply, line, now};
 use super::server::{Kind, Server, finalizers};
 use crate::model::{Claim, Class, Content, Node, Snapshot, Text, Volume};
 use crate::plan::affinity::Affinity;
-use crate::plan::memory::Key;
+use crate::plan::in_flight::Key;
 use crate::plan::operation::Sample;
 use crate::plan::reactor::{Change, Controller, Notice};
 use crate::plan::step::{Answer, ApiError, Object, Step};

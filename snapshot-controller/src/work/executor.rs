@@ -24,7 +24,7 @@ use super::informers::Informers;
 use super::metrics::Metrics;
 use crate::args::Config;
 use crate::model::Text;
-use crate::plan::memory::Key;
+use crate::plan::in_flight::Key;
 use crate::plan::reactor::{Event, Failed, Notice};
 use crate::plan::step::{Answer, ApiError, ErrorKind, Object, Step};
 use crate::plan::{self, Controller};

@@ -8,7 +8,7 @@ use sidecar::kube::interner::Interner;
 use super::executor::Engine;
 use crate::model::{Claim, Class, Content, Node, Snapshot, Text, Volume};
 use crate::plan::affinity::Affinity;
-use crate::plan::memory::Key;
+use crate::plan::in_flight::Key;
 use crate::plan::reactor::Change;
 use crate::plan::{self, Settings};
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::answer::Said;
 use super::failing::Failing;
 use super::goal::{Goal, goal, is_ours};
-use super::memory::Start;
+use super::in_flight::Start;
 use super::outcome::{Class, Failure, Problem, Task};
 use super::request::{Parameters, Secrets};
 use super::secret::Loaded;

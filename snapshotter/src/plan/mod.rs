@@ -33,7 +33,7 @@ pub mod driver;
 pub mod event;
 mod failing;
 pub mod goal;
-pub mod memory;
+pub mod in_flight;
 pub mod outcome;
 pub mod patch;
 pub mod reactor;

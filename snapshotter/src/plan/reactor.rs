@@ -10,7 +10,7 @@ use sidecar::queue::Place;
 
 use super::attempt::{Attempt, End, Next};
 use super::event::is_work;
-use super::memory::Memory;
+use super::in_flight::InFlightState;
 use super::outcome::{Failure, Problem, RequeueTrigger, Task};
 use super::step::{Answer, Step, Write};
 use super::view::{Informers, View};
@@ -97,7 +97,7 @@ type News = Due<Text, Notice>;
 /// The snapshotter.
 #[derive(Debug)]
 pub struct Snapshotter {
-    memory: Memory,
+    memory: InFlightState,
     settings: Settings,
 }
 
@@ -106,13 +106,13 @@ impl Snapshotter {
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         Self {
-            memory: Memory::default(),
+            memory: InFlightState::default(),
             settings: settings.clone(),
         }
     }
 
     #[cfg(test)]
-    pub(crate) fn memory(&self) -> &Memory {
+    pub(crate) fn memory(&self) -> &InFlightState {
         &self.memory
     }
 

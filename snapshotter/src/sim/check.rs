@@ -3,7 +3,7 @@
 use csi_proto::csi::{CreateSnapshotRequest, DeleteSnapshotRequest};
 
 use super::mutant::Mutant;
-use super::people::secret;
+use super::users::secret;
 use super::world::{Faults, World};
 use crate::model::{Content, Policy, Source, Text};
 use crate::plan::step::{Announcement, Step};

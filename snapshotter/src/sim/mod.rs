@@ -56,10 +56,10 @@ mod check;
 mod driver;
 mod freeze;
 mod mutant;
-mod people;
 mod process;
-mod rest;
+mod quiescence;
 mod step;
+mod users;
 mod watch;
 mod world;
 

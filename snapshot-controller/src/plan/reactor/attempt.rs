@@ -9,7 +9,7 @@ use sidecar::snapshot::content_name;
 use super::{Controller, Failed, Informed, News, Notice, outcome, wake};
 use crate::model::{Content, Snapshot, Source, Text};
 use crate::plan::complaint::{Complaint, Record};
-use crate::plan::memory::Key;
+use crate::plan::in_flight::Key;
 use crate::plan::step::{Answer, ApiError, ErrorKind, Object, Step};
 use crate::plan::view::{Learnt, Next, Purpose, View, read};
 use crate::plan::{claim, content, snapshot};

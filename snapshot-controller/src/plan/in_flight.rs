@@ -21,7 +21,7 @@ pub enum Key {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct InFlightState {
     /// VolumeSnapshots that need a claim, by the claim's key.
     users: Relation,
     /// Claims that are restored from a VolumeSnapshot, by the VolumeSnapshot's key.
@@ -36,7 +36,7 @@ pub struct Memory {
     pub claims: Claims,
 }
 
-impl Memory {
+impl InFlightState {
     /// A VolumeSnapshot is new, has changed, or is gone. The claim that it needs no longer.
     pub fn snapshot(&mut self, old: Option<&Snapshot>, new: Option<&Snapshot>) -> Option<Text> {
         let used = old.and_then(|old| Some((old.uses()?, old.key())));
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn claims_are_used_until_the_last_one_is_ready_or_gone() {
-        let mut memory = Memory::default();
+        let mut memory = InFlightState::default();
         let (one, other) = (user("s1", "p1"), user("s2", "p1"));
         let claim = Text::from("ns/p1");
         assert_eq!(memory.snapshot(None, Some(&one)), None);
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_found_until_it_is_forgotten() {
-        let mut memory = Memory::default();
+        let mut memory = InFlightState::default();
         let key = Key::Snapshot("ns/s1".into());
         let (one, other) = (Cure::AnyClass, Cure::Class("c1".into()));
         memory.failed(&key, &[one.clone(), other.clone()]);

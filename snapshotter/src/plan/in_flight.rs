@@ -40,12 +40,12 @@ struct Entry {
 
 /// Everything remembered.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct InFlightState {
     contents: BTreeMap<Text, Entry>,
     waiting: BTreeSet<(RequeueTrigger, Text)>,
 }
 
-impl Memory {
+impl InFlightState {
     /// An attempt on this content begins.
     pub fn begin(&mut self, name: &Text, content: &Content) -> Start {
         self.stop_waiting(name);

@@ -1,6 +1,6 @@
 //! The end of a run: faults stop, everything comes to rest, and what is left is checked.
 
-use super::people::is_held;
+use super::users::is_held;
 use super::world::{Faults, World};
 use crate::model::{Content, Policy, Source, Text};
 use crate::testing::DRIVER;
