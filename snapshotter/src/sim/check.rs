@@ -64,6 +64,12 @@ impl World {
         }
     }
 
+    /// Whether nobody wants the snapshot to become ready, as far as the process knows.
+    pub(super) fn is_unwanted(&self, name: &Text) -> bool {
+        let told = |known: Content| known.being_deleted && known.policy == Policy::Retain;
+        self.known(name).is_some_and(told)
+    }
+
     fn check_driver(&mut self, content: &Content) {
         if *content.driver != *DRIVER {
             self.complain(format!(
@@ -130,17 +136,35 @@ impl World {
         if kept {
             self.complain(format!("a deletion of what is retained: {content:?}"));
         }
-        // What a process before has cleared may arrive after this one has read it.
-        let known = self.known(name);
-        let known = known.as_ref().and_then(Content::handle);
-        let handle = content.handle().or(known).map(|handle| &**handle);
-        if handle.or(wished) != Some(call.snapshot_id.as_str()) {
-            self.complain(format!("a deletion of {}: {content:?}", call.snapshot_id));
+        let asked = call.snapshot_id.as_str();
+        let handle = content.handle().map(|handle| &**handle).or(wished);
+        if handle != Some(asked) && !self.repeats_deletion(name, asked) {
+            self.complain(format!("a deletion of {asked}: {content:?}"));
         }
     }
 
+    /// Whether the deletion of what has gone is repeated by a process that cannot know: whoever cleared
+    /// the status was a process before it, or has not heard that its patch was applied.
+    fn repeats_deletion(&self, name: &Text, asked: &str) -> bool {
+        let cleared = self.cleared.get(name);
+        let believed = self.known(name);
+        let believed = believed.as_ref().and_then(Content::handle);
+        self.faults != Faults::None
+            && cleared.is_some_and(|cleared| **cleared == *asked)
+            && believed == cleared
+            && !self.driver.snapshots.contains_key(asked)
+    }
+
     /// What a patch has done.
-    pub(super) fn check_patch(&mut self, before: &Content, after: &Content, step: &Step) {
+    pub(super) fn check_patch(
+        &mut self,
+        name: &Text,
+        (before, after): (&Content, &Content),
+        step: &Step,
+    ) {
+        if let (Some(then), None) = (before.handle(), after.handle()) {
+            self.cleared.insert(name.clone(), then.clone());
+        }
         if let Some(idle) = self.server.idle.pop()
             && !matches!(self.mutant, Mutant::TakesNothingOver | Mutant::ForgetsMark)
         {

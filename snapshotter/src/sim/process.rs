@@ -45,6 +45,8 @@ pub(super) struct Running {
     pub(super) name: Text,
     run: Run,
     pub(super) state: State,
+    /// What the driver says of the snapshot is not on the content.
+    pub(super) untold: bool,
 }
 
 /// Between two steps, or within one.
@@ -220,6 +222,7 @@ impl Process {
             name: name.clone(),
             run,
             state: State::Deciding,
+            untold: false,
         });
         self.waited.remove(name)
     }

@@ -128,14 +128,14 @@ impl World {
     }
 
     /// Without faults one call for each snapshot is enough, one each time it was not ready, and one each
-    /// time that it was not wanted for a while.
+    /// time that its answer found nobody who wanted it.
     fn check_calls(&self) -> Result<(), String> {
         if self.faults != Faults::None {
             return Ok(());
         }
         for (name, truth) in &self.truths {
             let (calls, unready) = truth.calls;
-            if calls > unready + 1 + truth.changes {
+            if calls > unready + 1 + truth.unwanted {
                 return Err(format!(
                     "{calls} calls for {name}, {unready} times not ready"
                 ));

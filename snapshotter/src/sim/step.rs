@@ -5,7 +5,7 @@ use csi_proto::csi::{CreateSnapshotResponse, ListSnapshotsResponse, Snapshot};
 use tonic::Code;
 
 use super::driver::Wish;
-use super::process::{State, is_about_content};
+use super::process::{Running, State, is_about_content};
 use super::world::World;
 use crate::model::{Content, Text};
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
@@ -78,6 +78,12 @@ impl World {
                     // What others changed is known from this answer.
                     self.begin_anew();
                 }
+                let untold = &mut self.process.running[index].untold;
+                match (&request.step, &answer) {
+                    (Step::Create(_), Answer::Created(_)) => *untold = true,
+                    (Step::PatchStatus(..), Answer::Done) => *untold = false,
+                    _ => {}
+                }
                 return self.process.answer(index, request, answer);
             }
             State::Fenced => State::Fenced,
@@ -86,7 +92,12 @@ impl World {
     }
 
     fn decide(&mut self, index: usize) {
+        let Running { name, untold, .. } = &self.process.running[index];
+        let (name, untold) = (name.clone(), *untold);
         let Some(request) = self.process.decide(index) else {
+            if untold && self.is_unwanted(&name) {
+                self.truth(&name).unwanted += 1;
+            }
             return;
         };
         let name = request.content.clone();
@@ -313,7 +324,7 @@ impl World {
         let before = self.server.contents.get(name).cloned();
         let (version, after) = self.server.patch(name, (status, body))?;
         if let Some((_, before)) = before {
-            self.check_patch(&before, &after, step);
+            self.check_patch(name, (&before, &after), step);
         }
         self.check_gone(name, &after);
         self.check_storage();

@@ -147,7 +147,6 @@ impl World {
         };
         self.server.change(&name, change);
         self.check_vanished(&name);
-        self.truth(&name).changes += 1;
     }
 
     /// The controller adds its finalizer, once the content is bound.

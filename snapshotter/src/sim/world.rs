@@ -31,8 +31,8 @@ pub(super) struct Truth {
     pub(super) effort: u32,
     /// How often the driver was asked for its snapshot, and how often that was not ready.
     pub(super) calls: (u32, u32),
-    /// How often somebody changed it, so that an answer under way was of no use.
-    pub(super) changes: u32,
+    /// How often the driver's answer found that nobody wanted the snapshot to become ready any more.
+    pub(super) unwanted: u32,
     /// When the driver called its snapshot impossible last.
     pub(super) impossible: Option<Instant>,
 }
@@ -56,6 +56,8 @@ pub(super) struct World {
     pub(super) truths: BTreeMap<Text, Truth>,
     /// Snapshots that outlive their contents: names, and handles of such as were there before.
     pub(super) kept: BTreeSet<Text>,
+    /// The handles that statuses named until they were cleared, by name of the content.
+    pub(super) cleared: BTreeMap<Text, Text>,
     /// How many contents there were.
     pub(super) born: usize,
     /// What went wrong first.
@@ -82,6 +84,7 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<(), Strin
         late: Vec::new(),
         truths: BTreeMap::new(),
         kept: BTreeSet::new(),
+        cleared: BTreeMap::new(),
         born: 0,
         violation: None,
         stormy: false,
