@@ -12,7 +12,7 @@
 //! * [`process`][], [`http`][], [`measure`][]: a program under test, its HTTP server, its figures.
 //! * [`controller`][]: a controller beside both, and what all controllers have to do.
 //! * [`election`][]: a leader that is stopped while another takes its lease.
-//! * [`sim`][]: random numbers of crash simulations.
+//! * [`sim`][]: random numbers, API server and storage system of crash simulations.
 //! * [`rows`][]: which tests a source has, and which rows of a specification they show.
 //! * [`build`][]: `attachment("va1").on("node1").of("pv1")`.
 //!

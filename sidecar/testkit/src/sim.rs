@@ -1,4 +1,7 @@
-//! What crash simulations draw from: a seed is an interleaving, the same on every machine.
+//! What crash simulations stand on: a seed is an interleaving, the same on every machine.
+
+pub mod server;
+pub mod storage;
 
 /// Random numbers of one run (SplitMix64).
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use super::world::{Faults, World};
 use crate::model::Text;
 use crate::plan::step::{Answer, ApiError, ErrorKind, Step};
 use crate::testing::request::apply;
-use crate::testing::server::{Kind, error, finalizers};
+use crate::testing::server::{Kind, error, finalizers, refused};
 
 /// Whether a request arrives before its process sends the next one about the same, and before its
 /// successor lists: see the module.
@@ -124,7 +124,8 @@ impl World {
         if let Step::DeleteContent(of) = step
             && self.deletes_anything()
         {
-            return self.server.delete(Kind::Content, &of.name, None);
+            let deleted = self.server.delete(Kind::Content, &of.name, None);
+            return deleted.map_err(refused);
         }
         apply(&mut self.server, step)
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use sidecar::controller::reactor::Now;
 use sidecar::snapshot as words;
 
-use super::server::{Kind, Part, Server, finalizers};
+use super::server::{Kind, Part, Server, finalizers, refused};
 use crate::model::Text;
 use crate::plan::step::{ApiError, Object, Step};
 
@@ -21,7 +21,7 @@ pub(crate) fn now() -> Now {
 
 /// What a request does.
 pub(crate) fn apply(server: &mut Server, step: &Step) -> Result<Text, ApiError> {
-    match step {
+    let result = match step {
         Step::Read(object) => {
             let (kind, key) = kind_and_key(object);
             server.read(kind, key)
@@ -38,7 +38,8 @@ pub(crate) fn apply(server: &mut Server, step: &Step) -> Result<Text, ApiError> 
             server.delete(Kind::Content, &of.name, Some((&of.uid, &of.version)))
         }
         Step::UpdateClaim(key, json) => server.put(Kind::Claim, key, json),
-    }
+    };
+    result.map_err(refused)
 }
 
 pub(crate) fn kind_and_key(object: &Object) -> (Kind, &Text) {

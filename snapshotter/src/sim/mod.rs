@@ -42,7 +42,6 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `driver` | the model driver |
 //! | `people` | what the snapshot-controller, users and administrators do |
 //! | `check` | what is held at each step |
 //! | `process`, `watch` | one snapshotter process: the controller that ships, its caches, a queue that is a set |
@@ -53,7 +52,6 @@
 //! | `mutant` | faulty snapshotters, each of which must be caught |
 
 mod check;
-mod driver;
 mod freeze;
 mod mutant;
 mod process;

@@ -2,9 +2,9 @@
 
 use csi_proto::csi::list_snapshots_response::Entry;
 use csi_proto::csi::{CreateSnapshotResponse, ListSnapshotsResponse, Snapshot};
+use sidecar_testkit::sim::storage::Wish;
 use tonic::Code;
 
-use super::driver::Wish;
 use super::process::{Running, State, is_about_content};
 use super::world::World;
 use crate::model::{Content, Text};

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::Dice;
-use super::driver::ModelDriver;
 use super::mutant::Mutant;
 use super::process::{Process, Running, State};
+use sidecar_testkit::sim::storage::Storage;
+
 use crate::model::{Content, Text};
 use crate::plan::step::Step;
 use crate::testing::{Event, Server};
@@ -44,7 +45,7 @@ pub(super) struct World {
     pub(super) faults: Faults,
     pub(super) mutant: Mutant,
     pub(super) server: Server,
-    pub(super) driver: ModelDriver,
+    pub(super) driver: Storage,
     pub(super) process: Process,
     /// The process that led before and stands still.
     pub(super) frozen: Option<Box<Process>>,
@@ -77,7 +78,7 @@ pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<(), Strin
         faults,
         mutant,
         server,
-        driver: ModelDriver::default(),
+        driver: Storage::default(),
         process,
         frozen: None,
         thawed: false,

@@ -1,14 +1,15 @@
-//! The model driver: snapshots, and calls that outlive their caller.
+//! A storage system that takes snapshots: what is in it, and calls that outlive their caller.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tonic::Code;
 
-use crate::model::Text;
+type Text = Arc<str>;
 
 /// What a call asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub enum Wish {
     /// A snapshot of this name.
     Create(String),
     /// That the snapshot with this handle goes.
@@ -17,40 +18,48 @@ pub(super) enum Wish {
 
 /// A call the driver works on.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
-    pub(super) id: u64,
-    pub(super) wish: Wish,
+pub struct Call {
+    /// Its number.
+    pub id: u64,
+    /// What it asks for.
+    pub wish: Wish,
     /// The snapshot of this name that was there when it began.
-    pub(super) found: Option<Text>,
+    pub found: Option<Text>,
     /// Whether the caller still waits.
-    pub(super) awaited: bool,
+    pub awaited: bool,
 }
 
 /// A snapshot in storage.
 #[derive(Clone, Debug)]
-pub(super) struct Snapshot {
+pub struct Snapshot {
     /// Empty for one that was there before.
-    pub(super) name: String,
-    pub(super) size: i64,
+    pub name: String,
+    /// Bytes.
+    pub size: i64,
     /// How often it is still to be called unready.
-    pub(super) unready: usize,
+    pub unready: usize,
 }
 
-#[derive(Default)]
-pub(super) struct ModelDriver {
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Storage {
     next: u64,
-    pub(super) snapshots: BTreeMap<Text, Snapshot>,
+    /// What is there, by handle.
+    pub snapshots: BTreeMap<Text, Snapshot>,
     /// How many snapshots of a name there ever were.
-    pub(super) made: BTreeMap<String, u32>,
-    pub(super) running: Vec<Call>,
+    pub made: BTreeMap<String, u32>,
+    /// Calls that have not ended.
+    pub running: Vec<Call>,
     /// Whether new snapshots are impossible, for now.
-    pub(super) picky: bool,
+    pub picky: bool,
     /// Whether nothing can be sent to it, for now.
-    pub(super) away: bool,
+    pub away: bool,
 }
 
-impl ModelDriver {
-    pub(super) fn named(&self, name: &str) -> Option<&Text> {
+impl Storage {
+    /// The handle of the snapshot of this name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Text> {
         let mut all = self.snapshots.iter();
         let found = all.find(|(_, snapshot)| snapshot.name == *name && !name.is_empty());
         found.map(|(handle, _)| handle)
@@ -62,7 +71,7 @@ impl ModelDriver {
     }
 
     /// A snapshot that nobody here has taken.
-    pub(super) fn furnish(&mut self, size: i64, unready: usize) -> Text {
+    pub fn furnish(&mut self, size: i64, unready: usize) -> Text {
         let handle = self.handle();
         let name = String::new();
         let found = Snapshot {
@@ -75,7 +84,10 @@ impl ModelDriver {
     }
 
     /// A call arrives. A driver that still works on another one for the snapshot says so.
-    pub(super) fn begin(&mut self, wish: Wish) -> Result<u64, Code> {
+    ///
+    /// # Errors
+    /// The call is refused at once.
+    pub fn begin(&mut self, wish: Wish) -> Result<u64, Code> {
         let handle = match &wish {
             Wish::Create(name) => self.named(name).cloned(),
             Wish::Delete(handle) => Some(handle.clone()),
@@ -108,10 +120,15 @@ impl ModelDriver {
         Ok(self.next)
     }
 
-    /// The call ends, with effect or without.
-    pub(super) fn end(&mut self, id: u64, effect: bool, (size, unready): (i64, usize)) -> Call {
+    /// The call ends, with effect or without: what a new snapshot has of size, and how often it is unready.
+    ///
+    /// # Panics
+    /// There is no such call.
+    pub fn end(&mut self, id: u64, effect: bool, (size, unready): (i64, usize)) -> Call {
         let place = self.running.iter().position(|call| call.id == id);
-        let call = self.running.remove(place.unwrap());
+        let call = self
+            .running
+            .remove(place.expect("a call that is under way"));
         match &call.wish {
             Wish::Create(name) if effect && call.found.is_none() => {
                 let handle = self.handle();
@@ -131,14 +148,15 @@ impl ModelDriver {
     }
 
     /// The caller waits no longer; the call goes on.
-    pub(super) fn abandon(&mut self, id: u64) {
+    pub fn abandon(&mut self, id: u64) {
         for call in self.running.iter_mut().filter(|call| call.id == id) {
             call.awaited = false;
         }
     }
 
     /// Whether a snapshot of this name is there, or may come into being.
-    pub(super) fn may_have(&self, name: &str) -> bool {
+    #[must_use]
+    pub fn may_have(&self, name: &str) -> bool {
         let makes =
             |call: &Call| call.found.is_none() && call.wish == Wish::Create(name.to_owned());
         self.named(name).is_some() || self.running.iter().any(makes)

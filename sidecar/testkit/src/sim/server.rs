@@ -1,0 +1,319 @@
+//! A small API server: whole objects as JSON, versions, preconditions, finalizers, and the log that
+//! watches replay.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+type Text = Arc<str>;
+
+/// The kinds of objects that there are.
+pub trait Kind: Copy + Ord {
+    /// As the server's messages have it.
+    fn plural(self) -> &'static str;
+}
+
+/// A change of an object; `None` is its end.
+#[derive(Clone, Debug)]
+pub struct Event<K> {
+    /// The version that it made.
+    pub version: u64,
+    /// The object's kind.
+    pub kind: K,
+    /// The object's key, `name` or `namespace/name`.
+    pub key: Text,
+    /// The object from then on.
+    pub json: Option<Text>,
+}
+
+/// What a patch is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All but the status.
+    Main,
+    /// The status alone.
+    Status,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Server<K> {
+    /// The version of the last change.
+    pub version: u64,
+    uids: u64,
+    objects: BTreeMap<(K, Text), Value>,
+    /// Every change, oldest first.
+    pub log: Vec<Event<K>>,
+}
+
+impl<K> Default for Server<K> {
+    fn default() -> Self {
+        Self {
+            version: 0,
+            uids: 0,
+            objects: BTreeMap::new(),
+            log: Vec::new(),
+        }
+    }
+}
+
+/// A request that was not applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Why.
+    pub why: Why,
+    /// The server's words.
+    pub message: String,
+}
+
+/// Why a request was not applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// There is no such object.
+    NotFound,
+    /// It has changed since it was read.
+    Conflict,
+    /// There is an object of this name already.
+    Exists,
+    /// Its rules do not allow it.
+    Invalid,
+}
+
+fn refused(why: Why, message: impl Into<String>) -> Refused {
+    Refused {
+        message: message.into(),
+        why,
+    }
+}
+
+fn conflict() -> Refused {
+    refused(Why::Conflict, "the object has been modified")
+}
+
+impl<K: Kind> Server<K> {
+    /// The object with this key.
+    pub fn get(&self, kind: K, key: &str) -> Option<&Value> {
+        self.objects.get(&(kind, Text::from(key)))
+    }
+
+    /// All objects of a kind, by key.
+    pub fn all(&self, kind: K) -> impl Iterator<Item = (&Text, &Value)> {
+        let of = self.objects.iter();
+        of.filter_map(move |((one, key), object)| (*one == kind).then_some((key, object)))
+    }
+
+    /// GET.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn read(&self, kind: K, key: &str) -> Result<Text, Refused> {
+        let object = self.get(kind, key);
+        let missing = || {
+            refused(
+                Why::NotFound,
+                format!("{} {key:?} not found", kind.plural()),
+            )
+        };
+        object
+            .map(|object| object.to_string().into())
+            .ok_or_else(missing)
+    }
+
+    /// Creates what is not there; an object may bring its UID along.
+    ///
+    /// # Errors
+    /// It is there.
+    pub fn create(&mut self, kind: K, mut object: Value) -> Result<Text, Refused> {
+        let key = key_of(&object);
+        if self.get(kind, &key).is_some() {
+            return Err(refused(Why::Exists, format!("{key} already exists")));
+        }
+        if object["metadata"]["uid"].is_null() {
+            self.uids += 1;
+            object["metadata"]["uid"] = format!("uid-{}", self.uids).into();
+        }
+        Ok(self.save(kind, &key, object))
+    }
+
+    /// Merge patch.
+    ///
+    /// # Errors
+    /// As the real one has it.
+    pub fn patch(
+        &mut self,
+        kind: K,
+        key: &str,
+        part: Part,
+        patch: &Value,
+    ) -> Result<Text, Refused> {
+        self.read(kind, key)?;
+        let before = self.get(kind, key).cloned().unwrap_or_default();
+        let version = &patch["metadata"]["resourceVersion"];
+        if !version.is_null() && *version != before["metadata"]["resourceVersion"] {
+            return Err(conflict());
+        }
+        let uid = &patch["metadata"]["uid"];
+        if !uid.is_null() && *uid != before["metadata"]["uid"] {
+            return Err(refused(Why::Invalid, "the UID is another"));
+        }
+        let mut patched = before.clone();
+        merge(&mut patched, patch);
+        let mut after = before.clone();
+        match part {
+            Part::Status => after["status"] = patched["status"].take(),
+            Part::Main => {
+                after = patched;
+                after["status"] = before["status"].clone();
+            }
+        }
+        self.replace(kind, key, &before, after)
+    }
+
+    /// PUT.
+    ///
+    /// # Errors
+    /// As the real one has it.
+    ///
+    /// # Panics
+    /// What is put is no JSON.
+    pub fn put(&mut self, kind: K, key: &str, object: &str) -> Result<Text, Refused> {
+        self.read(kind, key)?;
+        let before = self.get(kind, key).cloned().unwrap_or_default();
+        let after: Value = serde_json::from_str(object).expect("an object");
+        if after["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"] {
+            return Err(conflict());
+        }
+        self.replace(kind, key, &before, after)
+    }
+
+    fn replace(
+        &mut self,
+        kind: K,
+        key: &str,
+        before: &Value,
+        after: Value,
+    ) -> Result<Text, Refused> {
+        if after == *before {
+            return self.read(kind, key);
+        }
+        let deleting = !before["metadata"]["deletionTimestamp"].is_null();
+        let held = finalizers(before);
+        if deleting && finalizers(&after).iter().any(|one| !held.contains(one)) {
+            let message = "no new finalizers can be added if the object is being deleted";
+            return Err(refused(Why::Invalid, message));
+        }
+        Ok(self.save(kind, key, after))
+    }
+
+    /// DELETE, of any or of exactly this UID and version.
+    ///
+    /// # Errors
+    /// There is none, or another one.
+    pub fn delete(
+        &mut self,
+        kind: K,
+        key: &str,
+        exactly: Option<(&str, &str)>,
+    ) -> Result<Text, Refused> {
+        let json = self.read(kind, key)?;
+        let mut object = self.get(kind, key).cloned().unwrap_or_default();
+        let metadata = &object["metadata"];
+        let same = |(uid, version): (&str, &str)| {
+            metadata["uid"] == uid && metadata["resourceVersion"] == version
+        };
+        if !exactly.is_none_or(same) {
+            return Err(conflict());
+        }
+        if metadata["deletionTimestamp"].is_null() {
+            object["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
+            return Ok(self.save(kind, key, object));
+        }
+        Ok(json)
+    }
+
+    /// Takes an object away, whatever its finalizers.
+    pub fn strip(&mut self, kind: K, key: &str) {
+        if self.objects.remove(&(kind, key.into())).is_some() {
+            self.publish(kind, key, None);
+        }
+    }
+
+    /// Makes an object what a test or a user wants it to be.
+    pub fn edit(&mut self, kind: K, key: &str, change: impl FnOnce(&mut Value)) {
+        if let Some(mut object) = self.get(kind, key).cloned() {
+            change(&mut object);
+            self.save(kind, key, object);
+        }
+    }
+
+    fn save(&mut self, kind: K, key: &str, mut object: Value) -> Text {
+        let deleting = !object["metadata"]["deletionTimestamp"].is_null();
+        if deleting && finalizers(&object).is_empty() {
+            // The real server answers with the new content and the old version.
+            self.objects.remove(&(kind, key.into()));
+            self.publish(kind, key, None);
+            return object.to_string().into();
+        }
+        let version = (self.version + 1).to_string();
+        object["metadata"]["resourceVersion"] = version.into();
+        let json = Text::from(object.to_string());
+        self.objects.insert((kind, key.into()), object);
+        self.publish(kind, key, Some(json.clone()));
+        json
+    }
+
+    fn publish(&mut self, kind: K, key: &str, json: Option<Text>) {
+        self.version += 1;
+        self.log.push(Event {
+            version: self.version,
+            kind,
+            key: key.into(),
+            json,
+        });
+    }
+}
+
+/// The key of an object.
+#[must_use]
+pub fn key_of(object: &Value) -> Text {
+    let metadata = &object["metadata"];
+    let name = metadata["name"].as_str().unwrap_or_default();
+    match metadata["namespace"].as_str() {
+        Some(namespace) => format!("{namespace}/{name}").into(),
+        None => name.into(),
+    }
+}
+
+/// `metadata.finalizers`.
+#[must_use]
+pub fn finalizers(object: &Value) -> Vec<String> {
+    let list = object["metadata"]["finalizers"].as_array();
+    let list = list.into_iter().flatten().filter_map(Value::as_str);
+    list.map(str::to_owned).collect()
+}
+
+/// RFC 7386, applied strictly.
+fn merge(target: &mut Value, patch: &Value) {
+    let Some(fields) = patch.as_object() else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (name, value) in fields {
+        match value {
+            Value::Null => {
+                if let Some(target) = target.as_object_mut() {
+                    target.remove(name);
+                }
+            }
+            Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => merge(&mut target[name], value),
+        }
+    }
+}
