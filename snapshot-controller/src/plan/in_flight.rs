@@ -130,8 +130,9 @@ impl InFlightState {
     }
 
     /// Whether nothing is remembered.
-    #[cfg(test)]
-    pub(crate) fn is_empty(&self) -> bool {
+    #[cfg(any(test, feature = "simulation"))]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.users.0.is_empty()
             && self.restores.0.is_empty()
             && self.waiting.is_empty()

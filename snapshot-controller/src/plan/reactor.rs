@@ -285,8 +285,10 @@ impl Controller {
             .extend(self.memory.cured(cure).into_iter().map(wake));
     }
 
-    #[cfg(test)]
-    pub(crate) fn memory(&self) -> &InFlightState {
+    /// What it remembers.
+    #[cfg(any(test, feature = "simulation"))]
+    #[must_use]
+    pub fn memory(&self) -> &InFlightState {
         &self.memory
     }
 
@@ -295,8 +297,10 @@ impl Controller {
         &mut self.memory
     }
 
-    #[cfg(test)]
-    pub(crate) fn operations(&self) -> &Operations {
+    /// What it measures.
+    #[cfg(any(test, feature = "simulation"))]
+    #[must_use]
+    pub fn operations(&self) -> &Operations {
         &self.operations
     }
 }

@@ -167,8 +167,9 @@ impl InFlightState {
     }
 
     /// What is left, in words.
-    #[cfg(test)]
-    pub(crate) fn not_empty(&self) -> Vec<String> {
+    #[cfg(any(test, feature = "simulation"))]
+    #[must_use]
+    pub fn not_empty(&self) -> Vec<String> {
         let contents = self.contents.iter();
         let mut left: Vec<String> = contents.map(|content| format!("{content:?}")).collect();
         left.extend(self.waiting.iter().map(|waiting| format!("{waiting:?}")));

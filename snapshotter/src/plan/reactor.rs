@@ -111,8 +111,10 @@ impl Snapshotter {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn memory(&self) -> &InFlightState {
+    /// What it remembers.
+    #[cfg(any(test, feature = "simulation"))]
+    #[must_use]
+    pub fn memory(&self) -> &InFlightState {
         &self.memory
     }
 

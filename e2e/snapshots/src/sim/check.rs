@@ -1,0 +1,311 @@
+//! What is held at each step.
+
+use csi_proto::csi::{CreateSnapshotRequest, DeleteSnapshotRequest};
+use serde_json::Value;
+use sidecar::snapshot::{BEING_CREATED, BEING_DELETED, CLAIM_AS_SOURCE, CONTENT_BOUND};
+use sidecar::text::Text;
+use sidecar_testkit::sim::server::finalizers;
+use sidecar_testkit::sim::storage::Wish;
+use snapshotter::model::Policy;
+
+use super::kind::Kind;
+use super::request::Request;
+use super::world::World;
+
+pub(super) fn is_deleting(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+pub(super) fn holds(object: &Value, finalizer: &str) -> bool {
+    finalizers(object).iter().any(|held| held == finalizer)
+}
+
+pub(super) fn has(content: &Value, annotation: &str) -> bool {
+    !content["metadata"]["annotations"][annotation].is_null()
+}
+
+pub(super) fn uid_of(content: &Value) -> &str {
+    let uid = content["spec"]["volumeSnapshotRef"]["uid"].as_str();
+    uid.unwrap_or_default()
+}
+
+/// Handles that a content names: the one on record, and the wished one.
+fn handles(content: &Value) -> impl Iterator<Item = &str> {
+    let on_record = content["status"]["snapshotHandle"].as_str();
+    let wished = content["spec"]["source"]["snapshotHandle"].as_str();
+    on_record.into_iter().chain(wished)
+}
+
+impl World {
+    /// After each tick.
+    pub(super) fn check(&mut self) {
+        self.check_storage();
+        if let Some(wrong) = self.wrong_promise() {
+            self.complain(wrong);
+        }
+    }
+
+    /// Takes note of what has happened to contents.
+    pub(super) fn look(&mut self) {
+        let events = self.server.log.get(self.seen.cursor..).unwrap_or_default();
+        let contents = events.iter().filter(|event| event.kind == Kind::Content);
+        let changed: Vec<_> = contents
+            .map(|event| (event.key.clone(), event.json.is_some()))
+            .collect();
+        self.seen.cursor = self.server.log.len();
+        for (name, there) in changed {
+            if let Some(content) = self.server.get(Kind::Content, &name).filter(|_| there) {
+                if content["spec"]["deletionPolicy"] == "Delete" {
+                    self.seen.deletable.insert(name.clone());
+                }
+                self.seen.contents.insert(name, content.clone());
+            } else if let Some(last) = self.seen.contents.get(&name).cloned() {
+                self.went(&last);
+            }
+        }
+    }
+
+    /// A content is gone: what outlives it, and whose VolumeSnapshot was robbed.
+    fn went(&mut self, last: &Value) {
+        let uid = uid_of(last);
+        let retained = last["spec"]["deletionPolicy"] == "Retain";
+        // Nothing held it: whoever deleted it keeps the snapshot.
+        let bare = self.seen.by_hand && !holds(last, CONTENT_BOUND);
+        if retained || bare || uid.is_empty() {
+            let all = handles(last).map(Text::from);
+            let all = all.chain([format!("snapshot-{uid}").into()]);
+            self.seen.kept.extend(all);
+        }
+        if bare {
+            self.seen.robbed.insert(uid.into());
+        }
+    }
+
+    /// Nothing is in storage, or may come to be there, that nobody would delete.
+    pub(super) fn check_storage(&mut self) {
+        if let Some(wrong) = self.stray() {
+            self.complain(wrong);
+        }
+    }
+
+    fn stray(&self) -> Option<String> {
+        let twice = self.storage.made.iter().find(|(_, count)| **count > 1);
+        if let Some((name, _)) = twice {
+            return Some(format!("two snapshots of {name}"));
+        }
+        let marked = |name: &str| {
+            let mut all = self.server.all(Kind::Content);
+            let uid = name.strip_prefix("snapshot-").unwrap_or_default();
+            all.any(|(_, content)| uid_of(content) == uid && has(content, BEING_CREATED))
+        };
+        for (handle, snapshot) in &self.storage.snapshots {
+            let kept = &self.seen.kept;
+            if kept.contains(handle) || kept.contains(&*snapshot.name) {
+                continue;
+            }
+            let mut all = self.server.all(Kind::Content);
+            let named = all.any(|(_, content)| handles(content).any(|one| *one == **handle));
+            if !named && !(!snapshot.name.is_empty() && marked(&snapshot.name)) {
+                return Some(format!("{handle}, {}, is nobody's", snapshot.name));
+            }
+        }
+        self.storage.running.iter().find_map(|call| {
+            let Wish::Create(name) = &call.wish else {
+                return None;
+            };
+            let wild = call.found.is_none() && !marked(name) && !self.seen.kept.contains(&**name);
+            wild.then(|| format!("{name} is nobody's, and may come to be"))
+        })
+    }
+
+    /// A VolumeSnapshot that can be used has a snapshot that can be.
+    fn wrong_promise(&self) -> Option<String> {
+        self.server.all(Kind::Snapshot).find_map(|(key, snapshot)| {
+            let uid = snapshot["metadata"]["uid"].as_str().unwrap();
+            let ready = snapshot["status"]["readyToUse"] == true;
+            if !ready || is_deleting(snapshot) || self.seen.robbed.contains(uid) {
+                return None;
+            }
+            let bound = snapshot["status"]["boundVolumeSnapshotContentName"].as_str();
+            let Some(content) = bound.and_then(|name| self.server.get(Kind::Content, name)) else {
+                return Some(format!("{key} can be used, and has no content: {snapshot}"));
+            };
+            let handle = content["status"]["snapshotHandle"].as_str();
+            let found = handle.and_then(|handle| self.storage.snapshots.get(handle));
+            match found {
+                None => Some(format!(
+                    "{key} can be used, and its snapshot is not there: {content}"
+                )),
+                Some(_) if content["status"]["readyToUse"] != true => {
+                    Some(format!("{key} can be used too early: {content}"))
+                }
+                Some(found) if found.unready > 0 && !found.name.is_empty() => {
+                    Some(format!("{key} cannot be used: {content}"))
+                }
+                Some(_) => None,
+            }
+        })
+    }
+
+    /// The driver is to be asked for a snapshot.
+    pub(super) fn hold_create(&mut self, name: &Text, call: &CreateSnapshotRequest) {
+        *self.seen.calls.entry(name.clone()).or_default() += 1;
+        let Some(content) = self.server.get(Kind::Content, name) else {
+            return self.complain(format!("a snapshot for {name}, which is gone"));
+        };
+        let handle = content["status"]["snapshotHandle"].is_string();
+        let wrong = if !handle && !has(content, BEING_CREATED) {
+            Some("not marked before the call")
+        } else if call.name != format!("snapshot-{}", uid_of(content)) {
+            Some("another name")
+        } else if !holds(content, CONTENT_BOUND) && !is_deleting(content) {
+            Some("not protected before the call")
+        } else {
+            None
+        };
+        if let Some(wrong) = wrong {
+            let wrong = format!("{wrong}: {content}");
+            self.complain(wrong);
+        }
+    }
+
+    /// The driver is to be asked to delete.
+    pub(super) fn hold_delete(&mut self, name: &Text, call: &DeleteSnapshotRequest) {
+        let known = self.snapshotter.known.contents.store.get(name).cloned();
+        let Some(known) = known else { return };
+        if known.policy == Policy::Retain {
+            self.complain(format!("{} is deleted, and retained", call.snapshot_id));
+        }
+        let Some(content) = self.server.get(Kind::Content, name) else {
+            return;
+        };
+        let found = content["spec"]["source"]["snapshotHandle"].is_string();
+        let unbound = found && uid_of(content).is_empty();
+        let unbound = unbound || found && known.snapshot.uid.is_empty();
+        let wrong = if !is_deleting(content) || !(has(content, BEING_DELETED) || unbound) {
+            Some("a deletion that nobody asked for")
+        } else if has(content, BEING_CREATED) && !unbound {
+            Some("a deletion while a call is in doubt")
+        } else {
+            None
+        };
+        if let Some(wrong) = wrong {
+            let wrong = format!("{wrong}: {content}");
+            self.complain(wrong);
+        }
+    }
+
+    /// A snapshot is gone.
+    pub(super) fn hold_deleted(&mut self, handle: &Text) {
+        let mut all = self.seen.contents.iter();
+        let of = all.find(|(_, content)| handles(content).any(|one| *one == **handle));
+        if let Some((name, _)) = of.filter(|(name, _)| !self.seen.deletable.contains(*name)) {
+            let wrong = format!("the snapshot of {name} is deleted, and was always retained");
+            self.complain(wrong);
+        }
+    }
+
+    /// What must be true of a change of the API, now that it is made.
+    pub(super) fn hold_applied(&mut self, request: &Request, before: Option<&Value>) {
+        let (kind, key) = request.about();
+        let wrong = match (request, before) {
+            (Request::Create(_, _, body), _) => {
+                let made = self.seen.made.entry(uid_of(body).into()).or_default();
+                *made += 1;
+                if *made > 1 {
+                    Some(format!("{} has more than one content", uid_of(body)))
+                } else {
+                    self.may_not_create(body)
+                }
+            }
+            (_, None) | (Request::Read(..), _) => None,
+            (Request::Delete(..), Some(before)) => self.may_not_delete(before),
+            (Request::Put(_, _, json), Some(before)) => {
+                let after: Value = serde_json::from_str(json).unwrap();
+                self.may_not_free(key, before, &after)
+            }
+            (Request::Patch(_, _, _, patch), Some(before)) => {
+                self.may_not_change(kind, before, patch)
+            }
+        };
+        if let Some(wrong) = wrong {
+            self.complain(wrong);
+        }
+    }
+
+    fn may_not_create(&self, body: &Value) -> Option<String> {
+        let uid = uid_of(body);
+        let snapshot = self.snapshot(uid)?;
+        if !snapshot["status"]["creationTime"].is_null() {
+            return Some(format!("{uid} is made again although it was taken"));
+        }
+        let claim = snapshot["spec"]["source"]["persistentVolumeClaimName"].as_str()?;
+        let claim = self.server.get(Kind::Claim, &format!("ns/{claim}"))?;
+        (!holds(claim, CLAIM_AS_SOURCE))
+            .then(|| format!("{uid} is made of a claim that is not protected"))
+    }
+
+    fn may_not_delete(&self, content: &Value) -> Option<String> {
+        let name = &content["metadata"]["name"];
+        if content["spec"]["deletionPolicy"] == "Retain" {
+            return Some(format!("{name} is deleted, and was to be kept"));
+        }
+        match self.snapshot(uid_of(content)) {
+            Some(snapshot) if is_deleting(snapshot) => None,
+            Some(_) => Some(format!("{name} is deleted, and its VolumeSnapshot lives")),
+            None => Some(format!("{name} is deleted without its VolumeSnapshot")),
+        }
+    }
+
+    fn may_not_free(&self, key: &Text, before: &Value, after: &Value) -> Option<String> {
+        let others = finalizers(before).into_iter();
+        let mut others = others.filter(|one| one != CLAIM_AS_SOURCE);
+        if let Some(lost) = others.find(|one| !holds(after, one)) {
+            return Some(format!("{key} loses {lost}"));
+        }
+        if holds(after, CLAIM_AS_SOURCE) {
+            return None;
+        }
+        let user = self.server.all(Kind::Snapshot).find(|(_, snapshot)| {
+            let uid = snapshot["metadata"]["uid"].as_str().unwrap();
+            let claim = snapshot["spec"]["source"]["persistentVolumeClaimName"].as_str();
+            let mut contents = self.server.all(Kind::Content);
+            claim.is_some_and(|claim| **key == format!("ns/{claim}"))
+                && snapshot["status"]["readyToUse"] != true
+                && !is_deleting(snapshot)
+                && contents.any(|(_, content)| uid_of(content) == uid)
+        });
+        user.map(|(user, _)| format!("{key} is let go, and {user} is being taken of it"))
+    }
+
+    fn may_not_change(&self, kind: Kind, before: &Value, patch: &Value) -> Option<String> {
+        let name = &before["metadata"]["name"];
+        let metadata = patch["metadata"].as_object();
+        if metadata.is_some_and(|fields| fields.contains_key("finalizers")) {
+            let others = finalizers(before).into_iter();
+            let mut others = others.filter(|one| one.starts_with("x/"));
+            if let Some(lost) = others.find(|one| !holds(patch, one)) {
+                return Some(format!("{name} loses {lost}"));
+            }
+        }
+        if kind != Kind::Content {
+            return None;
+        }
+        if has(patch, BEING_DELETED) {
+            let snapshot = self.snapshot(uid_of(before));
+            if snapshot.is_some_and(|snapshot| !is_deleting(snapshot)) {
+                return Some(format!("{name} is told of a deletion, and its owner lives"));
+            }
+        }
+        let before = before["status"]["snapshotHandle"].as_str()?;
+        match patch["status"].get("snapshotHandle")?.as_str() {
+            Some(after) if after != before => {
+                Some(format!("{name} has another handle than {before}: {after}"))
+            }
+            None if self.storage.snapshots.contains_key(before) => {
+                Some(format!("{name} is cleared before {before} is deleted"))
+            }
+            Some(_) | None => None,
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! `snapshot-controller`: its caches, and the words of its steps.
+
+use std::sync::Arc;
+
+use sidecar::controller::reactor::Reactor;
+use sidecar::kube::cache::store;
+use sidecar::text::Text;
+use sidecar_testkit::sim::server::{Part, Why};
+use snapshot_controller::model::{Claim, Class, Content, Snapshot, Volume};
+use snapshot_controller::plan::in_flight::Key;
+use snapshot_controller::plan::reactor::{Change, Controller as Shipped};
+use snapshot_controller::plan::step::{Answer, ApiError, ErrorKind, Object, Step};
+use snapshot_controller::plan::{Informers, Settings};
+use tonic::Code;
+
+use super::kind::{Kind, Server};
+use super::mutant::Mutant;
+use super::process::{Act, Dues, Failure, Process, Program};
+use super::request::Request;
+use super::watch::{Watch, parts};
+use super::world::World;
+
+pub(super) struct Controller {
+    mutant: Mutant,
+    snapshots: Watch<Snapshot>,
+    contents: Watch<Content>,
+    classes: Watch<Class>,
+    pub(super) claims: Watch<Claim>,
+    volumes: Watch<Volume>,
+}
+
+impl Informers for Controller {
+    fn settings(&self) -> Settings {
+        Settings::default()
+    }
+
+    fn snapshot(&self, key: &str) -> Option<Arc<Snapshot>> {
+        let snapshot = self.snapshots.store.get(key)?;
+        Some(self.mutant.sees_snapshot(snapshot))
+    }
+
+    fn content(&self, name: &str) -> Option<Arc<Content>> {
+        let content = self.contents.store.get(name)?;
+        Some(self.mutant.sees_content(content))
+    }
+
+    fn class(&self, name: &str) -> Option<Arc<Class>> {
+        self.classes.store.get(name).cloned()
+    }
+
+    fn default_classes(&self, driver: &str) -> Vec<Text> {
+        let all = self.classes.store.iter();
+        all.filter(|(_, class)| class.default && *class.driver == *driver)
+            .map(|(key, _)| Text::from(key.as_str()))
+            .collect()
+    }
+
+    fn claim(&self, key: &str) -> Option<Arc<Claim>> {
+        self.claims.store.get(key).cloned()
+    }
+
+    fn volume(&self, name: &str) -> Option<Arc<Volume>> {
+        self.volumes.store.get(name).cloned()
+    }
+
+    fn node_for(&self, _affinity: &str) -> Option<Text> {
+        None
+    }
+}
+
+impl Controller {
+    fn snapshot(&self, of: &mut Shipped, change: &store::Change<Snapshot>) -> Dues<Self> {
+        let (_, old, new, own) = parts(change);
+        vec![of.observe(Change::Snapshot { old, new, own }, self)]
+    }
+
+    fn content(&self, of: &mut Shipped, change: &store::Change<Content>) -> Dues<Self> {
+        let (_, old, new, own) = parts(change);
+        if self.mutant == Mutant::ControllerOverhearsContents {
+            return Vec::new();
+        }
+        vec![of.observe(Change::Content { old, new, own }, self)]
+    }
+
+    fn claim(&self, of: &mut Shipped, change: &store::Change<Claim>) -> Dues<Self> {
+        let (key, old, new, _) = parts(change);
+        vec![of.observe(Change::Claim { key, old, new }, self)]
+    }
+
+    fn class(&self, of: &mut Shipped, change: &store::Change<Class>) -> Dues<Self> {
+        let (key, _, new, _) = parts(change);
+        let due = new.map(|_| of.observe(Change::Class(key), self));
+        due.into_iter().collect()
+    }
+
+    fn volume(&self, of: &mut Shipped, change: &store::Change<Volume>) -> Dues<Self> {
+        let (key, _, new, _) = parts(change);
+        let due = new.map(|_| of.observe(Change::Volume(key), self));
+        due.into_iter().collect()
+    }
+}
+
+fn object(object: &Object) -> (Kind, Text) {
+    match object {
+        Object::Snapshot(key) => (Kind::Snapshot, key.clone()),
+        Object::Content(name) => (Kind::Content, name.clone()),
+        Object::Claim(key) => (Kind::Claim, key.clone()),
+        Object::Volume(name) => (Kind::Volume, name.clone()),
+    }
+}
+
+impl Program for Controller {
+    type Reactor = Shipped;
+    const WATCHED: &'static [Kind] = &[
+        Kind::Snapshot,
+        Kind::Content,
+        Kind::Class,
+        Kind::Claim,
+        Kind::Volume,
+    ];
+    const WHO: usize = 0;
+
+    fn reactor() -> Shipped {
+        Shipped::default()
+    }
+
+    fn new(mutant: Mutant) -> Self {
+        Self {
+            mutant,
+            snapshots: Watch::new(Kind::Snapshot),
+            contents: Watch::new(Kind::Content),
+            classes: Watch::new(Kind::Class),
+            claims: Watch::new(Kind::Claim),
+            volumes: Watch::new(Kind::Volume),
+        }
+    }
+
+    fn informers(&self) -> &(dyn Informers + 'static) {
+        self
+    }
+
+    fn is_synced(&self) -> bool {
+        self.snapshots.listed
+            && self.contents.listed
+            && self.classes.listed
+            && self.claims.listed
+            && self.volumes.listed
+    }
+
+    fn is_current(&self, server: &Server) -> bool {
+        self.snapshots.is_current(server)
+            && self.contents.is_current(server)
+            && self.classes.is_current(server)
+            && self.claims.is_current(server)
+            && self.volumes.is_current(server)
+    }
+
+    fn watch(&mut self, of: &mut Shipped, from: (Kind, &Server, bool)) -> Dues<Self> {
+        let (kind, server, breaks) = from;
+        let mut dues = Vec::new();
+        match kind {
+            Kind::Snapshot => {
+                let changes = self.snapshots.next(server, breaks);
+                dues.extend(changes.iter().flat_map(|change| self.snapshot(of, change)));
+            }
+            Kind::Content => {
+                let changes = self.contents.next(server, breaks);
+                dues.extend(changes.iter().flat_map(|change| self.content(of, change)));
+            }
+            Kind::Class => {
+                let changes = self.classes.next(server, breaks);
+                dues.extend(changes.iter().flat_map(|change| self.class(of, change)));
+            }
+            Kind::Claim => {
+                let changes = self.claims.next(server, breaks);
+                dues.extend(changes.iter().flat_map(|change| self.claim(of, change)));
+            }
+            Kind::Volume => {
+                let changes = self.volumes.next(server, breaks);
+                dues.extend(changes.iter().flat_map(|change| self.volume(of, change)));
+            }
+            Kind::Secret => {}
+        }
+        dues
+    }
+
+    fn begin_write(&mut self, (kind, key): (Kind, &Text)) {
+        match kind {
+            Kind::Snapshot => self.snapshots.begin_write(key),
+            Kind::Content => self.contents.begin_write(key),
+            Kind::Claim => self.claims.begin_write(key),
+            Kind::Volume => self.volumes.begin_write(key),
+            Kind::Class | Kind::Secret => {}
+        }
+    }
+
+    fn end_write(
+        &mut self,
+        of: &mut Shipped,
+        (kind, key): (Kind, &Text),
+        json: Option<&str>,
+    ) -> Dues<Self> {
+        match kind {
+            Kind::Snapshot => {
+                let change = self.snapshots.end_write(key, json);
+                change.map(|change| self.snapshot(of, &change))
+            }
+            Kind::Content => {
+                let change = self.contents.end_write(key, json);
+                change.map(|change| self.content(of, &change))
+            }
+            Kind::Claim => {
+                let change = self.claims.end_write(key, json);
+                change.map(|change| self.claim(of, &change))
+            }
+            Kind::Volume => {
+                let change = self.volumes.end_write(key, json);
+                change.map(|change| self.volume(of, &change))
+            }
+            Kind::Class | Kind::Secret => None,
+        }
+        .unwrap_or_default()
+    }
+
+    fn decided(&self, _key: &Key, step: Step) -> Step {
+        self.mutant.controller_wants(step)
+    }
+
+    fn retries(&self) -> bool {
+        self.mutant != Mutant::ControllerForgetsRetries
+    }
+
+    fn act(step: &Step) -> Act {
+        let patch = |kind, key, part, body: &serde_json::Value| {
+            Act::Api(Request::Patch(kind, key, part, body.clone()))
+        };
+        match step {
+            Step::Read(of) => {
+                let (kind, key) = object(of);
+                Act::Api(Request::Read(kind, key))
+            }
+            Step::PatchSnapshot(of, body) => patch(Kind::Snapshot, of.key(), Part::Main, body),
+            Step::PatchStatus(of, body) => patch(Kind::Snapshot, of.key(), Part::Status, body),
+            Step::CreateContent(name, body) => {
+                Act::Api(Request::Create(Kind::Content, name.clone(), body.clone()))
+            }
+            Step::PatchContent(of, body) => patch(Kind::Content, of.name.clone(), Part::Main, body),
+            Step::DeleteContent(of) => {
+                // What a mutant makes of it.
+                let exactly = !of.version.is_empty();
+                let exactly = exactly.then(|| (of.uid.clone(), of.version.clone()));
+                Act::Api(Request::Delete(Kind::Content, of.name.clone(), exactly))
+            }
+            Step::UpdateClaim(key, json) => {
+                Act::Api(Request::Put(Kind::Claim, key.clone(), json.clone()))
+            }
+        }
+    }
+
+    fn answered(&self, step: &Step, came: Result<Text, Failure>) -> Answer {
+        let refused = |kind, message: String| Answer::Refused(ApiError { message, kind });
+        match (step, came) {
+            (Step::Read(Object::Claim(_)), Ok(json)) => Answer::Read(Some(json)),
+            (Step::Read(_), Ok(_)) => Answer::Read(None),
+            (_, Ok(_)) => Answer::Done,
+            (_, Err(Failure::Unknown)) => refused(ErrorKind::Unknown, "no answer".to_owned()),
+            (_, Err(Failure::Refused(refusal))) => {
+                let kind = match refusal.why {
+                    Why::NotFound => ErrorKind::NotFound,
+                    Why::Conflict => ErrorKind::Conflict,
+                    Why::Exists => ErrorKind::Exists,
+                    Why::Invalid => ErrorKind::Refused,
+                };
+                refused(kind, refusal.message)
+            }
+        }
+    }
+
+    fn said(&self, step: &Step, answer: Answer) -> Answer {
+        self.mutant.controller_hears(step, answer)
+    }
+
+    fn told(&self) -> Answer {
+        Answer::Done
+    }
+
+    fn of(world: &mut World) -> &mut Process<Self> {
+        &mut world.controller
+    }
+
+    fn hold(world: &mut World, _key: &Key, step: &Step) {
+        let Step::DeleteContent(of) = step else {
+            return;
+        };
+        let restores = Some(of.snapshot_key());
+        let claims = &world.controller.known.claims.store;
+        if claims.iter().any(|(_, claim)| claim.restores == restores) {
+            world.complain(format!("{} is deleted and is being restored", of.name));
+        }
+    }
+
+    fn call(_world: &mut World, _step: &Step, _id: u64) -> Answer {
+        unreachable!("it knows no driver")
+    }
+
+    fn refuse(_step: &Step, _code: Code) -> Answer {
+        unreachable!("it knows no driver")
+    }
+
+    fn away(_step: &Step) -> Answer {
+        unreachable!("it knows no driver")
+    }
+
+    fn list(_world: &mut World, _handle: &Text) -> Answer {
+        unreachable!("it knows no driver")
+    }
+}

@@ -1,0 +1,137 @@
+//! A program ends, or stands still until another one leads.
+//!
+//! What it has sent arrives now, later or never; its calls go on in the driver. Who stands still goes on
+//! when its lease is over: its connections send nothing from then on, however far it comes.
+
+use super::controller::Controller;
+use super::mutant::Mutant;
+use super::process::{Act, Process, Program, Running, State};
+use super::snapshotter::Snapshotter;
+use super::world::World;
+
+/// Fewer steps than this an ended leader takes; with nothing that it sends it comes no further.
+const STEPS: usize = 30;
+
+impl World {
+    pub(super) fn crash<P: Program>(&mut self) {
+        self.stop::<P>();
+        *P::of(self) = Process::start(self.mutant);
+    }
+
+    /// What it has sent leaves it behind; and which windows it stops in.
+    fn stop<P: Program>(&mut self) {
+        for mut running in std::mem::take(&mut P::of(self).running) {
+            if let State::Sent(step) = &running.state
+                && let Act::Api(request) = P::act(step)
+                && request.is_write()
+            {
+                match (self.dice.below(3), request.comes_in_order()) {
+                    (0, _) => {}
+                    (1, _) => {
+                        if let Ok((_, effect)) = self.applies(&request) {
+                            running.last = effect.or(running.last);
+                        }
+                    }
+                    (_, true) => self.soon.push(request),
+                    (_, false) => self.late.push(request),
+                }
+            }
+            self.pass_window(&running);
+            if let State::Calling(_, id) = running.state {
+                self.storage.abandon(id);
+            }
+        }
+        self.pass_windows_of_objects(P::WHO);
+    }
+
+    fn pass_window<P: Program>(&mut self, running: &Running<P>) {
+        let calling = matches!(running.state, State::Calling(..));
+        self.windows.pass(P::WHO, running.last, calling);
+    }
+
+    pub(super) fn freeze_or_thaw(&mut self) {
+        match (self.frozen.0.is_some(), self.frozen.1.is_some()) {
+            (true, _) => self.thaw_controller(),
+            (_, true) => self.thaw_snapshotter(),
+            (false, false) if self.dice.one_in(3) => self.freeze_controller(),
+            (false, false) => self.freeze_snapshotter(),
+        }
+    }
+
+    pub(super) fn freeze_controller(&mut self) {
+        let running = self.still::<Controller>();
+        let mut old = std::mem::replace(&mut self.controller, Process::start(self.mutant));
+        old.running = running;
+        self.frozen.0 = Some(Box::new(old));
+    }
+
+    pub(super) fn freeze_snapshotter(&mut self) {
+        let calling = |running: &Running<Snapshotter>| matches!(running.state, State::Calling(..));
+        if self.snapshotter.running.iter().any(calling) {
+            self.windows.overlap();
+        }
+        let running = self.still::<Snapshotter>();
+        let mut old = std::mem::replace(&mut self.snapshotter, Process::start(self.mutant));
+        old.running = running;
+        self.frozen.1 = Some(Box::new(old));
+    }
+
+    /// Attempts as they stand: what was sent is on its way, and nobody takes the answers in. The driver
+    /// still works for who stands still.
+    fn still<P: Program>(&mut self) -> Vec<Running<P>> {
+        let all = std::mem::take(&mut P::of(self).running);
+        let (calling, others) = all
+            .into_iter()
+            .partition(|running| matches!(running.state, State::Calling(..) | State::Deciding));
+        P::of(self).running = others;
+        self.stop::<P>();
+        calling
+    }
+
+    fn thaw_controller(&mut self) {
+        let Some(mut old) = self.frozen.0.take() else {
+            return;
+        };
+        std::mem::swap(&mut self.controller, &mut old);
+        self.goes_on::<Controller>();
+        self.controller = *old;
+    }
+
+    fn thaw_snapshotter(&mut self) {
+        let Some(mut old) = self.frozen.1.take() else {
+            return;
+        };
+        std::mem::swap(&mut self.snapshotter, &mut old);
+        self.goes_on::<Snapshotter>();
+        self.snapshotter = *old;
+    }
+
+    pub(super) fn thaw(&mut self) {
+        self.thaw_controller();
+        self.thaw_snapshotter();
+    }
+
+    /// It goes on until it notices that its lease is over.
+    fn goes_on<P: Program>(&mut self) {
+        self.fenced = true;
+        for _ in 0..self.dice.below(STEPS) {
+            let running = P::of(self).running.len();
+            if running > 0 {
+                let index = self.dice.below(running);
+                self.advance::<P>(index);
+            }
+        }
+        self.fenced = false;
+        self.stop::<P>();
+    }
+
+    /// Whether who works now does not come to send this.
+    pub(super) fn is_fenced(&self, act: &Act) -> bool {
+        let holds = match act {
+            Act::Api(_) => true,
+            Act::Call(_) | Act::List(_) => self.mutant != Mutant::AsksWithoutLease,
+            Act::Tell => false,
+        };
+        self.fenced && holds
+    }
+}

@@ -1,0 +1,28 @@
+//! The kinds of objects that the two programs meet.
+
+use sidecar_testkit::sim::server;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Snapshot,
+    Content,
+    Class,
+    Claim,
+    Volume,
+    Secret,
+}
+
+pub(super) type Server = server::Server<Kind>;
+
+impl server::Kind for Kind {
+    fn plural(self) -> &'static str {
+        match self {
+            Self::Snapshot => "volumesnapshots.snapshot.storage.k8s.io",
+            Self::Content => "volumesnapshotcontents.snapshot.storage.k8s.io",
+            Self::Class => "volumesnapshotclasses.snapshot.storage.k8s.io",
+            Self::Claim => "persistentvolumeclaims",
+            Self::Volume => "persistentvolumes",
+            Self::Secret => "secrets",
+        }
+    }
+}

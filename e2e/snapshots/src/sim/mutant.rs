@@ -1,0 +1,228 @@
+//! Faulty programs, either of the two. Each breaks one rule; a simulation that does not notice proves
+//! nothing.
+//!
+//! They sit around the reactors that ship: what these see and hear is changed, or what they want.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "each mutant differs in one point"
+)]
+
+use std::sync::Arc;
+
+use sidecar::snapshot::CONTENT_BOUND;
+use snapshot_controller::model as controller;
+use snapshot_controller::plan::step as asked;
+use snapshotter::model::{Content, Policy};
+use snapshotter::plan::patch;
+use snapshotter::plan::reactor::Request;
+use snapshotter::plan::step::{Answer, StatusWrite, Step, Write};
+use tonic::Code;
+
+use super::world::Faults;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutant {
+    /// The real things.
+    None,
+    // --- snapshot-controller
+    /// Deletes contents whatever their policy.
+    IgnoresPolicy,
+    /// Deletes a content of whatever version.
+    DeletesAnything,
+    /// Does not tell contents that their VolumeSnapshot is being deleted.
+    ForgetsToAnnounce,
+    /// Tells contents, and deletes them, while their VolumeSnapshot lives.
+    DeletesForTheLiving,
+    /// Calls a VolumeSnapshot ready as soon as there is a content.
+    CallsReadyEarly,
+    /// Does not ask the server about a content that the cache does not have.
+    TrustsTheCache,
+    /// Does not hear of contents.
+    ControllerOverhearsContents,
+    /// Does not try again.
+    ControllerForgetsRetries,
+    /// Takes finalizers of others away.
+    FreesForOthers,
+    // --- csi-snapshotter
+    /// Deletes as soon as the content is being deleted, whatever its VolumeSnapshot says.
+    DeletesOnDeletionAlone,
+    /// Asks for a snapshot before that is on the content.
+    ForgetsMark,
+    /// Lets a content go while a call is in doubt.
+    DeletesInDoubt,
+    /// Does not care about the policy.
+    DeletesRetained,
+    /// Takes the mark away before the handle is stored.
+    UnmarksFirst,
+    /// Lets the content go before the snapshot.
+    ReleasesFirst,
+    /// Asks under another name each time.
+    NamesAnew,
+    /// Takes an expired deadline for a final answer.
+    TakesTimeoutForFinal,
+    /// Takes every end of a deletion for success.
+    BelievesDeleted,
+    /// Takes what is cut for ready.
+    TakesCutForReady,
+    /// Asks the driver although its lease is over.
+    AsksWithoutLease,
+    /// Hears of contents once.
+    OverhearsContents,
+    /// Does not try again.
+    ForgetsRetries,
+}
+
+impl Mutant {
+    /// Under which faults each must be caught, and by what.
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 22] = [
+        (Self::IgnoresPolicy, Faults::None, "was to be kept"),
+        (Self::DeletesAnything, Faults::None, "was to be kept"),
+        (Self::ForgetsToAnnounce, Faults::None, "stays Terminating"),
+        (Self::DeletesForTheLiving, Faults::None, "lives"),
+        (Self::CallsReadyEarly, Faults::None, "too early"),
+        (Self::TrustsTheCache, Faults::All, "left behind"),
+        (Self::ControllerOverhearsContents, Faults::None, ""),
+        (Self::ControllerForgetsRetries, Faults::All, ""),
+        (Self::FreesForOthers, Faults::None, "loses"),
+        (Self::DeletesOnDeletionAlone, Faults::None, "nobody asked"),
+        (Self::ForgetsMark, Faults::None, "not marked"),
+        (Self::DeletesInDoubt, Faults::All, "is nobody's"),
+        (Self::DeletesRetained, Faults::None, "retained"),
+        (Self::UnmarksFirst, Faults::None, "is nobody's"),
+        (Self::ReleasesFirst, Faults::None, "is nobody's"),
+        (Self::NamesAnew, Faults::None, "another name"),
+        (Self::TakesTimeoutForFinal, Faults::All, "is nobody's"),
+        (Self::BelievesDeleted, Faults::All, "is nobody's"),
+        (Self::TakesCutForReady, Faults::None, "cannot be used"),
+        (Self::AsksWithoutLease, Faults::Crashes, "is nobody's"),
+        (Self::OverhearsContents, Faults::None, ""),
+        (Self::ForgetsRetries, Faults::All, ""),
+    ];
+
+    pub(super) fn sees_snapshot(
+        self,
+        snapshot: &Arc<controller::Snapshot>,
+    ) -> Arc<controller::Snapshot> {
+        let mut seen = Arc::clone(snapshot);
+        if self == Self::DeletesForTheLiving && seen.is_ready() {
+            Arc::make_mut(&mut seen).deleting = true;
+        }
+        seen
+    }
+
+    /// What a controller takes the content for.
+    pub(super) fn sees_content(
+        self,
+        content: &Arc<controller::Content>,
+    ) -> Arc<controller::Content> {
+        let mut seen = Arc::clone(content);
+        match self {
+            Self::IgnoresPolicy => {
+                Arc::make_mut(&mut seen).policy = controller::Policy::Delete;
+            }
+            Self::ForgetsToAnnounce => Arc::make_mut(&mut seen).being_deleted = true,
+            Self::CallsReadyEarly => {
+                if let Some(status) = &mut Arc::make_mut(&mut seen).status {
+                    status.ready = Some(true);
+                }
+            }
+            _ => {}
+        }
+        seen
+    }
+
+    pub(super) fn controller_wants(self, step: asked::Step) -> asked::Step {
+        match (self, step) {
+            (Self::DeletesAnything, asked::Step::DeleteContent(mut of)) => {
+                Arc::make_mut(&mut of).version = "".into();
+                asked::Step::DeleteContent(of)
+            }
+            (Self::FreesForOthers, asked::Step::PatchSnapshot(of, mut patch)) if of.deleting => {
+                patch["metadata"]["finalizers"] = serde_json::Value::Null;
+                asked::Step::PatchSnapshot(of, patch)
+            }
+            (_, step) => step,
+        }
+    }
+
+    pub(super) fn controller_hears(
+        self,
+        step: &asked::Step,
+        answer: asked::Answer,
+    ) -> asked::Answer {
+        match (self, step) {
+            (Self::TrustsTheCache, asked::Step::Read(asked::Object::Content(_))) => {
+                asked::Answer::Refused(asked::ApiError {
+                    message: "not found".to_owned(),
+                    kind: asked::ErrorKind::NotFound,
+                })
+            }
+            _ => answer,
+        }
+    }
+
+    /// What a snapshotter takes the content for.
+    pub(super) fn sees(self, content: &Arc<Content>) -> Arc<Content> {
+        let mut seen = Arc::clone(content);
+        match self {
+            Self::DeletesOnDeletionAlone if seen.deleting => {
+                Arc::make_mut(&mut seen).being_deleted = true;
+            }
+            Self::ForgetsMark => Arc::make_mut(&mut seen).being_created = true,
+            Self::DeletesInDoubt if seen.deleting => {
+                Arc::make_mut(&mut seen).being_created = false;
+            }
+            Self::DeletesRetained => Arc::make_mut(&mut seen).policy = Policy::Delete,
+            _ => {}
+        }
+        seen
+    }
+
+    pub(super) fn snapshotter_wants(self, request: Request, content: Option<&Content>) -> Request {
+        let Some(content) = content.filter(|_| self != Self::None) else {
+            return request;
+        };
+        let step = match (self, request.step) {
+            (Self::UnmarksFirst, Step::PatchStatus(StatusWrite::Report(_), _))
+                if content.being_created =>
+            {
+                Step::Patch(Write::Unmark, patch::unmark(content))
+            }
+            (Self::ReleasesFirst, Step::Delete(_)) if content.is_protected() => {
+                Step::Patch(Write::Release, patch::release(content))
+            }
+            (Self::NamesAnew, Step::Create(mut call)) => {
+                call.name = format!("{}-{}", call.name, content.version);
+                Step::Create(call)
+            }
+            (Self::ForgetsMark, Step::Patch(Write::Mark, mut body)) => {
+                let metadata = body["metadata"].as_object_mut().unwrap();
+                metadata.remove("annotations");
+                metadata.insert("finalizers".to_owned(), [CONTENT_BOUND].as_slice().into());
+                Step::Patch(Write::Mark, body)
+            }
+            (_, step) => step,
+        };
+        Request { step, ..request }
+    }
+
+    pub(super) fn snapshotter_hears(self, step: &Step, answer: Answer) -> Answer {
+        match (self, step, answer) {
+            (Self::TakesTimeoutForFinal, Step::Create(_), Answer::Failed(mut error))
+                if error.code == Code::DeadlineExceeded =>
+            {
+                error.code = Code::Internal;
+                Answer::Failed(error)
+            }
+            (Self::BelievesDeleted, Step::Delete(_), Answer::Failed(_)) => Answer::Deleted,
+            (Self::TakesCutForReady, _, Answer::Created(mut answer)) => {
+                if let Some(snapshot) = &mut answer.snapshot {
+                    snapshot.ready_to_use = true;
+                }
+                Answer::Created(answer)
+            }
+            (_, _, answer) => answer,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Objects as people write them.
+
+use serde_json::{Value, json};
+
+pub(super) const DRIVER: &str = "T";
+
+/// VolumeSnapshot `ns/<name>` of a claim, with a class.
+pub(super) fn snapshot(name: &str, uid: &str, claim: &str, class: Option<&str>) -> Value {
+    let mut snapshot = json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+        "metadata": {"name": name, "namespace": "ns", "uid": uid},
+        "spec": {"source": {"persistentVolumeClaimName": claim}},
+    });
+    if let Some(class) = class {
+        snapshot["spec"]["volumeSnapshotClassName"] = class.into();
+    }
+    snapshot
+}
+
+/// VolumeSnapshot `ns/<name>` of a content that an administrator made.
+pub(super) fn of_content(name: &str, uid: &str, content: &str) -> Value {
+    json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+        "metadata": {"name": name, "namespace": "ns", "uid": uid},
+        "spec": {"source": {"volumeSnapshotContentName": content}},
+    })
+}
+
+/// The content that an administrator makes for the VolumeSnapshot `ns/<of>`.
+pub(super) fn content(name: &str, of: &str, handle: &str, policy: &str) -> Value {
+    json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
+        "metadata": {"name": name},
+        "spec": {
+            "volumeSnapshotRef": {"namespace": "ns", "name": of},
+            "source": {"snapshotHandle": handle}, "driver": DRIVER, "deletionPolicy": policy,
+        },
+    })
+}
+
+/// VolumeSnapshotClass. `cr` keeps, `cs` names a Secret, `d1` is the default.
+pub(super) fn class(name: &str) -> Value {
+    let policy = if name == "cr" { "Retain" } else { "Delete" };
+    let mut class = json!({
+        "metadata": {"name": name}, "driver": DRIVER, "deletionPolicy": policy,
+        "parameters": {"a": "b"},
+    });
+    if name == "cs" {
+        class["parameters"] = json!({
+            "csi.storage.k8s.io/snapshotter-secret-name": "sec",
+            "csi.storage.k8s.io/snapshotter-secret-namespace": "ns",
+        });
+    }
+    if name == "d1" {
+        class["metadata"]["annotations"] =
+            json!({"snapshot.storage.kubernetes.io/is-default-class": "true"});
+    }
+    class
+}
+
+pub(super) fn secret() -> Value {
+    json!({"metadata": {"name": "sec", "namespace": "ns"}})
+}
+
+/// Claim `ns/<name>`, bound to that volume.
+pub(super) fn claim(name: &str, volume: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": format!("claim-{name}"),
+            "finalizers": ["kubernetes.io/pvc-protection"],
+        },
+        "spec": {"volumeName": volume}, "status": {"phase": "Bound"},
+    })
+}
+
+/// Claim `ns/r-<of>`, which is being restored from a VolumeSnapshot.
+pub(super) fn restored(of: &str) -> Value {
+    let mut claim = claim(&format!("r-{of}"), "");
+    claim["status"]["phase"] = "Pending".into();
+    claim["metadata"]["finalizers"] = json!([]);
+    claim["spec"]["dataSource"] =
+        json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": of});
+    claim
+}
+
+/// Volume of the driver, bound to the claim `ns/<claim>`.
+pub(super) fn volume(name: &str, claim: &str) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "spec": {
+            "csi": {"driver": DRIVER, "volumeHandle": format!("vol-{name}")},
+            "volumeMode": "Filesystem",
+            "claimRef": {"namespace": "ns", "name": claim, "uid": format!("claim-{claim}")},
+        },
+    })
+}

@@ -1,0 +1,247 @@
+//! Attempts advance: requests reach the server, calls reach the driver, answers come back.
+
+use sidecar::text::Text;
+use sidecar_testkit::sim::server::{Refused, Why};
+use sidecar_testkit::sim::storage::{Call, Wish};
+use tonic::Code;
+
+use super::kind::Kind;
+use super::process::{Act, Failure, Program, State};
+use super::request::{Effect, Request};
+use super::world::World;
+
+/// What becomes of a request.
+enum Fate {
+    Applied,
+    /// Applied, and the answer is lost.
+    Unheard,
+    /// Not applied, and nobody knows.
+    Lost,
+    /// The answer is not waited for any longer, and it is applied at any later time.
+    Late,
+    Refused,
+}
+
+impl World {
+    pub(super) fn advance<P: Program>(&mut self, index: usize) {
+        let running = &mut P::of(self).running[index];
+        let state = std::mem::replace(&mut running.state, State::Deciding);
+        let state = match state {
+            State::Deciding => {
+                if self.stops_here(P::WHO) {
+                    return;
+                }
+                return self.decide::<P>(index);
+            }
+            State::Sent(step) => self.arrive::<P>(index, step),
+            State::Calling(step, id) => {
+                let answer = P::call(self, &step, id);
+                State::Answered(step, answer, None)
+            }
+            State::Answered(step, answer, json) => {
+                return P::of(self).answer(index, step, answer, json.as_deref());
+            }
+            State::Fenced => State::Fenced,
+        };
+        P::of(self).running[index].state = state;
+    }
+
+    /// A run that is looked at closely has a program stop at this step.
+    fn stops_here(&mut self, who: usize) -> bool {
+        self.steps[who] += 1;
+        let Some(stop) = self.stop.filter(|stop| stop.who == who) else {
+            return false;
+        };
+        if self.steps[who] != stop.after {
+            return false;
+        }
+        match (who, stop.frozen) {
+            (0, false) => self.crash::<super::controller::Controller>(),
+            (0, true) => self.freeze_controller(),
+            (_, false) => self.crash::<super::snapshotter::Snapshotter>(),
+            (_, true) => self.freeze_snapshotter(),
+        }
+        true
+    }
+
+    fn decide<P: Program>(&mut self, index: usize) {
+        let key = P::of(self).running[index].key.clone();
+        let Some(step) = P::of(self).decide(index) else {
+            return;
+        };
+        let act = P::act(&step);
+        if self.is_fenced(&act) {
+            P::of(self).running[index].state = State::Fenced;
+            return;
+        }
+        self.spin();
+        P::hold(self, &key, &step);
+        let state = match act {
+            Act::Api(request) => {
+                P::of(self).known.begin_write(request.about());
+                State::Sent(step)
+            }
+            Act::Call(_) | Act::List(_) if self.away => {
+                let answer = P::away(&step);
+                State::Answered(step, answer, None)
+            }
+            Act::Call(wish) => match self.storage.begin(wish) {
+                Ok(id) => State::Calling(step, id),
+                Err(code) => {
+                    let answer = P::refuse(&step, code);
+                    State::Answered(step, answer, None)
+                }
+            },
+            Act::List(_) => State::Sent(step),
+            Act::Tell => {
+                let answer = P::of(self).known.told();
+                State::Answered(step, answer, None)
+            }
+        };
+        P::of(self).running[index].state = state;
+    }
+
+    /// A request reaches the API server, or the driver's list.
+    fn arrive<P: Program>(&mut self, index: usize, step: super::process::Steps<P>) -> State<P> {
+        let request = match P::act(&step) {
+            Act::Api(request) => request,
+            Act::List(handle) => {
+                let answer = P::list(self, &handle);
+                return State::Answered(step, answer, None);
+            }
+            Act::Call(_) | Act::Tell => unreachable!("never sent to the API server"),
+        };
+        let fate = self.fate(&request);
+        let mut effect = None;
+        let came = match fate {
+            Fate::Applied => self.applies(&request).map(|(json, did)| {
+                effect = did;
+                json
+            }),
+            Fate::Unheard => {
+                if let Ok((_, did)) = self.applies(&request) {
+                    effect = did;
+                }
+                Err(Failure::Unknown)
+            }
+            Fate::Lost => Err(Failure::Unknown),
+            Fate::Late => {
+                if request.is_write() {
+                    self.late.push(request.clone());
+                }
+                Err(Failure::Unknown)
+            }
+            Fate::Refused => Err(Failure::Refused(Refused {
+                why: Why::Invalid,
+                message: "refused".to_owned(),
+            })),
+        };
+        let running = &mut P::of(self).running[index];
+        running.last = effect.or(running.last);
+        // The answer to a DELETE that leaves nothing is no object.
+        let (kind, key) = request.about();
+        let gone = matches!(request, Request::Delete(..)) && self.server.get(kind, key).is_none();
+        let json = came.as_ref().ok().filter(|_| !gone).cloned();
+        let came = if gone && came.is_ok() {
+            Err(Failure::Refused(Refused {
+                why: Why::NotFound,
+                message: "it is gone".to_owned(),
+            }))
+        } else {
+            came
+        };
+        let answer = P::of(self).known.answered(&step, came);
+        State::Answered(step, answer, json)
+    }
+
+    fn fate(&mut self, request: &Request) -> Fate {
+        if !self.is_faulty() || !self.dice.one_in(6) {
+            return Fate::Applied;
+        }
+        match self.dice.below(4) {
+            0 => Fate::Unheard,
+            1 => Fate::Lost,
+            2 if !request.comes_in_order() => Fate::Late,
+            _ => Fate::Refused,
+        }
+    }
+
+    /// The server does what is asked for, and what that did.
+    pub(super) fn applies(&mut self, request: &Request) -> Result<(Text, Option<Effect>), Failure> {
+        let (kind, key) = request.about();
+        let before = self.server.get(kind, key).cloned();
+        let version = self.server.version;
+        let json = request.apply(&mut self.server).map_err(Failure::Refused)?;
+        let effect = request.effect(before.as_ref());
+        if self.server.version != version {
+            self.hold_applied(request, before.as_ref());
+        }
+        self.look();
+        self.check_storage();
+        Ok((json, effect))
+    }
+
+    /// A call comes to its end.
+    pub(super) fn ends(&mut self, id: u64, effect: bool, taken: (i64, usize)) -> Call {
+        let call = self.storage.end(id, effect, taken);
+        if let (Wish::Delete(handle), true) = (&call.wish, effect) {
+            self.hold_deleted(handle);
+        }
+        self.check_storage();
+        call
+    }
+
+    /// The driver's call fails: with effect or without, or goes on.
+    pub(super) fn fail(&mut self, name: &Text, id: u64) -> Code {
+        let taken = self.taken();
+        match self.dice.below(5) {
+            0 => {
+                self.storage.abandon(id);
+                Code::DeadlineExceeded
+            }
+            1 => {
+                let call = self.ends(id, true, taken);
+                if matches!(call.wish, Wish::Create(_)) {
+                    self.did(name, Effect::Takes);
+                }
+                Code::Unavailable
+            }
+            2 => {
+                self.ends(id, false, taken);
+                Code::ResourceExhausted
+            }
+            _ => {
+                let call = self.ends(id, false, taken);
+                // A driver that has the snapshot does not say that there is none.
+                if call.found.is_some() {
+                    Code::Aborted
+                } else {
+                    Code::Internal
+                }
+            }
+        }
+    }
+
+    /// What the driver did for the attempt on a content.
+    pub(super) fn did(&mut self, name: &Text, effect: Effect) {
+        let attempts = self.snapshotter.running.iter_mut();
+        for running in attempts.filter(|running| running.key == *name) {
+            running.last = Some(effect);
+        }
+    }
+
+    pub(super) fn edit(
+        &mut self,
+        kind: Kind,
+        key: &str,
+        change: impl FnOnce(&mut serde_json::Value),
+    ) {
+        self.server.edit(kind, key, change);
+        self.look();
+    }
+
+    pub(super) fn delete(&mut self, kind: Kind, key: &str) {
+        drop(self.server.delete(kind, key, None));
+        self.look();
+    }
+}

@@ -1,0 +1,253 @@
+//! What users and administrators do.
+
+use serde_json::{Value, json};
+use sidecar::text::Text;
+use sidecar_testkit::sim::server::finalizers;
+
+use super::check::is_deleting;
+use super::kind::Kind;
+use super::objects::{claim, class, content, of_content, restored, secret, snapshot};
+use super::world::{Faults, World};
+
+const NAMES: [&str; 3] = ["s1", "s2", "s3"];
+const HOLDER: &str = "x/y";
+/// More contents than these are not made by hand.
+const BY_HAND: usize = 3;
+
+impl World {
+    pub(super) fn users(&mut self) {
+        self.seen.by_hand = true;
+        match self.dice.below(18) {
+            0..=4 => self.someone_creates(),
+            5..=7 => self.someone_deletes(Kind::Snapshot),
+            8 if self.dice.one_in(3) => self.someone_deletes(Kind::Content),
+            8 | 9 => self.claims_come_and_go(),
+            10 => self.classes_come_and_go(),
+            11 => self.someone_restores(),
+            12 => self.policies_change(),
+            13 | 14 => self.others_hold_and_let_go(),
+            15 => self.administrator_makes(),
+            _ => self.surroundings_change(),
+        }
+        self.seen.by_hand = false;
+    }
+
+    fn any(&mut self, kind: Kind) -> Option<Text> {
+        let keys: Vec<Text> = self.server.all(kind).map(|(key, _)| key.clone()).collect();
+        (!keys.is_empty()).then(|| self.dice.of(&keys).clone())
+    }
+
+    fn someone_creates(&mut self) {
+        let name = *self.dice.of(&NAMES);
+        let key = format!("ns/{name}");
+        if self.server.get(Kind::Snapshot, &key).is_some() {
+            return;
+        }
+        self.uids += 1;
+        let uid = format!("U{}", self.uids);
+        let claim = if self.dice.one_in(3) { "p2" } else { "p1" };
+        let object = match self.dice.below(8) {
+            0 => snapshot(name, &uid, claim, None),
+            1 => snapshot(name, &uid, claim, Some("cx")),
+            2 => snapshot(name, &uid, claim, Some("cr")),
+            3 => snapshot(name, &uid, claim, Some("cs")),
+            4 => match self.made_for(name) {
+                Some(content) => of_content(name, &uid, &content),
+                None => snapshot(name, &uid, claim, Some("c1")),
+            },
+            _ => snapshot(name, &uid, claim, Some("c1")),
+        };
+        self.add(Kind::Snapshot, object);
+    }
+
+    /// A content that an administrator made for this VolumeSnapshot.
+    fn made_for(&self, name: &str) -> Option<Text> {
+        let mut all = self.server.all(Kind::Content);
+        let found = all.find(|(_, content)| {
+            content["spec"]["source"]["snapshotHandle"].is_string()
+                && content["spec"]["volumeSnapshotRef"]["name"] == name
+        });
+        found.map(|(content, _)| content.clone())
+    }
+
+    fn someone_deletes(&mut self, kind: Kind) {
+        if let Some(key) = self.any(kind) {
+            self.delete(kind, &key);
+        }
+    }
+
+    fn classes_come_and_go(&mut self) {
+        let name = *self.dice.of(&["cx", "d1"]);
+        if self.server.get(Kind::Class, name).is_some() {
+            self.delete(Kind::Class, name)
+        } else {
+            self.add(Kind::Class, class(name))
+        }
+    }
+
+    fn claims_come_and_go(&mut self) {
+        let (name, volume) = *self.dice.of(&[("p1", "pv1"), ("p2", "pv2")]);
+        let key = format!("ns/{name}");
+        let Some(found) = self.server.get(Kind::Claim, &key) else {
+            let mut claim = claim(name, volume);
+            if self.dice.one_in(2) {
+                claim["status"]["phase"] = "Pending".into();
+            }
+            return self.add(Kind::Claim, claim);
+        };
+        if found["status"]["phase"] == "Pending" {
+            self.edit(Kind::Claim, &key, |claim| {
+                claim["status"]["phase"] = "Bound".into()
+            });
+        } else if self.dice.one_in(3) {
+            self.delete(Kind::Claim, &key);
+            // No pod uses it.
+            self.edit(Kind::Claim, &key, |claim| {
+                let mut left = finalizers(claim);
+                left.retain(|one| one != "kubernetes.io/pvc-protection");
+                claim["metadata"]["finalizers"] = left.into();
+            });
+        } else {
+            self.edit(Kind::Claim, &key, |claim| {
+                claim["metadata"]["annotations"] = json!({"x": "y"});
+            });
+        }
+    }
+
+    fn someone_restores(&mut self) {
+        let name = *self.dice.of(&NAMES);
+        let key = format!("ns/r-{name}");
+        if self.server.get(Kind::Claim, &key).is_some() {
+            let bind = |claim: &mut Value| claim["status"]["phase"] = "Bound".into();
+            return self.edit(Kind::Claim, &key, bind);
+        }
+        self.add(Kind::Claim, restored(name));
+    }
+
+    fn policies_change(&mut self) {
+        if let Some(name) = self.any(Kind::Content) {
+            self.edit(Kind::Content, &name, |content| {
+                let policy = &mut content["spec"]["deletionPolicy"];
+                *policy = if policy == "Delete" {
+                    "Retain"
+                } else {
+                    "Delete"
+                }
+                .into();
+            });
+        }
+    }
+
+    /// Finalizers of other programs.
+    fn others_hold_and_let_go(&mut self) {
+        let kind = *self.dice.of(&[Kind::Snapshot, Kind::Content]);
+        let Some(key) = self.any(kind) else { return };
+        let object = self.server.get(kind, &key).unwrap();
+        let mut held = finalizers(object);
+        let before = held.len();
+        held.retain(|one| one != HOLDER);
+        if held.len() == before && !is_deleting(object) {
+            held.insert(0, HOLDER.to_owned());
+        }
+        self.edit(kind, &key, |object| {
+            object["metadata"]["finalizers"] = held.into()
+        });
+    }
+
+    fn administrator_makes(&mut self) {
+        let there = self
+            .server
+            .all(Kind::Content)
+            .filter(|(_, content)| content["spec"]["source"]["snapshotHandle"].is_string());
+        if there.count() >= BY_HAND {
+            return;
+        }
+        self.uids += 1;
+        let (size, unready) = self.taken();
+        let handle = self.storage.furnish(size, unready);
+        let name = format!("pp{}", self.uids);
+        let of = *self.dice.of(&NAMES);
+        let policy = if self.dice.one_in(3) {
+            "Retain"
+        } else {
+            "Delete"
+        };
+        self.add(Kind::Content, content(&name, of, &handle, policy));
+    }
+
+    fn surroundings_change(&mut self) {
+        if self.faults != Faults::All {
+            return;
+        }
+        match self.dice.below(3) {
+            0 => self.storage.picky = !self.storage.picky,
+            1 => self.goes_or_comes(),
+            _ if self.server.get(Kind::Secret, "ns/sec").is_some() => {
+                self.delete(Kind::Secret, "ns/sec")
+            }
+            _ => self.add(Kind::Secret, secret()),
+        }
+    }
+
+    fn goes_or_comes(&mut self) {
+        use sidecar::controller::reactor::Reactor;
+        use snapshotter::plan::reactor::Change;
+        self.away = !self.away;
+        if !self.away {
+            let process = &mut self.snapshotter;
+            let due = process.reactor.observe(Change::DriverBack, &process.known);
+            process.take(due);
+        }
+    }
+
+    /// What people had forgotten is there at last, and nothing is in the way.
+    pub(super) fn mend(&mut self) {
+        self.seen.by_hand = true;
+        self.storage.picky = false;
+        if self.away {
+            self.goes_or_comes();
+        }
+        for kind in [Kind::Snapshot, Kind::Content] {
+            let all: Vec<Text> = self.server.all(kind).map(|(key, _)| key.clone()).collect();
+            for key in all {
+                let object = self.server.get(kind, &key).unwrap();
+                let mut left = finalizers(object);
+                left.retain(|one| one != HOLDER);
+                if left.len() < finalizers(object).len() {
+                    self.edit(kind, &key, |object| {
+                        object["metadata"]["finalizers"] = left.into()
+                    });
+                }
+            }
+        }
+        self.seen.by_hand = false;
+        let claims: Vec<Text> = self
+            .server
+            .all(Kind::Claim)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in claims {
+            self.edit(Kind::Claim, &key, |claim| {
+                claim["status"]["phase"] = "Bound".into()
+            });
+        }
+        for name in ["cx", "d1"] {
+            if self.server.get(Kind::Class, name).is_none() {
+                self.add(Kind::Class, class(name));
+            }
+        }
+        if self.server.get(Kind::Secret, "ns/sec").is_none() {
+            self.add(Kind::Secret, secret());
+        }
+    }
+
+    /// A claim that somebody deleted comes again, for who waits for it.
+    pub(super) fn claims_that_are_wanted(&mut self) {
+        for (name, volume) in [("p1", "pv1"), ("p2", "pv2")] {
+            let key = format!("ns/{name}");
+            if self.server.get(Kind::Claim, &key).is_none() {
+                self.add(Kind::Claim, claim(name, volume));
+            }
+        }
+    }
+}

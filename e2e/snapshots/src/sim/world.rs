@@ -1,0 +1,286 @@
+//! One run: what happens next.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use sidecar::text::Text;
+use sidecar_testkit::sim::Dice;
+use sidecar_testkit::sim::storage::Storage;
+
+use super::controller::Controller;
+use super::kind::{Kind, Server};
+use super::mutant::Mutant;
+use super::objects::{claim, class, secret, volume};
+use super::process::{Process, Program};
+use super::request::Request;
+use super::snapshotter::Snapshotter;
+use super::window::Windows;
+
+/// What may go wrong in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Faults {
+    /// Nothing, but that events come late and in any order of kinds.
+    None,
+    /// Either program stops at any point, or stands still while another one leads.
+    Crashes,
+    /// That, requests and calls that fail or whose answers are lost, broken watches, a driver that is
+    /// away or calls snapshots impossible, and a Secret that is missing.
+    All,
+}
+
+/// Where a run that is looked at closely has one of the programs stop.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stop {
+    pub(super) who: usize,
+    /// After so many of its steps.
+    pub(super) after: usize,
+    /// Whether it stands still instead, while the next one leads.
+    pub(super) frozen: bool,
+}
+
+/// More requests without time going on than any run needs.
+const SPINS: usize = 600;
+
+pub(super) struct World {
+    pub(super) dice: Dice,
+    pub(super) faults: Faults,
+    pub(super) mutant: Mutant,
+    pub(super) server: Server,
+    pub(super) storage: Storage,
+    pub(super) controller: Process<Controller>,
+    pub(super) snapshotter: Process<Snapshotter>,
+    /// Those that led before and stand still.
+    pub(super) frozen: (
+        Option<Box<Process<Controller>>>,
+        Option<Box<Process<Snapshotter>>>,
+    ),
+    /// Whether the lease of who works now is over.
+    pub(super) fenced: bool,
+    /// Requests that nobody waits for any more, and that are still on their way.
+    pub(super) late: Vec<Request>,
+    /// The same, of what arrives before the next process has listed.
+    pub(super) soon: Vec<Request>,
+    /// Whether nothing can be sent to the driver, and whether new snapshots are impossible: for now.
+    pub(super) away: bool,
+    /// Whether faults have ended.
+    pub(super) settling: bool,
+    /// Steps that each program has made.
+    pub(super) steps: [usize; 2],
+    pub(super) stop: Option<Stop>,
+    pub(super) uids: usize,
+    spins: usize,
+    /// How often back-offs have passed since faults ended.
+    pub(super) retried: usize,
+    pub(super) windows: Windows,
+    pub(super) seen: Seen,
+    violation: Option<String>,
+}
+
+/// What was seen of objects that may be gone.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// How far into the server's log.
+    pub(super) cursor: usize,
+    /// Contents as they were last.
+    pub(super) contents: BTreeMap<Text, Value>,
+    /// Contents whose policy was to delete at some time.
+    pub(super) deletable: BTreeSet<Text>,
+    /// Handles and names of snapshots that outlive their contents.
+    pub(super) kept: BTreeSet<Text>,
+    /// UIDs of VolumeSnapshots whose content users took away.
+    pub(super) robbed: BTreeSet<Text>,
+    /// Contents made, by UID of their VolumeSnapshot.
+    pub(super) made: BTreeMap<Text, usize>,
+    /// How often the driver was asked for a snapshot, and answered that it is not ready.
+    pub(super) calls: BTreeMap<Text, usize>,
+    /// Whether a user is at work.
+    pub(super) by_hand: bool,
+}
+
+/// One run to its end.
+///
+/// # Errors
+/// What was violated first.
+pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<Windows, String> {
+    let mut world = World::new(seed, faults, mutant);
+    let length = 100 + world.dice.below(240);
+    for _ in 0..length {
+        world.tick();
+        world.verdict()?;
+    }
+    world.rest()
+}
+
+impl World {
+    pub(super) fn new(seed: u64, faults: Faults, mutant: Mutant) -> Self {
+        let mut world = Self {
+            dice: Dice::new(seed),
+            faults,
+            mutant,
+            server: Server::default(),
+            storage: Storage::default(),
+            controller: Process::start(mutant),
+            snapshotter: Process::start(mutant),
+            frozen: (None, None),
+            fenced: false,
+            late: Vec::new(),
+            soon: Vec::new(),
+            away: false,
+            settling: false,
+            steps: [0, 0],
+            stop: None,
+            uids: 0,
+            spins: 0,
+            retried: 0,
+            windows: Windows::default(),
+            seen: Seen::default(),
+            violation: None,
+        };
+        for (kind, object) in [
+            (Kind::Class, class("c1")),
+            (Kind::Class, class("cr")),
+            (Kind::Class, class("cs")),
+            (Kind::Secret, secret()),
+            (Kind::Volume, volume("pv1", "p1")),
+            (Kind::Volume, volume("pv2", "p2")),
+            (Kind::Claim, claim("p1", "pv1")),
+        ] {
+            world.add(kind, object);
+        }
+        world
+    }
+
+    pub(super) fn add(&mut self, kind: Kind, object: Value) {
+        self.server.create(kind, object).unwrap();
+        self.look();
+    }
+
+    pub(super) fn complain(&mut self, violation: impl Into<String>) {
+        self.violation.get_or_insert(violation.into());
+    }
+
+    pub(super) fn verdict(&mut self) -> Result<(), String> {
+        self.violation.take().map_or(Ok(()), Err)
+    }
+
+    /// Whether requests and calls may fail.
+    pub(super) fn is_faulty(&self) -> bool {
+        !self.settling && self.faults == Faults::All
+    }
+
+    fn tick(&mut self) {
+        match self.dice.below(16) {
+            0..=3 => self.work::<Controller>(),
+            4..=7 => self.work::<Snapshotter>(),
+            8 | 9 => self.deliver::<Controller>(),
+            10 | 11 => self.deliver::<Snapshotter>(),
+            12..=14 => self.users(),
+            _ => self.time_goes_on(),
+        }
+        self.check();
+    }
+
+    /// Anything but what users do.
+    pub(super) fn lives(&mut self) {
+        match self.dice.below(4) {
+            0 => self.work::<Controller>(),
+            1 => self.work::<Snapshotter>(),
+            2 => self.deliver::<Controller>(),
+            _ => self.deliver::<Snapshotter>(),
+        }
+    }
+
+    /// Something in a program advances.
+    pub(super) fn work<P: Program>(&mut self) {
+        if !P::of(self).known.is_synced() {
+            return self.deliver::<P>();
+        }
+        let startable = P::of(self).startable();
+        let running = P::of(self).running.len();
+        if running < 3 && !startable.is_empty() && (running == 0 || self.dice.one_in(3)) {
+            let key = self.dice.of(&startable).clone();
+            P::of(self).begin(&key);
+        } else if running > 0 {
+            let index = self.dice.below(running);
+            self.advance::<P>(index);
+        }
+    }
+
+    /// One kind is listed, or its next event arrives.
+    pub(super) fn deliver<P: Program>(&mut self) {
+        // Whatever a process before has sent that must not come later.
+        for request in std::mem::take(&mut self.soon) {
+            if self.dice.one_in(2) {
+                drop(self.applies(&request));
+            }
+        }
+        let kind = *self.dice.of(P::WATCHED);
+        let breaks = self.is_faulty() && self.dice.one_in(40);
+        let server = std::mem::take(&mut self.server);
+        P::of(self).watch(kind, &server, breaks);
+        self.server = server;
+    }
+
+    /// Back-offs pass, old requests arrive, calls of nobody end, a program stops.
+    fn time_goes_on(&mut self) {
+        self.spins = 0;
+        let seconds = *self.dice.of(&[1, 20, 400]);
+        self.passes(seconds);
+        if !self.late.is_empty() {
+            let index = self.dice.below(self.late.len());
+            let request = self.late.swap_remove(index);
+            if self.dice.one_in(2) {
+                drop(self.applies(&request));
+            }
+        }
+        if self.dice.one_in(2) {
+            self.end_orphan();
+        }
+        if self.faults == Faults::None {
+            return;
+        }
+        match self.dice.below(12) {
+            0 | 1 => self.crash::<Controller>(),
+            2 | 3 => self.crash::<Snapshotter>(),
+            4 => self.freeze_or_thaw(),
+            _ => {}
+        }
+    }
+
+    pub(super) fn passes(&mut self, seconds: u64) {
+        self.spins = 0;
+        self.controller.wait(seconds);
+        self.snapshotter.wait(seconds);
+    }
+
+    /// A call whose caller is gone ends.
+    pub(super) fn end_orphan(&mut self) -> bool {
+        let orphan = self.storage.running.iter().find(|call| !call.awaited);
+        let Some(id) = orphan.map(|call| call.id) else {
+            return false;
+        };
+        let (effect, taken) = (self.dice.one_in(2), self.taken());
+        self.ends(id, effect, taken);
+        true
+    }
+
+    /// Size of a new snapshot, and how often it is not ready.
+    pub(super) fn taken(&mut self) -> (i64, usize) {
+        let unready = *self.dice.of(&[0, 0, 1, 3]);
+        (i64::try_from(self.dice.below(4)).unwrap(), unready)
+    }
+
+    /// A request is sent: not again and again while no time goes on.
+    pub(super) fn spin(&mut self) {
+        self.spins += 1;
+        if self.spins > SPINS {
+            self.complain("requests without end");
+        }
+    }
+
+    /// The VolumeSnapshot with this UID.
+    pub(super) fn snapshot(&self, uid: &str) -> Option<&Value> {
+        let mut all = self.server.all(Kind::Snapshot);
+        all.find_map(|(_, snapshot)| (snapshot["metadata"]["uid"] == uid).then_some(snapshot))
+    }
+}
