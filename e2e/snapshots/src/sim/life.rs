@@ -21,7 +21,7 @@ enum Life {
 }
 
 /// More steps than any program makes in such a life.
-const STEPS: usize = 60;
+const STEPS: usize = 40;
 
 /// Whether the program made as many steps as that.
 fn live(life: Life, stop: Stop, seed: u64) -> Result<bool, String> {
@@ -71,7 +71,7 @@ fn either_program_stops_at_each_step_of_a_life() {
             let mut made = 0;
             for (after, frozen, seed) in (1..STEPS)
                 .flat_map(|after| [(after, false), (after, true)])
-                .flat_map(|(after, frozen)| (0..3).map(move |seed| (after, frozen, seed)))
+                .flat_map(|(after, frozen)| (0..2).map(move |seed| (after, frozen, seed)))
             {
                 let stop = Stop { who, after, frozen };
                 match live(life, stop, seed) {
@@ -79,7 +79,7 @@ fn either_program_stops_at_each_step_of_a_life() {
                     Err(violation) => panic!("{life:?}, {stop:?}, seed {seed}: {violation}"),
                 }
             }
-            assert!(made > 20, "{life:?} of program {who} has {made} stops");
+            assert!(made > 10, "{life:?} of program {who} has {made} stops");
         }
     }
 }

@@ -70,9 +70,11 @@ use sidecar_testkit::sim;
 use window::Windows;
 use world::{Faults, run};
 
-/// Runs of each kind.
+/// Runs of each kind, where nobody asks for more.
+const USUAL: u64 = 400;
+
 fn runs() -> u64 {
-    sim::runs(1_000)
+    sim::runs(USUAL)
 }
 
 /// A mutant that goes unnoticed for so long is not caught.
@@ -90,20 +92,20 @@ fn hold(runs: u64, faults: Faults) -> Windows {
     windows
 }
 
-#[test]
-fn invariants_hold_under_every_fault() {
-    let windows = hold(2 * runs(), Faults::All);
-    println!("windows under every fault: {windows}");
-}
-
-/// Chance alone passes each window of the specification, section 9.1, time and again.
+/// Chance passes each window of the specification, section 9.1, time and again.
 #[test]
 fn invariants_hold_in_every_crash_window() {
     let runs = runs();
-    let windows = hold(runs, Faults::Crashes);
-    println!("windows passed by {runs} runs: {windows}");
-    let rare = windows.rarer(3);
-    assert!(runs < 1_000 || rare.is_empty(), "hardly passed: {rare:?}");
+    let mut windows = hold(runs, Faults::Crashes);
+    println!("windows passed by {runs} runs with crashes alone: {windows}");
+    let faulty = hold(2 * runs, Faults::All);
+    println!(
+        "windows passed by {} runs under every fault: {faulty}",
+        2 * runs
+    );
+    windows.add(&faulty);
+    let rare = windows.rarer(5);
+    assert!(runs < USUAL || rare.is_empty(), "hardly passed: {rare:?}");
 }
 
 #[test]

@@ -137,7 +137,8 @@ impl World {
                 return Err(format!("{name} stays Terminating: {content}"));
             }
             let kept = content["spec"]["deletionPolicy"] == "Retain";
-            if !kept && !uid_of(content).is_empty() {
+            let reconsidered = self.seen.reconsidered.contains(name);
+            if !kept && !reconsidered && !uid_of(content).is_empty() {
                 return Err(format!("{name} is left behind: {content}"));
             }
         }

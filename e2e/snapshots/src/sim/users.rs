@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sidecar::text::Text;
 use sidecar_testkit::sim::server::finalizers;
 
-use super::check::is_deleting;
+use super::check::{is_deleting, uid_of};
 use super::kind::Kind;
 use super::objects::{claim, class, content, of_content, restored, secret, snapshot};
 use super::world::{Faults, World};
@@ -126,6 +126,12 @@ impl World {
 
     fn policies_change(&mut self) {
         if let Some(name) = self.any(Kind::Content) {
+            let content = self.server.get(Kind::Content, &name).unwrap();
+            let owner = self.snapshot(uid_of(content));
+            if owner.is_none_or(is_deleting) {
+                // Nobody but whoever decided so will delete it now.
+                self.seen.reconsidered.insert(name.clone());
+            }
             self.edit(Kind::Content, &name, |content| {
                 let policy = &mut content["spec"]["deletionPolicy"];
                 *policy = if policy == "Delete" {

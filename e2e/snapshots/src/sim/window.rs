@@ -3,12 +3,14 @@
 
 use std::fmt;
 
-use sidecar::snapshot::SNAPSHOT_BOUND;
-use sidecar_testkit::sim::server::finalizers;
+use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND};
 
+use super::check::{holds, is_deleting};
+use super::controller::Controller;
 use super::kind::Kind;
+use super::process::Program;
 use super::request::Effect;
-use super::world::World;
+use super::world::{Faults, World};
 
 /// How often each was passed. 0 is none of them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,16 +92,28 @@ impl fmt::Display for Windows {
 }
 
 impl World {
-    /// A VolumeSnapshot that only its last finalizer holds, and nothing in the program remembers.
-    pub(super) fn pass_windows_of_objects(&mut self, who: usize) {
-        let waits = self.server.all(Kind::Snapshot).any(|(_, snapshot)| {
+    /// Whether a VolumeSnapshot whose content is gone waits for its last finalizer to be taken away, which
+    /// nothing in the program remembers.
+    fn is_in_last_window(&self) -> bool {
+        self.server.all(Kind::Snapshot).any(|(_, snapshot)| {
             let content = snapshot["status"]["boundVolumeSnapshotContentName"].as_str();
             let gone = |name: &str| self.server.get(Kind::Content, name).is_none();
-            !snapshot["metadata"]["deletionTimestamp"].is_null()
-                && finalizers(snapshot) == [SNAPSHOT_BOUND]
+            is_deleting(snapshot)
+                && holds(snapshot, SNAPSHOT_BOUND)
+                && !holds(snapshot, SNAPSHOT_AS_SOURCE)
                 && content.is_some_and(gone)
-        });
-        if waits && who == 0 {
+        })
+    }
+
+    /// The controller stops while it is: that is short, and chance alone would hardly meet it.
+    pub(super) fn stop_in_last_window(&mut self) {
+        if self.faults != Faults::None && self.is_in_last_window() && self.dice.one_in(12) {
+            self.crash::<Controller>();
+        }
+    }
+
+    pub(super) fn pass_windows_of_objects(&mut self, who: usize) {
+        if who == Controller::WHO && self.is_in_last_window() {
             self.windows.0[11] += 1;
         }
     }

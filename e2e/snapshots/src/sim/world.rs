@@ -87,6 +87,8 @@ pub(super) struct Seen {
     pub(super) deletable: BTreeSet<Text>,
     /// Handles and names of snapshots that outlive their contents.
     pub(super) kept: BTreeSet<Text>,
+    /// Contents whose policy users changed when their VolumeSnapshot was going or gone.
+    pub(super) reconsidered: BTreeSet<Text>,
     /// UIDs of VolumeSnapshots whose content users took away.
     pub(super) robbed: BTreeSet<Text>,
     /// Contents made, by UID of their VolumeSnapshot.
@@ -103,7 +105,7 @@ pub(super) struct Seen {
 /// What was violated first.
 pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<Windows, String> {
     let mut world = World::new(seed, faults, mutant);
-    let length = 100 + world.dice.below(240);
+    let length = 200 + world.dice.below(400);
     for _ in 0..length {
         world.tick();
         world.verdict()?;
@@ -169,14 +171,15 @@ impl World {
     }
 
     fn tick(&mut self) {
-        match self.dice.below(16) {
-            0..=3 => self.work::<Controller>(),
-            4..=7 => self.work::<Snapshotter>(),
-            8 | 9 => self.deliver::<Controller>(),
-            10 | 11 => self.deliver::<Snapshotter>(),
-            12..=14 => self.users(),
+        match self.dice.below(32) {
+            0..=8 => self.work::<Controller>(),
+            9..=17 => self.work::<Snapshotter>(),
+            18..=22 => self.deliver::<Controller>(),
+            23..=26 => self.deliver::<Snapshotter>(),
+            27..=29 => self.users(),
             _ => self.time_goes_on(),
         }
+        self.stop_in_last_window();
         self.check();
     }
 
@@ -239,11 +242,31 @@ impl World {
         if self.faults == Faults::None {
             return;
         }
-        match self.dice.below(12) {
-            0 | 1 => self.crash::<Controller>(),
-            2 | 3 => self.crash::<Snapshotter>(),
+        match self.dice.below(10) {
+            0 | 1 => {
+                self.come_to_write::<Controller>();
+                self.crash::<Controller>();
+            }
+            2 | 3 => {
+                self.come_to_write::<Snapshotter>();
+                self.crash::<Snapshotter>();
+            }
             4 => self.freeze_or_thaw(),
             _ => {}
+        }
+    }
+
+    /// What matters most are stops right after something has been brought about.
+    fn come_to_write<P: Program>(&mut self) {
+        for _ in 0..self.dice.below(60) {
+            if P::of(self).running.iter().any(|one| one.last.is_some()) && self.dice.one_in(4) {
+                return;
+            }
+            if P::of(self).is_busy() {
+                self.work::<P>()
+            } else {
+                self.deliver::<P>()
+            }
         }
     }
 
