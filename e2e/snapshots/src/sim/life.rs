@@ -83,3 +83,29 @@ fn either_program_stops_at_each_step_of_a_life() {
         }
     }
 }
+
+/// A content that nobody has bound yet is deleted, which takes its snapshot along, while a VolumeSnapshot
+/// that names it comes: what is bound to it must not be called usable without its snapshot.
+#[test]
+fn a_content_that_is_going_is_promised_to_nobody() {
+    for seed in 0..400 {
+        let mut world = World::new(seed, Faults::None, Mutant::None);
+        let handle = world.storage.furnish(1, 0);
+        let mut made = content("pp", "s1", &handle, "Delete");
+        made["metadata"]["finalizers"] = serde_json::json!(["x/y"]);
+        world.add(Kind::Content, made);
+        let (created, deleted) = (world.dice.below(40), world.dice.below(40));
+        for step in 0..80 {
+            if step == created {
+                world.add(Kind::Snapshot, of_content("s1", "U1", "pp"));
+            }
+            if step == deleted {
+                world.delete(Kind::Content, "pp");
+            }
+            world.lives();
+            world.check();
+        }
+        let end = world.verdict().and_then(|()| world.rest().map(drop));
+        assert_eq!(end, Ok(()), "seed {seed}");
+    }
+}

@@ -93,7 +93,7 @@ impl Mutant {
         (Self::ReleasesFirst, Faults::None, "is nobody's"),
         (Self::NamesAnew, Faults::None, "another name"),
         (Self::TakesTimeoutForFinal, Faults::All, "is nobody's"),
-        (Self::BelievesDeleted, Faults::All, "is nobody's"),
+        (Self::BelievesDeleted, Faults::All, "is cleared before"),
         (Self::TakesCutForReady, Faults::None, "cannot be used"),
         (Self::AsksWithoutLease, Faults::Crashes, "is nobody's"),
         (Self::OverhearsContents, Faults::None, ""),

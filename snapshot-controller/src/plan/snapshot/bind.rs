@@ -33,6 +33,12 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>, name: &Text) -> 
     if bound && !classless {
         return Ok(follow(snapshot, &content));
     }
+    if content.deleting && !bound {
+        // Its snapshot goes with it: whoever deletes that may not see the binding in time.
+        let message = format!("VolumeSnapshotContent [{name}] is being deleted");
+        let complaint = Complaint::unready("SnapshotBindFailed", message);
+        return Ok(fail(complaint.until_changed(Object::Content(name.clone()))));
+    }
     if let Some(class) = &snapshot.class {
         class::named(view, class)?;
     }

@@ -44,6 +44,28 @@ fn c_55_a_content_that_is_not_there_is_waited_for() {
     shows("C-55", &bench.run(), &[BINDS, shown, BOUND, HELD]);
 }
 
+/// Its snapshot goes with it, by a sidecar that may have seen it unbound.
+#[test]
+fn a_content_that_is_being_deleted_is_not_bound_any_more() {
+    let (mut bench, lines) = begin(|bench| {
+        let mut content = handmade("pp", "s1");
+        content["metadata"]["finalizers"] = json!(["x/y"]);
+        bench.add(Kind::Content, content);
+        bench.delete(Kind::Content, "pp");
+    });
+    let message = "VolumeSnapshotContent [pp] is being deleted";
+    let [status, event] = complains("SnapshotBindFailed", message);
+    shows("going", &lines, &[PROTECTED, &status, &event]);
+    // Another one of its name is as good as any.
+    bench.edit(Kind::Content, "pp", |content| {
+        content["metadata"]["finalizers"] = json!([]);
+    });
+    bench.run();
+    bench.add(Kind::Content, handmade("pp", "s1"));
+    let lines = bench.run();
+    assert!(lines.iter().any(|line| line == BINDS), "{lines:?}");
+}
+
 #[test]
 fn c_56_c_57_a_content_that_is_not_for_it_is_left_alone() {
     let dynamic =
