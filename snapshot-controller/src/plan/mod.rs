@@ -13,7 +13,7 @@
 //! | `claim` | whether a claim has to stay, and the object that says so |
 //! | `secret` | which Secret a class names |
 //! | `affinity` | which nodes a volume can be reached from |
-//! | `memory` | what the process remembers beyond its caches |
+//! | `in_flight` | what the process remembers beyond its caches |
 //! | `operation` | how long what users wait for takes |
 //! | `informers` | what decisions may look at |
 //! | `reactor` | the controller as one object: events, attempts, and what their ends leave |

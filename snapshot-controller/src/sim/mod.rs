@@ -32,8 +32,8 @@
 //! | `watch` | its caches |
 //! | `step` | attempts advance: requests, answers, and what is held at each |
 //! | `sidecar` | who takes and deletes snapshots |
-//! | `people` | who else changes objects |
-//! | `rest` | the end of a run |
+//! | `users` | who else changes objects |
+//! | `quiescence` | the end of a run |
 //! | `mutant` | faulty controllers, each of which must be caught |
 
 mod mutant;

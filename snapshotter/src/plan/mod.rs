@@ -16,7 +16,7 @@
 //! | `outcome` | how requests and calls fail: texts, and what they mean for the next attempt |
 //! | `alike` | whether two error texts say the same |
 //! | `event` | which changes of objects are work |
-//! | `memory` | what the process remembers beyond its caches |
+//! | `in_flight` | what the process remembers beyond its caches |
 //! | `reactor` | the snapshotter as one object: events, attempts, and what their ends leave |
 //! | `driver` | what the driver can do, and which changes of it end the process |
 //! | `settings` | what the command line says about decisions |

@@ -27,8 +27,8 @@
 //! 8. calls carry the Secret that the content or its class names;
 //! 9. every content becomes what it should be once its cause is gone: ready, without mark and error;
 //!    deleted where it is to go. Nobody stays Terminating;
-//! 10. without faults each snapshot is asked for once, and once more each time that it was not ready or its
-//!     content was changed;
+//! 10. without faults each snapshot is asked for once, and once more each time that it was not ready or that
+//!     the answer found nobody who wanted it, since the VolumeSnapshot was going and its policy to retain;
 //! 11. between two changes or back-offs a content costs a bounded number of requests, and what was called
 //!     impossible is not asked for again within 30 seconds;
 //! 12. what nobody wants to become ready is not polled;
@@ -42,13 +42,13 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `people` | what the snapshot-controller, users and administrators do |
+//! | `users` | what the snapshot-controller, users and administrators do |
 //! | `check` | what is held at each step |
 //! | `process`, `watch` | one snapshotter process: the controller that ships, its caches, a queue that is a set |
 //! | `world` | one run: what happens next |
 //! | `step` | attempts advance |
 //! | `freeze` | a leader that is stopped while another one leads |
-//! | `rest` | the end of a run |
+//! | `quiescence` | the end of a run |
 //! | `mutant` | faulty snapshotters, each of which must be caught |
 
 mod check;

@@ -105,7 +105,8 @@ impl World {
             }
             let mut all = self.server.all(Kind::Content);
             let named = all.any(|(_, content)| handles(content).any(|one| *one == **handle));
-            if !named && !(!snapshot.name.is_empty() && marked(&snapshot.name)) {
+            let taken = !snapshot.name.is_empty() && marked(&snapshot.name);
+            if !named && !taken {
                 return Some(format!("{handle}, {}, is nobody's", snapshot.name));
             }
         }

@@ -38,6 +38,8 @@ pub(super) struct Stop {
     pub(super) frozen: bool,
 }
 
+type Frozen<P> = Option<Box<Process<P>>>;
+
 /// More requests without time going on than any run needs.
 const SPINS: usize = 600;
 
@@ -50,10 +52,7 @@ pub(super) struct World {
     pub(super) controller: Process<Controller>,
     pub(super) snapshotter: Process<Snapshotter>,
     /// Those that led before and stand still.
-    pub(super) frozen: (
-        Option<Box<Process<Controller>>>,
-        Option<Box<Process<Snapshotter>>>,
-    ),
+    pub(super) frozen: (Frozen<Controller>, Frozen<Snapshotter>),
     /// Whether the lease of who works now is over.
     pub(super) fenced: bool,
     /// Requests that nobody waits for any more, and that are still on their way.
