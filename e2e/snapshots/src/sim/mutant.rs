@@ -95,7 +95,7 @@ impl Mutant {
         (Self::TakesTimeoutForFinal, Faults::All, "is nobody's"),
         (Self::BelievesDeleted, Faults::All, "is cleared before"),
         (Self::TakesCutForReady, Faults::None, "cannot be used"),
-        (Self::AsksWithoutLease, Faults::Crashes, "is nobody's"),
+        (Self::AsksWithoutLease, Faults::Crashes, "which is gone"),
         (Self::OverhearsContents, Faults::None, ""),
         (Self::ForgetsRetries, Faults::All, ""),
     ];
