@@ -19,12 +19,23 @@ pub struct Snapshot {
     pub deleting: bool,
     /// `metadata.finalizers`
     pub finalizers: List,
+    /// `metadata.ownerReferences`, if there are any.
+    pub owners: Option<Box<Owners>>,
     /// `spec.source`
     pub source: Source,
     /// `spec.volumeSnapshotClassName`
     pub class: Option<Text>,
     /// `status`, if there is one.
     pub status: Option<Box<SnapshotStatus>>,
+}
+
+/// What is read of `metadata.ownerReferences`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owners {
+    /// All of them as JSON: a list may only be replaced.
+    pub json: Text,
+    /// UID and name of the group snapshot among them, under whichever version it was written.
+    pub group: Option<(Text, Text)>,
 }
 
 /// What a VolumeSnapshot is taken from, or stands for.
@@ -82,6 +93,20 @@ impl Snapshot {
     #[must_use]
     pub fn is_member(&self) -> bool {
         self.holds(SNAPSHOT_IN_GROUP)
+    }
+
+    /// UID and name of the group snapshot that owns it.
+    #[must_use]
+    pub fn owner(&self) -> Option<&(Text, Text)> {
+        self.owners.as_deref()?.group.as_ref()
+    }
+
+    /// The name of the group snapshot that it belongs to: that of its owner, or of the one that its
+    /// content's handle has led to.
+    #[must_use]
+    pub fn group(&self) -> Option<&Text> {
+        let named = || self.status.as_deref()?.group.as_ref();
+        self.owner().map(|(_, name)| name).or_else(named)
     }
 
     /// Whether `status.readyToUse` is true.

@@ -16,7 +16,7 @@ use super::informers::Informers;
 use super::memory::{Key, Memory};
 use super::operation::{Operations, Sample};
 use super::step::{Answer, Object, Step};
-use crate::model::{Claim, Content, Snapshot, Text};
+use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text};
 
 pub use attempt::Attempt;
 
@@ -26,6 +26,10 @@ pub const SNAPSHOTS: usize = 0;
 pub const CONTENTS: usize = 1;
 /// The queue of claims that may be let go.
 pub const CLAIMS: usize = 2;
+/// The queue of VolumeGroupSnapshots.
+pub const GROUPS: usize = 3;
+/// The queue of VolumeGroupSnapshotContents.
+pub const GROUP_CONTENTS: usize = 4;
 
 /// What an informer tells.
 #[derive(Debug)]
@@ -62,6 +66,26 @@ pub enum Change<'a> {
     Volume(Text),
     /// A VolumeSnapshotClass of this name is new or has changed.
     Class(Text),
+    /// A VolumeGroupSnapshot is new or has changed, or is gone.
+    Group {
+        /// What was known of it.
+        old: Option<&'a Group>,
+        /// What is known now.
+        new: Option<&'a Group>,
+        /// As above.
+        own: bool,
+    },
+    /// A VolumeGroupSnapshotContent is new or has changed, or is gone.
+    GroupContent {
+        /// What was known of it.
+        old: Option<&'a GroupContent>,
+        /// What is known now.
+        new: Option<&'a GroupContent>,
+        /// As above.
+        own: bool,
+    },
+    /// A VolumeGroupSnapshotClass of this name is new or has changed.
+    GroupClass(Text),
     /// Nothing happened to what this key is about; the time for a resync has come.
     Resync(Key),
 }
@@ -84,7 +108,7 @@ pub struct Event {
 pub struct About {
     /// Its kind.
     pub kind: sidecar::snapshot::Kind,
-    /// Its namespace, empty for a content.
+    /// Its namespace, empty for contents.
     pub namespace: Text,
     /// Its name.
     pub name: Text,
@@ -140,8 +164,9 @@ impl Reactor for Controller {
             Change::Snapshot { old, new, own } => self.snapshot_changed(old, new, own, &mut due),
             Change::Content { old, new, own } => {
                 self.content_changed(old, new, &mut due);
-                // Its own attempt has made the write, and goes on.
-                if !own {
+                // Its own attempt has made the write, and goes on; what a group's has written is news.
+                let grouped = new.is_some_and(|new| new.group.is_some());
+                if !own || grouped {
                     wake_named(old, new, informers, &mut due);
                 }
             }
@@ -150,6 +175,16 @@ impl Reactor for Controller {
             Change::Class(name) => {
                 self.cure(&Cure::Class(name), &mut due);
                 self.cure(&Cure::AnyClass, &mut due);
+            }
+            Change::Group { old, new, own } => {
+                self.group_changed(old, new, own, informers, &mut due);
+            }
+            Change::GroupContent { old, new, own } => {
+                self.group_content_changed(old, new, own, informers, &mut due);
+            }
+            Change::GroupClass(name) => {
+                self.cure(&Cure::GroupClass(name), &mut due);
+                self.cure(&Cure::AnyGroupClass, &mut due);
             }
             Change::Resync(key) => due.wakes.push(Wake {
                 unless_delayed: true,
@@ -165,7 +200,13 @@ impl Reactor for Controller {
             && let Some(snapshot) = informers.snapshot(name)
         {
             let driver = attempt::driver(&snapshot, informers);
-            self.operations.begin(&snapshot, driver, now.instant);
+            self.operations.begin(snapshot.state(), driver, now.instant);
+        }
+        if let Key::Group(name) = key
+            && let Some(group) = informers.group(name).filter(|_| informers.groups())
+        {
+            let driver = attempt::driver_of_group(&group, informers);
+            self.operations.begin(group.state(), driver, now.instant);
         }
         Attempt::new(key)
     }
@@ -189,11 +230,15 @@ impl Reactor for Controller {
     fn end(
         &mut self,
         attempt: Attempt,
-        _informers: Informed<'_>,
-        _now: Now,
+        informers: Informed<'_>,
+        now: Now,
     ) -> (Verdict<Failed>, News) {
         let mut due = News::default();
-        let (verdict, notices) = attempt.end();
+        let silent = &mut self.memory.silent;
+        let (verdict, notices) = attempt.end(|snapshot| {
+            let content = attempt::content(snapshot, informers)?;
+            silent.look(snapshot, &content, now.timestamp)
+        });
         due.notices = notices;
         let in_flight = self.operations.len();
         due.notices.push(Notice::InFlight(in_flight));
@@ -223,8 +268,12 @@ impl Controller {
         due.wakes.extend(freed.map(|claim| wake(Key::Claim(claim))));
         self.cure(&Cure::Object(Object::Snapshot(key.clone())), due);
         match new {
-            // Another one of the name is news, whoever has read it.
-            Some(new) if own && old.is_some_and(|old| old.uid == new.uid) => {}
+            // Another one of the name is news, whoever has read it; so is what a group has written.
+            Some(new)
+                if own
+                    && old.is_some_and(|old| old.uid == new.uid)
+                    && new.group().is_none()
+                    && !new.is_member() => {}
             Some(_) => due.wakes.push(wake(Key::Snapshot(key))),
             None => self.memory.forget(&Key::Snapshot(key)),
         }
@@ -233,15 +282,21 @@ impl Controller {
     /// A VolumeSnapshot is gone, by whatever way: its content may be without anybody now, and so may its
     /// claim, which whoever took its finalizers by force did not think of.
     fn gone(&mut self, old: &Snapshot, due: &mut News) {
-        let samples = self.operations.gone(&old.uid);
-        due.notices.extend(samples.into_iter().map(Notice::Sample));
-        let in_flight = self.operations.len();
-        due.notices.push(Notice::InFlight(in_flight));
+        self.ended(&old.uid, due);
+        self.memory.silent.forget(&old.uid);
         let content = old.bound().cloned();
         due.wakes
             .extend(content.map(|name| wake(Key::Content(name))));
         due.wakes
             .extend(old.claim().map(|claim| wake(Key::Claim(claim))));
+    }
+
+    /// Nothing with this UID is worked on any more.
+    fn ended(&mut self, uid: &Text, due: &mut News) {
+        let samples = self.operations.gone(uid);
+        due.notices.extend(samples.into_iter().map(Notice::Sample));
+        let in_flight = self.operations.len();
+        due.notices.push(Notice::InFlight(in_flight));
     }
 
     fn content_changed(&mut self, old: Option<&Content>, new: Option<&Content>, due: &mut News) {
@@ -250,12 +305,87 @@ impl Controller {
         if let Some(old) = replaced {
             self.memory.untell(&old.uid);
         }
+        self.memory.content(old, new);
         let name = either.name.clone();
         self.cure(&Cure::Object(Object::Content(name.clone())), due);
         match new {
             Some(_) => due.wakes.push(wake(Key::Content(name))),
             None => self.memory.forget(&Key::Content(name)),
         }
+    }
+
+    fn group_changed(
+        &mut self,
+        old: Option<&Group>,
+        new: Option<&Group>,
+        own: bool,
+        informers: Informed<'_>,
+        due: &mut News,
+    ) {
+        let Some(either) = new.or(old) else { return };
+        let key = either.key();
+        let replaced = old.filter(|old| new.is_none_or(|new| new.uid != old.uid));
+        if let Some(old) = replaced {
+            self.ended(&old.uid, due);
+            let members = self.memory.members(&old.uid).cloned();
+            due.wakes
+                .extend(members.map(|member| wake(Key::Snapshot(member))));
+        }
+        self.cure(&Cure::Object(Object::Group(key.clone())), due);
+        let bound = |group: &Group| group.bound().cloned();
+        if new.is_some() && new.and_then(bound) != old.and_then(bound) {
+            // Those that an administrator made may join it now.
+            let content = new.and_then(bound);
+            let content = content.and_then(|name| informers.group_content(&name));
+            let handle = content.and_then(|content| content.handle().cloned());
+            handle
+                .iter()
+                .for_each(|handle| self.wake_grouped(handle, due));
+        }
+        match new {
+            Some(new) if own && old.is_some_and(|old| old.uid == new.uid) => {}
+            Some(_) => due.wakes.push(wake(Key::Group(key))),
+            None => self.memory.forget(&Key::Group(key)),
+        }
+    }
+
+    fn group_content_changed(
+        &mut self,
+        old: Option<&GroupContent>,
+        new: Option<&GroupContent>,
+        own: bool,
+        informers: Informed<'_>,
+        due: &mut News,
+    ) {
+        let Some(either) = new.or(old) else { return };
+        let name = either.name.clone();
+        for handle in self.memory.group_content(old, new) {
+            self.wake_grouped(&handle, due);
+            let unbound = self.memory.unbound(&handle).cloned();
+            due.wakes
+                .extend(unbound.map(|content| wake(Key::Content(content))));
+        }
+        self.cure(&Cure::Object(Object::GroupContent(name.clone())), due);
+        match new {
+            Some(_) => due.wakes.push(wake(Key::GroupContent(name))),
+            None => self.memory.forget(&Key::GroupContent(name)),
+        }
+        if !own {
+            let all = [old, new].into_iter().flatten();
+            let mut keys: Vec<Text> = all.map(GroupContent::group_key).collect();
+            keys.dedup();
+            let known = keys
+                .into_iter()
+                .filter(|key| informers.group(key).is_some());
+            due.wakes.extend(known.map(|key| wake(Key::Group(key))));
+        }
+    }
+
+    /// VolumeSnapshots whose contents have this handle of a group.
+    fn wake_grouped(&self, handle: &Text, due: &mut News) {
+        let grouped = self.memory.grouped(handle).cloned();
+        due.wakes
+            .extend(grouped.map(|snapshot| wake(Key::Snapshot(snapshot))));
     }
 
     fn claim_changed(
@@ -327,6 +457,8 @@ fn wake(key: Key) -> Wake<Key> {
             Key::Snapshot(_) => SNAPSHOTS,
             Key::Content(_) => CONTENTS,
             Key::Claim(_) => CLAIMS,
+            Key::Group(_) => GROUPS,
+            Key::GroupContent(_) => GROUP_CONTENTS,
         },
         key,
         place: Place::default(),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use sidecar::snapshot::{CONTENT_BOUND, SNAPSHOT_AS_SOURCE};
 
 use super::world::Faults;
-use crate::model::{Claim, Content, Policy, Snapshot, Text};
+use crate::model::{Claim, Content, Group, GroupContent, Policy, Snapshot, Text};
 use crate::plan::complaint::Cure;
 use crate::plan::memory::Key;
 use crate::plan::reactor::{Change, Controller};
@@ -111,6 +111,14 @@ impl Mutant {
         seen
     }
 
+    pub(super) fn sees_group(self, group: &Arc<Group>) -> Arc<Group> {
+        Arc::clone(group)
+    }
+
+    pub(super) fn sees_group_content(self, content: &Arc<GroupContent>) -> Arc<GroupContent> {
+        Arc::clone(content)
+    }
+
     /// What the controller is told, if it is.
     pub(super) fn hears(self, change: Change<'_>) -> Option<Change<'_>> {
         match (self, change) {
@@ -151,17 +159,17 @@ impl Mutant {
     /// What the controller wants.
     pub(super) fn wants(self, step: Step) -> Step {
         match (self, step) {
-            (Self::PostsWithoutFinalizer, Step::CreateContent(name, mut body)) => {
+            (Self::PostsWithoutFinalizer, Step::Create(of, mut body)) => {
                 if let Some(metadata) = body["metadata"].as_object_mut() {
                     metadata.remove("finalizers");
                 }
-                Step::CreateContent(name, body)
+                Step::Create(of, body)
             }
-            (Self::PatchesAnything, Step::PatchSnapshot(of, mut patch)) => {
+            (Self::PatchesAnything, Step::Patch(of @ Object::Snapshot(_), mut patch)) => {
                 if let Some(metadata) = patch["metadata"].as_object_mut() {
                     metadata.remove("resourceVersion");
                 }
-                Step::PatchSnapshot(of, patch)
+                Step::Patch(of, patch)
             }
             (_, step) => step,
         }

@@ -7,20 +7,17 @@ use sidecar::snapshot::{CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND};
 use super::process::{State, about, answer_of};
 use super::world::{Faults, World};
 use crate::model::Text;
-use crate::plan::step::{Answer, ApiError, ErrorKind, Step};
-use crate::testing::request::apply;
+use crate::plan::step::{Answer, ApiError, ErrorKind, Object, Step};
+use crate::testing::request::{apply, kind_and_key};
 use crate::testing::server::{Kind, error, finalizers};
 
 /// Whether a request arrives before its process sends the next one about the same, and before its
 /// successor lists: see the module.
 pub(super) fn comes_in_order(step: &Step) -> bool {
     match step {
-        Step::CreateContent(..) | Step::UpdateClaim(..) => true,
-        Step::PatchContent(_, patch) => !patch["spec"].is_null(),
-        Step::Read(_)
-        | Step::PatchSnapshot(..)
-        | Step::PatchStatus(..)
-        | Step::DeleteContent(_) => false,
+        Step::Create(..) | Step::UpdateClaim(..) => true,
+        Step::Patch(Object::Content(_), patch) => !patch["spec"].is_null(),
+        Step::Read(_) | Step::Patch(..) | Step::PatchStatus(..) | Step::Delete(..) => false,
     }
 }
 
@@ -60,13 +57,15 @@ impl World {
 
     /// What must be true of a request at the moment at which it is decided on.
     fn hold_decision(&mut self, step: &Step) {
-        let Step::DeleteContent(of) = step else {
+        let Step::Delete(Object::Content(name), _) = step else {
             return;
         };
-        let claims = &self.process.known.claims.slots;
-        let restores = Some(of.snapshot_key());
-        if claims.iter().any(|(_, claim)| claim.restores == restores) {
-            self.complain(format!("{} is deleted and is being restored", of.name));
+        let known = &self.process.known;
+        let content = known.contents.slots.get(name);
+        let restores = content.map(|content| content.snapshot_key());
+        let claims = &known.claims.slots;
+        if restores.is_some() && claims.iter().any(|(_, claim)| claim.restores == restores) {
+            self.complain(format!("{name} is deleted and is being restored"));
         }
     }
 
@@ -112,7 +111,7 @@ impl World {
         self.held(step);
         // The answer to a DELETE that leaves nothing is no object.
         let (kind, key) = about(step);
-        let deletes = matches!(step, Step::DeleteContent(_));
+        let deletes = matches!(step, Step::Delete(..));
         if deletes && self.server.get(kind, &key).is_none() {
             Err(error(ErrorKind::NotFound, "it is gone"))
         } else {
@@ -121,10 +120,11 @@ impl World {
     }
 
     pub(super) fn requests(&mut self, step: &Step) -> Result<Text, ApiError> {
-        if let Step::DeleteContent(of) = step
+        if let Step::Delete(of, _) = step
             && self.deletes_anything()
         {
-            return self.server.delete(Kind::Content, &of.name, None);
+            let (kind, key) = kind_and_key(of);
+            return self.server.delete(kind, key, None);
         }
         apply(&mut self.server, step)
     }
@@ -135,17 +135,15 @@ impl World {
         let before = self.server.get(kind, &key).cloned();
         let violation = match step {
             Step::Read(_) | Step::PatchStatus(..) => None,
-            Step::CreateContent(_, body) if before.is_none() => self.may_not_create(body),
-            Step::CreateContent(..) => None,
-            Step::DeleteContent(of) => before
+            Step::Create(Object::Content(_), body) if before.is_none() => self.may_not_create(body),
+            Step::Create(..) => None,
+            Step::Delete(_, exactly) => before
                 .filter(|before| {
                     let version = &before["metadata"]["resourceVersion"];
-                    self.deletes_anything() || *version == *of.version
+                    self.deletes_anything() || *version == *exactly.version
                 })
                 .and_then(|before| self.may_not_delete(&before)),
-            Step::PatchSnapshot(_, patch) | Step::PatchContent(_, patch) => {
-                before.and_then(|before| self.loses(&before, patch))
-            }
+            Step::Patch(_, patch) => before.and_then(|before| self.loses(&before, patch)),
             Step::UpdateClaim(_, json) => {
                 let after: Value = serde_json::from_str(json).unwrap();
                 before.and_then(|before| self.may_not_free(&key, &before, &after))
@@ -241,7 +239,7 @@ impl World {
 
     /// What was made is counted.
     pub(super) fn held(&mut self, step: &Step) {
-        let Step::CreateContent(_, body) = step else {
+        let Step::Create(Object::Content(_), body) = step else {
             return;
         };
         let uid = body["spec"]["volumeSnapshotRef"]["uid"]

@@ -12,7 +12,9 @@ use sidecar::snapshot as words;
 use super::objects;
 use super::request::{apply, line, now};
 use super::server::{Kind, Server, finalizers};
-use crate::model::{Claim, Class, Content, Node, Snapshot, Text, Volume};
+use crate::model::{
+    Claim, Class, Content, Group, GroupClass, GroupContent, Node, Snapshot, Text, Volume,
+};
 use crate::plan::affinity::Affinity;
 use crate::plan::memory::Key;
 use crate::plan::operation::Sample;
@@ -30,6 +32,10 @@ struct Known {
     claims: BTreeMap<Text, Arc<Claim>>,
     volumes: BTreeMap<Text, Arc<Volume>>,
     nodes: BTreeMap<Text, Arc<Node>>,
+    no_groups: bool,
+    groups: BTreeMap<Text, Arc<Group>>,
+    group_contents: BTreeMap<Text, Arc<GroupContent>>,
+    group_classes: BTreeMap<Text, Arc<GroupClass>>,
 }
 
 impl Informers for Known {
@@ -62,6 +68,41 @@ impl Informers for Known {
 
     fn volume(&self, name: &str) -> Option<Arc<Volume>> {
         self.volumes.get(name).cloned()
+    }
+
+    fn volume_of(&self, driver: &str, handle: &str) -> Option<Arc<Volume>> {
+        let is = |volume: &Volume| {
+            volume
+                .csi
+                .as_ref()
+                .is_some_and(|csi| csi.is(driver, handle))
+        };
+        let mut found = self.volumes.values().filter(|volume| is(volume));
+        let first = found.next().cloned();
+        first.filter(|_| found.next().is_none())
+    }
+
+    fn groups(&self) -> bool {
+        !self.no_groups
+    }
+
+    fn group(&self, key: &str) -> Option<Arc<Group>> {
+        self.groups.get(key).cloned()
+    }
+
+    fn group_content(&self, name: &str) -> Option<Arc<GroupContent>> {
+        self.group_contents.get(name).cloned()
+    }
+
+    fn group_class(&self, name: &str) -> Option<Arc<GroupClass>> {
+        self.group_classes.get(name).cloned()
+    }
+
+    fn default_group_classes(&self, driver: &str) -> Vec<Text> {
+        let of = self.group_classes.iter();
+        of.filter(|(_, class)| class.0.default && *class.0.driver == *driver)
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     fn node_for(&self, affinity: &str) -> Option<Text> {
@@ -134,6 +175,17 @@ impl Bench {
         self.known.settings = settings;
     }
 
+    /// Group snapshots are not served.
+    pub(crate) fn without_groups(&mut self) {
+        self.known.no_groups = true;
+    }
+
+    /// Group snapshots are served from now on. What comes out of that.
+    pub(crate) fn with_groups(&mut self) -> Vec<String> {
+        self.known.no_groups = false;
+        self.resync()
+    }
+
     /// Somebody creates this.
     pub(crate) fn add(&mut self, kind: Kind, object: Value) {
         self.server.create(kind, object).unwrap();
@@ -156,10 +208,11 @@ impl Bench {
 
     /// The process dies, and another one begins.
     pub(crate) fn restart(&mut self) {
-        let settings = self.known.settings;
+        let (settings, no_groups) = (self.known.settings, self.known.no_groups);
         self.controller = Controller::default();
         self.known = Known {
             settings,
+            no_groups,
             ..Known::default()
         };
         self.ready.clear();
@@ -245,7 +298,12 @@ impl Bench {
         let snapshots = self.known.snapshots.keys().cloned().map(Key::Snapshot);
         let contents = self.known.contents.keys().cloned().map(Key::Content);
         let claims = self.known.claims.keys().cloned().map(Key::Claim);
-        for key in snapshots.chain(contents).chain(claims).collect::<Vec<_>>() {
+        let groups = self.known.groups.keys().cloned().map(Key::Group);
+        let of_groups = { self.known.group_contents.keys() }
+            .cloned()
+            .map(Key::GroupContent);
+        let all = snapshots.chain(contents).chain(claims);
+        for key in all.chain(groups).chain(of_groups).collect::<Vec<_>>() {
             let due = self.controller.observe(Change::Resync(key), &self.known);
             self.take(due);
         }
@@ -287,13 +345,12 @@ impl Bench {
         }
         match apply(&mut self.server, step) {
             Ok(json) => match step {
-                Step::Read(Object::Claim(_)) => Answer::Read(Some(json)),
+                Step::Read(Object::Claim(_) | Object::Claims(..)) => Answer::Read(Some(json)),
                 Step::Read(_) => Answer::Read(None),
-                Step::PatchSnapshot(..)
+                Step::Patch(..)
                 | Step::PatchStatus(..)
-                | Step::CreateContent(..)
-                | Step::PatchContent(..)
-                | Step::DeleteContent(_)
+                | Step::Create(..)
+                | Step::Delete(..)
                 | Step::UpdateClaim(..) => Answer::Done,
             },
             Err(error) => Answer::Refused(error),
@@ -348,6 +405,23 @@ impl Bench {
             Kind::Volume => {
                 put(&mut known.volumes, key, json);
                 self.controller.observe(Change::Volume(key.clone()), known)
+            }
+            Kind::Group => {
+                let (old, new) = put(&mut known.groups, key, json);
+                let (old, new) = (old.as_deref(), new.as_deref());
+                self.controller
+                    .observe(Change::Group { old, new, own }, known)
+            }
+            Kind::GroupContent => {
+                let (old, new) = put(&mut known.group_contents, key, json);
+                let (old, new) = (old.as_deref(), new.as_deref());
+                self.controller
+                    .observe(Change::GroupContent { old, new, own }, known)
+            }
+            Kind::GroupClass => {
+                put(&mut known.group_classes, key, json);
+                self.controller
+                    .observe(Change::GroupClass(key.clone()), known)
             }
             Kind::Node => {
                 put(&mut known.nodes, key, json);

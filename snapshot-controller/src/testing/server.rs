@@ -16,6 +16,9 @@ pub(crate) enum Kind {
     Claim,
     Volume,
     Node,
+    Group,
+    GroupContent,
+    GroupClass,
 }
 
 /// A change of an object; `None` is its end.
@@ -171,6 +174,21 @@ impl Server {
         Ok(json)
     }
 
+    /// Names of the claims of a namespace that have all these labels, one a line.
+    pub(crate) fn claims(&self, namespace: &str, selector: &str) -> Text {
+        let fits = |claim: &Value| {
+            let labels = &claim["metadata"]["labels"];
+            let mut terms = selector
+                .split(',')
+                .map(|term| term.split_once('=').unwrap());
+            claim["metadata"]["namespace"] == namespace
+                && terms.all(|(key, value)| labels[key] == value)
+        };
+        let all = self.all(Kind::Claim).filter(|(_, claim)| fits(claim));
+        let names = all.map(|(_, claim)| claim["metadata"]["name"].as_str().unwrap().to_owned());
+        names.collect::<Vec<_>>().join("\n").into()
+    }
+
     /// Takes an object away, whatever its finalizers.
     pub(crate) fn strip(&mut self, kind: Kind, key: &str) {
         if self.objects.remove(&(kind, key.into())).is_some() {
@@ -237,6 +255,9 @@ fn plural(kind: Kind) -> &'static str {
         Kind::Claim => "persistentvolumeclaims",
         Kind::Volume => "persistentvolumes",
         Kind::Node => "nodes",
+        Kind::Group => "volumegroupsnapshots.groupsnapshot.storage.k8s.io",
+        Kind::GroupContent => "volumegroupsnapshotcontents.groupsnapshot.storage.k8s.io",
+        Kind::GroupClass => "volumegroupsnapshotclasses.groupsnapshot.storage.k8s.io",
     }
 }
 

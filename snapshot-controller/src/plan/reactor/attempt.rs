@@ -3,19 +3,23 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::Value;
 use sidecar::controller::reactor::Verdict;
-use sidecar::snapshot::content_name;
+use sidecar::snapshot::{content_name, group_content_name};
 
 use super::{Controller, Failed, Informed, News, Notice, outcome, wake};
-use crate::model::{Content, Snapshot, Source, Text};
+use crate::model::{Content, Group, GroupContent, GroupSource, Snapshot, Source, Text};
 use crate::plan::complaint::{Complaint, Record};
 use crate::plan::memory::Key;
+use crate::plan::silent::Silence;
 use crate::plan::step::{Answer, ApiError, ErrorKind, Object, Step};
 use crate::plan::view::{Learnt, Next, Purpose, View, read};
-use crate::plan::{claim, content, snapshot};
+use crate::plan::{claim, content as contents, group, snapshot, status};
 
 /// More requests than any attempt needs: what takes more goes in circles, and is retried later.
 const MOST: u32 = 48;
+/// The same for a group, with as many members as anybody has.
+const MOST_OF_GROUP: u32 = 4096;
 /// How often what others change meanwhile is read again before the attempt waits.
 const CONFLICTS: u32 = 5;
 
@@ -42,6 +46,8 @@ pub struct Attempt {
 pub(super) enum Subject {
     Snapshot(Arc<Snapshot>),
     Content(Arc<Content>),
+    Group(Arc<Group>),
+    GroupContent(Arc<GroupContent>),
 }
 
 #[derive(Debug)]
@@ -66,7 +72,23 @@ impl Attempt {
         }
     }
 
-    pub(super) fn end(self) -> (Verdict<Failed>, Vec<Notice>) {
+    /// `look` says whether a VolumeSnapshot with which all is done waits in vain.
+    pub(super) fn end(
+        mut self,
+        look: impl FnOnce(&Snapshot) -> Option<Silence>,
+    ) -> (Verdict<Failed>, Vec<Notice>) {
+        if let (Some(Over::Done), Some(Subject::Snapshot(of))) = (&self.over, &self.subject)
+            && let Some(Silence { told, again }) = look(of)
+        {
+            let subject = Subject::Snapshot(Arc::clone(of));
+            let events = told.map(|told| outcome::events(&subject, &told));
+            self.notices.extend(events.into_iter().flatten());
+            let verdict = Verdict::After {
+                delay: again,
+                failure: None,
+            };
+            return (verdict, self.notices);
+        }
         let verdict = match self.over {
             Some(Over::Failed(failure)) => Verdict::Retry {
                 failure,
@@ -125,7 +147,11 @@ impl Controller {
         if attempt.over.is_some() {
             return None;
         }
-        if attempt.steps >= MOST {
+        let most = match attempt.key {
+            Key::Group(_) => MOST_OF_GROUP,
+            Key::Snapshot(_) | Key::Content(_) | Key::Claim(_) | Key::GroupContent(_) => MOST,
+        };
+        if attempt.steps >= most {
             attempt.fail("deciding", "too many requests in one attempt");
             return None;
         }
@@ -157,12 +183,7 @@ impl Controller {
             memory: &self.memory,
             learnt: &attempt.learnt,
         };
-        let object = match &attempt.key {
-            Key::Snapshot(key) => Object::Snapshot(key.clone()),
-            Key::Content(name) => Object::Content(name.clone()),
-            Key::Claim(key) => Object::Claim(key.clone()),
-        };
-        if view.is_gone(&object) {
+        if view.is_gone(&attempt.key.object()) {
             // The deletion is on its way as an event.
             return attempt.done();
         }
@@ -172,13 +193,23 @@ impl Controller {
                 (next, Some(Subject::Snapshot(subject)))
             }),
             Key::Content(name) => informers.content(name).map(|subject| {
-                let next = content::decide(&view, &subject);
+                let next = contents::decide(&view, &subject);
                 (next, Some(Subject::Content(subject)))
             }),
             Key::Claim(key) => {
                 let next = claim::release(&view, key, None);
                 next.map(|next| (next, None))
             }
+            // Once they are served, everything of theirs is looked at.
+            Key::Group(_) | Key::GroupContent(_) if !informers.groups() => None,
+            Key::Group(key) => informers.group(key).map(|subject| {
+                let next = group::decide(&view, &subject);
+                (next, Some(Subject::Group(subject)))
+            }),
+            Key::GroupContent(name) => informers.group_content(name).map(|subject| {
+                let next = group::content::decide(&subject);
+                (next, Some(Subject::GroupContent(subject)))
+            }),
         };
         let Some((next, subject)) = decided else {
             return attempt.done();
@@ -200,27 +231,29 @@ impl Controller {
     ) -> Option<Step> {
         self.memory.failed(&attempt.key, &complaint.cures);
         match &attempt.subject {
-            Some(Subject::Content(content)) if complaint.reason == content::ORPHANED => {
+            Some(Subject::Content(content)) if complaint.reason == contents::ORPHANED => {
                 // No retry: only its deletion for a VolumeSnapshot, or an administrator, ends this.
                 self.memory.tell(&content.uid);
                 attempt.complain(complaint);
                 attempt.done()
             }
-            Some(Subject::Snapshot(of)) => {
-                if let Some(patch) = snapshot::status_of_complaint(of, &complaint, now) {
-                    let step = Step::PatchStatus(Arc::clone(of), patch);
+            Some(subject) => {
+                if let Some((of, patch)) = subject.failing(&complaint, now) {
+                    let step = Step::PatchStatus(of, patch);
                     return Some(attempt.ask(step, Purpose::Complain(Box::new(complaint))));
                 }
                 // What the status says already was told when it was written.
-                match complaint.record {
-                    Record::Nothing => attempt.complain(complaint),
-                    Record::Error | Record::Unready => {
-                        attempt.fail(complaint.reason, complaint.message);
+                match (complaint.record, subject) {
+                    (Record::Error | Record::Unready, Subject::Snapshot(_) | Subject::Group(_)) => {
+                        attempt.fail(complaint.reason, complaint.message)
+                    }
+                    (Record::Nothing | Record::Error | Record::Unready, _) => {
+                        attempt.complain(complaint);
                     }
                 }
                 None
             }
-            Some(Subject::Content(_)) | None => {
+            None => {
                 attempt.complain(complaint);
                 None
             }
@@ -274,7 +307,8 @@ impl Controller {
     }
 
     fn unread(&mut self, attempt: &mut Attempt, object: Object, error: ApiError) {
-        let told = error.kind == ErrorKind::NotFound || matches!(object, Object::Volume(_));
+        let told = error.kind == ErrorKind::NotFound
+            || matches!(object, Object::Volume(_) | Object::Claims(..));
         if told {
             self.learns(attempt, object, Learnt::Unread(error))
         } else {
@@ -286,15 +320,32 @@ impl Controller {
         let Some(subject) = attempt.subject.clone() else {
             return;
         };
-        if let (Purpose::Status(progress), Subject::Snapshot(of)) = (&purpose, &subject) {
-            let driver = driver(of, informers);
-            let operations = &mut self.operations;
-            let samples = outcome::samples(operations, of, *progress, driver.as_ref());
+        if let Purpose::Status(progress) = &purpose {
+            let driver = match &subject {
+                Subject::Snapshot(of) => driver(of, informers),
+                Subject::Group(of) => driver_of_group(of, informers),
+                Subject::Content(_) | Subject::GroupContent(_) => None,
+            };
+            let (operations, uid) = (&mut self.operations, subject.uid());
+            let samples = outcome::samples(operations, uid, *progress, driver.as_ref());
             attempt.notices.extend(samples);
         }
         attempt.notices.extend(outcome::success(&subject, &purpose));
         if let Purpose::Complain(complaint) = purpose {
             attempt.complain(*complaint);
+        }
+    }
+}
+
+impl Subject {
+    /// The patch of its status that says why it fails, if that is news there.
+    fn failing(&self, complaint: &Complaint, now: Timestamp) -> Option<(Object, Value)> {
+        match self {
+            Self::Snapshot(of) => {
+                Some((of.object(), status::complaint(&of.shown(), complaint, now)?))
+            }
+            Self::Group(of) => Some((of.object(), status::complaint(&of.shown(), complaint, now)?)),
+            Self::Content(_) | Self::GroupContent(_) => None,
         }
     }
 }
@@ -306,7 +357,11 @@ fn concerned(object: &Object, by: &Attempt, informers: Informed<'_>) -> Option<K
         Object::Content(name) => informers
             .content(name)
             .map(|content| content.snapshot_key()),
-        Object::Claim(_) | Object::Volume(_) => None,
+        Object::Claim(_)
+        | Object::Volume(_)
+        | Object::Group(_)
+        | Object::GroupContent(_)
+        | Object::Claims(..) => None,
     };
     let known = snapshot.filter(|key| informers.snapshot(key).is_some());
     known.map(Key::Snapshot).filter(|key| *key != by.key)
@@ -315,7 +370,9 @@ fn concerned(object: &Object, by: &Attempt, informers: Informed<'_>) -> Option<K
 /// Somebody else was first, or the request failed.
 fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError) {
     let stale = match (error.kind, step) {
-        (ErrorKind::NotFound, Step::PatchSnapshot(..) | Step::PatchStatus(..)) => {
+        (ErrorKind::NotFound, Step::Patch(of, _) | Step::PatchStatus(of, _))
+            if attempt.key.object() == *of =>
+        {
             // Its deletion is on its way as an event.
             attempt.over = Some(Over::Done);
             return;
@@ -339,7 +396,8 @@ fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError
     }
     let complaint = match &attempt.subject {
         Some(Subject::Snapshot(of)) => outcome::refusal(of, &purpose, &error),
-        Some(Subject::Content(_)) | None => None,
+        Some(Subject::Group(of)) => outcome::refusal_of_group(of, &purpose, &error),
+        Some(Subject::Content(_) | Subject::GroupContent(_)) | None => None,
     };
     match complaint {
         Some(complaint) => attempt.untold = Some(Box::new(complaint)),
@@ -350,25 +408,42 @@ fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError
 /// The object that a step writes.
 fn written(step: &Step) -> Option<Object> {
     match step {
-        Step::PatchSnapshot(of, _) | Step::PatchStatus(of, _) => Some(Object::Snapshot(of.key())),
-        Step::PatchContent(of, _) | Step::DeleteContent(of) => {
-            Some(Object::Content(of.name.clone()))
-        }
-        Step::CreateContent(name, _) => Some(Object::Content(name.clone())),
+        Step::Patch(of, _)
+        | Step::PatchStatus(of, _)
+        | Step::Create(of, _)
+        | Step::Delete(of, _) => Some(of.clone()),
         Step::UpdateClaim(key, _) => Some(Object::Claim(key.clone())),
         Step::Read(_) => None,
     }
 }
 
-/// The driver that has a VolumeSnapshot's snapshot, as far as that is known.
-pub(super) fn driver(snapshot: &Snapshot, informers: Informed<'_>) -> Option<Text> {
-    let content = match (snapshot.bound(), &snapshot.source) {
+/// The content that a VolumeSnapshot has or will have, if it is there.
+pub(super) fn content(snapshot: &Snapshot, informers: Informed<'_>) -> Option<Arc<Content>> {
+    match (snapshot.bound(), &snapshot.source) {
         (Some(bound), _) => informers.content(bound),
         (None, Source::Claim(_)) => informers.content(&content_name(&snapshot.uid)),
         (None, Source::Content(name)) => informers.content(name),
         (None, Source::Unclear) => None,
-    };
+    }
+}
+
+/// The driver that has a VolumeSnapshot's snapshot, as far as that is known.
+pub(super) fn driver(snapshot: &Snapshot, informers: Informed<'_>) -> Option<Text> {
+    let content = content(snapshot, informers);
     let class = || informers.class(snapshot.class.as_deref()?);
     let driver = content.map(|content| content.driver.clone());
     driver.or_else(|| class().map(|class| class.driver.clone()))
+}
+
+/// The driver that has the snapshots of a VolumeGroupSnapshot, as far as that is known.
+pub(super) fn driver_of_group(group: &Group, informers: Informed<'_>) -> Option<Text> {
+    let content = match (group.bound(), &group.source) {
+        (Some(bound), _) => informers.group_content(bound),
+        (None, GroupSource::Claims(_)) => informers.group_content(&group_content_name(&group.uid)),
+        (None, GroupSource::Content(name)) => informers.group_content(name),
+        (None, GroupSource::Unclear) => None,
+    };
+    let class = || informers.group_class(group.class.as_deref()?);
+    let driver = content.map(|content| content.driver.clone());
+    driver.or_else(|| class().map(|class| class.0.driver.clone()))
 }
