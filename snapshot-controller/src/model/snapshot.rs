@@ -1,6 +1,6 @@
 //! VolumeSnapshot.
 
-use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP};
+use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP, content_name};
 
 use super::{List, Text, key};
 
@@ -122,6 +122,22 @@ impl Snapshot {
     pub fn bound(&self) -> Option<&Text> {
         let bound = self.status.as_deref()?.bound.as_ref()?;
         Some(bound).filter(|name| !name.is_empty())
+    }
+
+    /// The name that its content has or will have.
+    #[must_use]
+    pub fn content_name(&self) -> Option<Text> {
+        if let Some(bound) = self.bound() {
+            return Some(bound.clone());
+        }
+        // Names of a member and of its content have the same end.
+        let member = self.name.strip_prefix("snapshot-");
+        match (&self.source, member.filter(|_| self.is_member())) {
+            (_, Some(end)) => Some(content_name(end).into()),
+            (Source::Claim(_), None) => Some(content_name(&self.uid).into()),
+            (Source::Content(name), None) => Some(name.clone()),
+            (Source::Unclear, None) => None,
+        }
     }
 
     /// The key of the claim that it is taken from.

@@ -2,20 +2,17 @@
 //! attempts that advance step by step.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use sidecar::controller::reactor::{Due, Reactor, Verdict};
 use sidecar::kube::cache::{Source, store};
 
+use super::known::Known;
 use super::mutant::Mutant;
 use super::watch::Watch;
-use crate::model::{
-    Claim, Class, Content, Group, GroupClass, GroupContent, Snapshot, Text, Volume,
-};
+use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text, Volume};
 use crate::plan::memory::Key;
 use crate::plan::reactor::{Attempt, Change, Controller, Notice};
 use crate::plan::step::{Answer, Object, Step};
-use crate::plan::{Informers, Settings};
 use crate::testing::request::{kind_and_key, now};
 use crate::testing::server::{Kind, Server};
 
@@ -30,97 +27,6 @@ pub(super) const WATCHED: [Kind; 8] = [
     Kind::GroupContent,
     Kind::GroupClass,
 ];
-
-/// What the controller looks at.
-pub(super) struct Known {
-    pub(super) mutant: Mutant,
-    pub(super) snapshots: Watch<Snapshot>,
-    pub(super) contents: Watch<Content>,
-    classes: Watch<Class>,
-    pub(super) claims: Watch<Claim>,
-    volumes: Watch<Volume>,
-    pub(super) groups: Watch<Group>,
-    group_contents: Watch<GroupContent>,
-    group_classes: Watch<GroupClass>,
-}
-
-impl Informers for Known {
-    fn settings(&self) -> Settings {
-        Settings {
-            keep_mode: true,
-            ..Settings::default()
-        }
-    }
-
-    fn snapshot(&self, key: &str) -> Option<Arc<Snapshot>> {
-        let snapshot = self.snapshots.slots.get(key)?;
-        Some(self.mutant.sees_snapshot(snapshot))
-    }
-
-    fn content(&self, name: &str) -> Option<Arc<Content>> {
-        let content = self.contents.slots.get(name)?;
-        Some(self.mutant.sees_content(content))
-    }
-
-    fn class(&self, name: &str) -> Option<Arc<Class>> {
-        self.classes.slots.get(name).cloned()
-    }
-
-    fn default_classes(&self, driver: &str) -> Vec<Text> {
-        let all = self.classes.slots.iter();
-        all.filter(|(_, class)| class.default && *class.driver == *driver)
-            .map(|(key, _)| Text::from(key.as_str()))
-            .collect()
-    }
-
-    fn claim(&self, key: &str) -> Option<Arc<Claim>> {
-        self.claims.slots.get(key).cloned()
-    }
-
-    fn volume(&self, name: &str) -> Option<Arc<Volume>> {
-        self.volumes.slots.get(name).cloned()
-    }
-
-    fn volume_of(&self, driver: &str, handle: &str) -> Option<Arc<Volume>> {
-        let is = |volume: &Volume| {
-            volume
-                .csi
-                .as_ref()
-                .is_some_and(|csi| csi.is(driver, handle))
-        };
-        let mut all = self.volumes.slots.iter();
-        all.find_map(|(_, volume)| is(volume).then(|| Arc::clone(volume)))
-    }
-
-    fn groups(&self) -> bool {
-        true
-    }
-
-    fn group(&self, key: &str) -> Option<Arc<Group>> {
-        let group = self.groups.slots.get(key)?;
-        Some(self.mutant.sees_group(group))
-    }
-
-    fn group_content(&self, name: &str) -> Option<Arc<GroupContent>> {
-        let content = self.group_contents.slots.get(name)?;
-        Some(self.mutant.sees_group_content(content))
-    }
-
-    fn group_class(&self, name: &str) -> Option<Arc<GroupClass>> {
-        self.group_classes.slots.get(name).cloned()
-    }
-
-    fn default_group_classes(&self, driver: &str) -> Vec<Text> {
-        let all = self.group_classes.slots.iter();
-        all.filter(|(_, class)| class.0.default && *class.0.driver == *driver)
-            .map(|(key, _)| Text::from(key.as_str()))
-            .collect()
-    }
-
-    fn node_for(&self, _affinity: &str) -> Option<Text> {
-        None
-    }
-}
 
 /// An attempt under way.
 pub(super) struct Running {
@@ -151,17 +57,7 @@ impl Process {
     pub(super) fn start(mutant: Mutant) -> Self {
         Self {
             controller: Controller::default(),
-            known: Known {
-                mutant,
-                snapshots: Watch::new(Kind::Snapshot),
-                contents: Watch::new(Kind::Content),
-                classes: Watch::new(Kind::Class),
-                claims: Watch::new(Kind::Claim),
-                volumes: Watch::new(Kind::Volume),
-                groups: Watch::new(Kind::Group),
-                group_contents: Watch::new(Kind::GroupContent),
-                group_classes: Watch::new(Kind::GroupClass),
-            },
+            known: Known::new(mutant),
             ready: BTreeSet::new(),
             later: BTreeSet::new(),
             running: Vec::new(),
@@ -171,27 +67,11 @@ impl Process {
 
     /// Whether everything was listed once: nothing is worked on before.
     pub(super) fn is_synced(&self) -> bool {
-        let known = &self.known;
-        known.snapshots.is_listed()
-            && known.contents.is_listed()
-            && known.classes.is_listed()
-            && known.claims.is_listed()
-            && known.volumes.is_listed()
-            && known.groups.is_listed()
-            && known.group_contents.is_listed()
-            && known.group_classes.is_listed()
+        self.known.is_listed()
     }
 
     pub(super) fn is_current(&self, server: &Server) -> bool {
-        let known = &self.known;
-        known.snapshots.is_current(server)
-            && known.contents.is_current(server)
-            && known.classes.is_current(server)
-            && known.claims.is_current(server)
-            && known.volumes.is_current(server)
-            && known.groups.is_current(server)
-            && known.group_contents.is_current(server)
-            && known.group_classes.is_current(server)
+        self.known.is_current(server)
     }
 
     /// The objects of this kind are listed, or the next event of theirs arrives.

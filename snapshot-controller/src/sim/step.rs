@@ -2,7 +2,7 @@
 //! the invariants.
 
 use serde_json::Value;
-use sidecar::snapshot::{CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND};
+use sidecar::snapshot::{CLAIM_AS_SOURCE, GROUP_HANDLE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND};
 
 use super::process::{State, about, answer_of};
 use super::world::{Faults, World};
@@ -18,6 +18,22 @@ pub(super) fn comes_in_order(step: &Step) -> bool {
         Step::Create(..) | Step::UpdateClaim(..) => true,
         Step::Patch(Object::Content(_), patch) => !patch["spec"].is_null(),
         Step::Read(_) | Step::Patch(..) | Step::PatchStatus(..) | Step::Delete(..) => false,
+    }
+}
+
+/// Whether a request is about a group, or one that only groups make.
+fn is_of_group(step: &Step) -> bool {
+    match step {
+        Step::Create(Object::GroupContent(_) | Object::Snapshot(_), _)
+        | Step::Delete(Object::GroupContent(_) | Object::Snapshot(_), _)
+        | Step::PatchStatus(Object::Content(_), _) => true,
+        Step::Create(_, body) => body["metadata"]["annotations"][GROUP_HANDLE].is_string(),
+        Step::Patch(Object::Group(_), _) => true,
+        Step::Read(_)
+        | Step::Patch(..)
+        | Step::PatchStatus(..)
+        | Step::Delete(..)
+        | Step::UpdateClaim(..) => false,
     }
 }
 
@@ -134,6 +150,7 @@ impl World {
         let (kind, key) = about(step);
         let before = self.server.get(kind, &key).cloned();
         let violation = match step {
+            _ if is_of_group(step) => self.hold_group(step, before.as_ref()),
             Step::Read(_) | Step::PatchStatus(..) => None,
             Step::Create(Object::Content(_), body) if before.is_none() => self.may_not_create(body),
             Step::Create(..) => None,
@@ -168,6 +185,11 @@ impl World {
 
     fn may_not_delete(&self, content: &Value) -> Option<String> {
         let name = &content["metadata"]["name"];
+        let half = content["metadata"]["annotations"][GROUP_HANDLE].is_string()
+            && content["spec"]["volumeSnapshotRef"]["uid"].is_null();
+        if half {
+            return None;
+        }
         if content["spec"]["deletionPolicy"] == "Retain" {
             return Some(format!("{name} is deleted, and was to be kept"));
         }
@@ -239,13 +261,17 @@ impl World {
 
     /// What was made is counted.
     pub(super) fn held(&mut self, step: &Step) {
-        let Step::Create(Object::Content(_), body) = step else {
+        let reference = match step {
+            Step::Create(Object::Content(_), body) => &body["spec"]["volumeSnapshotRef"]["uid"],
+            Step::Create(Object::GroupContent(_), body) => {
+                &body["spec"]["volumeGroupSnapshotRef"]["uid"]
+            }
+            _ => return,
+        };
+        // A member's content has none yet.
+        let Some(uid) = reference.as_str().map(str::to_owned) else {
             return;
         };
-        let uid = body["spec"]["volumeSnapshotRef"]["uid"]
-            .as_str()
-            .unwrap()
-            .to_owned();
         let robbed = self.robbed.contains(&uid);
         let made = self.made.entry(uid.clone()).or_default();
         *made += 1;

@@ -38,6 +38,15 @@ impl Stage {
     pub(crate) async fn new() -> Self {
         let api = FakeApi::new();
         api.forget_group(GROUP_SNAPSHOT_GROUP);
+        Self::of(api).await
+    }
+
+    /// The same with the kinds of group snapshots.
+    pub(crate) async fn with_groups() -> Self {
+        Self::of(FakeApi::new()).await
+    }
+
+    async fn of(api: FakeApi) -> Self {
         let served = api.serve_plain().await;
         let stage = Self { api, served };
         stage.class("c1", "test.csi.driver");

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sidecar::snapshot::{
     BEING_DELETED, CONTENT_BOUND, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_IN_GROUP, YES,
-    content_name,
 };
 
 use super::group::{self, Held};
 use super::{Decision, fail, finalizers};
-use crate::model::{Content, Policy, Snapshot, Source, Text, key};
+use crate::model::{Content, Policy, Snapshot, Text, key};
 use crate::plan::claim;
 use crate::plan::complaint::Complaint;
 use crate::plan::step::{Object, Step};
@@ -90,15 +89,11 @@ fn mark(content: &Content) -> Option<Value> {
 
 /// The content that is this VolumeSnapshot's and no other's.
 fn content(view: &View<'_>, snapshot: &Snapshot) -> Decision<Option<Arc<Content>>> {
-    let named = match (snapshot.bound(), &snapshot.source) {
-        (Some(bound), _) => Some(bound.clone()),
-        (None, Source::Claim(_)) => Some(Text::from(content_name(&snapshot.uid))),
-        (None, Source::Content(name)) => Some(name.clone()),
-        (None, Source::Unclear) => None,
+    let Some(name) = snapshot.content_name() else {
+        return Ok(None);
     };
-    let Some(name) = named else { return Ok(None) };
-    // Once this finalizer is gone nothing looks for the content any more.
-    let content = if snapshot.holds(SNAPSHOT_AS_SOURCE) {
+    // Once these finalizers are gone nothing looks for the content any more.
+    let content = if snapshot.holds(SNAPSHOT_AS_SOURCE) || snapshot.is_member() {
         view.content(&name)?
     } else {
         view.informers.content(&name)
