@@ -6,6 +6,8 @@
 //!
 //! Origin of all of them: external-snapshotter, unless a line says otherwise.
 
+pub mod group;
+
 /// API group of VolumeSnapshots, their contents and classes.
 pub const GROUP: &str = "snapshot.storage.k8s.io";
 /// API group of VolumeGroupSnapshots, their contents and classes.
