@@ -25,7 +25,7 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
             None => Next::End(End::NotReady),
         };
     }
-    let Some(Source::Volume(volume)) = &content.source else {
+    let Some(source) = &content.source else {
         return Next::End(End::Done);
     };
     if content.snapshot.uid.is_empty() {
@@ -47,8 +47,18 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
     if content.handle().is_none() && !marked {
         return Next::step(Step::Patch(Write::Mark, patch::mark(content)));
     }
-    let request = request::create(content, volume, (parameters, secrets), view.settings);
-    Next::step(Step::Create(Box::new(request)))
+    let with = (parameters, secrets);
+    match source {
+        Source::Volume(volume) => {
+            let request = request::create(content, volume, with, view.settings);
+            Next::step(Step::Create(Box::new(request)))
+        }
+        Source::Volumes(volumes) => {
+            let request = request::create_group(content, volumes, with, view.settings);
+            Next::step(Step::CreateGroup(Box::new(request)))
+        }
+        Source::Snapshot(_) | Source::Group(_) => Next::End(End::Done),
+    }
 }
 
 /// Those of the first attempt, as long as this process remembers it.

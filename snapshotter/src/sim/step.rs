@@ -1,13 +1,17 @@
 //! Attempts advance: requests reach the server, calls reach the driver, answers come back.
 
 use csi_proto::csi::list_snapshots_response::Entry;
-use csi_proto::csi::{CreateSnapshotResponse, ListSnapshotsResponse, Snapshot};
+use csi_proto::csi::{
+    CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, GetVolumeGroupSnapshotResponse,
+    ListSnapshotsResponse, Snapshot, VolumeGroupSnapshot,
+};
 use tonic::Code;
 
 use super::driver::Wish;
+use super::people::members;
 use super::process::{State, is_about_content};
 use super::world::World;
-use crate::model::{Content, Text};
+use crate::model::{Content, Kind, Text};
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
 use crate::plan::reactor::Request;
 use crate::plan::step::{Answer, Step};
@@ -105,24 +109,42 @@ impl World {
                 State::Sent(request)
             }
             Step::LoadSecret(..) => State::Sent(request),
-            Step::Create(_) | Step::Delete(_) | Step::List(_) | Step::Get(_)
+            Step::Create(_)
+            | Step::Delete(_)
+            | Step::List(_)
+            | Step::Get(_)
+            | Step::CreateGroup(_)
+            | Step::GetGroup(_)
+            | Step::DeleteGroup(_)
                 if self.driver.away =>
             {
                 let unsent = Answer::Unreachable(rpc(Code::Unavailable));
                 State::Answered(request, unsent, None)
             }
-            Step::List(_) | Step::Get(_) => {
+            Step::List(_) | Step::Get(_) | Step::GetGroup(_) => {
                 self.check_list(&name, &request.step);
                 State::Sent(request)
             }
             Step::Create(call) => {
-                self.check_create(&name, call);
+                self.check_create(&name, (&call.name, &call.secrets));
                 let wish = Wish::Create(call.name.clone());
                 self.ask(&name, request, wish)
             }
             Step::Delete(call) => {
-                self.check_delete(&name, call);
+                self.check_delete(&name, (&call.snapshot_id, &call.secrets));
                 let wish = Wish::Delete(call.snapshot_id.as_str().into());
+                self.ask(&name, request, wish)
+            }
+            Step::CreateGroup(call) => {
+                self.check_create(&name, (&call.name, &call.secrets));
+                let wish = Wish::Create(call.name.clone());
+                self.ask(&name, request, wish)
+            }
+            Step::DeleteGroup(call) => {
+                let group = &call.group_snapshot_id;
+                self.check_delete(&name, (group, &call.secrets));
+                self.check_members(group, &call.snapshot_ids);
+                let wish = Wish::Delete(group.as_str().into());
                 self.ask(&name, request, wish)
             }
         };
@@ -166,13 +188,23 @@ impl World {
                 };
                 return State::Answered(request, answer, None);
             }
+            Step::GetGroup(call) => {
+                let answer = match fate {
+                    Fate::Applied => self.get_group(&call.group_snapshot_id),
+                    Fate::Unheard | Fate::Lost => Answer::Failed(rpc(Code::DeadlineExceeded)),
+                    Fate::Late | Fate::Refused => Answer::Failed(rpc(Code::Internal)),
+                };
+                return State::Answered(request, answer, None);
+            }
             step @ (Step::Read
             | Step::Patch(..)
             | Step::PatchStatus(..)
             | Step::Announce(_)
             | Step::Create(_)
             | Step::Get(_)
-            | Step::Delete(_)) => match fate {
+            | Step::Delete(_)
+            | Step::CreateGroup(_)
+            | Step::DeleteGroup(_)) => match fate {
                 Fate::Applied => self.apply(name, step),
                 Fate::Unheard => {
                     drop(self.apply(name, step));
@@ -190,6 +222,16 @@ impl World {
             Ok(object) => State::Answered(request, Answer::Done, Some(Box::new(object))),
             Err(error) => State::Answered(request, Answer::Refused(error), None),
         }
+    }
+
+    fn get_group(&mut self, handle: &str) -> Answer {
+        let Some(found) = self.driver.snapshots.get_mut(handle) else {
+            return Answer::Failed(rpc(Code::NotFound));
+        };
+        let ready = found.unready == 0;
+        found.unready = found.unready.saturating_sub(1);
+        let group_snapshot = Some(group(handle, found.size, ready));
+        Answer::GroupGot(GetVolumeGroupSnapshotResponse { group_snapshot })
     }
 
     fn list(&mut self, handle: &str, token: &str) -> Answer {
@@ -250,15 +292,20 @@ impl World {
         let found = self.driver.snapshots.get_mut(&handle).unwrap();
         let ready = found.unready == 0;
         found.unready = found.unready.saturating_sub(1);
-        let snapshot = Some(Snapshot {
-            snapshot_id: handle.to_string(),
-            size_bytes: found.size,
-            ready_to_use: ready,
-            ..Snapshot::default()
-        });
+        let size_bytes = found.size;
         if !ready {
             self.truth(content).calls.1 += 1;
         }
+        if self.kind == Kind::Group {
+            let group_snapshot = Some(group(&handle, size_bytes, ready));
+            return Answer::GroupCreated(CreateVolumeGroupSnapshotResponse { group_snapshot });
+        }
+        let snapshot = Some(Snapshot {
+            snapshot_id: handle.to_string(),
+            size_bytes,
+            ready_to_use: ready,
+            ..Snapshot::default()
+        });
         Answer::Created(CreateSnapshotResponse { snapshot })
     }
 
@@ -305,7 +352,10 @@ impl World {
             | Step::Create(_)
             | Step::List(_)
             | Step::Get(_)
-            | Step::Delete(_) => {
+            | Step::Delete(_)
+            | Step::CreateGroup(_)
+            | Step::GetGroup(_)
+            | Step::DeleteGroup(_) => {
                 let found = self.server.contents.get(name).cloned();
                 return found.ok_or(refused(Refusal::NotFound));
             }
@@ -321,6 +371,23 @@ impl World {
     }
 }
 
+/// A group of two, of which the first is ready at once.
+fn group(handle: &str, size_bytes: i64, ready: bool) -> VolumeGroupSnapshot {
+    let snapshots = members(handle).into_iter().enumerate();
+    let snapshots = snapshots.map(|(number, snapshot_id)| Snapshot {
+        snapshot_id,
+        size_bytes,
+        ready_to_use: ready || number == 0,
+        ..Snapshot::default()
+    });
+    VolumeGroupSnapshot {
+        group_snapshot_id: handle.to_owned(),
+        snapshots: snapshots.collect(),
+        ready_to_use: ready,
+        ..VolumeGroupSnapshot::default()
+    }
+}
+
 fn copy(step: &Step) -> Step {
     match step {
         Step::Patch(write, body) => Step::Patch(*write, body.clone()),
@@ -331,7 +398,10 @@ fn copy(step: &Step) -> Step {
         | Step::Create(_)
         | Step::List(_)
         | Step::Get(_)
-        | Step::Delete(_) => Step::Read,
+        | Step::Delete(_)
+        | Step::CreateGroup(_)
+        | Step::GetGroup(_)
+        | Step::DeleteGroup(_) => Step::Read,
     }
 }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use sidecar::snapshot::{BEING_CREATED, YES};
+use sidecar::snapshot::{BEING_CREATED, GROUP_BEING_CREATED, YES};
 
-use super::{Bench, created, snapshot};
+use super::{Bench, created, group, group_created, snapshot};
 use crate::model::Text;
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::reactor::Request;
@@ -78,6 +78,31 @@ impl Bench {
                 self.trace.push(line);
                 self.script.pop_front().unwrap_or(Answer::Deleted)
             }
+            Step::CreateGroup(call) => {
+                let line = format!(
+                    "CreateGroup {} {} {} {}",
+                    call.name,
+                    call.source_volume_ids.join("+"),
+                    text(&call.parameters),
+                    text(&call.secrets)
+                );
+                self.trace.push(line);
+                self.script
+                    .pop_front()
+                    .unwrap_or_else(|| group_created(group(true)))
+            }
+            Step::GetGroup(call) => {
+                let (id, snapshots) = (&call.group_snapshot_id, call.snapshot_ids.join("+"));
+                let line = format!("GetGroup {id} {snapshots} {}", text(&call.secrets));
+                self.trace.push(line);
+                self.script.pop_front().expect("an answer to GetGroup")
+            }
+            Step::DeleteGroup(call) => {
+                let (id, snapshots) = (&call.group_snapshot_id, call.snapshot_ids.join("+"));
+                let line = format!("DeleteGroup {id} {snapshots} {}", text(&call.secrets));
+                self.trace.push(line);
+                self.script.pop_front().unwrap_or(Answer::Deleted)
+            }
         }
     }
 
@@ -115,9 +140,12 @@ impl Bench {
 
 fn metadata(write: Write, body: &Value) -> String {
     let metadata = &body["metadata"];
+    let annotations = &metadata["annotations"];
+    let mark = [BEING_CREATED, GROUP_BEING_CREATED].map(|mark| annotations.get(mark));
+    let mark = mark.into_iter().flatten().next();
     match write {
         Write::Mark if metadata.get("finalizers").is_some() => "bc+ F+".into(),
-        Write::Mark if metadata["annotations"][BEING_CREATED] != *YES => "bc+ again".into(),
+        Write::Mark if mark.is_some_and(|mark| *mark != *YES) => "bc+ again".into(),
         Write::Mark => "bc+".into(),
         Write::Unmark => "bc-".into(),
         Write::Release => "F-".into(),

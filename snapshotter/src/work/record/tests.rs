@@ -73,6 +73,7 @@ fn a_content_with_everything() {
             ready: Some(true),
             size: Some(1 << 30),
             group: Some("g1".into()),
+            members: crate::model::Members::default(),
             error: Some("x".into()),
         }),
         ..crate::testing::content()
