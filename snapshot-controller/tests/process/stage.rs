@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sidecar::snapshot::{BEING_DELETED, CONTENT_BOUND};
+use sidecar::snapshot::{BEING_DELETED, CONTENT_BOUND, GROUP_SNAPSHOT_GROUP};
 use sidecar_testkit::FakeApi;
 use sidecar_testkit::api::Served;
 use sidecar_testkit::build::{self, Object};
@@ -37,6 +37,7 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) async fn new() -> Self {
         let api = FakeApi::new();
+        api.forget_group(GROUP_SNAPSHOT_GROUP);
         let served = api.serve_plain().await;
         let stage = Self { api, served };
         stage.class("c1", "test.csi.driver");

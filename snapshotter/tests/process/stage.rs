@@ -9,6 +9,7 @@ use csi_proto::csi::{
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use sidecar::snapshot::GROUP_SNAPSHOT_GROUP;
 use sidecar_testkit::api::Served;
 use sidecar_testkit::driver::ControllerRpc;
 use sidecar_testkit::process::{Process, within};
@@ -192,6 +193,7 @@ impl Stage {
     /// With the class; the driver takes and lists snapshots.
     pub(crate) async fn new() -> Self {
         let api = FakeApi::new();
+        api.forget_group(GROUP_SNAPSHOT_GROUP);
         let served = api.serve_plain().await;
         let driver = FakeDriver::new(DRIVER);
         driver.configure(|model| {
