@@ -1,7 +1,5 @@
 //! Group snapshots on the model API server: their versions, and what their definitions refuse.
 
-#![expect(clippy::unwrap_used, reason = "shared steps of tests fail as tests do")]
-
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value, json};
 use sidecar_testkit::FakeApi;
