@@ -5,7 +5,7 @@ mod bench;
 mod server;
 
 pub(crate) use bench::{
-    Bench, created, fails, got, group, group_created, group_got, listed, snapshot,
+    Bench, GROUP, created, fails, got, group, group_created, group_got, listed, snapshot,
 };
 pub(crate) use server::{Event, Server, Versioned, refused};
 
@@ -30,6 +30,7 @@ pub(crate) fn driver() -> Driver {
             list: true,
             get: false,
             group: true,
+            topology: true,
         },
     }
 }

@@ -33,6 +33,8 @@ pub struct Content {
     pub member: bool,
     /// The annotations [`Kind::deletion_secret`], if both are there; each may be empty.
     pub secret: Option<Box<SecretRef>>,
+    /// The annotations about where it must be usable and where it is, if one of them is there.
+    pub topology: Option<Box<Topology>>,
     /// `spec.volumeSnapshotRef`, `spec.volumeGroupSnapshotRef`.
     pub snapshot: SnapshotRef,
     /// `spec.source`; `None` if it names neither.
@@ -45,6 +47,15 @@ pub struct Content {
     pub policy: Policy,
     /// `status`; `None` until somebody writes it.
     pub status: Option<Status>,
+}
+
+/// Annotations of ours, which are kept as they are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// [`ALLOWED_TOPOLOGIES`](sidecar::snapshot::ALLOWED_TOPOLOGIES).
+    pub allowed: Option<Text>,
+    /// [`ACCESSIBLE_TOPOLOGY`](sidecar::snapshot::ACCESSIBLE_TOPOLOGY).
+    pub accessible: Option<Text>,
 }
 
 /// `spec.volumeSnapshotRef` or `spec.volumeGroupSnapshotRef`, as far as it is read.

@@ -16,7 +16,9 @@ mod kind;
 mod secret;
 
 pub use class::Class;
-pub use content::{Content, GroupHandles, Member, Members, Policy, SnapshotRef, Source, Status};
+pub use content::{
+    Content, GroupHandles, Member, Members, Policy, SnapshotRef, Source, Status, Topology,
+};
 pub use kind::Kind;
 pub use secret::SecretRef;
 pub use sidecar::text::{List, Pairs, Text};

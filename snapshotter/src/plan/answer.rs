@@ -5,6 +5,7 @@
 use csi_proto::csi::{Snapshot, VolumeGroupSnapshot};
 use jiff::Timestamp;
 
+use super::topology;
 use crate::model::{Member, Members, Text};
 
 /// What is known of a snapshot or of a group.
@@ -22,6 +23,8 @@ pub struct Said {
     pub group: Option<Text>,
     /// Snapshots of a group that was cut.
     pub members: Members,
+    /// From where volumes restored from it can be reached, as it is written; `None` is everywhere.
+    pub topology: Option<Text>,
 }
 
 impl Said {
@@ -33,6 +36,7 @@ impl Said {
             .creation_time
             .and_then(|time| of_time(time.seconds, time.nanos));
         let group = answer.group_snapshot_id;
+        let topology = topology::written(answer.accessible_topology);
         Some(Self {
             handle: answer.snapshot_id.into(),
             created: created.unwrap_or_else(|| nanos(now)),
@@ -40,6 +44,7 @@ impl Said {
             ready: answer.ready_to_use,
             group: (!group.is_empty()).then(|| group.into()),
             members: Members::default(),
+            topology,
         })
     }
 
@@ -70,6 +75,7 @@ impl Said {
             ready: answer.ready_to_use,
             group: None,
             members: Members::default(),
+            topology: None,
         })
     }
 
@@ -83,6 +89,7 @@ impl Said {
             ready: true,
             group: None,
             members: Members::default(),
+            topology: None,
         }
     }
 }

@@ -8,8 +8,8 @@ use super::answer::Said;
 use super::attempt::{Attempt, End, Next};
 use super::outcome::{Problem, Task};
 use super::secret::{self, Unnamed};
-use super::step::{Purpose, StatusWrite, Step};
-use super::{View, patch};
+use super::step::{Purpose, StatusWrite, Step, Write};
+use super::{View, patch, topology};
 use crate::model::{SecretRef, Source, Text};
 
 /// The next step.
@@ -95,6 +95,10 @@ fn found_secret(view: &View<'_>) -> Result<(Purpose, Option<SecretRef>), Problem
 }
 
 fn report(view: &View<'_>, said: &Said) -> Next {
+    if let Some(topology) = topology::news(view, said) {
+        let body = patch::topology(view.content, topology);
+        return Next::step(Step::Patch(Write::Topology(Task::Check), body));
+    }
     match patch::report(view.content, said) {
         Some(body) => Next::step(Step::PatchStatus(StatusWrite::Report(Task::Check), body)),
         None if said.ready => Next::End(End::Done),

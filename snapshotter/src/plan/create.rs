@@ -8,8 +8,8 @@ use super::outcome::{Problem, Task};
 use super::request::{self, Parameters};
 use super::secret::{self, Unnamed};
 use super::step::{Purpose, StatusWrite, Step, Write};
-use super::{View, patch};
-use crate::model::Source;
+use super::{View, patch, topology};
+use crate::model::{Kind, Source};
 
 /// The next step.
 pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
@@ -19,6 +19,10 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
         return Next::step(Step::Patch(Write::Unmark, patch::unmark(content)));
     }
     if let Some(said) = attempt.said() {
+        if let Some(topology) = topology::news(view, said) {
+            let body = patch::topology(content, topology);
+            return Next::step(Step::Patch(Write::Topology(Task::Create), body));
+        }
         return match patch::report(content, said) {
             Some(body) => Next::step(Step::PatchStatus(StatusWrite::Report(Task::Create), body)),
             None if said.ready => Next::End(End::Done),
@@ -35,6 +39,14 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
         Ok(parameters) => parameters,
         Err(problem) => return fails(problem),
     };
+    let topology = match topology::wished(view) {
+        Ok(topology) => topology.filter(|_| content.kind() == Kind::Single),
+        Err(why) => return fails(Problem::Topology(why)),
+    };
+    let understood = view.driver.abilities.topology;
+    if topology.is_some() && !understood && !attempt.is_warned() {
+        return Next::step(Step::Announce(topology::ignored(view)));
+    }
     let secret = match secret::annotated(content) {
         Ok(secret) => secret,
         Err(Unnamed) => return fails(Problem::Unnamed),
@@ -50,7 +62,8 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
     let with = (parameters, secrets);
     match source {
         Source::Volume(volume) => {
-            let request = request::create(content, volume, with, view.settings);
+            let mut request = request::create(content, volume, with, view.settings);
+            request.accessibility_requirements = topology.filter(|_| understood);
             Next::step(Step::Create(Box::new(request)))
         }
         Source::Volumes(volumes) => {

@@ -25,24 +25,26 @@ pub struct Abilities {
     pub get: bool,
     /// Group controller capability `CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT`.
     pub group: bool,
+    /// Plugin capability `SNAPSHOT_ACCESSIBILITY_CONSTRAINTS`.
+    pub topology: bool,
 }
 
 impl Abilities {
-    /// Abilities out of the capability set. `group`: whether the group controller does everything.
+    /// Abilities out of the controller's capability set. `others`: abilities out of other sets.
     ///
     /// # Errors
     /// The driver takes no snapshots.
     pub fn new(
         driver: &str,
         controller: impl Fn(ControllerCapability) -> bool,
-        group: bool,
+        others: Self,
     ) -> Result<Self, Unsuitable> {
         use ControllerCapability as Rpc;
         if controller(Rpc::CreateDeleteSnapshot) {
             Ok(Self {
                 list: controller(Rpc::ListSnapshots),
                 get: controller(Rpc::GetSnapshot),
-                group,
+                ..others
             })
         } else {
             Err(Unsuitable(driver.to_owned()))
@@ -113,7 +115,11 @@ mod tests {
     fn s_15_a_driver_must_take_snapshots() {
         use ControllerCapability::{CreateDeleteSnapshot, GetSnapshot, ListSnapshots};
         let with = |has: &[ControllerCapability]| {
-            Abilities::new("test.csi.driver", |asked| has.contains(&asked), false)
+            Abilities::new(
+                "test.csi.driver",
+                |asked| has.contains(&asked),
+                Abilities::default(),
+            )
         };
         let text = with(&[ListSnapshots]).unwrap_err().to_string();
         let expected = "CSI driver test.csi.driver does not support ControllerCreateSnapshot";

@@ -88,6 +88,8 @@ pub enum Problem {
     SecretNotText(SecretRef, bool),
     /// Nothing is bound to the content, so that the snapshot has no name.
     Unbound,
+    /// The annotation about where the snapshot must be usable cannot be understood.
+    Topology(String),
     /// Nobody names the snapshots of the group.
     NoMembers,
     /// The driver refused, failed or did not answer in time.
@@ -140,6 +142,7 @@ impl Failure {
             | Problem::Secret(..)
             | Problem::SecretNotText(..)
             | Problem::Unbound
+            | Problem::Topology(_)
             | Problem::NoMembers
             | Problem::Call(_)
             | Problem::NoId
@@ -177,6 +180,7 @@ impl Failure {
             | Problem::Secret(..)
             | Problem::SecretNotText(..)
             | Problem::Unbound
+            | Problem::Topology(_)
             | Problem::NoMembers => true,
             Problem::Call(_)
             | Problem::Away(_)
@@ -201,6 +205,7 @@ impl Failure {
             | Problem::Secret(..)
             | Problem::SecretNotText(..)
             | Problem::Unbound
+            | Problem::Topology(_)
             | Problem::NoMembers
             | Problem::Call(_)
             | Problem::Away(_)
@@ -234,6 +239,7 @@ impl Failure {
             | Problem::ReservedKey(_)
             | Problem::Unclear(_)
             | Problem::Unbound
+            | Problem::Topology(_)
             | Problem::NoId
             | Problem::NotFound(_)
             | Problem::Write(..)

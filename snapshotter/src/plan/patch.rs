@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use sidecar::snapshot::YES;
+use sidecar::snapshot::{ACCESSIBLE_TOPOLOGY, YES};
 
 use super::answer::Said;
 use crate::model::{Content, Kind, Member, Members};
@@ -44,6 +44,15 @@ pub fn unmark(content: &Content) -> Value {
     let mut metadata = bound_to(content);
     let mark = json!({ content.kind().being_created(): null });
     metadata.insert("annotations".to_owned(), mark);
+    json!({ "metadata": metadata })
+}
+
+/// Where the snapshot is.
+#[must_use]
+pub fn topology(content: &Content, topology: &str) -> Value {
+    let mut metadata = bound_to(content);
+    let written = json!({ ACCESSIBLE_TOPOLOGY: topology });
+    metadata.insert("annotations".to_owned(), written);
     json!({ "metadata": metadata })
 }
 

@@ -50,6 +50,8 @@ pub enum Write {
     Mark,
     /// Nothing is in doubt any more.
     Unmark,
+    /// Where the snapshot is, which was taken or looked up.
+    Topology(Task),
     /// The content may go.
     Release,
 }

@@ -205,6 +205,11 @@ impl World {
         let Some(handle) = after.handle() else {
             return;
         };
+        let place = after.topology.as_ref();
+        let placed = place.is_some_and(|place| place.accessible.is_some());
+        if self.kind == Kind::Single && before.handle().is_none() && !placed {
+            self.complain(format!("{handle} without its topology: {after:?}"));
+        }
         let Some(snapshot) = self.driver.snapshots.get(handle).cloned() else {
             return;
         };

@@ -88,6 +88,8 @@ pub(super) enum Mutant {
     TakesNothingOver,
     /// Does not look again when a class becomes its driver's.
     ForgetsForeignClasses,
+    /// Does not hear where a snapshot is.
+    OverhearsTopology,
     /// Does not write down the members of a group.
     ForgetsMembers,
     /// Writes the members of a group down as if nothing had been known of them.
@@ -110,8 +112,18 @@ impl Mutant {
         (Self::ClearsMembers, Faults::None, "another member"),
     ];
 
+    /// Those that only single snapshots can show.
+    pub(super) const CAUGHT_ALONE: [Caught; 2] = [
+        (Self::TakesFirstEntry, Faults::None, "another size"),
+        (
+            Self::OverhearsTopology,
+            Faults::None,
+            "without its topology",
+        ),
+    ];
+
     /// All others.
-    pub(super) const CAUGHT_BY: [Caught; 31] = [
+    pub(super) const CAUGHT_BY: [Caught; 30] = [
         (
             Self::DeletesOnDeletionAlone,
             Faults::None,
@@ -136,7 +148,6 @@ impl Mutant {
         (Self::TakesUnsentForFinal, Faults::All, "is nobody's"),
         (Self::BelievesDeleted, Faults::All, "cleared before"),
         (Self::TakesCutForReady, Faults::None, "ready too early"),
-        (Self::TakesFirstEntry, Faults::None, "another size"),
         (Self::ForgetsRetries, Faults::All, "snapcontent-"),
         (Self::ForgetsUnready, Faults::None, "is not ready"),
         (Self::RetriesAtOnce, Faults::Lasting, "requests at once"),
@@ -220,7 +231,9 @@ impl Mutant {
                 status.remove("volumeSnapshotInfoList");
                 Step::PatchStatus(write, body)
             }
-            (Self::ResetsMembers, Step::PatchStatus(write @ StatusWrite::Report(_), mut body)) => {
+            (Self::ResetsMembers, Step::PatchStatus(write @ StatusWrite::Report(_), mut body))
+                if content.handle().is_some() =>
+            {
                 if let Some(list) = body["status"].get_mut("volumeSnapshotInfoList") {
                     list.as_array_mut().unwrap().reverse();
                 }
@@ -285,10 +298,12 @@ impl Mutant {
                     group_snapshot: Some(VolumeGroupSnapshot {
                         group_snapshot_id: "ghost".into(),
                         ready_to_use: true,
-                        snapshots: vec![Snapshot {
-                            snapshot_id: "ghost-1".into(),
-                            ..Snapshot::default()
-                        }],
+                        snapshots: super::people::members("ghost")
+                            .map(|snapshot_id| Snapshot {
+                                snapshot_id,
+                                ..Snapshot::default()
+                            })
+                            .into(),
                         ..VolumeGroupSnapshot::default()
                     }),
                 })
@@ -340,6 +355,12 @@ impl Mutant {
                     snapshot.snapshot_id.clone_from(&call.snapshot_id);
                 }
                 Answer::Listed(page)
+            }
+            (Self::OverhearsTopology, Answer::Created(mut answer)) => {
+                if let Some(snapshot) = &mut answer.snapshot {
+                    snapshot.accessible_topology.clear();
+                }
+                Answer::Created(answer)
             }
             (_, answer) => answer,
         }

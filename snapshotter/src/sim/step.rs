@@ -3,7 +3,7 @@
 use csi_proto::csi::list_snapshots_response::Entry;
 use csi_proto::csi::{
     CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, GetVolumeGroupSnapshotResponse,
-    ListSnapshotsResponse, Snapshot, VolumeGroupSnapshot,
+    ListSnapshotsResponse, Snapshot, Topology, VolumeGroupSnapshot,
 };
 use tonic::Code;
 
@@ -240,6 +240,7 @@ impl World {
                 snapshot_id: handle.to_owned(),
                 size_bytes: size,
                 ready_to_use: ready,
+                accessible_topology: there(),
                 ..Snapshot::default()
             }),
         };
@@ -304,6 +305,7 @@ impl World {
             snapshot_id: handle.to_string(),
             size_bytes,
             ready_to_use: ready,
+            accessible_topology: there(),
             ..Snapshot::default()
         });
         Answer::Created(CreateSnapshotResponse { snapshot })
@@ -369,6 +371,13 @@ impl World {
         self.check_storage();
         Ok((version, after))
     }
+}
+
+/// Where every snapshot is.
+fn there() -> Vec<Topology> {
+    vec![Topology {
+        segments: [("zone".to_owned(), "a".to_owned())].into(),
+    }]
 }
 
 /// A group of two, of which the first is ready at once.

@@ -162,9 +162,10 @@ impl Bench {
 
     /// Changes the class of the fixture.
     pub(crate) fn class(&mut self, change: impl FnOnce(&mut Class)) {
-        let mut class = self.server.classes[&Text::from("c1")].1.clone();
+        let (name, (_, class)) = self.server.classes.first_key_value().unwrap();
+        let (name, mut class) = (name.clone(), class.clone());
         change(&mut class);
-        self.server.put_class(&"c1".into(), Some(class));
+        self.server.put_class(&name, Some(class));
     }
 
     pub(crate) fn secret(&mut self, namespace: &str, name: &str) {
@@ -296,6 +297,14 @@ impl Bench {
     /// Whether anything waits for a retry.
     pub(crate) fn rests(&self) -> bool {
         self.later.is_empty()
+    }
+
+    /// The driver can be asked again.
+    pub(crate) fn driver_back(&mut self) {
+        let known = self.known();
+        let due = self.snapshotter.observe(Change::DriverBack, &known);
+        self.ready
+            .extend(due.wakes.into_iter().map(|wake| wake.key));
     }
 
     pub(crate) fn resync(&mut self) -> Vec<String> {

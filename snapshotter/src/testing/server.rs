@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use sidecar::snapshot::YES;
+use sidecar::snapshot::{ACCESSIBLE_TOPOLOGY, YES};
 
 use crate::model::{Class, Content, Kind, Member, SecretRef, Status, Text};
 use crate::plan::outcome::{ApiError, Refusal};
@@ -135,6 +135,11 @@ fn merge_metadata(object: &mut Content, patch: &Value) {
             "annotations" => {
                 let keys: Vec<&String> = fields(value).keys().collect();
                 let mark = object.kind().being_created();
+                if keys == [ACCESSIBLE_TOPOLOGY] {
+                    let topology = object.topology.get_or_insert_default();
+                    topology.accessible = text(&value[ACCESSIBLE_TOPOLOGY]);
+                    continue;
+                }
                 assert_eq!(keys, [mark], "annotations of others");
                 let value = value[mark].as_str();
                 object.being_created = value.is_some();

@@ -1,6 +1,7 @@
 //! The driver behind its socket, as the snapshotter's decisions see it.
 
 use csi_proto::csi::group_controller_service_capability::rpc::Type;
+use csi_proto::csi::plugin_capability::service::Type as Service;
 use sidecar::controller::{self, Capabilities};
 use sidecar::flags::Exit;
 
@@ -26,8 +27,14 @@ impl controller::Driver for Driver {
         let group = capabilities
             .group
             .has(Type::CreateDeleteGetVolumeGroupSnapshot);
+        let topology = { &capabilities.plugin }.has(Service::SnapshotAccessibilityConstraints);
+        let others = Abilities {
+            group,
+            topology,
+            ..Abilities::default()
+        };
         let has = |kind| capabilities.controller.has(kind);
-        let abilities = Abilities::new(name, has, group);
+        let abilities = Abilities::new(name, has, others);
         Ok(Self {
             name: name.to_owned(),
             abilities: abilities.map_err(|unsuitable| Exit::failure(1, unsuitable))?,

@@ -76,7 +76,7 @@ impl Attempt {
             self.owns_mark = match write {
                 Write::Mark => true,
                 Write::Unmark => false,
-                Write::Release => self.owns_mark,
+                Write::Topology(_) | Write::Release => self.owns_mark,
             };
             return None;
         };
@@ -92,6 +92,7 @@ impl Attempt {
         }
         let task = match write {
             Write::Mark | Write::Unmark => Task::Create,
+            Write::Topology(task) => task,
             Write::Release => Task::Delete,
         };
         Some((task, Problem::Write(write, error)))

@@ -72,6 +72,7 @@ impl Failure {
                 Cause(self)
             ),
             Problem::Unbound
+            | Problem::Topology(_)
             | Problem::Call(_)
             | Problem::Away(_)
             | Problem::NoId
@@ -129,6 +130,7 @@ impl Failure {
             Problem::NoClassNamed
             | Problem::ReservedKey(_)
             | Problem::Unbound
+            | Problem::Topology(_)
             | Problem::NoMembers
             | Problem::Write(..)
             | Problem::Status(_)
@@ -202,6 +204,11 @@ impl fmt::Display for Cause<'_> {
                 "cannot create {snapshot}. {} content {content} not bound to a {snapshot}",
                 words.capital
             ),
+            Problem::Topology(why) => write!(
+                out,
+                "annotation {} of the content {content} is no list of topology terms: {why}",
+                sidecar::snapshot::ALLOWED_TOPOLOGIES
+            ),
             Problem::NoMembers => match self.0.task {
                 Task::Create | Task::Check => write!(
                     out,
@@ -247,6 +254,10 @@ fn refused(
             "failed to remove {} annotation on the content {content}: {}",
             words.mark,
             quote(&error.message)
+        ),
+        Some(Write::Topology(_)) => write!(
+            out,
+            "failed to write down the topology of the content {content}: {error}"
         ),
         Some(Write::Release) => write!(
             out,

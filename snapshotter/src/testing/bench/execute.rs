@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use csi_proto::csi::{Topology, TopologyRequirement};
 use serde_json::Value;
-use sidecar::snapshot::{BEING_CREATED, GROUP_BEING_CREATED, YES};
+use sidecar::snapshot::{ACCESSIBLE_TOPOLOGY, BEING_CREATED, GROUP_BEING_CREATED, YES};
 
 use super::{Bench, created, group, group_created, snapshot};
 use crate::model::Text;
@@ -50,13 +51,13 @@ impl Bench {
             }
             Step::Create(call) => {
                 let line = format!(
-                    "Create {} {} {} {}",
+                    "Create {} {} {} {}{}",
                     call.name,
                     call.source_volume_id,
                     text(&call.parameters),
-                    text(&call.secrets)
+                    text(&call.secrets),
+                    places(call.accessibility_requirements.as_ref())
                 );
-                assert_eq!(call.accessibility_requirements, None);
                 self.trace.push(line);
                 self.script
                     .pop_front()
@@ -138,6 +139,18 @@ impl Bench {
     }
 }
 
+/// Where it must be usable, and where that would be best.
+fn places(required: Option<&TopologyRequirement>) -> String {
+    let list = |places: &[Topology]| {
+        let places = places.iter().map(|place| format!("{:?}", place.segments));
+        places.collect::<Vec<_>>().join(" ").replace('"', "")
+    };
+    required.map_or_else(String::new, |required| {
+        let (requisite, preferred) = (list(&required.requisite), list(&required.preferred));
+        format!(" at {requisite} best {preferred}")
+    })
+}
+
 fn metadata(write: Write, body: &Value) -> String {
     let metadata = &body["metadata"];
     let annotations = &metadata["annotations"];
@@ -148,6 +161,10 @@ fn metadata(write: Write, body: &Value) -> String {
         Write::Mark if mark.is_some_and(|mark| *mark != *YES) => "bc+ again".into(),
         Write::Mark => "bc+".into(),
         Write::Unmark => "bc-".into(),
+        Write::Topology(_) => {
+            let topology = annotations[ACCESSIBLE_TOPOLOGY].as_str().unwrap();
+            format!("topology {topology}")
+        }
         Write::Release => "F-".into(),
     }
 }

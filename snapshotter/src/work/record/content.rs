@@ -8,11 +8,12 @@ use serde::Deserialize;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, list, nullable, own, shared};
-use sidecar::snapshot::{GROUP_HANDLE, YES};
+use sidecar::snapshot::{ACCESSIBLE_TOPOLOGY, ALLOWED_TOPOLOGIES, GROUP_HANDLE, YES};
 
 use super::interned;
 use crate::model::{
     Content, GroupHandles, Kind, Member, Policy, SecretRef, SnapshotRef, Source, Status, Text,
+    Topology,
 };
 
 /// A content on the wire.
@@ -138,6 +139,14 @@ impl Record for Content {
         let annotations = &metadata.annotations;
         let mark = annotations.get(kind.being_created());
         let [name, namespace] = kind.deletion_secret().map(|key| annotations.get(key));
+        let [allowed, accessible] = [ALLOWED_TOPOLOGIES, ACCESSIBLE_TOPOLOGY].map(|key| {
+            let text = annotations.get(key);
+            text.map(|text| strings.intern(text))
+        });
+        let topology = Topology {
+            allowed,
+            accessible,
+        };
         Some(Self {
             uid: own(&metadata.uid),
             version: metadata.version(),
@@ -153,6 +162,7 @@ impl Record for Content {
                     name: strings.intern(name),
                 })
             }),
+            topology: (topology != Topology::default()).then(|| Box::new(topology)),
             snapshot: SnapshotRef {
                 namespace: interned(&snapshot.namespace, strings),
                 name: own(&snapshot.name),
