@@ -49,7 +49,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `driver` | the model driver |
+//! | `driver`, `answer` | the model driver, and what it answers about snapshots |
 //! | `people` | what the snapshot-controller, users and administrators do |
 //! | `check` | what is held at each step |
 //! | `process`, `watch` | one snapshotter process: the controller that ships, its caches, a queue that is a set |
@@ -59,6 +59,7 @@
 //! | `rest` | the end of a run |
 //! | `mutant` | faulty snapshotters, each of which must be caught |
 
+mod answer;
 mod check;
 mod driver;
 mod freeze;

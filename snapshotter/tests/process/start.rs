@@ -7,7 +7,7 @@ use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::driver::{ControllerRpc, Probe};
 use tonic::Code;
 
-use super::stage::{NAME, READY, Stage, content, free_address, get};
+use super::stage::{NAME, READY, Stage, content, free_address, get, group_content};
 
 fn methods(stage: &Stage) -> Vec<&'static str> {
     let calls = stage.driver.calls();
@@ -154,6 +154,17 @@ async fn s_21_a_driver_without_groups() {
     assert_eq!(stage.calls("GroupControllerGetCapabilities"), 1, "S-21");
     let text = "does not say whether it takes group snapshots";
     assert!(program.log().contains(text), "S-21: {}", program.log());
+}
+
+/// Who is there and does not say what it can do is asked all the same, as upstream's sidecar does.
+#[tokio::test]
+async fn s_21_a_group_controller_that_does_not_say_what_it_can_do() {
+    let stage = Stage::with_groups().await;
+    let fault = CallFault::on("GroupControllerGetCapabilities");
+    stage.driver.fault(fault.fail(Code::Internal, "no"));
+    stage.api.insert(group_content());
+    let _program = stage.started(&[]).await;
+    stage.until_group_ready().await;
 }
 
 #[tokio::test]

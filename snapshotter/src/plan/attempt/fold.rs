@@ -248,9 +248,8 @@ impl Attempt {
     }
 
     fn group_created(&mut self, answer: Answer, now: Timestamp) -> Option<(Task, Problem)> {
-        let answer = match answer {
-            Answer::GroupCreated(answer) => answer,
-            other => return Some((Task::Create, called(other))),
+        let Answer::GroupCreated(answer) = answer else {
+            return Some((Task::Create, called(answer)));
         };
         self.said = Said::cut(answer.group_snapshot, now);
         let nothing = self.said.is_none();
@@ -263,9 +262,8 @@ impl Attempt {
         answer: Answer,
         now: Timestamp,
     ) -> Option<(Task, Problem)> {
-        let answer = match answer {
-            Answer::GroupGot(answer) => answer,
-            other => return Some((Task::Check, called(other))),
+        let Answer::GroupGot(answer) = answer else {
+            return Some((Task::Check, called(answer)));
         };
         let said = Said::looked_up(answer.group_snapshot, now);
         self.said = said.map(|said| Said {

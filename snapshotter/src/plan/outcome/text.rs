@@ -184,20 +184,12 @@ impl fmt::Display for Cause<'_> {
             ),
             Problem::Secret(secret, error, annotated) => {
                 credentials(out, (snapshot, content), *annotated)?;
-                let SecretRef { namespace, name } = secret;
-                write!(
-                    out,
-                    "error getting secret {name} in namespace {namespace}: {error}"
-                )
+                unread(out, secret, error)
             }
             Problem::SecretNotText(secret, annotated) => {
                 credentials(out, (snapshot, content), *annotated)?;
-                let SecretRef { namespace, name } = secret;
-                write!(
-                    out,
-                    "error getting secret {name} in namespace {namespace}: it has a value that is \
-                     not UTF-8, which no CSI request can carry"
-                )
+                let why = "it has a value that is not UTF-8, which no CSI request can carry";
+                unread(out, secret, &why)
             }
             Problem::Unbound => write!(
                 out,
@@ -209,18 +201,7 @@ impl fmt::Display for Cause<'_> {
                 "annotation {} of the content {content} is no list of topology terms: {why}",
                 sidecar::snapshot::ALLOWED_TOPOLOGIES
             ),
-            Problem::NoMembers => match self.0.task {
-                Task::Create | Task::Check => write!(
-                    out,
-                    "cannot list group snapshot {content}. No snapshots found in the group snapshot \
-                     content"
-                ),
-                Task::Delete => write!(
-                    out,
-                    "cannot delete group snapshot content {content}. No snapshots found in the group \
-                     snapshot"
-                ),
-            },
+            Problem::NoMembers => no_members(out, content, self.0.task),
             Problem::Call(error) | Problem::Away(error) => write!(out, "{error}"),
             Problem::NoId => out.write_str(words.no_id),
             Problem::NotFound(handle) => {
@@ -233,6 +214,32 @@ impl fmt::Display for Cause<'_> {
             }
         }
     }
+}
+
+/// Nobody names the snapshots of a group.
+fn no_members(out: &mut fmt::Formatter<'_>, content: &Text, task: Task) -> fmt::Result {
+    match task {
+        Task::Create | Task::Check => write!(
+            out,
+            "cannot list group snapshot {content}. No snapshots found in the group snapshot content"
+        ),
+        Task::Delete => write!(
+            out,
+            "cannot delete group snapshot content {content}. No snapshots found in the group snapshot"
+        ),
+    }
+}
+
+/// A Secret could not be read.
+fn unread(
+    out: &mut fmt::Formatter<'_>,
+    SecretRef { namespace, name }: &SecretRef,
+    why: &dyn fmt::Display,
+) -> fmt::Result {
+    write!(
+        out,
+        "error getting secret {name} in namespace {namespace}: {why}"
+    )
 }
 
 /// A patch of the content, or of its status, was refused.
