@@ -70,6 +70,12 @@ const FAMILIES: &[Family] = &[
         elsewhere: None,
     },
     Family {
+        table: ("snapshotter.md", "G-"),
+        crates: &["snapshotter"],
+        names: &["g"],
+        elsewhere: None,
+    },
+    Family {
         table: ("registrar-and-kubelet.md", "R-"),
         crates: &["registrar"],
         names: &["r"],

@@ -1,8 +1,8 @@
-//! S-104 and S-105: one process on each node.
+//! S-104 to S-106 and G-40: one process on each node.
 
 use serde_json::json;
 
-use super::stage::{READY, Stage, content, settle};
+use super::stage::{READY, Stage, content, group_content, settle};
 
 const LABEL: &str = "snapshot.storage.kubernetes.io/managed-by";
 
@@ -34,4 +34,30 @@ async fn s_104_s_105_contents_of_this_node() {
     assert!(selects("volumesnapshotcontents"), "S-104");
     assert!(!selects("volumesnapshotclasses"), "S-104");
     assert!(stage.api.requests_to("*", "*/leases*").is_empty(), "S-104");
+}
+
+#[tokio::test]
+async fn s_106_g_40_groups_have_no_node() {
+    let stage = Stage::with_groups().await;
+    stage.api.insert(group_content());
+    let program = stage.start_with(&["--node-deployment"], &[("NODE_NAME", "n1")]);
+    program.logs(READY).await;
+    settle().await;
+    assert!(stage.trace().is_empty(), "G-40: {:?}", stage.trace());
+    let said = program.log().matches("have no node").count();
+    assert_eq!(said, 1, "G-40: {}", program.log());
+    let label = format!("{LABEL}=n1");
+    // The lists at the start are of one object.
+    let selectors = |resource: &str| {
+        let reads = stage.api.requests_to("GET", &format!("*/{resource}"));
+        let watched = reads
+            .iter()
+            .filter(|read| read.query.get("limit") != Some(&"1".to_owned()));
+        let selectors = watched.map(|read| read.query.get("labelSelector").cloned());
+        selectors.collect::<std::collections::BTreeSet<_>>()
+    };
+    let contents = selectors("volumegroupsnapshotcontents");
+    assert_eq!(contents, [Some(label)].into(), "S-106");
+    let classes = selectors("volumegroupsnapshotclasses");
+    assert_eq!(classes, [None].into(), "S-106");
 }
