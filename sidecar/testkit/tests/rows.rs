@@ -70,8 +70,14 @@ const FAMILIES: &[Family] = &[
         elsewhere: None,
     },
     Family {
+        table: ("snapshotter.md", "C-"),
+        crates: &["snapshot-controller"],
+        names: &["c"],
+        elsewhere: None,
+    },
+    Family {
         table: ("snapshotter.md", "G-"),
-        crates: &["snapshotter"],
+        crates: &["snapshotter", "snapshot-controller"],
         names: &["g"],
         elsewhere: None,
     },
