@@ -38,7 +38,11 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     let process = &*seat.process;
     let calls = Calls {
         timeout: config.timeout,
-        methods: &[methods::IDENTITY, methods::CONTROLLER],
+        methods: &[
+            methods::IDENTITY,
+            methods::CONTROLLER,
+            methods::GROUP_CONTROLLER,
+        ],
         response_limit: None,
     };
     let handshake = seat.connect_driver(
