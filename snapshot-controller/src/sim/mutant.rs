@@ -86,7 +86,7 @@ impl Mutant {
         (Self::TrustsTheCache, Faults::All, "goes before"),
         (Self::TakesAnew, Faults::All, "although it was taken"),
         (Self::ForgetsClaims, Faults::Strips, "held for ever"),
-        (Self::ForgetsContents, Faults::None, "never ready"),
+        (Self::ForgetsContents, Faults::None, ""),
         (Self::ForgetsCures, Faults::None, "never ready"),
         (Self::ForgetsRetries, Faults::All, ""),
         (Self::RemembersWhatIsGone, Faults::None, "remembers"),
@@ -106,8 +106,13 @@ impl Mutant {
 
     pub(super) fn sees_snapshot(self, snapshot: &Arc<Snapshot>) -> Arc<Snapshot> {
         let mut seen = Arc::clone(snapshot);
+        let lost = |seen: &Snapshot| {
+            let error = seen.shown().error;
+            let told = error.and_then(|error| error.message.as_deref());
+            told == Some("VolumeSnapshotContent is missing")
+        };
         if self == Self::TakesAnew
-            && !seen.is_ready()
+            && lost(&seen)
             && let Some(status) = &mut Arc::make_mut(&mut seen).status
         {
             status.creation_time = None;

@@ -253,6 +253,8 @@ impl World {
             let claim = snapshot["spec"]["source"]["persistentVolumeClaimName"].as_str();
             claim.is_some_and(|claim| **key == format!("ns/{claim}"))
                 && snapshot["status"]["readyToUse"] != true
+                // Groups protect no claims.
+                && snapshot["metadata"]["ownerReferences"].is_null()
                 && snapshot["metadata"]["deletionTimestamp"].is_null()
                 && !self.contents_of(uid).is_empty()
         });
