@@ -63,11 +63,11 @@ pub(crate) async fn work(
     };
     let rules = permission::rules(config.settings, groups == Groups::Served);
     let api = seat.api();
-    let look = config
-        .resync
-        .is_zero()
-        .then_some(LOOK)
-        .unwrap_or(config.resync);
+    let look = if config.resync.is_zero() {
+        LOOK
+    } else {
+        config.resync
+    };
     let watching_groups = async {
         match groups {
             Groups::Off => std::future::pending::<()>().await,

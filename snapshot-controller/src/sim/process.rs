@@ -276,7 +276,12 @@ impl Process {
         let (kind, key) = match &step {
             // No cache takes that in.
             Step::Read(Object::Claims(namespace, _)) => (Kind::Node, namespace.clone()),
-            step => about(step),
+            step @ (Step::Read(_)
+            | Step::Patch(..)
+            | Step::PatchStatus(..)
+            | Step::Create(..)
+            | Step::Delete(..)
+            | Step::UpdateClaim(..)) => about(step),
         };
         let known = &mut self.known;
         match kind {

@@ -268,7 +268,12 @@ impl World {
             Step::Create(Object::GroupContent(_), body) => {
                 &body["spec"]["volumeGroupSnapshotRef"]["uid"]
             }
-            _ => return,
+            Step::Read(_)
+            | Step::Patch(..)
+            | Step::PatchStatus(..)
+            | Step::Create(..)
+            | Step::Delete(..)
+            | Step::UpdateClaim(..) => return,
         };
         // A member's content has none yet.
         let Some(uid) = reference.as_str().map(str::to_owned) else {

@@ -8,7 +8,7 @@ use sidecar::snapshot::content_name;
 
 use super::class::Chosen;
 use super::{Decision, body, fail};
-use crate::model::{Claim, Phase, Snapshot, Text, Uid, Volume, key};
+use crate::model::{Claim, Csi, Phase, Snapshot, Text, Uid, Volume, key};
 use crate::plan::complaint::{Complaint, Cure};
 use crate::plan::step::{Object, Step};
 use crate::plan::view::{Next, Purpose, View};
@@ -133,23 +133,7 @@ pub(super) fn decide(
     let secret = secret::resolve(&class.class, &words);
     let secret = secret.map_err(|problem| fail(parameters(&problem).until(of_class())))?;
     let volume = &origin.volume;
-    let of_volume = || Object::Volume(origin.name.clone());
-    let Some(csi) = &volume.csi else {
-        let error = format!(
-            "cannot find CSI PersistentVolumeSource for volume {}",
-            origin.name
-        );
-        return Ok(fail(Complaint::uncreated(error).until_changed(of_volume())));
-    };
-    if csi.driver != class.class.driver {
-        // The handle means nothing to another driver, or something else.
-        let error = format!(
-            "the driver {} of VolumeSnapshotClass {} is not the driver {} of volume {}",
-            class.class.driver, class.name, csi.driver, origin.name
-        );
-        let complaint = Complaint::uncreated(error).until(of_class());
-        return Ok(fail(complaint));
-    }
+    let csi = csi_of(&origin, class)?;
     let settings = view.informers.settings();
     let topologies = if settings.topology {
         body::topologies(class)
@@ -176,4 +160,24 @@ pub(super) fn decide(
         Step::Create(Object::Content(name), content),
         purpose,
     ))
+}
+
+/// What the driver of the class knows the volume by.
+fn csi_of<'a>(origin: &'a Origin, class: &Chosen) -> Decision<&'a Csi> {
+    let name = &origin.name;
+    let Some(csi) = &origin.volume.csi else {
+        let error = format!("cannot find CSI PersistentVolumeSource for volume {name}");
+        let complaint = Complaint::uncreated(error);
+        return Err(fail(complaint.until_changed(Object::Volume(name.clone()))));
+    };
+    if csi.driver != class.class.driver {
+        // The handle means nothing to another driver, or something else.
+        let error = format!(
+            "the driver {} of VolumeSnapshotClass {} is not the driver {} of volume {name}",
+            class.class.driver, class.name, csi.driver
+        );
+        let complaint = Complaint::uncreated(error);
+        return Err(fail(complaint.until(Cure::Class(class.name.clone()))));
+    }
+    Ok(csi)
 }

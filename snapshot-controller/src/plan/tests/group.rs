@@ -285,7 +285,10 @@ fn g_9_to_12_claims_of_which_nothing_can_be_taken() {
         shows(row, &bench.retry(), &[]);
         assert!(bench.retries(), "{row}");
     }
-    // Whoever is waited for is heard at once.
+}
+
+#[test]
+fn g_10_a_claim_that_is_waited_for_is_heard_at_once() {
     let (mut bench, _) = begin(rows_pending);
     bench.edit(Kind::Claim, "ns/p2", |claim| {
         claim["status"]["phase"] = "Bound".into()
