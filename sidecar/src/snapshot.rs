@@ -6,6 +6,8 @@
 //!
 //! Origin of all of them: external-snapshotter, unless a line says otherwise.
 
+pub mod group;
+
 /// API group of VolumeSnapshots, their contents and classes.
 pub const GROUP: &str = "snapshot.storage.k8s.io";
 /// API group of VolumeGroupSnapshots, their contents and classes.
@@ -128,6 +130,14 @@ pub const MANAGED_BY: &str = "snapshot.storage.kubernetes.io/managed-by";
 /// Annotation on a VolumeSnapshotContent: claims restored from it may have another volume mode. Set
 /// by an administrator, read by the provisioner.
 pub const ALLOW_MODE_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-volume-mode-change";
+
+/// Annotation on a VolumeSnapshotContent: where the snapshot must be usable, as JSON of a list of
+/// TopologySelectorTerm. Ours; set by the controller out of the class, or by an administrator. The same
+/// on a class.
+pub const ALLOWED_TOPOLOGIES: &str = "csi-sidecars.io/snapshot-allowed-topologies";
+/// Annotation on a VolumeSnapshotContent: from where volumes restored from the snapshot can be reached, as
+/// JSON of a list of segments. Ours; set by the sidecar, never removed.
+pub const ACCESSIBLE_TOPOLOGY: &str = "csi-sidecars.io/snapshot-accessible-topology";
 
 /// What keys of a class's parameters that are for the sidecars, not for the driver, begin with.
 pub const PARAMETER_PREFIX: &str = "csi.storage.k8s.io/";

@@ -3,16 +3,16 @@
 //! Claims are written with `update`, since no more is granted; Secrets are never read.
 
 use sidecar::kube::access::Rule;
-use sidecar::snapshot::GROUP;
+use sidecar::snapshot::{GROUP, GROUP_SNAPSHOT_GROUP};
 
 use crate::plan::Settings;
 
 const READ: &[&str] = &["get", "list", "watch"];
 const LIST: &[&str] = &["list", "watch"];
 
-/// The rules to check.
+/// The rules to check; `groups` for where group snapshots are served.
 #[must_use]
-pub fn rules(settings: Settings) -> Vec<Rule> {
+pub fn rules(settings: Settings, groups: bool) -> Vec<Rule> {
     let snapshots = &["get", "list", "watch", "patch"];
     let contents = &["create", "get", "list", "watch", "patch", "delete"];
     let mut rules = vec![
@@ -31,7 +31,32 @@ pub fn rules(settings: Settings) -> Vec<Rule> {
     if settings.distributed {
         rules.push(Rule::required("", "nodes", LIST));
     }
+    if groups {
+        rules.extend(of_groups());
+    }
     rules
+}
+
+/// What group snapshots need beyond single ones: their members are made and deleted here.
+fn of_groups() -> [Rule; 6] {
+    let groups = &["get", "list", "watch", "patch"];
+    let contents = &["create", "get", "list", "watch", "patch", "delete"];
+    [
+        Rule::required(GROUP_SNAPSHOT_GROUP, "volumegroupsnapshots", groups),
+        Rule::required(
+            GROUP_SNAPSHOT_GROUP,
+            "volumegroupsnapshots/status",
+            &["patch"],
+        ),
+        Rule::required(
+            GROUP_SNAPSHOT_GROUP,
+            "volumegroupsnapshotcontents",
+            contents,
+        ),
+        Rule::required(GROUP_SNAPSHOT_GROUP, "volumegroupsnapshotclasses", LIST),
+        Rule::required(GROUP, "volumesnapshots", &["create", "delete"]),
+        Rule::required(GROUP, "volumesnapshotcontents/status", &["patch"]),
+    ]
 }
 
 #[cfg(test)]
@@ -69,15 +94,39 @@ mod tests {
             ],
         ),
         (GROUP, "volumesnapshots/status", &["update", "patch"]),
+        (GROUP, "volumesnapshotcontents/status", &["patch"]),
+        (
+            GROUP_SNAPSHOT_GROUP,
+            "volumegroupsnapshotclasses",
+            &["get", "list", "watch"],
+        ),
+        (
+            GROUP_SNAPSHOT_GROUP,
+            "volumegroupsnapshotcontents",
+            &[
+                "create", "get", "list", "watch", "update", "delete", "patch",
+            ],
+        ),
+        (
+            GROUP_SNAPSHOT_GROUP,
+            "volumegroupsnapshots",
+            &["get", "list", "watch", "update", "patch"],
+        ),
+        (
+            GROUP_SNAPSHOT_GROUP,
+            "volumegroupsnapshots/status",
+            &["update", "patch"],
+        ),
     ];
 
     #[test]
     fn nothing_is_used_that_the_replaced_manifest_does_not_grant() {
         for distributed in [false, true] {
-            let rules = rules(Settings {
+            let settings = Settings {
                 distributed,
                 ..Settings::default()
-            });
+            };
+            let rules = rules(settings, true);
             assert_eq!(
                 rules.iter().any(|rule| rule.resource == "nodes"),
                 distributed

@@ -8,7 +8,7 @@ use sidecar::kube::connect::Variable;
 use sidecar::names::LeaseOwner;
 
 use crate::args::{self, Config};
-use crate::control;
+use crate::control::{self, Groups};
 use crate::work::kinds;
 use crate::work::metrics::Metrics;
 
@@ -37,10 +37,12 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
         let api = seat.api();
         let kinds = kinds::wait(&api, config.kinds_patience);
         process.unless_ended(kinds).await?;
-        if config.groups {
-            kinds::groups(&api).await;
-        }
-        let work = async || Box::pin(control::work(&seat, &config, &metrics)).await;
+        let groups = match config.groups {
+            true if kinds::groups(&api).await => Groups::Served,
+            true => Groups::Awaited,
+            false => Groups::Off,
+        };
+        let work = async || Box::pin(control::work(&seat, &config, groups, &metrics)).await;
         seat.lead(config.election.as_ref(), None, work).await
     };
     process.serve(config.http.as_ref(), working).await

@@ -94,7 +94,7 @@ static FLAGS: &[Flag] = &[
         "",
         "Comma-separated Name=bool pairs that switch features: ReleaseLeaderElectionOnExit=true|false \
          (ALPHA - default=false; the lease is always released here), CSIGetSnapshot=true|false (ALPHA \
-         - default=false).",
+         - default=false), VolumeSnapshotTopology=true|false (ALPHA - default=false).",
     ),
 ];
 
@@ -116,13 +116,15 @@ pub static SPEC: Spec = Spec {
 
 const GROUPS: &str = "CSIVolumeGroupSnapshot";
 const GET_SNAPSHOT: &str = "CSIGetSnapshot";
+const TOPOLOGY: &str = "VolumeSnapshotTopology";
 
-/// The gates that upstream knows by itself, and one of ours. The lease is always released here,
+/// The gates that upstream knows by itself, and two of ours. The lease is always released here,
 /// whatever the second one says.
 pub static GATES: &[Gate] = &[
     Gate::new(GROUPS, true, Stage::Ga),
     Gate::new("ReleaseLeaderElectionOnExit", false, Stage::Alpha),
     Gate::new(GET_SNAPSHOT, false, Stage::Alpha),
+    Gate::new(TOPOLOGY, false, Stage::Alpha),
 ];
 
 /// What the program shall do.
@@ -198,6 +200,7 @@ pub fn decide(values: &Values, node_name: Option<&str>) -> Result<(Command, Vec<
             name,
             extra_create_metadata: values.bool("extra-create-metadata"),
             get_snapshot: gates.enabled(GET_SNAPSHOT),
+            topology: gates.enabled(TOPOLOGY),
             retry_max,
         },
         groups: gates.enabled(GROUPS).then_some(groups),

@@ -12,34 +12,41 @@ use sidecar::names;
 use sidecar::snapshot::MANAGED_BY;
 
 use crate::args::Config;
+use crate::model::Kind;
 use crate::permission;
+use crate::plan::Settings;
 use crate::plan::reactor::Change;
-use crate::work::api::{CLASSES, CONTENTS};
+use crate::plan::settings::Name;
 use crate::work::driver::DriverView;
-use crate::work::executor::{Engine, Pacing, engine};
-use crate::work::informers::Informers;
+use crate::work::executor::{Engine, Executor, Pacing, engine};
 
-/// Works until a signal comes, then finishes what is under way.
+/// The snapshotters of one process: that of single snapshots, and that of groups if they are served.
+type Engines = [Arc<Engine>];
+
+/// Works until a signal comes, then finishes what is under way. `groups`: how groups are named, if they
+/// are served.
 ///
 /// # Errors
 /// How the process ends: the driver came back as something else.
 pub(crate) async fn work(
     seat: &Seat,
     config: &Config,
+    groups: Option<&Name>,
     driver: &Arc<DriverView>,
 ) -> Result<(), Exit> {
-    let engine = snapshotter(seat, config, driver)?;
-    let result = Box::pin(lead(seat, config, &engine)).await;
-    drop(engine);
+    let engines = snapshotters(seat, config, groups, driver)?;
+    let result = Box::pin(lead(seat, config, &engines)).await;
+    drop(engines);
     seat.last_events().await;
     result
 }
 
-fn snapshotter(
+fn snapshotters(
     seat: &Seat,
     config: &Config,
+    groups: Option<&Name>,
     driver: &Arc<DriverView>,
-) -> Result<Arc<Engine>, Exit> {
+) -> Result<Vec<Arc<Engine>>, Exit> {
     let pacing = Pacing {
         workers: config.workers,
         retry_start: config.retry_start,
@@ -49,26 +56,45 @@ fn snapshotter(
         component: format!("csi-snapshotter {}", driver.current().name),
         host: names::hostname().unwrap_or_default(),
     });
-    let by = (pacing, &config.settings);
-    let engine = engine(driver, (seat.api(), events), by, seat.queues())?;
-    engine.depends_on(&seat.process.server);
-    Ok(engine)
+    let of = |kind, settings: &Settings| {
+        let (with, by) = ((seat.api(), events.clone()), (pacing, settings));
+        let engine = engine(kind, driver, with, by, seat.queues())?;
+        engine.depends_on(&seat.process.server);
+        Ok::<_, Exit>(engine)
+    };
+    let mut engines = vec![of(Kind::Single, &config.settings)?];
+    if let Some(name) = groups {
+        let settings = Settings {
+            name: name.clone(),
+            ..config.settings.clone()
+        };
+        engines.push(of(Kind::Group, &settings)?);
+    }
+    Ok(engines)
 }
 
-async fn lead(seat: &Seat, config: &Config, engine: &Arc<Engine>) -> Result<(), Exit> {
-    let driver = &engine.shell().driver;
-    let informers = &engine.shell().informers;
-    let watches = watches(informers, config.node.as_deref(), config.resync);
-    let rules = permission::rules();
+async fn lead(seat: &Seat, config: &Config, engines: &Engines) -> Result<(), Exit> {
+    let Some(driver) = engines.first().map(|engine| &engine.shell().driver) else {
+        return Ok(());
+    };
+    let caches = engines.iter().map(|engine| engine.shell());
+    let watches = caches.flat_map(|shell| watches(shell, config.node.as_deref(), config.resync));
+    let watches: Vec<Watch> = watches.collect();
+    let rules = permission::rules(engines.len() > 1);
     let serving = async {
         watch::ready(&watches).await;
         tracing::info!("Starting CSI snapshotter");
-        engine.serve().await;
+        Engine::serve_all(engines).await;
+    };
+    let back = || {
+        for engine in engines {
+            engine.observe(Change::DriverBack);
+        }
     };
     let background = async {
         tokio::select! {
             never = seat.watch(&watches) => never,
-            never = driver.whenever_back(|| engine.observe(Change::DriverBack)) => never,
+            never = driver.whenever_back(back) => never,
             never = seat.advise(&rules) => never,
         }
     };
@@ -78,17 +104,18 @@ async fn lead(seat: &Seat, config: &Config, engine: &Arc<Engine>) -> Result<(), 
         background,
         grace: GRACE,
     };
-    tasks.run(engine, &seat.process.shutdown).await
+    tasks.run(engines, &seat.process.shutdown).await
 }
 
 /// What is watched: of contents those of the `node`, if there is one. Classes have no label.
-fn watches(caches: &Informers, node: Option<&str>, resync: Duration) -> [Watch; 2] {
+fn watches(shell: &Executor, node: Option<&str>, resync: Duration) -> [Watch; 2] {
+    let (caches, resources) = (&shell.informers, &shell.resources);
     let contents = Scope {
         labels: node.map_or_else(String::new, |node| format!("{MANAGED_BY}={node}")),
-        ..Scope::all(CONTENTS)
+        ..Scope::all(resources.contents.clone())
     };
     [
         Watch::of(contents, &caches.contents).resync(resync),
-        Watch::all(CLASSES, &caches.classes),
+        Watch::all(resources.classes.clone(), &caches.classes),
     ]
 }

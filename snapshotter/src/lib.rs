@@ -1,5 +1,5 @@
 //! `csi-snapshotter`: takes, finds and deletes snapshots in the storage system for
-//! VolumeSnapshotContents.
+//! VolumeSnapshotContents, and groups of them for VolumeGroupSnapshotContents.
 //!
 //! # Layout
 //!

@@ -3,12 +3,12 @@
 //! Only PATCH writes to contents: no `update` is needed, and none is asked for.
 
 use sidecar::kube::access::Rule;
-use sidecar::snapshot::{CLASS, CONTENT};
+use sidecar::snapshot::{CLASS, CONTENT, GROUP_CLASS, GROUP_CONTENT, group};
 
-/// The rules to check.
+/// The rules to check. `groups`: whether group snapshots are served.
 #[must_use]
-pub fn rules() -> Vec<Rule> {
-    vec![
+pub fn rules(groups: bool) -> Vec<Rule> {
+    let mut rules = vec![
         Rule::required(
             CONTENT.group,
             CONTENT.plural,
@@ -21,6 +21,19 @@ pub fn rules() -> Vec<Rule> {
         Rule::required("", "events", &["create", "patch"])
             .within(EVENTS_NAMESPACE)
             .optional("no events on VolumeSnapshotContents"),
+    ];
+    if groups {
+        rules.extend(of_groups());
+    }
+    rules
+}
+
+fn of_groups() -> [Rule; 3] {
+    let contents = &["get", "list", "watch", "patch"];
+    [
+        Rule::required(GROUP_CONTENT.group, GROUP_CONTENT.plural, contents),
+        Rule::required(GROUP_CONTENT.group, group::CONTENT_STATUS, &["patch"]),
+        Rule::required(GROUP_CLASS.group, GROUP_CLASS.plural, &["list", "watch"]),
     ]
 }
 

@@ -1,5 +1,7 @@
 //! Puts the parts together: start-up in upstream's order, leadership, work, and the end.
 
+mod groups;
+
 use std::ffi::OsString;
 
 use csi_proto::csi::methods;
@@ -36,7 +38,11 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     let process = &*seat.process;
     let calls = Calls {
         timeout: config.timeout,
-        methods: &[methods::IDENTITY, methods::CONTROLLER],
+        methods: &[
+            methods::IDENTITY,
+            methods::CONTROLLER,
+            methods::GROUP_CONTROLLER,
+        ],
         response_limit: None,
     };
     let handshake = seat.connect_driver(
@@ -50,16 +56,14 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     let handshake = process.unless_ended(handshake).await?;
     handshake.name_calls();
     sidecar::verbose!(2, driver = handshake.name(), "CSI driver name");
-    if config.groups.is_some() {
-        tracing::warn!(
-            "Group snapshots are not served yet: VolumeGroupSnapshotContents are left alone"
-        );
-    }
     let working = async {
-        let driver = process
-            .unless_ended(handshake.into_view::<Driver>(()))
-            .await?;
-        let work = async || Box::pin(control::work(&seat, &config, &driver)).await;
+        let groups = process.unless_ended(groups::served(&seat, &config)).await?;
+        let view = handshake.into_view::<Driver>(groups.is_some());
+        let driver = process.unless_ended(view).await?;
+        let work = async || {
+            let work = control::work(&seat, &config, groups.as_ref(), &driver);
+            Box::pin(work).await
+        };
         seat.lead(config.election.as_ref(), Some(&*driver), work)
             .await
     };

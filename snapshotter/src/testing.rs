@@ -4,12 +4,16 @@
 mod bench;
 mod server;
 
-pub(crate) use bench::{Bench, created, fails, got, listed, snapshot};
+pub(crate) use bench::{
+    Bench, GROUP, created, fails, got, group, group_created, group_got, listed, snapshot,
+};
 pub(crate) use server::{Event, Server, Versioned, refused};
 
-use sidecar::snapshot::CONTENT_BOUND;
+use sidecar::snapshot::{CONTENT_BOUND, GROUP_CONTENT_BOUND};
 
-use crate::model::{Class, Content, Pairs, Policy, SnapshotRef, Source, Status};
+use crate::model::{
+    Class, Content, GroupHandles, Members, Pairs, Policy, SnapshotRef, Source, Status,
+};
 use crate::plan::Driver;
 use crate::plan::driver::Abilities;
 
@@ -25,6 +29,8 @@ pub(crate) fn driver() -> Driver {
         abilities: Abilities {
             list: true,
             get: false,
+            group: true,
+            topology: true,
         },
     }
 }
@@ -75,6 +81,36 @@ pub(crate) fn pre_provisioned() -> Content {
     }
 }
 
+/// `groupsnapcontent-V1`: snapshots of `vol-1` and `vol-2` are to be taken for `ns/v1`.
+pub(crate) fn group_content() -> Content {
+    Content {
+        uid: "CV1".into(),
+        finalizers: [GROUP_CONTENT_BOUND.into()].into(),
+        snapshot: SnapshotRef {
+            namespace: "ns".into(),
+            name: "v1".into(),
+            uid: "V1".into(),
+        },
+        source: Some(Source::Volumes(["vol-1".into(), "vol-2".into()].into())),
+        driver: DRIVER.into(),
+        class: Some("g".into()),
+        policy: Policy::Delete,
+        ..Content::default()
+    }
+}
+
+/// An administrator names `grp-9` of `snap-8` and `snap-9` for `ns/v9`, which nobody has bound yet.
+pub(crate) fn pre_provisioned_group() -> Content {
+    Content {
+        uid: "CV9".into(),
+        source: Some(Source::Group(Box::new(GroupHandles {
+            group: "grp-9".into(),
+            snapshots: ["snap-8".into(), "snap-9".into()].into(),
+        }))),
+        ..pre_provisioned()
+    }
+}
+
 /// As after a successful call.
 pub(crate) fn status(ready: bool) -> Status {
     Status {
@@ -83,6 +119,7 @@ pub(crate) fn status(ready: bool) -> Status {
         ready: Some(ready),
         size: Some(1 << 30),
         group: None,
+        members: Members::default(),
         error: None,
     }
 }

@@ -19,7 +19,8 @@ use tonic::Code;
 use super::view::{Driver, Follower, View};
 use crate::csi::connection::{self, Address, Connection, Losses, OnLoss, Options};
 use crate::csi::identity::{
-    self, ControllerCapabilities, IdentityError, NodeCapabilities, PluginCapabilities,
+    self, ControllerCapabilities, GroupCapabilities, IdentityError, NodeCapabilities,
+    PluginCapabilities,
 };
 use crate::csi::{Channel, loss};
 use crate::election::Fence;
@@ -42,6 +43,8 @@ pub struct Capabilities {
     pub controller: ControllerCapabilities,
     /// Calls of its node service; empty if it was not asked.
     pub node: NodeCapabilities,
+    /// Calls of its group controller; empty if it has none or was not asked.
+    pub group: GroupCapabilities,
 }
 
 /// A driver that is ready and has told its name, but not yet what it can do.
@@ -133,7 +136,7 @@ impl DriverHandshake {
     /// # Errors
     /// How the process ends.
     pub async fn into_view<D: Driver>(self, with: D::Settings) -> Result<Arc<View<D>>, Exit> {
-        let link = self.fetch_capabilities(Questions::of::<D>()).await?;
+        let link = self.fetch_capabilities(Questions::of::<D>(&with)).await?;
         let calls = link.settings.calls;
         View::new(link, calls, with, Fence::default())
     }

@@ -2,8 +2,10 @@
 //! is given time.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::time::sleep;
 
 use super::engine::{Engine, Shell};
@@ -14,6 +16,60 @@ use crate::shutdown::Shutdown;
 /// How long running attempts may go on after a signal: less than the thirty seconds that a pod has
 /// by default.
 pub const GRACE: Duration = Duration::from_secs(25);
+
+/// What works until it is told to stop: an engine, or several.
+pub trait Drain {
+    /// Nothing is begun from now on.
+    fn shut_down(&self);
+
+    /// Waits until nothing runs.
+    fn drained(&self) -> impl Future<Output = ()>;
+
+    /// What runs.
+    fn running(&self) -> usize;
+}
+
+impl<R: Reactor, S: Shell<R>> Drain for Engine<R, S> {
+    fn shut_down(&self) {
+        self.shut_down();
+    }
+
+    async fn drained(&self) {
+        self.drained().await;
+    }
+
+    fn running(&self) -> usize {
+        self.running()
+    }
+}
+
+impl<T: Drain> Drain for Arc<T> {
+    fn shut_down(&self) {
+        (**self).shut_down();
+    }
+
+    async fn drained(&self) {
+        (**self).drained().await;
+    }
+
+    fn running(&self) -> usize {
+        (**self).running()
+    }
+}
+
+impl<T: Drain> Drain for [T] {
+    fn shut_down(&self) {
+        self.iter().for_each(Drain::shut_down);
+    }
+
+    async fn drained(&self) {
+        join_all(self.iter().map(Drain::drained)).await;
+    }
+
+    fn running(&self) -> usize {
+        self.iter().map(Drain::running).sum()
+    }
+}
 
 /// What a controller does at the same time while it leads.
 pub struct Tasks<L, S, B> {
@@ -37,11 +93,11 @@ where
     ///
     /// # Errors
     /// How the process ends: as `lost` says.
-    pub async fn run<R, E>(self, engine: &Engine<R, E>, shutdown: &Shutdown) -> Result<(), Exit>
-    where
-        R: Reactor,
-        E: Shell<R>,
-    {
+    pub async fn run(
+        self,
+        engine: &(impl Drain + ?Sized),
+        shutdown: &Shutdown,
+    ) -> Result<(), Exit> {
         let (mut lost, mut serving) = (Box::pin(self.lost), Box::pin(self.serving));
         let mut background = Box::pin(self.background);
         tokio::select! {

@@ -34,6 +34,11 @@ pub trait Driver: fmt::Debug + PartialEq + Send + Sync + 'static {
         false
     }
 
+    /// Whether the group controller is asked for its calls.
+    fn asks_group(_with: &Self::Settings) -> bool {
+        false
+    }
+
     /// The driver of this name.
     ///
     /// # Errors

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::controller_service_capability::{self, rpc::Type as ControllerType};
+use csi_proto::csi::group_controller_client::GroupControllerClient;
+use csi_proto::csi::group_controller_service_capability::{self, rpc::Type as GroupType};
 use csi_proto::csi::identity_client::IdentityClient;
 use csi_proto::csi::node_client::NodeClient;
 use csi_proto::csi::node_service_capability::{self, rpc::Type as NodeType};
 use csi_proto::csi::plugin_capability::{self, service::Type as ServiceType};
 use csi_proto::csi::{
     ControllerGetCapabilitiesRequest, GetPluginCapabilitiesRequest, GetPluginInfoRequest,
-    NodeGetCapabilitiesRequest, ProbeRequest,
+    GroupControllerGetCapabilitiesRequest, NodeGetCapabilitiesRequest, ProbeRequest,
 };
 use tokio::time::{Instant, MissedTickBehavior};
 use tonic::{Code, Status};
@@ -149,6 +151,23 @@ impl FromIterator<NodeType> for NodeCapabilities {
     }
 }
 
+/// Calls the driver's group controller supports, by number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupCapabilities(BTreeSet<i32>);
+
+impl GroupCapabilities {
+    /// The driver supports `rpc`.
+    pub fn has(&self, rpc: GroupType) -> bool {
+        self.0.contains(&i32::from(rpc))
+    }
+}
+
+impl FromIterator<GroupType> for GroupCapabilities {
+    fn from_iter<I: IntoIterator<Item = GroupType>>(calls: I) -> Self {
+        Self(calls.into_iter().map(i32::from).collect())
+    }
+}
+
 /// Asks which services the driver offers. Entries of other kinds, or empty ones, are skipped.
 ///
 /// # Errors
@@ -195,6 +214,30 @@ pub async fn controller_capabilities(
         .filter_map(|entry| entry.r#type.as_ref());
     let calls = entries.map(|Type::Rpc(rpc)| rpc.r#type);
     Ok(ControllerCapabilities(calls.collect()))
+}
+
+/// Asks which calls the driver's group controller supports. Empty entries are skipped.
+///
+/// # Errors
+/// The call failed, as it does where the socket has no group controller.
+pub async fn group_capabilities(
+    channel: Channel,
+    deadline: impl Into<Deadline>,
+) -> Result<GroupCapabilities, IdentityError> {
+    use group_controller_service_capability::Type;
+    let mut client = GroupControllerClient::new(channel);
+    let request = GroupControllerGetCapabilitiesRequest {};
+    let answer = call(deadline, request, async |request| {
+        client.group_controller_get_capabilities(request).await
+    });
+    let failed = failed("GroupControllerGetCapabilities");
+    let answer = answer.await.map_err(failed)?;
+    let entries = answer
+        .capabilities
+        .iter()
+        .filter_map(|entry| entry.r#type.as_ref());
+    let calls = entries.map(|Type::Rpc(rpc)| rpc.r#type);
+    Ok(GroupCapabilities(calls.collect()))
 }
 
 /// Asks which calls the driver's node service supports. Empty entries are skipped.

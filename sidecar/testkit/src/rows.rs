@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a test fails by: a check, or waiting for what may not come.
-const CHECKS: [&str; 15] = [
+const CHECKS: [&str; 17] = [
     "assert",
     "panic!",
     ".unwrap()",
@@ -13,6 +13,8 @@ const CHECKS: [&str; 15] = [
     "within(",
     "must_",
     "check",
+    "shows(",
+    "with_code(",
     "hold(",
     "join!",
     ".logs",

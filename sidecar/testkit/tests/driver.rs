@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use csi_proto::csi;
 use csi_proto::csi::controller_client::ControllerClient;
+use csi_proto::csi::group_controller_client::GroupControllerClient;
 use csi_proto::csi::identity_client::IdentityClient;
 use csi_proto::csi::volume_capability::access_mode::Mode;
 use csi_proto::csi::volume_capability::{AccessMode, AccessType, MountVolume};
-use sidecar_testkit::driver::{ControllerRpc, Memory, Probe};
+use sidecar_testkit::driver::{ControllerRpc, GroupRpc, Memory, Probe};
 use sidecar_testkit::{CallFault, FakeDriver, Gate};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request};
@@ -354,4 +355,57 @@ async fn a_restart_breaks_connections_and_keeps_or_loses_memory() {
     assert!(driver.published().is_empty());
     driver.stop();
     assert!(!driver.socket().exists());
+}
+
+#[tokio::test]
+async fn a_group_is_cut_once_and_goes_with_all_of_its_snapshots() {
+    let (driver, mut client) = with_volume();
+    let mut groups = GroupControllerClient::new(driver.channel());
+    let cut = csi::CreateVolumeGroupSnapshotRequest {
+        name: "g".to_owned(),
+        source_volume_ids: vec!["h1".to_owned()],
+        ..csi::CreateVolumeGroupSnapshotRequest::default()
+    };
+    let refused = groups.create_volume_group_snapshot(cut.clone()).await;
+    assert_eq!(refused.unwrap_err().code(), Code::Unimplemented);
+    driver.configure(|model| {
+        model.group = Some(vec![GroupRpc::CreateDeleteGetVolumeGroupSnapshot]);
+        model.controller = vec![ControllerRpc::CreateDeleteSnapshot];
+    });
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let answer = groups.create_volume_group_snapshot(cut.clone()).await;
+        let group = answer.unwrap().into_inner().group_snapshot.unwrap();
+        let snapshot = group.snapshots.first().unwrap();
+        assert_eq!(snapshot.group_snapshot_id, group.group_snapshot_id);
+        ids.push((group.group_snapshot_id, snapshot.snapshot_id.clone()));
+    }
+    assert_eq!(ids.first(), ids.last());
+    let (group_snapshot_id, snapshot_id) = ids.remove(0);
+    let alone = csi::DeleteSnapshotRequest {
+        snapshot_id: snapshot_id.clone(),
+        ..csi::DeleteSnapshotRequest::default()
+    };
+    let refused = client.delete_snapshot(alone).await;
+    assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
+    let mut delete = csi::DeleteVolumeGroupSnapshotRequest {
+        group_snapshot_id: group_snapshot_id.clone(),
+        ..csi::DeleteVolumeGroupSnapshotRequest::default()
+    };
+    let refused = groups.delete_volume_group_snapshot(delete.clone()).await;
+    assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
+    delete.snapshot_ids.push(snapshot_id.clone());
+    let get = csi::GetVolumeGroupSnapshotRequest {
+        group_snapshot_id,
+        snapshot_ids: vec![snapshot_id],
+        ..csi::GetVolumeGroupSnapshotRequest::default()
+    };
+    groups.get_volume_group_snapshot(get.clone()).await.unwrap();
+    for _ in 0..2 {
+        let deleted = groups.delete_volume_group_snapshot(delete.clone()).await;
+        deleted.unwrap();
+    }
+    let gone = groups.get_volume_group_snapshot(get).await.unwrap_err();
+    assert_eq!(gone.code(), Code::NotFound);
+    driver.configure(|model| assert!(model.snapshots.is_empty()));
 }

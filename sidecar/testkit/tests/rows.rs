@@ -76,6 +76,18 @@ const FAMILIES: &[Family] = &[
         elsewhere: None,
     },
     Family {
+        table: ("snapshotter.md", "C-"),
+        crates: &["snapshot-controller"],
+        names: &["c"],
+        elsewhere: None,
+    },
+    Family {
+        table: ("snapshotter.md", "G-"),
+        crates: &["snapshotter", "snapshot-controller"],
+        names: &["g"],
+        elsewhere: None,
+    },
+    Family {
         table: ("registrar-and-kubelet.md", "R-"),
         crates: &["registrar"],
         names: &["r"],

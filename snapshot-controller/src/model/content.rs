@@ -1,10 +1,11 @@
 //! VolumeSnapshotContent.
 
+use jiff::Timestamp;
 use sidecar::snapshot::CONTENT_BOUND;
 
 use super::{Failure, List, Snapshot, Text, key};
 
-/// What is read of a VolumeSnapshotContent. Handles are the sidecar's.
+/// What is read of a VolumeSnapshotContent. Handles of snapshots are the sidecar's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
     /// `metadata.name`
@@ -13,6 +14,8 @@ pub struct Content {
     pub uid: Text,
     /// `metadata.resourceVersion`, as it came.
     pub version: Text,
+    /// `metadata.creationTimestamp`
+    pub created: Option<Timestamp>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// `metadata.finalizers`
@@ -21,6 +24,9 @@ pub struct Content {
     pub being_created: bool,
     /// Whether it has the annotation [`BEING_DELETED`](sidecar::snapshot::BEING_DELETED).
     pub being_deleted: bool,
+    /// Annotation [`GROUP_HANDLE`](sidecar::snapshot::GROUP_HANDLE): the group whose member it was made
+    /// for.
+    pub group: Option<Text>,
     /// `spec.volumeSnapshotRef`
     pub snapshot: SnapshotRef,
     /// `spec.source`
@@ -99,6 +105,10 @@ pub struct ContentStatus {
     pub ready: Option<bool>,
     /// `error`
     pub error: Option<Failure>,
+    /// Whether it has a `snapshotHandle`.
+    pub is_taken: bool,
+    /// `volumeGroupSnapshotHandle`
+    pub group: Option<Text>,
 }
 
 impl Content {

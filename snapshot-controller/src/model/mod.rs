@@ -8,6 +8,7 @@
 //! | `snapshot` | VolumeSnapshot |
 //! | `content` | VolumeSnapshotContent |
 //! | `class` | VolumeSnapshotClass |
+//! | `group` | VolumeGroupSnapshot, its content and its class |
 //! | `claim` | PersistentVolumeClaim |
 //! | `volume` | PersistentVolume |
 //! | `node` | Node |
@@ -15,6 +16,7 @@
 mod claim;
 mod class;
 mod content;
+mod group;
 mod node;
 mod snapshot;
 mod volume;
@@ -22,9 +24,12 @@ mod volume;
 pub use claim::{Claim, Phase};
 pub use class::Class;
 pub use content::{Content, ContentSource, ContentStatus, Policy, SnapshotRef};
+pub use group::{
+    Group, GroupClass, GroupContent, GroupContentStatus, GroupSource, GroupStatus, Member,
+};
 pub use node::Node;
 pub use sidecar::text::{List, Pairs, Text};
-pub use snapshot::{Failure, Snapshot, SnapshotStatus, Source};
+pub use snapshot::{Failure, Owners, Snapshot, SnapshotStatus, Source};
 pub use volume::{ClaimRef, Csi, Uid, Volume};
 
 /// The key of an object in a namespace, as caches and queues have it.

@@ -1,6 +1,6 @@
 //! VolumeSnapshot.
 
-use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP};
+use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP, content_name};
 
 use super::{List, Text, key};
 
@@ -19,12 +19,23 @@ pub struct Snapshot {
     pub deleting: bool,
     /// `metadata.finalizers`
     pub finalizers: List,
+    /// `metadata.ownerReferences`, if there are any.
+    pub owners: Option<Box<Owners>>,
     /// `spec.source`
     pub source: Source,
     /// `spec.volumeSnapshotClassName`
     pub class: Option<Text>,
     /// `status`, if there is one.
     pub status: Option<Box<SnapshotStatus>>,
+}
+
+/// What is read of `metadata.ownerReferences`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owners {
+    /// All of them as JSON: a list may only be replaced.
+    pub json: Text,
+    /// UID and name of the group snapshot among them, under whichever version it was written.
+    pub group: Option<(Text, Text)>,
 }
 
 /// What a VolumeSnapshot is taken from, or stands for.
@@ -84,6 +95,20 @@ impl Snapshot {
         self.holds(SNAPSHOT_IN_GROUP)
     }
 
+    /// UID and name of the group snapshot that owns it.
+    #[must_use]
+    pub fn owner(&self) -> Option<&(Text, Text)> {
+        self.owners.as_deref()?.group.as_ref()
+    }
+
+    /// The name of the group snapshot that it belongs to: that of its owner, or of the one that its
+    /// content's handle has led to.
+    #[must_use]
+    pub fn group(&self) -> Option<&Text> {
+        let named = || self.status.as_deref()?.group.as_ref();
+        self.owner().map(|(_, name)| name).or_else(named)
+    }
+
     /// Whether `status.readyToUse` is true.
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -97,6 +122,22 @@ impl Snapshot {
     pub fn bound(&self) -> Option<&Text> {
         let bound = self.status.as_deref()?.bound.as_ref()?;
         Some(bound).filter(|name| !name.is_empty())
+    }
+
+    /// The name that its content has or will have.
+    #[must_use]
+    pub fn content_name(&self) -> Option<Text> {
+        if let Some(bound) = self.bound() {
+            return Some(bound.clone());
+        }
+        // Names of a member and of its content have the same end.
+        let member = self.name.strip_prefix("snapshot-");
+        match (&self.source, member.filter(|_| self.is_member())) {
+            (_, Some(end)) => Some(content_name(end).into()),
+            (Source::Claim(_), None) => Some(content_name(&self.uid).into()),
+            (Source::Content(name), None) => Some(name.clone()),
+            (Source::Unclear, None) => None,
+        }
     }
 
     /// The key of the claim that it is taken from.

@@ -26,6 +26,14 @@ pub struct Csi {
     pub handle: Text,
 }
 
+impl Csi {
+    /// Whether it is what this driver calls so.
+    #[must_use]
+    pub fn is(&self, driver: &str, handle: &str) -> bool {
+        *self.driver == *driver && *self.handle == *handle
+    }
+}
+
 /// What is read of `spec.claimRef`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimRef {

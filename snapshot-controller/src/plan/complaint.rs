@@ -10,6 +10,10 @@ pub enum Cure {
     Class(Text),
     /// Any VolumeSnapshotClass, new or changed.
     AnyClass,
+    /// The VolumeGroupSnapshotClass of this name, new or changed.
+    GroupClass(Text),
+    /// Any VolumeGroupSnapshotClass, new or changed.
+    AnyGroupClass,
     /// The object, new or changed.
     Object(Object),
 }
@@ -72,6 +76,19 @@ impl Complaint {
     pub fn uncreated(error: impl std::fmt::Display) -> Self {
         let message = format!("Failed to create snapshot content with error {error}");
         Self::unready("SnapshotContentCreationFailed", message)
+    }
+
+    /// A content of a group cannot be made, for this reason.
+    pub fn ungrouped(error: &impl std::fmt::Display) -> Self {
+        let message = format!("failed to create group snapshot content with error {error}");
+        Self::unready("GroupSnapshotContentCreationFailed", message)
+    }
+
+    /// The same, which any of `cures` ends.
+    #[must_use]
+    pub fn until_all(mut self, cures: Vec<Cure>) -> Self {
+        self.cures.extend(cures);
+        self
     }
 
     /// The same, which `cure` ends.

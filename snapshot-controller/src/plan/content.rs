@@ -26,18 +26,30 @@ pub fn decide(view: &View<'_>, content: &Arc<Content>) -> Next {
         )));
     }
     if content.snapshot.uid.is_empty() {
-        return Next::Done;
+        return left_over(view, content).unwrap_or(Next::Done);
     }
     if !content.deleting && !content.is_protected() {
         let held = content.finalizers.iter().map(|held| &**held);
         let patch = finalizers(&content.version, held.chain([CONTENT_BOUND]));
-        let step = Step::PatchContent(Arc::clone(content), patch);
+        let step = Step::Patch(content.object(), patch);
         return Next::Ask(step, Purpose::ContentFinalizer);
     }
     if content.deleting && !content.being_deleted && content.is_protected() {
         return orphaned(view, content).unwrap_or_else(|first| first);
     }
     Next::Done
+}
+
+/// It was made for a member of a group that is gone: it has no snapshot of its own and nobody needs it.
+/// Its group was known before it was made.
+fn left_over(view: &View<'_>, content: &Content) -> Option<Next> {
+    let handle = content.group.as_ref()?;
+    let made = content.source == ContentSource::Volume && !content.deleting;
+    let gone = view.informers.groups() && view.memory.groups_of(handle).next().is_none();
+    (made && gone).then(|| {
+        let step = Step::Delete(content.object(), content.exactly());
+        Next::Ask(step, Purpose::Member)
+    })
 }
 
 /// It waits for the deletion of a VolumeSnapshot, which may be none: that is said, once.

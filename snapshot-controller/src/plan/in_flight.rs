@@ -6,7 +6,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::complaint::Cure;
-use crate::model::{Claim, Snapshot, Text};
+use super::silent::Silent;
+use super::step::Object;
+use crate::model::{Claim, Content, GroupContent, Snapshot, Text};
 
 /// What there is to work on, by its key in the API.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,6 +19,24 @@ pub enum Key {
     Content(Text),
     /// A claim that may be let go, `namespace/name`.
     Claim(Text),
+    /// VolumeGroupSnapshot, `namespace/name`.
+    Group(Text),
+    /// VolumeGroupSnapshotContent.
+    GroupContent(Text),
+}
+
+impl Key {
+    /// What it is the key of.
+    #[must_use]
+    pub fn object(&self) -> Object {
+        match self {
+            Self::Snapshot(key) => Object::Snapshot(key.clone()),
+            Self::Content(name) => Object::Content(name.clone()),
+            Self::Claim(key) => Object::Claim(key.clone()),
+            Self::Group(key) => Object::Group(key.clone()),
+            Self::GroupContent(name) => Object::GroupContent(name.clone()),
+        }
+    }
 }
 
 /// See the module.
@@ -26,12 +46,22 @@ pub struct InFlightState {
     users: Relation,
     /// Claims that are restored from a VolumeSnapshot, by the VolumeSnapshot's key.
     restores: Relation,
+    /// VolumeSnapshots of a group snapshot, by its UID.
+    members: Relation,
+    /// VolumeSnapshots whose content has the handle of a group.
+    grouped: Relation,
+    /// Contents that were made for a member and are not bound, by the handle of the group.
+    unbound: Relation,
+    /// Contents of groups, by the handle.
+    groups: Relation,
     /// Keys that wait for something, by what that is.
     waiting: HashMap<Cure, BTreeSet<Key>>,
     /// What keys wait for.
     waits: HashMap<Key, Vec<Cure>>,
     /// UIDs of contents about which it was said that nothing deletes them.
     told: HashSet<Text>,
+    /// Of which VolumeSnapshots it was said that no sidecar answers.
+    pub silent: Silent,
     /// Who writes to claims.
     pub claims: Claims,
 }
@@ -39,6 +69,9 @@ pub struct InFlightState {
 impl InFlightState {
     /// A VolumeSnapshot is new, has changed, or is gone. The claim that it needs no longer.
     pub fn snapshot(&mut self, old: Option<&Snapshot>, new: Option<&Snapshot>) -> Option<Text> {
+        let member = |of: &Snapshot| Some((of.owner()?.0.clone(), of.key()));
+        self.members
+            .change(old.and_then(member), new.and_then(member));
         let used = old.and_then(|old| Some((old.uses()?, old.key())));
         let uses = new.and_then(|new| Some((new.uses()?, new.key())));
         if used == uses {
@@ -51,6 +84,58 @@ impl InFlightState {
             self.users.insert(claim, key);
         }
         used.map(|(claim, _)| claim)
+    }
+
+    /// A content is new, has changed, or is gone.
+    pub fn content(&mut self, old: Option<&Content>, new: Option<&Content>) {
+        let grouped = |of: &Content| {
+            let handle = of.status.as_deref()?.group.clone()?;
+            Some((handle, of.snapshot_key()))
+        };
+        self.grouped
+            .change(old.and_then(grouped), new.and_then(grouped));
+        let unbound = |of: &Content| {
+            let handle = of.group.clone()?;
+            (of.snapshot.uid.is_empty()).then(|| (handle, of.name.clone()))
+        };
+        self.unbound
+            .change(old.and_then(unbound), new.and_then(unbound));
+    }
+
+    /// A group's content is new, has changed, or is gone. Handles whose group is another one now.
+    pub fn group_content(
+        &mut self,
+        old: Option<&GroupContent>,
+        new: Option<&GroupContent>,
+    ) -> Vec<Text> {
+        let named = |of: &GroupContent| Some((of.handle()?.clone(), of.name.clone()));
+        let (was, is) = (old.and_then(named), new.and_then(named));
+        if was == is {
+            return Vec::new();
+        }
+        self.groups.change(was.clone(), is.clone());
+        let both = [was, is].into_iter().flatten();
+        both.map(|(handle, _)| handle).collect()
+    }
+
+    /// Keys of the VolumeSnapshots of the group snapshot with this UID.
+    pub fn members(&self, uid: &Text) -> impl Iterator<Item = &Text> {
+        self.members.of(uid)
+    }
+
+    /// Keys of the VolumeSnapshots whose contents have this handle of a group.
+    pub fn grouped(&self, handle: &Text) -> impl Iterator<Item = &Text> {
+        self.grouped.of(handle)
+    }
+
+    /// Names of the unbound contents that were made for members of the group with this handle.
+    pub fn unbound(&self, handle: &Text) -> impl Iterator<Item = &Text> {
+        self.unbound.of(handle)
+    }
+
+    /// Names of the contents of groups with this handle.
+    pub fn groups_of(&self, handle: &Text) -> impl Iterator<Item = &Text> {
+        self.groups.of(handle)
     }
 
     /// A claim is new, has changed, or is gone. The VolumeSnapshot that it reads no longer.
@@ -133,7 +218,11 @@ impl InFlightState {
     #[cfg(any(test, feature = "simulation"))]
     #[must_use]
     pub fn is_empty(&self) -> bool {
+        // What is kept in the end has its handles for ever.
+        let grouped = [&self.members, &self.unbound];
         self.users.0.is_empty()
+            && grouped.iter().all(|relation| relation.0.is_empty())
+            && self.silent.is_empty()
             && self.restores.0.is_empty()
             && self.waiting.is_empty()
             && self.waits.is_empty()
@@ -147,6 +236,18 @@ impl InFlightState {
 struct Relation(HashMap<Text, BTreeSet<Text>>);
 
 impl Relation {
+    fn change(&mut self, was: Option<(Text, Text)>, is: Option<(Text, Text)>) {
+        if was == is {
+            return;
+        }
+        if let Some((of, key)) = was {
+            self.remove(&of, &key);
+        }
+        if let Some((of, key)) = is {
+            self.insert(of, key);
+        }
+    }
+
     fn insert(&mut self, of: Text, key: Text) {
         self.0.entry(of).or_default().insert(key);
     }

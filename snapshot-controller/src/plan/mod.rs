@@ -9,6 +9,9 @@
 //! | `complaint` | what a failure tells users, and what ends it |
 //! | `view` | what a decision looks at |
 //! | `snapshot` | the next step for a VolumeSnapshot |
+//! | `group` | the next step for a VolumeGroupSnapshot, and for its content |
+//! | `status` | what a status shows of a content |
+//! | `silent` | whether no sidecar answers |
 //! | `content` | the next step for a VolumeSnapshotContent |
 //! | `claim` | whether a claim has to stay, and the object that says so |
 //! | `secret` | which Secret a class names |
@@ -22,12 +25,15 @@ pub mod affinity;
 pub mod claim;
 pub mod complaint;
 pub mod content;
+pub mod group;
 pub mod in_flight;
 pub mod informers;
 pub mod operation;
 pub mod reactor;
 pub mod secret;
+pub mod silent;
 pub mod snapshot;
+pub mod status;
 pub mod step;
 pub mod view;
 

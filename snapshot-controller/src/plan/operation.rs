@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use crate::model::{Snapshot, Source, Text};
+use crate::model::{Group, GroupSource, Snapshot, Source, Text};
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,11 +22,14 @@ pub enum Operation {
 impl Operation {
     /// As the label `operation_name` has it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Create => "CreateSnapshot",
-            Self::CreateAndReady => "CreateSnapshotAndReady",
-            Self::Delete => "DeleteSnapshot",
+    pub fn name(self, group: bool) -> &'static str {
+        match (self, group) {
+            (Self::Create, false) => "CreateSnapshot",
+            (Self::CreateAndReady, false) => "CreateSnapshotAndReady",
+            (Self::Delete, false) => "DeleteSnapshot",
+            (Self::Create, true) => "CreateGroupSnapshot",
+            (Self::CreateAndReady, true) => "CreateGroupSnapshotAndReady",
+            (Self::Delete, true) => "DeleteGroupSnapshot",
         }
     }
 }
@@ -42,6 +45,8 @@ pub struct Sample {
     pub driver: Text,
     /// Label `snapshot_type`.
     pub kind: &'static str,
+    /// Whether it is about a group.
+    pub group: bool,
     /// Since when it took.
     pub since: Instant,
 }
@@ -51,6 +56,54 @@ struct Started {
     since: Instant,
     driver: Text,
     kind: &'static str,
+    group: bool,
+}
+
+/// A VolumeSnapshot, or a group of them, as it is being worked on.
+#[derive(Clone, Copy, Debug)]
+pub struct State<'a> {
+    /// Its UID.
+    pub uid: &'a Text,
+    /// Whether it is a group.
+    pub group: bool,
+    /// Whether an administrator made its content.
+    pub provisioned: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Whether it was taken.
+    pub taken: bool,
+    /// Whether it can be used.
+    pub ready: bool,
+}
+
+impl Snapshot {
+    /// It, as it is being worked on.
+    #[must_use]
+    pub fn state(&self) -> State<'_> {
+        State {
+            uid: &self.uid,
+            group: false,
+            provisioned: !matches!(self.source, Source::Claim(_)),
+            deleting: self.deleting,
+            taken: self.shown().is_taken,
+            ready: self.is_ready(),
+        }
+    }
+}
+
+impl Group {
+    /// It, as it is being worked on.
+    #[must_use]
+    pub fn state(&self) -> State<'_> {
+        State {
+            uid: &self.uid,
+            group: true,
+            provisioned: !matches!(self.source, GroupSource::Claims(_)),
+            deleting: self.deleting,
+            taken: self.was_taken(),
+            ready: self.is_ready(),
+        }
+    }
 }
 
 /// What is under way, by UID of the VolumeSnapshot.
@@ -70,28 +123,25 @@ impl Operations {
         self.0.is_empty()
     }
 
-    /// An attempt on `snapshot` begins, whose driver is known by this name, if it is.
-    pub fn begin(&mut self, snapshot: &Snapshot, driver: Option<Text>, now: Instant) {
-        let kind = match snapshot.source {
-            Source::Claim(_) => "dynamic",
-            Source::Content(_) | Source::Unclear => "pre-provisioned",
+    /// An attempt begins on something whose driver is known by this name, if it is.
+    pub fn begin(&mut self, of: State<'_>, driver: Option<Text>, now: Instant) {
+        let kind = match of.provisioned {
+            true => "pre-provisioned",
+            false => "dynamic",
         };
-        let created = snapshot
-            .status
-            .as_deref()
-            .is_some_and(|s| s.creation_time.is_some());
-        let wanted = match (snapshot.deleting, snapshot.is_ready(), created) {
+        let wanted = match (of.deleting, of.ready, of.taken) {
             (true, _, _) => &[Operation::Delete][..],
             (false, true, _) => &[],
             (false, false, true) => &[Operation::CreateAndReady],
             (false, false, false) => &[Operation::Create, Operation::CreateAndReady],
         };
         for operation in wanted {
-            let started = self.0.entry((snapshot.uid.clone(), *operation));
+            let started = self.0.entry((of.uid.clone(), *operation));
             started.or_insert_with(|| Started {
                 since: now,
                 driver: driver.clone().unwrap_or_else(|| "unknown".into()),
                 kind,
+                group: of.group,
             });
         }
     }
@@ -110,6 +160,7 @@ impl Operations {
             status,
             driver: driver.cloned().unwrap_or(started.driver),
             kind: started.kind,
+            group: started.group,
             since: started.since,
         })
     }

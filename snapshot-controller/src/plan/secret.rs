@@ -5,10 +5,10 @@
 
 use std::fmt;
 
-use sidecar::snapshot::content_name;
+use sidecar::snapshot::group::{CONTENT_NAME_TOKEN, NAME_TOKEN, NAMESPACE_TOKEN};
 use sidecar::template::{self, UnknownTokens};
 
-use crate::model::{Class, Snapshot};
+use crate::model::{Class, Group, Snapshot};
 
 /// Name and namespace of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,10 +22,10 @@ pub struct Secret {
 /// Why a class does not say which Secret it means. Users know upstream's words, and search for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// One of the two parameters alone.
-    Half,
+    /// One of the two parameters of this kind of Secrets alone.
+    Half(&'static str),
     /// One of the two is empty.
-    Empty,
+    Empty(&'static str),
     /// Tokens that stand for nothing.
     Tokens(String, UnknownTokens),
     /// What came out is no namespace.
@@ -47,15 +47,15 @@ impl fmt::Display for Problem {
             )
         };
         match self {
-            Self::Half => write!(
+            Self::Half(kind) => write!(
                 out,
-                "{WRAP} either name and namespace for Snapshotter secrets specified, Both must be \
+                "{WRAP} either name and namespace for {kind} secrets specified, Both must be \
                  specified"
             ),
-            Self::Empty => write!(
+            Self::Empty(kind) => write!(
                 out,
-                "{WRAP} Snapshotter secrets specified in parameters but value of either namespace \
-                 or name is empty"
+                "{WRAP} {kind} secrets specified in parameters but value of either namespace or \
+                 name is empty"
             ),
             Self::Tokens(template, tokens) => {
                 write!(out, "error resolving value {template:?}: {tokens}")
@@ -68,29 +68,61 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The Secret that `class` names for the content of `snapshot`.
+/// What the tokens of a template stand for, and what users call such Secrets. Each token is a pair of its
+/// name and its text.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a> {
+    kind: &'static str,
+    content: (&'static str, &'a str),
+    namespace: (&'static str, &'a str),
+    /// Not in the template of a namespace.
+    name: (&'static str, &'a str),
+}
+
+impl<'a> Words<'a> {
+    /// Those of a VolumeSnapshot and the content of that name.
+    #[must_use]
+    pub fn of_snapshot(snapshot: &'a Snapshot, content: &'a str) -> Self {
+        Self {
+            kind: "Snapshotter",
+            content: ("volumesnapshotcontent.name", content),
+            namespace: ("volumesnapshot.namespace", &snapshot.namespace),
+            name: ("volumesnapshot.name", &snapshot.name),
+        }
+    }
+
+    /// Those of a VolumeGroupSnapshot and the content of that name.
+    #[must_use]
+    pub fn of_group(group: &'a Group, content: &'a str) -> Self {
+        Self {
+            kind: "GroupSnapshotter",
+            content: (CONTENT_NAME_TOKEN, content),
+            namespace: (NAMESPACE_TOKEN, &group.namespace),
+            name: (NAME_TOKEN, &group.name),
+        }
+    }
+}
+
+fn known<'a>(token: &str, (name, text): (&str, &'a str)) -> Option<&'a str> {
+    (token == name).then_some(text)
+}
+
+/// The Secret that `class` names for a content.
 ///
 /// # Errors
 /// The class does not say one that there could be.
-pub fn resolve(class: &Class, snapshot: &Snapshot) -> Result<Option<Secret>, Problem> {
+pub fn resolve(class: &Class, words: &Words<'_>) -> Result<Option<Secret>, Problem> {
     let (name, namespace) = match (&class.secret_name, &class.secret_namespace) {
         (None, None) => return Ok(None),
         (Some(name), Some(namespace)) => (&**name, &**namespace),
-        (Some(_), None) | (None, Some(_)) => return Err(Problem::Half),
+        (Some(_), None) | (None, Some(_)) => return Err(Problem::Half(words.kind)),
     };
     if name.is_empty() || namespace.is_empty() {
-        return Err(Problem::Empty);
+        return Err(Problem::Empty(words.kind));
     }
-    let content = content_name(&snapshot.uid);
-    let in_namespace = |token: &str| match token {
-        "volumesnapshotcontent.name" => Some(&*content),
-        "volumesnapshot.namespace" => Some(&*snapshot.namespace),
-        _ => None,
-    };
-    let in_name = |token: &str| match token {
-        "volumesnapshot.name" => Some(&*snapshot.name),
-        _ => in_namespace(token),
-    };
+    let in_namespace =
+        |token: &str| known(token, words.content).or_else(|| known(token, words.namespace));
+    let in_name = |token: &str| known(token, words.name).or_else(|| in_namespace(token));
     let tokens = |template: &str| {
         let template = template.to_owned();
         |tokens| Problem::Tokens(template, tokens)

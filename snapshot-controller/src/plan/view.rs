@@ -7,7 +7,7 @@ use super::Informers;
 use super::complaint::Complaint;
 use super::in_flight::InFlightState;
 use super::step::{ApiError, Object, Step};
-use crate::model::{Claim, Content, Snapshot, Text, Volume};
+use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text, Volume};
 
 /// What an attempt wants next.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +54,8 @@ pub enum Purpose {
     Complain(Box<Complaint>),
     /// A content gets the finalizer that the sidecar removes.
     ContentFinalizer,
+    /// A member of a group is made, or is deleted with it.
+    Member,
 }
 
 /// What a status shows for the first time.
@@ -70,7 +72,7 @@ pub struct Progress {
 pub enum Learnt {
     /// The API server has none, or said why it does not tell.
     Unread(ApiError),
-    /// It was read; of claims, this is the JSON.
+    /// It was read; of a claim, this is the JSON, of several their names.
     Read(Option<Text>),
 }
 
@@ -106,6 +108,32 @@ impl View<'_> {
     /// It has to be read first: a cache may be late.
     pub fn content(&self, name: &Text) -> Result<Option<Arc<Content>>, Next> {
         self.sure(self.informers.content(name), Object::Content(name.clone()))
+    }
+
+    /// The VolumeGroupSnapshot with this key; `None` if the API server has none.
+    ///
+    /// # Errors
+    /// It has to be read first: a cache may be late.
+    pub fn group(&self, key: &Text) -> Result<Option<Arc<Group>>, Next> {
+        self.sure(self.informers.group(key), Object::Group(key.clone()))
+    }
+
+    /// The group's content of this name; `None` if the API server has none.
+    ///
+    /// # Errors
+    /// It has to be read first: a cache may be late.
+    pub fn group_content(&self, name: &Text) -> Result<Option<Arc<GroupContent>>, Next> {
+        let known = self.informers.group_content(name);
+        self.sure(known, Object::GroupContent(name.clone()))
+    }
+
+    /// The name of the group in this namespace whose snapshots have this handle in common.
+    #[must_use]
+    pub fn group_of(&self, namespace: &str, handle: &Text) -> Option<Text> {
+        let contents = self.memory.groups_of(handle);
+        let mut contents = contents.filter_map(|name| self.informers.group_content(name));
+        let group = contents.find(|content| *content.group.namespace == *namespace)?;
+        Some(group.group.name.clone()).filter(|_| self.informers.groups())
     }
 
     /// The claim with this key; `None` if the API server has none.

@@ -18,7 +18,9 @@
 //! 7. whatever went wrong, no book and no queue holds anything in the end;
 //! 8. without faults nothing is told that only the order of events explains, nothing fails for good,
 //!    each content is made and deleted once, and whatever waits is woken without its back-off;
-//! 9. no request is repeated again and again without time going on.
+//! 9. a group is made once, with something that holds it; its members are deleted with it alone, go
+//!    after it, and are never reset to what the driver said first;
+//! 10. no request is repeated again and again without time going on.
 //!
 //! What a stopped process has sent arrives at any later time, or never. Three kinds of requests are
 //! assumed to arrive before its successor has listed: the POST of a content, the patch that binds one,
@@ -29,13 +31,16 @@
 //! |---|---|
 //! | `world` | one run: what happens next |
 //! | `process` | one process: the controller that ships, on queues that are sets |
-//! | `watch` | its caches |
+//! | `known`, `watch` | its caches |
 //! | `step` | attempts advance: requests, answers, and what is held at each |
 //! | `sidecar` | who takes and deletes snapshots |
+//! | `groups` | the same of groups, and what is held of them |
 //! | `users` | who else changes objects |
 //! | `quiescence` | the end of a run |
 //! | `mutant` | faulty controllers, each of which must be caught |
 
+mod groups;
+mod known;
 mod mutant;
 mod process;
 mod quiescence;

@@ -10,10 +10,10 @@
 
 use std::sync::Arc;
 
-use sidecar::snapshot::{CONTENT_BOUND, SNAPSHOT_AS_SOURCE};
+use sidecar::snapshot::{CONTENT_BOUND, GROUP_SNAPSHOT_BOUND, SNAPSHOT_AS_SOURCE};
 
 use super::world::Faults;
-use crate::model::{Claim, Content, Policy, Snapshot, Text};
+use crate::model::{Claim, Content, Group, GroupContent, Policy, Snapshot, Text};
 use crate::plan::complaint::Cure;
 use crate::plan::in_flight::Key;
 use crate::plan::reactor::{Change, Controller};
@@ -58,11 +58,23 @@ pub(super) enum Mutant {
     CountsWhatNeverBegan,
     /// Adds no finalizer to what an administrator made.
     LeavesContentsBare,
+    /// Adds no finalizer to a group, as upstream does before it is bound.
+    LeavesGroupsBare,
+    /// Deletes contents of groups whatever their policy.
+    IgnoresGroupPolicy,
+    /// Does not tell contents of groups that their group is being deleted.
+    ForgetsGroupMark,
+    /// Writes the driver's first answer into members again and again.
+    ResetsMembers,
+    /// Does not know which VolumeSnapshots a group has.
+    ForgetsMembers,
+    /// Does not look at a group when its content changes.
+    ForgetsGroupContents,
 }
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 17] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 23] = [
         (
             Self::PostsWithoutFinalizer,
             Faults::Crashes,
@@ -74,7 +86,7 @@ impl Mutant {
         (Self::TrustsTheCache, Faults::All, "goes before"),
         (Self::TakesAnew, Faults::All, "although it was taken"),
         (Self::ForgetsClaims, Faults::Strips, "held for ever"),
-        (Self::ForgetsContents, Faults::None, "never ready"),
+        (Self::ForgetsContents, Faults::None, ""),
         (Self::ForgetsCures, Faults::None, "never ready"),
         (Self::ForgetsRetries, Faults::All, ""),
         (Self::RemembersWhatIsGone, Faults::None, "remembers"),
@@ -84,12 +96,23 @@ impl Mutant {
         (Self::WritesAtOnce, Faults::None, "not protected"),
         (Self::CountsWhatNeverBegan, Faults::None, "held for ever"),
         (Self::LeavesContentsBare, Faults::None, "left in storage"),
+        (Self::LeavesGroupsBare, Faults::None, "not protected"),
+        (Self::IgnoresGroupPolicy, Faults::None, "was to be kept"),
+        (Self::ForgetsGroupMark, Faults::None, "Terminating"),
+        (Self::ResetsMembers, Faults::None, "is reset"),
+        (Self::ForgetsMembers, Faults::None, ""),
+        (Self::ForgetsGroupContents, Faults::None, "never ready"),
     ];
 
     pub(super) fn sees_snapshot(self, snapshot: &Arc<Snapshot>) -> Arc<Snapshot> {
         let mut seen = Arc::clone(snapshot);
+        let lost = |seen: &Snapshot| {
+            let error = seen.shown().error;
+            let told = error.and_then(|error| error.message.as_deref());
+            told == Some("VolumeSnapshotContent is missing")
+        };
         if self == Self::TakesAnew
-            && !seen.is_ready()
+            && lost(&seen)
             && let Some(status) = &mut Arc::make_mut(&mut seen).status
         {
             status.creation_time = None;
@@ -106,6 +129,31 @@ impl Mutant {
             Self::LeavesContentsBare | Self::PostsWithoutFinalizer => {
                 Arc::make_mut(&mut seen).finalizers = Arc::new([CONTENT_BOUND.into()]);
             }
+            Self::ResetsMembers => {
+                if let Some(status) = &mut Arc::make_mut(&mut seen).status {
+                    status.is_taken = false;
+                }
+            }
+            _ => {}
+        }
+        seen
+    }
+
+    pub(super) fn sees_group(self, group: &Arc<Group>) -> Arc<Group> {
+        let mut seen = Arc::clone(group);
+        if self == Self::LeavesGroupsBare && !seen.is_protected() {
+            let held = seen.finalizers.iter().cloned();
+            let held = held.chain([GROUP_SNAPSHOT_BOUND.into()]).collect();
+            Arc::make_mut(&mut seen).finalizers = held;
+        }
+        seen
+    }
+
+    pub(super) fn sees_group_content(self, content: &Arc<GroupContent>) -> Arc<GroupContent> {
+        let mut seen = Arc::clone(content);
+        match self {
+            Self::IgnoresGroupPolicy => Arc::make_mut(&mut seen).policy = Policy::Delete,
+            Self::ForgetsGroupMark => Arc::make_mut(&mut seen).being_deleted = true,
             _ => {}
         }
         seen
@@ -114,7 +162,8 @@ impl Mutant {
     /// What the controller is told, if it is.
     pub(super) fn hears(self, change: Change<'_>) -> Option<Change<'_>> {
         match (self, change) {
-            (Self::ForgetsContents, Change::Content { .. }) => None,
+            (Self::ForgetsContents, Change::Content { .. })
+            | (Self::ForgetsGroupContents, Change::GroupContent { .. }) => None,
             (_, change) => Some(change),
         }
     }
@@ -151,17 +200,17 @@ impl Mutant {
     /// What the controller wants.
     pub(super) fn wants(self, step: Step) -> Step {
         match (self, step) {
-            (Self::PostsWithoutFinalizer, Step::CreateContent(name, mut body)) => {
+            (Self::PostsWithoutFinalizer, Step::Create(of, mut body)) => {
                 if let Some(metadata) = body["metadata"].as_object_mut() {
                     metadata.remove("finalizers");
                 }
-                Step::CreateContent(name, body)
+                Step::Create(of, body)
             }
-            (Self::PatchesAnything, Step::PatchSnapshot(of, mut patch)) => {
+            (Self::PatchesAnything, Step::Patch(of @ Object::Snapshot(_), mut patch)) => {
                 if let Some(metadata) = patch["metadata"].as_object_mut() {
                     metadata.remove("resourceVersion");
                 }
-                Step::PatchSnapshot(of, patch)
+                Step::Patch(of, patch)
             }
             (_, step) => step,
         }
@@ -201,6 +250,9 @@ impl Mutant {
     /// A VolumeSnapshot as the books are told of it.
     pub(super) fn hears_snapshot(self, snapshot: Option<&Snapshot>) -> Option<Snapshot> {
         let mut heard = snapshot.cloned()?;
+        if self == Self::ForgetsMembers {
+            heard.owners = None;
+        }
         if self == Self::CountsWhatNeverBegan && !heard.holds(SNAPSHOT_AS_SOURCE) {
             let held = heard.finalizers.iter().cloned();
             heard.finalizers = held.chain([SNAPSHOT_AS_SOURCE.into()]).collect();

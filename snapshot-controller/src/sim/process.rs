@@ -2,81 +2,31 @@
 //! attempts that advance step by step.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use sidecar::controller::reactor::{Due, Reactor, Verdict};
 use sidecar::kube::cache::{Source, store};
 
+use super::known::Known;
 use super::mutant::Mutant;
 use super::watch::Watch;
-use crate::model::{Claim, Class, Content, Snapshot, Text, Volume};
+use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text, Volume};
 use crate::plan::in_flight::Key;
 use crate::plan::reactor::{Attempt, Change, Controller, Notice};
 use crate::plan::step::{Answer, Object, Step};
-use crate::plan::{Informers, Settings};
 use crate::testing::request::{kind_and_key, now};
 use crate::testing::server::{Kind, Server};
 
 /// Kinds that are watched.
-pub(super) const WATCHED: [Kind; 5] = [
+pub(super) const WATCHED: [Kind; 8] = [
     Kind::Snapshot,
     Kind::Content,
     Kind::Class,
     Kind::Claim,
     Kind::Volume,
+    Kind::Group,
+    Kind::GroupContent,
+    Kind::GroupClass,
 ];
-
-/// What the controller looks at.
-pub(super) struct Known {
-    pub(super) mutant: Mutant,
-    pub(super) snapshots: Watch<Snapshot>,
-    pub(super) contents: Watch<Content>,
-    classes: Watch<Class>,
-    pub(super) claims: Watch<Claim>,
-    volumes: Watch<Volume>,
-}
-
-impl Informers for Known {
-    fn settings(&self) -> Settings {
-        Settings {
-            keep_mode: true,
-            ..Settings::default()
-        }
-    }
-
-    fn snapshot(&self, key: &str) -> Option<Arc<Snapshot>> {
-        let snapshot = self.snapshots.slots.get(key)?;
-        Some(self.mutant.sees_snapshot(snapshot))
-    }
-
-    fn content(&self, name: &str) -> Option<Arc<Content>> {
-        let content = self.contents.slots.get(name)?;
-        Some(self.mutant.sees_content(content))
-    }
-
-    fn class(&self, name: &str) -> Option<Arc<Class>> {
-        self.classes.slots.get(name).cloned()
-    }
-
-    fn default_classes(&self, driver: &str) -> Vec<Text> {
-        let all = self.classes.slots.iter();
-        all.filter(|(_, class)| class.default && *class.driver == *driver)
-            .map(|(key, _)| Text::from(key.as_str()))
-            .collect()
-    }
-
-    fn claim(&self, key: &str) -> Option<Arc<Claim>> {
-        self.claims.slots.get(key).cloned()
-    }
-
-    fn volume(&self, name: &str) -> Option<Arc<Volume>> {
-        self.volumes.slots.get(name).cloned()
-    }
-
-    fn node_for(&self, _affinity: &str) -> Option<Text> {
-        None
-    }
-}
 
 /// An attempt under way.
 pub(super) struct Running {
@@ -107,14 +57,7 @@ impl Process {
     pub(super) fn start(mutant: Mutant) -> Self {
         Self {
             controller: Controller::default(),
-            known: Known {
-                mutant,
-                snapshots: Watch::new(Kind::Snapshot),
-                contents: Watch::new(Kind::Content),
-                classes: Watch::new(Kind::Class),
-                claims: Watch::new(Kind::Claim),
-                volumes: Watch::new(Kind::Volume),
-            },
+            known: Known::new(mutant),
             ready: BTreeSet::new(),
             later: BTreeSet::new(),
             running: Vec::new(),
@@ -124,21 +67,11 @@ impl Process {
 
     /// Whether everything was listed once: nothing is worked on before.
     pub(super) fn is_synced(&self) -> bool {
-        let known = &self.known;
-        known.snapshots.is_listed()
-            && known.contents.is_listed()
-            && known.classes.is_listed()
-            && known.claims.is_listed()
-            && known.volumes.is_listed()
+        self.known.is_listed()
     }
 
     pub(super) fn is_current(&self, server: &Server) -> bool {
-        let known = &self.known;
-        known.snapshots.is_current(server)
-            && known.contents.is_current(server)
-            && known.classes.is_current(server)
-            && known.claims.is_current(server)
-            && known.volumes.is_current(server)
+        self.known.is_current(server)
     }
 
     /// The objects of this kind are listed, or the next event of theirs arrives.
@@ -186,8 +119,37 @@ impl Process {
                     self.volume_changed(&change);
                 }
             }
+            Kind::Group => {
+                let changes = changes(&mut known.groups, server, list);
+                changes
+                    .into_iter()
+                    .for_each(|change| self.group_changed(&change));
+            }
+            Kind::GroupContent => {
+                let changes = changes(&mut known.group_contents, server, list);
+                changes
+                    .into_iter()
+                    .for_each(|change| self.group_content_changed(&change));
+            }
+            Kind::GroupClass => {
+                for change in changes(&mut known.group_classes, server, list) {
+                    if let store::Change::Upserted { key, .. } = change {
+                        self.observe(Change::GroupClass(key.as_str().into()));
+                    }
+                }
+            }
             Kind::Node => {}
         }
+    }
+
+    fn group_changed(&mut self, change: &store::Change<Group>) {
+        let (old, new, own) = parts(change);
+        self.observe(Change::Group { old, new, own });
+    }
+
+    fn group_content_changed(&mut self, change: &store::Change<GroupContent>) {
+        let (old, new, own) = parts(change);
+        self.observe(Change::GroupContent { old, new, own });
     }
 
     fn snapshot_changed(&mut self, change: &store::Change<Snapshot>) {
@@ -293,6 +255,9 @@ impl Process {
     }
 
     fn announce(&mut self, step: &Step) {
+        if matches!(step, Step::Read(Object::Claims(..))) {
+            return;
+        }
         let (kind, key) = about(step);
         let known = &mut self.known;
         match kind {
@@ -300,13 +265,24 @@ impl Process {
             Kind::Content => known.contents.announce(&key),
             Kind::Claim => known.claims.announce(&key),
             Kind::Volume => known.volumes.announce(&key),
-            Kind::Class | Kind::Node => {}
+            Kind::Group => known.groups.announce(&key),
+            Kind::GroupContent => known.group_contents.announce(&key),
+            Kind::Class | Kind::Node | Kind::GroupClass => {}
         }
     }
 
     /// The answer arrives: first in the cache, then in the attempt.
     pub(super) fn answer(&mut self, index: usize, step: Step, answer: Answer, json: Option<&str>) {
-        let (kind, key) = about(&step);
+        let (kind, key) = match &step {
+            // No cache takes that in.
+            Step::Read(Object::Claims(namespace, _)) => (Kind::Node, namespace.clone()),
+            step @ (Step::Read(_)
+            | Step::Patch(..)
+            | Step::PatchStatus(..)
+            | Step::Create(..)
+            | Step::Delete(..)
+            | Step::UpdateClaim(..)) => about(step),
+        };
         let known = &mut self.known;
         match kind {
             Kind::Snapshot => {
@@ -333,7 +309,19 @@ impl Process {
                     .into_iter()
                     .for_each(|change| self.volume_changed(&change));
             }
-            Kind::Class | Kind::Node => {}
+            Kind::Group => {
+                let change = known.groups.answered(&key, json);
+                change
+                    .into_iter()
+                    .for_each(|change| self.group_changed(&change));
+            }
+            Kind::GroupContent => {
+                let change = known.group_contents.answered(&key, json);
+                change
+                    .into_iter()
+                    .for_each(|change| self.group_content_changed(&change));
+            }
+            Kind::Class | Kind::Node | Kind::GroupClass => {}
         }
         let answer = self.known.mutant.told(&step, answer);
         let running = &mut self.running[index];
@@ -348,13 +336,14 @@ impl Process {
 /// What a request is about.
 pub(super) fn about(step: &Step) -> (Kind, Text) {
     match step {
-        Step::Read(object) => {
-            let (kind, key) = kind_and_key(object);
+        Step::Read(of)
+        | Step::Patch(of, _)
+        | Step::PatchStatus(of, _)
+        | Step::Create(of, _)
+        | Step::Delete(of, _) => {
+            let (kind, key) = kind_and_key(of);
             (kind, key.clone())
         }
-        Step::PatchSnapshot(of, _) | Step::PatchStatus(of, _) => (Kind::Snapshot, of.key()),
-        Step::CreateContent(name, _) => (Kind::Content, name.clone()),
-        Step::PatchContent(of, _) | Step::DeleteContent(of) => (Kind::Content, of.name.clone()),
         Step::UpdateClaim(key, _) => (Kind::Claim, key.clone()),
     }
 }
@@ -362,13 +351,12 @@ pub(super) fn about(step: &Step) -> (Kind, Text) {
 /// What a request that was applied is answered with.
 pub(super) fn answer_of(step: &Step, json: &Text) -> Answer {
     match step {
-        Step::Read(Object::Claim(_)) => Answer::Read(Some(json.clone())),
+        Step::Read(Object::Claim(_) | Object::Claims(..)) => Answer::Read(Some(json.clone())),
         Step::Read(_) => Answer::Read(None),
-        Step::PatchSnapshot(..)
+        Step::Patch(..)
         | Step::PatchStatus(..)
-        | Step::CreateContent(..)
-        | Step::PatchContent(..)
-        | Step::DeleteContent(_)
+        | Step::Create(..)
+        | Step::Delete(..)
         | Step::UpdateClaim(..) => Answer::Done,
     }
 }

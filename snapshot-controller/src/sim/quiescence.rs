@@ -4,8 +4,7 @@ use serde_json::Value;
 use sidecar::snapshot::{CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE};
 
 use super::world::{Faults, World};
-use crate::model::Text;
-use crate::testing::objects::{claim, class, default_class};
+use crate::testing::objects::{class, default_class, labelled};
 use crate::testing::server::{Kind, finalizers};
 
 /// More than any run takes to come to rest.
@@ -22,13 +21,11 @@ impl World {
         self.mend();
         self.settle()?;
         self.check_rest()?;
-        let all: Vec<Text> = self
-            .server
-            .all(Kind::Snapshot)
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in all {
-            let _ = self.server.delete(Kind::Snapshot, &key, None);
+        for kind in [Kind::Snapshot, Kind::Group] {
+            let all = self.server.all(kind).map(|(key, _)| key.clone());
+            for key in all.collect::<Vec<_>>() {
+                let _ = self.server.delete(kind, &key, None);
+            }
         }
         self.settle()?;
         self.check_end()
@@ -36,7 +33,13 @@ impl World {
 
     /// What people had forgotten is there at last.
     fn mend(&mut self) {
-        for kind in [Kind::Snapshot, Kind::Content] {
+        let held = [
+            Kind::Snapshot,
+            Kind::Content,
+            Kind::Group,
+            Kind::GroupContent,
+        ];
+        for kind in held {
             let held = self.server.all(kind).map(|(key, _)| key.clone());
             for key in held.collect::<Vec<_>>() {
                 self.server.edit(kind, &key, |object| {
@@ -100,7 +103,7 @@ impl World {
                 .get(Kind::Claim, &format!("ns/{name}"))
                 .is_none()
             {
-                self.add(Kind::Claim, claim(name, volume));
+                self.add(Kind::Claim, labelled(name, volume, "").0);
             }
         }
     }
@@ -108,6 +111,9 @@ impl World {
     fn check_rest(&self) -> Result<(), String> {
         for (key, snapshot) in self.server.all(Kind::Snapshot) {
             let uid = snapshot["metadata"]["uid"].as_str().unwrap();
+            if self.is_held_by_group(snapshot) {
+                continue;
+            }
             if !snapshot["metadata"]["deletionTimestamp"].is_null() {
                 return Err(format!("{key} stays Terminating"));
             }
@@ -118,6 +124,7 @@ impl World {
                 return Err(format!("{key} is never ready: {snapshot}"));
             }
         }
+        self.check_groups()?;
         self.check_claims()
     }
 
@@ -149,6 +156,7 @@ impl World {
     }
 
     fn check_end(&self) -> Result<(), String> {
+        self.check_end_of_groups()?;
         if let Some((key, _)) = self.server.all(Kind::Snapshot).next() {
             return Err(format!("{key} stays Terminating"));
         }
@@ -177,7 +185,10 @@ impl World {
         let named = |uid: &String| !self.contents_of(uid).is_empty();
         let storage = &self.sidecar;
         let left = storage.storage.iter().find(|uid| {
-            !named(uid) && !storage.kept.contains(*uid) && !self.stripped.contains(*uid)
+            !named(uid)
+                && !self.is_grouped(uid)
+                && !storage.kept.contains(*uid)
+                && !self.stripped.contains(*uid)
         });
         if let Some(uid) = left {
             return Err(format!("the snapshot of {uid} is left in storage"));

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use sidecar::snapshot::{BEING_CREATED, BEING_DELETED, CONTENT_BOUND};
+use sidecar::snapshot::{BEING_CREATED, BEING_DELETED, CONTENT_BOUND, GROUP_HANDLE};
 
 use super::world::World;
 use crate::model::Text;
@@ -36,9 +36,13 @@ impl World {
             .all(Kind::Content)
             .map(|(name, _)| name.clone())
             .collect();
-        if names.is_empty() {
-            return false;
+        if names.is_empty() || self.dice.one_in(3) {
+            return self.group_sidecar_works() || !names.is_empty() && self.sidecar_of(&names);
         }
+        self.sidecar_of(&names) || self.group_sidecar_works()
+    }
+
+    fn sidecar_of(&mut self, names: &[Text]) -> bool {
         let first = self.dice.below(names.len());
         let turned = names.iter().cycle().skip(first).take(names.len());
         turned
@@ -48,10 +52,38 @@ impl World {
             .any(|name| self.sidecar_step(&name))
     }
 
+    /// A member's snapshot is the group's: only its status and its finalizer are this one's.
+    fn sidecar_of_member(&mut self, name: &Text, content: &Value) -> bool {
+        let metadata = &content["metadata"];
+        let marked = metadata["annotations"][BEING_DELETED].is_string();
+        if !metadata["deletionTimestamp"].is_null() && marked {
+            let mut left = finalizers(content);
+            let held = left.len();
+            left.retain(|one| one != CONTENT_BOUND);
+            let changed = left.len() < held;
+            if changed {
+                self.server.edit(Kind::Content, name, |content| {
+                    content["metadata"]["finalizers"] = left.into();
+                });
+            }
+            return changed;
+        }
+        let waits = content["status"]["readyToUse"] == false;
+        if waits {
+            self.server.edit(Kind::Content, name, |content| {
+                content["status"]["readyToUse"] = true.into();
+            });
+        }
+        waits
+    }
+
     fn sidecar_step(&mut self, name: &Text) -> bool {
         let Some(content) = self.server.get(Kind::Content, name).cloned() else {
             return false;
         };
+        if content["metadata"]["annotations"][GROUP_HANDLE].is_string() {
+            return self.sidecar_of_member(name, &content);
+        }
         let annotations = &content["metadata"]["annotations"];
         let (creating, marked) = (
             !annotations[BEING_CREATED].is_null(),

@@ -2,25 +2,38 @@
 //! the invariants.
 
 use serde_json::Value;
-use sidecar::snapshot::{CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND};
+use sidecar::snapshot::{CLAIM_AS_SOURCE, GROUP_HANDLE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND};
 
 use super::process::{State, about, answer_of};
 use super::world::{Faults, World};
 use crate::model::Text;
-use crate::plan::step::{Answer, ApiError, ErrorKind, Step};
-use crate::testing::request::apply;
+use crate::plan::step::{Answer, ApiError, ErrorKind, Object, Step};
+use crate::testing::request::{apply, kind_and_key};
 use crate::testing::server::{Kind, error, finalizers, refused};
 
 /// Whether a request arrives before its process sends the next one about the same, and before its
 /// successor lists: see the module.
 pub(super) fn comes_in_order(step: &Step) -> bool {
     match step {
-        Step::CreateContent(..) | Step::UpdateClaim(..) => true,
-        Step::PatchContent(_, patch) => !patch["spec"].is_null(),
+        Step::Create(..) | Step::UpdateClaim(..) => true,
+        Step::Patch(Object::Content(_), patch) => !patch["spec"].is_null(),
+        Step::Read(_) | Step::Patch(..) | Step::PatchStatus(..) | Step::Delete(..) => false,
+    }
+}
+
+/// Whether a request is about a group, or one that only groups make.
+fn is_of_group(step: &Step) -> bool {
+    match step {
+        Step::Create(Object::GroupContent(_) | Object::Snapshot(_), _)
+        | Step::Delete(Object::GroupContent(_) | Object::Snapshot(_), _)
+        | Step::PatchStatus(Object::Content(_), _) => true,
+        Step::Create(_, body) => body["metadata"]["annotations"][GROUP_HANDLE].is_string(),
+        Step::Patch(Object::Group(_), _) => true,
         Step::Read(_)
-        | Step::PatchSnapshot(..)
+        | Step::Patch(..)
         | Step::PatchStatus(..)
-        | Step::DeleteContent(_) => false,
+        | Step::Delete(..)
+        | Step::UpdateClaim(..) => false,
     }
 }
 
@@ -60,13 +73,15 @@ impl World {
 
     /// What must be true of a request at the moment at which it is decided on.
     fn hold_decision(&mut self, step: &Step) {
-        let Step::DeleteContent(of) = step else {
+        let Step::Delete(Object::Content(name), _) = step else {
             return;
         };
-        let claims = &self.process.known.claims.slots;
-        let restores = Some(of.snapshot_key());
-        if claims.iter().any(|(_, claim)| claim.restores == restores) {
-            self.complain(format!("{} is deleted and is being restored", of.name));
+        let known = &self.process.known;
+        let content = known.contents.slots.get(name);
+        let restores = content.map(|content| content.snapshot_key());
+        let claims = &known.claims.slots;
+        if restores.is_some() && claims.iter().any(|(_, claim)| claim.restores == restores) {
+            self.complain(format!("{name} is deleted and is being restored"));
         }
     }
 
@@ -112,7 +127,7 @@ impl World {
         self.held(step);
         // The answer to a DELETE that leaves nothing is no object.
         let (kind, key) = about(step);
-        let deletes = matches!(step, Step::DeleteContent(_));
+        let deletes = matches!(step, Step::Delete(..));
         if deletes && self.server.get(kind, &key).is_none() {
             Err(error(ErrorKind::NotFound, "it is gone"))
         } else {
@@ -121,11 +136,11 @@ impl World {
     }
 
     pub(super) fn requests(&mut self, step: &Step) -> Result<Text, ApiError> {
-        if let Step::DeleteContent(of) = step
+        if let Step::Delete(of, _) = step
             && self.deletes_anything()
         {
-            let deleted = self.server.delete(Kind::Content, &of.name, None);
-            return deleted.map_err(refused);
+            let (kind, key) = kind_and_key(of);
+            return self.server.delete(kind, key, None).map_err(refused);
         }
         apply(&mut self.server, step)
     }
@@ -135,18 +150,17 @@ impl World {
         let (kind, key) = about(step);
         let before = self.server.get(kind, &key).cloned();
         let violation = match step {
+            _ if is_of_group(step) => self.hold_group(step, before.as_ref()),
             Step::Read(_) | Step::PatchStatus(..) => None,
-            Step::CreateContent(_, body) if before.is_none() => self.may_not_create(body),
-            Step::CreateContent(..) => None,
-            Step::DeleteContent(of) => before
+            Step::Create(Object::Content(_), body) if before.is_none() => self.may_not_create(body),
+            Step::Create(..) => None,
+            Step::Delete(_, exactly) => before
                 .filter(|before| {
                     let version = &before["metadata"]["resourceVersion"];
-                    self.deletes_anything() || *version == *of.version
+                    self.deletes_anything() || *version == *exactly.version
                 })
                 .and_then(|before| self.may_not_delete(&before)),
-            Step::PatchSnapshot(_, patch) | Step::PatchContent(_, patch) => {
-                before.and_then(|before| self.loses(&before, patch))
-            }
+            Step::Patch(_, patch) => before.and_then(|before| self.loses(&before, patch)),
             Step::UpdateClaim(_, json) => {
                 let after: Value = serde_json::from_str(json).unwrap();
                 before.and_then(|before| self.may_not_free(&key, &before, &after))
@@ -171,6 +185,11 @@ impl World {
 
     fn may_not_delete(&self, content: &Value) -> Option<String> {
         let name = &content["metadata"]["name"];
+        let half = content["metadata"]["annotations"][GROUP_HANDLE].is_string()
+            && content["spec"]["volumeSnapshotRef"]["uid"].is_null();
+        if half {
+            return None;
+        }
         if content["spec"]["deletionPolicy"] == "Retain" {
             return Some(format!("{name} is deleted, and was to be kept"));
         }
@@ -234,6 +253,8 @@ impl World {
             let claim = snapshot["spec"]["source"]["persistentVolumeClaimName"].as_str();
             claim.is_some_and(|claim| **key == format!("ns/{claim}"))
                 && snapshot["status"]["readyToUse"] != true
+                // Groups protect no claims.
+                && snapshot["metadata"]["ownerReferences"].is_null()
                 && snapshot["metadata"]["deletionTimestamp"].is_null()
                 && !self.contents_of(uid).is_empty()
         });
@@ -242,13 +263,22 @@ impl World {
 
     /// What was made is counted.
     pub(super) fn held(&mut self, step: &Step) {
-        let Step::CreateContent(_, body) = step else {
+        let reference = match step {
+            Step::Create(Object::Content(_), body) => &body["spec"]["volumeSnapshotRef"]["uid"],
+            Step::Create(Object::GroupContent(_), body) => {
+                &body["spec"]["volumeGroupSnapshotRef"]["uid"]
+            }
+            Step::Read(_)
+            | Step::Patch(..)
+            | Step::PatchStatus(..)
+            | Step::Create(..)
+            | Step::Delete(..)
+            | Step::UpdateClaim(..) => return,
+        };
+        // A member's content has none yet.
+        let Some(uid) = reference.as_str().map(str::to_owned) else {
             return;
         };
-        let uid = body["spec"]["volumeSnapshotRef"]["uid"]
-            .as_str()
-            .unwrap()
-            .to_owned();
         let robbed = self.robbed.contains(&uid);
         let made = self.made.entry(uid.clone()).or_default();
         *made += 1;

@@ -6,7 +6,7 @@ use sidecar::snapshot::CONTENT_BOUND;
 use super::world::{Faults, World};
 use crate::model::Text;
 use crate::testing::objects::{
-    claim, class, classless, default_class, handmade, of_content, snapshot,
+    claim, class, classless, default_class, group, handmade, labelled, of_content, snapshot,
 };
 use crate::testing::server::{Kind, finalizers};
 
@@ -14,7 +14,7 @@ const NAMES: [&str; 3] = ["s1", "s2", "s3"];
 
 impl World {
     pub(super) fn people(&mut self) {
-        match self.dice.below(16) {
+        match self.dice.below(19) {
             0..=4 => self.someone_creates(),
             5..=6 => self.someone_deletes(Kind::Snapshot),
             7 => self.classes_come_and_go(),
@@ -23,6 +23,8 @@ impl World {
             11 => self.someone_keeps(),
             12 | 13 => self.others_hold_and_let_go(),
             14 => self.administrator_makes(),
+            15 | 16 => self.someone_groups(),
+            17 => self.someone_deletes(Kind::Group),
             _ => self.someone_does_harm(),
         }
     }
@@ -60,6 +62,20 @@ impl World {
         self.server.create(Kind::Snapshot, object).unwrap();
     }
 
+    fn someone_groups(&mut self) {
+        let name = *self.dice.of(&["v1", "v2"]);
+        let key = format!("ns/{name}");
+        if self.server.get(Kind::Group, &key).is_some() {
+            return;
+        }
+        self.uids += 1;
+        let mut group = group(name, &format!("V{}", self.uids));
+        if self.dice.one_in(4) {
+            group["spec"]["volumeGroupSnapshotClassName"] = "gr".into();
+        }
+        self.add(Kind::Group, group);
+    }
+
     fn any(&mut self, kind: Kind) -> Option<Text> {
         let keys: Vec<Text> = self.server.all(kind).map(|(key, _)| key.clone()).collect();
         (!keys.is_empty()).then(|| self.dice.of(&keys).clone())
@@ -91,7 +107,7 @@ impl World {
         let (name, volume) = *self.dice.of(&[("p1", "pv1"), ("p2", "pv2")]);
         let key = format!("ns/{name}");
         let Some(found) = self.server.get(Kind::Claim, &key) else {
-            let mut claim = claim(name, volume);
+            let (mut claim, _) = labelled(name, volume, "");
             if self.dice.one_in(2) {
                 claim["status"]["phase"] = "Pending".into();
             }
@@ -134,10 +150,11 @@ impl World {
 
     /// An administrator decides to keep what was to be deleted.
     fn someone_keeps(&mut self) {
-        if let Some(name) = self.any(Kind::Content)
+        let kind = *self.dice.of(&[Kind::Content, Kind::GroupContent]);
+        if let Some(name) = self.any(kind)
             && self.dice.one_in(2)
         {
-            self.server.edit(Kind::Content, &name, |content| {
+            self.server.edit(kind, &name, |content| {
                 content["spec"]["deletionPolicy"] = "Retain".into();
             });
         }
@@ -145,7 +162,12 @@ impl World {
 
     /// Finalizers of other programs.
     fn others_hold_and_let_go(&mut self) {
-        let kind = *self.dice.of(&[Kind::Snapshot, Kind::Content]);
+        let kind = *self.dice.of(&[
+            Kind::Snapshot,
+            Kind::Content,
+            Kind::Group,
+            Kind::GroupContent,
+        ]);
         let Some(key) = self.any(kind) else { return };
         let object = self.server.get(kind, &key).unwrap();
         let deleting = !object["metadata"]["deletionTimestamp"].is_null();

@@ -8,7 +8,7 @@ use super::process::{Process, State, WATCHED};
 use super::sidecar::Sidecar;
 use super::step::comes_in_order;
 use crate::plan::step::Step;
-use crate::testing::objects::{claim, class, volume};
+use crate::testing::objects::{class, group_class, labelled};
 use crate::testing::server::{Kind, Server};
 
 /// What may go wrong in a run.
@@ -88,12 +88,16 @@ impl World {
         };
         let mut kept = class("cr", "T");
         kept["deletionPolicy"] = "Retain".into();
+        let mut kept_group = group_class("gr", "T");
+        kept_group["deletionPolicy"] = "Retain".into();
         for (kind, object) in [
             (Kind::Class, class("c1", "T")),
             (Kind::Class, kept),
-            (Kind::Volume, volume("pv1", "p1")),
-            (Kind::Volume, volume("pv2", "p2")),
-            (Kind::Claim, claim("p1", "pv1")),
+            (Kind::GroupClass, group_class("g", "T")),
+            (Kind::GroupClass, kept_group),
+            (Kind::Volume, labelled("p1", "pv1", "vol-1").1),
+            (Kind::Volume, labelled("p2", "pv2", "vol-2").1),
+            (Kind::Claim, labelled("p1", "pv1", "vol-1").0),
         ] {
             world.server.create(kind, object).unwrap();
         }

@@ -9,70 +9,16 @@ use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 use sidecar::snapshot as words;
 
+use super::known::Known;
 use super::objects;
 use super::request::{apply, line, now};
 use super::server::{Kind, Server, finalizers};
-use crate::model::{Claim, Class, Content, Node, Snapshot, Text, Volume};
-use crate::plan::affinity::Affinity;
+use crate::model::Text;
+use crate::plan::Settings;
 use crate::plan::in_flight::Key;
 use crate::plan::operation::Sample;
 use crate::plan::reactor::{Change, Controller, Notice};
 use crate::plan::step::{Answer, ApiError, Object, Step};
-use crate::plan::{Informers, Settings};
-
-/// What a program knows, at once.
-#[derive(Default)]
-struct Known {
-    settings: Settings,
-    snapshots: BTreeMap<Text, Arc<Snapshot>>,
-    contents: BTreeMap<Text, Arc<Content>>,
-    classes: BTreeMap<Text, Arc<Class>>,
-    claims: BTreeMap<Text, Arc<Claim>>,
-    volumes: BTreeMap<Text, Arc<Volume>>,
-    nodes: BTreeMap<Text, Arc<Node>>,
-}
-
-impl Informers for Known {
-    fn settings(&self) -> Settings {
-        self.settings
-    }
-
-    fn snapshot(&self, key: &str) -> Option<Arc<Snapshot>> {
-        self.snapshots.get(key).cloned()
-    }
-
-    fn content(&self, name: &str) -> Option<Arc<Content>> {
-        self.contents.get(name).cloned()
-    }
-
-    fn class(&self, name: &str) -> Option<Arc<Class>> {
-        self.classes.get(name).cloned()
-    }
-
-    fn default_classes(&self, driver: &str) -> Vec<Text> {
-        let of = self.classes.iter();
-        of.filter(|(_, class)| class.default && *class.driver == *driver)
-            .map(|(name, _)| name.clone())
-            .collect()
-    }
-
-    fn claim(&self, key: &str) -> Option<Arc<Claim>> {
-        self.claims.get(key).cloned()
-    }
-
-    fn volume(&self, name: &str) -> Option<Arc<Volume>> {
-        self.volumes.get(name).cloned()
-    }
-
-    fn node_for(&self, affinity: &str) -> Option<Text> {
-        let affinity = Affinity::new(affinity);
-        let mut fits = self
-            .nodes
-            .iter()
-            .filter(|(name, node)| affinity.fits(name, node));
-        fits.next().map(|(name, _)| name.clone())
-    }
-}
 
 /// Reads an object as a cache does.
 pub(crate) fn record<R: Record>(json: &str) -> Option<R> {
@@ -134,6 +80,17 @@ impl Bench {
         self.known.settings = settings;
     }
 
+    /// Group snapshots are not served.
+    pub(crate) fn without_groups(&mut self) {
+        self.known.no_groups = true;
+    }
+
+    /// Group snapshots are served from now on. What comes out of that.
+    pub(crate) fn with_groups(&mut self) -> Vec<String> {
+        self.known.no_groups = false;
+        self.resync()
+    }
+
     /// Somebody creates this.
     pub(crate) fn add(&mut self, kind: Kind, object: Value) {
         self.server.create(kind, object).unwrap();
@@ -156,10 +113,11 @@ impl Bench {
 
     /// The process dies, and another one begins.
     pub(crate) fn restart(&mut self) {
-        let settings = self.known.settings;
+        let (settings, no_groups) = (self.known.settings, self.known.no_groups);
         self.controller = Controller::default();
         self.known = Known {
             settings,
+            no_groups,
             ..Known::default()
         };
         self.ready.clear();
@@ -245,7 +203,12 @@ impl Bench {
         let snapshots = self.known.snapshots.keys().cloned().map(Key::Snapshot);
         let contents = self.known.contents.keys().cloned().map(Key::Content);
         let claims = self.known.claims.keys().cloned().map(Key::Claim);
-        for key in snapshots.chain(contents).chain(claims).collect::<Vec<_>>() {
+        let groups = self.known.groups.keys().cloned().map(Key::Group);
+        let of_groups = { self.known.group_contents.keys() }
+            .cloned()
+            .map(Key::GroupContent);
+        let all = snapshots.chain(contents).chain(claims);
+        for key in all.chain(groups).chain(of_groups).collect::<Vec<_>>() {
             let due = self.controller.observe(Change::Resync(key), &self.known);
             self.take(due);
         }
@@ -287,13 +250,12 @@ impl Bench {
         }
         match apply(&mut self.server, step) {
             Ok(json) => match step {
-                Step::Read(Object::Claim(_)) => Answer::Read(Some(json)),
+                Step::Read(Object::Claim(_) | Object::Claims(..)) => Answer::Read(Some(json)),
                 Step::Read(_) => Answer::Read(None),
-                Step::PatchSnapshot(..)
+                Step::Patch(..)
                 | Step::PatchStatus(..)
-                | Step::CreateContent(..)
-                | Step::PatchContent(..)
-                | Step::DeleteContent(_)
+                | Step::Create(..)
+                | Step::Delete(..)
                 | Step::UpdateClaim(..) => Answer::Done,
             },
             Err(error) => Answer::Refused(error),
@@ -348,6 +310,23 @@ impl Bench {
             Kind::Volume => {
                 put(&mut known.volumes, key, json);
                 self.controller.observe(Change::Volume(key.clone()), known)
+            }
+            Kind::Group => {
+                let (old, new) = put(&mut known.groups, key, json);
+                let (old, new) = (old.as_deref(), new.as_deref());
+                self.controller
+                    .observe(Change::Group { old, new, own }, known)
+            }
+            Kind::GroupContent => {
+                let (old, new) = put(&mut known.group_contents, key, json);
+                let (old, new) = (old.as_deref(), new.as_deref());
+                self.controller
+                    .observe(Change::GroupContent { old, new, own }, known)
+            }
+            Kind::GroupClass => {
+                put(&mut known.group_classes, key, json);
+                self.controller
+                    .observe(Change::GroupClass(key.clone()), known)
             }
             Kind::Node => {
                 put(&mut known.nodes, key, json);

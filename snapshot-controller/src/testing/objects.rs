@@ -115,3 +115,61 @@ pub(crate) fn volume(name: &str, claim: &str) -> Value {
         },
     })
 }
+
+/// VolumeGroupSnapshot `ns/<name>` of the claims labelled `app=x`, with the class `g`.
+pub(crate) fn group(name: &str, uid: &str) -> Value {
+    json!({
+        "apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshot",
+        "metadata": {"name": name, "namespace": "ns", "uid": uid},
+        "spec": {
+            "source": {"selector": {"matchLabels": {"app": "x"}}},
+            "volumeGroupSnapshotClassName": "g",
+        },
+    })
+}
+
+/// VolumeGroupSnapshotClass of this name and driver.
+pub(crate) fn group_class(name: &str, driver: &str) -> Value {
+    json!({"metadata": {"name": name}, "driver": driver, "deletionPolicy": "Delete"})
+}
+
+/// Claim `ns/<name>` labelled `app=x` and its volume of the driver `T`.
+pub(crate) fn labelled(name: &str, volume_name: &str, handle: &str) -> (Value, Value) {
+    let (mut claim, mut volume) = (claim(name, volume_name), volume(volume_name, name));
+    claim["metadata"]["labels"] = json!({"app": "x"});
+    volume["spec"]["csi"]["volumeHandle"] = handle.into();
+    (claim, volume)
+}
+
+/// Status of a group's content whose two snapshots were taken.
+pub(crate) fn taken_group(ready: bool) -> Value {
+    json!({
+        "volumeGroupSnapshotHandle": "grp-1", "readyToUse": ready,
+        "creationTime": "2026-01-02T03:04:05Z",
+        "volumeSnapshotInfoList": [
+            {
+                "volumeHandle": "vol-1", "snapshotHandle": "snap-1", "readyToUse": true,
+                "creationTime": 1_767_323_045_000_000_000_i64, "restoreSize": 1_073_741_824,
+            },
+            {
+                "volumeHandle": "vol-2", "snapshotHandle": "snap-2", "readyToUse": true,
+                "creationTime": 1_767_323_045_000_000_000_i64,
+            },
+        ],
+    })
+}
+
+/// The content that an administrator makes for the VolumeGroupSnapshot `ns/<of>`.
+pub(crate) fn handmade_group(name: &str, of: &str) -> Value {
+    json!({
+        "apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshotContent",
+        "metadata": {"name": name},
+        "spec": {
+            "volumeGroupSnapshotRef": {"namespace": "ns", "name": of},
+            "source": {"groupSnapshotHandles": {
+                "volumeGroupSnapshotHandle": "grp-9", "volumeSnapshotHandles": ["snap-8", "snap-9"],
+            }},
+            "driver": "T", "deletionPolicy": "Delete",
+        },
+    })
+}

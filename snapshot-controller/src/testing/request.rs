@@ -7,7 +7,7 @@ use serde_json::Value;
 use sidecar::controller::reactor::Now;
 use sidecar::snapshot as words;
 
-use super::server::{Kind, Part, Server, finalizers, refused};
+use super::server::{Kind, Part, Server, claims, finalizers, refused};
 use crate::model::Text;
 use crate::plan::step::{ApiError, Object, Step};
 
@@ -22,20 +22,23 @@ pub(crate) fn now() -> Now {
 /// What a request does.
 pub(crate) fn apply(server: &mut Server, step: &Step) -> Result<Text, ApiError> {
     let result = match step {
+        Step::Read(Object::Claims(namespace, selector)) => Ok(claims(server, namespace, selector)),
         Step::Read(object) => {
             let (kind, key) = kind_and_key(object);
             server.read(kind, key)
         }
-        Step::PatchSnapshot(of, patch) => {
-            server.patch(Kind::Snapshot, &of.key(), Part::Main, patch)
+        Step::Patch(of, patch) => {
+            let (kind, key) = kind_and_key(of);
+            server.patch(kind, key, Part::Main, patch)
         }
         Step::PatchStatus(of, patch) => {
-            server.patch(Kind::Snapshot, &of.key(), Part::Status, patch)
+            let (kind, key) = kind_and_key(of);
+            server.patch(kind, key, Part::Status, patch)
         }
-        Step::CreateContent(_, content) => server.create(Kind::Content, content.clone()),
-        Step::PatchContent(of, patch) => server.patch(Kind::Content, &of.name, Part::Main, patch),
-        Step::DeleteContent(of) => {
-            server.delete(Kind::Content, &of.name, Some((&of.uid, &of.version)))
+        Step::Create(of, body) => server.create(kind_and_key(of).0, body.clone()),
+        Step::Delete(of, exactly) => {
+            let (kind, key) = kind_and_key(of);
+            server.delete(kind, key, Some((&exactly.uid, &exactly.version)))
         }
         Step::UpdateClaim(key, json) => server.put(Kind::Claim, key, json),
     };
@@ -48,12 +51,19 @@ pub(crate) fn kind_and_key(object: &Object) -> (Kind, &Text) {
         Object::Content(name) => (Kind::Content, name),
         Object::Claim(key) => (Kind::Claim, key),
         Object::Volume(name) => (Kind::Volume, name),
+        Object::Group(key) => (Kind::Group, key),
+        Object::GroupContent(name) => (Kind::GroupContent, name),
+        Object::Claims(namespace, _) => (Kind::Claim, namespace),
     }
 }
 
 /// A request as a row shows it: versions left out, long words short.
 pub(crate) fn line(step: &Step) -> String {
-    let patch = |what: &str, key: &str, patch: &Value| {
+    let what = |of: &Object| {
+        let (kind, key) = kind_and_key(of);
+        (format!("{kind:?}").to_lowercase(), key.clone())
+    };
+    let patch = |(what, key): (String, Text), part: &str, patch: &Value| {
         let mut patch = patch.clone();
         if let Some(metadata) = patch["metadata"].as_object_mut() {
             metadata.remove("resourceVersion");
@@ -62,20 +72,17 @@ pub(crate) fn line(step: &Step) -> String {
                 patch.as_object_mut().unwrap().remove("metadata");
             }
         }
-        format!("PATCH {what} {key} {patch}")
+        format!("PATCH {what}{part} {key} {patch}")
     };
     let line = match step {
-        Step::Read(object) => {
-            let (kind, key) = kind_and_key(object);
-            format!("GET {kind:?} {key}")
-                .to_lowercase()
-                .replacen("get", "GET", 1)
+        Step::Read(Object::Claims(namespace, selector)) => {
+            format!("LIST claim {namespace} {selector}")
         }
-        Step::PatchSnapshot(of, body) => patch("snapshot", &of.key(), body),
-        Step::PatchStatus(of, body) => patch("snapshot/status", &of.key(), body),
-        Step::CreateContent(name, body) => format!("POST content {name} {body}"),
-        Step::PatchContent(of, body) => patch("content", &of.name, body),
-        Step::DeleteContent(of) => format!("DELETE content {}", of.name),
+        Step::Read(of) => format!("GET {} {}", what(of).0, what(of).1),
+        Step::Patch(of, body) => patch(what(of), "", body),
+        Step::PatchStatus(of, body) => patch(what(of), "/status", body),
+        Step::Create(of, body) => format!("POST {} {} {body}", what(of).0, what(of).1),
+        Step::Delete(of, _) => format!("DELETE {} {}", what(of).0, what(of).1),
         Step::UpdateClaim(key, json) => {
             let claim: Value = serde_json::from_str(json).unwrap();
             let held = finalizers(&claim).join(" ");
@@ -89,6 +96,12 @@ pub(crate) fn line(step: &Step) -> String {
         (words::SNAPSHOT_IN_GROUP, "F-group"),
         (words::CONTENT_BOUND, "F-content"),
         (words::CLAIM_AS_SOURCE, "F-pvc"),
+        (words::GROUP_CONTENT_BOUND, "F-gcontent"),
+        (words::GROUP_SNAPSHOT_BOUND, "F-gbound"),
+        (words::GROUP_BEING_DELETED, "gbd"),
+        (words::GROUP_DELETION_SECRET_NAMESPACE, "gdsns"),
+        (words::GROUP_DELETION_SECRET_NAME, "gdsn"),
+        (words::GROUP_HANDLE, "gh"),
         (words::BEING_DELETED, "bd"),
         (words::DELETION_SECRET_NAMESPACE, "dsns"),
         (words::DELETION_SECRET_NAME, "dsn"),

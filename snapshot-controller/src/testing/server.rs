@@ -1,7 +1,9 @@
 //! The model API server of the tests: which kinds it has, and how its refusals read here.
 
+use serde_json::Value;
 use sidecar_testkit::sim::server as model;
 
+use crate::model::Text;
 use crate::plan::step::{ApiError, ErrorKind};
 
 pub(crate) use model::{Part, finalizers};
@@ -17,6 +19,9 @@ pub(crate) enum Kind {
     Claim,
     Volume,
     Node,
+    Group,
+    GroupContent,
+    GroupClass,
 }
 
 impl model::Kind for Kind {
@@ -28,6 +33,9 @@ impl model::Kind for Kind {
             Self::Claim => "persistentvolumeclaims",
             Self::Volume => "persistentvolumes",
             Self::Node => "nodes",
+            Self::Group => "volumegroupsnapshots.groupsnapshot.storage.k8s.io",
+            Self::GroupContent => "volumegroupsnapshotcontents.groupsnapshot.storage.k8s.io",
+            Self::GroupClass => "volumegroupsnapshotclasses.groupsnapshot.storage.k8s.io",
         }
     }
 }
@@ -48,4 +56,19 @@ pub(crate) fn refused(refusal: model::Refused) -> ApiError {
         model::Why::Invalid => ErrorKind::Refused,
     };
     error(kind, refusal.message)
+}
+
+/// Names of the claims of a namespace that have all these labels, one a line.
+pub(crate) fn claims(server: &Server, namespace: &str, selector: &str) -> Text {
+    let fits = |claim: &Value| {
+        let labels = &claim["metadata"]["labels"];
+        let mut terms = selector
+            .split(',')
+            .map(|term| term.split_once('=').unwrap());
+        claim["metadata"]["namespace"] == namespace
+            && terms.all(|(key, value)| labels[key] == value)
+    };
+    let all = server.all(Kind::Claim).filter(|(_, claim)| fits(claim));
+    let names = all.map(|(_, claim)| claim["metadata"]["name"].as_str().unwrap().to_owned());
+    names.collect::<Vec<_>>().join("\n").into()
 }

@@ -14,6 +14,10 @@ pub const CONTENTS: Resource = of(snapshot::CONTENT);
 pub const CLASSES: Resource = of(snapshot::CLASS);
 /// VolumeGroupSnapshots.
 pub const GROUP_SNAPSHOTS: Resource = of(snapshot::GROUP_SNAPSHOT);
+/// VolumeGroupSnapshotContents.
+pub const GROUP_CONTENTS: Resource = of(snapshot::GROUP_CONTENT);
+/// VolumeGroupSnapshotClasses.
+pub const GROUP_CLASSES: Resource = of(snapshot::GROUP_CLASS);
 /// PersistentVolumeClaims.
 pub const CLAIMS: Resource = Resource::new("", "v1", "persistentvolumeclaims");
 /// PersistentVolumes.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sidecar::controller::Seat;
@@ -12,21 +14,22 @@ use sidecar::kube::api::{self, Api};
 use sidecar::kube::cache::{Cache, Record};
 use sidecar::kube::events::{Recorder, Reference, Severity};
 use sidecar::kube::key::Key as ObjectKey;
-use sidecar::kube::patch::{Part, Patch};
+use sidecar::kube::lean::{Parts, nullable, own};
+use sidecar::kube::patch::{self, Part, Patch};
 use sidecar::kube::reflect::Resource;
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{Config as QueueConfig, Queue, exponential};
-use sidecar::snapshot::{CONTENT, VERSION};
+use sidecar::snapshot::VERSION;
 use tokio::time::Instant;
 
-use super::api::{CLAIMS, CONTENTS, SNAPSHOTS, VOLUMES};
+use super::api::{CLAIMS, CONTENTS, GROUP_CONTENTS, GROUP_SNAPSHOTS, SNAPSHOTS, VOLUMES};
 use super::informers::Informers;
 use super::metrics::Metrics;
 use crate::args::Config;
 use crate::model::Text;
 use crate::plan::in_flight::Key;
 use crate::plan::reactor::{Event, Failed, Notice};
-use crate::plan::step::{Answer, ApiError, ErrorKind, Object, Step};
+use crate::plan::step::{Answer, ApiError, ErrorKind, Exactly, Object, Step};
 use crate::plan::{self, Controller};
 
 /// The controller, driven.
@@ -40,6 +43,21 @@ pub struct Executor {
     /// Where users are told.
     events: Recorder,
     metrics: Metrics,
+}
+
+/// Names out of a list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct NamesWire<'a> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    items: Vec<Parts<'a, IgnoredAny>>,
+}
+
+/// A request that changes an object.
+enum Write<'a> {
+    Patch(Part, &'a Value),
+    Create(&'a Value),
+    Delete(&'a Exactly),
 }
 
 /// A controller with empty caches.
@@ -59,11 +77,13 @@ pub fn engine(
             ..QueueConfig::new(name, config.workers, delay)
         })
     };
-    // In the order of `plan::reactor::SNAPSHOTS`, `CONTENTS` and `CLAIMS`.
+    // In the order of `plan::reactor::SNAPSHOTS` and the following.
     let queues = vec![
         queue("snapshot-controller-snapshot")?,
         queue("snapshot-controller-content")?,
         queue("snapshot-controller-claim")?,
+        queue("snapshot-controller-group-snapshot")?,
+        queue("snapshot-controller-group-content")?,
     ];
     Ok(Engine::new(Controller::default(), queues, |engine| {
         Executor {
@@ -84,37 +104,10 @@ impl Shell<Controller> for Executor {
         let caches = &self.informers;
         let result = match step {
             Step::Read(object) => return self.read(object).await,
-            Step::PatchSnapshot(of, patch) => {
-                let key = of.key();
-                self.patch(&caches.snapshots, &SNAPSHOTS, (&key, Part::Main), patch)
-                    .await
-            }
-            Step::PatchStatus(of, patch) => {
-                let key = of.key();
-                self.patch(&caches.snapshots, &SNAPSHOTS, (&key, Part::Status), patch)
-                    .await
-            }
-            Step::PatchContent(of, patch) => {
-                self.patch(&caches.contents, &CONTENTS, (&of.name, Part::Main), patch)
-                    .await
-            }
-            Step::CreateContent(name, body) => {
-                let create = async |_: ObjectKey| self.api.create(&CONTENTS, None, body).await;
-                take(&caches.contents, name, create).await
-            }
-            Step::DeleteContent(of) => {
-                let same = (&*of.uid, &*of.version);
-                let delete = async |key: ObjectKey| {
-                    let json = self.api.delete_unchanged(&CONTENTS, &key, same).await?;
-                    // A content that nothing held is gone, and the answer is none.
-                    if names(&json, key.name()) {
-                        Ok(json)
-                    } else {
-                        Err(missing())
-                    }
-                };
-                take(&caches.contents, &of.name, delete).await
-            }
+            Step::Patch(of, patch) => self.write(of, Write::Patch(Part::Main, patch)).await,
+            Step::PatchStatus(of, patch) => self.write(of, Write::Patch(Part::Status, patch)).await,
+            Step::Create(of, body) => self.write(of, Write::Create(body)).await,
+            Step::Delete(of, exactly) => self.write(of, Write::Delete(exactly)).await,
             Step::UpdateClaim(key, json) => {
                 let body = RawValue::from_string(json.to_string());
                 let update = async |key: ObjectKey| {
@@ -143,6 +136,8 @@ impl Shell<Controller> for Executor {
             Key::Snapshot(key) => ("VolumeSnapshot", key),
             Key::Content(name) => ("VolumeSnapshotContent", name),
             Key::Claim(key) => ("PersistentVolumeClaim", key),
+            Key::Group(key) => ("VolumeGroupSnapshot", key),
+            Key::GroupContent(name) => ("VolumeGroupSnapshotContent", name),
         };
         tracing::error!(
             kind,
@@ -173,6 +168,25 @@ impl Executor {
             Object::Volume(name) => {
                 take(&caches.volumes, name, async |key| get(VOLUMES, key).await).await
             }
+            Object::Group(key) => {
+                take(&caches.groups, key, async |key| {
+                    get(GROUP_SNAPSHOTS, key).await
+                })
+                .await
+            }
+            Object::GroupContent(name) => {
+                take(&caches.group_contents, name, async |key| {
+                    get(GROUP_CONTENTS, key).await
+                })
+                .await
+            }
+            Object::Claims(namespace, selector) => {
+                let names = self.names_of_claims(namespace, selector).await;
+                return names.map_or_else(
+                    |error| Answer::Refused(error.into()),
+                    |names| Answer::Read(Some(names.into())),
+                );
+            }
             Object::Claim(key) => {
                 let claim = take(&caches.claims, key, async |key| get(CLAIMS, key).await).await;
                 return claim.map_or_else(Answer::Refused, |json| Answer::Read(Some(json.into())));
@@ -181,19 +195,70 @@ impl Executor {
         result.map_or_else(Answer::Refused, |_| Answer::Read(None))
     }
 
-    async fn patch<R: Record>(
+    async fn write(&self, of: &Object, write: Write<'_>) -> Result<String, ApiError> {
+        let caches = &self.informers;
+        match of {
+            Object::Snapshot(key) => self.send(&caches.snapshots, &SNAPSHOTS, key, write).await,
+            Object::Content(name) => self.send(&caches.contents, &CONTENTS, name, write).await,
+            Object::Group(key) => {
+                self.send(&caches.groups, &GROUP_SNAPSHOTS, key, write)
+                    .await
+            }
+            Object::GroupContent(name) => {
+                let cache = &caches.group_contents;
+                self.send(cache, &GROUP_CONTENTS, name, write).await
+            }
+            Object::Claim(_) | Object::Volume(_) | Object::Claims(..) => Err(ApiError {
+                message: "nothing of the kind is written in this way".to_owned(),
+                kind: ErrorKind::Refused,
+            }),
+        }
+    }
+
+    async fn send<R: Record>(
         &self,
         cache: &Cache<R>,
         resource: &Resource,
-        (key, part): (&Text, Part),
-        patch: &Value,
+        key: &Text,
+        write: Write<'_>,
     ) -> Result<String, ApiError> {
-        let patch = Patch::Merge(patch.clone());
-        let send = async |key: ObjectKey| {
-            let json = self.api.patch(resource, &key, part, &patch).await?;
-            Ok(json.get().to_owned())
+        let send = async |key: ObjectKey| match write {
+            Write::Patch(part, patch) => {
+                let patch = Patch::Merge(patch.clone());
+                let json = self.api.patch(resource, &key, part, &patch).await?;
+                Ok(json.get().to_owned())
+            }
+            Write::Create(body) => self.api.create(resource, key.namespace(), body).await,
+            Write::Delete(Exactly { uid, version }) => {
+                let same = (&**uid, &**version);
+                let json = self.api.delete_unchanged(resource, &key, same).await?;
+                // What nothing held is gone, and the answer is none.
+                if names(&json, key.name()) {
+                    Ok(json)
+                } else {
+                    Err(missing())
+                }
+            }
         };
         take(cache, key, send).await
+    }
+
+    /// The names of the claims that a label selector selects, one a line.
+    async fn names_of_claims(
+        &self,
+        namespace: &str,
+        selector: &str,
+    ) -> Result<String, api::ApiError> {
+        let selector: String = form_urlencoded::byte_serialize(selector.as_bytes()).collect();
+        let path = patch::collection(&CLAIMS, Some(namespace));
+        let json = self
+            .api
+            .read(&format!("{path}?labelSelector={selector}"))
+            .await?;
+        let list: NamesWire<'_> = serde_json::from_str(&json)
+            .map_err(|error| api::ApiError::unreadable(&Chain(&error)))?;
+        let names = list.items.iter().map(|item| own(&item.metadata.name));
+        Ok(names.collect::<Vec<_>>().join("\n"))
     }
 
     fn tell(&self, event: Event) {
@@ -240,7 +305,7 @@ async fn take<R: Record>(
 fn names(json: &str, name: &str) -> bool {
     let object: Result<Value, _> = serde_json::from_str(json);
     object.is_ok_and(|object| {
-        object.get("kind").and_then(Value::as_str) == Some(CONTENT.kind)
+        object.get("kind").and_then(Value::as_str) != Some("Status")
             && object.pointer("/metadata/name").and_then(Value::as_str) == Some(name)
     })
 }

@@ -1,12 +1,15 @@
 //! The caches of this process, and what their changes are to the controller.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use sidecar::kube::cache::{Cache, Event, Source};
 use sidecar::kube::interner::Interner;
 
 use super::executor::Engine;
-use crate::model::{Claim, Class, Content, Node, Snapshot, Text, Volume};
+use crate::model::{
+    Claim, Class, Content, Group, GroupClass, GroupContent, Node, Snapshot, Text, Volume,
+};
 use crate::plan::affinity::Affinity;
 use crate::plan::in_flight::Key;
 use crate::plan::reactor::Change;
@@ -27,6 +30,14 @@ pub struct Informers {
     pub volumes: Cache<Volume>,
     /// Nodes, if it matters which there are.
     pub nodes: Cache<Node>,
+    /// VolumeGroupSnapshots.
+    pub groups: Cache<Group>,
+    /// VolumeGroupSnapshotContents.
+    pub group_contents: Cache<GroupContent>,
+    /// VolumeGroupSnapshotClasses.
+    pub group_classes: Cache<GroupClass>,
+    /// Whether those three are watched and were listed.
+    served: AtomicBool,
     settings: Settings,
 }
 
@@ -41,8 +52,28 @@ impl Informers {
             claims: Cache::owned(engine, &strings, claim_changed),
             volumes: Cache::owned(engine, &strings, volume_changed),
             nodes: Cache::owned(engine, &strings, |_, _| {}),
+            groups: Cache::owned(engine, &strings, group_changed),
+            group_contents: Cache::owned(engine, &strings, group_content_changed),
+            group_classes: Cache::owned(engine, &strings, group_class_changed),
+            served: AtomicBool::new(false),
             settings,
         }
+    }
+
+    /// Group snapshots are served from now on. What is to be looked at for that.
+    pub fn serve_groups(&self) -> Vec<Key> {
+        self.served.store(true, Ordering::Release);
+        let mut keys = Vec::new();
+        self.groups
+            .for_each(|key, _| keys.push(Key::Group(key.as_str().into())));
+        self.group_contents
+            .for_each(|key, _| keys.push(Key::GroupContent(key.as_str().into())));
+        self.snapshots.for_each(|key, snapshot| {
+            if snapshot.is_member() || snapshot.group().is_some() {
+                keys.push(Key::Snapshot(key.as_str().into()));
+            }
+        });
+        keys
     }
 }
 
@@ -79,6 +110,43 @@ impl plan::Informers for Informers {
 
     fn volume(&self, name: &str) -> Option<Arc<Volume>> {
         self.volumes.get(name)
+    }
+
+    fn volume_of(&self, driver: &str, handle: &str) -> Option<Arc<Volume>> {
+        let mut found = Vec::new();
+        self.volumes.for_each(|_, volume| {
+            if { volume.csi.as_ref() }.is_some_and(|csi| csi.is(driver, handle)) {
+                found.push(Arc::clone(volume));
+            }
+        });
+        // Of two nobody knows which it is.
+        found.pop().filter(|_| found.is_empty())
+    }
+
+    fn groups(&self) -> bool {
+        self.served.load(Ordering::Acquire)
+    }
+
+    fn group(&self, key: &str) -> Option<Arc<Group>> {
+        self.groups.get(key)
+    }
+
+    fn group_content(&self, name: &str) -> Option<Arc<GroupContent>> {
+        self.group_contents.get(name)
+    }
+
+    fn group_class(&self, name: &str) -> Option<Arc<GroupClass>> {
+        self.group_classes.get(name)
+    }
+
+    fn default_group_classes(&self, driver: &str) -> Vec<Text> {
+        let mut names = Vec::new();
+        self.group_classes.for_each(|key, class| {
+            if class.0.default && *class.0.driver == *driver {
+                names.push(Text::from(key.as_str()));
+            }
+        });
+        names
     }
 
     fn node_for(&self, affinity: &str) -> Option<Text> {
@@ -129,6 +197,48 @@ fn content_changed(engine: &Engine, event: Event<'_, Content>) {
         },
         Event::Resync { key, .. } => Change::Resync(Key::Content(key.as_str().into())),
     });
+}
+
+fn group_changed(engine: &Engine, event: Event<'_, Group>) {
+    engine.observe(match event {
+        Event::Upserted {
+            old, new, source, ..
+        } => Change::Group {
+            old: old.map(|old| &**old),
+            new: Some(new),
+            own: source == Source::Own,
+        },
+        Event::Deleted { old, .. } => Change::Group {
+            old: Some(old),
+            new: None,
+            own: false,
+        },
+        Event::Resync { key, .. } => Change::Resync(Key::Group(key.as_str().into())),
+    });
+}
+
+fn group_content_changed(engine: &Engine, event: Event<'_, GroupContent>) {
+    engine.observe(match event {
+        Event::Upserted {
+            old, new, source, ..
+        } => Change::GroupContent {
+            old: old.map(|old| &**old),
+            new: Some(new),
+            own: source == Source::Own,
+        },
+        Event::Deleted { old, .. } => Change::GroupContent {
+            old: Some(old),
+            new: None,
+            own: false,
+        },
+        Event::Resync { key, .. } => Change::Resync(Key::GroupContent(key.as_str().into())),
+    });
+}
+
+fn group_class_changed(engine: &Engine, event: Event<'_, GroupClass>) {
+    if let Event::Upserted { key, .. } = event {
+        engine.observe(Change::GroupClass(key.as_str().into()));
+    }
 }
 
 fn claim_changed(engine: &Engine, event: Event<'_, Claim>) {

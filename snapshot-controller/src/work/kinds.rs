@@ -9,7 +9,7 @@ use sidecar::kube::patch::collection;
 use sidecar::kube::reflect::Resource;
 use tokio::time::{Instant, sleep};
 
-use super::api::{CLASSES, CONTENTS, GROUP_SNAPSHOTS, SNAPSHOTS};
+use super::api::{CLASSES, CONTENTS, GROUP_CLASSES, GROUP_CONTENTS, GROUP_SNAPSHOTS, SNAPSHOTS};
 
 /// The first pause between two looks.
 const FIRST: Duration = Duration::from_millis(100);
@@ -62,16 +62,34 @@ async fn list(api: &Api, resource: &Resource) -> Result<(), ApiError> {
     api.read(&path).await.map(drop)
 }
 
-/// Says what becomes of group snapshots, which are wanted.
-pub async fn groups(api: &Api) {
-    match list(api, &GROUP_SNAPSHOTS).await {
-        Ok(()) => tracing::warn!(
-            "VolumeGroupSnapshots are installed, and this version of the program does not serve them: \
-             they and their members are left alone"
-        ),
-        Err(error) => tracing::warn!(
-            err = %error,
-            "VolumeGroupSnapshots v1 cannot be listed, going on without group snapshots"
-        ),
+/// Whether the three kinds of group snapshots are there, and may be listed.
+pub async fn groups(api: &Api) -> bool {
+    match groups_are_listed(api).await {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!(
+                err = %error,
+                "VolumeGroupSnapshots v1 cannot be listed, going on without group snapshots"
+            );
+            false
+        }
     }
+}
+
+/// Waits until they are, for ever: a look per `pause`.
+pub async fn until_groups(api: &Api, pause: Duration) {
+    loop {
+        sleep(pause).await;
+        if groups_are_listed(api).await.is_ok() {
+            tracing::info!("VolumeGroupSnapshots have appeared, group snapshots are served");
+            return;
+        }
+    }
+}
+
+async fn groups_are_listed(api: &Api) -> Result<(), ApiError> {
+    for resource in [GROUP_SNAPSHOTS, GROUP_CLASSES, GROUP_CONTENTS] {
+        list(api, &resource).await?;
+    }
+    Ok(())
 }

@@ -48,7 +48,7 @@ impl Metrics {
     pub fn observe(&self, sample: &Sample, now: Instant) {
         let labels = [
             &*sample.driver,
-            sample.operation.name(),
+            sample.operation.name(sample.group),
             sample.status,
             sample.kind,
         ];
@@ -82,6 +82,7 @@ mod tests {
             status: "success",
             driver: "test.csi.driver".into(),
             kind: "dynamic",
+            group: false,
             since,
         };
         metrics.observe(&sample, since + Duration::from_millis(300));

@@ -12,6 +12,7 @@
 
 mod command_line;
 mod contract;
+mod groups;
 mod kinds;
 mod life;
 mod metrics;

@@ -1,7 +1,7 @@
 //! The built program beside a model API server.
 
 use serde_json::{Value, json};
-use sidecar::snapshot::{BEING_DELETED, CONTENT_BOUND};
+use sidecar::snapshot::{BEING_DELETED, CONTENT_BOUND, GROUP_SNAPSHOT_GROUP};
 use sidecar_testkit::FakeApi;
 use sidecar_testkit::api::Served;
 use sidecar_testkit::build::{self, Object};
@@ -69,7 +69,7 @@ fn class(api: &FakeApi, name: &str, driver: &str) {
 }
 
 /// A claim `ns/NAME` that is bound to a volume.
-fn claim(api: &FakeApi, name: &str, volume: &str) {
+pub(crate) fn claim(api: &FakeApi, name: &str, volume: &str) {
     let claim = api.insert(json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {
@@ -109,6 +109,16 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) async fn new() -> Self {
         let api = FakeApi::new();
+        api.forget_group(GROUP_SNAPSHOT_GROUP);
+        Self::of(api).await
+    }
+
+    /// The same with the kinds of group snapshots.
+    pub(crate) async fn with_groups() -> Self {
+        Self::of(FakeApi::new()).await
+    }
+
+    async fn of(api: FakeApi) -> Self {
         let served = api.serve_plain().await;
         let stage = Self { api, served };
         prepare(&stage.api);

@@ -32,6 +32,7 @@ fn defaults_are_upstreams() {
             name: whole("snapshot"),
             extra_create_metadata: false,
             get_snapshot: false,
+            topology: false,
             retry_max: Duration::from_mins(5),
         },
         groups: Some(whole("groupsnapshot")),

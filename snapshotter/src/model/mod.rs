@@ -5,15 +5,20 @@
 //!
 //! | file | object |
 //! |---|---|
-//! | `content` | VolumeSnapshotContent |
-//! | `class` | VolumeSnapshotClass |
+//! | `content` | VolumeSnapshotContent, VolumeGroupSnapshotContent |
+//! | `kind` | which of the two, and what it calls things |
+//! | `class` | VolumeSnapshotClass, VolumeGroupSnapshotClass |
 //! | `secret` | which Secret a call carries |
 
 mod class;
 mod content;
+mod kind;
 mod secret;
 
 pub use class::Class;
-pub use content::{Content, Policy, SnapshotRef, Source, Status};
+pub use content::{
+    Content, GroupHandles, Member, Members, Policy, SnapshotRef, Source, Status, Topology,
+};
+pub use kind::Kind;
 pub use secret::SecretRef;
 pub use sidecar::text::{List, Pairs, Text};

@@ -9,21 +9,22 @@ mod fold;
 use std::sync::Arc;
 
 use super::answer::Said;
-use super::failing::Failing;
-use super::goal::{Goal, goal, is_ours};
+use super::failing::{Failing, GROUP_CREATION_FAILED};
+use super::goal::{Goal, deletes, goal, is_ours};
 use super::in_flight::Start;
 use super::outcome::{Class, Failure, Problem, Task};
 use super::request::{Parameters, Secrets};
 use super::secret::Loaded;
-use super::step::{Purpose, Step, Write};
+use super::step::{Announcement, Purpose, Step, Write};
 use super::{View, check, create, delete, patch};
-use crate::model::{Content, SecretRef, Source, Text};
+use crate::model::{Content, Kind, SecretRef, Source, Text};
 
 /// An attempt on one content. A crash loses it, and nothing with it.
 #[derive(Debug)]
 pub struct Attempt {
     name: Text,
     uid: Text,
+    kind: Kind,
     /// The content must be read before anything else.
     unread: bool,
     /// Before the next attempt.
@@ -39,6 +40,8 @@ pub struct Attempt {
     said: Option<Said>,
     page: Page,
     cannot_get: bool,
+    /// It was said what the driver cannot do.
+    warned: bool,
     failing: Option<Failing>,
 }
 
@@ -81,6 +84,8 @@ pub enum End {
     NotReady,
     /// The controller still has to write the member's status.
     Awaits,
+    /// The driver cannot do what it would be asked for.
+    Incapable,
     /// The content names a class of another driver, which may change or be made anew.
     Foreign(Text),
     /// The content is gone.
@@ -96,6 +101,7 @@ impl Attempt {
         Self {
             name: name.clone(),
             uid: content.uid.clone(),
+            kind: content.kind(),
             unread: start.unread,
             stale: false,
             conflicts: 0,
@@ -107,6 +113,7 @@ impl Attempt {
             said: None,
             page: Page::Next(String::new(), 0),
             cannot_get: false,
+            warned: start.warned,
             failing: None,
         }
     }
@@ -136,6 +143,9 @@ impl Attempt {
             return Next::End(class.cloned().map_or(End::Done, End::Foreign));
         }
         let goal = goal(content);
+        if let Some(next) = self.incapable(goal, view) {
+            return next;
+        }
         if let Some(failing) = &self.failing {
             // What cannot be taken or found need not be once it is to be deleted.
             let failure = &failing.failure;
@@ -157,14 +167,44 @@ impl Attempt {
         }
     }
 
+    /// What follows if the driver does nothing about groups.
+    fn incapable(&self, goal: Goal, view: &View<'_>) -> Option<Next> {
+        if self.kind == Kind::Single || view.driver.abilities.group {
+            return None;
+        }
+        let asks = match goal {
+            Goal::Create | Goal::Check => true,
+            Goal::Delete => deletes(view.content).is_some() && !self.deleted,
+            Goal::Nothing | Goal::Await | Goal::Unmark => false,
+        };
+        if !asks {
+            return None;
+        }
+        if self.warned {
+            return Some(Next::End(End::Incapable));
+        }
+        let message = format!(
+            "CSI driver {} does not announce CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT and is not asked \
+             about group snapshots",
+            view.driver.name
+        );
+        let reason = GROUP_CREATION_FAILED;
+        Some(Next::step(Step::Announce(Announcement { reason, message })))
+    }
+
     /// It fails with this.
     pub fn fail(&mut self, content: Option<&Content>, task: Task, problem: Problem) -> &Failure {
         let volume = match content.and_then(|content| content.source.as_ref()) {
             Some(Source::Volume(volume)) => Some(volume.clone()),
-            Some(Source::Snapshot(_)) | None => None,
+            Some(Source::Volumes(volumes)) => {
+                let all: Vec<&str> = volumes.iter().map(|volume| &**volume).collect();
+                Some(format!("[{}]", all.join(" ")).into())
+            }
+            Some(Source::Snapshot(_) | Source::Group(_)) | None => None,
         };
         let failure = Failure {
             task,
+            kind: self.kind,
             content: self.name.clone(),
             volume,
             problem,
@@ -210,6 +250,10 @@ impl Attempt {
     /// The mark that is about to be written is this process's.
     pub(super) fn marks(&mut self) {
         self.uncalled = true;
+    }
+
+    pub(super) fn is_warned(&self) -> bool {
+        self.warned
     }
 
     pub(super) fn owns_mark(&self) -> bool {

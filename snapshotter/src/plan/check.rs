@@ -2,14 +2,14 @@
 //!
 //! They make nothing in the storage system, and need no mark.
 
-use csi_proto::csi::{GetSnapshotRequest, ListSnapshotsRequest};
+use csi_proto::csi::{GetSnapshotRequest, GetVolumeGroupSnapshotRequest, ListSnapshotsRequest};
 
 use super::answer::Said;
 use super::attempt::{Attempt, End, Next};
 use super::outcome::{Problem, Task};
 use super::secret::{self, Unnamed};
-use super::step::{Purpose, StatusWrite, Step};
-use super::{View, patch};
+use super::step::{Purpose, StatusWrite, Step, Write};
+use super::{View, patch, topology};
 use crate::model::{SecretRef, Source, Text};
 
 /// The next step.
@@ -25,6 +25,20 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
         Ok(found) => found,
         Err(problem) => return fails(problem),
     };
+    if let Some(Source::Group(named)) = &view.content.source {
+        if named.snapshots.is_empty() {
+            return fails(Problem::NoMembers);
+        }
+        let Some(secrets) = attempt.secrets(secret.as_ref()) else {
+            return Next::load(purpose, secret);
+        };
+        let request = GetVolumeGroupSnapshotRequest {
+            group_snapshot_id: handle.to_string(),
+            snapshot_ids: named.snapshots.iter().map(ToString::to_string).collect(),
+            secrets,
+        };
+        return Next::step(Step::GetGroup(Box::new(request)));
+    }
     let (can, settings) = (view.driver.abilities, view.settings);
     let gets = !can.list && can.get && settings.get_snapshot && !attempt.cannot_get();
     if !can.list && !gets {
@@ -56,17 +70,16 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
 
 /// The handle that is looked up: the one on record, else the wished one.
 pub(super) fn handle<'a>(view: &View<'a>) -> Option<&'a Text> {
-    let wished = match view.content.source.as_ref()? {
-        Source::Snapshot(handle) => Some(handle),
-        Source::Volume(_) => None,
-    };
-    view.content.handle().or(wished)
+    view.content
+        .handle()
+        .or(view.content.source.as_ref()?.wished())
 }
 
 /// The Secret of the class for what an administrator made, that of the annotations for members.
 fn found_secret(view: &View<'_>) -> Result<(Purpose, Option<SecretRef>), Problem> {
     let content = view.content;
-    if let Some(Source::Volume(_)) = content.source {
+    let found = content.source.as_ref().and_then(Source::wished);
+    if found.is_none() {
         let secret = secret::annotated(content);
         return match secret {
             Ok(secret) => Ok((Purpose::Member, secret)),
@@ -77,11 +90,15 @@ fn found_secret(view: &View<'_>) -> Result<(Purpose, Option<SecretRef>), Problem
         return Ok((Purpose::List, None));
     };
     let class = view.class.ok_or_else(|| Problem::NoClass(named.clone()))?;
-    let secret = secret::listing(&class.parameters, view.name);
+    let secret = secret::listing(content.kind(), &class.parameters, view.name);
     Ok((Purpose::List, secret.map_err(Problem::Unclear)?))
 }
 
 fn report(view: &View<'_>, said: &Said) -> Next {
+    if let Some(topology) = topology::news(view, said) {
+        let body = patch::topology(view.content, topology);
+        return Next::step(Step::Patch(Write::Topology(Task::Check), body));
+    }
     match patch::report(view.content, said) {
         Some(body) => Next::step(Step::PatchStatus(StatusWrite::Report(Task::Check), body)),
         None if said.ready => Next::End(End::Done),

@@ -8,8 +8,8 @@ use super::outcome::{Problem, Task};
 use super::request::{self, Parameters};
 use super::secret::{self, Unnamed};
 use super::step::{Purpose, StatusWrite, Step, Write};
-use super::{View, patch};
-use crate::model::Source;
+use super::{View, patch, topology};
+use crate::model::{Kind, Source};
 
 /// The next step.
 pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
@@ -19,13 +19,17 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
         return Next::step(Step::Patch(Write::Unmark, patch::unmark(content)));
     }
     if let Some(said) = attempt.said() {
+        if let Some(topology) = topology::news(view, said) {
+            let body = patch::topology(content, topology);
+            return Next::step(Step::Patch(Write::Topology(Task::Create), body));
+        }
         return match patch::report(content, said) {
             Some(body) => Next::step(Step::PatchStatus(StatusWrite::Report(Task::Create), body)),
             None if said.ready => Next::End(End::Done),
             None => Next::End(End::NotReady),
         };
     }
-    let Some(Source::Volume(volume)) = &content.source else {
+    let Some(source) = &content.source else {
         return Next::End(End::Done);
     };
     if content.snapshot.uid.is_empty() {
@@ -35,6 +39,14 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
         Ok(parameters) => parameters,
         Err(problem) => return fails(problem),
     };
+    let topology = match topology::wished(view) {
+        Ok(topology) => topology.filter(|_| content.kind() == Kind::Single),
+        Err(why) => return fails(Problem::Topology(why)),
+    };
+    let understood = view.driver.abilities.topology;
+    if topology.is_some() && !understood && !attempt.is_warned() {
+        return Next::step(Step::Announce(topology::ignored(view)));
+    }
     let secret = match secret::annotated(content) {
         Ok(secret) => secret,
         Err(Unnamed) => return fails(Problem::Unnamed),
@@ -47,8 +59,19 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
     if content.handle().is_none() && !marked {
         return Next::step(Step::Patch(Write::Mark, patch::mark(content)));
     }
-    let request = request::create(content, volume, (parameters, secrets), view.settings);
-    Next::step(Step::Create(Box::new(request)))
+    let with = (parameters, secrets);
+    match source {
+        Source::Volume(volume) => {
+            let mut request = request::create(content, volume, with, view.settings);
+            request.accessibility_requirements = topology.filter(|_| understood);
+            Next::step(Step::Create(Box::new(request)))
+        }
+        Source::Volumes(volumes) => {
+            let request = request::create_group(content, volumes, with, view.settings);
+            Next::step(Step::CreateGroup(Box::new(request)))
+        }
+        Source::Snapshot(_) | Source::Group(_) => Next::End(End::Done),
+    }
 }
 
 /// Those of the first attempt, as long as this process remembers it.

@@ -3,7 +3,7 @@
 //! Nothing here may be undone: the policy is the content's at that moment, and the content stays
 //! until the snapshot is gone.
 
-use csi_proto::csi::DeleteSnapshotRequest;
+use csi_proto::csi::{DeleteSnapshotRequest, DeleteVolumeGroupSnapshotRequest};
 
 use super::attempt::{Attempt, End, Next};
 use super::goal::deletes;
@@ -11,6 +11,7 @@ use super::outcome::{Problem, Task};
 use super::secret::{self, Unnamed};
 use super::step::{Purpose, StatusWrite, Step, Write};
 use super::{View, patch};
+use crate::model::{Content, Kind, Source};
 
 /// The next step.
 pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
@@ -24,6 +25,18 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
         let Some(secrets) = attempt.secrets(secret.as_ref()) else {
             return Next::load(Purpose::Delete, secret);
         };
+        if content.kind() == Kind::Group {
+            let snapshot_ids = members(content);
+            if snapshot_ids.is_empty() {
+                return Next::Fail(Task::Delete, Problem::NoMembers);
+            }
+            let request = DeleteVolumeGroupSnapshotRequest {
+                group_snapshot_id: handle.to_string(),
+                snapshot_ids,
+                secrets,
+            };
+            return Next::step(Step::DeleteGroup(Box::new(request)));
+        }
         let request = DeleteSnapshotRequest {
             snapshot_id: handle.to_string(),
             secrets,
@@ -37,5 +50,20 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
         Next::step(Step::Patch(Write::Release, patch::release(content)))
     } else {
         Next::End(End::Done)
+    }
+}
+
+/// Handles of the group's snapshots: those on record, else those that an administrator names.
+fn members(content: &Content) -> Vec<String> {
+    let status = content.status.as_ref();
+    let members = status.into_iter().flat_map(|status| &*status.members);
+    let on_record = members.map(|member| member.handle.to_string());
+    let on_record: Vec<String> = on_record.filter(|handle| !handle.is_empty()).collect();
+    match &content.source {
+        Some(Source::Group(named)) if on_record.is_empty() => {
+            named.snapshots.iter().map(ToString::to_string).collect()
+        }
+        Some(Source::Volume(_) | Source::Snapshot(_) | Source::Volumes(_) | Source::Group(_))
+        | None => on_record,
     }
 }

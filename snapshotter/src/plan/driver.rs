@@ -23,22 +23,28 @@ pub struct Abilities {
     pub list: bool,
     /// Controller capability `GET_SNAPSHOT`.
     pub get: bool,
+    /// Group controller capability `CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT`.
+    pub group: bool,
+    /// Plugin capability `SNAPSHOT_ACCESSIBILITY_CONSTRAINTS`.
+    pub topology: bool,
 }
 
 impl Abilities {
-    /// Abilities out of the capability set.
+    /// Abilities out of the controller's capability set. `others`: abilities out of other sets.
     ///
     /// # Errors
     /// The driver takes no snapshots.
     pub fn new(
         driver: &str,
         controller: impl Fn(ControllerCapability) -> bool,
+        others: Self,
     ) -> Result<Self, Unsuitable> {
         use ControllerCapability as Rpc;
         if controller(Rpc::CreateDeleteSnapshot) {
             Ok(Self {
                 list: controller(Rpc::ListSnapshots),
                 get: controller(Rpc::GetSnapshot),
+                ..others
             })
         } else {
             Err(Unsuitable(driver.to_owned()))
@@ -109,7 +115,11 @@ mod tests {
     fn s_15_a_driver_must_take_snapshots() {
         use ControllerCapability::{CreateDeleteSnapshot, GetSnapshot, ListSnapshots};
         let with = |has: &[ControllerCapability]| {
-            Abilities::new("test.csi.driver", |asked| has.contains(&asked))
+            Abilities::new(
+                "test.csi.driver",
+                |asked| has.contains(&asked),
+                Abilities::default(),
+            )
         };
         let text = with(&[ListSnapshots]).unwrap_err().to_string();
         let expected = "CSI driver test.csi.driver does not support ControllerCreateSnapshot";
@@ -119,7 +129,12 @@ mod tests {
             (&[CreateDeleteSnapshot, ListSnapshots], true, false),
             (&[CreateDeleteSnapshot, GetSnapshot], false, true),
         ] {
-            assert_eq!(with(has), Ok(Abilities { list, get }));
+            let expected = Abilities {
+                list,
+                get,
+                ..Abilities::default()
+            };
+            assert_eq!(with(has), Ok(expected));
         }
     }
 

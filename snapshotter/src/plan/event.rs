@@ -3,7 +3,7 @@
 //! It decides how often the driver is called: what this program writes itself must not wake it, or
 //! every failure would be retried at once.
 
-use crate::model::Content;
+use crate::model::{Content, Topology};
 
 /// Whether the change from `before` to `after` calls for a look at the content.
 ///
@@ -23,9 +23,24 @@ pub fn is_work(before: Option<&Content>, after: &Content, own: bool) -> bool {
     if own {
         seen.status = after.status.clone();
         seen.being_created = after.being_created;
+        seen.topology = own_topology(before, after);
         seen.marked_again = after.marked_again;
     }
     seen != *after
+}
+
+/// What was known, with what this program writes itself.
+fn own_topology(before: &Content, after: &Content) -> Option<Box<Topology>> {
+    let accessible = after
+        .topology
+        .as_ref()
+        .and_then(|now| now.accessible.clone());
+    let allowed = before.topology.as_ref().and_then(|had| had.allowed.clone());
+    let topology = Topology {
+        allowed,
+        accessible,
+    };
+    (topology != Topology::default()).then(|| Box::new(topology))
 }
 
 #[cfg(test)]
@@ -37,7 +52,7 @@ mod tests {
     #[test]
     fn the_filter() {
         type Row = (&'static str, fn(&mut Content), bool, bool);
-        let rows: [Row; 9] = [
+        let rows: [Row; 11] = [
             ("version alone", |c| c.version += 1, false, false),
             ("finalizers", |c| c.finalizers = [].into(), false, false),
             ("annotation bd", |c| c.being_deleted = true, true, true),
@@ -47,6 +62,18 @@ mod tests {
             ("annotation bc", |c| c.being_created = true, true, false),
             ("status", |c| c.status = Some(status(false)), true, false),
             ("ready", |c| c.status = Some(status(true)), true, false),
+            (
+                "where it is",
+                |c| c.topology.get_or_insert_default().accessible = Some("[]".into()),
+                true,
+                false,
+            ),
+            (
+                "where it shall be",
+                |c| c.topology.get_or_insert_default().allowed = Some("[]".into()),
+                true,
+                true,
+            ),
         ];
         for (row, change, watched, own) in rows {
             let before = content();

@@ -8,7 +8,10 @@ use super::alike::alike;
 use super::outcome::{Class, Failure, Task};
 use super::patch;
 use super::step::{Announcement, StatusWrite, Step, Write};
-use crate::model::Content;
+use crate::model::{Content, Kind};
+
+/// Why there is no group snapshot.
+pub(super) const GROUP_CREATION_FAILED: &str = "GroupSnapshotCreationFailed";
 
 /// The attempt is about to end with a failure.
 #[derive(Debug)]
@@ -60,7 +63,10 @@ impl Failing {
             Told::InStatus(announcement) => Some(Step::Announce(announcement.clone())),
             Told::Nothing if self.failure.task == Task::Delete => {
                 let message = self.failure.of_deletion()?;
-                let reason = "SnapshotDeleteError";
+                let reason = match self.failure.kind {
+                    Kind::Single => "SnapshotDeleteError",
+                    Kind::Group => "GroupSnapshotDeleteError",
+                };
                 Some(Step::Announce(Announcement { reason, message }))
             }
             // What is ready stays so, whatever could not be tidied up.
@@ -81,13 +87,17 @@ impl Failing {
 
     fn announcement(&self, content: &Content) -> Announcement {
         let first = self.failure.task == Task::Create && content.status.is_none();
-        let (reason, prefix) = if first {
-            ("SnapshotCreationFailed", "Failed to create snapshot")
-        } else {
-            (
+        let (reason, prefix) = match (self.failure.kind, first) {
+            (Kind::Single, true) => ("SnapshotCreationFailed", "Failed to create snapshot"),
+            (Kind::Single, false) => (
                 "SnapshotContentCheckandUpdateFailed",
                 "Failed to check and update snapshot content",
-            )
+            ),
+            (Kind::Group, true) => (GROUP_CREATION_FAILED, "Failed to create group snapshot"),
+            (Kind::Group, false) => (
+                "GroupSnapshotContentCheckandUpdateFailed",
+                "Failed to check and update group snapshot content",
+            ),
         };
         Announcement {
             reason,

@@ -36,7 +36,7 @@ pub fn goal(content: &Content) -> Goal {
     let Some(source) = &content.source else {
         return Goal::Nothing;
     };
-    let found = matches!(source, Source::Snapshot(_));
+    let found = source.wished().is_some();
     let unbound = content.snapshot.uid.is_empty();
     if content.deleting {
         // A VolumeSnapshot that was never bound cannot tell that it goes.
@@ -83,9 +83,11 @@ pub fn deletes(content: &Content) -> Option<&Text> {
     if let Some(handle) = content.handle() {
         return Some(handle);
     }
-    let Some(Source::Snapshot(handle)) = &content.source else {
+    let handle = content.source.as_ref()?.wished()?;
+    // A group whose snapshots nobody names cannot be deleted.
+    if matches!(&content.source, Some(Source::Group(named)) if named.snapshots.is_empty()) {
         return None;
-    };
+    }
     // What was deleted has a status without readiness; what was never found has none, or an error.
     let status = content.status.as_ref();
     let cleared = status.is_some_and(|status| status.ready.is_none());

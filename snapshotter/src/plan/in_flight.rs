@@ -26,6 +26,8 @@ pub struct Start {
     pub owns_mark: bool,
     /// The driver has deleted the snapshot.
     pub deleted: bool,
+    /// It was said what the driver cannot do.
+    pub warned: bool,
 }
 
 /// What is remembered of one content.
@@ -115,6 +117,7 @@ impl InFlightState {
         start.uncalled = attempt.is_uncalled();
         start.owns_mark = attempt.owns_mark();
         start.deleted = attempt.has_deleted();
+        start.warned = attempt.is_warned();
         if attempt.is_settled() {
             start.parameters = None;
         }
@@ -125,7 +128,7 @@ impl InFlightState {
                 Some(wait.min(longest))
             }
             End::Failed(_) => None,
-            End::NotReady | End::Awaits | End::Foreign(_) => {
+            End::NotReady | End::Awaits | End::Incapable | End::Foreign(_) => {
                 entry.infeasible = 0;
                 None
             }

@@ -11,6 +11,7 @@
 //! | `failing` | how an attempt that fails says so |
 //! | `answer` | what the driver's answer says of a snapshot |
 //! | `request` | what the driver is asked |
+//! | `topology` | where a snapshot must be usable, and where it is |
 //! | `secret` | which Secret a call carries |
 //! | `patch` | bodies of patches |
 //! | `outcome` | how requests and calls fail: texts, and what they mean for the next attempt |
@@ -41,6 +42,7 @@ pub mod request;
 pub mod secret;
 pub mod settings;
 pub mod step;
+mod topology;
 pub mod view;
 
 pub use driver::Driver;

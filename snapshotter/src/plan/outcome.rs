@@ -9,12 +9,12 @@ use tonic::Code;
 
 use super::secret::Unclear;
 use super::step::Write;
-use crate::model::{SecretRef, Text};
+use crate::model::{Kind, SecretRef, Text};
 
 pub use sidecar::refusal::{ApiError, Refusal};
 pub use sidecar::rpc_code::RpcError;
 
-/// What a failed CreateSnapshot call says about the snapshot.
+/// What a failed call that takes a snapshot, or a group, says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// It may still be cut, or be there.
@@ -25,7 +25,7 @@ pub enum Class {
     Infeasible,
 }
 
-/// What a CreateSnapshot call that failed with `code` says. The provisioner counts
+/// What a call for a snapshot or a group that failed with `code` says. The provisioner counts
 /// `ResourceExhausted` among what is final; here it is not.
 #[must_use]
 pub fn classify(code: Code) -> Class {
@@ -86,8 +86,12 @@ pub enum Problem {
     Secret(SecretRef, ApiError, bool),
     /// A value of the Secret is not text, so that no request can carry it.
     SecretNotText(SecretRef, bool),
-    /// No VolumeSnapshot is bound to the content, so that the snapshot has no name.
+    /// Nothing is bound to the content, so that the snapshot has no name.
     Unbound,
+    /// The annotation about where the snapshot must be usable cannot be understood.
+    Topology(String),
+    /// Nobody names the snapshots of the group.
+    NoMembers,
     /// The driver refused, failed or did not answer in time.
     Call(RpcError),
     /// The driver is away, and was not asked.
@@ -109,9 +113,11 @@ pub enum Problem {
 pub struct Failure {
     /// What it was doing.
     pub task: Task,
+    /// What it is a content of.
+    pub kind: Kind,
     /// Name of the content.
     pub content: Text,
-    /// The volume's handle, where a snapshot is to be taken.
+    /// The volume's handle, or a list of them, where a snapshot is to be taken.
     pub volume: Option<Text>,
     /// Why.
     pub problem: Problem,
@@ -136,6 +142,8 @@ impl Failure {
             | Problem::Secret(..)
             | Problem::SecretNotText(..)
             | Problem::Unbound
+            | Problem::Topology(_)
+            | Problem::NoMembers
             | Problem::Call(_)
             | Problem::NoId
             | Problem::NotFound(_)
@@ -151,7 +159,7 @@ impl Failure {
         self.class() == Some(Class::Infeasible)
     }
 
-    /// What the driver's answer to a CreateSnapshot call says, if this is one.
+    /// What the driver's answer to a call that takes a snapshot says, if this is one.
     #[must_use]
     pub fn class(&self) -> Option<Class> {
         match (&self.problem, self.task) {
@@ -171,7 +179,9 @@ impl Failure {
             | Problem::Unnamed
             | Problem::Secret(..)
             | Problem::SecretNotText(..)
-            | Problem::Unbound => true,
+            | Problem::Unbound
+            | Problem::Topology(_)
+            | Problem::NoMembers => true,
             Problem::Call(_)
             | Problem::Away(_)
             | Problem::NoId
@@ -195,6 +205,8 @@ impl Failure {
             | Problem::Secret(..)
             | Problem::SecretNotText(..)
             | Problem::Unbound
+            | Problem::Topology(_)
+            | Problem::NoMembers
             | Problem::Call(_)
             | Problem::Away(_)
             | Problem::NoId
@@ -218,12 +230,16 @@ impl Failure {
                 "Failed to get snapshot credentials"
             }
             Problem::Status(_) => "Failed to clear content status",
-            Problem::Call(_) | Problem::Away(_) => "Failed to delete snapshot",
+            Problem::Call(_) | Problem::Away(_) | Problem::NoMembers => match self.kind {
+                Kind::Single => "Failed to delete snapshot",
+                Kind::Group => "Failed to delete group snapshot",
+            },
             Problem::NoClassNamed
             | Problem::NoClass(_)
             | Problem::ReservedKey(_)
             | Problem::Unclear(_)
             | Problem::Unbound
+            | Problem::Topology(_)
             | Problem::NoId
             | Problem::NotFound(_)
             | Problem::Write(..)

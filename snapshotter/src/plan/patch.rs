@@ -5,10 +5,10 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use sidecar::snapshot::{BEING_CREATED, CONTENT_BOUND, YES};
+use sidecar::snapshot::{ACCESSIBLE_TOPOLOGY, YES};
 
 use super::answer::Said;
-use crate::model::Content;
+use crate::model::{Content, Kind, Member, Members};
 
 /// Value of the mark where it was there with the usual one.
 pub const AGAIN: &str = "again";
@@ -26,11 +26,13 @@ pub fn mark(content: &Content) -> Value {
     } else {
         YES
     };
-    metadata.insert("annotations".to_owned(), json!({ BEING_CREATED: value }));
+    let kind = content.kind();
+    let mark = json!({ kind.being_created(): value });
+    metadata.insert("annotations".to_owned(), mark);
     // Who is being deleted gets no new finalizer; the API server refuses that.
     if !content.is_protected() && !content.deleting {
         let held = content.finalizers.iter().map(|held| &**held);
-        let all: Vec<&str> = held.chain([CONTENT_BOUND]).collect();
+        let all: Vec<&str> = held.chain([kind.finalizer()]).collect();
         metadata.insert("finalizers".to_owned(), json!(all));
     }
     json!({ "metadata": metadata })
@@ -40,7 +42,17 @@ pub fn mark(content: &Content) -> Value {
 #[must_use]
 pub fn unmark(content: &Content) -> Value {
     let mut metadata = bound_to(content);
-    metadata.insert("annotations".to_owned(), json!({ BEING_CREATED: null }));
+    let mark = json!({ content.kind().being_created(): null });
+    metadata.insert("annotations".to_owned(), mark);
+    json!({ "metadata": metadata })
+}
+
+/// Where the snapshot is.
+#[must_use]
+pub fn topology(content: &Content, topology: &str) -> Value {
+    let mut metadata = bound_to(content);
+    let written = json!({ ACCESSIBLE_TOPOLOGY: topology });
+    metadata.insert("annotations".to_owned(), written);
     json!({ "metadata": metadata })
 }
 
@@ -50,7 +62,8 @@ pub fn release(content: &Content) -> Value {
     let mut metadata = bound_to(content);
     let others = content.finalizers.iter();
     let others = others.map(|held| &**held);
-    let others: Vec<&str> = others.filter(|held| *held != CONTENT_BOUND).collect();
+    let ours = content.kind().finalizer();
+    let others: Vec<&str> = others.filter(|held| *held != ours).collect();
     let list = (!others.is_empty()).then_some(others);
     metadata.insert("finalizers".to_owned(), json!(list));
     json!({ "metadata": metadata })
@@ -59,12 +72,12 @@ pub fn release(content: &Content) -> Value {
 /// What the driver says of the snapshot; `None` if the status says it already.
 #[must_use]
 pub fn report(content: &Content, said: &Said) -> Option<Value> {
-    let nothing = crate::model::Status::default();
+    let (kind, nothing) = (content.kind(), crate::model::Status::default());
     let had = content.status.as_ref().unwrap_or(&nothing);
     let mut status = Map::new();
     let mut set = |field: &str, value: Value| status.insert(field.to_owned(), value);
     if had.handle.is_none() {
-        set("snapshotHandle", json!(*said.handle));
+        set(handle_field(kind), json!(*said.handle));
     }
     if had.ready != Some(said.ready) {
         set("readyToUse", json!(said.ready));
@@ -73,7 +86,7 @@ pub fn report(content: &Content, said: &Said) -> Option<Value> {
         }
     }
     if had.created.is_none() {
-        set("creationTime", json!(said.created));
+        set("creationTime", time(kind, said.created));
     }
     if let (None, Some(size)) = (had.size, said.size) {
         set("restoreSize", json!(size));
@@ -81,30 +94,97 @@ pub fn report(content: &Content, said: &Said) -> Option<Value> {
     if let (None, Some(group)) = (&had.group, &said.group) {
         set("volumeGroupSnapshotHandle", json!(**group));
     }
+    if let Some(members) = members(&had.members, &said.members) {
+        let list: Vec<Value> = members.iter().map(member).collect();
+        set("volumeSnapshotInfoList", list.into());
+    }
     (!status.is_empty()).then(|| with_status(content, status))
+}
+
+const fn handle_field(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Single => "snapshotHandle",
+        Kind::Group => "volumeGroupSnapshotHandle",
+    }
+}
+
+/// Nanoseconds, or as people write it.
+fn time(kind: Kind, nanos: i64) -> Value {
+    match kind {
+        Kind::Single => json!(nanos),
+        Kind::Group => {
+            let time = Timestamp::from_nanosecond(nanos.into()).unwrap_or_default();
+            json!(text(time))
+        }
+    }
+}
+
+fn text(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The members of a group, if more is known of them than `had`: who they are stays as it was, and what
+/// was not ready may be.
+fn members(had: &Members, said: &Members) -> Option<Members> {
+    if had.is_empty() {
+        return (!said.is_empty()).then(|| said.clone());
+    }
+    let known = had.iter().map(|had| {
+        let said = said.iter().find(|said| said.handle == had.handle);
+        match said.filter(|_| had.ready != Some(true)) {
+            Some(said) => Member {
+                created: had.created.or(said.created),
+                ready: said.ready,
+                size: had.size.or(said.size),
+                ..had.clone()
+            },
+            None => had.clone(),
+        }
+    });
+    let known: Members = known.collect();
+    (known != *had).then_some(known)
+}
+
+fn member(member: &Member) -> Value {
+    let mut entry = Map::new();
+    let mut set = |field: &str, value: Value| entry.insert(field.to_owned(), value);
+    set("volumeHandle", json!(*member.volume));
+    set("snapshotHandle", json!(*member.handle));
+    if let Some(created) = member.created {
+        set("creationTime", json!(created));
+    }
+    if let Some(ready) = member.ready {
+        set("readyToUse", json!(ready));
+    }
+    if let Some(size) = member.size {
+        set("restoreSize", json!(size));
+    }
+    entry.into()
 }
 
 /// Why it failed.
 #[must_use]
 pub fn fail(content: &Content, message: &str, now: Timestamp) -> Value {
-    let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let status = json!({
         "readyToUse": false,
-        "error": { "time": time, "message": message },
+        "error": { "time": text(now), "message": message },
     });
     json!({ "metadata": bound_to(content), "status": status })
 }
 
-/// The snapshot is gone; `None` if the status does not tell of one.
+/// The snapshot is gone; `None` if the status does not tell of one. A group's list of members stays, so
+/// that the deletion can be repeated.
 #[must_use]
 pub fn clear(content: &Content) -> Option<Value> {
     let had = content.status.as_ref()?;
     let mut status = Map::new();
+    let kind = content.kind();
     for (field, there) in [
-        ("snapshotHandle", had.handle.is_some()),
+        (handle_field(kind), had.handle.is_some()),
         ("readyToUse", had.ready.is_some()),
         ("creationTime", had.created.is_some()),
         ("restoreSize", had.size.is_some()),
+        ("error", kind == Kind::Group && had.error.is_some()),
     ] {
         if there {
             status.insert(field.to_owned(), Value::Null);

@@ -1,7 +1,7 @@
 //! The snapshotter as one object: what it remembers, what events make due, and its attempts.
 //!
-//! The crash simulation drives this object and no other. Group snapshots, once they are here, are a
-//! reactor of their own: the two share nothing but the driver.
+//! The crash simulation drives this object and no other. Group snapshots have one of their own: what is
+//! remembered of a content is nothing to a group's of the same name, and the two share but the driver.
 
 use std::sync::Arc;
 
@@ -144,11 +144,8 @@ impl Snapshotter {
                 attempt.marks();
                 self.memory.marks(name, attempt.uid());
             }
-            Step::Create(request) => {
-                let parameters = request.parameters.clone().into_iter();
-                let parameters = attempt.calls(parameters.collect::<request::Parameters>());
-                self.memory.calls(name, attempt.uid(), parameters);
-            }
+            Step::Create(request) => self.calls(name, attempt, &request.parameters),
+            Step::CreateGroup(request) => self.calls(name, attempt, &request.parameters),
             Step::Read
             | Step::Patch(..)
             | Step::PatchStatus(..)
@@ -156,8 +153,15 @@ impl Snapshotter {
             | Step::LoadSecret(..)
             | Step::List(_)
             | Step::Get(_)
-            | Step::Delete(_) => {}
+            | Step::Delete(_)
+            | Step::GetGroup(_)
+            | Step::DeleteGroup(_) => {}
         }
+    }
+
+    fn calls(&mut self, name: &Text, attempt: &mut Attempt, parameters: &request::Parameters) {
+        let parameters = attempt.calls(parameters.clone());
+        self.memory.calls(name, attempt.uid(), parameters);
     }
 }
 
@@ -245,8 +249,14 @@ impl Reactor for Snapshotter {
                     self.fail((&run.name, attempt), Some(&content), (task, problem));
                 }
                 Next::End(end) => {
-                    if let End::Foreign(class) = &end {
-                        let cure = RequeueTrigger::Class(class.clone());
+                    let cure = match &end {
+                        End::Foreign(class) => Some(RequeueTrigger::Class(class.clone())),
+                        End::Incapable => Some(RequeueTrigger::Driver),
+                        End::Done | End::NotReady | End::Awaits | End::Gone | End::Failed(_) => {
+                            None
+                        }
+                    };
+                    if let Some(cure) = cure {
                         self.memory.waits(&run.name, attempt.uid(), cure);
                     }
                     run.over = Some(end);
@@ -278,7 +288,8 @@ impl Reactor for Snapshotter {
         };
         let content = known(informers, &run.name, attempt);
         let problem = attempt.fold(&request.step, answer, request.now.timestamp);
-        if let (Step::Create(_), Some(said)) = (&request.step, attempt.said()) {
+        let creates = matches!(request.step, Step::Create(_) | Step::CreateGroup(_));
+        if let Some(said) = attempt.said().filter(|_| creates) {
             let stored = content.as_deref().and_then(Content::handle);
             if let Some(stored) = stored.filter(|stored| **stored != said.handle) {
                 let (name, said) = (run.name.clone(), said.handle.clone());
@@ -310,7 +321,7 @@ impl Reactor for Snapshotter {
         let longest = self.settings.retry_max;
         let wait = { &mut self.memory }.end(&name, (&attempt, &end), there.is_some(), longest);
         let failure = match end {
-            End::Done | End::Foreign(_) | End::Gone => {
+            End::Done | End::Incapable | End::Foreign(_) | End::Gone => {
                 due.notices.push(Notice::Processed(name));
                 return (Verdict::Done, due);
             }

@@ -4,16 +4,18 @@
 
 use std::collections::BTreeMap;
 
-use csi_proto::csi::CreateSnapshotRequest;
-use sidecar::snapshot::{PARAMETER_PREFIX, SECRET_NAME_PARAMETER, SECRET_NAMESPACE_PARAMETER};
+use csi_proto::csi::{CreateSnapshotRequest, CreateVolumeGroupSnapshotRequest};
+use sidecar::snapshot::{
+    PARAMETER_PREFIX, SECRET_NAME_PARAMETER, SECRET_NAMESPACE_PARAMETER, group,
+};
 
 use super::Settings;
-use crate::model::{Class, Content, Text};
+use crate::model::{Class, Content, Kind, List, Text};
 
 /// The values of a Secret.
 pub type Secrets = BTreeMap<String, String>;
 
-/// Parameters of a CreateSnapshot call.
+/// Parameters of a call that takes a snapshot or a group.
 pub type Parameters = BTreeMap<String, String>;
 
 /// Class parameter: template of the name of the Secret for lists.
@@ -27,15 +29,23 @@ const RESERVED: [&str; 8] = [
     SECRET_NAMESPACE_PARAMETER,
     LIST_SECRET_NAME,
     LIST_SECRET_NAMESPACE,
-    "csi.storage.k8s.io/group-snapshotter-secret-name",
-    "csi.storage.k8s.io/group-snapshotter-secret-namespace",
-    "csi.storage.k8s.io/group-snapshotter-get-secret-name",
-    "csi.storage.k8s.io/group-snapshotter-get-secret-namespace",
+    group::SECRET_NAME_PARAMETER,
+    group::SECRET_NAMESPACE_PARAMETER,
+    group::GET_SECRET_NAME_PARAMETER,
+    group::GET_SECRET_NAMESPACE_PARAMETER,
 ];
 
-const SNAPSHOT_NAME: &str = "csi.storage.k8s.io/volumesnapshot/name";
-const SNAPSHOT_NAMESPACE: &str = "csi.storage.k8s.io/volumesnapshot/namespace";
-const CONTENT_NAME: &str = "csi.storage.k8s.io/volumesnapshotcontent/name";
+/// Parameters that say for what VolumeSnapshot, in what namespace and for what content a snapshot is.
+const METADATA: [&str; 3] = [
+    "csi.storage.k8s.io/volumesnapshot/name",
+    "csi.storage.k8s.io/volumesnapshot/namespace",
+    "csi.storage.k8s.io/volumesnapshotcontent/name",
+];
+const GROUP_METADATA: [&str; 3] = [
+    group::NAME_METADATA,
+    group::NAMESPACE_METADATA,
+    group::CONTENT_NAME_METADATA,
+];
 
 /// The parameters that the driver gets.
 ///
@@ -55,11 +65,13 @@ pub fn parameters(
         }
     }
     if settings.extra_create_metadata {
-        for (key, value) in [
-            (SNAPSHOT_NAME, &content.snapshot.name),
-            (SNAPSHOT_NAMESPACE, &content.snapshot.namespace),
-            (CONTENT_NAME, name),
-        ] {
+        let keys = match content.kind() {
+            Kind::Single => METADATA,
+            Kind::Group => GROUP_METADATA,
+        };
+        let snapshot = &content.snapshot;
+        let values = [&snapshot.name, &snapshot.namespace, name];
+        for (key, value) in keys.into_iter().zip(values) {
             parameters.insert(key.to_owned(), value.to_string());
         }
     }
@@ -80,5 +92,21 @@ pub fn create(
         secrets: secrets.into_iter().collect(),
         parameters: parameters.into_iter().collect(),
         accessibility_requirements: None,
+    }
+}
+
+/// `CreateVolumeGroupSnapshot` of these volumes, in the order of the content.
+#[must_use]
+pub fn create_group(
+    content: &Content,
+    volumes: &List,
+    (parameters, secrets): (Parameters, Secrets),
+    settings: &Settings,
+) -> CreateVolumeGroupSnapshotRequest {
+    CreateVolumeGroupSnapshotRequest {
+        source_volume_ids: volumes.iter().map(ToString::to_string).collect(),
+        name: settings.name.of(&content.snapshot.uid),
+        secrets,
+        parameters,
     }
 }

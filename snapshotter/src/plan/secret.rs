@@ -5,10 +5,11 @@
 use std::fmt;
 
 use sidecar::log::quote;
+use sidecar::snapshot::group;
 use sidecar::template::{self, UnknownTokens};
 
 use super::request::{LIST_SECRET_NAME, LIST_SECRET_NAMESPACE, Secrets};
-use crate::model::{Content, Pairs, SecretRef, Text};
+use crate::model::{Content, Kind, Pairs, SecretRef, Text};
 
 /// What an attempt knows of the Secret.
 #[derive(Debug, Default)]
@@ -50,10 +51,10 @@ pub fn annotated(content: &Content) -> Result<Option<SecretRef>, Unnamed> {
 /// A class does not say clearly which Secret it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unclear {
-    /// One key without the other.
-    Half,
-    /// An empty value.
-    Empty,
+    /// One key without the other; of which Secret.
+    Half(&'static str),
+    /// An empty value; of which Secret.
+    Empty(&'static str),
     /// Tokens that stand for nothing; the template.
     Tokens(String, UnknownTokens),
     /// What came out is no name of a namespace; the template.
@@ -62,24 +63,57 @@ pub enum Unclear {
     Name(String, String),
 }
 
-/// The Secret for ListSnapshots and GetSnapshot that the class with these parameters names for the
-/// content.
+/// How a class names the Secret for lookups.
+struct Template {
+    name: &'static str,
+    namespace: &'static str,
+    /// The only token.
+    token: &'static str,
+    /// In texts.
+    called: &'static str,
+}
+
+const LISTING: Template = Template {
+    name: LIST_SECRET_NAME,
+    namespace: LIST_SECRET_NAMESPACE,
+    token: "volumesnapshotcontent.name",
+    called: "SnapshotterList",
+};
+
+const GROUP_GETTING: Template = Template {
+    name: group::GET_SECRET_NAME_PARAMETER,
+    namespace: group::GET_SECRET_NAMESPACE_PARAMETER,
+    token: group::CONTENT_NAME_TOKEN,
+    called: "GroupSnapshotterGet",
+};
+
+/// The Secret for ListSnapshots and GetSnapshot, or for GetVolumeGroupSnapshot, that the class with
+/// these parameters names for the content.
 ///
 /// # Errors
 /// Says what is unclear.
-pub fn listing(parameters: &Pairs, content: &Text) -> Result<Option<SecretRef>, Unclear> {
-    let name = parameters.get(LIST_SECRET_NAME);
-    let namespace = parameters.get(LIST_SECRET_NAMESPACE);
+pub fn listing(
+    kind: Kind,
+    parameters: &Pairs,
+    content: &Text,
+) -> Result<Option<SecretRef>, Unclear> {
+    let template = match kind {
+        Kind::Single => LISTING,
+        Kind::Group => GROUP_GETTING,
+    };
+    let called = template.called;
+    let name = parameters.get(template.name);
+    let namespace = parameters.get(template.namespace);
     let (name, namespace) = match (name, namespace) {
         (None, None) => return Ok(None),
         (Some(name), Some(namespace)) => (name, namespace),
-        (Some(_), None) | (None, Some(_)) => return Err(Unclear::Half),
+        (Some(_), None) | (None, Some(_)) => return Err(Unclear::Half(called)),
     };
     if name.is_empty() || namespace.is_empty() {
-        return Err(Unclear::Empty);
+        return Err(Unclear::Empty(called));
     }
     let resolve = |text: &str| {
-        let value = |token: &str| (token == "volumesnapshotcontent.name").then_some(&**content);
+        let value = |token: &str| (token == template.token).then_some(&**content);
         let resolved = template::resolve(text, value);
         resolved.map_err(|unknown| Unclear::Tokens(text.to_owned(), unknown))
     };
@@ -114,15 +148,15 @@ impl fmt::Display for Unclear {
             }
         };
         match self {
-            Self::Half => write!(
+            Self::Half(called) => write!(
                 out,
-                "{TEMPLATES}: either name and namespace for SnapshotterList secrets specified, Both \
-                 must be specified"
+                "{TEMPLATES}: either name and namespace for {called} secrets specified, Both must be \
+                 specified"
             ),
-            Self::Empty => write!(
+            Self::Empty(called) => write!(
                 out,
-                "{TEMPLATES}: SnapshotterList secrets specified in parameters but value of either \
-                 namespace or name is empty"
+                "{TEMPLATES}: {called} secrets specified in parameters but value of either namespace \
+                 or name is empty"
             ),
             Self::Tokens(text, unknown) => {
                 write!(
@@ -169,7 +203,7 @@ mod tests {
                 .into_iter()
                 .filter(|(_, value)| *value != "-")
                 .collect();
-            let found = listing(&pairs, &"pp".into());
+            let found = listing(Kind::Single, &pairs, &"pp".into());
             let found =
                 found.map(|found| found.map(|found| format!("{}/{}", found.namespace, found.name)));
             found.map_err(|unclear| unclear.to_string())

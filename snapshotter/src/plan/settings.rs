@@ -16,6 +16,8 @@ pub struct Settings {
     pub extra_create_metadata: bool,
     /// Feature gate `CSIGetSnapshot`
     pub get_snapshot: bool,
+    /// Feature gate `VolumeSnapshotTopology`
+    pub topology: bool,
     /// `--retry-interval-max`
     pub retry_max: Duration,
 }
@@ -55,6 +57,7 @@ impl Default for Settings {
             },
             extra_create_metadata: false,
             get_snapshot: false,
+            topology: false,
             retry_max: Duration::from_secs(300),
         }
     }

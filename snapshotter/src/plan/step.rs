@@ -3,8 +3,10 @@
 //! The executor and the crash simulation speak this language and need nothing else.
 
 use csi_proto::csi::{
-    CreateSnapshotRequest, CreateSnapshotResponse, DeleteSnapshotRequest, GetSnapshotRequest,
-    GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse,
+    CreateSnapshotRequest, CreateSnapshotResponse, CreateVolumeGroupSnapshotRequest,
+    CreateVolumeGroupSnapshotResponse, DeleteSnapshotRequest, DeleteVolumeGroupSnapshotRequest,
+    GetSnapshotRequest, GetSnapshotResponse, GetVolumeGroupSnapshotRequest,
+    GetVolumeGroupSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse,
 };
 use serde_json::Value;
 
@@ -33,6 +35,12 @@ pub enum Step {
     Get(Box<GetSnapshotRequest>),
     /// `DeleteSnapshot`.
     Delete(Box<DeleteSnapshotRequest>),
+    /// `CreateVolumeGroupSnapshot`.
+    CreateGroup(Box<CreateVolumeGroupSnapshotRequest>),
+    /// `GetVolumeGroupSnapshot`.
+    GetGroup(Box<GetVolumeGroupSnapshotRequest>),
+    /// `DeleteVolumeGroupSnapshot`.
+    DeleteGroup(Box<DeleteVolumeGroupSnapshotRequest>),
 }
 
 /// What a patch of a content is for.
@@ -42,6 +50,8 @@ pub enum Write {
     Mark,
     /// Nothing is in doubt any more.
     Unmark,
+    /// Where the snapshot is, which was taken or looked up.
+    Topology(Task),
     /// The content may go.
     Release,
 }
@@ -51,7 +61,7 @@ pub enum Write {
 pub enum Purpose {
     /// Taking a snapshot.
     Create,
-    /// Looking up a snapshot that an administrator named.
+    /// Looking up a snapshot or a group that an administrator named.
     List,
     /// Looking up a member of a group.
     Member,
@@ -109,7 +119,11 @@ pub enum Answer {
     Listed(ListSnapshotsResponse),
     /// What the driver says of the snapshot.
     Got(GetSnapshotResponse),
-    /// The snapshot is gone.
+    /// What the driver says of the group that it has cut.
+    GroupCreated(CreateVolumeGroupSnapshotResponse),
+    /// What the driver says of the group.
+    GroupGot(GetVolumeGroupSnapshotResponse),
+    /// The snapshot, or the group with all of its snapshots, is gone.
     Deleted,
     /// The call failed.
     Failed(RpcError),

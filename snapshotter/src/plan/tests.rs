@@ -16,7 +16,9 @@ mod create;
 mod delete;
 mod error;
 mod found;
+mod group;
 mod restart;
+mod topology;
 
 use crate::testing::Bench;
 

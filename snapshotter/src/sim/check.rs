@@ -1,11 +1,10 @@
 //! What is held at each step: invariants about calls, patches and what is in storage.
 
-use csi_proto::csi::{CreateSnapshotRequest, DeleteSnapshotRequest};
-
 use super::mutant::Mutant;
-use super::users::secret;
+use super::users::{members, secret};
 use super::world::{Faults, World};
-use crate::model::{Content, Policy, Source, Text};
+use crate::model::{Content, Kind, Policy, Source, Text};
+use crate::plan::request::Secrets;
 use crate::plan::step::{Announcement, Step};
 use crate::testing::DRIVER;
 
@@ -28,7 +27,7 @@ impl World {
     }
 
     /// What the driver is asked for is on the content, and the content cannot go.
-    pub(super) fn check_create(&mut self, name: &Text, call: &CreateSnapshotRequest) {
+    pub(super) fn check_create(&mut self, name: &Text, (wanted, secrets): (&str, &Secrets)) {
         let found = self.server.contents.get(name).cloned();
         let Some((_, content)) = found else {
             return self.complain(format!("a snapshot for {name}, which is gone"));
@@ -40,14 +39,13 @@ impl World {
         if !protected && !content.deleting {
             self.complain(format!("not protected before the call: {content:?}"));
         }
-        let secrets = &call.secrets;
         self.check_secret(
             name,
             content.secret.is_some(),
             secrets.get("u").map(|u| &**u),
         );
-        if call.name != format!("snapshot-{}", content.snapshot.uid) {
-            self.complain(format!("another name, {}: {content:?}", call.name));
+        if wanted != format!("snapshot-{}", content.snapshot.uid) {
+            self.complain(format!("another name, {wanted}: {content:?}"));
         }
         self.check_driver(&content);
         let now = self.process.now;
@@ -86,8 +84,10 @@ impl World {
     }
 
     pub(super) fn check_list(&mut self, name: &Text, step: &Step) {
-        let Step::List(call) = step else {
-            return;
+        let secrets = match step {
+            Step::List(call) => &call.secrets,
+            Step::GetGroup(call) => &call.secrets,
+            _ => return,
         };
         let Some(content) = self.known(name) else {
             return;
@@ -97,13 +97,13 @@ impl World {
         let class = class.and_then(|class| self.process.known.classes.get(class));
         let names = class.is_some_and(|class| !class.parameters.is_empty());
         let second = content.class.as_deref() == Some("c2");
-        if names && second && call.secrets.get("u").map(|u| &**u) != Some("l") {
+        if names && second && secrets.get("u").map(|u| &**u) != Some("l") {
             self.complain(format!("a call without the Secret of its class: {name}"));
         }
     }
 
     /// What is asked to be deleted may be.
-    pub(super) fn check_delete(&mut self, name: &Text, call: &DeleteSnapshotRequest) {
+    pub(super) fn check_delete(&mut self, name: &Text, (asked, secrets): (&str, &Secrets)) {
         // What others held may have gone on the way.
         let found = self.server.contents.get(name).cloned();
         let found = found
@@ -113,16 +113,13 @@ impl World {
             return self.complain(format!("a deletion for {name}, which is gone"));
         };
         self.check_driver(&content);
-        let secrets = &call.secrets;
         self.check_secret(
             name,
             content.secret.is_some(),
             secrets.get("u").map(|u| &**u),
         );
-        let (found, wished) = match &content.source {
-            Some(Source::Snapshot(handle)) => (true, Some(&**handle)),
-            Some(Source::Volume(_)) | None => (false, None),
-        };
+        let wished = content.source.as_ref().and_then(Source::wished);
+        let (found, wished) = (wished.is_some(), wished.map(|handle| &**handle));
         let unbound = found && content.snapshot.uid.is_empty();
         if !content.deleting || !(content.being_deleted || unbound) {
             self.complain(format!("a deletion that nobody asked for: {content:?}"));
@@ -136,10 +133,43 @@ impl World {
         if kept {
             self.complain(format!("a deletion of what is retained: {content:?}"));
         }
-        let asked = call.snapshot_id.as_str();
         let handle = content.handle().map(|handle| &**handle).or(wished);
         if handle != Some(asked) && !self.repeats_deletion(name, asked) {
             self.complain(format!("a deletion of {asked}: {content:?}"));
+        }
+    }
+
+    /// A group goes with those that belong to it.
+    pub(super) fn check_members(&mut self, group: &str, named: &[String]) {
+        if *named != members(group) {
+            self.complain(format!("{group} is deleted without its members: {named:?}"));
+        }
+    }
+
+    /// Who belongs to a group is written with its handle, and never changes.
+    fn check_list_of_members(&mut self, before: &Content, after: &Content) {
+        let of = |content: &Content| {
+            let status = content.status.clone().unwrap_or_default();
+            let ready = status.members.iter().map(|member| {
+                let ready = member.ready == Some(true);
+                (member.handle.to_string(), ready)
+            });
+            ready.collect::<Vec<_>>()
+        };
+        let (before, after_list) = (of(before), of(after));
+        let kept = before
+            .iter()
+            .zip(&after_list)
+            .all(|(before, after)| before.0 == after.0 && (after.1 || !before.1));
+        if before.len() > after_list.len() || !kept {
+            self.complain(format!("another member than {before:?}: {after:?}"));
+        }
+        let taken = matches!(after.source, Some(Source::Volumes(_)));
+        if let Some(handle) = after.handle().filter(|_| taken) {
+            let handles: Vec<&String> = after_list.iter().map(|(handle, _)| handle).collect();
+            if handles != members(handle).iter().collect::<Vec<_>>() {
+                self.complain(format!("{handle} without its members: {after:?}"));
+            }
         }
     }
 
@@ -175,7 +205,10 @@ impl World {
                 "a patch of a content of another driver: {before:?}"
             ));
         }
-        let ours = |held: &Text| **held == *sidecar::snapshot::CONTENT_BOUND;
+        if self.kind == Kind::Group {
+            self.check_list_of_members(before, after);
+        }
+        let ours = |held: &Text| **held == *before.kind().finalizer();
         let mut others = before.finalizers.iter().filter(|held| !ours(held));
         if let Some(lost) = others.find(|held| !after.finalizers.contains(held)) {
             self.complain(format!("{lost} is lost: {step:?}"));
@@ -195,11 +228,19 @@ impl World {
         let Some(handle) = after.handle() else {
             return;
         };
+        let place = after.topology.as_ref();
+        let placed = place.is_some_and(|place| place.accessible.is_some());
+        if self.kind == Kind::Single && before.handle().is_none() && !placed {
+            self.complain(format!("{handle} without its topology: {after:?}"));
+        }
         let Some(snapshot) = self.driver.snapshots.get(handle).cloned() else {
             return;
         };
         let size = after.status.as_ref().and_then(|status| status.size);
-        if size.is_some_and(|size| size != snapshot.size) {
+        let status = after.status.iter();
+        let mut members = status.flat_map(|status| &*status.members);
+        let other = members.any(|member| member.size.is_some_and(|size| size != snapshot.size));
+        if size.is_some_and(|size| size != snapshot.size) || other {
             self.complain(format!("another size than the driver's: {after:?}"));
         }
         if after.is_ready() && !before.is_ready() && snapshot.unready > 0 {
@@ -273,7 +314,8 @@ impl World {
     /// Events are about what cannot be done, never about what only this process noticed.
     pub(super) fn check_event(&mut self, name: &Text, event: &Announcement) {
         let conflict = event.message.contains("changed since it was read");
-        if self.faults == Faults::None && event.reason == "SnapshotDeleteError" || conflict {
+        if self.faults == Faults::None && event.reason.ends_with("SnapshotDeleteError") || conflict
+        {
             self.complain(format!("{name} is told: {event:?}"));
         }
     }

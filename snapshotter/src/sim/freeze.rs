@@ -49,7 +49,7 @@ impl World {
                 let late = Answer::Failed(rpc(Code::DeadlineExceeded));
                 State::Answered(request, late, None)
             }
-            State::Sent(request) if matches!(request.step, Step::List(_)) => {
+            State::Sent(request) if matches!(request.step, Step::List(_) | Step::GetGroup(_)) => {
                 let late = Answer::Failed(rpc(Code::DeadlineExceeded));
                 State::Answered(request, late, None)
             }
@@ -90,9 +90,13 @@ impl World {
     /// Whether a process that goes on after its lease does not come to send this.
     pub(super) fn is_fenced(&self, step: &Step) -> bool {
         let holds = match step {
-            Step::Create(_) | Step::Delete(_) | Step::List(_) | Step::Get(_) => {
-                self.mutant != Mutant::AsksWithoutLease
-            }
+            Step::Create(_)
+            | Step::Delete(_)
+            | Step::List(_)
+            | Step::Get(_)
+            | Step::CreateGroup(_)
+            | Step::GetGroup(_)
+            | Step::DeleteGroup(_) => self.mutant != Mutant::AsksWithoutLease,
             Step::Read | Step::Patch(..) | Step::PatchStatus(..) | Step::LoadSecret(..) => true,
             Step::Announce(_) => false,
         };

@@ -32,16 +32,24 @@
 //! 11. between two changes or back-offs a content costs a bounded number of requests, and what was called
 //!     impossible is not asked for again within 30 seconds;
 //! 12. what nobody wants to become ready is not polled;
-//! 13. nothing is remembered of contents that are gone.
+//! 13. nothing is remembered of contents that are gone;
+//! 14. where a snapshot is was written before its handle.
 //!
 //! An assumption: a process whose lease is over sends nothing more, as the connections see to it
 //! ([`Fence`](sidecar::election::Fence)); what it had sent arrives at any time. Another, about drivers: a
 //! call that finds the snapshot of its name makes none, however late it ends.
 //!
-//! Not simulated: members of groups, and drivers that cannot list.
+//! All of it is run for single snapshots and for groups, which the same controller takes: there the
+//! snapshot is a group of two, which
+//!
+//! 15. are written down with its handle, and stay who they are and as ready as they were;
+//! 16. are named when it is deleted.
+//!
+//! Not simulated: contents of members, drivers that cannot list, and such as do not know groups.
 //!
 //! | file | contents |
 //! |---|---|
+//! | `driver`, `answer` | the model driver, and what it answers about snapshots |
 //! | `users` | what the snapshot-controller, users and administrators do |
 //! | `check` | what is held at each step |
 //! | `process`, `watch` | one snapshotter process: the controller that ships, its caches, a queue that is a set |
@@ -51,6 +59,7 @@
 //! | `quiescence` | the end of a run |
 //! | `mutant` | faulty snapshotters, each of which must be caught |
 
+mod answer;
 mod check;
 mod freeze;
 mod mutant;
@@ -61,14 +70,15 @@ mod users;
 mod watch;
 mod world;
 
-use mutant::Mutant;
+use crate::model::Kind;
+use mutant::{Caught, Mutant};
 use sidecar_testkit::sim::{self, Dice};
 use world::{Faults, run};
 
 /// Runs seeds.
-fn hold(runs: u64, faults: Faults) {
+fn hold(runs: u64, kind: Kind, faults: Faults) {
     for seed in 0..runs {
-        if let Err(violation) = run(seed, faults, Mutant::None) {
+        if let Err(violation) = run(seed, kind, faults, Mutant::None) {
             panic!("seed {seed}: {violation}");
         }
     }
@@ -84,35 +94,64 @@ const MOST: u64 = 20_000;
 
 #[test]
 fn s_112_invariants_hold_under_every_fault() {
-    hold(2 * runs(), Faults::All);
+    hold(2 * runs(), Kind::Single, Faults::All);
 }
 
 #[test]
 fn s_112_invariants_hold_under_crashes_alone() {
-    hold(runs(), Faults::Crashes);
+    hold(runs(), Kind::Single, Faults::Crashes);
 }
 
 #[test]
 fn what_can_be_done_is_done_beside_what_never_can() {
-    hold(runs(), Faults::Lasting);
+    hold(runs(), Kind::Single, Faults::Lasting);
 }
 
 #[test]
 fn one_call_for_each_snapshot_without_faults() {
-    hold(runs(), Faults::None);
+    hold(runs(), Kind::Single, Faults::None);
+}
+
+/// Groups: at most one for each VolumeGroupSnapshot, whose members stay who they are, and none is left.
+#[test]
+fn g_36_g_37_invariants_hold_for_groups_under_every_fault() {
+    hold(2 * runs(), Kind::Group, Faults::All);
+}
+
+#[test]
+fn g_36_g_37_invariants_hold_for_groups_under_crashes_alone() {
+    hold(runs(), Kind::Group, Faults::Crashes);
+}
+
+#[test]
+fn what_can_be_done_for_groups_is_done_beside_what_never_can() {
+    hold(runs(), Kind::Group, Faults::Lasting);
+}
+
+#[test]
+fn one_call_for_each_group_without_faults() {
+    hold(runs(), Kind::Group, Faults::None);
 }
 
 /// The simulation is worth something only if it finds what is wrong.
 #[test]
 fn every_mutant_is_caught() {
-    let missed = Mutant::CAUGHT_BY
-        .iter()
-        .filter(|(mutant, faults, expected)| {
-            let violation = |seed| run(seed, *faults, *mutant).err();
-            let caught =
-                |seed| violation(seed).is_some_and(|violation| violation.contains(expected));
-            !(0..MOST).any(caught)
-        });
+    catch(Kind::Single, &Mutant::CAUGHT_ALONE);
+    catch(Kind::Single, &Mutant::CAUGHT_BY);
+}
+
+#[test]
+fn every_mutant_is_caught_with_groups() {
+    catch(Kind::Group, &Mutant::CAUGHT_WITH_GROUPS);
+    catch(Kind::Group, &Mutant::CAUGHT_BY);
+}
+
+fn catch(kind: Kind, mutants: &[Caught]) {
+    let missed = mutants.iter().filter(|(mutant, faults, expected)| {
+        let violation = |seed| run(seed, kind, *faults, *mutant).err();
+        let caught = |seed| violation(seed).is_some_and(|violation| violation.contains(expected));
+        !(0..MOST).any(caught)
+    });
     let missed: Vec<_> = missed.collect();
     assert!(missed.is_empty(), "not caught: {missed:?}");
 }

@@ -7,8 +7,11 @@
 
 use std::sync::Arc;
 
-use csi_proto::csi::{CreateSnapshotResponse, Snapshot};
-use sidecar::snapshot::{BEING_CREATED, CONTENT_BOUND, YES};
+use csi_proto::csi::{
+    CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, Snapshot, VolumeGroupSnapshot,
+};
+use serde_json::Value;
+use sidecar::snapshot::YES;
 use tonic::Code;
 
 use super::world::Faults;
@@ -85,11 +88,42 @@ pub(super) enum Mutant {
     TakesNothingOver,
     /// Does not look again when a class becomes its driver's.
     ForgetsForeignClasses,
+    /// Does not hear where a snapshot is.
+    OverhearsTopology,
+    /// Does not write down the members of a group.
+    ForgetsMembers,
+    /// Writes the members of a group down as if nothing had been known of them.
+    ResetsMembers,
+    /// Deletes a group by its name alone.
+    NamesNoMembers,
+    /// Says that the members of a group are gone with its handle, before the deletion is over.
+    ClearsMembers,
 }
 
+/// A mutant, under which faults it must be caught, and by what.
+pub(super) type Caught = (Mutant, Faults, &'static str);
+
 impl Mutant {
-    /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 31] = [
+    /// Those that only groups can show.
+    pub(super) const CAUGHT_WITH_GROUPS: [Caught; 4] = [
+        (Self::ForgetsMembers, Faults::None, "without its members"),
+        (Self::ResetsMembers, Faults::All, "another member"),
+        (Self::NamesNoMembers, Faults::None, "without its members"),
+        (Self::ClearsMembers, Faults::None, "another member"),
+    ];
+
+    /// Those that only single snapshots can show.
+    pub(super) const CAUGHT_ALONE: [Caught; 2] = [
+        (Self::TakesFirstEntry, Faults::None, "another size"),
+        (
+            Self::OverhearsTopology,
+            Faults::None,
+            "without its topology",
+        ),
+    ];
+
+    /// All others.
+    pub(super) const CAUGHT_BY: [Caught; 30] = [
         (
             Self::DeletesOnDeletionAlone,
             Faults::None,
@@ -114,7 +148,6 @@ impl Mutant {
         (Self::TakesUnsentForFinal, Faults::All, "is nobody's"),
         (Self::BelievesDeleted, Faults::All, "cleared before"),
         (Self::TakesCutForReady, Faults::None, "ready too early"),
-        (Self::TakesFirstEntry, Faults::None, "another size"),
         (Self::ForgetsRetries, Faults::All, "snapcontent-"),
         (Self::ForgetsUnready, Faults::None, "is not ready"),
         (Self::RetriesAtOnce, Faults::Lasting, "requests at once"),
@@ -134,7 +167,7 @@ impl Mutant {
             Self::DeletesOnDeletionAlone if seen.deleting => seen.being_deleted = true,
             Self::ForgetsMark => seen.being_created = true,
             Self::ForgetsProtection if !seen.deleting => {
-                seen.finalizers = [CONTENT_BOUND.into()].into();
+                seen.finalizers = [seen.kind().finalizer().into()].into();
             }
             Self::DeletesInDoubt if seen.deleting => seen.being_created = false,
             Self::DeletesRetained => seen.policy = Policy::Delete,
@@ -143,10 +176,8 @@ impl Mutant {
                 seen.being_deleted = false;
             }
             Self::ReleasesForOthers => {
-                let ours = seen
-                    .finalizers
-                    .iter()
-                    .filter(|held| ***held == *CONTENT_BOUND);
+                let finalizer = seen.kind().finalizer();
+                let ours = seen.finalizers.iter().filter(|held| ***held == *finalizer);
                 seen.finalizers = ours.cloned().collect();
             }
             _ => return content,
@@ -176,13 +207,42 @@ impl Mutant {
             {
                 Step::Patch(Write::Unmark, patch::unmark(content))
             }
-            (Self::ReleasesFirst, Step::Delete(_)) if content.is_protected() => {
+            (Self::ReleasesFirst, Step::Delete(_) | Step::DeleteGroup(_))
+                if content.is_protected() =>
+            {
                 Step::Patch(Write::Release, patch::release(content))
             }
-            (Self::ClearsFirst, Step::Delete(call)) => match patch::clear(content) {
-                Some(body) => Step::PatchStatus(StatusWrite::Clear, body),
-                None => Step::Delete(call),
-            },
+            (Self::ClearsFirst, step @ (Step::Delete(_) | Step::DeleteGroup(_))) => {
+                match patch::clear(content) {
+                    Some(body) => Step::PatchStatus(StatusWrite::Clear, body),
+                    None => step,
+                }
+            }
+            (Self::NamesAnew, Step::CreateGroup(mut call)) => {
+                call.name = format!("{}-{}", call.name, content.version);
+                Step::CreateGroup(call)
+            }
+            (Self::NamesNoMembers, Step::DeleteGroup(mut call)) => {
+                call.snapshot_ids.clear();
+                Step::DeleteGroup(call)
+            }
+            (Self::ForgetsMembers, Step::PatchStatus(write, mut body)) => {
+                let status = body["status"].as_object_mut().unwrap();
+                status.remove("volumeSnapshotInfoList");
+                Step::PatchStatus(write, body)
+            }
+            (Self::ResetsMembers, Step::PatchStatus(write @ StatusWrite::Report(_), mut body))
+                if content.handle().is_some() =>
+            {
+                if let Some(list) = body["status"].get_mut("volumeSnapshotInfoList") {
+                    list.as_array_mut().unwrap().reverse();
+                }
+                Step::PatchStatus(write, body)
+            }
+            (Self::ClearsMembers, Step::PatchStatus(StatusWrite::Clear, mut body)) => {
+                body["status"]["volumeSnapshotInfoList"] = Value::Array(Vec::new());
+                Step::PatchStatus(StatusWrite::Clear, body)
+            }
             (Self::NamesAnew, Step::Create(mut call)) => {
                 call.name = format!("{}-{}", call.name, content.version);
                 Step::Create(call)
@@ -208,7 +268,7 @@ impl Mutant {
                 } else {
                     YES
                 };
-                body["metadata"]["annotations"][BEING_CREATED] = value.into();
+                body["metadata"]["annotations"][content.kind().being_created()] = value.into();
                 Step::Patch(Write::Mark, body)
             }
             (_, step) => step,
@@ -218,7 +278,7 @@ impl Mutant {
 
     /// What a mutant makes of an answer.
     pub(super) fn hears(self, step: &Step, answer: Answer) -> Answer {
-        let is_create = matches!(step, Step::Create(_));
+        let is_create = matches!(step, Step::Create(_) | Step::CreateGroup(_));
         let refused = |error: RpcError| {
             Answer::Failed(RpcError {
                 code: Code::Internal,
@@ -230,6 +290,23 @@ impl Mutant {
                 if matches!(step, Step::LoadSecret(..)) =>
             {
                 Answer::Secret([].into())
+            }
+            (Self::BelievesTimeout, Answer::Failed(error))
+                if matches!(step, Step::CreateGroup(_)) && error.code == Code::DeadlineExceeded =>
+            {
+                Answer::GroupCreated(CreateVolumeGroupSnapshotResponse {
+                    group_snapshot: Some(VolumeGroupSnapshot {
+                        group_snapshot_id: "ghost".into(),
+                        ready_to_use: true,
+                        snapshots: super::users::members("ghost")
+                            .map(|snapshot_id| Snapshot {
+                                snapshot_id,
+                                ..Snapshot::default()
+                            })
+                            .into(),
+                        ..VolumeGroupSnapshot::default()
+                    }),
+                })
             }
             (Self::BelievesTimeout, Answer::Failed(error))
                 if is_create && error.code == Code::DeadlineExceeded =>
@@ -253,8 +330,16 @@ impl Mutant {
                 refused(error)
             }
             (Self::TakesUnsentForFinal, Answer::Unreachable(error)) if is_create => refused(error),
-            (Self::BelievesDeleted, Answer::Failed(_)) if matches!(step, Step::Delete(_)) => {
+            (Self::BelievesDeleted, Answer::Failed(_))
+                if matches!(step, Step::Delete(_) | Step::DeleteGroup(_)) =>
+            {
                 Answer::Deleted
+            }
+            (Self::TakesCutForReady, Answer::GroupCreated(mut answer)) => {
+                if let Some(group) = &mut answer.group_snapshot {
+                    group.ready_to_use = true;
+                }
+                Answer::GroupCreated(answer)
             }
             (Self::TakesCutForReady, Answer::Created(mut answer)) => {
                 if let Some(snapshot) = &mut answer.snapshot {
@@ -270,6 +355,12 @@ impl Mutant {
                     snapshot.snapshot_id.clone_from(&call.snapshot_id);
                 }
                 Answer::Listed(page)
+            }
+            (Self::OverhearsTopology, Answer::Created(mut answer)) => {
+                if let Some(snapshot) = &mut answer.snapshot {
+                    snapshot.accessible_topology.clear();
+                }
+                Answer::Created(answer)
             }
             (_, answer) => answer,
         }

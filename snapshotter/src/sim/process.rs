@@ -81,7 +81,10 @@ impl Process {
     /// A process that has just begun to list everything.
     pub(super) fn start(server: &Server, mutant: Mutant) -> Self {
         let mut process = Self {
-            snapshotter: Snapshotter::new(&Settings::default()),
+            snapshotter: Snapshotter::new(&Settings {
+                topology: true,
+                ..Settings::default()
+            }),
             known: Known {
                 driver: Arc::new(driver()),
                 contents: Watch::new(),

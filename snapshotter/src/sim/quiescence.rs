@@ -2,7 +2,7 @@
 
 use super::users::is_held;
 use super::world::{Faults, World};
-use crate::model::{Content, Policy, Source, Text};
+use crate::model::{Content, Kind, Policy, Source, Text};
 use crate::testing::DRIVER;
 
 impl World {
@@ -81,7 +81,7 @@ impl World {
         if is_held(content) {
             return Some("is still held");
         }
-        let found = matches!(content.source, Some(Source::Snapshot(_)));
+        let found = content.source.as_ref().and_then(Source::wished).is_some();
         let unbound = content.snapshot.uid.is_empty();
         let told = content.being_deleted || (found && unbound);
         if content.deleting && told {
@@ -114,15 +114,18 @@ impl World {
         });
         let secret = content.secret.as_deref();
         let secretless = secret.is_some_and(|secret| !self.server.secrets.contains_key(secret));
-        let missing = match &content.source {
-            Some(Source::Snapshot(handle)) => !self.driver.snapshots.contains_key(handle),
-            Some(Source::Volume(_)) | None => self.driver.picky,
+        let missing = match content.source.as_ref().and_then(Source::wished) {
+            Some(handle) => !self.driver.snapshots.contains_key(handle),
+            None => self.driver.picky,
         };
         unclassed || secretless || missing || self.driver.away
     }
 
     fn is_secretless(&self, class: &crate::model::Class) -> bool {
-        let name = class.parameters.get(crate::plan::request::LIST_SECRET_NAME);
+        let name = class.parameters.get(match self.kind {
+            Kind::Single => crate::plan::request::LIST_SECRET_NAME,
+            Kind::Group => sidecar::snapshot::group::GET_SECRET_NAME_PARAMETER,
+        });
         let mut secrets = self.server.secrets.iter();
         name.is_some_and(|name| !secrets.any(|(of, values)| *of.name == *name && values.is_some()))
     }

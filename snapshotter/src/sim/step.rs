@@ -1,7 +1,5 @@
 //! Attempts advance: requests reach the server, calls reach the driver, answers come back.
 
-use csi_proto::csi::list_snapshots_response::Entry;
-use csi_proto::csi::{CreateSnapshotResponse, ListSnapshotsResponse, Snapshot};
 use sidecar_testkit::sim::storage::Wish;
 use tonic::Code;
 
@@ -116,24 +114,42 @@ impl World {
                 State::Sent(request)
             }
             Step::LoadSecret(..) => State::Sent(request),
-            Step::Create(_) | Step::Delete(_) | Step::List(_) | Step::Get(_)
+            Step::Create(_)
+            | Step::Delete(_)
+            | Step::List(_)
+            | Step::Get(_)
+            | Step::CreateGroup(_)
+            | Step::GetGroup(_)
+            | Step::DeleteGroup(_)
                 if self.driver.away =>
             {
                 let unsent = Answer::Unreachable(rpc(Code::Unavailable));
                 State::Answered(request, unsent, None)
             }
-            Step::List(_) | Step::Get(_) => {
+            Step::List(_) | Step::Get(_) | Step::GetGroup(_) => {
                 self.check_list(&name, &request.step);
                 State::Sent(request)
             }
             Step::Create(call) => {
-                self.check_create(&name, call);
+                self.check_create(&name, (&call.name, &call.secrets));
                 let wish = Wish::Create(call.name.clone());
                 self.ask(&name, request, wish)
             }
             Step::Delete(call) => {
-                self.check_delete(&name, call);
+                self.check_delete(&name, (&call.snapshot_id, &call.secrets));
                 let wish = Wish::Delete(call.snapshot_id.as_str().into());
+                self.ask(&name, request, wish)
+            }
+            Step::CreateGroup(call) => {
+                self.check_create(&name, (&call.name, &call.secrets));
+                let wish = Wish::Create(call.name.clone());
+                self.ask(&name, request, wish)
+            }
+            Step::DeleteGroup(call) => {
+                let group = &call.group_snapshot_id;
+                self.check_delete(&name, (group, &call.secrets));
+                self.check_members(group, &call.snapshot_ids);
+                let wish = Wish::Delete(group.as_str().into());
                 self.ask(&name, request, wish)
             }
         };
@@ -177,13 +193,23 @@ impl World {
                 };
                 return State::Answered(request, answer, None);
             }
+            Step::GetGroup(call) => {
+                let answer = match fate {
+                    Fate::Applied => self.get_group(&call.group_snapshot_id),
+                    Fate::Unheard | Fate::Lost => Answer::Failed(rpc(Code::DeadlineExceeded)),
+                    Fate::Late | Fate::Refused => Answer::Failed(rpc(Code::Internal)),
+                };
+                return State::Answered(request, answer, None);
+            }
             step @ (Step::Read
             | Step::Patch(..)
             | Step::PatchStatus(..)
             | Step::Announce(_)
             | Step::Create(_)
             | Step::Get(_)
-            | Step::Delete(_)) => match fate {
+            | Step::Delete(_)
+            | Step::CreateGroup(_)
+            | Step::DeleteGroup(_)) => match fate {
                 Fate::Applied => self.apply(name, step),
                 Fate::Unheard => {
                     drop(self.apply(name, step));
@@ -203,40 +229,6 @@ impl World {
         }
     }
 
-    fn list(&mut self, handle: &str, token: &str) -> Answer {
-        let entry = |handle: &str, size, ready| Entry {
-            snapshot: Some(Snapshot {
-                snapshot_id: handle.to_owned(),
-                size_bytes: size,
-                ready_to_use: ready,
-                ..Snapshot::default()
-            }),
-        };
-        let mut entries = Vec::new();
-        let (paged, crowded) = (self.dice.one_in(3), self.dice.one_in(3));
-        let first = token.is_empty();
-        if crowded {
-            entries.push(entry("another", 77, true));
-        }
-        if !first || !paged {
-            let found = self.driver.snapshots.get_mut(handle);
-            entries.extend(found.map(|found| {
-                let ready = found.unready == 0;
-                found.unready = found.unready.saturating_sub(1);
-                entry(handle, found.size, ready)
-            }));
-        }
-        let next_token = if first && paged {
-            "2".to_owned()
-        } else {
-            String::new()
-        };
-        Answer::Listed(ListSnapshotsResponse {
-            entries,
-            next_token,
-        })
-    }
-
     /// The driver's call comes to its end, one way or the other.
     pub(super) fn call(&mut self, name: &Text, request: Request, id: u64) -> State {
         let rare = if self.stormy { 2 } else { 4 };
@@ -254,23 +246,7 @@ impl World {
         let Wish::Create(name) = call.wish else {
             return Answer::Deleted;
         };
-        let handle = self.driver.named(&name).cloned();
-        let Some(handle) = handle else {
-            return Answer::Failed(rpc(Code::Internal));
-        };
-        let found = self.driver.snapshots.get_mut(&handle).unwrap();
-        let ready = found.unready == 0;
-        found.unready = found.unready.saturating_sub(1);
-        let snapshot = Some(Snapshot {
-            snapshot_id: handle.to_string(),
-            size_bytes: found.size,
-            ready_to_use: ready,
-            ..Snapshot::default()
-        });
-        if !ready {
-            self.truth(content).calls.1 += 1;
-        }
-        Answer::Created(CreateSnapshotResponse { snapshot })
+        self.created(content, &name)
     }
 
     fn fail(&mut self, id: u64) -> Answer {
@@ -316,7 +292,10 @@ impl World {
             | Step::Create(_)
             | Step::List(_)
             | Step::Get(_)
-            | Step::Delete(_) => {
+            | Step::Delete(_)
+            | Step::CreateGroup(_)
+            | Step::GetGroup(_)
+            | Step::DeleteGroup(_) => {
                 let found = self.server.contents.get(name).cloned();
                 return found.ok_or(refused(Refusal::NotFound));
             }
@@ -342,7 +321,10 @@ fn copy(step: &Step) -> Step {
         | Step::Create(_)
         | Step::List(_)
         | Step::Get(_)
-        | Step::Delete(_) => Step::Read,
+        | Step::Delete(_)
+        | Step::CreateGroup(_)
+        | Step::GetGroup(_)
+        | Step::DeleteGroup(_) => Step::Read,
     }
 }
 

@@ -1,9 +1,11 @@
 //! What the snapshot-controller, users and administrators do.
 
-use sidecar::snapshot::CONTENT_BOUND;
+use sidecar::snapshot::group;
 
 use super::world::{Faults, World};
-use crate::model::{Class, Content, Policy, SecretRef, SnapshotRef, Source, Text};
+use crate::model::{
+    Class, Content, GroupHandles, Kind, Policy, SecretRef, SnapshotRef, Source, Text,
+};
 use crate::testing::{DRIVER, pairs};
 
 const HOLDER: &str = "x/y";
@@ -22,6 +24,11 @@ fn listing() -> SecretRef {
         namespace: "ns".into(),
         name: "list".into(),
     }
+}
+
+/// Handles of the snapshots of a group.
+pub(super) fn members(group: &str) -> [String; 2] {
+    [1, 2].map(|number| format!("{group}-{number}"))
 }
 
 impl World {
@@ -45,10 +52,16 @@ impl World {
     pub(super) fn put_class(&mut self, name: &str) {
         let parameters = match name {
             "c1" => pairs(&[("a", "b")]),
-            _ => pairs(&[
-                ("csi.storage.k8s.io/snapshotter-list-secret-name", "list"),
-                ("csi.storage.k8s.io/snapshotter-list-secret-namespace", "ns"),
-            ]),
+            _ => match self.kind {
+                Kind::Single => pairs(&[
+                    ("csi.storage.k8s.io/snapshotter-list-secret-name", "list"),
+                    ("csi.storage.k8s.io/snapshotter-list-secret-namespace", "ns"),
+                ]),
+                Kind::Group => pairs(&[
+                    (group::GET_SECRET_NAME_PARAMETER, "list"),
+                    (group::GET_SECRET_NAMESPACE_PARAMETER, "ns"),
+                ]),
+            },
         };
         let class = Class {
             driver: DRIVER.into(),
@@ -75,9 +88,18 @@ impl World {
             if self.faults == Faults::Lasting && self.dice.one_in(3) {
                 self.driver.snapshots.remove(&handle);
             }
-            Source::Snapshot(handle)
+            match self.kind {
+                Kind::Single => Source::Snapshot(handle),
+                Kind::Group => Source::Group(Box::new(GroupHandles {
+                    snapshots: members(&handle).map(Text::from).into(),
+                    group: handle,
+                })),
+            }
         } else {
-            Source::Volume("vol-1".into())
+            match self.kind {
+                Kind::Single => Source::Volume("vol-1".into()),
+                Kind::Group => Source::Volumes(["vol-1".into(), "vol-2".into()].into()),
+            }
         };
         let uid = if bound {
             format!("U{number}")
@@ -90,7 +112,7 @@ impl World {
         let content = Content {
             uid: format!("C{number}").into(),
             finalizers: if protected {
-                [CONTENT_BOUND.into()].into()
+                [self.kind.finalizer().into()].into()
             } else {
                 [].into()
             },
@@ -156,7 +178,8 @@ impl World {
         });
         self.change(bare, |content| {
             let held = content.finalizers.iter().cloned();
-            content.finalizers = held.chain([CONTENT_BOUND.into()]).collect();
+            let ours = content.kind().finalizer();
+            content.finalizers = held.chain([ours.into()]).collect();
         });
     }
 

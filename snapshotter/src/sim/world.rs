@@ -8,7 +8,7 @@ use super::mutant::Mutant;
 use super::process::{Process, Running, State};
 use sidecar_testkit::sim::storage::Storage;
 
-use crate::model::{Content, Text};
+use crate::model::{Content, Kind, Text};
 use crate::plan::step::Step;
 use crate::testing::{Event, Server};
 
@@ -44,6 +44,8 @@ pub(super) struct World {
     pub(super) dice: Dice,
     pub(super) faults: Faults,
     pub(super) mutant: Mutant,
+    /// What all contents are of.
+    pub(super) kind: Kind,
     pub(super) server: Server,
     pub(super) driver: Storage,
     pub(super) process: Process,
@@ -69,14 +71,15 @@ pub(super) struct World {
     pub(super) settling: bool,
 }
 
-/// Runs the interleaving of `seed`.
-pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<(), String> {
+/// Runs the interleaving of `seed`, with contents of this kind.
+pub(super) fn run(seed: u64, kind: Kind, faults: Faults, mutant: Mutant) -> Result<(), String> {
     let server = Server::default();
     let process = Process::start(&server, mutant);
     let mut world = World {
         dice: Dice::new(seed),
         faults,
         mutant,
+        kind,
         server,
         driver: Storage::default(),
         process,

@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 
 use csi_proto::csi::list_snapshots_response::Entry;
 use csi_proto::csi::{
-    CreateSnapshotResponse, GetSnapshotResponse, ListSnapshotsResponse, Snapshot,
+    CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, GetSnapshotResponse,
+    GetVolumeGroupSnapshotResponse, ListSnapshotsResponse, Snapshot, VolumeGroupSnapshot,
 };
 use jiff::Timestamp;
 use sidecar::controller::reactor::{Now, Reactor, Verdict};
 use sidecar::queue::exponential;
 use tonic::Code;
 
-use super::{NOW, Server, class, content, driver};
+use super::{NOW, Server, class, content, driver, group_content};
 use crate::model::{Class, Content, SecretRef, Text};
 use crate::plan::outcome::{Refusal, RpcError};
 use crate::plan::reactor::{Change, Notice, Run};
@@ -84,7 +85,41 @@ pub(crate) fn snapshot(ready: bool) -> Snapshot {
     }
 }
 
+/// What the driver of the fixture answers about a group: its second snapshot has no size, and is as
+/// ready as the group.
+pub(crate) fn group(ready: bool) -> VolumeGroupSnapshot {
+    let second = Snapshot {
+        snapshot_id: "snap-2".into(),
+        source_volume_id: "vol-2".into(),
+        size_bytes: 0,
+        ..snapshot(ready)
+    };
+    VolumeGroupSnapshot {
+        group_snapshot_id: "grp-1".into(),
+        snapshots: vec![snapshot(true), second],
+        creation_time: snapshot(true).creation_time,
+        ready_to_use: ready,
+    }
+}
+
+/// The content of a group in the fixture.
+pub(crate) const GROUP: &str = "groupsnapcontent-V1";
+
 impl Bench {
+    /// With the content of a group and its class.
+    pub(crate) fn of_group() -> Self {
+        let mut bench = Self::empty(Settings::default());
+        bench.set(|settings| settings.name.prefix = "groupsnapshot".into());
+        bench.server.put_class(&"g".into(), Some(class()));
+        bench.server.put(&GROUP.into(), Some(group_content()));
+        bench
+    }
+
+    /// Changes the content of the group.
+    pub(crate) fn group(&mut self, change: impl FnOnce(&mut Content)) {
+        self.server.change(&GROUP.into(), change);
+    }
+
     /// With the content and the class of the fixture.
     pub(crate) fn new() -> Self {
         let mut bench = Self::empty(Settings::default());
@@ -127,9 +162,10 @@ impl Bench {
 
     /// Changes the class of the fixture.
     pub(crate) fn class(&mut self, change: impl FnOnce(&mut Class)) {
-        let mut class = self.server.classes[&Text::from("c1")].1.clone();
+        let (name, (_, class)) = self.server.classes.first_key_value().unwrap();
+        let (name, mut class) = (name.clone(), class.clone());
         change(&mut class);
-        self.server.put_class(&"c1".into(), Some(class));
+        self.server.put_class(&name, Some(class));
     }
 
     pub(crate) fn secret(&mut self, namespace: &str, name: &str) {
@@ -263,6 +299,14 @@ impl Bench {
         self.later.is_empty()
     }
 
+    /// The driver can be asked again.
+    pub(crate) fn driver_back(&mut self) {
+        let known = self.known();
+        let due = self.snapshotter.observe(Change::DriverBack, &known);
+        self.ready
+            .extend(due.wakes.into_iter().map(|wake| wake.key));
+    }
+
     pub(crate) fn resync(&mut self) -> Vec<String> {
         for name in self.server.contents.keys().cloned().collect::<Vec<_>>() {
             let known = self.known();
@@ -320,6 +364,16 @@ pub(crate) fn created(snapshot: Snapshot) -> Answer {
 pub(crate) fn got(snapshot: Snapshot) -> Answer {
     let snapshot = Some(snapshot);
     Answer::Got(GetSnapshotResponse { snapshot })
+}
+
+pub(crate) fn group_created(group: VolumeGroupSnapshot) -> Answer {
+    let group_snapshot = Some(group);
+    Answer::GroupCreated(CreateVolumeGroupSnapshotResponse { group_snapshot })
+}
+
+pub(crate) fn group_got(group: VolumeGroupSnapshot) -> Answer {
+    let group_snapshot = Some(group);
+    Answer::GroupGot(GetVolumeGroupSnapshotResponse { group_snapshot })
 }
 
 /// One page.

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use sidecar::snapshot::{BEING_CREATED, YES};
+use sidecar::snapshot::{ACCESSIBLE_TOPOLOGY, YES};
 
-use crate::model::{Class, Content, SecretRef, Status, Text};
+use crate::model::{Class, Content, Kind, Member, SecretRef, Status, Text};
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::request::Secrets;
 
@@ -134,8 +134,14 @@ fn merge_metadata(object: &mut Content, patch: &Value) {
             }
             "annotations" => {
                 let keys: Vec<&String> = fields(value).keys().collect();
-                assert_eq!(keys, [BEING_CREATED], "annotations of others");
-                let value = value[BEING_CREATED].as_str();
+                let mark = object.kind().being_created();
+                if keys == [ACCESSIBLE_TOPOLOGY] {
+                    let topology = object.topology.get_or_insert_default();
+                    topology.accessible = text(&value[ACCESSIBLE_TOPOLOGY]);
+                    continue;
+                }
+                assert_eq!(keys, [mark], "annotations of others");
+                let value = value[mark].as_str();
                 object.being_created = value.is_some();
                 object.marked_again = value.is_some_and(|value| value != YES);
             }
@@ -145,18 +151,43 @@ fn merge_metadata(object: &mut Content, patch: &Value) {
 }
 
 fn merge_status(object: &mut Content, patch: &Value) {
+    let kind = object.kind();
     let status = object.status.get_or_insert_with(Status::default);
-    let text = |value: &Value| value.as_str().map(Text::from);
     for (field, value) in fields(patch) {
-        match field.as_str() {
-            "snapshotHandle" => status.handle = text(value),
-            "readyToUse" => status.ready = value.as_bool(),
-            "creationTime" => status.created = value.as_i64(),
-            "restoreSize" => status.size = value.as_i64(),
-            "volumeGroupSnapshotHandle" => status.group = text(value),
-            "error" => status.error = value.get("message").and_then(text),
+        match (field.as_str(), kind) {
+            ("snapshotHandle", Kind::Single) => status.handle = text(value),
+            ("volumeGroupSnapshotHandle", Kind::Group) => status.handle = text(value),
+            ("readyToUse", _) => status.ready = value.as_bool(),
+            ("creationTime", Kind::Single) => status.created = value.as_i64(),
+            ("creationTime", Kind::Group) => {
+                status.created = value.as_str().map(|time| {
+                    let time: jiff::Timestamp = time.parse().unwrap();
+                    i64::try_from(time.as_nanosecond()).unwrap()
+                });
+            }
+            ("restoreSize", Kind::Single) => status.size = value.as_i64(),
+            ("volumeGroupSnapshotHandle", Kind::Single) => status.group = text(value),
+            ("volumeSnapshotInfoList", Kind::Group) => {
+                let list = value.as_array().expect("a list");
+                status.members = list.iter().map(member).collect();
+            }
+            ("error", _) => status.error = value.get("message").and_then(text),
             _ => panic!("patches {field}"),
         }
+    }
+}
+
+fn text(value: &Value) -> Option<Text> {
+    value.as_str().map(Text::from)
+}
+
+fn member(value: &Value) -> Member {
+    Member {
+        volume: text(&value["volumeHandle"]).unwrap(),
+        handle: text(&value["snapshotHandle"]).unwrap(),
+        created: value["creationTime"].as_i64(),
+        ready: value["readyToUse"].as_bool(),
+        size: value["restoreSize"].as_i64(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The driver behind its socket, as the snapshotter's decisions see it.
 
+use csi_proto::csi::group_controller_service_capability::rpc::Type;
+use csi_proto::csi::plugin_capability::service::Type as Service;
 use sidecar::controller::{self, Capabilities};
 use sidecar::flags::Exit;
 
@@ -10,14 +12,29 @@ use crate::plan::driver::{Abilities, Renamed, accept};
 pub type DriverView = controller::View<Driver>;
 
 impl controller::Driver for Driver {
-    type Settings = ();
+    /// Whether group snapshots are served.
+    type Settings = bool;
     type IncompatibleDriver = Renamed;
 
     // Upstream asks the controller without a look at the plugin's capabilities.
     const ASKS_ANY_CONTROLLER: bool = true;
 
-    fn new(name: &str, capabilities: &Capabilities, _: &()) -> Result<Self, Exit> {
-        let abilities = Abilities::new(name, |kind| capabilities.controller.has(kind));
+    fn asks_group(with: &bool) -> bool {
+        *with
+    }
+
+    fn new(name: &str, capabilities: &Capabilities, _: &bool) -> Result<Self, Exit> {
+        let group = capabilities
+            .group
+            .has(Type::CreateDeleteGetVolumeGroupSnapshot);
+        let topology = { &capabilities.plugin }.has(Service::SnapshotAccessibilityConstraints);
+        let others = Abilities {
+            group,
+            topology,
+            ..Abilities::default()
+        };
+        let has = |kind| capabilities.controller.has(kind);
+        let abilities = Abilities::new(name, has, others);
         Ok(Self {
             name: name.to_owned(),
             abilities: abilities.map_err(|unsuitable| Exit::failure(1, unsuitable))?,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_proto::csi::controller_client::ControllerClient;
+use csi_proto::csi::group_controller_client::GroupControllerClient;
 use serde_json::Value;
 use sidecar::controller::engine::{self, Shell};
 use sidecar::csi::{Channel, call};
@@ -13,14 +14,13 @@ use sidecar::kube::events::{Recorder, Reference, Severity};
 use sidecar::kube::patch::{Part, Patch};
 use sidecar::metrics::RegisterError;
 use sidecar::queue::{Config, Metrics, Queue, exponential};
-use sidecar::snapshot::{API_VERSION, CONTENT};
 use sidecar::verbose;
-use tonic::Status;
+use tonic::{Response, Status};
 
-use super::api::{CONTENTS, key};
+use super::api::{Resources, key};
 use super::driver::DriverView;
 use super::informers::Informers;
-use crate::model::{SecretRef, Text};
+use crate::model::{Kind, SecretRef, Text};
 use crate::plan::outcome::RpcError;
 use crate::plan::reactor::{Notice, Request, Retry};
 use crate::plan::step::{Announcement, Answer, Step};
@@ -35,6 +35,8 @@ pub struct Executor {
     pub informers: Informers,
     /// The driver.
     pub driver: Arc<DriverView>,
+    /// What is asked for.
+    pub resources: Resources,
     api: Api,
     /// Where users are told.
     events: Recorder,
@@ -51,25 +53,28 @@ pub struct Pacing {
     pub retry_max: Duration,
 }
 
-/// A snapshotter with empty caches.
+/// A snapshotter for contents of this kind, with empty caches.
 ///
 /// # Errors
 /// When the metrics refuse the queue's name, which they do for no text.
 pub fn engine(
+    kind: Kind,
     driver: &Arc<DriverView>,
     (api, events): (Api, Recorder),
     (pacing, settings): (Pacing, &Settings),
     metrics: &Metrics,
 ) -> Result<Arc<Engine>, RegisterError> {
+    let resources = Resources::of(kind);
     let delay = exponential(pacing.retry_start, pacing.retry_max);
     let queue = Queue::new(Config {
         metrics: Some(metrics.clone()),
-        ..Config::new("csi-snapshotter-content", pacing.workers, delay)
+        ..Config::new(resources.queue, pacing.workers, delay)
     })?;
     let snapshotter = Snapshotter::new(settings);
     Ok(Engine::new(snapshotter, vec![queue], |engine| Executor {
         informers: Informers::new(engine, Arc::clone(driver)),
         driver: Arc::clone(driver),
+        resources,
         api,
         events,
     }))
@@ -92,45 +97,53 @@ impl Shell<Snapshotter> for Executor {
             }
             Step::LoadSecret(_, reference) => self.secret(reference).await,
             Step::Create(wish) => {
-                let timeout = self.driver.timeout();
-                let ask = async |mut client: ControllerClient<Channel>| {
-                    let wish = (**wish).clone();
-                    call(timeout, wish, async |wish| {
-                        client.create_snapshot(wish).await
-                    })
-                    .await
+                let send = async |channel, wish| {
+                    let mut client = ControllerClient::new(channel);
+                    client.create_snapshot(wish).await
                 };
-                self.ask(ask, Answer::Created).await
+                self.ask(&**wish, send, Answer::Created).await
             }
             Step::List(wish) => {
-                let timeout = self.driver.timeout();
-                let ask = async |mut client: ControllerClient<Channel>| {
-                    let wish = (**wish).clone();
-                    call(timeout, wish, async |wish| {
-                        client.list_snapshots(wish).await
-                    })
-                    .await
+                let send = async |channel, wish| {
+                    let mut client = ControllerClient::new(channel);
+                    client.list_snapshots(wish).await
                 };
-                self.ask(ask, Answer::Listed).await
+                self.ask(&**wish, send, Answer::Listed).await
             }
             Step::Get(wish) => {
-                let timeout = self.driver.timeout();
-                let ask = async |mut client: ControllerClient<Channel>| {
-                    let wish = (**wish).clone();
-                    call(timeout, wish, async |wish| client.get_snapshot(wish).await).await
+                let send = async |channel, wish| {
+                    let mut client = ControllerClient::new(channel);
+                    client.get_snapshot(wish).await
                 };
-                self.ask(ask, Answer::Got).await
+                self.ask(&**wish, send, Answer::Got).await
             }
             Step::Delete(wish) => {
-                let timeout = self.driver.timeout();
-                let ask = async |mut client: ControllerClient<Channel>| {
-                    let wish = (**wish).clone();
-                    call(timeout, wish, async |wish| {
-                        client.delete_snapshot(wish).await
-                    })
-                    .await
+                let send = async |channel, wish| {
+                    let mut client = ControllerClient::new(channel);
+                    client.delete_snapshot(wish).await
                 };
-                self.ask(ask, |_| Answer::Deleted).await
+                self.ask(&**wish, send, |_| Answer::Deleted).await
+            }
+            Step::CreateGroup(wish) => {
+                let send = async |channel, wish| {
+                    let mut client = GroupControllerClient::new(channel);
+                    client.create_volume_group_snapshot(wish).await
+                };
+                self.ask(&**wish, send, Answer::GroupCreated).await
+            }
+            Step::GetGroup(wish) => {
+                let send = async |channel, wish| {
+                    let mut client = GroupControllerClient::new(channel);
+                    client.get_volume_group_snapshot(wish).await
+                };
+                self.ask(&**wish, send, Answer::GroupGot).await
+            }
+            Step::DeleteGroup(wish) => {
+                let send = async |channel, wish| {
+                    let mut client = GroupControllerClient::new(channel);
+                    client.delete_volume_group_snapshot(wish).await
+                };
+                self.ask(&**wish, send, |_| Answer::Deleted).await
             }
         }
     }
@@ -144,7 +157,7 @@ impl Shell<Snapshotter> for Executor {
             Notice::Lost(content, handle) => tracing::error!(
                 content = &*content,
                 snapshot_handle = &*handle,
-                "VolumeSnapshotContent is gone although its snapshot is there; nobody will delete it"
+                "The content is gone although its snapshot is there; nobody will delete it"
             ),
             Notice::OtherHandle(content, stored, answered) => tracing::error!(
                 content = &*content,
@@ -174,8 +187,8 @@ impl Shell<Snapshotter> for Executor {
 impl Executor {
     fn announce(&self, request: &Request, announcement: &Announcement) {
         let about = Reference {
-            api_version: API_VERSION.into(),
-            kind: CONTENT.kind.into(),
+            api_version: self.resources.api_version.into(),
+            kind: self.resources.kind.into(),
             name: request.content.to_string(),
             uid: request.uid.to_string(),
             ..Reference::default()
@@ -190,7 +203,7 @@ impl Executor {
     async fn read(&self, name: &Text) -> Result<(), ApiError> {
         let key = key(None, name)?;
         let own = self.informers.contents.begin_write(&key);
-        let json = self.api.get(&CONTENTS, &key).await?;
+        let json = self.api.get(&self.resources.contents, &key).await?;
         let taken = own.answered(&json);
         taken
             .map(drop)
@@ -202,7 +215,10 @@ impl Executor {
         let key = key(None, name)?;
         let own = self.informers.contents.begin_write(&key);
         let patch = Patch::Merge(body.clone());
-        let json = self.api.patch(&CONTENTS, &key, part, &patch).await?;
+        let json = self
+            .api
+            .patch(&self.resources.contents, &key, part, &patch)
+            .await?;
         let taken = own.answered(json.get());
         taken
             .map(drop)
@@ -224,17 +240,20 @@ impl Executor {
         }
     }
 
-    async fn ask<T>(
+    async fn ask<M: Clone, T>(
         &self,
-        ask: impl AsyncFnOnce(ControllerClient<Channel>) -> Result<T, Status>,
+        wish: &M,
+        send: impl AsyncFnOnce(Channel, tonic::Request<M>) -> Result<Response<T>, Status>,
         answer: impl FnOnce(T) -> Answer,
     ) -> Answer {
-        match self.driver.channel().await {
-            Err(error) => Answer::Unreachable(error),
-            Ok(channel) => match ask(ControllerClient::new(channel)).await {
-                Ok(answered) => answer(answered),
-                Err(status) => Answer::Failed(RpcError::from(&status)),
-            },
+        let channel = match self.driver.channel().await {
+            Err(error) => return Answer::Unreachable(error),
+            Ok(channel) => channel,
+        };
+        let send = async |wish| send(channel, wish).await;
+        match call(self.driver.timeout(), wish.clone(), send).await {
+            Ok(answered) => answer(answered),
+            Err(status) => Answer::Failed(RpcError::from(&status)),
         }
     }
 }

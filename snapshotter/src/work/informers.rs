@@ -14,9 +14,9 @@ use crate::plan::{self, Driver};
 /// Caches, and the driver.
 #[derive(Debug)]
 pub struct Informers {
-    /// VolumeSnapshotContents, of whatever driver.
+    /// Contents, of whatever driver.
     pub contents: Cache<Content>,
-    /// VolumeSnapshotClasses, of whatever driver.
+    /// Their classes, of whatever driver.
     pub classes: Cache<Class>,
     driver: Arc<DriverView>,
 }

@@ -2,12 +2,15 @@
 //! acceptance table: class `c1`, and `snapcontent-u1`, which wants a snapshot of `vol-1`.
 
 use csi_proto::csi::{
-    CreateSnapshotRequest, DeleteSnapshotRequest, ListSnapshotsRequest, Snapshot,
+    CreateSnapshotRequest, CreateVolumeGroupSnapshotRequest, DeleteSnapshotRequest,
+    DeleteVolumeGroupSnapshotRequest, GetVolumeGroupSnapshotRequest, ListSnapshotsRequest,
+    Snapshot,
 };
 use serde_json::{Value, json};
+use sidecar::snapshot::{ACCESSIBLE_TOPOLOGY, GROUP_SNAPSHOT_GROUP};
 use sidecar_testkit::api::Served;
 use sidecar_testkit::controller::{Dialect, Effect, Program, Work};
-use sidecar_testkit::driver::ControllerRpc;
+use sidecar_testkit::driver::{ControllerRpc, GroupRpc};
 use sidecar_testkit::{FakeApi, FakeDriver};
 use tokio::time::timeout;
 
@@ -24,6 +27,13 @@ pub(crate) const MARK: &str = "snapshot.storage.kubernetes.io/volumesnapshot-bei
 pub(crate) const DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
 pub(crate) const FINALIZER: &str =
     "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection";
+pub(crate) const GROUP_CONTENTS: &str = "volumegroupsnapshotcontents";
+pub(crate) const GROUP: &str = "groupsnapcontent-v1";
+pub(crate) const GROUP_MARK: &str =
+    "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-created";
+const GROUP_DELETED: &str = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted";
+const GROUP_FINALIZER: &str =
+    "groupsnapshot.storage.kubernetes.io/volumegroupsnapshotcontent-bound-protection";
 /// The first retry comes soon, the next ones do too.
 pub(crate) const QUICK: &str = "--retry-interval-start=100ms";
 
@@ -126,6 +136,36 @@ pub(crate) fn pre_provisioned() -> Value {
     })
 }
 
+/// `groupsnapcontent-v1`, which wants snapshots of `vol-1` and `vol-2` for `ns/v1`.
+pub(crate) fn group_content() -> Value {
+    json!({
+        "apiVersion": "groupsnapshot.storage.k8s.io/v1",
+        "kind": "VolumeGroupSnapshotContent",
+        "metadata": {"name": GROUP, "finalizers": [GROUP_FINALIZER]},
+        "spec": {
+            "deletionPolicy": "Delete",
+            "driver": DRIVER,
+            "source": {"volumeHandles": ["vol-1", "vol-2"]},
+            "volumeGroupSnapshotClassName": "g",
+            "volumeGroupSnapshotRef": {
+                "apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshot",
+                "name": "v1", "namespace": "ns", "uid": "v1",
+            },
+        },
+    })
+}
+
+/// As [`group_content`], of a group that was there before.
+pub(crate) fn pre_provisioned_group(group: &str, snapshots: &[&str]) -> Value {
+    let mut content = group_content();
+    let handles = json!({
+        "volumeGroupSnapshotHandle": group,
+        "volumeSnapshotHandles": snapshots,
+    });
+    content["spec"]["source"] = json!({ "groupSnapshotHandles": handles });
+    content
+}
+
 pub(crate) fn class(name: &str, parameters: &Value) -> Value {
     json!({
         "apiVersion": "snapshot.storage.k8s.io/v1",
@@ -171,6 +211,11 @@ impl Stage {
     /// With the class; the driver takes and lists snapshots.
     pub(crate) async fn new() -> Self {
         let api = FakeApi::new();
+        api.forget_group(GROUP_SNAPSHOT_GROUP);
+        Self::of(api).await
+    }
+
+    async fn of(api: FakeApi) -> Self {
         let served = api.serve_plain().await;
         let driver = FakeDriver::new(DRIVER);
         prepare(&api, &driver);
@@ -180,6 +225,20 @@ impl Stage {
             driver,
             served,
         }
+    }
+
+    /// With the kinds of groups, their class `g`, and a driver that takes groups.
+    pub(crate) async fn with_groups() -> Self {
+        let stage = Self::of(FakeApi::new()).await;
+        stage.driver.volume("vol-2");
+        stage.driver.configure(|model| {
+            model.group = Some(vec![GroupRpc::CreateDeleteGetVolumeGroupSnapshot]);
+        });
+        let mut class = class("g", &json!({"a": "b"}));
+        class["apiVersion"] = "groupsnapshot.storage.k8s.io/v1".into();
+        class["kind"] = "VolumeGroupSnapshotClass".into();
+        stage.api.insert(class);
+        stage
     }
 
     /// The driver has `snap-9`.
@@ -231,6 +290,32 @@ impl Stage {
         self.api.delete(CONTENTS, NAME);
     }
 
+    /// The VolumeGroupSnapshot is deleted, and its controller deletes the content.
+    pub(crate) fn forsake_group(&self) {
+        self.api.edit(GROUP_CONTENTS, GROUP, |content| {
+            content["metadata"]["annotations"][GROUP_DELETED] = "yes".into();
+        });
+        self.api.delete(GROUP_CONTENTS, GROUP);
+    }
+
+    pub(crate) fn group(&self) -> Value {
+        self.api.object(GROUP_CONTENTS, GROUP).unwrap_or_default()
+    }
+
+    pub(crate) async fn until_group_ready(&self) {
+        self.until("the group is ready", |stage| {
+            let group = stage.group();
+            let marked = !group["metadata"]["annotations"][GROUP_MARK].is_null();
+            group["status"]["readyToUse"] == true && !marked
+        })
+        .await;
+    }
+
+    pub(crate) async fn until_group_gone(&self) {
+        self.until("the group is gone", |stage| stage.group().is_null())
+            .await;
+    }
+
     pub(crate) fn content(&self) -> Value {
         self.content_named(NAME)
     }
@@ -252,7 +337,8 @@ impl Stage {
             }
         };
         if timeout(PATIENCE, until).await.is_err() {
-            let contents = self.api.objects(CONTENTS);
+            let mut contents = self.api.objects(CONTENTS);
+            contents.extend(self.api.objects(GROUP_CONTENTS));
             panic!("{what}:\n{}\n{contents:#?}", self.trace().join("\n"));
         }
     }
@@ -302,13 +388,14 @@ impl Stage {
         for request in self.api.requests() {
             let last = request.path.rsplit('/').next().unwrap_or_default();
             let about = |kind: &str| request.path.contains(&format!("/{kind}/"));
+            let about_content = about(CONTENTS) || about(GROUP_CONTENTS);
             let text = match request.method.as_str() {
-                "PATCH" if last == "status" && about(CONTENTS) => {
+                "PATCH" if last == "status" && about_content => {
                     format!("st {}", timeless(&request.body["status"]))
                 }
-                "PATCH" if about(CONTENTS) => metadata(&request.body["metadata"]),
+                "PATCH" if about_content => metadata(&request.body["metadata"]),
                 "GET" if about("secrets") => format!("secret {last}"),
-                "GET" if about(CONTENTS) => format!("GET {last}"),
+                "GET" if about_content => format!("GET {last}"),
                 "PUT" | "DELETE" if !about("leases") => format!("{} {last}", request.method),
                 _ => continue,
             };
@@ -321,6 +408,15 @@ impl Stage {
                 format!("Delete {}", request.snapshot_id)
             } else if let Some(request) = call.request::<ListSnapshotsRequest>() {
                 format!("List {}", request.snapshot_id)
+            } else if let Some(request) = call.request::<CreateVolumeGroupSnapshotRequest>() {
+                let volumes = request.source_volume_ids.join("+");
+                format!("CreateGroup {} {volumes}", request.name)
+            } else if let Some(request) = call.request::<GetVolumeGroupSnapshotRequest>() {
+                let snapshots = request.snapshot_ids.join("+");
+                format!("GetGroup {} {snapshots}", request.group_snapshot_id)
+            } else if let Some(request) = call.request::<DeleteVolumeGroupSnapshotRequest>() {
+                let snapshots = request.snapshot_ids.join("+");
+                format!("DeleteGroup {} {snapshots}", request.group_snapshot_id)
             } else {
                 continue;
             };
@@ -337,7 +433,11 @@ fn metadata(metadata: &Value) -> String {
         "which version: {metadata}"
     );
     let finalizers = metadata.get("finalizers");
-    match metadata["annotations"].get(MARK) {
+    let annotations = &metadata["annotations"];
+    if let Some(topology) = annotations.get(ACCESSIBLE_TOPOLOGY) {
+        return format!("topology {}", topology.as_str().unwrap());
+    }
+    match annotations.get(MARK).or(annotations.get(GROUP_MARK)) {
         Some(Value::Null) => "bc-".to_owned(),
         Some(_) if finalizers.is_some() => "bc+ F+".to_owned(),
         Some(_) => "bc+".to_owned(),

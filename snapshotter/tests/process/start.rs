@@ -1,11 +1,13 @@
-//! S-11 to S-15, S-20, S-23, S-25 and S-27: from the socket to the first work.
+//! S-11 to S-15, S-19 to S-23, S-25 and S-27: from the socket to the first work.
 
 use std::time::Duration;
 
+use sidecar_testkit::CallFault;
 use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::driver::ControllerRpc;
+use tonic::Code;
 
-use super::stage::{NAME, READY, Stage, content, free_address, get};
+use super::stage::{NAME, READY, Stage, content, free_address, get, group_content};
 
 fn methods(stage: &Stage) -> Vec<&'static str> {
     let calls = stage.driver.calls();
@@ -60,6 +62,79 @@ async fn s_15_a_driver_that_takes_no_snapshots() {
     assert_eq!(ended.code, Some(1), "{}", ended.log);
     let text = "CSI driver test.csi.driver does not support ControllerCreateSnapshot";
     assert!(ended.log.contains(text), "{}", ended.log);
+}
+
+/// What was asked of the kinds of groups: whether as little as there can be, and the resource.
+fn asked_of_groups(stage: &Stage) -> Vec<(bool, String)> {
+    let reads = stage
+        .api
+        .requests_to("GET", "*/groupsnapshot.storage.k8s.io/v1/*");
+    let reads = reads.into_iter().map(|read| {
+        let resource = read.path.rsplit('/').next().unwrap_or_default().to_owned();
+        (read.query.get("limit") == Some(&"1".to_owned()), resource)
+    });
+    reads.collect()
+}
+
+#[tokio::test]
+async fn s_19_a_cluster_without_groups() {
+    let stage = Stage::new().await;
+    stage.api.insert(content("u1"));
+    let program = stage.started(&[]).await;
+    stage.until_ready(NAME).await;
+    let asked = asked_of_groups(&stage);
+    let once = (true, "volumegroupsnapshotcontents".to_owned());
+    assert_eq!(asked, [once], "S-19");
+    assert_eq!(stage.calls("GroupControllerGetCapabilities"), 0, "S-19");
+    let log = program.log();
+    assert!(log.contains("Group snapshots are off"), "S-19: {log}");
+    assert!(
+        log.contains("could not find the requested resource"),
+        "S-19: {log}"
+    );
+}
+
+#[tokio::test]
+async fn s_21_a_driver_without_groups() {
+    let stage = Stage::with_groups().await;
+    stage.driver.configure(|model| model.group = None);
+    stage.api.insert(content("u1"));
+    let program = stage.started(&[]).await;
+    stage.until_ready(NAME).await;
+    let asked = asked_of_groups(&stage);
+    let contents = "volumegroupsnapshotcontents".to_owned();
+    let classes = "volumegroupsnapshotclasses".to_owned();
+    let first = [(true, contents.clone()), (true, classes.clone())];
+    assert_eq!(asked[..2], first, "S-21");
+    for watched in [(false, contents), (false, classes)] {
+        assert!(asked.contains(&watched), "S-21: {asked:?}");
+    }
+    assert_eq!(stage.calls("GroupControllerGetCapabilities"), 1, "S-21");
+    let text = "does not say whether it takes group snapshots";
+    assert!(program.log().contains(text), "S-21: {}", program.log());
+}
+
+/// Who is there and does not say what it can do is asked all the same, as upstream's sidecar does.
+#[tokio::test]
+async fn s_21_a_group_controller_that_does_not_say_what_it_can_do() {
+    let stage = Stage::with_groups().await;
+    let fault = CallFault::on("GroupControllerGetCapabilities");
+    stage.driver.fault(fault.fail(Code::Internal, "no"));
+    stage.api.insert(group_content());
+    let _program = stage.started(&[]).await;
+    stage.until_group_ready().await;
+}
+
+#[tokio::test]
+async fn s_22_groups_that_would_be_named_by_nothing() {
+    let stage = Stage::with_groups().await;
+    let ended = stage.start(&["--groupsnapshot-name-prefix="]).end().await;
+    assert_eq!(ended.code, Some(1), "S-22: {}", ended.log);
+    let text = "group snapshot name prefix cannot be of length 0";
+    assert!(ended.log.contains(text), "S-22: {}", ended.log);
+    let stage = Stage::new().await;
+    let mut program = stage.started(&["--groupsnapshot-name-prefix="]).await;
+    assert!(program.is_running(), "S-22: {}", program.log());
 }
 
 #[tokio::test]

@@ -6,10 +6,12 @@ use sidecar::controller::reactor::Reactor;
 use sidecar::kube::cache::store;
 use sidecar::text::Text;
 use sidecar_testkit::sim::server::{Part, Why};
-use snapshot_controller::model::{Claim, Class, Content, Snapshot, Volume};
+use snapshot_controller::model::{
+    Claim, Class, Content, Group, GroupClass, GroupContent, Snapshot, Volume,
+};
 use snapshot_controller::plan::in_flight::Key;
 use snapshot_controller::plan::reactor::{Change, Controller as Shipped};
-use snapshot_controller::plan::step::{Answer, ApiError, ErrorKind, Object, Step};
+use snapshot_controller::plan::step::{Answer, ApiError, ErrorKind, Exactly, Object, Step};
 use snapshot_controller::plan::{Informers, Settings};
 use tonic::Code;
 
@@ -63,6 +65,30 @@ impl Informers for Controller {
         self.volumes.store.get(name).cloned()
     }
 
+    fn volume_of(&self, _driver: &str, _handle: &str) -> Option<Arc<Volume>> {
+        None
+    }
+
+    fn groups(&self) -> bool {
+        false
+    }
+
+    fn group(&self, _key: &str) -> Option<Arc<Group>> {
+        None
+    }
+
+    fn group_content(&self, _name: &str) -> Option<Arc<GroupContent>> {
+        None
+    }
+
+    fn group_class(&self, _name: &str) -> Option<Arc<GroupClass>> {
+        None
+    }
+
+    fn default_group_classes(&self, _driver: &str) -> Vec<Text> {
+        Vec::new()
+    }
+
     fn node_for(&self, _affinity: &str) -> Option<Text> {
         None
     }
@@ -106,6 +132,9 @@ fn object(object: &Object) -> (Kind, Text) {
         Object::Content(name) => (Kind::Content, name.clone()),
         Object::Claim(key) => (Kind::Claim, key.clone()),
         Object::Volume(name) => (Kind::Volume, name.clone()),
+        Object::Group(_) | Object::GroupContent(_) | Object::Claims(..) => {
+            unreachable!("there are no groups here")
+        }
     }
 }
 
@@ -223,7 +252,11 @@ impl Program for Controller {
     }
 
     fn decided(&self, _key: &Key, step: Step) -> Step {
-        self.mutant.controller_wants(step)
+        let deleting = |key: &str| {
+            let known = self.snapshots.store.get(key);
+            known.is_some_and(|snapshot| snapshot.deleting)
+        };
+        self.mutant.controller_wants(step, deleting)
     }
 
     fn retries(&self) -> bool {
@@ -231,7 +264,8 @@ impl Program for Controller {
     }
 
     fn act(step: &Step) -> Act {
-        let patch = |kind, key, part, body: &serde_json::Value| {
+        let patch = |of, part, body: &serde_json::Value| {
+            let (kind, key) = object(of);
             Act::Api(Request::Patch(kind, key, part, body.clone()))
         };
         match step {
@@ -239,17 +273,17 @@ impl Program for Controller {
                 let (kind, key) = object(of);
                 Act::Api(Request::Read(kind, key))
             }
-            Step::PatchSnapshot(of, body) => patch(Kind::Snapshot, of.key(), Part::Main, body),
-            Step::PatchStatus(of, body) => patch(Kind::Snapshot, of.key(), Part::Status, body),
-            Step::CreateContent(name, body) => {
-                Act::Api(Request::Create(Kind::Content, name.clone(), body.clone()))
+            Step::Patch(of, body) => patch(of, Part::Main, body),
+            Step::PatchStatus(of, body) => patch(of, Part::Status, body),
+            Step::Create(of, body) => {
+                let (kind, key) = object(of);
+                Act::Api(Request::Create(kind, key, body.clone()))
             }
-            Step::PatchContent(of, body) => patch(Kind::Content, of.name.clone(), Part::Main, body),
-            Step::DeleteContent(of) => {
+            Step::Delete(of, Exactly { uid, version }) => {
+                let (kind, key) = object(of);
                 // What a mutant makes of it.
-                let exactly = !of.version.is_empty();
-                let exactly = exactly.then(|| (of.uid.clone(), of.version.clone()));
-                Act::Api(Request::Delete(Kind::Content, of.name.clone(), exactly))
+                let exactly = (!version.is_empty()).then(|| (uid.clone(), version.clone()));
+                Act::Api(Request::Delete(kind, key, exactly))
             }
             Step::UpdateClaim(key, json) => {
                 Act::Api(Request::Put(Kind::Claim, key.clone(), json.clone()))
@@ -289,13 +323,18 @@ impl Program for Controller {
     }
 
     fn hold(world: &mut World, _key: &Key, step: &Step) {
-        let Step::DeleteContent(of) = step else {
+        let Step::Delete(Object::Content(name), _) = step else {
             return;
         };
-        let restores = Some(of.snapshot_key());
-        let claims = &world.controller.known.claims.store;
-        if claims.iter().any(|(_, claim)| claim.restores == restores) {
-            world.complain(format!("{} is deleted and is being restored", of.name));
+        let known = &world.controller.known;
+        let Some(content) = known.contents.store.get(name) else {
+            return;
+        };
+        let restores = Some(content.snapshot_key());
+        let mut claims = known.claims.store.iter();
+        let restored = claims.any(|(_, claim)| claim.restores == restores);
+        if restored {
+            world.complain(format!("{name} is deleted and is being restored"));
         }
     }
 

@@ -132,15 +132,21 @@ impl Mutant {
         seen
     }
 
-    pub(super) fn controller_wants(self, step: asked::Step) -> asked::Step {
+    pub(super) fn controller_wants(
+        self,
+        step: asked::Step,
+        deleting: impl Fn(&str) -> bool,
+    ) -> asked::Step {
         match (self, step) {
-            (Self::DeletesAnything, asked::Step::DeleteContent(mut of)) => {
-                Arc::make_mut(&mut of).version = "".into();
-                asked::Step::DeleteContent(of)
+            (Self::DeletesAnything, asked::Step::Delete(of, mut exactly)) => {
+                exactly.version = "".into();
+                asked::Step::Delete(of, exactly)
             }
-            (Self::FreesForOthers, asked::Step::PatchSnapshot(of, mut patch)) if of.deleting => {
-                patch["metadata"]["finalizers"] = serde_json::Value::Null;
-                asked::Step::PatchSnapshot(of, patch)
+            (Self::FreesForOthers, asked::Step::Patch(of, mut patch)) => {
+                if matches!(&of, asked::Object::Snapshot(key) if deleting(key)) {
+                    patch["metadata"]["finalizers"] = serde_json::Value::Null;
+                }
+                asked::Step::Patch(of, patch)
             }
             (_, step) => step,
         }

@@ -87,6 +87,8 @@ impl Program for Snapshotter {
                 abilities: Abilities {
                     list: true,
                     get: false,
+                    group: false,
+                    topology: false,
                 },
             }),
             contents: Watch::new(Kind::Content),
@@ -178,6 +180,9 @@ impl Program for Snapshotter {
             Step::Delete(call) => Act::Call(Wish::Delete(call.snapshot_id.as_str().into())),
             Step::List(call) => Act::List(call.snapshot_id.as_str().into()),
             Step::Get(_) => unreachable!("the driver lists"),
+            Step::CreateGroup(_) | Step::GetGroup(_) | Step::DeleteGroup(_) => {
+                unreachable!("there are no groups here")
+            }
         }
     }
 
@@ -223,7 +228,10 @@ impl Program for Snapshotter {
             | Step::Announce(_)
             | Step::LoadSecret(..)
             | Step::List(_)
-            | Step::Get(_) => {}
+            | Step::Get(_)
+            | Step::CreateGroup(_)
+            | Step::GetGroup(_)
+            | Step::DeleteGroup(_) => {}
         }
     }
 

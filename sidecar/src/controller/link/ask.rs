@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use csi_proto::csi::group_controller_service_capability::rpc::Type as GroupRpc;
 use csi_proto::sanitize::Method;
+use tonic::Code;
 
 use super::Capabilities;
 use crate::controller::view::Driver;
-use crate::csi::identity::{self, ControllerCapabilities, IdentityError, NodeCapabilities};
+use crate::csi::identity::{
+    self, ControllerCapabilities, GroupCapabilities, IdentityError, NodeCapabilities,
+};
 use crate::csi::observe::Observer;
 use crate::csi::{Channel, Deadline};
 use crate::election::Fence;
@@ -51,15 +55,18 @@ pub struct Questions {
     any_controller: bool,
     /// The node service is asked for its calls if one of these says so.
     node: Vec<fn(&Capabilities) -> bool>,
+    /// The group controller is asked for its calls.
+    group: bool,
 }
 
 impl Questions {
-    /// What this view needs to know.
+    /// What a view with these settings needs to know.
     #[must_use]
-    pub fn of<D: Driver>() -> Self {
+    pub fn of<D: Driver>(with: &D::Settings) -> Self {
         Self {
             any_controller: D::ASKS_ANY_CONTROLLER,
             node: vec![D::asks_node],
+            group: D::asks_group(with),
         }
     }
 
@@ -68,6 +75,7 @@ impl Questions {
     pub fn and(mut self, others: Self) -> Self {
         self.any_controller |= others.any_controller;
         self.node.extend(others.node);
+        self.group |= others.group;
         self
     }
 }
@@ -108,8 +116,8 @@ impl Settings {
     ) -> Result<Capabilities, IdentityError> {
         let longest = match self.identity {
             Identity::Together(limit) => limit,
-            // Plugin, controller and node.
-            Identity::Each(limit) => limit.saturating_mul(3),
+            // Plugin, controller, node and groups.
+            Identity::Each(limit) => limit.saturating_mul(4),
         };
         let ask = || self.capabilities_once(channel.clone(), questions);
         identity::unless_it_stood_still(longest, ask).await
@@ -136,10 +144,31 @@ impl Settings {
             plugin,
             controller,
             node: NodeCapabilities::default(),
+            group: GroupCapabilities::default(),
         };
         if questions.node.iter().any(|asks| asks(&known)) {
-            known.node = identity::node_capabilities(channel, deadline()).await?;
+            known.node = identity::node_capabilities(channel.clone(), deadline()).await?;
+        }
+        if questions.group {
+            let answer = identity::group_capabilities(channel, deadline()).await;
+            known.group = answer.unwrap_or_else(|error| assumed(&error));
         }
         Ok(known)
+    }
+}
+
+/// What is made of a group controller that does not say what it can do. One that is not there can do
+/// nothing; any other is asked when it is needed, and its answer then says what is wrong.
+fn assumed(error: &IdentityError) -> GroupCapabilities {
+    tracing::error!(err = %Chain(error), "The driver does not say whether it takes group snapshots");
+    match error {
+        IdentityError::Call { status, .. } if status.code() == Code::Unimplemented => {
+            GroupCapabilities::default()
+        }
+        IdentityError::Call { .. } | IdentityError::EmptyName | IdentityError::Probe(_) => {
+            [GroupRpc::CreateDeleteGetVolumeGroupSnapshot]
+                .into_iter()
+                .collect()
+        }
     }
 }

@@ -156,7 +156,9 @@ impl FakeApi {
         if inner.store.version() != before {
             self.changes.send_modify(|count| *count += 1);
         }
-        answer
+        let (code, mut value) = answer?;
+        target.kind.show(&mut value);
+        Ok((code, value))
     }
 
     fn groups(&self, path: &str) -> Value {
@@ -168,7 +170,10 @@ impl FakeApi {
             .kinds
             .iter()
             .filter(|kind| !kind.group.is_empty())
-            .map(|kind| (kind.group.as_str(), kind.version.as_str()))
+            .flat_map(|kind| {
+                let versions = kind.versions();
+                versions.map(|version| (kind.group.as_str(), version))
+            })
             .collect();
         names.sort_unstable();
         names.dedup();
@@ -188,7 +193,7 @@ impl FakeApi {
         let resources: Vec<Value> = inner
             .kinds
             .iter()
-            .filter(|kind| kind.group == group && kind.version == version)
+            .filter(|kind| kind.group == group && kind.versions().any(|one| one == version))
             .map(|kind| {
                 json!({"name": kind.resource, "singularName": kind.kind.to_lowercase(),
                     "namespaced": kind.namespaced, "kind": kind.kind,

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 /// One resource type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind {
@@ -12,6 +14,8 @@ pub struct Kind {
     pub group: String,
     /// API version, such as `v1`.
     pub version: String,
+    /// Other versions under which the same objects are served, unconverted.
+    pub others: Vec<String>,
     /// Plural name in URLs.
     pub resource: String,
     /// Name in objects.
@@ -44,6 +48,7 @@ impl Kind {
         Self {
             group: group.to_owned(),
             version: version.to_owned(),
+            others: Vec::new(),
             resource: resource.to_owned(),
             kind: kind.to_owned(),
             namespaced: false,
@@ -82,6 +87,33 @@ impl Kind {
         self
     }
 
+    /// The same type, served under these versions as well.
+    #[must_use]
+    pub fn also(mut self, versions: &[&str]) -> Self {
+        self.others = versions.iter().map(|&one| one.to_owned()).collect();
+        self
+    }
+
+    /// The type as this version shows it, if it is served under it.
+    pub(super) fn under(self: &Arc<Self>, version: &str) -> Option<Arc<Self>> {
+        if self.version == version {
+            return Some(Arc::clone(self));
+        }
+        let served = self.others.iter().any(|one| one == version);
+        served.then(|| {
+            Arc::new(Self {
+                version: version.to_owned(),
+                ..(**self).clone()
+            })
+        })
+    }
+
+    /// All versions under which the type is served.
+    pub(super) fn versions(&self) -> impl Iterator<Item = &str> {
+        let others = self.others.iter().map(String::as_str);
+        std::iter::once(self.version.as_str()).chain(others)
+    }
+
     /// `group/version`, or just the version for the core group.
     #[must_use]
     pub fn api_version(&self) -> String {
@@ -89,6 +121,19 @@ impl Kind {
             self.version.clone()
         } else {
             format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// Shows a stored object, or each of a list, under this version.
+    pub(super) fn show(&self, value: &mut Value) {
+        if self.others.is_empty() {
+            return;
+        }
+        if value["kind"] == self.kind {
+            value["apiVersion"] = self.api_version().into();
+        }
+        for item in value["items"].as_array_mut().into_iter().flatten() {
+            item["apiVersion"] = self.api_version().into();
         }
     }
 
@@ -161,6 +206,10 @@ fn other() -> Vec<Kind> {
 }
 
 fn custom() -> Vec<Kind> {
+    let group = |resource, kind| {
+        let kind = Kind::new("groupsnapshot.storage.k8s.io", "v1", resource, kind);
+        kind.custom().also(&["v1beta2", "v1beta1"])
+    };
     let snapshot = |resource, kind| Kind::new("snapshot.storage.k8s.io", "v1", resource, kind);
     vec![
         snapshot("volumesnapshots", "VolumeSnapshot")
@@ -171,6 +220,12 @@ fn custom() -> Vec<Kind> {
             .custom()
             .status(Status::WithMetadata),
         snapshot("volumesnapshotclasses", "VolumeSnapshotClass").custom(),
+        group("volumegroupsnapshots", "VolumeGroupSnapshot")
+            .namespaced()
+            .status(Status::WithMetadata),
+        group("volumegroupsnapshotcontents", "VolumeGroupSnapshotContent")
+            .status(Status::WithMetadata),
+        group("volumegroupsnapshotclasses", "VolumeGroupSnapshotClass"),
         Kind::new(
             "gateway.networking.k8s.io",
             "v1beta1",

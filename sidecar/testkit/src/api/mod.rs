@@ -8,6 +8,7 @@ pub mod access;
 mod answer;
 mod certificate;
 pub mod fault;
+mod group;
 pub mod kind;
 mod list;
 mod listen;
@@ -117,6 +118,11 @@ impl FakeApi {
         self.lock().kinds.retain(|kind| kind.resource != resource);
     }
 
+    /// Forgets all types of an API group.
+    pub fn forget_group(&self, group: &str) {
+        self.lock().kinds.retain(|kind| kind.group != group);
+    }
+
     /// A client that calls this server without a network.
     #[must_use]
     pub fn client(&self) -> kube::Client {
@@ -151,11 +157,14 @@ impl FakeApi {
         let stored = {
             let inner = &mut *self.lock();
             let (version, name) = (&object["apiVersion"], &object["kind"]);
-            let found = inner
-                .kinds
-                .iter()
-                .find(|kind| *version == kind.api_version() && *name == kind.kind);
-            let Some(kind) = found.cloned() else {
+            let text = version.as_str().unwrap_or_default();
+            let (group, of) = text.rsplit_once('/').unwrap_or(("", text));
+            let mut kinds = inner.kinds.iter();
+            let kind = kinds.find_map(|kind| {
+                let is = kind.group == group && *name == kind.kind;
+                kind.under(of).filter(|_| is)
+            });
+            let Some(kind) = kind else {
                 panic!("the server has no {name} of {version}");
             };
             write::complete(&kind, &mut object);

@@ -68,10 +68,11 @@ fn resource(kinds: &[Arc<Kind>], group: &str, version: &str, rest: &[&str]) -> R
     };
     let found = kinds
         .iter()
-        .find(|kind| kind.group == group && kind.version == version && kind.resource == plural);
+        .filter(|kind| kind.group == group && kind.resource == plural)
+        .find_map(|kind| kind.under(version));
     match found {
         Some(kind) => Route::Resource(Target {
-            kind: kind.clone(),
+            kind,
             namespace: namespace.to_owned(),
             name: name.map(str::to_owned),
             subresource: subresource.map(str::to_owned),

@@ -18,7 +18,7 @@ pub(super) struct Key {
 impl Key {
     pub(super) fn new(kind: &Kind, namespace: &str, name: &str) -> Self {
         Self {
-            resource: format!("{}/{}", kind.api_version(), kind.resource).into(),
+            resource: format!("{}/{}", kind.group, kind.resource).into(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::kind::Kind;
+use super::{group, kind::Kind};
 
 /// The longest message of a volume error (`storage.k8s.io/v1` `VolumeError`).
 const MESSAGE_LIMIT: usize = 1024;
@@ -78,7 +78,7 @@ pub(super) fn problems(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<Str
         "PersistentVolume" => persistent_volume(new, old, &mut problems),
         "Event" if kind.group.is_empty() => event(new, &mut problems),
         "Lease" => lease(new, &mut problems),
-        _ => {}
+        _ => problems.extend(group::problems(kind, new, old)),
     }
     problems
 }

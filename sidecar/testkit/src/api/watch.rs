@@ -253,7 +253,8 @@ impl Watching {
         self.end = Some(Ok(()));
     }
 
-    fn send(&mut self, name: &str, object: Value) {
+    fn send(&mut self, name: &str, mut object: Value) {
+        self.target.kind.show(&mut object);
         let event = json!({"type": name, "object": trimmed(&self.accept, object)});
         self.pending.push_back(line(&event));
     }

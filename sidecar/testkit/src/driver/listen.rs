@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 
 use csi_proto::csi::controller_server::ControllerServer;
+use csi_proto::csi::group_controller_server::GroupControllerServer;
 use csi_proto::csi::identity_server::IdentityServer;
 use csi_proto::csi::node_server::NodeServer;
 use hyper::body::Incoming;
@@ -87,6 +88,8 @@ async fn dispatch(
         IdentityServer::new(driver).call(request).await
     } else if path.starts_with("/csi.v1.Controller/") {
         ControllerServer::new(driver).call(request).await
+    } else if path.starts_with("/csi.v1.GroupController/") {
+        GroupControllerServer::new(driver).call(request).await
     } else if path.starts_with("/csi.v1.Node/") {
         NodeServer::new(driver).call(request).await
     } else {

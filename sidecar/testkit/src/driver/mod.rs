@@ -4,6 +4,7 @@
 //! case paused time works.
 
 pub mod fault;
+mod group;
 mod listen;
 mod model;
 mod node;
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fault::{CallFault, CallFaultHandle, CallFaults};
-pub use model::{ControllerRpc, Model, NodeRpc, PluginService, Probe, Volume};
+pub use model::{ControllerRpc, GroupRpc, Model, NodeRpc, PluginService, Probe, Volume};
 use record::Call;
 
 /// The model driver; clones share one state.

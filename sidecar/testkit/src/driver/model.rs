@@ -6,6 +6,7 @@ use csi_proto::csi;
 use tonic::{Code, Status};
 
 pub use csi::controller_service_capability::rpc::Type as ControllerRpc;
+pub use csi::group_controller_service_capability::rpc::Type as GroupRpc;
 pub use csi::node_service_capability::rpc::Type as NodeRpc;
 pub use csi::plugin_capability::service::Type as PluginService;
 
@@ -22,6 +23,8 @@ pub struct Model {
     pub services: Vec<PluginService>,
     /// What the controller announces; calls beyond it are `Unimplemented`.
     pub controller: Vec<ControllerRpc>,
+    /// What the group controller announces; `None`: there is none.
+    pub group: Option<Vec<GroupRpc>>,
     /// What the node service announces.
     pub node: Vec<NodeRpc>,
     /// `NodeGetInfo.node_id`.
@@ -41,6 +44,9 @@ pub struct Model {
     /// The snapshots by id.
     pub snapshots: BTreeMap<String, csi::Snapshot>,
     pub(super) snapshot_names: BTreeMap<String, String>,
+    /// The groups of snapshots by id.
+    pub groups: BTreeMap<String, csi::VolumeGroupSnapshot>,
+    pub(super) group_names: BTreeMap<String, String>,
     pub(super) made: usize,
 }
 
@@ -97,6 +103,7 @@ impl Model {
             probes: VecDeque::new(),
             services: vec![PluginService::ControllerService],
             controller: vec![ControllerRpc::PublishUnpublishVolume],
+            group: None,
             node: Vec::new(),
             node_id: "NID1".to_owned(),
             max_volumes: 0,
@@ -107,6 +114,8 @@ impl Model {
             volumes: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             snapshot_names: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            group_names: BTreeMap::new(),
             made: 0,
         }
     }
@@ -147,6 +156,8 @@ impl Model {
         self.volumes.clear();
         self.snapshots.clear();
         self.snapshot_names.clear();
+        self.groups.clear();
+        self.group_names.clear();
     }
 
     pub(super) fn needs(&self, rpc: ControllerRpc) -> Result<(), Status> {

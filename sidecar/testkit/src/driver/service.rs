@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use csi::controller_server::Controller;
+use csi::group_controller_server::GroupController;
 use csi::identity_server::Identity;
 use csi::node_server::Node;
 use csi_proto::csi;
@@ -208,6 +209,13 @@ serve!(Controller {
     controller_expand_volume "ControllerExpandVolume" [volume_id] ControllerExpandVolumeRequest ControllerExpandVolumeResponse Model::controller_expand_volume;
     controller_get_volume "ControllerGetVolume" [volume_id] ControllerGetVolumeRequest ControllerGetVolumeResponse Model::controller_get_volume;
     controller_modify_volume "ControllerModifyVolume" [volume_id] ControllerModifyVolumeRequest ControllerModifyVolumeResponse Model::controller_modify_volume;
+});
+
+serve!(GroupController {
+    group_controller_get_capabilities "GroupControllerGetCapabilities" [] GroupControllerGetCapabilitiesRequest GroupControllerGetCapabilitiesResponse Model::group_controller_get_capabilities;
+    create_volume_group_snapshot "CreateVolumeGroupSnapshot" [name] CreateVolumeGroupSnapshotRequest CreateVolumeGroupSnapshotResponse Model::create_group;
+    delete_volume_group_snapshot "DeleteVolumeGroupSnapshot" [group_snapshot_id] DeleteVolumeGroupSnapshotRequest DeleteVolumeGroupSnapshotResponse Model::delete_group;
+    get_volume_group_snapshot "GetVolumeGroupSnapshot" [group_snapshot_id] GetVolumeGroupSnapshotRequest GetVolumeGroupSnapshotResponse Model::get_group;
 });
 
 serve!(Node {

@@ -56,6 +56,9 @@ impl Model {
     ) -> Result<csi::DeleteSnapshotResponse, Status> {
         self.needs(ControllerRpc::CreateDeleteSnapshot)?;
         require(&[("snapshot_id", !request.snapshot_id.is_empty())])?;
+        if self.is_member(&request.snapshot_id) {
+            return Err(Status::invalid_argument("the snapshot is in a group"));
+        }
         self.snapshots.remove(&request.snapshot_id);
         self.snapshot_names
             .retain(|_, id| *id != request.snapshot_id);

@@ -1,10 +1,10 @@
 //! What steps that have come to their end tell users.
 
-use sidecar::snapshot::{CONTENT, SNAPSHOT};
+use sidecar::snapshot::{CONTENT, GROUP_CONTENT, GROUP_SNAPSHOT, SNAPSHOT};
 
 use super::attempt::Subject;
 use super::{About, Event, Notice};
-use crate::model::{Snapshot, Text};
+use crate::model::{Group, Snapshot, Text};
 use crate::plan::complaint::Complaint;
 use crate::plan::operation::{Operation, Operations};
 use crate::plan::step::ApiError;
@@ -15,25 +15,25 @@ impl Subject {
         match self {
             Self::Snapshot(snapshot) => &snapshot.uid,
             Self::Content(content) => &content.uid,
+            Self::Group(group) => &group.uid,
+            Self::GroupContent(content) => &content.uid,
         }
     }
 
     fn about(&self) -> About {
-        match self {
-            Self::Snapshot(snapshot) => About {
-                kind: SNAPSHOT,
-                namespace: snapshot.namespace.clone(),
-                name: snapshot.name.clone(),
-                uid: snapshot.uid.clone(),
-                version: snapshot.version.clone(),
-            },
-            Self::Content(content) => About {
-                kind: CONTENT,
-                namespace: Text::default(),
-                name: content.name.clone(),
-                uid: content.uid.clone(),
-                version: content.version.clone(),
-            },
+        let nowhere = Text::default();
+        let (kind, namespace, name, version) = match self {
+            Self::Snapshot(one) => (SNAPSHOT, &one.namespace, &one.name, &one.version),
+            Self::Content(one) => (CONTENT, &nowhere, &one.name, &one.version),
+            Self::Group(one) => (GROUP_SNAPSHOT, &one.namespace, &one.name, &one.version),
+            Self::GroupContent(one) => (GROUP_CONTENT, &nowhere, &one.name, &one.version),
+        };
+        About {
+            kind,
+            namespace: namespace.clone(),
+            name: name.clone(),
+            uid: self.uid().clone(),
+            version: version.clone(),
         }
     }
 
@@ -58,33 +58,35 @@ pub(super) fn events(subject: &Subject, complaint: &Complaint) -> Vec<Notice> {
 
 /// The events of a success.
 pub(super) fn success(subject: &Subject, purpose: &Purpose) -> Vec<Notice> {
-    let Subject::Snapshot(snapshot) = subject else {
-        return Vec::new();
+    // What users call it in a sentence, and in the reasons of events.
+    let (what, whole, reasons) = match subject {
+        Subject::Snapshot(one) => ("snapshot", one.key(), &SINGLE),
+        Subject::Group(one) => ("group snapshot", one.key(), &GROUP),
+        Subject::Content(_) | Subject::GroupContent(_) => return Vec::new(),
     };
-    let whole = format!("{}/{}", snapshot.namespace, snapshot.name);
+    let capital = reasons.capital;
     let normal = |reason, message| subject.event(false, reason, message);
     match purpose {
         Purpose::Create { nowhere } => {
-            let message =
-                format!("Waiting for a snapshot {whole} to be created by the CSI driver.");
+            let message = format!("Waiting for a {what} {whole} to be created by the CSI driver.");
             let nowhere = nowhere.then(|| {
                 let message = "No node fits the affinity of the volume, so that no csi-snapshotter \
                                takes the snapshot: label the VolumeSnapshotContent with the node \
                                that is to";
                 subject.event(true, "SnapshotNodeNotFound", message.to_owned())
             });
-            let created = normal("CreatingSnapshot", message);
+            let created = normal(reasons.creating, message);
             [created].into_iter().chain(nowhere).collect()
         }
         Purpose::Status(Progress { created, ready }) => {
             let created = created.then(|| {
                 let message =
-                    format!("Snapshot {whole} was successfully created by the CSI driver.");
-                normal("SnapshotCreated", message)
+                    format!("{capital} {whole} was successfully created by the CSI driver.");
+                normal(reasons.created, message)
             });
             let ready = ready.then(|| {
-                let message = format!("Snapshot {whole} is ready to use.");
-                normal("SnapshotReady", message)
+                let message = format!("{capital} {whole} is ready to use.");
+                normal(reasons.ready, message)
             });
             created.into_iter().chain(ready).collect()
         }
@@ -98,14 +100,36 @@ pub(super) fn success(subject: &Subject, purpose: &Purpose) -> Vec<Notice> {
         | Purpose::Delete
         | Purpose::Unprotect
         | Purpose::Complain(_)
+        | Purpose::Member
         | Purpose::ContentFinalizer => Vec::new(),
     }
 }
 
+/// Words of events about successes.
+struct Reasons {
+    capital: &'static str,
+    creating: &'static str,
+    created: &'static str,
+    ready: &'static str,
+}
+
+const SINGLE: Reasons = Reasons {
+    capital: "Snapshot",
+    creating: "CreatingSnapshot",
+    created: "SnapshotCreated",
+    ready: "SnapshotReady",
+};
+const GROUP: Reasons = Reasons {
+    capital: "GroupSnapshot",
+    creating: "CreatingGroupSnapshot",
+    created: "GroupSnapshotCreated",
+    ready: "GroupSnapshotReady",
+};
+
 /// How long it took.
 pub(super) fn samples(
     operations: &mut Operations,
-    snapshot: &Snapshot,
+    uid: &Text,
     progress: Progress,
     driver: Option<&Text>,
 ) -> Vec<Notice> {
@@ -115,7 +139,7 @@ pub(super) fn samples(
     ];
     let ended = ended.into_iter().filter(|(ended, _)| *ended);
     ended
-        .filter_map(|(_, operation)| operations.end(&snapshot.uid, operation, "success", driver))
+        .filter_map(|(_, operation)| operations.end(uid, operation, "success", driver))
         .map(Notice::Sample)
         .collect()
 }
@@ -162,6 +186,56 @@ pub(super) fn refusal(
             format!("Snapshot status update failed, {error}"),
         ),
         Purpose::DefaultClass
+        | Purpose::Announce
+        | Purpose::Unprotect
+        | Purpose::Read(_)
+        | Purpose::Complain(_)
+        | Purpose::Member
+        | Purpose::ContentFinalizer => return None,
+    })
+}
+
+/// The same about a group.
+pub(super) fn refusal_of_group(
+    group: &Group,
+    purpose: &Purpose,
+    error: &ApiError,
+) -> Option<Complaint> {
+    Some(match purpose {
+        Purpose::Finalizers => Complaint::event(
+            "GroupSnapshotFinalizerError",
+            format!("Failed to check and update group snapshot: {error}"),
+        ),
+        Purpose::Create { .. } => {
+            let key = group.key();
+            let message = format!(
+                "Error creating volume group snapshot content object for group snapshot {key}: \
+                 {error}."
+            );
+            Complaint {
+                also: Some(("CreateGroupSnapshotContentFailed", message)),
+                ..Complaint::ungrouped(error)
+            }
+        }
+        Purpose::Bind => Complaint::unready(
+            "GroupSnapshotBindFailed",
+            format!("GroupSnapshot failed to bind VolumeGroupSnapshotContent, {error}"),
+        ),
+        Purpose::Delete => Complaint::event(
+            "GroupSnapshotContentObjectDeleteError",
+            "Failed to delete group snapshot content API object",
+        ),
+        Purpose::Member if group.deleting => Complaint::event(
+            "GroupSnapshotMemberDeleteError",
+            format!("Failed to delete a member of the group snapshot: {error}"),
+        ),
+        Purpose::Status(_) | Purpose::Member => Complaint::event(
+            "GroupSnapshotStatusUpdateFailed",
+            format!("GroupSnapshot status update failed, {error}"),
+        ),
+        Purpose::DefaultClass
+        | Purpose::Protect(_)
+        | Purpose::Release(_)
         | Purpose::Announce
         | Purpose::Unprotect
         | Purpose::Read(_)

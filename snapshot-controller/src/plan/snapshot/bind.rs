@@ -31,7 +31,7 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>, name: &Text) -> 
     // Nobody has said which class it is, and the VolumeSnapshot does.
     let classless = content.class.is_none() && snapshot.class.is_some();
     if bound && !classless {
-        return Ok(follow(snapshot, &content));
+        return Ok(follow(view, snapshot, &content));
     }
     if content.deleting && !bound {
         // Its snapshot goes with it: whoever deletes that may not see the binding in time.
@@ -42,10 +42,10 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>, name: &Text) -> 
     if let Some(class) = &snapshot.class {
         class::named(view, class)?;
     }
-    Ok(bind(snapshot, content))
+    Ok(bind(snapshot, &content))
 }
 
-fn bind(snapshot: &Snapshot, content: Arc<Content>) -> Next {
+fn bind(snapshot: &Snapshot, content: &Content) -> Next {
     let mut spec = json!({"volumeSnapshotRef": {"uid": &*snapshot.uid}});
     if let (Some(class), Some(spec)) = (&snapshot.class, spec.as_object_mut()) {
         spec.insert("volumeSnapshotClassName".to_owned(), (&**class).into());
@@ -54,5 +54,5 @@ fn bind(snapshot: &Snapshot, content: Arc<Content>) -> Next {
         "metadata": {"resourceVersion": &*content.version},
         "spec": spec,
     });
-    Next::Ask(Step::PatchContent(content, patch), Purpose::Bind)
+    Next::Ask(Step::Patch(content.object(), patch), Purpose::Bind)
 }

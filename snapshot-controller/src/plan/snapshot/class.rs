@@ -14,9 +14,11 @@ use crate::plan::view::{Next, Purpose, View};
 
 /// A class and its name.
 #[derive(Clone, Debug)]
-pub(super) struct Chosen {
-    pub(super) name: Text,
-    pub(super) class: Arc<Class>,
+pub struct Chosen {
+    /// Its name.
+    pub name: Text,
+    /// It.
+    pub class: Arc<Class>,
 }
 
 /// The class that the VolumeSnapshot names.
@@ -72,23 +74,28 @@ fn default(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
         return Err(refuse(error, of_claim));
     };
     let defaults = view.informers.default_classes(&csi.driver);
-    match &*defaults {
-        [] => {
-            let error = "cannot find default snapshot class".to_owned();
-            Err(refuse(error, Cure::AnyClass))
-        }
-        [name] => {
-            let patch = json!({
-                "metadata": {"resourceVersion": &*snapshot.version},
-                "spec": {"volumeSnapshotClassName": &**name},
-            });
-            let step = Step::PatchSnapshot(Arc::clone(snapshot), patch);
-            Ok(Next::Ask(step, Purpose::DefaultClass))
-        }
+    let name = only_default(&defaults, "snapshot class");
+    let name = name.map_err(|error| refuse(error, Cure::AnyClass))?;
+    let patch = json!({
+        "metadata": {"resourceVersion": &*snapshot.version},
+        "spec": {"volumeSnapshotClassName": &*name},
+    });
+    let step = Step::Patch(snapshot.object(), patch);
+    Ok(Next::Ask(step, Purpose::DefaultClass))
+}
+
+/// The class that is the only default of its driver.
+///
+/// # Errors
+/// There is none, or there are several, in upstream's words.
+pub fn only_default(defaults: &[Text], kind: &str) -> Result<Text, String> {
+    match defaults {
+        [] => Err(format!("cannot find default {kind}")),
+        [name] => Ok(name.clone()),
+        // Upstream's word is the same for groups.
         several => {
             let number = several.len();
-            let error = format!("{number} default snapshot classes were found");
-            Err(refuse(error, Cure::AnyClass))
+            Err(format!("{number} default snapshot classes were found"))
         }
     }
 }

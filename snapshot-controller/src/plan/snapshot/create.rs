@@ -4,9 +4,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sidecar::snapshot::content_name;
+
 use super::class::Chosen;
 use super::{Decision, body, fail};
-use crate::model::{Claim, Phase, Snapshot, Text, Uid, Volume, key};
+use crate::model::{Claim, Csi, Phase, Snapshot, Text, Uid, Volume, key};
 use crate::plan::complaint::{Complaint, Cure};
 use crate::plan::step::{Object, Step};
 use crate::plan::view::{Next, Purpose, View};
@@ -14,26 +16,30 @@ use crate::plan::{claim, secret};
 
 /// What a snapshot is taken from.
 #[derive(Debug)]
-pub(super) struct Origin {
-    pub(super) name: Text,
-    pub(super) volume: Arc<Volume>,
+pub struct Origin {
+    /// Name of the volume.
+    pub name: Text,
+    /// The volume.
+    pub volume: Arc<Volume>,
 }
 
 /// Why a claim has nothing to take a snapshot from.
 #[derive(Debug)]
-pub(super) enum Problem {
+pub enum Problem {
+    /// The claim of this name has no volume yet.
     Unbound(Text),
+    /// The volume of this name cannot be had, for this reason.
     NoVolume(Text, String),
+    /// The volume of this name is another claim's.
     OfAnother(Text),
 }
 
 impl Origin {
     /// The volume of the claim with this key.
-    pub(super) fn of(
-        view: &View<'_>,
-        key: &Text,
-        claim: &Claim,
-    ) -> Decision<Result<Self, Problem>> {
+    ///
+    /// # Errors
+    /// It has to be read first: a cache may be late.
+    pub fn of(view: &View<'_>, key: &Text, claim: &Claim) -> Result<Result<Self, Problem>, Next> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
         if claim.phase != Phase::Bound || claim.volume.is_empty() {
             return Ok(Err(Problem::Unbound(name.into())));
@@ -58,8 +64,23 @@ impl Origin {
 }
 
 impl Problem {
+    /// What users are told who want this.
+    #[must_use]
+    pub fn told(&self, wanted: &str) -> String {
+        match self {
+            Self::Unbound(claim) => format!(
+                "the PVC {claim} is not yet bound to a PV, will not attempt to take {wanted}"
+            ),
+            Self::NoVolume(volume, error) => {
+                format!("failed to retrieve PV {volume} from the API server: {error:?}")
+            }
+            Self::OfAnother(_) => "claim in dataSource not bound or invalid".to_owned(),
+        }
+    }
+
     /// What ends it.
-    pub(super) fn cure(&self, claim: &Text) -> Cure {
+    #[must_use]
+    pub fn cure(&self, claim: &Text) -> Cure {
         Cure::Object(match self {
             Self::Unbound(_) => Object::Claim(claim.clone()),
             Self::NoVolume(volume, _) | Self::OfAnother(volume) => Object::Volume(volume.clone()),
@@ -69,17 +90,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unbound(claim) => write!(
-                out,
-                "the PVC {claim} is not yet bound to a PV, will not attempt to take a snapshot"
-            ),
-            Self::NoVolume(volume, error) => write!(
-                out,
-                "failed to retrieve PV {volume} from the API server: {error:?}"
-            ),
-            Self::OfAnother(_) => out.write_str("claim in dataSource not bound or invalid"),
-        }
+        out.write_str(&self.told("a snapshot"))
     }
 }
 
@@ -117,26 +128,12 @@ pub(super) fn decide(
     let of_class = || Cure::Class(class.name.clone());
     let origin = Origin::of(view, &key, &claim)?;
     let origin = origin.map_err(|problem| fail(parameters(&problem).until(problem.cure(&key))))?;
-    let secret = secret::resolve(&class.class, snapshot);
+    let content = content_name(&snapshot.uid);
+    let words = secret::Words::of_snapshot(snapshot, &content);
+    let secret = secret::resolve(&class.class, &words);
     let secret = secret.map_err(|problem| fail(parameters(&problem).until(of_class())))?;
     let volume = &origin.volume;
-    let of_volume = || Object::Volume(origin.name.clone());
-    let Some(csi) = &volume.csi else {
-        let error = format!(
-            "cannot find CSI PersistentVolumeSource for volume {}",
-            origin.name
-        );
-        return Ok(fail(Complaint::uncreated(error).until_changed(of_volume())));
-    };
-    if csi.driver != class.class.driver {
-        // The handle means nothing to another driver, or something else.
-        let error = format!(
-            "the driver {} of VolumeSnapshotClass {} is not the driver {} of volume {}",
-            class.class.driver, class.name, csi.driver, origin.name
-        );
-        let complaint = Complaint::uncreated(error).until(of_class());
-        return Ok(fail(complaint));
-    }
+    let csi = csi_of(&origin, class)?;
     let settings = view.informers.settings();
     let topologies = if settings.topology {
         body::topologies(class)
@@ -159,5 +156,28 @@ pub(super) fn decide(
     };
     let (name, content) = body::content(parts);
     let purpose = Purpose::Create { nowhere };
-    Ok(Next::Ask(Step::CreateContent(name, content), purpose))
+    Ok(Next::Ask(
+        Step::Create(Object::Content(name), content),
+        purpose,
+    ))
+}
+
+/// What the driver of the class knows the volume by.
+fn csi_of<'a>(origin: &'a Origin, class: &Chosen) -> Decision<&'a Csi> {
+    let name = &origin.name;
+    let Some(csi) = &origin.volume.csi else {
+        let error = format!("cannot find CSI PersistentVolumeSource for volume {name}");
+        let complaint = Complaint::uncreated(error);
+        return Err(fail(complaint.until_changed(Object::Volume(name.clone()))));
+    };
+    if csi.driver != class.class.driver {
+        // The handle means nothing to another driver, or something else.
+        let error = format!(
+            "the driver {} of VolumeSnapshotClass {} is not the driver {} of volume {name}",
+            class.class.driver, class.name, csi.driver
+        );
+        let complaint = Complaint::uncreated(error);
+        return Err(fail(complaint.until(Cure::Class(class.name.clone()))));
+    }
+    Ok(csi)
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sidecar::snapshot::{
-    BEING_DELETED, CONTENT_BOUND, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, YES, content_name,
+    BEING_DELETED, CONTENT_BOUND, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_IN_GROUP, YES,
 };
 
+use super::group::{self, Held};
 use super::{Decision, fail, finalizers};
-use crate::model::{Content, Policy, Snapshot, Source, Text};
+use crate::model::{Content, Policy, Snapshot, Text, key};
 use crate::plan::claim;
 use crate::plan::complaint::Complaint;
 use crate::plan::step::{Object, Step};
@@ -17,22 +18,31 @@ use crate::plan::view::{Next, Purpose, View, read};
 
 /// The next step until nothing of ours holds the VolumeSnapshot.
 pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
-    if !snapshot.holds(SNAPSHOT_AS_SOURCE) && !snapshot.holds(SNAPSHOT_BOUND) {
+    let ours = [SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNAPSHOT_IN_GROUP];
+    if !ours.iter().any(|one| snapshot.holds(one)) {
         return Ok(Next::Done);
     }
-    if let Some(group) = group(snapshot) {
-        return Ok(fail(held_by_group(snapshot, group)));
+    match group::holding(view, snapshot)? {
+        Some(Held::By(group)) => return Ok(fail(pending(snapshot, group.key(), None))),
+        Some(Held::Unserved(name)) => {
+            let group = key(&snapshot.namespace, &name);
+            let why =
+                "Group snapshots are not active in this controller: the volume snapshot stays";
+            return Ok(fail(pending(snapshot, &group, Some(why))));
+        }
+        Some(Held::Going) => return Ok(Next::Done),
+        None => {}
     }
     let content = content(view, snapshot)?;
     let deletes = |content: &Arc<Content>| content.policy == Policy::Delete;
     if let Some(content) = &content {
         unless_restoring(view, snapshot)?;
         if let Some(patch) = mark(content) {
-            let step = Step::PatchContent(Arc::clone(content), patch);
+            let step = Step::Patch(content.object(), patch);
             return Ok(Next::Ask(step, Purpose::Announce));
         }
         if deletes(content) && !content.deleting {
-            let step = Step::DeleteContent(Arc::clone(content));
+            let step = Step::Delete(content.object(), content.exactly());
             return Ok(Next::Ask(step, Purpose::Delete));
         }
     }
@@ -45,14 +55,18 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     }
     // The content's end brings this back.
     let waits = content.as_ref().is_some_and(deletes);
-    let goes = |held: &&str| *held == SNAPSHOT_AS_SOURCE || (*held == SNAPSHOT_BOUND && !waits);
+    let goes = |held: &&str| match *held {
+        SNAPSHOT_BOUND => !waits,
+        SNAPSHOT_AS_SOURCE | SNAPSHOT_IN_GROUP => true,
+        _ => false,
+    };
     let held = snapshot.finalizers.iter().map(|held| &**held);
     let left = held.filter(|held| !goes(held));
     if left.clone().count() == snapshot.finalizers.len() {
         return Ok(Next::Done);
     }
     let patch = finalizers(&snapshot.version, left);
-    let step = Step::PatchSnapshot(Arc::clone(snapshot), patch);
+    let step = Step::Patch(snapshot.object(), patch);
     Ok(Next::Ask(step, Purpose::Unprotect))
 }
 
@@ -75,15 +89,11 @@ fn mark(content: &Content) -> Option<Value> {
 
 /// The content that is this VolumeSnapshot's and no other's.
 fn content(view: &View<'_>, snapshot: &Snapshot) -> Decision<Option<Arc<Content>>> {
-    let named = match (snapshot.bound(), &snapshot.source) {
-        (Some(bound), _) => Some(bound.clone()),
-        (None, Source::Claim(_)) => Some(Text::from(content_name(&snapshot.uid))),
-        (None, Source::Content(name)) => Some(name.clone()),
-        (None, Source::Unclear) => None,
+    let Some(name) = snapshot.content_name() else {
+        return Ok(None);
     };
-    let Some(name) = named else { return Ok(None) };
-    // Once this finalizer is gone nothing looks for the content any more.
-    let content = if snapshot.holds(SNAPSHOT_AS_SOURCE) {
+    // Once these finalizers are gone nothing looks for the content any more.
+    let content = if snapshot.holds(SNAPSHOT_AS_SOURCE) || snapshot.is_member() {
         view.content(&name)?
     } else {
         view.informers.content(&name)
@@ -112,20 +122,13 @@ fn unless_restoring(view: &View<'_>, snapshot: &Snapshot) -> Decision<()> {
     Err(fail(complaint))
 }
 
-/// The group snapshot that the VolumeSnapshot belongs to, by name if there is one.
-fn group(snapshot: &Snapshot) -> Option<&str> {
-    let status = snapshot.status.as_deref();
-    let named = status.and_then(|status| status.group.as_deref());
-    named.or_else(|| snapshot.is_member().then_some(""))
-}
-
-/// Its snapshot is part of the group's, and only the group can be deleted in the storage system.
-fn held_by_group(snapshot: &Snapshot, group: &str) -> Complaint {
-    let (namespace, name) = (&snapshot.namespace, &snapshot.name);
+fn pending(snapshot: &Snapshot, group: &Text, why: Option<&str>) -> Complaint {
+    let why = why.unwrap_or("Deleting the group snapshot will trigger the deletion of its members");
     let message = format!(
-        "deletion of the individual volume snapshot {namespace}/{name} is not allowed as it belongs \
-         to group snapshot {namespace}/{group}. Group snapshots are not active in this controller: \
-         the volume snapshot stays"
+        "deletion of the individual volume snapshot {} is not allowed as it belongs to group \
+         snapshot {group}. {why}",
+        snapshot.key()
     );
-    Complaint::event("SnapshotDeletePending", message)
+    let complaint = Complaint::event("SnapshotDeletePending", message);
+    complaint.until_changed(Object::Group(group.clone()))
 }

@@ -8,6 +8,7 @@
 //! | `body` | the content |
 //! | `bind` | how it gets a content that an administrator made |
 //! | `status` | what it shows of its content |
+//! | `group` | which group snapshot it belongs to |
 //! | `delete` | how it goes |
 
 mod bind;
@@ -15,6 +16,7 @@ mod body;
 mod class;
 mod create;
 mod delete;
+mod group;
 mod status;
 
 use std::sync::Arc;
@@ -28,7 +30,8 @@ use super::step::{Object, Step};
 use super::view::{Next, Purpose, View};
 use crate::model::{Content, ContentSource, Policy, Snapshot, Source, Text};
 
-pub use status::complaint as status_of_complaint;
+pub use class::{Chosen, only_default};
+pub use create::{Origin, Problem};
 
 /// The next step for `snapshot`, the newest that is known of it.
 #[must_use]
@@ -92,7 +95,7 @@ fn dynamic(view: &View<'_>, snapshot: &Arc<Snapshot>, claim: &Text) -> Decision 
     if !content.is_of(snapshot) {
         return Ok(misbound(&content));
     }
-    Ok(follow(snapshot, &content))
+    Ok(follow(view, snapshot, &content))
 }
 
 /// One that can be used: all that can happen is that its content is lost.
@@ -119,7 +122,8 @@ fn ready(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     }
     let free = snapshot.claim();
     let free = free.and_then(|key| claim::release(view, &key, None));
-    Ok(free.unwrap_or(Next::Done))
+    let joins = || group::join(view, snapshot, &content);
+    Ok(free.or_else(joins).unwrap_or(Next::Done))
 }
 
 /// A member of a group snapshot. What made it and its content is the group's; its status follows its
@@ -131,7 +135,9 @@ fn member(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     let content = view.informers.content(name);
     protect(snapshot, content.as_deref())?;
     Ok(match content.filter(|content| content.is_of(snapshot)) {
-        Some(content) if !snapshot.is_ready() => follow(snapshot, &content),
+        Some(content) if !snapshot.is_ready() || group::names(view, snapshot, &content) => {
+            follow(view, snapshot, &content)
+        }
         Some(_) | None => Next::Done,
     })
 }
@@ -149,16 +155,17 @@ fn protect(snapshot: &Arc<Snapshot>, content: Option<&Content>) -> Decision<()> 
     }
     let held = snapshot.finalizers.iter().map(|held| &**held);
     let patch = finalizers(&snapshot.version, held.chain(missing));
-    let step = Step::PatchSnapshot(Arc::clone(snapshot), patch);
+    let step = Step::Patch(snapshot.object(), patch);
     Err(Next::Ask(step, Purpose::Finalizers))
 }
 
 /// The status of an unready one follows its content.
-fn follow(snapshot: &Arc<Snapshot>, content: &Content) -> Next {
-    match status::follow(snapshot, content) {
+fn follow(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Next {
+    let group = group::of(view, snapshot, content);
+    match status::follow(snapshot, content, group.as_ref()) {
         None => Next::Done,
         Some((patch, progress)) => {
-            let step = Step::PatchStatus(Arc::clone(snapshot), patch);
+            let step = Step::PatchStatus(snapshot.object(), patch);
             Next::Ask(step, Purpose::Status(progress))
         }
     }

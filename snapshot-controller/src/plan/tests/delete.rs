@@ -338,6 +338,7 @@ fn a_content_that_an_administrator_made_is_found_before_it_is_shown() {
 #[test]
 fn a_member_of_a_group_stays_with_its_group() {
     let (bench, lines) = deleted(|bench| {
+        bench.without_groups();
         bench.edit(Kind::Snapshot, "ns/s1", |snapshot| {
             snapshot["status"]["volumeGroupSnapshotName"] = "g1".into();
         });

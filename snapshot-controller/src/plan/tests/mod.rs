@@ -4,8 +4,12 @@ mod bind;
 mod class;
 mod delete;
 mod dynamic;
+mod group;
+mod group_end;
+mod group_static;
 mod lost;
 mod others;
+mod silent;
 
 use crate::plan::step::{ApiError, ErrorKind};
 use crate::testing::server::error;

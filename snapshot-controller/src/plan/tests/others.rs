@@ -116,6 +116,7 @@ fn c_90_what_an_administrator_made_is_told_apart() {
 #[test]
 fn c_92_a_group_that_is_not_known_does_not_matter() {
     let mut bench = Bench::new();
+    bench.without_groups();
     bench.add(Kind::Snapshot, snapshot("s1", "U1"));
     bench.run();
     bench.edit(Kind::Content, "snapcontent-U1", |content| {

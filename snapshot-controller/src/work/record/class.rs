@@ -33,21 +33,37 @@ impl Object for ClassWire<'_> {
     }
 }
 
+/// What the words of a class are called.
+pub(super) struct Words {
+    pub(super) default: &'static str,
+    pub(super) secret_name: &'static str,
+    pub(super) secret_namespace: &'static str,
+}
+
 impl Record for Class {
     type Wire<'a> = ClassWire<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
-        let parameter = |name| wire.parameters.get(name).map(|text| Text::from(&**text));
-        let annotation = |name| wire.metadata.annotations.get(name).map(|text| &**text);
-        let topologies = wire.allowed_topologies.map(RawValue::get);
-        let topologies = topologies.or_else(|| annotation(ALLOWED_TOPOLOGIES));
-        Some(Self {
-            driver: interned(&wire.driver, strings),
-            policy: Policy::new(wire.deletion_policy.as_deref().unwrap_or_default()),
-            default: annotation(DEFAULT_CLASS) == Some("true"),
-            secret_name: parameter(SECRET_NAME_PARAMETER),
-            secret_namespace: parameter(SECRET_NAMESPACE_PARAMETER),
-            topologies: topologies.map(Text::from),
-        })
+        let words = Words {
+            default: DEFAULT_CLASS,
+            secret_name: SECRET_NAME_PARAMETER,
+            secret_namespace: SECRET_NAMESPACE_PARAMETER,
+        };
+        Some(read(&wire, &words, strings))
+    }
+}
+
+pub(super) fn read(wire: &ClassWire<'_>, words: &Words, strings: &Interner) -> Class {
+    let parameter = |name| wire.parameters.get(name).map(|text| Text::from(&**text));
+    let annotation = |name| wire.metadata.annotations.get(name).map(|text| &**text);
+    let topologies = wire.allowed_topologies.map(RawValue::get);
+    let topologies = topologies.or_else(|| annotation(ALLOWED_TOPOLOGIES));
+    Class {
+        driver: interned(&wire.driver, strings),
+        policy: Policy::new(wire.deletion_policy.as_deref().unwrap_or_default()),
+        default: annotation(words.default) == Some("true"),
+        secret_name: parameter(words.secret_name),
+        secret_namespace: parameter(words.secret_namespace),
+        topologies: topologies.map(Text::from),
     }
 }

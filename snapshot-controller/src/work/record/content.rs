@@ -4,7 +4,7 @@ use serde::Deserialize;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, list, nullable, own};
-use sidecar::snapshot::{BEING_CREATED, BEING_DELETED};
+use sidecar::snapshot::{BEING_CREATED, BEING_DELETED, GROUP_HANDLE};
 
 use super::{FailureWire, interned, some};
 use crate::model::{Content, ContentSource, ContentStatus, Policy, SnapshotRef};
@@ -30,7 +30,7 @@ pub struct SpecWire<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct RefWire<'a> {
+pub(super) struct RefWire<'a> {
     #[serde(borrow)]
     namespace: Option<lean::Text<'a>>,
     #[serde(borrow)]
@@ -57,6 +57,20 @@ pub struct StatusWire<'a> {
     ready_to_use: Option<bool>,
     #[serde(borrow)]
     error: Option<FailureWire<'a>>,
+    #[serde(borrow)]
+    snapshot_handle: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    volume_group_snapshot_handle: Option<lean::Text<'a>>,
+}
+
+impl RefWire<'_> {
+    pub(super) fn read(&self, strings: &Interner) -> SnapshotRef {
+        SnapshotRef {
+            namespace: interned(&self.namespace, strings),
+            name: own(&self.name),
+            uid: own(&self.uid),
+        }
+    }
 }
 
 impl Record for Content {
@@ -77,15 +91,13 @@ impl Record for Content {
             name: own(&metadata.name),
             uid: own(&metadata.uid),
             version: own(&metadata.resource_version),
+            created: { metadata.creation_timestamp.as_deref() }.and_then(|time| time.parse().ok()),
             deleting: metadata.deletion_timestamp.is_some(),
             finalizers: list(&metadata.finalizers, strings),
             being_created: annotated(BEING_CREATED),
             being_deleted: annotated(BEING_DELETED),
-            snapshot: SnapshotRef {
-                namespace: interned(&spec.volume_snapshot_ref.namespace, strings),
-                name: own(&spec.volume_snapshot_ref.name),
-                uid: own(&spec.volume_snapshot_ref.uid),
-            },
+            group: { metadata.annotations.get(GROUP_HANDLE) }.map(|handle| strings.intern(handle)),
+            snapshot: spec.volume_snapshot_ref.read(strings),
             source: match source {
                 (Some(_), None) => ContentSource::Volume,
                 (None, Some(_)) => ContentSource::Snapshot,
@@ -94,16 +106,19 @@ impl Record for Content {
             class: { some(&spec.volume_snapshot_class_name) }.map(|class| strings.intern(&class)),
             driver: interned(&spec.driver, strings),
             policy: Policy::new(spec.deletion_policy.as_deref().unwrap_or_default()),
-            status: status.map(|status| Box::new(read(status))),
+            status: status.map(|status| Box::new(read(status, strings))),
         })
     }
 }
 
-fn read(wire: StatusWire<'_>) -> ContentStatus {
+fn read(wire: StatusWire<'_>, strings: &Interner) -> ContentStatus {
+    let group = some(&wire.volume_group_snapshot_handle);
     ContentStatus {
         creation_time: wire.creation_time,
         restore_size: wire.restore_size,
         ready: wire.ready_to_use,
         error: wire.error.map(FailureWire::read),
+        is_taken: some(&wire.snapshot_handle).is_some(),
+        group: group.map(|handle| strings.intern(&handle)),
     }
 }

@@ -6,6 +6,7 @@
 mod claim;
 mod class;
 mod content;
+mod group;
 mod node;
 mod snapshot;
 mod volume;

@@ -1,20 +1,73 @@
 //! VolumeSnapshots on the wire.
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
+use serde_json::value::RawValue;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, list, nullable, own};
+use sidecar::kube::lean::{self, Meta, Object, list, nullable, own};
+use sidecar::snapshot::GROUP_SNAPSHOT;
 
 use super::{FailureWire, interned, some};
-use crate::model::{Snapshot, SnapshotStatus, Source, Text};
+use crate::model::{Owners, Snapshot, SnapshotStatus, Source, Text};
 
-/// A VolumeSnapshot on the wire.
-type SnapshotWire<'a> = lean::Parts<'a, SpecWire<'a>, Option<StatusWire<'a>>>;
+/// A VolumeSnapshot on the wire, and the text that it is read from.
+#[derive(Debug)]
+pub struct SnapshotWire<'a> {
+    owners: Option<&'a RawValue>,
+    parts: lean::Parts<'a, SpecWire<'a>, Option<StatusWire<'a>>>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for SnapshotWire<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = <&RawValue>::deserialize(deserializer)?;
+        let parts = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
+        let owned: OwnedWire<'_> = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
+        Ok(Self {
+            owners: owned.metadata.owner_references,
+            parts,
+        })
+    }
+}
+
+impl Object for SnapshotWire<'_> {
+    fn meta(&self) -> &Meta<'_> {
+        &self.parts.metadata
+    }
+}
+
+/// Of all kinds that are read here only VolumeSnapshots' owners matter.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct OwnedWire<'a> {
+    #[serde(borrow, deserialize_with = "nullable")]
+    metadata: OwnedMetaWire<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct OwnedMetaWire<'a> {
+    #[serde(borrow)]
+    owner_references: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct OwnerWire<'a> {
+    #[serde(borrow)]
+    api_version: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    kind: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    name: Option<lean::Text<'a>>,
+    #[serde(borrow)]
+    uid: Option<lean::Text<'a>>,
+}
 
 /// What is read of `spec`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct SpecWire<'a> {
+struct SpecWire<'a> {
     #[serde(borrow, deserialize_with = "nullable")]
     source: SourceWire<'a>,
     #[serde(borrow)]
@@ -33,7 +86,7 @@ struct SourceWire<'a> {
 /// What is read of `status`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct StatusWire<'a> {
+struct StatusWire<'a> {
     #[serde(borrow)]
     bound_volume_snapshot_content_name: Option<lean::Text<'a>>,
     #[serde(borrow)]
@@ -51,11 +104,11 @@ impl Record for Snapshot {
     type Wire<'a> = SnapshotWire<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
-        let SnapshotWire {
+        let lean::Parts {
             metadata,
             spec,
             status,
-        } = wire;
+        } = wire.parts;
         let source = spec.source;
         let claim = some(&source.persistent_volume_claim_name);
         let content = some(&source.volume_snapshot_content_name);
@@ -66,6 +119,7 @@ impl Record for Snapshot {
             version: own(&metadata.resource_version),
             deleting: metadata.deletion_timestamp.is_some(),
             finalizers: list(&metadata.finalizers, strings),
+            owners: wire.owners.and_then(owners),
             source: match (claim, content) {
                 (Some(claim), None) => Source::Claim(claim),
                 (None, Some(content)) => Source::Content(content),
@@ -75,6 +129,22 @@ impl Record for Snapshot {
             status: status.map(|status| Box::new(read(status, strings))),
         })
     }
+}
+
+/// Nothing where there are none.
+fn owners(json: &RawValue) -> Option<Box<Owners>> {
+    let all: Vec<OwnerWire<'_>> = serde_json::from_str(json.get()).ok()?;
+    let group = all.iter().find(|owner| {
+        let version = owner.api_version.as_deref().unwrap_or_default();
+        let group = version.split_once('/').map(|(group, _)| group);
+        group == Some(GROUP_SNAPSHOT.group) && owner.kind.as_deref() == Some(GROUP_SNAPSHOT.kind)
+    });
+    (!all.is_empty()).then(|| {
+        Box::new(Owners {
+            json: json.get().into(),
+            group: group.map(|owner| (own(&owner.uid), own(&owner.name))),
+        })
+    })
 }
 
 fn read(wire: StatusWire<'_>, strings: &Interner) -> SnapshotStatus {

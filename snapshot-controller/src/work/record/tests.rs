@@ -58,6 +58,7 @@ fn a_snapshot() {
             }),
             group: text("g"),
         })),
+        ..Snapshot::default()
     };
     assert_eq!(read::<Snapshot>(&object), expected);
 }
@@ -94,7 +95,7 @@ fn a_content() {
             creation_time: Some(5),
             restore_size: Some(6),
             ready: Some(true),
-            error: None,
+            ..ContentStatus::default()
         })),
         ..Content::default()
     };

@@ -24,8 +24,9 @@ impl Attempt {
             Step::Patch(write, _) => self.patched(*write, answer),
             Step::PatchStatus(write, _) => self.status_patched(write, answer),
             Step::Announce(_) => {
-                if let Some(failing) = &mut self.failing {
-                    failing.is_announced();
+                match &mut self.failing {
+                    Some(failing) => failing.is_announced(),
+                    None => self.warned = true,
                 }
                 None
             }
@@ -33,7 +34,9 @@ impl Attempt {
             Step::Create(_) => self.created(answer, now),
             Step::List(request) => self.listed(&request.snapshot_id, answer, now),
             Step::Get(request) => self.got(&request.snapshot_id, answer, now),
-            Step::Delete(_) => {
+            Step::CreateGroup(_) => self.group_created(answer, now),
+            Step::GetGroup(request) => self.group_got(&request.group_snapshot_id, answer, now),
+            Step::Delete(_) | Step::DeleteGroup(_) => {
                 self.deleted |= matches!(answer, Answer::Deleted);
                 (!matches!(answer, Answer::Deleted)).then(|| (Task::Delete, called(answer)))
             }
@@ -73,7 +76,7 @@ impl Attempt {
             self.owns_mark = match write {
                 Write::Mark => true,
                 Write::Unmark => false,
-                Write::Release => self.owns_mark,
+                Write::Topology(_) | Write::Release => self.owns_mark,
             };
             return None;
         };
@@ -89,6 +92,7 @@ impl Attempt {
         }
         let task = match write {
             Write::Mark | Write::Unmark => Task::Create,
+            Write::Topology(task) => task,
             Write::Release => Task::Delete,
         };
         Some((task, Problem::Write(write, error)))
@@ -103,6 +107,8 @@ impl Attempt {
             | Answer::Created(_)
             | Answer::Listed(_)
             | Answer::Got(_)
+            | Answer::GroupCreated(_)
+            | Answer::GroupGot(_)
             | Answer::Deleted
             | Answer::Failed(_)
             | Answer::Unreachable(_) => None,
@@ -144,6 +150,8 @@ impl Attempt {
             | Answer::Created(_)
             | Answer::Listed(_)
             | Answer::Got(_)
+            | Answer::GroupCreated(_)
+            | Answer::GroupGot(_)
             | Answer::Deleted
             | Answer::Failed(_)
             | Answer::Unreachable(_)) => called(other),
@@ -166,6 +174,8 @@ impl Attempt {
             | Answer::SecretNotText
             | Answer::Listed(_)
             | Answer::Got(_)
+            | Answer::GroupCreated(_)
+            | Answer::GroupGot(_)
             | Answer::Deleted
             | Answer::Failed(_)
             | Answer::Unreachable(_)) => called(other),
@@ -182,6 +192,8 @@ impl Attempt {
             | Answer::SecretNotText
             | Answer::Created(_)
             | Answer::Got(_)
+            | Answer::GroupCreated(_)
+            | Answer::GroupGot(_)
             | Answer::Deleted
             | Answer::Failed(_)
             | Answer::Unreachable(_)) => {
@@ -226,11 +238,40 @@ impl Attempt {
             | Answer::SecretNotText
             | Answer::Created(_)
             | Answer::Listed(_)
+            | Answer::GroupCreated(_)
+            | Answer::GroupGot(_)
             | Answer::Deleted
             | Answer::Failed(_)
             | Answer::Unreachable(_)) => called(other),
         };
         Some((Task::Check, problem))
+    }
+
+    fn group_created(&mut self, answer: Answer, now: Timestamp) -> Option<(Task, Problem)> {
+        let Answer::GroupCreated(answer) = answer else {
+            return Some((Task::Create, called(answer)));
+        };
+        self.said = Said::cut(answer.group_snapshot, now);
+        let nothing = self.said.is_none();
+        nothing.then_some((Task::Create, Problem::NoId))
+    }
+
+    fn group_got(
+        &mut self,
+        handle: &str,
+        answer: Answer,
+        now: Timestamp,
+    ) -> Option<(Task, Problem)> {
+        let Answer::GroupGot(answer) = answer else {
+            return Some((Task::Check, called(answer)));
+        };
+        let said = Said::looked_up(answer.group_snapshot, now);
+        self.said = said.map(|said| Said {
+            handle: handle.into(),
+            ..said
+        });
+        let nothing = self.said.is_none();
+        nothing.then_some((Task::Check, Problem::NoId))
     }
 }
 
@@ -246,6 +287,8 @@ fn called(answer: Answer) -> Problem {
         | Answer::Created(_)
         | Answer::Listed(_)
         | Answer::Got(_)
+        | Answer::GroupCreated(_)
+        | Answer::GroupGot(_)
         | Answer::Deleted => Problem::Call(RpcError {
             code: Code::Internal,
             message: "answered with something else".to_owned(),

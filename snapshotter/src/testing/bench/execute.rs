@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use csi_proto::csi::{Topology, TopologyRequirement};
 use serde_json::Value;
-use sidecar::snapshot::{BEING_CREATED, YES};
+use sidecar::snapshot::{ACCESSIBLE_TOPOLOGY, BEING_CREATED, GROUP_BEING_CREATED, YES};
 
-use super::{Bench, created, snapshot};
+use super::{Bench, created, group, group_created, snapshot};
 use crate::model::Text;
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::reactor::Request;
@@ -50,13 +51,13 @@ impl Bench {
             }
             Step::Create(call) => {
                 let line = format!(
-                    "Create {} {} {} {}",
+                    "Create {} {} {} {}{}",
                     call.name,
                     call.source_volume_id,
                     text(&call.parameters),
-                    text(&call.secrets)
+                    text(&call.secrets),
+                    places(call.accessibility_requirements.as_ref())
                 );
-                assert_eq!(call.accessibility_requirements, None);
                 self.trace.push(line);
                 self.script
                     .pop_front()
@@ -75,6 +76,31 @@ impl Bench {
             }
             Step::Delete(call) => {
                 let line = format!("Delete {} {}", call.snapshot_id, text(&call.secrets));
+                self.trace.push(line);
+                self.script.pop_front().unwrap_or(Answer::Deleted)
+            }
+            Step::CreateGroup(call) => {
+                let line = format!(
+                    "CreateGroup {} {} {} {}",
+                    call.name,
+                    call.source_volume_ids.join("+"),
+                    text(&call.parameters),
+                    text(&call.secrets)
+                );
+                self.trace.push(line);
+                self.script
+                    .pop_front()
+                    .unwrap_or_else(|| group_created(group(true)))
+            }
+            Step::GetGroup(call) => {
+                let (id, snapshots) = (&call.group_snapshot_id, call.snapshot_ids.join("+"));
+                let line = format!("GetGroup {id} {snapshots} {}", text(&call.secrets));
+                self.trace.push(line);
+                self.script.pop_front().expect("an answer to GetGroup")
+            }
+            Step::DeleteGroup(call) => {
+                let (id, snapshots) = (&call.group_snapshot_id, call.snapshot_ids.join("+"));
+                let line = format!("DeleteGroup {id} {snapshots} {}", text(&call.secrets));
                 self.trace.push(line);
                 self.script.pop_front().unwrap_or(Answer::Deleted)
             }
@@ -113,13 +139,32 @@ impl Bench {
     }
 }
 
+/// Where it must be usable, and where that would be best.
+fn places(required: Option<&TopologyRequirement>) -> String {
+    let list = |places: &[Topology]| {
+        let places = places.iter().map(|place| format!("{:?}", place.segments));
+        places.collect::<Vec<_>>().join(" ").replace('"', "")
+    };
+    required.map_or_else(String::new, |required| {
+        let (requisite, preferred) = (list(&required.requisite), list(&required.preferred));
+        format!(" at {requisite} best {preferred}")
+    })
+}
+
 fn metadata(write: Write, body: &Value) -> String {
     let metadata = &body["metadata"];
+    let annotations = &metadata["annotations"];
+    let mark = [BEING_CREATED, GROUP_BEING_CREATED].map(|mark| annotations.get(mark));
+    let mark = mark.into_iter().flatten().next();
     match write {
         Write::Mark if metadata.get("finalizers").is_some() => "bc+ F+".into(),
-        Write::Mark if metadata["annotations"][BEING_CREATED] != *YES => "bc+ again".into(),
+        Write::Mark if mark.is_some_and(|mark| *mark != *YES) => "bc+ again".into(),
         Write::Mark => "bc+".into(),
         Write::Unmark => "bc-".into(),
+        Write::Topology(_) => {
+            let topology = annotations[ACCESSIBLE_TOPOLOGY].as_str().unwrap();
+            format!("topology {topology}")
+        }
         Write::Release => "F-".into(),
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 
-use crate::model::{Class, Content, Policy, SecretRef, Source, Status};
+use crate::model::{Class, Content, Member, Members, Policy, SecretRef, Source, Status, Topology};
 
 fn read<R: Record>(object: &Value) -> R {
     let json = object.to_string();
@@ -73,6 +73,7 @@ fn a_content_with_everything() {
             ready: Some(true),
             size: Some(1 << 30),
             group: Some("g1".into()),
+            members: Members::default(),
             error: Some("x".into()),
         }),
         ..crate::testing::content()
@@ -146,6 +147,120 @@ fn the_mark_is_its_presence() {
         assert!(content.being_created, "{value:?}");
         assert_eq!(content.marked_again, again, "{value:?}");
     }
+}
+
+fn full_group() -> Value {
+    json!({
+        "apiVersion": "groupsnapshot.storage.k8s.io/v1",
+        "kind": "VolumeGroupSnapshotContent",
+        "metadata": {
+            "name": "groupsnapcontent-V1",
+            "uid": "CV1",
+            "resourceVersion": "7",
+            "finalizers": [
+                "groupsnapshot.storage.kubernetes.io/volumegroupsnapshotcontent-bound-protection"
+            ],
+            "annotations": {
+                "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-created": "yes",
+                "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted": "yes",
+                "groupsnapshot.storage.kubernetes.io/deletion-secret-name": "sec",
+                "groupsnapshot.storage.kubernetes.io/deletion-secret-namespace": "ns2",
+                // Those of the other kind mean nothing here.
+                "snapshot.storage.kubernetes.io/deletion-secret-name": "other"
+            }
+        },
+        "spec": {
+            "deletionPolicy": "Delete",
+            "driver": "test.csi.driver",
+            "source": {"volumeHandles": ["vol-1", "vol-2"]},
+            "volumeGroupSnapshotClassName": "g",
+            "volumeGroupSnapshotRef": {"name": "v1", "namespace": "ns", "uid": "V1"}
+        },
+        "status": {
+            "creationTime": "2026-01-02T03:04:05Z",
+            "readyToUse": true,
+            "volumeGroupSnapshotHandle": "grp-1",
+            "volumeSnapshotInfoList": [
+                {
+                    "volumeHandle": "vol-1", "snapshotHandle": "snap-1", "readyToUse": true,
+                    "creationTime": 1_767_323_045_000_000_000_i64, "restoreSize": 5
+                },
+                {"volumeHandle": "vol-2", "snapshotHandle": "snap-2", "restoreSize": null}
+            ]
+        }
+    })
+}
+
+#[test]
+fn a_group_with_everything() {
+    let content: Content = read(&full_group());
+    let member = |volume: &str, handle: &str| Member {
+        volume: volume.into(),
+        handle: handle.into(),
+        ..Member::default()
+    };
+    let first = Member {
+        created: Some(1_767_323_045_000_000_000),
+        ready: Some(true),
+        size: Some(5),
+        ..member("vol-1", "snap-1")
+    };
+    let expected = Content {
+        version: 7,
+        being_created: true,
+        being_deleted: true,
+        secret: Some(Box::new(SecretRef {
+            namespace: "ns2".into(),
+            name: "sec".into(),
+        })),
+        status: Some(Status {
+            handle: Some("grp-1".into()),
+            created: Some(1_767_323_045_000_000_000),
+            ready: Some(true),
+            members: [first, member("vol-2", "snap-2")].into(),
+            ..Status::default()
+        }),
+        ..crate::testing::group_content()
+    };
+    assert_eq!(content, expected);
+    assert!(content.is_protected());
+}
+
+#[test]
+fn sources_of_groups() {
+    let source = |source: Value| {
+        let mut object = full_group();
+        object["spec"]["source"] = source;
+        let content: Content = read(&object);
+        content.source
+    };
+    assert_eq!(source(json!({"volumeHandles": []})), None);
+    assert_eq!(source(json!({"volumeHandles": null})), None);
+    assert_eq!(source(json!({"groupSnapshotHandles": {}})), None);
+    let handles = json!({
+        "volumeGroupSnapshotHandle": "grp-9",
+        "volumeSnapshotHandles": ["snap-8", "snap-9"]
+    });
+    let expected = crate::testing::pre_provisioned_group().source;
+    assert_eq!(source(json!({ "groupSnapshotHandles": handles })), expected);
+    let mut object = full_group();
+    object["status"]["creationTime"] = "yesterday".into();
+    let content: Content = read(&object);
+    assert_eq!(content.status.unwrap().created, Some(0));
+}
+
+#[test]
+fn s_114_s_116_annotations_about_topology() {
+    let mut object = full();
+    let annotations = &mut object["metadata"]["annotations"];
+    annotations["csi-sidecars.io/snapshot-allowed-topologies"] = "[]".into();
+    annotations["csi-sidecars.io/snapshot-accessible-topology"] = "[{}]".into();
+    let content: Content = read(&object);
+    let expected = Topology {
+        allowed: Some("[]".into()),
+        accessible: Some("[{}]".into()),
+    };
+    assert_eq!(content.topology, Some(Box::new(expected)));
 }
 
 #[test]

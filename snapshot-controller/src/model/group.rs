@@ -1,0 +1,198 @@
+//! VolumeGroupSnapshot, its content and its class.
+
+use sidecar::snapshot::{GROUP_CONTENT_BOUND, GROUP_SNAPSHOT_BOUND};
+
+use super::{Class, ContentSource, Failure, List, Policy, SnapshotRef, Text, key};
+
+/// What is read of a VolumeGroupSnapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// `metadata.namespace`
+    pub namespace: Text,
+    /// `metadata.name`
+    pub name: Text,
+    /// `metadata.uid`
+    pub uid: Text,
+    /// `metadata.resourceVersion`, as it came.
+    pub version: Text,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `metadata.finalizers`
+    pub finalizers: List,
+    /// `spec.source`
+    pub source: GroupSource,
+    /// `spec.volumeGroupSnapshotClassName`
+    pub class: Option<Text>,
+    /// `status`, if there is one.
+    pub status: Option<Box<GroupStatus>>,
+}
+
+/// What a VolumeGroupSnapshot is taken from, or stands for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum GroupSource {
+    /// The claims of the namespace that this label selector, as JSON, selects.
+    Claims(Text),
+    /// The VolumeGroupSnapshotContent of this name, which an administrator made.
+    Content(Text),
+    /// Neither or both, which the API server refuses.
+    #[default]
+    Unclear,
+}
+
+/// What is read of `status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupStatus {
+    /// `boundVolumeGroupSnapshotContentName`
+    pub bound: Option<Text>,
+    /// `creationTime`, as it was written.
+    pub creation_time: Option<Text>,
+    /// `readyToUse`
+    pub ready: Option<bool>,
+    /// `error`
+    pub error: Option<Failure>,
+}
+
+/// What is read of a VolumeGroupSnapshotContent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupContent {
+    /// `metadata.name`
+    pub name: Text,
+    /// `metadata.uid`
+    pub uid: Text,
+    /// `metadata.resourceVersion`, as it came.
+    pub version: Text,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `metadata.finalizers`
+    pub finalizers: List,
+    /// Whether it has the annotation [`GROUP_BEING_DELETED`](sidecar::snapshot::GROUP_BEING_DELETED).
+    pub being_deleted: bool,
+    /// `spec.volumeGroupSnapshotRef`
+    pub group: SnapshotRef,
+    /// `spec.source`
+    pub source: ContentSource,
+    /// `spec.volumeGroupSnapshotClassName`
+    pub class: Option<Text>,
+    /// `spec.driver`
+    pub driver: Text,
+    /// `spec.deletionPolicy`
+    pub policy: Policy,
+    /// Name and namespace of the Secret that its annotations name.
+    pub secret: Option<(Text, Text)>,
+    /// `status`, if there is one.
+    pub status: Option<Box<GroupContentStatus>>,
+}
+
+/// What is read of `status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupContentStatus {
+    /// `volumeGroupSnapshotHandle`
+    pub handle: Option<Text>,
+    /// `creationTime`, as it was written.
+    pub creation_time: Option<Text>,
+    /// `readyToUse`
+    pub ready: Option<bool>,
+    /// `error`
+    pub error: Option<Failure>,
+    /// `volumeSnapshotInfoList`
+    pub members: Vec<Member>,
+}
+
+/// One snapshot of a group, as the driver told of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    /// `volumeHandle`
+    pub volume: Text,
+    /// `snapshotHandle`
+    pub snapshot: Text,
+    /// `creationTime`, nanoseconds since 1970.
+    pub creation_time: Option<i64>,
+    /// `readyToUse`
+    pub ready: Option<bool>,
+    /// `restoreSize`, bytes.
+    pub restore_size: Option<i64>,
+}
+
+/// What is read of a VolumeGroupSnapshotClass: the same as of the class of single snapshots, whose
+/// parameters have other names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupClass(pub Class);
+
+impl Group {
+    /// Its key in caches and queues.
+    #[must_use]
+    pub fn key(&self) -> Text {
+        key(&self.namespace, &self.name)
+    }
+
+    /// Whether it has the finalizer of this controller.
+    #[must_use]
+    pub fn is_protected(&self) -> bool {
+        let mut held = self.finalizers.iter();
+        held.any(|held| **held == *GROUP_SNAPSHOT_BOUND)
+    }
+
+    /// Whether `status.readyToUse` is true.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let status = self.status.as_deref();
+        status.is_some_and(|status| status.ready == Some(true))
+    }
+
+    /// `status.boundVolumeGroupSnapshotContentName`, unless it is empty.
+    #[must_use]
+    pub fn bound(&self) -> Option<&Text> {
+        let bound = self.status.as_deref()?.bound.as_ref()?;
+        Some(bound).filter(|name| !name.is_empty())
+    }
+
+    /// Whether it was taken at some time. Its data is of that moment: it is never taken anew.
+    #[must_use]
+    pub fn was_taken(&self) -> bool {
+        let status = self.status.as_deref();
+        status.is_some_and(|status| status.creation_time.is_some())
+    }
+}
+
+impl GroupContent {
+    /// Whether it has the finalizer that lets the sidecar delete the group first.
+    #[must_use]
+    pub fn is_protected(&self) -> bool {
+        let mut held = self.finalizers.iter();
+        held.any(|held| **held == *GROUP_CONTENT_BOUND)
+    }
+
+    /// Whether it is for a VolumeGroupSnapshot of this name, whichever.
+    #[must_use]
+    pub fn names(&self, group: &Group) -> bool {
+        self.group.name == group.name && self.group.namespace == group.namespace
+    }
+
+    /// Whether it is for this VolumeGroupSnapshot and no other.
+    #[must_use]
+    pub fn is_of(&self, group: &Group) -> bool {
+        self.names(group) && self.group.uid == group.uid
+    }
+
+    /// The key of the VolumeGroupSnapshot that it names.
+    #[must_use]
+    pub fn group_key(&self) -> Text {
+        key(&self.group.namespace, &self.group.name)
+    }
+
+    /// `status.volumeGroupSnapshotHandle`, unless it is empty.
+    #[must_use]
+    pub fn handle(&self) -> Option<&Text> {
+        let handle = self.status.as_deref()?.handle.as_ref()?;
+        Some(handle).filter(|handle| !handle.is_empty())
+    }
+
+    /// The snapshots of the group, once there are all.
+    #[must_use]
+    pub fn members(&self) -> &[Member] {
+        match self.status.as_deref() {
+            Some(status) if self.handle().is_some() => &status.members,
+            Some(_) | None => &[],
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! How a VolumeGroupSnapshot gets a content that an administrator made.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{Decision, class, fail, follow, misbound, missing, protect};
+use crate::model::{ContentSource, Group, GroupContent, Text};
+use crate::plan::complaint::Complaint;
+use crate::plan::step::Step;
+use crate::plan::view::{Next, Purpose, View};
+
+/// The next step until the VolumeGroupSnapshot shows what the content of this name does.
+pub(super) fn decide(view: &View<'_>, group: &Arc<Group>, name: &Text) -> Decision {
+    let content = view.group_content(name)?;
+    protect(group)?;
+    let Some(content) = content else {
+        return Ok(missing(name));
+    };
+    if content.source != ContentSource::Snapshot {
+        let complaint = Complaint::unready(
+            "GroupSnapshotContentMismatch",
+            "VolumeGroupSnapshotContent is dynamically provisioned while expecting a \
+             pre-provisioned one",
+        );
+        return Ok(fail(complaint.until_changed(content.object())));
+    }
+    let bound = !content.group.uid.is_empty();
+    if !content.names(group) || bound && !content.is_of(group) {
+        return Ok(misbound(&content));
+    }
+    // Nobody has said which class it is, and the VolumeGroupSnapshot does.
+    let classless = content.class.is_none() && group.class.is_some();
+    if bound && !classless {
+        return Ok(follow(group, &content));
+    }
+    if let Some(class) = &group.class {
+        class::named(view, class)?;
+    }
+    Ok(bind(group, &content))
+}
+
+fn bind(group: &Group, content: &GroupContent) -> Next {
+    let mut spec = json!({"volumeGroupSnapshotRef": {"uid": &*group.uid}});
+    if let (Some(class), Some(spec)) = (&group.class, spec.as_object_mut()) {
+        spec.insert("volumeGroupSnapshotClassName".to_owned(), (&**class).into());
+    }
+    let patch = json!({
+        "metadata": {"resourceVersion": &*content.version},
+        "spec": spec,
+    });
+    Next::Ask(Step::Patch(content.object(), patch), Purpose::Bind)
+}

@@ -1,0 +1,64 @@
+//! Which claims a VolumeGroupSnapshot is of, and their volumes.
+//!
+//! The API server selects: labels of 50,000 claims would be kept for a few groups, and a cache may be
+//! late.
+
+use super::{Decision, selector};
+use crate::model::{Group, Text, key};
+use crate::plan::complaint::Cure;
+use crate::plan::snapshot::Origin;
+use crate::plan::step::Object;
+use crate::plan::view::{Learnt, View, read};
+
+/// Why there is nothing to take a snapshot of.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) text: String,
+    pub(super) cures: Vec<Cure>,
+}
+
+/// The volumes of the claims that `selector` selects, in the order in which the API server lists them.
+pub(super) fn volumes(
+    view: &View<'_>,
+    group: &Group,
+    selector: &str,
+) -> Decision<Result<Vec<Origin>, Problem>> {
+    let text = match selector::text(selector) {
+        Ok(text) => Text::from(text),
+        Err(text) => return Ok(Err(problem(text, None))),
+    };
+    let object = Object::Claims(group.namespace.clone(), text.clone());
+    let names = match view.learnt(&object) {
+        None => return Err(read(object)),
+        Some(Learnt::Read(names)) => names.clone().unwrap_or_default(),
+        Some(Learnt::Unread(error)) => return Ok(Err(problem(error.to_string(), None))),
+    };
+    let mut volumes = Vec::new();
+    for name in names.lines() {
+        let key = key(&group.namespace, name);
+        let of_claim = Cure::Object(Object::Claim(key.clone()));
+        let Some(claim) = view.claim(&key)? else {
+            let text = format!("failed to retrieve PVC {name} from the lister");
+            return Ok(Err(problem(text, Some(of_claim))));
+        };
+        match Origin::of(view, &key, &claim)? {
+            Ok(origin) => volumes.push(origin),
+            Err(why) => {
+                let text = why.told("a group snapshot");
+                return Ok(Err(problem(text, Some(why.cure(&key)))));
+            }
+        }
+    }
+    if volumes.is_empty() {
+        let text = format!("label selector {text} for group snapshot not applied to any PVC");
+        return Ok(Err(problem(text, None)));
+    }
+    Ok(Ok(volumes))
+}
+
+fn problem(text: String, cure: Option<Cure>) -> Problem {
+    Problem {
+        text,
+        cures: cure.into_iter().collect(),
+    }
+}

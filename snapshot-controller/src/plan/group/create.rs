@@ -1,0 +1,101 @@
+//! The content of a VolumeGroupSnapshot that selects claims.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use sidecar::snapshot::{
+    GROUP_API_VERSION, GROUP_CONTENT, GROUP_CONTENT_BOUND, GROUP_DELETION_SECRET_NAME,
+    GROUP_DELETION_SECRET_NAMESPACE, GROUP_SNAPSHOT, group_content_name,
+};
+
+use super::claims::{self, Problem};
+use super::{Decision, fail};
+use crate::model::{Group, Text};
+use crate::plan::complaint::{Complaint, Cure};
+use crate::plan::secret::{self, Secret};
+use crate::plan::snapshot::{Chosen, Origin};
+use crate::plan::step::{Object, Step};
+use crate::plan::view::{Next, Purpose, View};
+
+/// The next step until there is a content.
+pub(super) fn decide(
+    view: &View<'_>,
+    group: &Arc<Group>,
+    selector: &Text,
+    class: &Chosen,
+) -> Decision {
+    let refuse =
+        |problem: Problem| fail(Complaint::ungrouped(&problem.text).until_all(problem.cures));
+    let volumes = claims::volumes(view, group, selector)?.map_err(refuse)?;
+    let name = Text::from(group_content_name(&group.uid));
+    let of_class = || Cure::GroupClass(class.name.clone());
+    let secret = secret::resolve(&class.class, &secret::Words::of_group(group, &name));
+    let secret =
+        secret.map_err(|problem| fail(Complaint::ungrouped(&problem).until(of_class())))?;
+    let handles = volumes.iter().map(|origin| handle(group, class, origin));
+    let handles: Vec<Text> = handles.collect::<Decision<_>>()?;
+    let body = body(group, class, &name, &handles, secret);
+    let purpose = Purpose::Create { nowhere: false };
+    Ok(Next::Ask(
+        Step::Create(Object::GroupContent(name), body),
+        purpose,
+    ))
+}
+
+/// What the driver of the class calls a volume.
+fn handle(group: &Group, class: &Chosen, origin: &Origin) -> Decision<Text> {
+    let volume = &origin.name;
+    let error = match &origin.volume.csi {
+        Some(csi) if csi.driver == class.class.driver => return Ok(csi.handle.clone()),
+        None => format!("Cannot snapshot a non-CSI volume: {volume}"),
+        Some(csi) => format!(
+            "Volume CSI driver ({}) mismatch with VolumeGroupSnapshotClass ({}) {}: {volume}",
+            csi.driver,
+            class.class.driver,
+            group.key()
+        ),
+    };
+    let complaint = Complaint {
+        also: Some(("CreateGroupSnapshotContentFailed", error.clone())),
+        ..Complaint::ungrouped(&error)
+    };
+    let complaint = complaint.until_changed(Object::Volume(volume.clone()));
+    Err(fail(complaint.until(Cure::GroupClass(class.name.clone()))))
+}
+
+/// It has the finalizer from the start, as a content of a single snapshot has.
+fn body(
+    group: &Group,
+    class: &Chosen,
+    name: &Text,
+    handles: &[Text],
+    secret: Option<Secret>,
+) -> Value {
+    let handles: Vec<&str> = handles.iter().map(|handle| &**handle).collect();
+    let mut metadata = json!({"name": &**name, "finalizers": [GROUP_CONTENT_BOUND]});
+    if let (Some(Secret { namespace, name }), Some(fields)) = (secret, metadata.as_object_mut()) {
+        let mut annotations = Map::new();
+        annotations.insert(GROUP_DELETION_SECRET_NAME.to_owned(), name.into());
+        annotations.insert(GROUP_DELETION_SECRET_NAMESPACE.to_owned(), namespace.into());
+        fields.insert("annotations".to_owned(), annotations.into());
+    }
+    json!({
+        "apiVersion": GROUP_API_VERSION,
+        "kind": GROUP_CONTENT.kind,
+        "metadata": metadata,
+        "spec": {
+            "volumeGroupSnapshotRef": {
+                "kind": GROUP_SNAPSHOT.kind,
+                "apiVersion": GROUP_API_VERSION,
+                "namespace": &*group.namespace,
+                "name": &*group.name,
+                "uid": &*group.uid,
+                "resourceVersion": &*group.version,
+            },
+            "source": {"volumeHandles": handles},
+            "volumeGroupSnapshotClassName": &*class.name,
+            "driver": &*class.class.driver,
+            "deletionPolicy": class.class.policy.name(),
+        },
+    })
+}

@@ -1,0 +1,131 @@
+//! How a VolumeGroupSnapshot goes: its content is told, and deleted if that is its policy; its members
+//! are deleted; then its finalizer goes. Members go after it, since their deletion is the group's.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use sidecar::snapshot::{
+    GROUP_BEING_DELETED, GROUP_CONTENT_BOUND, GROUP_SNAPSHOT_BOUND, YES, group_content_name,
+};
+
+use super::members::Names;
+use super::{Decision, fail};
+use crate::model::{Group, GroupContent, GroupSource, Policy, Snapshot, Text, key};
+use crate::plan::complaint::Complaint;
+use crate::plan::snapshot::finalizers;
+use crate::plan::step::{Object, Step};
+use crate::plan::view::{Next, Purpose, View, read};
+
+/// The next step until nothing of ours holds the VolumeGroupSnapshot.
+pub(super) fn decide(view: &View<'_>, group: &Arc<Group>) -> Decision {
+    if !group.is_protected() {
+        return Ok(Next::Done);
+    }
+    let content = content(view, group)?;
+    unless_restoring(view, group)?;
+    let deletes = |content: &GroupContent| content.policy == Policy::Delete;
+    if let Some(content) = &content {
+        if let Some(patch) = mark(content) {
+            let step = Step::Patch(content.object(), patch);
+            return Ok(Next::Ask(step, Purpose::Announce));
+        }
+        if let Some(half) = half(view, group, content) {
+            return Ok(half);
+        }
+        if deletes(content) && !content.deleting {
+            let step = Step::Delete(content.object(), content.exactly());
+            return Ok(Next::Ask(step, Purpose::Delete));
+        }
+    }
+    if let Some(member) = members(view, group).find(|member| !member.deleting) {
+        let step = Step::Delete(member.object(), member.exactly());
+        return Ok(Next::Ask(step, Purpose::Member));
+    }
+    // The content's end brings this back.
+    if content.as_deref().is_some_and(deletes) {
+        return Ok(Next::Done);
+    }
+    let held = group.finalizers.iter().map(|held| &**held);
+    let left = held.filter(|held| *held != GROUP_SNAPSHOT_BOUND);
+    let patch = finalizers(&group.version, left);
+    Ok(Next::Ask(
+        Step::Patch(group.object(), patch),
+        Purpose::Unprotect,
+    ))
+}
+
+/// The VolumeSnapshots of the group.
+fn members<'a>(view: &'a View<'_>, group: &'a Group) -> impl Iterator<Item = Arc<Snapshot>> + 'a {
+    let keys = view.memory.members(&group.uid);
+    keys.filter_map(|key| view.informers.snapshot(key))
+}
+
+/// A member's content that was made and never bound: nothing else would delete it.
+fn half(view: &View<'_>, group: &Group, of: &GroupContent) -> Option<Next> {
+    let content = of.members().iter().find_map(|member| {
+        let names = Names::new(&group.uid, &member.volume);
+        let content = view.informers.content(&names.content)?;
+        let ours = content.snapshot_key() == key(&group.namespace, &names.snapshot);
+        let is = ours && content.snapshot.uid.is_empty() && !content.deleting;
+        is.then_some(content)
+    })?;
+    let step = Step::Delete(content.object(), content.exactly());
+    Some(Next::Ask(step, Purpose::Member))
+}
+
+/// The patch after which a content is told, and held if it is to be deleted.
+fn mark(content: &GroupContent) -> Option<Value> {
+    let bare = content.policy == Policy::Delete && !content.deleting && !content.is_protected();
+    if content.being_deleted && !bare {
+        return None;
+    }
+    let mut metadata = json!({"uid": &*content.uid, "annotations": {GROUP_BEING_DELETED: YES}});
+    if let (true, Some(fields)) = (bare, metadata.as_object_mut()) {
+        let held = content.finalizers.iter().map(|held| &**held);
+        let held: Vec<&str> = held.chain([GROUP_CONTENT_BOUND]).collect();
+        fields.insert("finalizers".to_owned(), held.into());
+        fields.insert("resourceVersion".to_owned(), (&*content.version).into());
+    }
+    Some(json!({"metadata": metadata}))
+}
+
+/// The content that is this VolumeGroupSnapshot's and no other's.
+fn content(view: &View<'_>, group: &Group) -> Decision<Option<Arc<GroupContent>>> {
+    let named = match (group.bound(), &group.source) {
+        (Some(bound), _) => Some(bound.clone()),
+        (None, GroupSource::Claims(_)) => Some(Text::from(group_content_name(&group.uid))),
+        (None, GroupSource::Content(name)) => Some(name.clone()),
+        (None, GroupSource::Unclear) => None,
+    };
+    let Some(name) = named else { return Ok(None) };
+    let content = view.group_content(&name)?;
+    // It may have been bound by a request of which nobody has heard.
+    let unbound =
+        |content: &Arc<GroupContent>| content.names(group) && content.group.uid.is_empty();
+    let object = Object::GroupContent(name);
+    if content.as_ref().is_some_and(unbound) && view.learnt(&object).is_none() {
+        return Err(read(object));
+    }
+    Ok(content.filter(|content| content.is_of(group)))
+}
+
+/// A claim that is being restored reads the snapshot.
+fn unless_restoring(view: &View<'_>, group: &Group) -> Decision<()> {
+    for member in members(view, group) {
+        let claims = view.memory.restoring(&member.key());
+        if claims.is_empty() {
+            continue;
+        }
+        let message = format!(
+            "Snapshot {} belonging to VolumeGroupSnapshot {} is being used to restore a PVC",
+            member.key(),
+            group.key()
+        );
+        let complaint = Complaint::event("SnapshotDeletePending", message);
+        let complaint = claims.into_iter().fold(complaint, |complaint, claim| {
+            complaint.until_changed(Object::Claim(claim))
+        });
+        return Err(fail(complaint));
+    }
+    Ok(())
+}

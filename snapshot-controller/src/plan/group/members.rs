@@ -1,0 +1,233 @@
+//! The VolumeSnapshots of a group's snapshots and their contents: made, bound and filled here, once;
+//! from then on they are VolumeSnapshots like any others.
+
+use ring::digest::{Context, SHA256};
+use serde_json::{Map, Value, json};
+use sidecar::snapshot::{
+    API_VERSION, CONTENT, CONTENT_BOUND, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE,
+    GROUP_API_VERSION, GROUP_HANDLE, GROUP_SNAPSHOT, SNAPSHOT, SNAPSHOT_IN_GROUP,
+};
+
+use super::fail;
+use crate::model::{Content, Group, GroupContent, Member, Snapshot, Text, key};
+use crate::plan::complaint::Complaint;
+use crate::plan::status::patch as status;
+use crate::plan::step::{Object, Step};
+use crate::plan::view::{Next, Purpose, View};
+
+/// Names of a member and of its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// Of the VolumeSnapshot.
+    pub snapshot: Text,
+    /// Of the VolumeSnapshotContent.
+    pub content: Text,
+}
+
+impl Names {
+    /// Those of the snapshot of the volume with this handle, in the group with this UID.
+    #[must_use]
+    pub fn new(group: &str, volume: &str) -> Self {
+        let mut context = Context::new(&SHA256);
+        context.update(group.as_bytes());
+        context.update(volume.as_bytes());
+        let digest = context.finish();
+        let hash: String = digest.as_ref().iter().map(|b| format!("{b:02x}")).collect();
+        Self {
+            snapshot: format!("snapshot-{hash}").into(),
+            content: format!("snapcontent-{hash}").into(),
+        }
+    }
+}
+
+/// The next step until all members are there; `None` if they are.
+pub(super) fn decide(view: &View<'_>, group: &Group, content: &GroupContent) -> Option<Next> {
+    let mut members = content.members().iter();
+    members.find_map(|member| one(view, group, content, member))
+}
+
+fn one(view: &View<'_>, group: &Group, of: &GroupContent, member: &Member) -> Option<Next> {
+    let names = Names::new(&group.uid, &member.volume);
+    let ask = |step| Some(Next::Ask(step, Purpose::Member));
+    let Some(content) = view.informers.content(&names.content) else {
+        let body = content_body(view, group, of, member, &names);
+        return ask(Step::Create(Object::Content(names.content), body));
+    };
+    let key = key(&group.namespace, &names.snapshot);
+    if content.snapshot_key() != key {
+        return Some(foreign(content.object()));
+    }
+    let Some(snapshot) = view.informers.snapshot(&key) else {
+        let body = snapshot_body(view, group, of, member, &names);
+        return ask(Step::Create(Object::Snapshot(key), body));
+    };
+    if snapshot.owner().is_none_or(|(uid, _)| *uid != group.uid) {
+        return Some(foreign(snapshot.object()));
+    }
+    if content.deleting || snapshot.deleting {
+        // Somebody has deleted it: it is held until the group goes.
+        return None;
+    }
+    if content.snapshot.uid.is_empty() {
+        return ask(Step::Patch(content.object(), bind(&content, &snapshot)));
+    }
+    if !content.is_of(&snapshot) {
+        return Some(foreign(content.object()));
+    }
+    if snapshot.bound().is_none() {
+        let mut change = Map::new();
+        let name = (&*content.name).into();
+        change.insert("boundVolumeSnapshotContentName".to_owned(), name);
+        let patch = status(&snapshot.version, change);
+        return ask(Step::PatchStatus(snapshot.object(), patch));
+    }
+    // Once: later answers of the driver are known to the sidecar alone.
+    if content
+        .status
+        .as_deref()
+        .is_none_or(|status| !status.is_taken)
+    {
+        let patch = status(&content.version, taken(of, member));
+        return ask(Step::PatchStatus(content.object(), patch));
+    }
+    None
+}
+
+/// Something of a member's name is not this group's.
+fn foreign(object: Object) -> Next {
+    let message = format!(
+        "{} has the name of a member of the group snapshot, and is another's",
+        object.key()
+    );
+    let complaint = Complaint::unready("GroupSnapshotMemberMisbound", message);
+    fail(complaint.until_changed(object))
+}
+
+/// Nothing holds it before it is bound: then nothing has to be done before it goes.
+fn content_body(
+    view: &View<'_>,
+    group: &Group,
+    of: &GroupContent,
+    member: &Member,
+    names: &Names,
+) -> Value {
+    let mut annotations = Map::new();
+    if let Some(handle) = of.handle() {
+        annotations.insert(GROUP_HANDLE.to_owned(), (&**handle).into());
+    }
+    if let Some((name, namespace)) = &of.secret {
+        annotations.insert(DELETION_SECRET_NAME.to_owned(), (&**name).into());
+        annotations.insert(DELETION_SECRET_NAMESPACE.to_owned(), (&**namespace).into());
+    }
+    let mut spec = json!({
+        "volumeSnapshotRef": {
+            "kind": SNAPSHOT.kind,
+            "apiVersion": API_VERSION,
+            "namespace": &*group.namespace,
+            "name": &*names.snapshot,
+        },
+        "source": {"volumeHandle": &*member.volume},
+        "driver": &*of.driver,
+        "deletionPolicy": of.policy.name(),
+    });
+    let volume = view.informers.volume_of(&of.driver, &member.volume);
+    let mode = volume.and_then(|volume| volume.mode.clone());
+    if let (Some(mode), Some(spec)) = (mode, spec.as_object_mut()) {
+        spec.insert("sourceVolumeMode".to_owned(), (&*mode).into());
+    }
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": CONTENT.kind,
+        "metadata": {"name": &*names.content, "annotations": annotations},
+        "spec": spec,
+    })
+}
+
+fn snapshot_body(
+    view: &View<'_>,
+    group: &Group,
+    of: &GroupContent,
+    member: &Member,
+    names: &Names,
+) -> Value {
+    let volume = view.informers.volume_of(&of.driver, &member.volume);
+    let claim = volume.and_then(|volume| Some(volume.claim.as_ref()?.name.clone()));
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": SNAPSHOT.kind,
+        "metadata": {
+            "namespace": &*group.namespace,
+            "name": &*names.snapshot,
+            "finalizers": [SNAPSHOT_IN_GROUP],
+            "ownerReferences": [owner(group)],
+        },
+        "spec": {"source": {"persistentVolumeClaimName": &*claim.unwrap_or_default()}},
+    })
+}
+
+/// A group snapshot as an owner.
+#[must_use]
+pub fn owner(group: &Group) -> Value {
+    json!({
+        "apiVersion": GROUP_API_VERSION,
+        "kind": GROUP_SNAPSHOT.kind,
+        "name": &*group.name,
+        "uid": &*group.uid,
+    })
+}
+
+fn bind(content: &Content, snapshot: &Snapshot) -> Value {
+    let held = content.finalizers.iter().map(|held| &**held);
+    let held = held.filter(|held| *held != CONTENT_BOUND);
+    let held: Vec<&str> = held.chain([CONTENT_BOUND]).collect();
+    json!({
+        "metadata": {"resourceVersion": &*content.version, "finalizers": held},
+        "spec": {"volumeSnapshotRef": {"uid": &*snapshot.uid}},
+    })
+}
+
+/// What the driver told of a member, with the group's time where it told none.
+fn taken(of: &GroupContent, member: &Member) -> Map<String, Value> {
+    let group = of.status.as_deref();
+    let time = || {
+        let time: jiff::Timestamp = group?.creation_time.as_deref()?.parse().ok()?;
+        i64::try_from(time.as_nanosecond()).ok()
+    };
+    let fields = [
+        ("snapshotHandle", Some(Value::from(&*member.snapshot))),
+        (
+            "volumeGroupSnapshotHandle",
+            of.handle().map(|handle| (&**handle).into()),
+        ),
+        (
+            "creationTime",
+            member.creation_time.or_else(time).map(Value::from),
+        ),
+        (
+            "restoreSize",
+            member
+                .restore_size
+                .filter(|size| *size > 0)
+                .map(Value::from),
+        ),
+        ("readyToUse", Some(member.ready.unwrap_or_default().into())),
+    ];
+    let fields = fields.into_iter();
+    fields
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_tests_of_kubernetes_compute() {
+        // printf V1vol-1 | sha256sum
+        let names = Names::new("V1", "vol-1");
+        let hash = "dccaacbe8841181a575d97cd8e1f7a9eae13539f416d01e3f90a96c6ad2cb4c0";
+        assert_eq!(*names.snapshot, format!("snapshot-{hash}"));
+        assert_eq!(*names.content, format!("snapcontent-{hash}"));
+    }
+}

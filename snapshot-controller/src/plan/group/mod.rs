@@ -1,0 +1,187 @@
+//! The next step for a VolumeGroupSnapshot.
+//!
+//! Its content, and through it the sidecar's calls, are what single snapshots have; what is more is
+//! that a group makes its members.
+//!
+//! | file | decides |
+//! |---|---|
+//! | `mod` | in which order, and what protects the VolumeGroupSnapshot |
+//! | `class` | which class it has |
+//! | `claims` | which claims it is of, and their volumes |
+//! | `selector` | how the selector of its claims is asked for |
+//! | `create` | its content |
+//! | `bind` | how it gets a content that an administrator made |
+//! | `members` | the VolumeSnapshots and contents of its snapshots |
+//! | `delete` | how it goes |
+//! | `content` | the next step for a VolumeGroupSnapshotContent |
+
+mod bind;
+mod claims;
+mod class;
+pub mod content;
+mod create;
+mod delete;
+pub mod members;
+mod selector;
+
+use std::sync::Arc;
+
+use sidecar::snapshot::{GROUP_SNAPSHOT_BOUND, group_content_name};
+
+use super::complaint::Complaint;
+use super::snapshot::finalizers;
+use super::status::{Shown, Wanted, change, patch};
+use super::step::{Object, Step};
+use super::view::{Next, Purpose, View, read};
+use crate::model::{ContentSource, Group, GroupContent, GroupContentStatus, GroupSource, Text};
+
+/// The next step for `group`, the newest that is known of it.
+#[must_use]
+pub fn decide(view: &View<'_>, group: &Arc<Group>) -> Next {
+    let next = if group.deleting {
+        delete::decide(view, group)
+    } else {
+        living(view, group)
+    };
+    next.unwrap_or_else(|first| first)
+}
+
+/// `Err` is a step that has to come first.
+type Decision<T = Next> = Result<T, Next>;
+
+fn living(view: &View<'_>, group: &Arc<Group>) -> Decision {
+    if group.is_ready() && group.bound().is_some() {
+        return ready(view, group);
+    }
+    match &group.source {
+        GroupSource::Claims(selector) => dynamic(view, group, selector),
+        GroupSource::Content(name) => bind::decide(view, group, name),
+        GroupSource::Unclear => Ok(fail(Complaint::unready(
+            "GroupSnapshotValidationError",
+            "Exactly one of Selector and VolumeGroupSnapshotContentName should be specified",
+        ))),
+    }
+}
+
+/// One that is to be taken.
+fn dynamic(view: &View<'_>, group: &Arc<Group>, selector: &Text) -> Decision {
+    let name = Text::from(group_content_name(&group.uid));
+    let known = match group.was_taken() {
+        // A cache may be late, and whoever relies on its data must not be alarmed for nothing.
+        true => view.group_content(&name)?,
+        // If a content is there that no watch has told of, its POST says so.
+        false => view.informers.group_content(&name),
+    };
+    let Some(content) = known else {
+        if group.was_taken() {
+            protect(group)?;
+            return Ok(missing(&name));
+        }
+        let class = class::choose(view, group, selector)?;
+        // Before there is anything that would be left behind.
+        protect(group)?;
+        return create::decide(view, group, selector, &class);
+    };
+    protect(group)?;
+    if content.source != ContentSource::Volume {
+        let message = format!(
+            "VolumeGroupSnapshotContent {name} is pre-provisioned while expecting a dynamically \
+             provisioned one"
+        );
+        let complaint = Complaint::unready("GroupSnapshotContentMismatch", message);
+        return Ok(fail(complaint.until_changed(content.object())));
+    }
+    if !content.is_of(group) {
+        return Ok(misbound(&content));
+    }
+    if let Some(first) = members::decide(view, group, &content) {
+        return Ok(first);
+    }
+    Ok(follow(group, &content))
+}
+
+/// One that can be used: all that can happen is that its content is lost.
+fn ready(view: &View<'_>, group: &Arc<Group>) -> Decision {
+    let Some(name) = group.bound() else {
+        return Ok(Next::Done);
+    };
+    let content = view.group_content(name)?;
+    protect(group)?;
+    let Some(content) = content else {
+        return Ok(missing(name));
+    };
+    if content.is_of(group) {
+        return Ok(Next::Done);
+    }
+    // A cache may be late: the binding of what an administrator made is a write of its own.
+    if view.learnt(&content.object()).is_none() {
+        return Err(read(content.object()));
+    }
+    let complaint = Complaint::unready(
+        "GroupSnapshotMisbound",
+        "VolumeGroupSnapshotContent is not bound to the VolumeGroupSnapshot correctly",
+    );
+    Ok(fail(complaint.until_changed(content.object())))
+}
+
+/// The finalizer, if it is missing.
+fn protect(group: &Group) -> Decision<()> {
+    if group.is_protected() {
+        return Ok(());
+    }
+    let held = group.finalizers.iter().map(|held| &**held);
+    let patch = finalizers(&group.version, held.chain([GROUP_SNAPSHOT_BOUND]));
+    let step = Step::Patch(group.object(), patch);
+    Err(Next::Ask(step, Purpose::Finalizers))
+}
+
+impl Group {
+    /// What its status says.
+    #[must_use]
+    pub fn shown(&self) -> Shown<'_> {
+        let status = self.status.as_deref();
+        Shown {
+            version: &self.version,
+            is_bound: self.bound().is_some(),
+            is_taken: self.was_taken(),
+            ready: status.and_then(|status| status.ready),
+            error: status.and_then(|status| status.error.as_ref()),
+        }
+    }
+}
+
+/// The status of an unready one follows its content.
+fn follow(group: &Group, content: &GroupContent) -> Next {
+    let blank = GroupContentStatus::default();
+    let status = content.status.as_deref().unwrap_or(&blank);
+    let wanted = Wanted {
+        bound: ("boundVolumeGroupSnapshotContentName", &content.name),
+        creation_time: status.creation_time.as_deref().map(str::to_owned),
+        ready: status.ready.unwrap_or_default(),
+        error: status.error.as_ref(),
+    };
+    let (change, progress) = change(&group.shown(), wanted);
+    if change.is_empty() {
+        return Next::Done;
+    }
+    let step = Step::PatchStatus(group.object(), patch(&group.version, change));
+    Next::Ask(step, Purpose::Status(progress))
+}
+
+fn missing(name: &Text) -> Next {
+    let message = "VolumeGroupSnapshotContent is missing";
+    let complaint = Complaint::unready("GroupSnapshotContentMissing", message);
+    fail(complaint.until_changed(Object::GroupContent(name.clone())))
+}
+
+fn misbound(content: &GroupContent) -> Next {
+    let name = &content.name;
+    let message =
+        format!("VolumeGroupSnapshotContent [{name}] is bound to a different group snapshot");
+    let complaint = Complaint::unready("GroupSnapshotContentMisbound", message);
+    fail(complaint.until_changed(content.object()))
+}
+
+fn fail(complaint: Complaint) -> Next {
+    Next::Fail(Box::new(complaint))
+}

@@ -1,0 +1,152 @@
+//! What answers to requests mean for an attempt.
+
+use super::attempt::{Attempt, CONFLICTS, Over, Subject, driver, driver_of_group};
+use super::{Controller, Informed, News, outcome, wake};
+use crate::plan::in_flight::Key;
+use crate::plan::step::{Answer, ApiError, ErrorKind, Object, Step};
+use crate::plan::view::{Learnt, Purpose};
+
+impl Controller {
+    pub(super) fn heard(
+        &mut self,
+        attempt: &mut Attempt,
+        step: &Step,
+        answer: Answer,
+        informers: Informed<'_>,
+        due: &mut News,
+    ) {
+        let Some(purpose) = attempt.asked.take() else {
+            return;
+        };
+        if let Purpose::Protect(claim) | Purpose::Release(claim) = &purpose {
+            let unknown =
+                matches!(&answer, Answer::Refused(error) if error.kind == ErrorKind::Unknown);
+            let waiting = self.memory.claims.end(claim, unknown);
+            due.wakes.extend(waiting.into_iter().map(wake));
+        }
+        match (answer, purpose) {
+            (Answer::Read(json), Purpose::Read(object)) => {
+                due.wakes
+                    .extend(concerned(&object, attempt, informers).map(wake));
+                self.learns(attempt, object, Learnt::Read(json));
+            }
+            (Answer::Refused(error), Purpose::Read(object)) => {
+                self.unread(attempt, object, error);
+            }
+            (Answer::Done | Answer::Read(_), purpose) => {
+                // What was read before is not so any more.
+                let written = written(step);
+                attempt
+                    .learnt
+                    .retain(|(of, _)| Some(of) != written.as_ref());
+                self.succeeded(attempt, purpose, informers);
+            }
+            (Answer::Refused(error), purpose) => refused(attempt, step, purpose, error),
+        }
+        due.notices.append(&mut attempt.notices);
+    }
+
+    fn learns(&mut self, attempt: &mut Attempt, object: Object, learnt: Learnt) {
+        if let Object::Claim(claim) = &object {
+            self.memory.claims.settle(claim);
+        }
+        attempt.learnt.push((object, learnt));
+    }
+
+    fn unread(&mut self, attempt: &mut Attempt, object: Object, error: ApiError) {
+        let told = error.kind == ErrorKind::NotFound
+            || matches!(object, Object::Volume(_) | Object::Claims(..));
+        if told {
+            self.learns(attempt, object, Learnt::Unread(error))
+        } else {
+            attempt.fail("reading", error.message)
+        }
+    }
+
+    fn succeeded(&mut self, attempt: &mut Attempt, purpose: Purpose, informers: Informed<'_>) {
+        let Some(subject) = attempt.subject.clone() else {
+            return;
+        };
+        if let Purpose::Status(progress) = &purpose {
+            let driver = match &subject {
+                Subject::Snapshot(of) => driver(of, informers),
+                Subject::Group(of) => driver_of_group(of, informers),
+                Subject::Content(_) | Subject::GroupContent(_) => None,
+            };
+            let (operations, uid) = (&mut self.operations, subject.uid());
+            let samples = outcome::samples(operations, uid, *progress, driver.as_ref());
+            attempt.notices.extend(samples);
+        }
+        attempt.notices.extend(outcome::success(&subject, &purpose));
+        if let Purpose::Complain(complaint) = purpose {
+            attempt.complain(*complaint);
+        }
+    }
+}
+
+/// Whose attempt has to look at what another one's has read: no watch will tell of it any more.
+fn concerned(object: &Object, by: &Attempt, informers: Informed<'_>) -> Option<Key> {
+    let snapshot = match object {
+        Object::Snapshot(key) => Some(key.clone()),
+        Object::Content(name) => informers
+            .content(name)
+            .map(|content| content.snapshot_key()),
+        Object::Claim(_)
+        | Object::Volume(_)
+        | Object::Group(_)
+        | Object::GroupContent(_)
+        | Object::Claims(..) => None,
+    };
+    let known = snapshot.filter(|key| informers.snapshot(key).is_some());
+    known.map(Key::Snapshot).filter(|key| *key != by.key)
+}
+
+/// Somebody else was first, or the request failed.
+fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError) {
+    let stale = match (error.kind, step) {
+        (ErrorKind::NotFound, Step::Patch(of, _) | Step::PatchStatus(of, _))
+            if attempt.key.object() == *of =>
+        {
+            // Its deletion is on its way as an event.
+            attempt.over = Some(Over::Done);
+            return;
+        }
+        // It has changed, is gone, or is there already, and no watch has told of that yet.
+        (ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Exists, step) => written(step),
+        (ErrorKind::Unknown | ErrorKind::Refused, _) => None,
+    };
+    if let Some(object) = stale {
+        attempt.conflicts += 1;
+        if attempt.conflicts <= CONFLICTS {
+            attempt.reread = Some(object)
+        } else {
+            attempt.fail("writing", error.message)
+        }
+        return;
+    }
+    if let Purpose::Complain(complaint) = purpose {
+        // The event tells, even if the status does not.
+        return attempt.complain(*complaint);
+    }
+    let complaint = match &attempt.subject {
+        Some(Subject::Snapshot(of)) => outcome::refusal(of, &purpose, &error),
+        Some(Subject::Group(of)) => outcome::refusal_of_group(of, &purpose, &error),
+        Some(Subject::Content(_) | Subject::GroupContent(_)) | None => None,
+    };
+    match complaint {
+        Some(complaint) => attempt.untold = Some(Box::new(complaint)),
+        None => attempt.fail("writing", error.message),
+    }
+}
+
+/// The object that a step writes.
+fn written(step: &Step) -> Option<Object> {
+    match step {
+        Step::Patch(of, _)
+        | Step::PatchStatus(of, _)
+        | Step::Create(of, _)
+        | Step::Delete(of, _) => Some(of.clone()),
+        Step::UpdateClaim(key, _) => Some(Object::Claim(key.clone())),
+        Step::Read(_) => None,
+    }
+}

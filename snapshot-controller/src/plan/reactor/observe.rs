@@ -1,0 +1,198 @@
+//! What changes make due.
+
+use super::{Controller, Informed, News, Notice, wake};
+use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text};
+use crate::plan::complaint::Cure;
+use crate::plan::in_flight::Key;
+use crate::plan::step::Object;
+
+impl Controller {
+    pub(super) fn snapshot_changed(
+        &mut self,
+        old: Option<&Snapshot>,
+        new: Option<&Snapshot>,
+        own: bool,
+        due: &mut News,
+    ) {
+        let Some(either) = new.or(old) else { return };
+        let key = either.key();
+        let replaced = old.is_some_and(|old| new.is_none_or(|new| new.uid != old.uid));
+        if let Some(old) = old.filter(|_| replaced) {
+            self.gone(old, due);
+        }
+        let freed = self.memory.snapshot(old, new);
+        due.wakes.extend(freed.map(|claim| wake(Key::Claim(claim))));
+        self.cure(&Cure::Object(Object::Snapshot(key.clone())), due);
+        match new {
+            // Another one of the name is news, whoever has read it; so is what a group has written.
+            Some(new)
+                if own
+                    && old.is_some_and(|old| old.uid == new.uid)
+                    && new.group().is_none()
+                    && !new.is_member() => {}
+            Some(_) => due.wakes.push(wake(Key::Snapshot(key))),
+            None => self.memory.forget(&Key::Snapshot(key)),
+        }
+    }
+
+    /// A VolumeSnapshot is gone, by whatever way: its content may be without anybody now, and so may its
+    /// claim, which whoever took its finalizers by force did not think of.
+    fn gone(&mut self, old: &Snapshot, due: &mut News) {
+        self.ended(&old.uid, due);
+        self.memory.silent.forget(&old.uid);
+        let content = old.bound().cloned();
+        due.wakes
+            .extend(content.map(|name| wake(Key::Content(name))));
+        due.wakes
+            .extend(old.claim().map(|claim| wake(Key::Claim(claim))));
+    }
+
+    /// Nothing with this UID is worked on any more.
+    fn ended(&mut self, uid: &Text, due: &mut News) {
+        let samples = self.operations.gone(uid);
+        due.notices.extend(samples.into_iter().map(Notice::Sample));
+        let in_flight = self.operations.len();
+        due.notices.push(Notice::InFlight(in_flight));
+    }
+
+    pub(super) fn content_changed(
+        &mut self,
+        old: Option<&Content>,
+        new: Option<&Content>,
+        due: &mut News,
+    ) {
+        let Some(either) = new.or(old) else { return };
+        let replaced = old.filter(|old| new.is_none_or(|new| new.uid != old.uid));
+        if let Some(old) = replaced {
+            self.memory.untell(&old.uid);
+        }
+        self.memory.content(old, new);
+        let name = either.name.clone();
+        self.cure(&Cure::Object(Object::Content(name.clone())), due);
+        match new {
+            Some(_) => due.wakes.push(wake(Key::Content(name))),
+            None => self.memory.forget(&Key::Content(name)),
+        }
+    }
+
+    pub(super) fn group_changed(
+        &mut self,
+        old: Option<&Group>,
+        new: Option<&Group>,
+        own: bool,
+        informers: Informed<'_>,
+        due: &mut News,
+    ) {
+        let Some(either) = new.or(old) else { return };
+        let key = either.key();
+        let replaced = old.filter(|old| new.is_none_or(|new| new.uid != old.uid));
+        if let Some(old) = replaced {
+            self.ended(&old.uid, due);
+            let members = self.memory.members(&old.uid).cloned();
+            due.wakes
+                .extend(members.map(|member| wake(Key::Snapshot(member))));
+        }
+        self.cure(&Cure::Object(Object::Group(key.clone())), due);
+        let bound = |group: &Group| group.bound().cloned();
+        if new.is_some() && new.and_then(bound) != old.and_then(bound) {
+            // Those that an administrator made may join it now.
+            let content = new.and_then(bound);
+            let content = content.and_then(|name| informers.group_content(&name));
+            let handle = content.and_then(|content| content.handle().cloned());
+            handle
+                .iter()
+                .for_each(|handle| self.wake_grouped(handle, due));
+        }
+        match new {
+            Some(new) if own && old.is_some_and(|old| old.uid == new.uid) => {}
+            Some(_) => due.wakes.push(wake(Key::Group(key))),
+            None => self.memory.forget(&Key::Group(key)),
+        }
+    }
+
+    pub(super) fn group_content_changed(
+        &mut self,
+        old: Option<&GroupContent>,
+        new: Option<&GroupContent>,
+        own: bool,
+        informers: Informed<'_>,
+        due: &mut News,
+    ) {
+        let Some(either) = new.or(old) else { return };
+        let name = either.name.clone();
+        for handle in self.memory.group_content(old, new) {
+            self.wake_grouped(&handle, due);
+            let unbound = self.memory.unbound(&handle).cloned();
+            due.wakes
+                .extend(unbound.map(|content| wake(Key::Content(content))));
+        }
+        self.cure(&Cure::Object(Object::GroupContent(name.clone())), due);
+        match new {
+            Some(_) => due.wakes.push(wake(Key::GroupContent(name))),
+            None => self.memory.forget(&Key::GroupContent(name)),
+        }
+        if !own {
+            let all = [old, new].into_iter().flatten();
+            let mut keys: Vec<Text> = all.map(GroupContent::group_key).collect();
+            keys.dedup();
+            let known = keys
+                .into_iter()
+                .filter(|key| informers.group(key).is_some());
+            due.wakes.extend(known.map(|key| wake(Key::Group(key))));
+        }
+    }
+
+    /// VolumeSnapshots whose contents have this handle of a group.
+    fn wake_grouped(&self, handle: &Text, due: &mut News) {
+        let grouped = self.memory.grouped(handle).cloned();
+        due.wakes
+            .extend(grouped.map(|snapshot| wake(Key::Snapshot(snapshot))));
+    }
+
+    pub(super) fn claim_changed(
+        &mut self,
+        key: Text,
+        old: Option<&Claim>,
+        new: Option<&Claim>,
+        due: &mut News,
+    ) {
+        let read = self.memory.claim(&key, old, new);
+        due.wakes
+            .extend(read.map(|snapshot| wake(Key::Snapshot(snapshot))));
+        self.cure(&Cure::Object(Object::Claim(key.clone())), due);
+        match new {
+            // Nobody may need it: it was protected before this process was there, or by a request of
+            // another one that came late.
+            Some(new) if new.protected.is_some() && old.is_none_or(is_free) => {
+                due.wakes.push(wake(Key::Claim(key)));
+            }
+            Some(_) => {}
+            None => self.memory.claims.settle(&key),
+        }
+    }
+
+    pub(super) fn cure(&self, cure: &Cure, due: &mut News) {
+        due.wakes
+            .extend(self.memory.cured(cure).into_iter().map(wake));
+    }
+}
+
+fn is_free(claim: &Claim) -> bool {
+    claim.protected.is_none()
+}
+
+/// Wakes the VolumeSnapshots that a content names, and named: that may be changed.
+pub(super) fn wake_named(
+    old: Option<&Content>,
+    new: Option<&Content>,
+    informers: Informed<'_>,
+    due: &mut News,
+) {
+    let all = [old, new].into_iter().flatten();
+    let mut keys: Vec<Text> = all.map(Content::snapshot_key).collect();
+    keys.dedup();
+    let known = keys
+        .into_iter()
+        .filter(|key| informers.snapshot(key).is_some());
+    due.wakes.extend(known.map(|key| wake(Key::Snapshot(key))));
+}

@@ -1,0 +1,115 @@
+//! What the status of a VolumeSnapshot, or of a group of them, shows of its content's.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::complaint::{Complaint, Record};
+use super::view::Progress;
+use crate::model::{Failure, Text};
+
+/// What a status says.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// `metadata.resourceVersion` of whose status it is.
+    pub version: &'a Text,
+    /// Whether it names a content.
+    pub is_bound: bool,
+    /// Whether it has a creation time.
+    pub is_taken: bool,
+    /// `readyToUse`
+    pub ready: Option<bool>,
+    /// `error`
+    pub error: Option<&'a Failure>,
+}
+
+/// What it is to say.
+#[derive(Clone, Debug)]
+pub struct Wanted<'a> {
+    /// The field for the content's name, and that name.
+    pub bound: (&'static str, &'a Text),
+    /// `creationTime`
+    pub creation_time: Option<String>,
+    /// `readyToUse`
+    pub ready: bool,
+    /// `error`
+    pub error: Option<&'a Failure>,
+}
+
+/// The fields that have to change, and what that shows for the first time.
+#[must_use]
+pub fn change(shown: &Shown<'_>, wanted: Wanted<'_>) -> (Map<String, Value>, Progress) {
+    let mut change = Map::new();
+    let mut progress = Progress::default();
+    let mut set = |field: &str, value: Value| change.insert(field.to_owned(), value);
+    if !shown.is_bound {
+        let (field, name) = wanted.bound;
+        set(field, (&**name).into());
+    }
+    if !shown.is_taken
+        && let Some(time) = wanted.creation_time
+    {
+        set("creationTime", time.into());
+        progress.created = true;
+    }
+    if shown.ready != Some(wanted.ready) {
+        set("readyToUse", wanted.ready.into());
+        progress.ready = wanted.ready;
+    }
+    // What can be used has no error, whatever the content still says.
+    let error = wanted.error.filter(|_| !wanted.ready);
+    if shown.error != error {
+        set("error", error.map_or(Value::Null, written));
+    }
+    (change, progress)
+}
+
+/// The patch that writes a failure, unless it is written already or not to be.
+#[must_use]
+pub fn complaint(shown: &Shown<'_>, complaint: &Complaint, now: Timestamp) -> Option<Value> {
+    let message = shown.error.and_then(|error| error.message.as_deref());
+    let told = message == Some(&*complaint.message);
+    let unready = match complaint.record {
+        Record::Nothing => return None,
+        Record::Error => false,
+        Record::Unready => shown.ready != Some(false),
+    };
+    if told && !unready {
+        return None;
+    }
+    let mut change = Map::new();
+    if !told {
+        let error = json!({"time": seconds(now), "message": complaint.message});
+        change.insert("error".to_owned(), error);
+    }
+    if unready {
+        change.insert("readyToUse".to_owned(), false.into());
+    }
+    Some(patch(shown.version, change))
+}
+
+/// The patch of a status that is still at this version.
+#[must_use]
+pub fn patch(version: &str, change: Map<String, Value>) -> Value {
+    json!({"metadata": {"resourceVersion": version}, "status": change})
+}
+
+fn written(error: &Failure) -> Value {
+    let fields = [("message", &error.message), ("time", &error.time)];
+    let fields = fields.into_iter().filter_map(|(name, text)| {
+        let text = text.as_deref()?;
+        Some((name.to_owned(), Value::from(text)))
+    });
+    fields.collect::<Map<_, _>>().into()
+}
+
+/// A time in nanoseconds since 1970, as it is written.
+#[must_use]
+pub fn time(nanoseconds: i64) -> Option<String> {
+    let time = Timestamp::from_nanosecond(nanoseconds.into()).ok()?;
+    Some(seconds(time))
+}
+
+/// As the API server writes times.
+fn seconds(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,192 @@
+//! Group snapshots that an administrator made.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::testing::bench::Bench;
+use crate::testing::objects::{group, group_class, handmade, handmade_group, of_content};
+use crate::testing::server::Kind;
+
+/// The VolumeGroupSnapshot `ns/v1` of the content `gp`, which the sidecar has looked up.
+fn stage(change: impl FnOnce(&mut Value)) -> Bench {
+    let mut bench = Bench::new();
+    let mut content = handmade_group("gp", "v1");
+    content["status"] = json!({
+        "volumeGroupSnapshotHandle": "grp-9", "readyToUse": true,
+        "creationTime": "2026-01-02T03:04:05Z",
+    });
+    bench.add(Kind::GroupContent, content);
+    let mut group = group("v1", "V1");
+    group["spec"] = json!({"source": {"volumeGroupSnapshotContentName": "gp"}});
+    change(&mut group);
+    bench.add(Kind::Group, group);
+    bench
+}
+
+#[test]
+fn g_27_a_content_that_is_there_is_bound() {
+    let mut bench = stage(|_| {});
+    let lines = bench.run();
+    let expected = [
+        "PATCH group ns/v1 {\"metadata\":{\"finalizers\":[\"F-gbound\"]}}",
+        "PATCH groupcontent gp {\"spec\":{\"volumeGroupSnapshotRef\":{\"uid\":\"V1\"}}}",
+        "PATCH group/status ns/v1 {\"status\":{\"boundVolumeGroupSnapshotContentName\":\"gp\",\
+         \"creationTime\":\"2026-01-02T03:04:05Z\",\"readyToUse\":true}}",
+        "E: ns/v1 Normal GroupSnapshotCreated GroupSnapshot ns/v1 was successfully created by the \
+         CSI driver.",
+        "E: ns/v1 Normal GroupSnapshotReady GroupSnapshot ns/v1 is ready to use.",
+        "PATCH groupcontent gp {\"metadata\":{\"finalizers\":[\"F-gcontent\"]}}",
+    ];
+    shows("G-27", &lines, &expected);
+    assert_eq!(bench.server.all(Kind::Snapshot).count(), 0);
+    assert_eq!(bench.server.all(Kind::Content).count(), 0);
+    shows("G-27", &bench.resync(), &[]);
+}
+
+/// A pre-provisioned pair, of which the sidecar knows this handle of a group.
+fn add_pair(bench: &mut Bench, handle: &str) {
+    let mut content = handmade("pp", "s8");
+    content["status"] = json!({
+        "snapshotHandle": "snap-8", "readyToUse": true, "restoreSize": 5,
+        "creationTime": 1_767_323_045_000_000_000_i64, "volumeGroupSnapshotHandle": handle,
+    });
+    bench.add(Kind::Content, content);
+    let mut member = of_content("s8", "U8", "pp");
+    let spec = member["spec"].as_object_mut().unwrap();
+    spec.remove("volumeSnapshotClassName");
+    member["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}]);
+    bench.add(Kind::Snapshot, member);
+}
+
+fn has_joined(bench: &Bench) {
+    let member = bench.server.get(Kind::Snapshot, "ns/s8").unwrap();
+    assert_eq!(member["status"]["readyToUse"], true);
+    assert_eq!(member["status"]["volumeGroupSnapshotName"], "v1");
+    let owners = json!([
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"},
+        {
+            "apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshot",
+            "name": "v1", "uid": "V1",
+        },
+    ]);
+    assert_eq!(member["metadata"]["ownerReferences"], owners);
+}
+
+#[test]
+fn g_28_a_pair_joins_the_group_of_its_handle() {
+    let mut bench = stage(|_| {});
+    bench.run();
+    add_pair(&mut bench, "grp-9");
+    bench.run();
+    has_joined(&bench);
+    shows("G-28", &bench.resync(), &[]);
+    // In the other order it joins as well.
+    let mut bench = Bench::new();
+    add_pair(&mut bench, "grp-9");
+    bench.run();
+    let member = bench.server.get(Kind::Snapshot, "ns/s8").unwrap();
+    assert_eq!(member["status"]["readyToUse"], true);
+    bench.add(Kind::GroupContent, {
+        let mut content = handmade_group("gp", "v1");
+        content["status"] = json!({"volumeGroupSnapshotHandle": "grp-9", "readyToUse": true});
+        content
+    });
+    let mut group = group("v1", "V1");
+    group["spec"] = json!({"source": {"volumeGroupSnapshotContentName": "gp"}});
+    bench.add(Kind::Group, group);
+    bench.run();
+    has_joined(&bench);
+}
+
+#[test]
+fn g_29_a_pair_whose_group_nobody_knows_is_usable() {
+    let mut bench = stage(|_| {});
+    bench.run();
+    add_pair(&mut bench, "grp-unknown");
+    bench.run();
+    let member = bench.server.get(Kind::Snapshot, "ns/s8").unwrap();
+    assert_eq!(member["status"]["readyToUse"], true);
+    assert_eq!(member["status"]["restoreSize"], "5");
+    assert_eq!(member["status"]["volumeGroupSnapshotName"], Value::Null);
+    assert!(!bench.retries());
+}
+
+#[test]
+fn g_32_its_content_is_deleted_and_its_pair_freed() {
+    let mut bench = stage(|_| {});
+    bench.run();
+    add_pair(&mut bench, "grp-9");
+    bench.run();
+    bench.delete(Kind::Group, "ns/v1");
+    let lines = bench.run();
+    let expected = [
+        "PATCH groupcontent gp {\"metadata\":{\"annotations\":{\"gbd\":\"yes\"}}}",
+        "DELETE groupcontent gp",
+        "DELETE snapshot ns/s8",
+    ];
+    shows("G-32", &lines, &expected);
+}
+
+#[test]
+fn g_33_a_binding_that_is_refused_is_told() {
+    let mut bench = stage(|group| group["spec"]["volumeGroupSnapshotClassName"] = "g".into());
+    bench.add(Kind::GroupClass, group_class("g", "T"));
+    bench.edit(Kind::GroupContent, "gp", |content| {
+        content["spec"]["volumeGroupSnapshotClassName"] = "other".into()
+    });
+    let invalid = error(
+        ErrorKind::Refused,
+        "volumeGroupSnapshotClassName is immutable once set",
+    );
+    bench.refuse("PATCH groupcontent gp", invalid, 9);
+    let lines = bench.run();
+    let text = "GroupSnapshot failed to bind VolumeGroupSnapshotContent, \
+                volumeGroupSnapshotClassName is immutable once set";
+    let tried = "PATCH groupcontent gp {\"spec\":{\"volumeGroupSnapshotClassName\":\"g\",\
+                 \"volumeGroupSnapshotRef\":{\"uid\":\"V1\"}}}";
+    assert_eq!(lines[1], tried, "{lines:#?}");
+    let told = format!("E: ns/v1 Warning GroupSnapshotBindFailed {text}");
+    assert_eq!(lines.last(), Some(&told), "{lines:#?}");
+}
+
+#[test]
+fn contents_that_do_not_fit_are_told() {
+    type Change = fn(&mut Value);
+    let rows: [(&str, Change, &str); 3] = [
+        (
+            "GroupSnapshotContentMismatch",
+            |content| content["spec"]["source"] = json!({"volumeHandles": ["vol-1"]}),
+            "VolumeGroupSnapshotContent is dynamically provisioned while expecting a \
+             pre-provisioned one",
+        ),
+        (
+            "GroupSnapshotContentMisbound",
+            |content| content["spec"]["volumeGroupSnapshotRef"]["uid"] = "V0".into(),
+            "VolumeGroupSnapshotContent [gp] is bound to a different group snapshot",
+        ),
+        (
+            "GroupSnapshotContentMisbound",
+            |content| content["spec"]["volumeGroupSnapshotRef"]["name"] = "v0".into(),
+            "VolumeGroupSnapshotContent [gp] is bound to a different group snapshot",
+        ),
+    ];
+    for (reason, change, text) in rows {
+        let mut bench = stage(|_| {});
+        bench.edit(Kind::GroupContent, "gp", change);
+        let lines = bench.run();
+        let told = format!("E: ns/v1 Warning {reason} {text}");
+        assert!(lines.contains(&told), "{lines:#?}");
+        let content = bench.server.get(Kind::GroupContent, "gp").unwrap();
+        assert_ne!(content["spec"]["volumeGroupSnapshotRef"]["uid"], "V1");
+    }
+    let mut bench = stage(|_| {});
+    bench.server.strip(Kind::GroupContent, "gp");
+    let lines = bench.run();
+    let told = "E: ns/v1 Warning GroupSnapshotContentMissing VolumeGroupSnapshotContent is missing";
+    assert!(lines.iter().any(|line| line == told), "{lines:#?}");
+    // It is heard at once.
+    bench.add(Kind::GroupContent, handmade_group("gp", "v1"));
+    let lines = bench.run();
+    assert!(lines[0].starts_with("PATCH groupcontent gp"), "{lines:#?}");
+}

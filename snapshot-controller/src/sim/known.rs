@@ -1,0 +1,142 @@
+//! The caches of one process, as the controller sees them.
+
+use std::sync::Arc;
+
+use super::mutant::Mutant;
+use super::watch::Watch;
+use crate::model::{
+    Claim, Class, Content, Group, GroupClass, GroupContent, Snapshot, Text, Volume,
+};
+use crate::plan::{Informers, Settings};
+use crate::testing::server::{Kind, Server};
+
+/// What the controller looks at.
+pub(super) struct Known {
+    pub(super) mutant: Mutant,
+    pub(super) snapshots: Watch<Snapshot>,
+    pub(super) contents: Watch<Content>,
+    pub(super) classes: Watch<Class>,
+    pub(super) claims: Watch<Claim>,
+    pub(super) volumes: Watch<Volume>,
+    pub(super) groups: Watch<Group>,
+    pub(super) group_contents: Watch<GroupContent>,
+    pub(super) group_classes: Watch<GroupClass>,
+}
+
+impl Informers for Known {
+    fn settings(&self) -> Settings {
+        Settings {
+            keep_mode: true,
+            ..Settings::default()
+        }
+    }
+
+    fn snapshot(&self, key: &str) -> Option<Arc<Snapshot>> {
+        let snapshot = self.snapshots.slots.get(key)?;
+        Some(self.mutant.sees_snapshot(snapshot))
+    }
+
+    fn content(&self, name: &str) -> Option<Arc<Content>> {
+        let content = self.contents.slots.get(name)?;
+        Some(self.mutant.sees_content(content))
+    }
+
+    fn class(&self, name: &str) -> Option<Arc<Class>> {
+        self.classes.slots.get(name).cloned()
+    }
+
+    fn default_classes(&self, driver: &str) -> Vec<Text> {
+        let all = self.classes.slots.iter();
+        all.filter(|(_, class)| class.default && *class.driver == *driver)
+            .map(|(key, _)| Text::from(key.as_str()))
+            .collect()
+    }
+
+    fn claim(&self, key: &str) -> Option<Arc<Claim>> {
+        self.claims.slots.get(key).cloned()
+    }
+
+    fn volume(&self, name: &str) -> Option<Arc<Volume>> {
+        self.volumes.slots.get(name).cloned()
+    }
+
+    fn volume_of(&self, driver: &str, handle: &str) -> Option<Arc<Volume>> {
+        let is = |volume: &Volume| {
+            volume
+                .csi
+                .as_ref()
+                .is_some_and(|csi| csi.is(driver, handle))
+        };
+        let mut all = self.volumes.slots.iter();
+        all.find_map(|(_, volume)| is(volume).then(|| Arc::clone(volume)))
+    }
+
+    fn groups(&self) -> bool {
+        true
+    }
+
+    fn group(&self, key: &str) -> Option<Arc<Group>> {
+        let group = self.groups.slots.get(key)?;
+        Some(self.mutant.sees_group(group))
+    }
+
+    fn group_content(&self, name: &str) -> Option<Arc<GroupContent>> {
+        let content = self.group_contents.slots.get(name)?;
+        Some(self.mutant.sees_group_content(content))
+    }
+
+    fn group_class(&self, name: &str) -> Option<Arc<GroupClass>> {
+        self.group_classes.slots.get(name).cloned()
+    }
+
+    fn default_group_classes(&self, driver: &str) -> Vec<Text> {
+        let all = self.group_classes.slots.iter();
+        all.filter(|(_, class)| class.0.default && *class.0.driver == *driver)
+            .map(|(key, _)| Text::from(key.as_str()))
+            .collect()
+    }
+
+    fn node_for(&self, _affinity: &str) -> Option<Text> {
+        None
+    }
+}
+
+impl Known {
+    pub(super) fn new(mutant: Mutant) -> Self {
+        Self {
+            mutant,
+            snapshots: Watch::new(Kind::Snapshot),
+            contents: Watch::new(Kind::Content),
+            classes: Watch::new(Kind::Class),
+            claims: Watch::new(Kind::Claim),
+            volumes: Watch::new(Kind::Volume),
+            groups: Watch::new(Kind::Group),
+            group_contents: Watch::new(Kind::GroupContent),
+            group_classes: Watch::new(Kind::GroupClass),
+        }
+    }
+
+    /// Whether everything was listed once.
+    pub(super) fn is_listed(&self) -> bool {
+        self.snapshots.is_listed()
+            && self.contents.is_listed()
+            && self.classes.is_listed()
+            && self.claims.is_listed()
+            && self.volumes.is_listed()
+            && self.groups.is_listed()
+            && self.group_contents.is_listed()
+            && self.group_classes.is_listed()
+    }
+
+    /// Whether everything was told.
+    pub(super) fn is_current(&self, server: &Server) -> bool {
+        self.snapshots.is_current(server)
+            && self.contents.is_current(server)
+            && self.classes.is_current(server)
+            && self.claims.is_current(server)
+            && self.volumes.is_current(server)
+            && self.groups.is_current(server)
+            && self.group_contents.is_current(server)
+            && self.group_classes.is_current(server)
+    }
+}

@@ -1,0 +1,102 @@
+//! What a program knows of a cluster, at once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::{
+    Claim, Class, Content, Group, GroupClass, GroupContent, Node, Snapshot, Text, Volume,
+};
+use crate::plan::affinity::Affinity;
+use crate::plan::{Informers, Settings};
+
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) settings: Settings,
+    pub(super) snapshots: BTreeMap<Text, Arc<Snapshot>>,
+    pub(super) contents: BTreeMap<Text, Arc<Content>>,
+    pub(super) classes: BTreeMap<Text, Arc<Class>>,
+    pub(super) claims: BTreeMap<Text, Arc<Claim>>,
+    pub(super) volumes: BTreeMap<Text, Arc<Volume>>,
+    pub(super) nodes: BTreeMap<Text, Arc<Node>>,
+    pub(super) no_groups: bool,
+    pub(super) groups: BTreeMap<Text, Arc<Group>>,
+    pub(super) group_contents: BTreeMap<Text, Arc<GroupContent>>,
+    pub(super) group_classes: BTreeMap<Text, Arc<GroupClass>>,
+}
+
+impl Informers for Known {
+    fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    fn snapshot(&self, key: &str) -> Option<Arc<Snapshot>> {
+        self.snapshots.get(key).cloned()
+    }
+
+    fn content(&self, name: &str) -> Option<Arc<Content>> {
+        self.contents.get(name).cloned()
+    }
+
+    fn class(&self, name: &str) -> Option<Arc<Class>> {
+        self.classes.get(name).cloned()
+    }
+
+    fn default_classes(&self, driver: &str) -> Vec<Text> {
+        let of = self.classes.iter();
+        of.filter(|(_, class)| class.default && *class.driver == *driver)
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    fn claim(&self, key: &str) -> Option<Arc<Claim>> {
+        self.claims.get(key).cloned()
+    }
+
+    fn volume(&self, name: &str) -> Option<Arc<Volume>> {
+        self.volumes.get(name).cloned()
+    }
+
+    fn volume_of(&self, driver: &str, handle: &str) -> Option<Arc<Volume>> {
+        let is = |volume: &Volume| {
+            volume
+                .csi
+                .as_ref()
+                .is_some_and(|csi| csi.is(driver, handle))
+        };
+        let mut found = self.volumes.values().filter(|volume| is(volume));
+        let first = found.next().cloned();
+        first.filter(|_| found.next().is_none())
+    }
+
+    fn groups(&self) -> bool {
+        !self.no_groups
+    }
+
+    fn group(&self, key: &str) -> Option<Arc<Group>> {
+        self.groups.get(key).cloned()
+    }
+
+    fn group_content(&self, name: &str) -> Option<Arc<GroupContent>> {
+        self.group_contents.get(name).cloned()
+    }
+
+    fn group_class(&self, name: &str) -> Option<Arc<GroupClass>> {
+        self.group_classes.get(name).cloned()
+    }
+
+    fn default_group_classes(&self, driver: &str) -> Vec<Text> {
+        let of = self.group_classes.iter();
+        of.filter(|(_, class)| class.0.default && *class.0.driver == *driver)
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    fn node_for(&self, affinity: &str) -> Option<Text> {
+        let affinity = Affinity::new(affinity);
+        let mut fits = self
+            .nodes
+            .iter()
+            .filter(|(name, node)| affinity.fits(name, node));
+        fits.next().map(|(name, _)| name.clone())
+    }
+}

@@ -1,0 +1,55 @@
+//! What a content is a content of, and how its object spells that.
+
+use sidecar::snapshot::{
+    BEING_CREATED, BEING_DELETED, CONTENT_BOUND, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE,
+    GROUP_BEING_CREATED, GROUP_BEING_DELETED, GROUP_CONTENT_BOUND, GROUP_DELETION_SECRET_NAME,
+    GROUP_DELETION_SECRET_NAMESPACE,
+};
+
+/// What a content is a content of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// One snapshot: a VolumeSnapshotContent.
+    #[default]
+    Single,
+    /// Several that are cut at one moment: a VolumeGroupSnapshotContent.
+    Group,
+}
+
+impl Kind {
+    /// The finalizer that keeps the content until its snapshots are gone.
+    #[must_use]
+    pub const fn finalizer(self) -> &'static str {
+        match self {
+            Self::Single => CONTENT_BOUND,
+            Self::Group => GROUP_CONTENT_BOUND,
+        }
+    }
+
+    /// The annotation that a call may have had an effect.
+    #[must_use]
+    pub const fn being_created(self) -> &'static str {
+        match self {
+            Self::Single => BEING_CREATED,
+            Self::Group => GROUP_BEING_CREATED,
+        }
+    }
+
+    /// The annotation that what the content was made for is being deleted.
+    #[must_use]
+    pub const fn being_deleted(self) -> &'static str {
+        match self {
+            Self::Single => BEING_DELETED,
+            Self::Group => GROUP_BEING_DELETED,
+        }
+    }
+
+    /// The annotations with name and namespace of the Secret for creation and deletion.
+    #[must_use]
+    pub const fn deletion_secret(self) -> [&'static str; 2] {
+        match self {
+            Self::Single => [DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE],
+            Self::Group => [GROUP_DELETION_SECRET_NAME, GROUP_DELETION_SECRET_NAMESPACE],
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What the model driver answers about the snapshots that it has.
+
+use csi_proto::csi::list_snapshots_response::Entry;
+use csi_proto::csi::{
+    CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, GetVolumeGroupSnapshotResponse,
+    ListSnapshotsResponse, Snapshot, Topology, VolumeGroupSnapshot,
+};
+use tonic::Code;
+
+use super::step::rpc;
+use super::users::members;
+use super::world::World;
+use crate::model::{Kind, Text};
+use crate::plan::step::Answer;
+
+impl World {
+    pub(super) fn get_group(&mut self, handle: &str) -> Answer {
+        let Some(found) = self.driver.snapshots.get_mut(handle) else {
+            return Answer::Failed(rpc(Code::NotFound));
+        };
+        let ready = found.unready == 0;
+        found.unready = found.unready.saturating_sub(1);
+        let group_snapshot = Some(group(handle, found.size, ready));
+        Answer::GroupGot(GetVolumeGroupSnapshotResponse { group_snapshot })
+    }
+
+    pub(super) fn list(&mut self, handle: &str, token: &str) -> Answer {
+        let entry = |handle: &str, size, ready| Entry {
+            snapshot: Some(Snapshot {
+                snapshot_id: handle.to_owned(),
+                size_bytes: size,
+                ready_to_use: ready,
+                accessible_topology: there(),
+                ..Snapshot::default()
+            }),
+        };
+        let mut entries = Vec::new();
+        let (paged, crowded) = (self.dice.one_in(3), self.dice.one_in(3));
+        let first = token.is_empty();
+        if crowded {
+            entries.push(entry("another", 77, true));
+        }
+        if !first || !paged {
+            let found = self.driver.snapshots.get_mut(handle);
+            entries.extend(found.map(|found| {
+                let ready = found.unready == 0;
+                found.unready = found.unready.saturating_sub(1);
+                entry(handle, found.size, ready)
+            }));
+        }
+        let next_token = if first && paged {
+            "2".to_owned()
+        } else {
+            String::new()
+        };
+        Answer::Listed(ListSnapshotsResponse {
+            entries,
+            next_token,
+        })
+    }
+
+    /// About the snapshot of this name, which was asked for.
+    pub(super) fn created(&mut self, content: &Text, name: &str) -> Answer {
+        let handle = self.driver.named(name).cloned();
+        let Some(handle) = handle else {
+            return Answer::Failed(rpc(Code::Internal));
+        };
+        let found = self.driver.snapshots.get_mut(&handle).unwrap();
+        let ready = found.unready == 0;
+        found.unready = found.unready.saturating_sub(1);
+        let size_bytes = found.size;
+        if !ready {
+            self.truth(content).calls.1 += 1;
+        }
+        if self.kind == Kind::Group {
+            let group_snapshot = Some(group(&handle, size_bytes, ready));
+            return Answer::GroupCreated(CreateVolumeGroupSnapshotResponse { group_snapshot });
+        }
+        let snapshot = Some(Snapshot {
+            snapshot_id: handle.to_string(),
+            size_bytes,
+            ready_to_use: ready,
+            accessible_topology: there(),
+            ..Snapshot::default()
+        });
+        Answer::Created(CreateSnapshotResponse { snapshot })
+    }
+}
+
+/// Where every snapshot is.
+fn there() -> Vec<Topology> {
+    vec![Topology {
+        segments: [("zone".to_owned(), "a".to_owned())].into(),
+    }]
+}
+
+/// A group of two, of which the first is ready at once.
+fn group(handle: &str, size_bytes: i64, ready: bool) -> VolumeGroupSnapshot {
+    let snapshots = members(handle).into_iter().enumerate();
+    let snapshots = snapshots.map(|(number, snapshot_id)| Snapshot {
+        snapshot_id,
+        size_bytes,
+        ready_to_use: ready || number == 0,
+        ..Snapshot::default()
+    });
+    VolumeGroupSnapshot {
+        group_snapshot_id: handle.to_owned(),
+        snapshots: snapshots.collect(),
+        ready_to_use: ready,
+        ..VolumeGroupSnapshot::default()
+    }
+}
