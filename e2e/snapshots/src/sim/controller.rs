@@ -126,6 +126,16 @@ impl Controller {
     }
 }
 
+impl Controller {
+    /// Whether a claim waits for what this content stands for, as far as is known.
+    fn is_restored(&self, content: &str) -> bool {
+        let restores = self.contents.store.get(content);
+        let restores = restores.map(|content| content.snapshot_key());
+        let mut claims = self.claims.store.iter();
+        restores.is_some() && claims.any(|(_, claim)| claim.restores == restores)
+    }
+}
+
 fn object(object: &Object) -> (Kind, Text) {
     match object {
         Object::Snapshot(key) => (Kind::Snapshot, key.clone()),
@@ -326,14 +336,7 @@ impl Program for Controller {
         let Step::Delete(Object::Content(name), _) = step else {
             return;
         };
-        let known = &world.controller.known;
-        let Some(content) = known.contents.store.get(name) else {
-            return;
-        };
-        let restores = Some(content.snapshot_key());
-        let mut claims = known.claims.store.iter();
-        let restored = claims.any(|(_, claim)| claim.restores == restores);
-        if restored {
+        if world.controller.known.is_restored(name) {
             world.complain(format!("{name} is deleted and is being restored"));
         }
     }
