@@ -190,8 +190,9 @@ impl World {
     pub(super) fn check_groups(&self) -> Result<(), String> {
         for (key, group) in self.server.all(Kind::Group) {
             if goes(group) {
-                let contents: Vec<&Value> =
-                    { self.server.all(Kind::GroupContent) }.map(|(_, one)| one).collect();
+                let contents: Vec<&Value> = { self.server.all(Kind::GroupContent) }
+                    .map(|(_, one)| one)
+                    .collect();
                 return Err(format!("{key} stays Terminating: {group} {contents:?}"));
             }
             if self.faults == Faults::Strips || self.claims_go() {
