@@ -57,7 +57,9 @@ pub(super) fn decide(view: &View<'_>, group: &Arc<Group>) -> Decision {
 /// The VolumeSnapshots of the group.
 fn members<'a>(view: &'a View<'_>, group: &'a Group) -> impl Iterator<Item = Arc<Snapshot>> + 'a {
     let keys = view.memory.members(&group.uid);
-    keys.filter_map(|key| view.informers.snapshot(key))
+    let known = keys.filter_map(|key| view.informers.snapshot(key));
+    // A cache may be late to tell of a deletion that this attempt knows of.
+    known.filter(|member| !view.is_gone(&member.object()))
 }
 
 /// A member's content that was made and never bound: nothing else would delete it.
@@ -66,7 +68,8 @@ fn half(view: &View<'_>, group: &Group, of: &GroupContent) -> Option<Next> {
         let names = Names::new(&group.uid, &member.volume);
         let content = view.informers.content(&names.content)?;
         let ours = content.snapshot_key() == key(&group.namespace, &names.snapshot);
-        let is = ours && content.snapshot.uid.is_empty() && !content.deleting;
+        let there = !content.deleting && !view.is_gone(&content.object());
+        let is = ours && there && content.snapshot.uid.is_empty();
         is.then_some(content)
     })?;
     let step = Step::Delete(content.object(), content.exactly());
