@@ -25,6 +25,7 @@ pub const PROGRAMS: &[&str] = &[
     "csi-resizer",
     "csi-snapshotter",
     "livenessprobe",
+    "snapshot-controller",
 ];
 
 const fn one(name: &'static str, package: &'static str, title: &'static str) -> Entry {
@@ -81,6 +82,11 @@ pub const IMAGES: &[Entry] = &[
         "livenessprobe",
         "livenessprobe",
         "Turns a health request into a Probe of the CSI driver",
+    ),
+    one(
+        "snapshot-controller",
+        "snapshot-controller",
+        "Binds VolumeSnapshots to their contents, once per cluster",
     ),
     Entry {
         links: PROGRAMS,

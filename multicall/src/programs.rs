@@ -53,6 +53,10 @@ pub(crate) const ALL: &[Program] = &[
         name: "livenessprobe",
         main: |argv| Box::pin(livenessprobe::run::run(argv)),
     },
+    Program {
+        name: "snapshot-controller",
+        main: |argv| Box::pin(snapshot_controller::run::run(argv)),
+    },
 ];
 
 /// The program that the last part of a path names.
