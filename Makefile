@@ -70,7 +70,7 @@ snapshot-controller := -p snapshot-controller
 csi-node-agent := -p node-agent
 csi-sidecars := -p multicall
 PROGRAMS ?= csi-node-driver-registrar csi-plugin-manager csi-node-agent livenessprobe csi-attacher csi-provisioner csi-resizer \
-            csi-snapshotter
+            csi-snapshotter snapshot-controller
 
 # Linking takes most of the time and one processor: what has the same dependencies is linked side by side.
 ALIKE := csi-attacher csi-provisioner csi-resizer csi-snapshotter snapshot-controller
@@ -398,6 +398,11 @@ fuzz: ## Long fuzzing of the parsers that read untrusted bytes (FUZZ_SECONDS=60)
 .PHONY: generate
 generate: ## Rewrites csi-proto's generated code
 	@cargo run -q --locked -p csi-codegen
+
+.PHONY: crds
+crds: ## Rewrites the snapshot API's definitions in the chart from their types
+	@$(with-test) written
+	@$(CARGO_TARGET_DIR)/debug/snapshot-crds charts/snapshot-controller/crds
 
 .PHONY: clean
 clean: ## Removes what the targets above built
