@@ -26,6 +26,10 @@ pub struct Sidecar {
     pub manifest: &'static str,
     /// Where the program is.
     pub program: fn() -> Result<PathBuf>,
+    /// Whether our chart has its RBAC objects.
+    pub charted: bool,
+    /// Whether it stands beside a driver.
+    pub has_driver: bool,
 }
 
 /// csi-attacher, or what `ATTACHER` names.
@@ -33,6 +37,8 @@ pub const ATTACHER: Sidecar = Sidecar {
     name: "csi-attacher",
     manifest: "storage-csi/external-attacher/rbac.yaml",
     program: program::attacher,
+    charted: true,
+    has_driver: true,
 };
 
 /// csi-provisioner, or what `PROVISIONER` names.
@@ -40,6 +46,8 @@ pub const PROVISIONER: Sidecar = Sidecar {
     name: "csi-provisioner",
     manifest: "storage-csi/external-provisioner/rbac.yaml",
     program: program::provisioner,
+    charted: true,
+    has_driver: true,
 };
 
 /// csi-resizer, or what `RESIZER` names.
@@ -47,6 +55,26 @@ pub const RESIZER: Sidecar = Sidecar {
     name: "csi-resizer",
     manifest: "storage-csi/external-resizer/rbac.yaml",
     program: program::resizer,
+    charted: true,
+    has_driver: true,
+};
+
+/// csi-snapshotter, or what `SNAPSHOTTER` names.
+pub const SNAPSHOTTER: Sidecar = Sidecar {
+    name: "csi-snapshotter",
+    manifest: "storage-csi/external-snapshotter/csi-snapshotter/rbac-csi-snapshotter.yaml",
+    program: program::snapshotter,
+    charted: false,
+    has_driver: true,
+};
+
+/// snapshot-controller, or what `SNAPSHOT_CONTROLLER` names. It works for all drivers of a cluster.
+pub const SNAPSHOT_CONTROLLER: Sidecar = Sidecar {
+    name: "snapshot-controller",
+    manifest: "cluster/addons/volumesnapshots/volume-snapshot-controller/rbac-volume-snapshot-controller.yaml",
+    program: program::snapshot_controller,
+    charted: false,
+    has_driver: false,
 };
 
 /// The chart's values with which a sidecar may do all that the scenarios ask of it.
@@ -192,6 +220,9 @@ impl<'a> Controller<'a> {
 
     /// Whether it runs under upstream's RBAC objects instead of our chart's.
     pub fn is_under_upstreams_rules(&self) -> Result<bool> {
+        if !self.sidecar.charted {
+            return Ok(true);
+        }
         match env::var("RBAC").as_deref() {
             Err(_) | Ok("" | "chart") => program::is_foreign(&(self.sidecar.program)()?),
             Ok("upstream") => Ok(true),
@@ -223,8 +254,13 @@ impl<'a> Controller<'a> {
                 set(object, place, |_| self.namespace.clone());
             }
             let own = |name: &str| format!("{}:{name}", self.namespace);
+            set(object, "/subjects/0/name", |_| self.sidecar.name.to_owned());
             if text(object, "/kind").is_some_and(|kind| kind.starts_with("Cluster")) {
                 set(object, "/metadata/name", own);
+                // Upstream's manifest of snapshot-controller has one where there can be none.
+                if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+                    metadata.remove("namespace");
+                }
             }
             if text(object, "/roleRef/kind") == Some("ClusterRole") {
                 set(object, "/roleRef/name", own);
@@ -326,8 +362,10 @@ impl<'a> Controller<'a> {
         } else {
             self.cluster.on_node(&self.node, program)
         };
+        if self.sidecar.has_driver {
+            command.arg(format!("--csi-address={}", self.socket.display()));
+        }
         command
-            .arg(format!("--csi-address={}", self.socket.display()))
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .args(flags)
             .env_clear()

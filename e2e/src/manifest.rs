@@ -1,7 +1,7 @@
 //! Manifests that nobody here wrote: they come with the pinned Kubernetes.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -23,13 +23,25 @@ pub fn read(cluster: &Cluster, name: &str) -> Result<Vec<Value>> {
         let yaml = process::output(Command::new(&program).args(["manifests", "cat", name]))?;
         let file = parsed.with_extension("yaml");
         fs::write(&file, yaml)?;
-        let mut read = Command::new(&program);
-        read.args(["kubectl", "--dir"]).arg(cluster.dir());
-        read.args(["create", "--dry-run=client", "-o", "json", "-f"]);
-        fs::write(&parsed, process::output(read.arg(file))?)?;
+        fs::write(&parsed, json(cluster, &file)?)?;
     }
-    let json = fs::read_to_string(&parsed)?;
-    let objects = serde_json::Deserializer::from_str(&json).into_iter::<Value>();
+    objects(&fs::read_to_string(&parsed)?, name)
+}
+
+/// The objects of a file that lies elsewhere.
+pub fn read_file(cluster: &Cluster, file: &Path) -> Result<Vec<Value>> {
+    objects(&json(cluster, file)?, &file.to_string_lossy())
+}
+
+fn json(cluster: &Cluster, yaml: &Path) -> Result<String> {
+    let mut read = Command::new(program::cluster()?);
+    read.args(["kubectl", "--dir"]).arg(cluster.dir());
+    read.args(["create", "--dry-run=client", "-o", "json", "-f"]);
+    process::output(read.arg(yaml))
+}
+
+fn objects(json: &str, name: &str) -> Result<Vec<Value>> {
+    let objects = serde_json::Deserializer::from_str(json).into_iter::<Value>();
     let objects: Vec<_> = objects.collect::<Result<_, _>>()?;
     ensure!(!objects.is_empty(), "{name} has no objects");
     Ok(objects)

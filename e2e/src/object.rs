@@ -226,6 +226,31 @@ pub fn claim_from(name: &str, class: &str, size: &str, kind: &str, source: &str)
     claim
 }
 
+/// A class of snapshots. `policy` says what becomes of a snapshot in the storage when its VolumeSnapshot
+/// goes: `Delete` or `Retain`.
+pub fn snapshot_class(name: &str, driver: &str, policy: &str) -> Value {
+    json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1",
+        "kind": "VolumeSnapshotClass",
+        "metadata": { "name": name },
+        "driver": driver,
+        "deletionPolicy": policy,
+    })
+}
+
+/// A snapshot that shall be taken of a claim of its namespace.
+pub fn snapshot_of(name: &str, class: &str, claim: &str) -> Value {
+    json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1",
+        "kind": "VolumeSnapshot",
+        "metadata": { "name": name, "namespace": "default" },
+        "spec": {
+            "volumeSnapshotClassName": class,
+            "source": { "persistentVolumeClaimName": claim },
+        },
+    })
+}
+
 /// What a snapshot controller and a snapshotter leave behind for a snapshot that the storage has:
 /// the content, and the VolumeSnapshot of the namespace `default` that it is bound to. The status is
 /// a subresource and has to be written on its own.

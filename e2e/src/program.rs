@@ -75,6 +75,20 @@ pub fn resizer() -> Result<PathBuf> {
     find("csi-resizer", "RESIZER", "build")
 }
 
+/// The snapshotter under test.
+pub fn snapshotter() -> Result<PathBuf> {
+    find("csi-snapshotter", "SNAPSHOTTER", "build")
+}
+
+/// The controller of all snapshots of a cluster.
+pub fn snapshot_controller() -> Result<PathBuf> {
+    find(
+        "snapshot-controller",
+        "SNAPSHOT_CONTROLLER",
+        "build PROGRAMS=snapshot-controller",
+    )
+}
+
 /// Upstream's program in the folder that `UPSTREAM` names.
 fn upstreams(name: &str) -> Result<PathBuf> {
     let folder = env::var_os("UPSTREAM").unwrap_or_default();
@@ -98,6 +112,16 @@ pub fn upstreams_attacher() -> Result<PathBuf> {
 /// Upstream's resizer.
 pub fn upstreams_resizer() -> Result<PathBuf> {
     upstreams("csi-resizer")
+}
+
+/// Upstream's snapshotter.
+pub fn upstreams_snapshotter() -> Result<PathBuf> {
+    upstreams("csi-snapshotter")
+}
+
+/// Upstream's snapshot controller.
+pub fn upstreams_snapshot_controller() -> Result<PathBuf> {
+    upstreams("snapshot-controller")
 }
 
 /// All sidecars in one program: the released one or, since that takes minutes to link, the one that

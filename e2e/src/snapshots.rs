@@ -1,39 +1,66 @@
 //! The snapshot API, which is no part of Kubernetes and has to be installed.
 
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use serde_json::Value;
 
-use crate::api::Api;
+use crate::api::{Api, text};
 use crate::cluster::Cluster;
-use crate::{manifest, object, wait};
+use crate::{manifest, object, process, program, wait};
 
-const CRDS: [&str; 3] = [
-    "volumesnapshotclasses",
-    "volumesnapshotcontents",
-    "volumesnapshots",
+/// Base path of the snapshot API.
+pub const GROUP: &str = "/apis/snapshot.storage.k8s.io/v1";
+
+/// Base path of the API of group snapshots.
+pub const GROUPS: &str = "/apis/groupsnapshot.storage.k8s.io/v1";
+
+const KINDS: [(&str, &str, &str); 6] = [
+    (GROUP, "snapshot", "volumesnapshotclasses"),
+    (GROUP, "snapshot", "volumesnapshotcontents"),
+    (GROUP, "snapshot", "volumesnapshots"),
+    (GROUPS, "groupsnapshot", "volumegroupsnapshotclasses"),
+    (GROUPS, "groupsnapshot", "volumegroupsnapshotcontents"),
+    (GROUPS, "groupsnapshot", "volumegroupsnapshots"),
 ];
 
-const GROUP: &str = "/apis/snapshot.storage.k8s.io/v1";
+/// The module that the API's authors publish it in; `e2e/snapshot-crds/go.mod` has the version.
+const MODULE: &str = "github.com/kubernetes-csi/external-snapshotter/client/v8";
 
-/// Installs the CustomResourceDefinitions that come with the pinned Kubernetes, unless they are
-/// there; no controller.
+/// The folder of the CustomResourceDefinitions in the pinned module, where Go keeps it. It is fetched if
+/// it is not there.
+pub fn definitions() -> Result<PathBuf> {
+    let mut go = Command::new("go");
+    go.current_dir(program::root().join("e2e").join("snapshot-crds"));
+    go.args(["mod", "download", "-json", MODULE]);
+    go.env("GOFLAGS", "-mod=readonly");
+    let said = process::output(&mut go).context("the CustomResourceDefinitions of snapshots")?;
+    let said: Value = serde_json::from_str(&said)?;
+    let folder = text(&said, "/Dir").with_context(|| format!("go mod download: {said}"))?;
+    Ok(PathBuf::from(folder).join("config").join("crd"))
+}
+
+/// Installs the CustomResourceDefinitions of snapshots and of their groups, unless they are there; no
+/// controller.
 pub fn install(cluster: &Cluster, api: &Api) -> Result<()> {
     if api.find(&format!("{GROUP}/volumesnapshots"))?.is_some() {
         return Ok(());
     }
-    for name in CRDS {
-        let folder = "cluster/addons/volumesnapshots/crd/snapshot.storage.k8s.io";
-        for object in manifest::read(cluster, &format!("{folder}_{name}.yaml"))? {
+    let folder = definitions()?;
+    for (_, group, name) in KINDS {
+        let file = folder.join(format!("{group}.storage.k8s.io_{name}.yaml"));
+        for object in manifest::read_file(cluster, &file)? {
             manifest::create(api, &object)?;
         }
     }
     wait::until_true(
         Duration::from_secs(20),
-        "the snapshot API is served",
+        "the snapshot APIs are served",
         || {
-            CRDS.iter().try_fold(true, |served, name| {
-                Ok(served && api.find(&format!("{GROUP}/{name}"))?.is_some())
+            KINDS.iter().try_fold(true, |served, (base, _, name)| {
+                Ok(served && api.find(&format!("{base}/{name}"))?.is_some())
             })
         },
     )
@@ -52,8 +79,8 @@ pub fn store(api: &Api, snapshot: &object::Snapshot) -> Result<()> {
         }
     }
     manifest::create(api, &content)?;
-    let of = |object: &serde_json::Value, field| {
-        let text = crate::api::text(object, field);
+    let of = |object: &Value, field| {
+        let text = text(object, field);
         text.unwrap_or_default().to_owned()
     };
     let name = |object| of(object, "/metadata/name");

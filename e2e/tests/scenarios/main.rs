@@ -10,6 +10,7 @@ mod node_agent;
 mod plugin_manager;
 mod provisioning;
 mod registration;
+mod snapshots;
 
 use std::process::ExitCode;
 
@@ -42,6 +43,7 @@ fn scenarios() -> Result<ExitCode> {
         provisioning::SCENARIOS,
         expansion::SCENARIOS,
         migration::SCENARIOS,
+        snapshots::SCENARIOS,
     ];
     let code = suite::run(&groups, &cluster);
     cluster.down().context("teardown")?;
