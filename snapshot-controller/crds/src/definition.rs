@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::schema;
-use crate::types::common::Class;
+use crate::types::field::Class;
 use crate::types::{beta, group, snapshot};
 
 /// One custom resource definition.
@@ -57,14 +57,11 @@ const AGE: Column = ("Age", "date", ".metadata.creationTimestamp", "");
 
 /// All definitions, those of snapshots first.
 pub fn all() -> Vec<Definition> {
-    kinds().iter().map(define).collect()
+    snapshots().iter().chain(&groups()).map(define).collect()
 }
 
-fn kinds() -> [Kind; 6] {
+fn snapshots() -> [Kind; 3] {
     let class = schema::of::<Class>;
-    let group_class = schema::of::<group::VolumeGroupSnapshotClass>;
-    let group = schema::of::<group::VolumeGroupSnapshot>;
-    let group_content = schema::of::<group::VolumeGroupSnapshotContent>;
     [
         Kind {
             group: SNAPSHOTS,
@@ -120,6 +117,14 @@ fn kinds() -> [Kind; 6] {
             ],
             columns: SNAPSHOT,
         },
+    ]
+}
+
+fn groups() -> [Kind; 3] {
+    let class = schema::of::<group::VolumeGroupSnapshotClass>;
+    let group = schema::of::<group::VolumeGroupSnapshot>;
+    let content = schema::of::<group::VolumeGroupSnapshotContent>;
+    [
         Kind {
             group: GROUPS,
             kind: "VolumeGroupSnapshotClass",
@@ -129,9 +134,9 @@ fn kinds() -> [Kind; 6] {
             approved: GROUPED,
             status: false,
             versions: vec![
-                ("v1", Stage::Served, group_class()),
-                ("v1beta1", Stage::Deprecated, class()),
-                ("v1beta2", Stage::Stored, group_class()),
+                ("v1", Stage::Served, class()),
+                ("v1beta1", Stage::Deprecated, schema::of::<Class>()),
+                ("v1beta2", Stage::Stored, class()),
             ],
             columns: CLASS,
         },
@@ -144,13 +149,13 @@ fn kinds() -> [Kind; 6] {
             approved: GROUPED,
             status: true,
             versions: vec![
-                ("v1", Stage::Served, group_content()),
+                ("v1", Stage::Served, content()),
                 (
                     "v1beta1",
                     Stage::Deprecated,
                     schema::of::<beta::VolumeGroupSnapshotContent>(),
                 ),
-                ("v1beta2", Stage::Stored, group_content()),
+                ("v1beta2", Stage::Stored, content()),
             ],
             columns: GROUP_CONTENT,
         },

@@ -6,7 +6,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::common::{DeletionPolicy, Failure, Quantity, Time};
+use super::field::{DeletionPolicy, Failure, Quantity, Time};
 use super::group::{GroupContentSource, GroupSpec};
 
 /// Somebody's wish for a snapshot of a volume, or for one that is in the storage system already.

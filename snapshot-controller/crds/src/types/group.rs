@@ -6,7 +6,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::common::{DeletionPolicy, Failure, Selector, Time};
+use super::field::{DeletionPolicy, Failure, Selector, Time};
 
 /// Somebody's wish for snapshots of several volumes that show one moment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]

@@ -6,6 +6,6 @@
 )]
 
 pub mod beta;
-pub mod common;
+pub mod field;
 pub mod group;
 pub mod snapshot;
