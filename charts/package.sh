@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The chart as a file, with the registry of the images that were pushed as its default.
+# The charts as files, with the registry of the images that were pushed as their default.
 #
 # usage: charts/package.sh HELM VERSION REGISTRY FOLDER   by `make chart-package`
 set -euo pipefail
@@ -11,11 +11,13 @@ helm=$1 version=$2 registry=$3 folder=$4
 cd "$(dirname "$0")"
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-cp -r csi-sidecars "$copy"
-values=$copy/csi-sidecars/values.yaml
-sed -i "s|^  registry: \"\"\$|  registry: $registry|" "$values"
-[ "$(grep -cx "  registry: $registry" "$values")" = 1 ] || {
-    echo "chart-package: values.yaml has no line for image.registry" >&2
-    exit 1
-}
-"$helm" package "$copy/csi-sidecars" --version "$version" --app-version "$version" --destination "$folder"
+for chart in csi-sidecars snapshot-controller; do
+    cp -r "$chart" "$copy"
+    values=$copy/$chart/values.yaml
+    sed -i "s|^  registry: \"\"\$|  registry: $registry|" "$values"
+    [ "$(grep -cx "  registry: $registry" "$values")" = 1 ] || {
+        echo "chart-package: values.yaml of $chart has no line for image.registry" >&2
+        exit 1
+    }
+    "$helm" package "$copy/$chart" --version "$version" --app-version "$version" --destination "$folder"
+done

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# What an installation without the internet needs, in one file: archives of the images with their SBOMs, the chart, a list
-# of the images by digest, values that hold the chart to these digests, and checksums.
+# What an installation without the internet needs, in one file: archives of the images with their SBOMs, the charts, a list
+# of the images by digest, values that hold the charts to these digests, and checksums.
 #
 # usage: images/bundle.sh HELM IMAGES CHART PROCESSOR FOLDER   by `make bundle`
 #
-# The names of images are those that the archives say. The chart is rendered with the values, and must name nothing that is not in the list.
+# The chart of the cluster's snapshot-controller goes along if it lies beside CHART.
+#
+# The names of images are those that the archives say. The charts are rendered with the values, and must name nothing that is not in the list.
 set -euo pipefail
 helm=$1 images=$2 chart=$3 processor=$4 folder=$5
 complain() { printf 'bundle: %s\n' "$*" >&2; exit 1; }
@@ -42,6 +44,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/$name/images" "$folder"
 cp "$chart" "$work/$name/"
+cluster=$(dirname "$chart")/$(basename "$chart" | sed 's/^csi-sidecars/snapshot-controller/')
+[ "$(basename "$cluster")" != "$(basename "$chart")" ] && [ -f "$cluster" ] || cluster=""
+[ -z "$cluster" ] || cp "$cluster" "$work/$name/"
 printf 'image:\n  digests:\n' >"$work/$name/digests.yaml"
 for archive in "${archives[@]}"; do
     rm -rf "$work/loaded"
@@ -63,7 +68,8 @@ for archive in "${archives[@]}"; do
 done
 
 rendered=$("$helm" template check "$chart" --values "$work/$name/digests.yaml" --set driver.name=check.example.com \
-    --set controller.hostPath=/run/check --set resizer.enabled=true) || complain "$chart cannot be rendered, helm says why"
+    --set controller.hostPath=/run/check --set resizer.enabled=true --set snapshotter.enabled=true) || complain "$chart cannot be rendered, helm says why"
+[ -z "$cluster" ] || rendered+=$'\n'$("$helm" template check "$cluster" --values "$work/$name/digests.yaml") || complain "$cluster cannot be rendered, helm says why"
 missing=$(sed -n 's/^ *image: *"\{0,1\}\([^" ]*\).*/\1/p' <<<"$rendered" | sort -u |
     { grep -vxF -f <(cut -d' ' -f1 "$work/$name/images.txt") || true; })
 [ -z "$missing" ] || complain "the chart names images that are not there: $(tr '\n' ' ' <<<"$missing")"

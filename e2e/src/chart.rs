@@ -145,3 +145,26 @@ pub fn permissions(
     });
     Ok(objects)
 }
+
+/// The RBAC objects of the cluster's snapshot-controller, bound to `account`.
+pub fn controller_permissions(
+    namespace: &str,
+    account: &str,
+    values: &[&str],
+) -> Result<Vec<Value>> {
+    let account = format!("serviceAccount.name={account}");
+    let mut set = vec!["image.registry=registry.example.com", account.as_str()];
+    set.extend(values);
+    let release = Release {
+        chart: "snapshot-controller",
+        namespace,
+        file: "",
+        set: &set,
+    };
+    let mut objects = release.objects()?;
+    objects.retain(|object| {
+        let version = text(object, "/apiVersion").unwrap_or_default();
+        version.starts_with("rbac.")
+    });
+    Ok(objects)
+}

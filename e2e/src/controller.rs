@@ -4,6 +4,8 @@
 //! under the RBAC objects of our chart, another project's under the manifest that upstream ships,
 //! which Kubernetes' own storage tests carry along. `RBAC=upstream` puts ours under that one too.
 
+mod sidecar;
+
 use std::env;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,65 +19,7 @@ use crate::node::Seat;
 use crate::process::Process;
 use crate::{chart, manifest, program, wait};
 
-/// A sidecar that talks to the API server.
-#[derive(Debug, Clone, Copy)]
-pub struct Sidecar {
-    /// Name of the program and of its service account.
-    pub name: &'static str,
-    /// Upstream's RBAC objects, among the manifests of the pinned Kubernetes.
-    pub manifest: &'static str,
-    /// Where the program is.
-    pub program: fn() -> Result<PathBuf>,
-    /// Whether our chart has its RBAC objects.
-    pub charted: bool,
-    /// Whether it stands beside a driver.
-    pub has_driver: bool,
-}
-
-/// csi-attacher, or what `ATTACHER` names.
-pub const ATTACHER: Sidecar = Sidecar {
-    name: "csi-attacher",
-    manifest: "storage-csi/external-attacher/rbac.yaml",
-    program: program::attacher,
-    charted: true,
-    has_driver: true,
-};
-
-/// csi-provisioner, or what `PROVISIONER` names.
-pub const PROVISIONER: Sidecar = Sidecar {
-    name: "csi-provisioner",
-    manifest: "storage-csi/external-provisioner/rbac.yaml",
-    program: program::provisioner,
-    charted: true,
-    has_driver: true,
-};
-
-/// csi-resizer, or what `RESIZER` names.
-pub const RESIZER: Sidecar = Sidecar {
-    name: "csi-resizer",
-    manifest: "storage-csi/external-resizer/rbac.yaml",
-    program: program::resizer,
-    charted: true,
-    has_driver: true,
-};
-
-/// csi-snapshotter, or what `SNAPSHOTTER` names.
-pub const SNAPSHOTTER: Sidecar = Sidecar {
-    name: "csi-snapshotter",
-    manifest: "storage-csi/external-snapshotter/csi-snapshotter/rbac-csi-snapshotter.yaml",
-    program: program::snapshotter,
-    charted: false,
-    has_driver: true,
-};
-
-/// snapshot-controller, or what `SNAPSHOT_CONTROLLER` names. It works for all drivers of a cluster.
-pub const SNAPSHOT_CONTROLLER: Sidecar = Sidecar {
-    name: "snapshot-controller",
-    manifest: "cluster/addons/volumesnapshots/volume-snapshot-controller/rbac-volume-snapshot-controller.yaml",
-    program: program::snapshot_controller,
-    charted: false,
-    has_driver: false,
-};
+pub use sidecar::{ATTACHER, PROVISIONER, RESIZER, SNAPSHOT_CONTROLLER, SNAPSHOTTER, Sidecar};
 
 /// The chart's values with which a sidecar may do all that the scenarios ask of it.
 const EVERYTHING: &[&str] = &[
@@ -220,9 +164,6 @@ impl<'a> Controller<'a> {
 
     /// Whether it runs under upstream's RBAC objects instead of our chart's.
     pub fn is_under_upstreams_rules(&self) -> Result<bool> {
-        if !self.sidecar.charted {
-            return Ok(true);
-        }
         match env::var("RBAC").as_deref() {
             Err(_) | Ok("" | "chart") => program::is_foreign(&(self.sidecar.program)()?),
             Ok("upstream") => Ok(true),
@@ -234,13 +175,21 @@ impl<'a> Controller<'a> {
         if self.is_under_upstreams_rules()? {
             return self.upstreams_permissions();
         }
-        let permissions = self.charts_permissions(EVERYTHING);
+        let values = if self.sidecar.has_driver {
+            EVERYTHING
+        } else {
+            &["features.distributedSnapshotting=true"]
+        };
+        let permissions = self.charts_permissions(values);
         permissions.context("the chart's RBAC objects (RBAC=upstream does without)")
     }
 
     /// The RBAC objects of our chart with these values.
     pub fn charts_permissions(&self, values: &[&str]) -> Result<Vec<Value>> {
         let account = self.sidecar.name;
+        if !self.sidecar.has_driver {
+            return chart::controller_permissions(&self.namespace, account, values);
+        }
         let program = account.trim_start_matches("csi-");
         chart::permissions(program, &self.namespace, account, &self.driver, values)
     }

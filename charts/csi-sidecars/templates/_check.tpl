@@ -26,6 +26,12 @@
 {{- if and .Values.features.capacity (not $provisioner.enabled) -}}
 {{- fail "features.capacity needs provisioner.enabled: csi-provisioner writes the CSIStorageCapacity objects" -}}
 {{- end -}}
+{{- if and .Values.features.groupSnapshots (not .Values.snapshotter.enabled) -}}
+{{- fail "features.groupSnapshots needs snapshotter.enabled: csi-snapshotter takes them" -}}
+{{- end -}}
+{{- if and .Values.features.nodeDeployment .Values.features.groupSnapshots -}}
+{{- fail "features.nodeDeployment and features.groupSnapshots exclude each other: no content of a group says which node's csi-snapshotter shall act" -}}
+{{- end -}}
 {{- if and .Values.features.nodeDeployment (not .Values.features.topology) -}}
 {{- fail "features.nodeDeployment needs features.topology: volumes belong to the node that made them" -}}
 {{- end -}}
@@ -63,7 +69,7 @@
 {{- fail "livenessprobe.port is required: kubelet asks the livenessprobe there; switch it off with livenessprobe.enabled=false" -}}
 {{- end -}}
 {{- $ports := dict -}}
-{{- range $name := list "attacher" "provisioner" "resizer" "registrar" "livenessprobe" -}}
+{{- range $name := list "attacher" "provisioner" "resizer" "snapshotter" "registrar" "livenessprobe" -}}
 {{- $sidecar := index $.Values $name -}}
 {{- if and $sidecar.enabled $sidecar.port -}}
 {{- $port := toString (int $sidecar.port) -}}

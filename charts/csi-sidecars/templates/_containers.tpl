@@ -119,6 +119,14 @@ runAsGroup: {{ int . }}
   "probe" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.resizer))) -}}
 {{- end -}}
 
+{{- define "csi-sidecars.snapshotter.container" -}}
+{{- $onNodes := .Values.features.nodeDeployment -}}
+{{- $probe := ternary "" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.snapshotter)) $onNodes -}}
+{{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.snapshotter "program" "csi-snapshotter" "flags" "csi-sidecars.flags.snapshotter" "portName" "snapshotter" "api" true
+  "place" (ternary "node" "controller" $onNodes) "probe" $probe
+  "env" (include "csi-sidecars.fieldEnv" (ternary (dict "NODE_NAME" "spec.nodeName") dict $onNodes) | fromYamlArray)) -}}
+{{- end -}}
+
 {{- define "csi-sidecars.fieldEnv" -}}
 {{- $env := list -}}
 {{- range $name, $path := . -}}
@@ -177,6 +185,9 @@ failureThreshold: 5
 {{- if .Values.resizer.enabled }}
 {{ include "csi-sidecars.resizer.container" . }}
 {{- end }}
+{{- if and .Values.snapshotter.enabled (not .Values.features.nodeDeployment) }}
+{{ include "csi-sidecars.snapshotter.container" . }}
+{{- end }}
 {{- if .Values.livenessprobe.enabled }}
 {{ include "csi-sidecars.livenessprobe.container" (dict "root" . "place" "controller") }}
 {{- end }}
@@ -190,6 +201,9 @@ failureThreshold: 5
 {{- end }}
 {{- if and .Values.provisioner.enabled .Values.features.nodeDeployment }}
 {{ include "csi-sidecars.provisioner.container" . }}
+{{- end }}
+{{- if and .Values.snapshotter.enabled .Values.features.nodeDeployment }}
+{{ include "csi-sidecars.snapshotter.container" . }}
 {{- end }}
 {{- if .Values.livenessprobe.enabled }}
 {{ include "csi-sidecars.livenessprobe.container" (dict "root" . "place" "node") }}
@@ -208,5 +222,8 @@ failureThreshold: 5
 {{- end }}
 {{- if .Values.resizer.enabled }}
 {{ include "csi-sidecars.resizer.container" . }}
+{{- end }}
+{{- if and .Values.snapshotter.enabled (not .Values.features.nodeDeployment) }}
+{{ include "csi-sidecars.snapshotter.container" . }}
 {{- end }}
 {{- end -}}

@@ -143,6 +143,25 @@
 ) }}
 {{- end -}}
 
+{{- define "csi-sidecars.flags.snapshotter" -}}
+{{- $it := .Values.snapshotter -}}
+{{- $features := .Values.features -}}
+{{- $gates := dict -}}
+{{- if not $features.groupSnapshots }}{{ $_ := set $gates "CSIVolumeGroupSnapshot" false }}{{ end -}}
+{{- $elects := and .Values.controller.leaderElection.enabled (not $features.nodeDeployment) -}}
+{{- include "csi-sidecars.flags.controller" (dict "root" . "sidecar" $it "gates" $gates "elects" $elects) }}
+{{- include "csi-sidecars.flags" (list
+  (list "worker-threads" $it.workerThreads)
+  (list "resync-period" $it.resyncPeriod)
+  (list "snapshot-name-prefix" $it.snapshotNamePrefix)
+  (list "snapshot-name-uuid-length" $it.snapshotNameUuidLength)
+  (list "groupsnapshot-name-prefix" $it.groupSnapshotNamePrefix)
+  (list "groupsnapshot-name-uuid-length" $it.groupSnapshotNameUuidLength)
+  (list "extra-create-metadata" (ternary true "" $it.extraCreateMetadata))
+  (list "node-deployment" (ternary true "" $features.nodeDeployment))
+) }}
+{{- end -}}
+
 {{- define "csi-sidecars.flags.registrar" -}}
 {{- $it := .Values.registrar -}}
 {{- include "csi-sidecars.flags.common" (dict "root" . "sidecar" $it) }}

@@ -86,7 +86,7 @@ app.kubernetes.io/component: node
 {{/* Ports of the controller's pod that the ServiceMonitor scrapes, as a JSON list. */}}
 {{- define "csi-sidecars.scraped" -}}
 {{- $ports := list }}
-{{- range $port, $sidecar := dict "attacher" .Values.attacher "provisioner" .Values.provisioner "resizer" .Values.resizer "healthz" .Values.livenessprobe }}
+{{- range $port, $sidecar := dict "attacher" .Values.attacher "provisioner" .Values.provisioner "resizer" .Values.resizer "snapshotter" .Values.snapshotter "healthz" .Values.livenessprobe }}
 {{- if and $sidecar.enabled $sidecar.port }}
 {{- $ports = append $ports $port }}
 {{- end }}

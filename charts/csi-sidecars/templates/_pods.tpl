@@ -46,7 +46,8 @@ readOnly: true
 
 {{- define "csi-sidecars.node.volumes" -}}
 {{ include "csi-sidecars.node.directories" . }}
-{{- if or (and .Values.provisioner.enabled .Values.features.nodeDeployment) .Values.node.tokenFor }}
+{{- $clients := or .Values.provisioner.enabled .Values.snapshotter.enabled }}
+{{- if or (and $clients .Values.features.nodeDeployment) .Values.node.tokenFor }}
 {{ include "csi-sidecars.apiToken.volume" . }}
 {{- end }}
 {{- end -}}

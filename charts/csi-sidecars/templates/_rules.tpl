@@ -169,3 +169,42 @@
 {{- define "csi-sidecars.rules.resizer.leases" -}}
 {{- include "csi-sidecars.rules.lease" (dict "root" . "prefix" "external-resizer-") }}
 {{- end -}}
+
+{{- define "csi-sidecars.rules.snapshotter" -}}
+{{- /* Contents are patched, and neither created nor deleted. */}}
+- apiGroups: ["snapshot.storage.k8s.io"]
+  resources: ["volumesnapshotcontents"]
+  verbs: ["get", "list", "watch", "patch"]
+- apiGroups: ["snapshot.storage.k8s.io"]
+  resources: ["volumesnapshotcontents/status"]
+  verbs: ["patch"]
+- apiGroups: ["snapshot.storage.k8s.io"]
+  resources: ["volumesnapshotclasses"]
+  verbs: ["list", "watch"]
+{{- if .Values.features.groupSnapshots }}
+- apiGroups: ["groupsnapshot.storage.k8s.io"]
+  resources: ["volumegroupsnapshotcontents"]
+  verbs: ["get", "list", "watch", "patch"]
+- apiGroups: ["groupsnapshot.storage.k8s.io"]
+  resources: ["volumegroupsnapshotcontents/status"]
+  verbs: ["patch"]
+- apiGroups: ["groupsnapshot.storage.k8s.io"]
+  resources: ["volumegroupsnapshotclasses"]
+  verbs: ["list", "watch"]
+{{- end }}
+{{- include "csi-sidecars.rules.secrets" . }}
+{{- end -}}
+
+{{- define "csi-sidecars.rules.snapshotter.namespaced" -}}{{- end -}}
+
+{{- define "csi-sidecars.rules.snapshotter.leases" -}}
+{{- if not .Values.features.nodeDeployment }}
+{{- include "csi-sidecars.rules.lease" (dict "root" . "prefix" "external-snapshotter-leader-") }}
+{{- /* Its event; those about contents are in "default". */}}
+{{- if .Values.controller.leaderElection.enabled }}
+- apiGroups: [""]
+  resources: ["events"]
+  verbs: ["create"]
+{{- end }}
+{{- end }}
+{{- end -}}

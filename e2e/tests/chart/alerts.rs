@@ -17,8 +17,11 @@ use super::rendered::items;
 /// Stands for any driver.
 const DRIVER: &str = "any.example.com";
 
+/// Stands for any namespace.
+const NAMESPACE: &str = "any-namespace";
+
 const HEADER: &str = "\
-# Alerts on csi-sidecars for a Prometheus without its operator and without the chart: the chart's, for all
+# Alerts on csi-sidecars for a Prometheus without its operator and without the charts: the charts', for all
 # drivers at once. What to do about each is in alerts.md.
 # Written by `UPDATE=1 make chart ONLY=alerts`, and compared with the chart by `make chart`.
 groups:
@@ -27,7 +30,22 @@ groups:
 ";
 
 pub(super) fn told(_: &Cluster) -> Result<Verdict> {
-    let rules = rules()?;
+    let mut rules = rules(&Release {
+        chart: "csi-sidecars",
+        namespace: NAMESPACE,
+        file: "ci/minimal-values.yaml",
+        set: &[
+            "driver.name=any.example.com",
+            "features.nodeDeployment=true",
+            "metrics.prometheusRule.enabled=true",
+        ],
+    })?;
+    rules.extend(self::rules(&Release {
+        chart: "snapshot-controller",
+        namespace: NAMESPACE,
+        file: "ci/minimal-values.yaml",
+        set: &["metrics.prometheusRule.enabled=true"],
+    })?);
     let mut file = HEADER.to_owned();
     for rule in &rules {
         // What is scraped, and under which labels, is not known here.
@@ -59,17 +77,7 @@ pub(super) fn told(_: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-fn rules() -> Result<Vec<Value>> {
-    let release = Release {
-        chart: "csi-sidecars",
-        namespace: "storage",
-        file: "ci/minimal-values.yaml",
-        set: &[
-            "driver.name=any.example.com",
-            "features.nodeDeployment=true",
-            "metrics.prometheusRule.enabled=true",
-        ],
-    };
+fn rules(release: &Release<'_>) -> Result<Vec<Value>> {
     let objects = release.objects()?;
     let rule = objects
         .iter()
@@ -91,12 +99,15 @@ fn plain(rule: &Value) -> Result<String> {
     let selector = format!("csi_driver=\"{DRIVER}\"");
     let expr = field(rule, "/expr")?
         .replace(&format!("{{{selector}}}"), "")
-        .replace(&format!("{selector}, "), "");
+        .replace(&format!("{selector}, "), "")
+        .replace(&format!("namespace=\"{NAMESPACE}\", "), "");
     let summary = field(rule, "/annotations/summary")?.replace(DRIVER, "a CSI driver");
     let description = field(rule, "/annotations/description")?;
     for text in [&expr, &summary, description] {
         ensure!(
-            !text.contains("csi_driver") && !text.contains(DRIVER),
+            !["csi_driver", DRIVER, NAMESPACE]
+                .iter()
+                .any(|it| text.contains(it)),
             "{text}"
         );
     }

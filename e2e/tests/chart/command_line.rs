@@ -18,6 +18,8 @@ fn program(name: &str) -> Result<PathBuf> {
         "csi-attacher" => program::attacher(),
         "csi-provisioner" => program::provisioner(),
         "csi-resizer" => program::resizer(),
+        "csi-snapshotter" => program::snapshotter(),
+        "snapshot-controller" => program::snapshot_controller(),
         "csi-node-driver-registrar" => program::registrar(),
         "livenessprobe" => program::livenessprobe(),
         other => bail!("{other} is no sidecar"),

@@ -18,7 +18,7 @@ use differences::{DIFFERENCES, Difference};
 struct Driver {
     /// In the table of differences.
     name: &'static str,
-    /// What its chart renders, without csi-snapshotter, which ours does not have.
+    /// What its chart renders, without csi-snapshotter, which is left out on both sides.
     theirs: &'static str,
     /// Values that reproduce it.
     file: &'static str,

@@ -3,6 +3,7 @@
 
 mod alerts;
 mod command_line;
+mod definitions;
 mod drivers;
 mod fields;
 mod grant;
@@ -60,6 +61,14 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "chart_programs_understand_their_command_lines",
         run: command_line::understood,
+    },
+    Scenario {
+        name: "chart_definitions_of_snapshots_are_as_upstreams",
+        run: definitions::as_upstreams,
+    },
+    Scenario {
+        name: "chart_definitions_of_snapshots_are_installed_or_kept",
+        run: definitions::kept,
     },
     Scenario {
         name: "chart_is_accepted_by_the_api_server",

@@ -4,32 +4,38 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use e2e::api::text;
+use e2e::api::{Api, text};
 use e2e::chart::Release;
 use e2e::cluster::Cluster;
-use e2e::controller::{ATTACHER, Controller, PROVISIONER, Route};
+use e2e::controller::{ATTACHER, Controller, PROVISIONER, Route, SNAPSHOT_CONTROLLER};
 use e2e::node::{Seat, free_address, http_get};
 use e2e::object::{self, Binding};
 use e2e::process::Process;
 use e2e::suite::Verdict;
-use e2e::{program, wait};
+use e2e::{program, snapshots, wait};
 use serde_json::{Value, json};
 
-use super::rendered::items;
+use super::rendered::{dashboard, items};
 
 const SOON: Duration = Duration::from_secs(30);
 const CLAIM: &str = "/api/v1/namespaces/default/persistentvolumeclaims/measured";
+const SNAPSHOT: &str =
+    "/apis/snapshot.storage.k8s.io/v1/namespaces/default/volumesnapshots/measured";
 
 pub(super) fn exist(cluster: &Cluster) -> Result<Verdict> {
     let exported = exported(cluster)?;
-    let release = Release {
-        chart: "csi-sidecars",
-        namespace: "storage",
-        file: "ci/everything-values.yaml",
-        set: &[],
-    };
+    let mut objects = Vec::new();
+    for chart in ["csi-sidecars", "snapshot-controller"] {
+        let release = Release {
+            chart,
+            namespace: "storage",
+            file: "ci/everything-values.yaml",
+            set: &[],
+        };
+        objects.extend(release.objects()?);
+    }
     let mut used = BTreeSet::new();
-    for object in release.objects()? {
+    for object in objects {
         if text(&object, "/kind") == Some("PrometheusRule") {
             let groups = items(&object, "/spec/groups");
             for rule in groups.flat_map(|group| items(group, "/rules")) {
@@ -38,7 +44,7 @@ pub(super) fn exist(cluster: &Cluster) -> Result<Verdict> {
                 used.extend(metrics(expr));
             }
         }
-        if let Some(dashboard) = text(&object, "/data/csi-sidecars.json") {
+        if let Some(dashboard) = dashboard(&object) {
             let dashboard: Value = serde_json::from_str(dashboard)?;
             let panels = items(&dashboard, "/panels");
             for target in panels.flat_map(|panel| items(panel, "/targets")) {
@@ -77,7 +83,8 @@ fn balanced(expr: &str) -> bool {
     })
 }
 
-/// Every series of a provisioner that had successes and failures, an attacher and a livenessprobe.
+/// Every series of a provisioner that had successes and failures, an attacher, a livenessprobe and a
+/// snapshot-controller.
 fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
     let api = cluster.api()?;
     let driver = "measured.chart.test";
@@ -94,12 +101,17 @@ fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
     let class = object::storage_class("measured", driver, Binding::Immediate);
     api.create("/apis/storage.k8s.io/v1/storageclasses", &class)?;
 
+    snapshots::install(cluster, &api)?;
     let (mut names, mut running) = (BTreeSet::new(), Vec::new());
     for (sidecar, flags) in [
         (ATTACHER, &[][..]),
         (
             PROVISIONER,
             &["--enable-capacity", "--capacity-ownerref-level=-1"],
+        ),
+        (
+            SNAPSHOT_CONTROLLER,
+            &["--feature-gates=CSIVolumeGroupSnapshot=false"],
         ),
     ] {
         let controller = Controller::install(cluster, sidecar, &seat)?;
@@ -126,6 +138,7 @@ fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
         Ok(text(&api.get(CLAIM)?, "/status/phase") == Some("Bound"))
     });
     bound.with_context(|| api.events("default", "measured"))?;
+    abandoned_snapshot(&api)?;
     api.delete(CLAIM)?;
     wait::until_true(SOON, "the volume is gone", || {
         let volumes = api.get("/api/v1/persistentvolumes")?;
@@ -145,4 +158,20 @@ fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
         names.extend(series.map(str::to_owned));
     }
     Ok(names)
+}
+
+/// Its content never comes, so it ends by being deleted.
+fn abandoned_snapshot(api: &Api) -> Result<()> {
+    let snapshot = json!({
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+        "metadata": {"name": "measured"},
+        "spec": {"source": {"volumeSnapshotContentName": "absent"}},
+    });
+    api.create(SNAPSHOT.trim_end_matches("/measured"), &snapshot)?;
+    wait::until_true(SOON, "the snapshot is protected", || {
+        let snapshot = api.get(SNAPSHOT)?;
+        Ok(items(&snapshot, "/metadata/finalizers").next().is_some())
+    })?;
+    api.delete(SNAPSHOT)?;
+    api.until_gone(SOON, SNAPSHOT)
 }

@@ -31,7 +31,7 @@ the features: what it says is in the last column. With all of them it says nothi
 
 Written by `UPDATE=1 make chart ONLY=permissions`; a run of `make chart` fails when it finds something else. *Required* and
 *optional* are the program's own check at its start, which names the rule to add; *refused* is a request that the API server
-did not permit, in the program's log.
+did not permit, in the program's log; *ends* is a program that names the permission and exits.
 
 | program | permission | without it |
 |---|---|---|
@@ -144,6 +144,11 @@ fn complaint(log: &str, grant: &Grant) -> Option<String> {
                 Some(without) => format!("optional: {without}"),
                 None => "required".to_owned(),
             });
+        }
+        let ended =
+            format!("may not {verb} {resource}.{group}, which the role of this program must allow");
+        if line.contains(&ended) {
+            return Some("ends".to_owned());
         }
         // Where the check does not ask, since something else has to come first.
         (!is_asked_for(grant) && line.contains(&refusal)).then(|| "refused".to_owned())

@@ -39,6 +39,14 @@ pub(super) fn all(cluster: &Cluster) -> Result<Verdict> {
     let rendered = process::output(helm.env_remove("KUBECONFIG"))?;
     let image = format!("{REGISTRY}/csi-attacher:1.2.3");
     ensure!(rendered.contains(&image), "no {image} in {rendered}");
+    let mut helm = Command::new(program::helm()?);
+    helm.args(["template", "test"])
+        .arg(folder.join("snapshot-controller-1.2.3.tgz"));
+    let rendered = process::output(helm.env_remove("KUBECONFIG"))?;
+    let image = format!("{REGISTRY}/snapshot-controller:1.2.3");
+    ensure!(rendered.contains(&image), "no {image} in {rendered}");
+    let definitions = rendered.matches("kind: CustomResourceDefinition").count();
+    ensure!(definitions == 6, "{definitions} definitions");
     Ok(Verdict::Passed)
 }
 

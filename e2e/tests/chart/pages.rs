@@ -10,8 +10,9 @@ use e2e::{process, program};
 
 const README: &str = "charts/csi-sidecars/README.md";
 
-const PAGES: [&str; 4] = [
+const PAGES: [&str; 5] = [
     README,
+    "charts/snapshot-controller/README.md",
     "docs/driver-authors.md",
     "docs/administrators.md",
     "docs/lifecycle.md",

@@ -8,6 +8,7 @@ use e2e::suite::Verdict;
 use serde_json::json;
 
 struct Row {
+    chart: &'static str,
     file: &'static str,
     workload: &'static str,
     /// The strictest level that lets the pods in.
@@ -16,19 +17,22 @@ struct Row {
 
 const LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
 
+const SIDECARS: &str = "csi-sidecars";
 const CONTROLLER: &str = "Deployment/test-csi-sidecars-controller";
 const NODE: &str = "DaemonSet/test-csi-sidecars-node";
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
     // A driver's container that says nothing of itself may not get more, but is not told so.
-    Row { file: "ci/minimal-values.yaml", workload: CONTROLLER, level: "baseline" },
-    Row { file: "ci/openshift-values.yaml", workload: CONTROLLER, level: "restricted" },
-    Row { file: "ci/beside-values.yaml", workload: CONTROLLER, level: "privileged" },
-    Row { file: "ci/host-network-values.yaml", workload: CONTROLLER, level: "privileged" },
-    Row { file: "ci/minimal-values.yaml", workload: NODE, level: "privileged" },
+    Row { chart: SIDECARS, file: "ci/minimal-values.yaml", workload: CONTROLLER, level: "baseline" },
+    Row { chart: SIDECARS, file: "ci/openshift-values.yaml", workload: CONTROLLER, level: "restricted" },
+    Row { chart: SIDECARS, file: "ci/beside-values.yaml", workload: CONTROLLER, level: "privileged" },
+    Row { chart: SIDECARS, file: "ci/host-network-values.yaml", workload: CONTROLLER, level: "privileged" },
+    Row { chart: SIDECARS, file: "ci/minimal-values.yaml", workload: NODE, level: "privileged" },
+    Row { chart: "snapshot-controller", file: "ci/minimal-values.yaml", workload: "Deployment/test-snapshot-controller", level: "restricted" },
+    Row { chart: "snapshot-controller", file: "ci/one-replica-values.yaml", workload: "Deployment/test-snapshot-controller", level: "restricted" },
     // Directories of the node alone are enough.
-    Row { file: "ci/registrar-values.yaml", workload: NODE, level: "privileged" },
+    Row { chart: SIDECARS, file: "ci/registrar-values.yaml", workload: NODE, level: "privileged" },
 ];
 
 pub(super) fn levels(cluster: &Cluster) -> Result<Verdict> {
@@ -56,7 +60,7 @@ pub(super) fn levels(cluster: &Cluster) -> Result<Verdict> {
 
 fn tried(api: &Api, row: &Row, level: &str, fits: bool) -> Result<()> {
     let release = Release {
-        chart: "csi-sidecars",
+        chart: row.chart,
         namespace: level,
         file: row.file,
         set: &[],

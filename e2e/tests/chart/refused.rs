@@ -88,12 +88,32 @@ const ROWS: &[Row] = &[
     row(&["livenessprobe.kubeApi.qps=1"], &["'/livenessprobe'", "'kubeApi' not allowed"]),
     row(&["storageClasses[0].parameters.tier=ssd"], &["'/storageClasses/0'", "missing property 'name'"]),
     row(&["storageClasses[0].name=fast", "storageClasses[0].reclaimPolicy=Recycle"], &["'/storageClasses/0/reclaimPolicy'", "'Delete', 'Retain'"]),
+    row(&["features.groupSnapshots=true"], &["features.groupSnapshots needs snapshotter.enabled"]),
+    row(&["features.groupSnapshots=true", "features.nodeDeployment=true", "snapshotter.enabled=true"], &["features.nodeDeployment and features.groupSnapshots exclude each other"]),
+    row(&["snapshotter.snapshotNameUuidLength=0"], &["'/snapshotter/snapshotNameUuidLength'"]),
+    row(&["snapshotter.snapshotNameUuidLength=33"], &["'/snapshotter/snapshotNameUuidLength'", "maximum: got 33, want 32"]),
+    row(&["snapshotter.enabled=true", "snapshotter.port=8083", "resizer.enabled=true"], &["resizer.port and snapshotter.port are both 8083"]),
     row(&["volumeSnapshotClasses[0].name=daily"], &["'/volumeSnapshotClasses/0'", "missing property 'deletionPolicy'"]),
     row(&["features.topology=yes"], &["'/features/topology'", "got string, want boolean"]),
     row(&["csiDriver.create=true", "csiDriver.serviceAccountTokenInSecrets=true"], &["csiDriver.serviceAccountTokenInSecrets needs csiDriver.tokenRequests"]),
     row(&["csiDriver.preventPodSchedulingIfMissing=maybe"], &["'/csiDriver/preventPodSchedulingIfMissing'", "got string, want null or boolean"]),
     row(&["csiDriver.fsGroupPolicy=Always"], &["'/csiDriver/fsGroupPolicy'", "'File'"]),
     row(&["metrics.prometheusRule.callErrorRatio=2"], &["'/metrics/prometheusRule/callErrorRatio'", "maximum: got 2, want 1"]),
+];
+
+/// Of the chart for the whole cluster.
+#[rustfmt::skip]
+const CONTROLLER_ROWS: &[Row] = &[
+    row(&["image.registry="], &["image.registry is required", "registry.example.com/storage", "make images"]),
+    row(&["driver.name=x"], &["additional properties 'driver' not allowed"]),
+    row(&["replica=3"], &["additional properties 'replica' not allowed"]),
+    row(&["leaderElection.enabled=false"], &["replicas is more than 1: leaderElection.enabled must be true"]),
+    row(&["port=null", "metrics.service=true"], &["metrics.service and metrics.serviceMonitor need port"]),
+    row(&["retryCrdIntervalMax=30"], &["'/retryCrdIntervalMax'", "got number, want string"]),
+    row(&["workerThreads=0"], &["'/workerThreads'", "minimum: got 0, want 1"]),
+    row(&["image.digests.snapshot-controller=latest"], &["'/image/digests/snapshot-controller'", "does not match pattern"]),
+    row(&["preventVolumeModeConversion=maybe"], &["'/preventVolumeModeConversion'", "got string, want null or boolean"]),
+    row(&["metrics.prometheusRule.callErrorRatio=1"], &["'/metrics/prometheusRule'", "'callErrorRatio' not allowed"]),
 ];
 
 const fn row(set: &'static [&'static str], says: &'static [&'static str]) -> Row {
@@ -103,6 +123,9 @@ const fn row(set: &'static [&'static str], says: &'static [&'static str]) -> Row
 pub(super) fn all(_: &Cluster) -> Result<Verdict> {
     for row in ROWS {
         refused("csi-sidecars", "ci/minimal-values.yaml", row)?;
+    }
+    for row in CONTROLLER_ROWS {
+        refused("snapshot-controller", "ci/minimal-values.yaml", row)?;
     }
     let imageless = row(
         &["node.driver.args={x}"],

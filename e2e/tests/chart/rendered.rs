@@ -10,12 +10,23 @@ use e2e::suite::Verdict;
 use serde_json::{Value, json};
 
 /// Names of the containers that are ours.
-pub(super) const SIDECARS: [&str; 5] = [
+pub(super) const SIDECARS: [&str; 7] = [
     "csi-attacher",
     "csi-provisioner",
     "csi-resizer",
+    "csi-snapshotter",
     "csi-node-driver-registrar",
     "livenessprobe",
+    "snapshot-controller",
+];
+
+/// Those that talk to the API server.
+const CLIENTS: [&str; 5] = [
+    "csi-attacher",
+    "csi-provisioner",
+    "csi-resizer",
+    "csi-snapshotter",
+    "snapshot-controller",
 ];
 
 /// How the demo is rendered: with what must be given, and with a provisioner on each node.
@@ -33,14 +44,16 @@ const DEMOS: [&[&str]; 2] = [
 
 /// Calls `check` with every release of the matrix.
 pub(super) fn each(check: impl Fn(&Release<'_>) -> Result<()>) -> Result<()> {
-    for file in chart::matrix("csi-sidecars")? {
-        let release = Release {
-            chart: "csi-sidecars",
-            namespace: "storage",
-            file: &file,
-            set: &[],
-        };
-        check(&release).with_context(|| file.clone())?;
+    for chart in ["csi-sidecars", "snapshot-controller"] {
+        for file in chart::matrix(chart)? {
+            let release = Release {
+                chart,
+                namespace: "storage",
+                file: &file,
+                set: &[],
+            };
+            check(&release).with_context(|| format!("{chart} {file}"))?;
+        }
     }
     for set in DEMOS {
         let release = Release {
@@ -143,7 +156,7 @@ fn mount<'a>(container: &'a Value, volume: &str) -> &'a Value {
 
 /// Containers that are not ours and are given a token by `tokenFor`.
 const GIVEN: [(&str, &str); 9] = [
-    ("StatefulSet/everything-controller", "csi-snapshotter"),
+    ("StatefulSet/everything-controller", "csi-snapshot-metadata"),
     ("DaemonSet/everything-node", "driver"),
     ("Deployment/ebs-csi-controller", "ebs-plugin"),
     ("DaemonSet/ebs-csi-node", "ebs-plugin"),
@@ -164,7 +177,7 @@ fn tokens(title: &str, pod: &Value) -> Result<()> {
     let mut needed = false;
     for container in items(pod, "/containers").chain(items(pod, "/initContainers")) {
         let name = text(container, "/name").unwrap_or_default();
-        let client = ["csi-attacher", "csi-provisioner", "csi-resizer"].contains(&name);
+        let client = CLIENTS.contains(&name);
         let needs = client || GIVEN.contains(&(title, name));
         let expected = if needs {
             json!({
@@ -267,12 +280,19 @@ fn other(object: &Value, objects: &[Value]) -> Result<()> {
         }
         "RoleBinding" | "ClusterRoleBinding" => binding(object, objects),
         "ConfigMap" => {
-            let dashboard = text(object, "/data/csi-sidecars.json").context("a dashboard")?;
+            let dashboard = dashboard(object).context("a dashboard")?;
             serde_json::from_str::<Value>(dashboard)?;
             Ok(())
         }
         _ => Ok(()),
     }
+}
+
+/// What the ConfigMap of a dashboard holds.
+pub(super) fn dashboard(object: &Value) -> Option<&str> {
+    let files = ["csi-sidecars", "snapshot-controller"];
+    let mut texts = { files.iter() }.filter_map(|file| text(object, &format!("/data/{file}.json")));
+    texts.next()
 }
 
 /// Peers may ask every port of a sidecar.

@@ -102,6 +102,7 @@ fn permitted(program: &str, set: &[&str]) -> Result<BTreeSet<String>> {
         "features.topology=false",
         "provisioner.protection=off",
         "resizer.handleVolumeInUseError=false",
+        "snapshotter.events=false",
         "controller.leaderElection.enabled=false",
     ];
     values.extend(set);

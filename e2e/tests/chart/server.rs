@@ -3,14 +3,15 @@
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;
 use e2e::cluster::Cluster;
-use e2e::process;
 use e2e::suite::Verdict;
+use e2e::{process, snapshots};
 use serde_json::{Value, json};
 
 use super::rendered::each;
 
 pub(super) fn dry_run(cluster: &Cluster) -> Result<Verdict> {
     let api = cluster.api()?;
+    snapshots::install(cluster, &api)?;
     for namespace in ["storage", "tenants"] {
         let object = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
@@ -49,6 +50,8 @@ fn apply(cluster: &Cluster, list: &Value) -> Result<()> {
         "--server-side",
         "--dry-run=server",
         "--validate=strict",
+        // Definitions that are there are upstream's.
+        "--force-conflicts",
         "-f",
     ]);
     kubectl.arg(&file);

@@ -1,7 +1,7 @@
 //! The programs with the features that decide about their permissions, and what driver and program
 //! are told to match them.
 
-use e2e::controller::{ATTACHER, PROVISIONER, RESIZER, Sidecar};
+use e2e::controller::{ATTACHER, PROVISIONER, RESIZER, SNAPSHOT_CONTROLLER, SNAPSHOTTER, Sidecar};
 
 /// A program and its features.
 pub(super) struct Setup {
@@ -108,6 +108,53 @@ pub(super) const SETUPS: &[Setup] = &[
             "--leader-election",
             "--handle-volume-inuse-error=false",
             "--feature-gates=VolumeAttributesClass=false",
+        ],
+    },
+    Setup {
+        title: "csi-snapshotter",
+        driver: "snapshots.rbac.test",
+        program: Program::Sidecar(SNAPSHOTTER, &["secrets.access=all"]),
+        driver_flags: &[],
+        flags: &[
+            "--leader-election",
+            "--feature-gates=CSIVolumeGroupSnapshot=false",
+        ],
+    },
+    Setup {
+        title: "csi-snapshotter on each node",
+        driver: "nodesnapshots.rbac.test",
+        program: Program::Sidecar(
+            SNAPSHOTTER,
+            &["features.nodeDeployment=true", "secrets.access=all"],
+        ),
+        driver_flags: &[],
+        flags: &[
+            "--node-deployment",
+            "--feature-gates=CSIVolumeGroupSnapshot=false",
+        ],
+    },
+    Setup {
+        title: "snapshot-controller",
+        driver: "cluster.rbac.test",
+        program: Program::Sidecar(SNAPSHOT_CONTROLLER, &[]),
+        driver_flags: &[],
+        flags: &[
+            "--leader-election",
+            "--feature-gates=CSIVolumeGroupSnapshot=false",
+        ],
+    },
+    Setup {
+        title: "snapshot-controller, distributed",
+        driver: "distributed.rbac.test",
+        program: Program::Sidecar(
+            SNAPSHOT_CONTROLLER,
+            &["features.distributedSnapshotting=true"],
+        ),
+        driver_flags: &[],
+        flags: &[
+            "--leader-election",
+            "--enable-distributed-snapshotting",
+            "--feature-gates=CSIVolumeGroupSnapshot=false",
         ],
     },
     Setup {

@@ -8,7 +8,7 @@ use std::path::Path;
 #[test]
 fn the_charts_definitions_are_those_of_the_types() {
     let folder =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/snapshot-controller/crds");
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/snapshot-controller/definitions");
     let mut written: Vec<_> = { fs::read_dir(&folder).unwrap() }
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();

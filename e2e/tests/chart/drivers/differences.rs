@@ -26,7 +26,7 @@ const SMALL: &str = "the driver's chart says none; ours are limited, since they 
 const SOCKET: &str = "the chart has one directory and file for the socket in all pods of a driver; CSI_ENDPOINT and --csi-address say it to all";
 const FLAG: &str = "the flag says it, without a variable";
 const UNASKED: &str = "no program of ours asks it, docs/rbac-mutations.md; a driver that does has it in serviceAccount.rules";
-const SNAPSHOTTER: &str = "csi-snapshotter's, which is not part of this chart";
+const SNAPSHOTTER: &str = "csi-snapshotter's, which is left out on both sides";
 const NODE_DRIVER: &str = "its socket is root's, whatever user its image says";
 const WHOLE: &str = "the kubelet's directory is given to the driver as a whole";
 

@@ -1,0 +1,60 @@
+//! The controllers that there are.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::program;
+
+/// A sidecar that talks to the API server.
+#[derive(Debug, Clone, Copy)]
+pub struct Sidecar {
+    /// Name of the program and of its service account.
+    pub name: &'static str,
+    /// Upstream's RBAC objects, among the manifests of the pinned Kubernetes.
+    pub manifest: &'static str,
+    /// Where the program is.
+    pub program: fn() -> Result<PathBuf>,
+    /// Whether it stands beside a driver.
+    pub has_driver: bool,
+}
+
+/// csi-attacher, or what `ATTACHER` names.
+pub const ATTACHER: Sidecar = Sidecar {
+    name: "csi-attacher",
+    manifest: "storage-csi/external-attacher/rbac.yaml",
+    program: program::attacher,
+    has_driver: true,
+};
+
+/// csi-provisioner, or what `PROVISIONER` names.
+pub const PROVISIONER: Sidecar = Sidecar {
+    name: "csi-provisioner",
+    manifest: "storage-csi/external-provisioner/rbac.yaml",
+    program: program::provisioner,
+    has_driver: true,
+};
+
+/// csi-resizer, or what `RESIZER` names.
+pub const RESIZER: Sidecar = Sidecar {
+    name: "csi-resizer",
+    manifest: "storage-csi/external-resizer/rbac.yaml",
+    program: program::resizer,
+    has_driver: true,
+};
+
+/// csi-snapshotter, or what `SNAPSHOTTER` names.
+pub const SNAPSHOTTER: Sidecar = Sidecar {
+    name: "csi-snapshotter",
+    manifest: "storage-csi/external-snapshotter/csi-snapshotter/rbac-csi-snapshotter.yaml",
+    program: program::snapshotter,
+    has_driver: true,
+};
+
+/// snapshot-controller, or what `SNAPSHOT_CONTROLLER` names. It works for all drivers of a cluster.
+pub const SNAPSHOT_CONTROLLER: Sidecar = Sidecar {
+    name: "snapshot-controller",
+    manifest: "cluster/addons/volumesnapshots/volume-snapshot-controller/rbac-volume-snapshot-controller.yaml",
+    program: program::snapshot_controller,
+    has_driver: false,
+};

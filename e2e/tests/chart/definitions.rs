@@ -1,0 +1,253 @@
+//! The definitions of the snapshot API that our chart brings, beside those of the API's authors.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::api::{Api, text};
+use e2e::cluster::Cluster;
+use e2e::suite::{self, Verdict};
+use e2e::{chart, manifest, process, program, snapshots, wait};
+use serde_json::{Value, json};
+
+use super::rendered::items;
+
+const SOON: Duration = Duration::from_secs(30);
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const RELEASE: &str = "definitions";
+/// Only upstream's have it.
+const GENERATOR: &str = "/metadata/annotations/controller-gen.kubebuilder.io~1version";
+
+/// By name, out of a folder of files.
+fn read(cluster: &Cluster, folder: &Path) -> Result<BTreeMap<String, Value>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        // Beside them lies a list of them.
+        if !entry.file_name().to_string_lossy().contains('_') {
+            continue;
+        }
+        for object in manifest::read_file(cluster, &entry.path())? {
+            let name = text(&object, "/metadata/name").context("a name")?;
+            found.insert(name.to_owned(), object);
+        }
+    }
+    Ok(found)
+}
+
+fn ours(cluster: &Cluster) -> Result<BTreeMap<String, Value>> {
+    read(
+        cluster,
+        &chart::folder("snapshot-controller").join("definitions"),
+    )
+}
+
+/// Field by field, rule by rule: versions, types, what is required, what the API server checks, columns.
+/// Only descriptions are in other words.
+pub(super) fn as_upstreams(cluster: &Cluster) -> Result<Verdict> {
+    let (ours, theirs) = (ours(cluster)?, read(cluster, &snapshots::definitions()?)?);
+    ensure!(ours.keys().eq(theirs.keys()), "{:?}", ours.keys());
+    let mut differences = Vec::new();
+    let mut places = 0;
+    for (name, theirs) in &theirs {
+        let mine = ours.get(name).context("ours")?;
+        let (mut of_mine, mut of_theirs) = (BTreeMap::new(), BTreeMap::new());
+        leaves(&mut of_mine, name, &essence(mine));
+        leaves(&mut of_theirs, name, &essence(theirs));
+        places += of_theirs.len();
+        for (path, value) in &of_theirs {
+            if of_mine.get(path) != Some(value) {
+                differences.push(format!("{path}: {value}, ours {:?}", of_mine.get(path)));
+            }
+        }
+        for (path, value) in &of_mine {
+            if !of_theirs.contains_key(path) {
+                differences.push(format!("{path}: {value} is ours alone"));
+            }
+        }
+    }
+    ensure!(differences.is_empty(), "{}", differences.join("\n    "));
+    ensure!(places > 900, "only {places} places were compared");
+    suite::say(&format!("          {places} places are the same"));
+    Ok(Verdict::Passed)
+}
+
+/// What decides, with the versions by name.
+fn essence(definition: &Value) -> Value {
+    let mut spec = definition.get("spec").cloned().unwrap_or_default();
+    let versions: BTreeMap<_, _> = { items(definition, "/spec/versions") }
+        .map(|version| (text(version, "/name").unwrap_or_default(), version.clone()))
+        .collect();
+    if let Some(fields) = spec.as_object_mut() {
+        fields.insert("versions".to_owned(), json!(versions));
+        // The API server's default.
+        fields.remove("conversion");
+    }
+    let approved = definition.pointer("/metadata/annotations/api-approved.kubernetes.io");
+    json!({"spec": undescribed(&spec), "approved": approved})
+}
+
+/// Without what is said for people, and without `metadata`, which every object has.
+fn undescribed(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(name, value)| {
+                let said = *name == "description" && value.is_string();
+                let of_all = *name == "metadata" && **value == json!({"type": "object"});
+                !said && !of_all
+            });
+            kept.map(|(name, value)| (name.clone(), undescribed(value)))
+                .collect()
+        }
+        Value::Array(list) => list.iter().map(undescribed).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+fn leaves(found: &mut BTreeMap<String, Value>, path: &str, value: &Value) {
+    let parts: Vec<_> = match value {
+        Value::Object(fields) => fields.iter().map(|(name, it)| (name.clone(), it)).collect(),
+        Value::Array(list) => { list.iter().enumerate() }
+            .map(|(place, it)| (place.to_string(), it))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    };
+    if parts.is_empty() {
+        found.insert(path.to_owned(), value.clone());
+    }
+    for (name, part) in parts {
+        leaves(found, &format!("{path}/{name}"), part);
+    }
+}
+
+/// `helm install` brings what is missing, keeps it up to date, and leaves what is from elsewhere, as
+/// `helm uninstall` leaves everything; who wants ours in place of upstream's, or the reverse, applies them.
+pub(super) fn kept(cluster: &Cluster) -> Result<Verdict> {
+    let api = cluster.api()?;
+    let names: Vec<_> = ours(cluster)?.into_keys().collect();
+    remove(&api, &names)?;
+
+    install(cluster)?;
+    served(&api)?;
+    let fresh = stored(&api, &names)?;
+    ensure!(fresh.iter().all(|it| it.pointer(GENERATOR).is_none()));
+    let changed = names.first().context("a definition")?;
+    let outdated = json!({"spec": {"names": {"shortNames": ["old"]}}});
+    api.merge(&format!("{DEFINITIONS}/{changed}"), &outdated)?;
+    helm_chart(cluster, "upgrade")?;
+    ensure!(spec(&stored(&api, &names)?) == spec(&fresh), "not updated");
+    let fresh = stored(&api, &names)?;
+    uninstall(cluster)?;
+    ensure!(stored(&api, &names)? == fresh, "changed by helm uninstall");
+    install(cluster)?;
+    uninstall(cluster)?;
+    ensure!(
+        spec(&stored(&api, &names)?) == spec(&fresh),
+        "changed by a second release"
+    );
+
+    remove(&api, &names)?;
+    snapshots::install(cluster, &api)?;
+    let upstreams = stored(&api, &names)?;
+    ensure!(upstreams.iter().all(|it| it.pointer(GENERATOR).is_some()));
+    install(cluster)?;
+    ensure!(
+        stored(&api, &names)? == upstreams,
+        "changed by helm install"
+    );
+    uninstall(cluster)?;
+    ensure!(
+        stored(&api, &names)? == upstreams,
+        "changed by helm uninstall"
+    );
+
+    let folder = chart::folder("snapshot-controller").join("definitions");
+    for folder in [folder, snapshots::definitions()?] {
+        for (name, _) in read(cluster, &folder)? {
+            let (plural, group) = name.split_once('.').context("plural and group")?;
+            let file = folder.join(format!("{group}_{plural}.yaml"));
+            let mut kubectl = cluster.command(&["kubectl"]);
+            kubectl.args(["apply", "--server-side", "--force-conflicts", "-f"]);
+            process::output(kubectl.arg(file))?;
+        }
+        served(&api)?;
+    }
+    Ok(Verdict::Passed)
+}
+
+/// UID and generation say whether anything was written; annotations, whose it is.
+fn stored(api: &Api, names: &[String]) -> Result<Vec<Value>> {
+    let each = names.iter().map(|name| {
+        let mut object = api.get(&format!("{DEFINITIONS}/{name}"))?;
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("status");
+        }
+        if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+            // Conditions are written by the API server itself.
+            metadata.retain(|key, _| !["resourceVersion", "managedFields"].contains(&key.as_str()));
+        }
+        Ok(object)
+    });
+    each.collect()
+}
+
+fn remove(api: &Api, names: &[String]) -> Result<()> {
+    for name in names {
+        let path = format!("{DEFINITIONS}/{name}");
+        if api.find(&path)?.is_some() {
+            api.delete(&path)?;
+            api.until_gone(SOON, &path)?;
+        }
+    }
+    Ok(())
+}
+
+fn served(api: &Api) -> Result<()> {
+    wait::until_true(SOON, "the snapshot APIs are served", || {
+        let mut all = true;
+        for (base, plural) in [
+            (snapshots::GROUP, "volumesnapshots"),
+            (snapshots::GROUP, "volumesnapshotcontents"),
+            (snapshots::GROUP, "volumesnapshotclasses"),
+            (snapshots::GROUPS, "volumegroupsnapshots"),
+            (snapshots::GROUPS, "volumegroupsnapshotcontents"),
+            (snapshots::GROUPS, "volumegroupsnapshotclasses"),
+        ] {
+            all &= api.find(&format!("{base}/{plural}"))?.is_some();
+        }
+        Ok(all)
+    })
+}
+
+fn helm(cluster: &Cluster, words: &[&str]) -> Result<Command> {
+    let mut helm = Command::new(program::helm()?);
+    helm.args(words).env("KUBECONFIG", cluster.kubeconfig()?);
+    helm.args(["--namespace", "default"]);
+    Ok(helm)
+}
+
+fn spec(definitions: &[Value]) -> Vec<Option<&Value>> {
+    definitions.iter().map(|it| it.get("spec")).collect()
+}
+
+fn install(cluster: &Cluster) -> Result<()> {
+    helm_chart(cluster, "install")
+}
+
+fn helm_chart(cluster: &Cluster, verb: &str) -> Result<()> {
+    let mut helm = helm(cluster, &[verb, RELEASE])?;
+    // Whoever changed something in between.
+    if verb == "upgrade" {
+        helm.arg("--force-conflicts");
+    }
+    helm.arg(chart::folder("snapshot-controller"));
+    // No pod is wanted here.
+    helm.args(["--set=image.registry=registry.example.com/storage,replicas=0"]);
+    process::output(&mut helm).map(drop)
+}
+
+fn uninstall(cluster: &Cluster) -> Result<()> {
+    process::output(&mut helm(cluster, &["uninstall", RELEASE])?).map(drop)
+}
