@@ -402,7 +402,7 @@ generate: ## Rewrites csi-proto's generated code
 .PHONY: crds
 crds: ## Rewrites the snapshot API's definitions in the chart from their types
 	@$(with-test) written
-	@$(CARGO_TARGET_DIR)/debug/snapshot-crds charts/snapshot-controller/crds
+	@$(CARGO_TARGET_DIR)/debug/snapshot-crds charts/snapshot-controller/definitions
 
 .PHONY: clean
 clean: ## Removes what the targets above built
