@@ -25,7 +25,7 @@ const CALM: Duration = Duration::from_secs(2);
 const HEADER: &str = "\
 # What happens when a permission is missing
 
-The chart `csi-sidecars` grants each program the permissions below; csi-node-agent has them from the ClusterRole in
+The charts `csi-sidecars` and `snapshot-controller` grant each program the permissions below; csi-node-agent has them from the ClusterRole in
 `node-agent/deploy`. Each one was taken away alone, and the program started against a real API server and a driver that has
 the features: what it says is in the last column. With all of them it says nothing. So none is missing, and none is too many.
 
