@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::selection::Present;
+
 /// CSI driver name.
 pub(crate) const DRIVER: &str = "conformance.csi.example.com";
 
@@ -42,8 +44,9 @@ pub(crate) const PROVISIONER_FLAGS: [&str; 5] = [
 ];
 
 /// The file that `--storage.testdriver` names. What is false or absent is skipped by the suite.
-pub(crate) fn definition(expansion: bool) -> Value {
-    json!({
+pub(crate) fn definition(present: Present) -> Value {
+    let (expansion, snapshots) = (present.resizer, present.snapshots);
+    let mut definition = json!({
         "DriverInfo": {
             "Name": DRIVER,
             "SupportedSizeRange": { "Min": "1Mi" },
@@ -61,6 +64,7 @@ pub(crate) fn definition(expansion: bool) -> Value {
                 "onlineExpansion": expansion,
                 "nodeExpansion": expansion,
                 "pvcDataSource": true,
+                "snapshotDataSource": snapshots,
                 "topology": true,
                 "singleNodeVolume": true,
                 "volumeLimits": true,
@@ -85,8 +89,19 @@ pub(crate) fn definition(expansion: bool) -> Value {
             "PodStart": "90s", "PodDelete": "90s", "PVDelete": "90s",
             "ClaimProvision": "60s", "ClaimProvisionShort": "60s", "ClaimBound": "60s",
             "PVReclaim": "60s", "PVBound": "60s", "PVCreate": "60s",
+            "SnapshotCreate": "60s", "SnapshotDelete": "60s", "DataSourceProvision": "60s",
         },
-    })
+    });
+    if snapshots {
+        let class = json!({
+            "SnapshotClass": { "FromName": true },
+            "DriverInfo": {
+                "VolumeSnapshotStressTestOptions": { "NumPods": 3, "NumSnapshots": 3 },
+            },
+        });
+        definition = e2e::object::with(definition, &class);
+    }
+    definition
 }
 
 pub(crate) fn attributes_class() -> Value {

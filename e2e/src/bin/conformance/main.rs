@@ -1,7 +1,7 @@
 //! `make conformance`: Kubernetes' own storage suite against our sidecars and driver on a real node.
 //!
-//! `REGISTRAR`, `ATTACHER`, `PROVISIONER` and `RESIZER` name other sidecars, `HOSTPATHPLUGIN` the program of
-//! csi-driver-host-path, `DRIVER` the folder of any other driver.
+//! `REGISTRAR`, `ATTACHER`, `PROVISIONER`, `RESIZER`, `SNAPSHOTTER` and `SNAPSHOT_CONTROLLER` name other programs,
+//! `HOSTPATHPLUGIN` that of csi-driver-host-path, `DRIVER` the folder of any other driver.
 
 mod definition;
 mod ginkgo;
@@ -19,7 +19,7 @@ use e2e::suite::{reasons, say};
 use e2e::{image, program, real};
 
 use crate::ginkgo::Suite;
-use crate::selection::Selection;
+use crate::selection::{Present, Selection};
 use crate::subject::Subject;
 use crate::system::System;
 
@@ -34,32 +34,40 @@ fn main() -> ExitCode {
     }
 }
 
-fn selection(expansion: bool) -> Result<Selection> {
+fn selection(present: Present) -> Result<Selection> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        [] => Ok(Selection::all(expansion)),
-        ["--quick"] => Ok(Selection::quick(expansion)),
-        ["--focus", focus] => Ok(Selection::focused(expansion, focus)),
+        [] => Ok(Selection::all(present)),
+        ["--quick"] => Ok(Selection::quick(present)),
+        ["--focus", focus] => Ok(Selection::focused(present, focus)),
         other => bail!("usage: conformance [--quick | --focus REGEX], not {other:?}"),
     }
 }
 
 fn conformance() -> Result<bool> {
     let begun = Instant::now();
-    let expansion = program::resizer().is_ok();
-    let selection = selection(expansion)?;
-    if !expansion {
+    let present = Present {
+        resizer: program::resizer().is_ok(),
+        snapshots: program::snapshotter().is_ok() && program::snapshot_controller().is_ok(),
+    };
+    let selection = selection(present)?;
+    if !present.resizer {
         say("  no csi-resizer here: specs that expand or modify volumes are left out");
     }
-    let subject = Subject::selected(expansion)?;
+    if !present.snapshots {
+        say(
+            "  no csi-snapshotter or no snapshot-controller here: specs with snapshots are left out",
+        );
+    }
+    let subject = Subject::selected(present)?;
     let cluster = real::up(&["--audit=off"])?;
     let api = cluster.api()?;
     let mut images = real::basic_images()?;
     image::agnhost(&mut images, &real::busybox(), &tool("agnhost")?)?;
     image::gnu(&mut images, &real::busybox())?;
     real::load(&cluster, &images)?;
-    let mut system = System::start(&cluster, &api, &subject, expansion)?;
+    let mut system = System::start(&cluster, &api, &subject, present)?;
     say(&format!(
         "  a node, a driver and its sidecars after {:.1} s",
         begun.elapsed().as_secs_f64()

@@ -3,9 +3,15 @@
 /// The specs that the driver's definition makes; the packages that they share code with have others.
 const SUITE: &str = "External Storage";
 
-/// Never: a second node, Windows, snapshots (no sidecar of ours), file systems that the driver does
-/// not make, and a populator whose images cannot be had.
-const NEVER: &str = r"\[Disruptive\]|Feature:Windows|VolumeSnapshotDataSource|volumegroupsnapshot|SELinux|snapshotmetadata|VolumeSourceXFS|any volume data source";
+/// Never: a second node, Windows, snapshots of groups, what changed between snapshots (no sidecar of
+/// ours), file systems that the driver does not make, and a populator whose images cannot be had.
+const NEVER: &str = r"\[Disruptive\]|Feature:Windows|volumegroupsnapshot|SELinux|snapshotmetadata|VolumeSourceXFS|any volume data source";
+
+/// Specs that need csi-resizer.
+const EXPANSION: &str = "volume-expand|volume-modify";
+
+/// Specs that need csi-snapshotter and snapshot-controller.
+const SNAPSHOTS: &str = "VolumeSnapshotDataSource";
 
 /// What a run of all tests leaves out besides serial specs: those that prove a kubelet more than
 /// sidecars.
@@ -38,6 +44,15 @@ impl Part {
     }
 }
 
+/// Programs without which some specs cannot run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Present {
+    /// csi-resizer.
+    pub(crate) resizer: bool,
+    /// csi-snapshotter and snapshot-controller.
+    pub(crate) snapshots: bool,
+}
+
 /// Which specs run, and how.
 #[derive(Debug)]
 pub(crate) struct Selection {
@@ -47,23 +62,21 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// All specs, without those that need a sidecar that is not here.
-    pub(crate) fn all(expansion: bool) -> Self {
-        let skip = if expansion {
-            NEVER.to_owned()
-        } else {
-            format!("{NEVER}|volume-expand|volume-modify")
-        };
+    /// All specs, without those that need programs that are not here.
+    pub(crate) fn all(present: Present) -> Self {
+        let mut skip = vec![NEVER];
+        skip.extend((!present.resizer).then_some(EXPANSION));
+        skip.extend((!present.snapshots).then_some(SNAPSHOTS));
         Self {
             focus: SUITE.to_owned(),
-            skip,
+            skip: skip.join("|"),
             parts: &[Part::Parallel, Part::Serial],
         }
     }
 
     /// What fits into a run of all tests.
-    pub(crate) fn quick(expansion: bool) -> Self {
-        let all = Self::all(expansion);
+    pub(crate) fn quick(present: Present) -> Self {
+        let all = Self::all(present);
         Self {
             skip: format!("{}|{LONG}", all.skip),
             parts: &[Part::Parallel],
@@ -72,10 +85,10 @@ impl Selection {
     }
 
     /// Only specs whose name matches.
-    pub(crate) fn focused(expansion: bool, focus: &str) -> Self {
+    pub(crate) fn focused(present: Present, focus: &str) -> Self {
         Self {
             focus: format!("{SUITE}.*({focus})"),
-            ..Self::all(expansion)
+            ..Self::all(present)
         }
     }
 }

@@ -22,6 +22,8 @@ use crate::definition::{
     DRIVER, DRIVER_FLAGS, attributes_class, csi_driver, definition, driver_setup,
 };
 
+use crate::selection::Present;
+
 const FILES: [&str; 3] = ["driver", "definition.yaml", "objects.yaml"];
 
 /// Capabilities for which csi-resizer is needed.
@@ -43,12 +45,12 @@ pub(crate) struct Subject {
 
 impl Subject {
     /// The driver that the environment names, or that of the tests.
-    pub(crate) fn selected(resizer: bool) -> Result<Self> {
+    pub(crate) fn selected(present: Present) -> Result<Self> {
         match env::var_os("DRIVER").filter(|folder| !folder.is_empty()) {
             Some(folder) => Self::own(Path::new(&folder)),
             None => Ok(Self {
                 name: DRIVER.to_owned(),
-                definition: definition(resizer).to_string(),
+                definition: definition(present).to_string(),
                 folder: None,
             }),
         }
@@ -81,6 +83,11 @@ impl Subject {
         self.folder.is_none()
             || GROWTH.into_iter().any(promises)
             || self.definition.contains("VolumeAttributesClass")
+    }
+
+    /// Whether snapshots can be taken of its volumes.
+    pub(crate) fn has_snapshots(&self) -> bool {
+        self.folder.is_none() || field(&self.definition, "snapshotDataSource") == Some("true")
     }
 
     /// Whether it knows how much room there is.

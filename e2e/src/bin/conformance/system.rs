@@ -3,12 +3,15 @@
 use anyhow::Result;
 use e2e::api::Api;
 use e2e::cluster::Cluster;
-use e2e::controller::{ATTACHER, Controller, PROVISIONER, RESIZER, Route, Sidecar};
+use e2e::controller::{
+    ATTACHER, Controller, PROVISIONER, RESIZER, Route, SNAPSHOT_CONTROLLER, SNAPSHOTTER, Sidecar,
+};
 use e2e::node::Seat;
 use e2e::process::Process;
 use serde_json::json;
 
 use crate::definition::PROVISIONER_FLAGS;
+use crate::selection::Present;
 use crate::subject::Subject;
 
 /// The driver and its sidecars.
@@ -21,8 +24,12 @@ impl System {
         cluster: &Cluster,
         api: &Api,
         subject: &Subject,
-        resizer: bool,
+        present: Present,
     ) -> Result<Self> {
+        let snapshots = present.snapshots && subject.has_snapshots();
+        if snapshots {
+            e2e::snapshots::install(cluster, api)?;
+        }
         subject.introduce(cluster, api)?;
         let seat = Seat::new(cluster, 0, &subject.name)?;
         let driver = subject.start(&seat)?;
@@ -41,8 +48,13 @@ impl System {
             &["-v=4"]
         };
         processes.push(controller.start(PROVISIONER, flags)?);
-        if resizer && subject.needs_resizer() {
+        if present.resizer && subject.needs_resizer() {
             processes.push(controller.start(RESIZER, &["-v=4"])?);
+        }
+        if snapshots {
+            for program in [SNAPSHOT_CONTROLLER, SNAPSHOTTER] {
+                processes.push(controller.start(program, &["-v=4"])?);
+            }
         }
         Ok(Self { processes })
     }
@@ -71,7 +83,13 @@ impl Starter<'_> {
             controller.allow(self.api, &classes)?;
             controller.until_permitted(self.api, group, resource, "list")?;
         }
-        controller.until_permitted(self.api, "", "persistentvolumes", "list")?;
+        let (group, resource) = match sidecar.name {
+            "csi-snapshotter" | "snapshot-controller" => {
+                ("snapshot.storage.k8s.io", "volumesnapshotcontents")
+            }
+            _ => ("", "persistentvolumes"),
+        };
+        controller.until_permitted(self.api, group, resource, "list")?;
         controller.start("0", Route::Direct, flags)
     }
 }

@@ -259,6 +259,10 @@ impl<'a> Scene<'a> {
         let told = story(&pod)?;
         self.api.delete(&pod.path)?;
         self.api.until_gone(SOON, &pod.path)?;
+        // Without attachments nothing keeps a volume from being deleted before.
+        wait::until_true(SOON, "no volume is staged", || {
+            Ok(self.stored("/left_over/staged")? == json!(0))
+        })?;
         Ok(told)
     }
 
