@@ -14,8 +14,9 @@ const EXPANSION: &str = "volume-expand|volume-modify";
 const SNAPSHOTS: &str = "VolumeSnapshotDataSource";
 
 /// What a run of all tests leaves out besides serial specs: those that prove a kubelet more than
-/// sidecars.
-const LONG: &str = r"subPath|fsgroupchangepolicy|volumeIO";
+/// sidecars, and of snapshots those that are like others.
+const LONG: &str =
+    r"subPath|fsgroupchangepolicy|volumeIO|Ephemeral Snapshot|snapshot data source \(ROX mode\)";
 
 /// Specs that share one process of the suite, or one group of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
