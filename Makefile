@@ -151,6 +151,12 @@ cluster: ## The test cluster's program (needs Go), into bin/
 	@mkdir -p bin
 	@$(MAKE) -C e2e/cluster build
 
+# Where they lie in the Go module cache is asked where there is no network.
+.PHONY: snapshot-crds
+snapshot-crds:
+	$(need-go)
+	@cd e2e/snapshot-crds && go mod download
+
 .PHONY: smoke
 smoke: cluster ## The test cluster's own tests: it starts, runs a pod and leaves nothing behind
 	$(call say,smoke: the test cluster proves itself)
@@ -224,7 +230,7 @@ test: ## Every check and test
 	    'nice chart real-node + smoke sanity model conformance-quick &' 'e2e +' wait
 
 .PHONY: go-programs
-go-programs: cluster helm storage-suite translator
+go-programs: cluster helm snapshot-crds storage-suite translator
 
 .PHONY: lint
 lint: ## Format, clippy, rustdoc, dependency guards
@@ -301,15 +307,15 @@ chart: helm ## The charts: lint, rendering, wrong values, dry run, permissions (
 	@cargo test -q $(ALL) --test chart $(if $(ONLY),-- $(ONLY))
 
 .PHONY: e2e
-e2e: helm ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path or PROVISIONER=path another one, UPSTREAM=folder: upstream's)
+e2e: helm snapshot-crds ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path, SNAPSHOTTER=path, ... another one, UPSTREAM=folder: upstream's)
 	$(call say,e2e: scenarios on a real control plane)
-	@$(if $(ATTACHER),ATTACHER='$(ATTACHER)') $(if $(PROVISIONER),PROVISIONER='$(PROVISIONER)') \
+	@$(others) \
 	    $(if $(UPSTREAM),UPSTREAM='$(UPSTREAM)') cargo test $(ALL) --test scenarios $(if $(ONLY),-- $(ONLY))
 
 # A cluster of each version is 140 MB and minutes of compilation.
 OLDER ?= 1.34 1.35
 .PHONY: versions
-versions: build driver helm ## Scenarios on clusters of older Kubernetes versions (OLDER='1.34 1.35', ONLY=name)
+versions: build driver helm snapshot-crds ## Scenarios on clusters of older Kubernetes versions (OLDER='1.34 1.35', ONLY=name)
 	$(need-go)
 	@for version in $(OLDER); do \
 	    [ -f e2e/cluster/go-$$version.mod ] || { echo "OLDER: there is no e2e/cluster/go-$$version.mod; versions are $(patsubst e2e/cluster/go-%.mod,%,$(wildcard e2e/cluster/go-*.mod))" >&2; exit 1; }; \
@@ -344,7 +350,7 @@ storage-suite:
 	@$(GO) go test -C e2e/cluster -vet=off -tags storagesuite -ldflags '-s -w' \
 	    -c -o ../../build/storage.test ./storagesuite
 
-CONFORMANCE = build cluster driver helm storage-suite
+CONFORMANCE = build cluster driver helm snapshot-crds storage-suite
 conformance = $(with-test) scenarios && \
     $(others) e2e/runtime/enclosed.sh $(CARGO_TARGET_DIR)/debug/conformance
 
@@ -359,7 +365,7 @@ conformance-quick: $(CONFORMANCE)
 	@$(conformance) --quick
 
 # Variables that name another binary to measure beside ours.
-OTHERS := REGISTRAR LIVENESSPROBE ATTACHER PROVISIONER RESIZER
+OTHERS := REGISTRAR LIVENESSPROBE ATTACHER PROVISIONER RESIZER SNAPSHOTTER SNAPSHOT_CONTROLLER
 others = $(foreach one,$(OTHERS),$(if $($(one)),$(one)='$($(one))'))
 bench = $(others) cargo bench -q --locked --profile tool
 
