@@ -87,6 +87,8 @@ impl Container<'_> {
             "csi-attacher" => self.sidecar(&program::attacher()?)?,
             "csi-provisioner" => self.sidecar(&program::provisioner()?)?,
             "csi-resizer" => self.sidecar(&program::resizer()?)?,
+            "csi-snapshotter" => self.sidecar(&program::snapshotter()?)?,
+            "snapshot-controller" => self.sidecar(&program::snapshot_controller()?)?,
             "csi-node-driver-registrar" => self.sidecar(&program::registrar()?)?,
             "livenessprobe" => self.sidecar(&program::livenessprobe()?)?,
             other => bail!("the chart has a container {other}, and nobody knows its program"),

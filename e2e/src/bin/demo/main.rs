@@ -9,6 +9,7 @@ mod container;
 mod guest;
 mod pods;
 mod release;
+mod snapshot;
 mod tally;
 mod whole;
 mod workload;

@@ -48,11 +48,12 @@ pub(crate) fn nodes(cluster: &Cluster) -> Result<Vec<Node>> {
     Ok(nodes)
 }
 
-/// Waits until every pod of the chart has its node and its volumes.
+/// Waits until every pod of the charts has its node and its volumes.
 pub(crate) fn until_prepared(api: &Api) -> Result<Vec<Value>> {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
-    let wanted = 1 + ZONES.len();
-    let what = format!("{wanted} pods of the chart run");
+    // The driver's controllers, the cluster's snapshot-controller, and one on each node.
+    let wanted = 2 + ZONES.len();
+    let what = format!("{wanted} pods of the charts run");
     let pods = wait::until(SOON, &what, || {
         let list = api.get(&path)?;
         let running = items(&list, "/items").filter(|pod| {
@@ -178,7 +179,13 @@ impl Programs {
 
     /// The end of what the controllers logged.
     fn controllers(&self) -> String {
-        let names = ["csi-provisioner", "csi-attacher", "csi-resizer"];
+        let names = [
+            "csi-provisioner",
+            "csi-attacher",
+            "csi-resizer",
+            "csi-snapshotter",
+            "snapshot-controller",
+        ];
         let ours = self
             .all
             .iter()
@@ -225,9 +232,10 @@ impl Programs {
 
 /// Directory of a pod's logs; short, since the driver's socket is below it.
 fn pod_dir(cluster: &Cluster, node: &Node, pod: &Value) -> PathBuf {
-    let component = "/metadata/labels/app.kubernetes.io~1component";
-    let name = match text(pod, component) {
-        Some("controller") => "controller",
+    let label = |key: &str| text(pod, &format!("/metadata/labels/app.kubernetes.io~1{key}"));
+    let name = match (label("name"), label("component")) {
+        (Some("snapshot-controller"), _) => "snapshots",
+        (_, Some("controller")) => "controller",
         _ => &node.name,
     };
     Path::new(cluster.dir()).join("run").join("pods").join(name)

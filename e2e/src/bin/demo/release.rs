@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::api::Api;
 use e2e::cluster::Cluster;
 use e2e::node::free_address;
@@ -14,20 +14,20 @@ use serde_json::{Value, json};
 use crate::container::items;
 use crate::{DRIVER, SOON};
 
-const RELEASE: &str = "demo";
-
 /// Where the chart's objects are.
 pub(crate) const NAMESPACE: &str = "storage";
 
-/// The user that the API server sees in the controllers.
-pub(crate) const CONTROLLERS: &str = "system:serviceaccount:storage:demo-csi-sidecars-controller";
+/// The users that the API server sees in the controllers, as a regular expression.
+pub(crate) const CONTROLLERS: &str =
+    "system:serviceaccount:storage:(demo-csi-sidecars-controller|snapshot-controller)";
 
 /// Where objects of the chart were, and of their controllers.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 10] = [
     "/api/v1/namespaces/storage/pods",
     "/api/v1/namespaces/storage/serviceaccounts",
     "/apis/apps/v1/namespaces/storage/deployments",
     "/apis/apps/v1/namespaces/storage/daemonsets",
+    "/apis/policy/v1/namespaces/storage/poddisruptionbudgets",
     "/apis/rbac.authorization.k8s.io/v1/roles",
     "/apis/rbac.authorization.k8s.io/v1/rolebindings",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",
@@ -35,40 +35,81 @@ const KINDS: [&str; 9] = [
     "/apis/storage.k8s.io/v1/csidrivers",
 ];
 
-/// The chart `csi-sidecars` with the demonstration's driver.
+/// One of our charts as it is installed here.
 #[derive(Debug)]
 pub(crate) struct Release {
     helm: PathBuf,
     kubeconfig: PathBuf,
     home: PathBuf,
+    name: &'static str,
+    chart: &'static str,
     values: PathBuf,
-    /// Where the livenessprobe beside the driver's controller answers.
-    pub(crate) health: String,
+}
+
+/// The network port of an address.
+fn port(address: &str) -> Option<u16> {
+    address.rsplit(':').next()?.parse().ok()
 }
 
 impl Release {
-    /// Writes the values. On the nodes the kubelet's directory is at `kubelet_dir`.
-    pub(crate) fn new(cluster: &Cluster, kubelet_dir: &Path) -> Result<Self> {
+    fn new(
+        cluster: &Cluster,
+        name: &'static str,
+        chart: &'static str,
+        values: &Value,
+    ) -> Result<Self> {
         let home = cluster.dir().join("run");
-        let values = home.join("values.json");
+        let file = home.join(format!("{chart}.json"));
+        std::fs::write(&file, serde_json::to_vec_pretty(values)?)?;
+        Ok(Self {
+            helm: program::helm()?,
+            kubeconfig: cluster.kubeconfig()?,
+            home,
+            name,
+            chart,
+            values: file,
+        })
+    }
+
+    /// The chart `snapshot-controller`, once for all drivers of a cluster.
+    pub(crate) fn of_snapshots(cluster: &Cluster) -> Result<Self> {
+        let values = json!({
+            "image": { "registry": "registry.example.com/storage" },
+            "replicas": 1,
+            "hostNetwork": true,
+            "port": port(&free_address()?),
+        });
+        Self::new(
+            cluster,
+            "snapshot-controller",
+            "snapshot-controller",
+            &values,
+        )
+    }
+
+    /// The chart `csi-sidecars` with the demonstration's driver, and where the livenessprobe beside its
+    /// controller answers. On the nodes the kubelet's directory is at `kubelet_dir`.
+    pub(crate) fn of_driver(cluster: &Cluster, kubelet_dir: &Path) -> Result<(Self, String)> {
+        let home = cluster.dir().join("run");
         // The controllers' pod has the machine's network, and no port may be taken.
-        let mut ports = Vec::new();
-        for _ in 0..4 {
-            ports.push(free_address()?);
-        }
-        let port = |index: usize| {
-            let port = ports.get(index).and_then(|it| it.rsplit(':').next());
-            port.and_then(|port| port.parse::<u16>().ok())
-        };
-        let written = json!({
+        let ports = [
+            free_address()?,
+            free_address()?,
+            free_address()?,
+            free_address()?,
+            free_address()?,
+        ];
+        let [attacher, provisioner, resizer, snapshotter, health] = ports;
+        let values = json!({
             "driver": { "name": DRIVER, "attachRequired": true },
             "image": { "registry": "registry.example.com/storage" },
-            "features": { "topology": true },
+            "features": { "topology": true, "snapshots": true },
             "csiDriver": { "create": true, "fsGroupPolicy": "File" },
-            "attacher": { "port": port(0) },
-            "provisioner": { "port": port(1) },
-            "resizer": { "enabled": true, "port": port(2) },
-            "livenessprobe": { "port": port(3) },
+            "attacher": { "port": port(&attacher) },
+            "provisioner": { "port": port(&provisioner) },
+            "resizer": { "enabled": true, "port": port(&resizer) },
+            "snapshotter": { "enabled": true, "port": port(&snapshotter) },
+            "livenessprobe": { "port": port(&health) },
             "controller": {
                 "hostNetwork": true,
                 // The driver runs as root, and so its socket is root's.
@@ -80,14 +121,8 @@ impl Release {
                 "driver": driver(&home, "node"),
             },
         });
-        std::fs::write(&values, serde_json::to_vec_pretty(&written)?)?;
-        Ok(Self {
-            helm: program::helm()?,
-            kubeconfig: cluster.kubeconfig()?,
-            home,
-            values,
-            health: ports.pop().context("an address")?,
-        })
+        let release = Self::new(cluster, "demo", "csi-sidecars", &values)?;
+        Ok((release, health))
     }
 
     fn command(&self, verb: &[&str]) -> Command {
@@ -102,8 +137,8 @@ impl Release {
 
     /// A verb that needs chart and values.
     fn with_chart(&self, verb: &str) -> Command {
-        let mut command = self.command(&[verb, RELEASE]);
-        command.arg(chart::folder("csi-sidecars"));
+        let mut command = self.command(&[verb, self.name]);
+        command.arg(chart::folder(self.chart));
         command.arg("--values").arg(&self.values);
         command
     }
@@ -133,10 +168,13 @@ impl Release {
 
     /// Removes it, and waits until none of its objects is left.
     pub(crate) fn uninstall(&self, api: &Api) -> Result<()> {
-        let mut helm = self.command(&["uninstall", RELEASE, "--wait", "--timeout=30s"]);
+        let mut helm = self.command(&["uninstall", self.name, "--wait", "--timeout=30s"]);
         process::output(&mut helm)?;
         for kind in KINDS {
-            let path = format!("{kind}?labelSelector=app.kubernetes.io/instance={RELEASE}");
+            let path = format!(
+                "{kind}?labelSelector=app.kubernetes.io/instance={}",
+                self.name
+            );
             wait::until_true(SOON, &format!("{path} is empty"), || {
                 let list = api.get(&path)?;
                 Ok(items(&list, "/items").next().is_none())

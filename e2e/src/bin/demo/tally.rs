@@ -8,7 +8,7 @@ use e2e::requests::{Request, Requests};
 use e2e::suite::say;
 
 /// The sidecars in the order of their work, and the calls that only they make.
-const SIDECARS: [(&str, &[&str]); 5] = [
+const SIDECARS: [(&str, &[&str]); 7] = [
     ("csi-node-driver-registrar", &[]),
     ("livenessprobe", &[]),
     ("csi-provisioner", &["CreateVolume", "DeleteVolume"]),
@@ -17,6 +17,8 @@ const SIDECARS: [(&str, &[&str]); 5] = [
         &["ControllerPublishVolume", "ControllerUnpublishVolume"],
     ),
     ("csi-resizer", &["ControllerExpandVolume"]),
+    ("csi-snapshotter", &["CreateSnapshot", "DeleteSnapshot"]),
+    ("snapshot-controller", &[]),
 ];
 
 const IDENTITY: [&str; 4] = [

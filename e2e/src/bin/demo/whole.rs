@@ -20,6 +20,7 @@ use crate::SOON;
 use crate::container::Node;
 use crate::pods::{self, Programs};
 use crate::release::{self, CONTROLLERS, NAMESPACE, Release};
+use crate::snapshot;
 use crate::tally::{self, Tally};
 use crate::workload::{self, LARGE, Member, SET, SMALL};
 
@@ -81,9 +82,14 @@ fn on(story: &mut Story, cluster: &Cluster) -> Result<Tally> {
         .map(|it| format!("{} in zone {}", it.name, it.zone));
     story.note(&places.collect::<Vec<_>>().join(", "));
 
-    let release = Release::new(cluster, &pods::kubelet_dir(cluster))?;
+    let snapshots = Release::of_snapshots(cluster)?;
+    let (release, health) = Release::of_driver(cluster, &pods::kubelet_dir(cluster))?;
     let mut audit = AuditLog::of(cluster, CONTROLLERS)?;
-    let mut programs = deploy(story, cluster, &api, &nodes, &release)?;
+    let what = "helm install snapshot-controller charts/snapshot-controller";
+    story.step(&format!("{what} --namespace {NAMESPACE}"), || {
+        snapshots.install()
+    })?;
+    let mut programs = deploy(story, cluster, &api, &nodes, (&release, &health))?;
     live(story, cluster, &api, &nodes, &mut programs)?;
     let home = cluster.dir().join("run");
     nothing_left(story, cluster, &nodes, &mut programs, &home)?;
@@ -104,8 +110,11 @@ fn on(story: &mut Story, cluster: &Cluster) -> Result<Tally> {
     })?;
     drop(programs);
     story.step(
-        "helm uninstall demo: no object of the chart is left",
-        || release.uninstall(&api),
+        "helm uninstall demo snapshot-controller: no object of the charts is left",
+        || {
+            release.uninstall(&api)?;
+            snapshots.uninstall(&api)
+        },
     )?;
     Ok(tally)
 }
@@ -116,7 +125,7 @@ fn deploy(
     cluster: &Cluster,
     api: &Api,
     nodes: &[Node],
-    release: &Release,
+    (release, health): (&Release, &str),
 ) -> Result<Programs> {
     let kinds = story.step("helm template demo charts/csi-sidecars", || {
         release.render()
@@ -127,14 +136,14 @@ fn deploy(
         || release.install(),
     )?;
     let pods = story.step(
-        "the chart's pods have nodes, volumes and tokens of their accounts",
+        "the charts' pods have nodes, volumes and tokens of their accounts",
         || pods::until_prepared(api),
     )?;
-    let mut programs = story.step("the programs of the chart's containers are started", || {
+    let mut programs = story.step("the programs of the charts' containers are started", || {
         Programs::start(cluster, nodes, &pods)
     })?;
     story.note(&format!(
-        "{} programs with the chart's arguments, mounts and tokens; sidecars in empty, read-only root directories",
+        "{} programs with the charts' arguments, mounts and tokens; sidecars in empty, read-only root directories",
         programs.count()
     ));
     story.step(
@@ -147,7 +156,7 @@ fn deploy(
     }
     story.step("livenessprobe: the driver is healthy", || {
         programs.until("GET /healthz: 200", || {
-            let (status, _) = http_get(&release.health, "/healthz")?;
+            let (status, _) = http_get(health, "/healthz")?;
             Ok((status == 200).then_some(()))
         })
     })?;
@@ -204,6 +213,7 @@ fn live(
     let seat = workload::seat(cluster, node)?;
     grow(story, api, programs, member, (&seat, &pod))?;
     let size = workload::file_system(&pod, &seat, member)?;
+    snapshot::take(story, api, programs, member)?;
     let (other, new) = move_on(story, api, programs, nodes, member, (node, &pod))?;
     story.step("its data and its size are still there", || {
         let seat = workload::seat(cluster, other)?;
@@ -215,9 +225,16 @@ fn live(
         );
         Ok(())
     })?;
+    let seat = workload::seat(cluster, other)?;
+    let database = (member, &seat, &new);
+    snapshot::restore(story, cluster, api, programs, nodes, database)?;
     story.step(
         "the StatefulSet and its claims are deleted, the pods are gone",
         || workload::delete(api, programs, &members),
+    )?;
+    story.step(
+        "the VolumeSnapshot is deleted; no VolumeSnapshotContent is left",
+        || snapshot::delete(api, programs),
     )?;
     story.step(
         "no PersistentVolume and no VolumeAttachment is left",

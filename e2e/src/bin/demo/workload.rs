@@ -22,10 +22,10 @@ pub(crate) const SMALL: &str = "32Mi";
 pub(crate) const LARGE: &str = "96Mi";
 
 const REPLICAS: u32 = 2;
-const CLASS: &str = "demo";
+pub(crate) const CLASS: &str = "demo";
 const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 const PODS: &str = "/api/v1/namespaces/default/pods";
-const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+pub(crate) const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 const STORAGE: &str = "/apis/storage.k8s.io/v1";
 const VOLUMES: &str = "/api/v1/persistentvolumes";
 
@@ -62,23 +62,33 @@ pub(crate) fn until_provisioned(api: &Api, programs: &mut Programs) -> Result<Ve
     for index in 0..REPLICAS {
         let name = format!("{SET}-{index}");
         let claim = format!("data-{name}");
-        let what = format!("claim {claim} is bound");
-        let volume = programs.until_about(api, &claim, &what, || {
-            let claim = api.find(&format!("{CLAIMS}/{claim}"))?.unwrap_or_default();
-            let bound = text(&claim, "/status/phase") == Some("Bound");
-            Ok(text(&claim, "/spec/volumeName")
-                .filter(|_| bound)
-                .map(str::to_owned))
-        })?;
-        let zone = zone(&api.get(&format!("{VOLUMES}/{volume}"))?)?;
-        members.push(Member {
-            name,
-            claim,
-            volume,
-            zone,
-        });
+        members.push(until_bound(api, programs, name, claim)?);
     }
     Ok(members)
+}
+
+/// The same for one pod and its claim.
+pub(crate) fn until_bound(
+    api: &Api,
+    programs: &mut Programs,
+    name: String,
+    claim: String,
+) -> Result<Member> {
+    let what = format!("claim {claim} is bound");
+    let volume = programs.until_about(api, &claim, &what, || {
+        let claim = api.find(&format!("{CLAIMS}/{claim}"))?.unwrap_or_default();
+        let bound = text(&claim, "/status/phase") == Some("Bound");
+        Ok(text(&claim, "/spec/volumeName")
+            .filter(|_| bound)
+            .map(str::to_owned))
+    })?;
+    let zone = zone(&api.get(&format!("{VOLUMES}/{volume}"))?)?;
+    Ok(Member {
+        name,
+        claim,
+        volume,
+        zone,
+    })
 }
 
 /// The one zone that the nodes of a PersistentVolume must be in.
