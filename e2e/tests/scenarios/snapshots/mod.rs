@@ -42,6 +42,10 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
         run: restart::snapshotter,
     },
     Scenario {
+        name: "snapshots_deleted_while_a_program_is_away_leave_nothing",
+        run: restart::deleted,
+    },
+    Scenario {
         name: "snapshots_change_from_upstreams_programs_to_ours_and_back",
         run: swap::and_back,
     },

@@ -1,5 +1,5 @@
 //! SIGKILL before each write and around each call of the driver: what the next process finds must be
-//! enough, and nothing may be taken twice or left behind.
+//! enough, and nothing may be taken twice or left behind. Rows C-93, C-94 and S-107 to S-112.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -69,12 +69,14 @@ struct Stage<'a, 's> {
 
 impl Stage<'_, '_> {
     /// Starts the victim so that it stops in this step, has somebody ask for something, and kills it
-    /// when it has got there; false if `done` comes true before. Another one takes its place.
+    /// when it has got there; false if `done` comes true before. Something happens while it is away,
+    /// then another one takes its place.
     fn kill(
         &mut self,
         step: Step,
         ask: impl FnOnce() -> Result<()>,
         done: impl Fn() -> Result<bool>,
+        meanwhile: impl FnOnce() -> Result<()>,
     ) -> Result<(bool, Programs)> {
         let control = self.scene.deployment.controller.control();
         match step {
@@ -112,6 +114,7 @@ impl Stage<'_, '_> {
             .with_context(|| self.other.tails())?;
         // By SIGKILL.
         drop(first);
+        meanwhile()?;
         self.proxy.replace(&[])?;
         control.clear_rules()?;
         let second = self.victim.start(self.scene, Route::Direct)?;
@@ -124,7 +127,7 @@ impl Stage<'_, '_> {
         let path = format!("{SNAPSHOTS}/{name}");
         let ask = || scene.snapshot(name, &scene.deleting(), claim).map(drop);
         let done = || Ok(is_ready(&scene.api.get(&path)?) && is_free(scene, claim)?);
-        let (reached, mut second) = self.kill(step, ask, done)?;
+        let (reached, mut second) = self.kill(step, ask, done, || Ok(()))?;
         let (snapshot, _) = scene.until_ready(&mut second, name)?;
         let uid = text(&snapshot, "/metadata/uid").context("a UID")?;
         let taken = scene.handles_for(uid)?;
@@ -137,19 +140,42 @@ impl Stage<'_, '_> {
         Ok(reached)
     }
 
-    /// The same for its deletion.
+    /// One VolumeSnapshot whose creation is interrupted in `step`, and that is deleted before the next
+    /// process begins; whether there was that step.
+    fn abandon(&mut self, name: &str, claim: &str, step: Step) -> Result<bool> {
+        let scene = self.scene;
+        let path = format!("{SNAPSHOTS}/{name}");
+        let ask = || scene.snapshot(name, &scene.deleting(), claim).map(drop);
+        let done = || Ok(is_ready(&scene.api.get(&path)?) && is_free(scene, claim)?);
+        let (reached, mut second) = self.kill(step, ask, done, || scene.api.delete(&path))?;
+        self.until_gone(&mut second, name)?;
+        scene.until(&mut second, "the claim is free", || {
+            Ok(is_free(scene, claim)?.then_some(()))
+        })?;
+        Ok(reached)
+    }
+
+    /// Waits until nothing is left of a VolumeSnapshot that was deleted.
+    fn until_gone(&mut self, programs: &mut Programs, name: &str) -> Result<()> {
+        let scene = self.scene;
+        let path = format!("{SNAPSHOTS}/{name}");
+        let gone = scene.until(programs, "the VolumeSnapshot is gone", || {
+            Ok(scene.api.find(&path)?.is_none().then_some(()))
+        });
+        gone.with_context(|| scene.api.events("default", name))
+            .with_context(|| self.other.tails())?;
+        scene.until(programs, "its content and its snapshot are gone", || {
+            Ok(scene.has_no_snapshot()?.then_some(()))
+        })
+    }
+
+    /// One snapshot whose deletion is interrupted in `step`; whether there was that step.
     fn delete(&mut self, name: &str, step: Step) -> Result<bool> {
         let scene = self.scene;
         let path = format!("{SNAPSHOTS}/{name}");
         let done = || Ok(scene.api.find(&path)?.is_none());
-        let (reached, mut second) = self.kill(step, || scene.api.delete(&path), done)?;
-        let gone = scene.until(&mut second, "the VolumeSnapshot is gone", || {
-            Ok(scene.api.find(&path)?.is_none().then_some(()))
-        });
-        gone.with_context(|| scene.api.events("default", name))?;
-        scene.until(&mut second, "its content and its snapshot are gone", || {
-            Ok(scene.has_no_snapshot()?.then_some(()))
-        })?;
+        let (reached, mut second) = self.kill(step, || scene.api.delete(&path), done, || Ok(()))?;
+        self.until_gone(&mut second, name)?;
         Ok(reached)
     }
 }
@@ -228,6 +254,47 @@ fn each_step(
     scene.until(&mut other, "nothing is left of snapshots", || {
         Ok(scene.has_no_snapshot()?.then_some(()))
     })?;
+    scene.finish()
+}
+
+pub(super) fn deleted(cluster: &Cluster) -> Result<Verdict> {
+    if let Some(skipped) = skipped() {
+        return Ok(skipped);
+    }
+    let name = "abandoned";
+    let scene = Scene::new(cluster, name)?;
+    let _driver = scene.deployment.start_controller(&[])?;
+    let claims = [name.to_owned()];
+    scene.made_claims(&claims)?;
+    for victim in [Victim::Controller, Victim::Snapshotter] {
+        let mut stage = Stage {
+            scene: &scene,
+            proxy: FaultProxy::of(cluster)?,
+            victim,
+            other: Programs::of(vec![victim.start_other(&scene)?]),
+        };
+        let abandon = |stage: &mut Stage<'_, '_>, number: u64, step| {
+            let snapshot = format!("{name}-{victim:?}-{number}").to_lowercase();
+            let reached = stage.abandon(&snapshot, name, step);
+            reached.with_context(|| format!("{victim:?}, killed in {step:?}"))
+        };
+        let mut writes = 0;
+        while abandon(&mut stage, writes, Step::Write(writes))? {
+            writes += 1;
+            ensure!(writes < MOST, "{MOST} writes for one snapshot");
+        }
+        ensure!(writes > 0, "no write was seen");
+        if victim == Victim::Snapshotter {
+            for (number, at) in (MOST..).zip(["before", "after"]) {
+                let step = Step::Call("CreateSnapshot", at);
+                ensure!(
+                    abandon(&mut stage, number, step)?,
+                    "{step:?} was not reached"
+                );
+            }
+        }
+    }
+    scene.forget_claims(&claims)?;
     scene.finish()
 }
 
