@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::api::{Api, text};
 use crate::cluster::Cluster;
@@ -64,6 +64,23 @@ pub fn install(cluster: &Cluster, api: &Api) -> Result<()> {
             })
         },
     )
+}
+
+/// What upstream's manifest of the snapshot controller in Kubernetes leaves out: groups.
+pub fn group_rules() -> Value {
+    let group = "groupsnapshot.storage.k8s.io";
+    let read = ["get", "list", "watch"];
+    let all = [
+        "get", "list", "watch", "create", "update", "patch", "delete",
+    ];
+    json!([
+        { "apiGroups": [group], "resources": ["volumegroupsnapshotclasses"], "verbs": read },
+        { "apiGroups": [group], "verbs": all, "resources": [
+            "volumegroupsnapshots", "volumegroupsnapshots/status", "volumegroupsnapshotcontents",
+        ]},
+        { "apiGroups": ["snapshot.storage.k8s.io"], "resources": ["volumesnapshots"],
+          "verbs": ["create", "delete"] },
+    ])
 }
 
 /// Stores a snapshot that exists in the storage, as if controllers had done so.

@@ -65,6 +65,7 @@ pub(crate) fn definition(present: Present) -> Value {
                 "nodeExpansion": expansion,
                 "pvcDataSource": true,
                 "snapshotDataSource": snapshots,
+                "groupSnapshot": snapshots,
                 "topology": true,
                 "singleNodeVolume": true,
                 "volumeLimits": true,
@@ -95,6 +96,7 @@ pub(crate) fn definition(present: Present) -> Value {
     if snapshots {
         let class = json!({
             "SnapshotClass": { "FromName": true },
+            "GroupSnapshotClass": { "FromName": true },
             "DriverInfo": {
                 "VolumeSnapshotStressTestOptions": { "NumPods": 3, "NumSnapshots": 3 },
             },

@@ -3,20 +3,18 @@
 /// The specs that the driver's definition makes; the packages that they share code with have others.
 const SUITE: &str = "External Storage";
 
-/// Never: a second node, Windows, snapshots of groups, what changed between snapshots (no sidecar of
-/// ours), file systems that the driver does not make, and a populator whose images cannot be had.
-const NEVER: &str = r"\[Disruptive\]|Feature:Windows|volumegroupsnapshot|SELinux|snapshotmetadata|VolumeSourceXFS|any volume data source";
+/// Never: a second node, Windows, what changed between snapshots (no sidecar of ours), file systems that the driver does not make, and a populator whose images cannot be had.
+const NEVER: &str = r"\[Disruptive\]|Feature:Windows|SELinux|snapshotmetadata|VolumeSourceXFS|any volume data source";
 
 /// Specs that need csi-resizer.
 const EXPANSION: &str = "volume-expand|volume-modify";
 
 /// Specs that need csi-snapshotter and snapshot-controller.
-const SNAPSHOTS: &str = "VolumeSnapshotDataSource";
+const SNAPSHOTS: &str = "VolumeSnapshotDataSource|volumegroupsnapshot";
 
 /// What a run of all tests leaves out besides serial specs: those that prove a kubelet more than
 /// sidecars, and of snapshots those that are like others.
-const LONG: &str =
-    r"subPath|fsgroupchangepolicy|volumeIO|Ephemeral Snapshot|snapshot data source \(ROX mode\)";
+const LONG: &str = r"subPath|fsgroupchangepolicy|volumeIO|Ephemeral Snapshot|volumegroupsnapshot|snapshot data source \(ROX mode\)";
 
 /// Specs that share one process of the suite, or one group of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

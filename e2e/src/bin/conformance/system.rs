@@ -83,6 +83,11 @@ impl Starter<'_> {
             controller.allow(self.api, &classes)?;
             controller.until_permitted(self.api, group, resource, "list")?;
         }
+        if !sidecar.has_driver && controller.is_under_upstreams_rules()? {
+            controller.allow(self.api, &e2e::snapshots::group_rules())?;
+            let groups = "groupsnapshot.storage.k8s.io";
+            controller.until_permitted(self.api, groups, "volumegroupsnapshots", "list")?;
+        }
         let (group, resource) = match sidecar.name {
             "csi-snapshotter" | "snapshot-controller" => {
                 ("snapshot.storage.k8s.io", "volumesnapshotcontents")

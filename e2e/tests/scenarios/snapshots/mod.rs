@@ -3,6 +3,7 @@
 //!
 //! `SNAPSHOTTER` and `SNAPSHOT_CONTROLLER` name other programs to run the same scenarios on.
 
+mod group;
 mod life;
 mod many;
 mod restart;
@@ -28,6 +29,10 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "snapshots_wait_until_they_are_ready",
         run: life::not_ready,
+    },
+    Scenario {
+        name: "snapshots_of_a_group_are_taken_restored_and_deleted",
+        run: group::life,
     },
     Scenario {
         name: "snapshots_a_hundred_at_once",
