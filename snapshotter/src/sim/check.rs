@@ -84,10 +84,12 @@ impl World {
     }
 
     pub(super) fn check_list(&mut self, name: &Text, step: &Step) {
-        let secrets = match step {
-            Step::List(call) => &call.secrets,
-            Step::GetGroup(call) => &call.secrets,
-            _ => return,
+        let secrets = if let Step::List(call) = step {
+            &call.secrets
+        } else if let Step::GetGroup(call) = step {
+            &call.secrets
+        } else {
+            return;
         };
         let Some(content) = self.known(name) else {
             return;

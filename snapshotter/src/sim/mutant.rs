@@ -218,31 +218,6 @@ impl Mutant {
                     None => step,
                 }
             }
-            (Self::NamesAnew, Step::CreateGroup(mut call)) => {
-                call.name = format!("{}-{}", call.name, content.version);
-                Step::CreateGroup(call)
-            }
-            (Self::NamesNoMembers, Step::DeleteGroup(mut call)) => {
-                call.snapshot_ids.clear();
-                Step::DeleteGroup(call)
-            }
-            (Self::ForgetsMembers, Step::PatchStatus(write, mut body)) => {
-                let status = body["status"].as_object_mut().unwrap();
-                status.remove("volumeSnapshotInfoList");
-                Step::PatchStatus(write, body)
-            }
-            (Self::ResetsMembers, Step::PatchStatus(write @ StatusWrite::Report(_), mut body))
-                if content.handle().is_some() =>
-            {
-                if let Some(list) = body["status"].get_mut("volumeSnapshotInfoList") {
-                    list.as_array_mut().unwrap().reverse();
-                }
-                Step::PatchStatus(write, body)
-            }
-            (Self::ClearsMembers, Step::PatchStatus(StatusWrite::Clear, mut body)) => {
-                body["status"]["volumeSnapshotInfoList"] = Value::Array(Vec::new());
-                Step::PatchStatus(StatusWrite::Clear, body)
-            }
             (Self::NamesAnew, Step::Create(mut call)) => {
                 call.name = format!("{}-{}", call.name, content.version);
                 Step::Create(call)
@@ -271,9 +246,40 @@ impl Mutant {
                 body["metadata"]["annotations"][content.kind().being_created()] = value.into();
                 Step::Patch(Write::Mark, body)
             }
-            (_, step) => step,
+            (_, step) => self.decides_about_groups(step, content),
         };
         Request { step, ..request }
+    }
+
+    fn decides_about_groups(self, step: Step, content: &Content) -> Step {
+        match (self, step) {
+            (Self::NamesAnew, Step::CreateGroup(mut call)) => {
+                call.name = format!("{}-{}", call.name, content.version);
+                Step::CreateGroup(call)
+            }
+            (Self::NamesNoMembers, Step::DeleteGroup(mut call)) => {
+                call.snapshot_ids.clear();
+                Step::DeleteGroup(call)
+            }
+            (Self::ForgetsMembers, Step::PatchStatus(write, mut body)) => {
+                let status = body["status"].as_object_mut().unwrap();
+                status.remove("volumeSnapshotInfoList");
+                Step::PatchStatus(write, body)
+            }
+            (Self::ResetsMembers, Step::PatchStatus(write @ StatusWrite::Report(_), mut body))
+                if content.handle().is_some() =>
+            {
+                if let Some(list) = body["status"].get_mut("volumeSnapshotInfoList") {
+                    list.as_array_mut().unwrap().reverse();
+                }
+                Step::PatchStatus(write, body)
+            }
+            (Self::ClearsMembers, Step::PatchStatus(StatusWrite::Clear, mut body)) => {
+                body["status"]["volumeSnapshotInfoList"] = Value::Array(Vec::new());
+                Step::PatchStatus(StatusWrite::Clear, body)
+            }
+            (_, step) => step,
+        }
     }
 
     /// What a mutant makes of an answer.
@@ -292,32 +298,9 @@ impl Mutant {
                 Answer::Secret([].into())
             }
             (Self::BelievesTimeout, Answer::Failed(error))
-                if matches!(step, Step::CreateGroup(_)) && error.code == Code::DeadlineExceeded =>
-            {
-                Answer::GroupCreated(CreateVolumeGroupSnapshotResponse {
-                    group_snapshot: Some(VolumeGroupSnapshot {
-                        group_snapshot_id: "ghost".into(),
-                        ready_to_use: true,
-                        snapshots: super::users::members("ghost")
-                            .map(|snapshot_id| Snapshot {
-                                snapshot_id,
-                                ..Snapshot::default()
-                            })
-                            .into(),
-                        ..VolumeGroupSnapshot::default()
-                    }),
-                })
-            }
-            (Self::BelievesTimeout, Answer::Failed(error))
                 if is_create && error.code == Code::DeadlineExceeded =>
             {
-                Answer::Created(CreateSnapshotResponse {
-                    snapshot: Some(Snapshot {
-                        snapshot_id: "ghost".into(),
-                        ready_to_use: true,
-                        ..Snapshot::default()
-                    }),
-                })
+                ghost(step)
             }
             (Self::TakesTimeoutForFinal, Answer::Failed(error))
                 if is_create && error.code == Code::DeadlineExceeded =>
@@ -383,4 +366,27 @@ impl Mutant {
             _ => true,
         }
     }
+}
+
+/// What a driver that did not answer might have said.
+fn ghost(step: &Step) -> Answer {
+    if matches!(step, Step::CreateGroup(_)) {
+        let snapshots = super::users::members("ghost").map(|snapshot_id| Snapshot {
+            snapshot_id,
+            ..Snapshot::default()
+        });
+        let group_snapshot = Some(VolumeGroupSnapshot {
+            group_snapshot_id: "ghost".into(),
+            ready_to_use: true,
+            snapshots: snapshots.into(),
+            ..VolumeGroupSnapshot::default()
+        });
+        return Answer::GroupCreated(CreateVolumeGroupSnapshotResponse { group_snapshot });
+    }
+    let snapshot = Some(Snapshot {
+        snapshot_id: "ghost".into(),
+        ready_to_use: true,
+        ..Snapshot::default()
+    });
+    Answer::Created(CreateSnapshotResponse { snapshot })
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use csi_proto::csi::{Topology, TopologyRequirement};
+use csi_proto::csi::{
+    CreateSnapshotRequest, CreateVolumeGroupSnapshotRequest, Topology, TopologyRequirement,
+};
 use serde_json::Value;
 use sidecar::snapshot::{ACCESSIBLE_TOPOLOGY, BEING_CREATED, GROUP_BEING_CREATED, YES};
 
@@ -16,7 +18,6 @@ use crate::testing::refused;
 impl Bench {
     pub(super) fn execute(&mut self, request: &Request) -> Answer {
         let name = &request.content;
-        let text = |map: &BTreeMap<String, String>| format!("{map:?}").replace('"', "");
         match &request.step {
             Step::Read => {
                 self.trace.push("read".into());
@@ -49,20 +50,7 @@ impl Bench {
                     }),
                 }
             }
-            Step::Create(call) => {
-                let line = format!(
-                    "Create {} {} {} {}{}",
-                    call.name,
-                    call.source_volume_id,
-                    text(&call.parameters),
-                    text(&call.secrets),
-                    places(call.accessibility_requirements.as_ref())
-                );
-                self.trace.push(line);
-                self.script
-                    .pop_front()
-                    .unwrap_or_else(|| created(snapshot(true)))
-            }
+            Step::Create(call) => self.create(call),
             Step::List(call) => {
                 let (id, token) = (&call.snapshot_id, &call.starting_token);
                 self.trace
@@ -79,32 +67,56 @@ impl Bench {
                 self.trace.push(line);
                 self.script.pop_front().unwrap_or(Answer::Deleted)
             }
-            Step::CreateGroup(call) => {
-                let line = format!(
-                    "CreateGroup {} {} {} {}",
-                    call.name,
-                    call.source_volume_ids.join("+"),
-                    text(&call.parameters),
-                    text(&call.secrets)
-                );
-                self.trace.push(line);
-                self.script
-                    .pop_front()
-                    .unwrap_or_else(|| group_created(group(true)))
-            }
+            Step::CreateGroup(call) => self.create_group(call),
             Step::GetGroup(call) => {
-                let (id, snapshots) = (&call.group_snapshot_id, call.snapshot_ids.join("+"));
-                let line = format!("GetGroup {id} {snapshots} {}", text(&call.secrets));
-                self.trace.push(line);
+                self.about_group(
+                    "GetGroup",
+                    (&call.group_snapshot_id, &call.snapshot_ids, &call.secrets),
+                );
                 self.script.pop_front().expect("an answer to GetGroup")
             }
             Step::DeleteGroup(call) => {
-                let (id, snapshots) = (&call.group_snapshot_id, call.snapshot_ids.join("+"));
-                let line = format!("DeleteGroup {id} {snapshots} {}", text(&call.secrets));
-                self.trace.push(line);
+                self.about_group(
+                    "DeleteGroup",
+                    (&call.group_snapshot_id, &call.snapshot_ids, &call.secrets),
+                );
                 self.script.pop_front().unwrap_or(Answer::Deleted)
             }
         }
+    }
+
+    fn create(&mut self, call: &CreateSnapshotRequest) -> Answer {
+        let line = format!(
+            "Create {} {} {} {}{}",
+            call.name,
+            call.source_volume_id,
+            text(&call.parameters),
+            text(&call.secrets),
+            places(call.accessibility_requirements.as_ref())
+        );
+        self.trace.push(line);
+        let scripted = self.script.pop_front();
+        scripted.unwrap_or_else(|| created(snapshot(true)))
+    }
+
+    fn create_group(&mut self, call: &CreateVolumeGroupSnapshotRequest) -> Answer {
+        let line = format!(
+            "CreateGroup {} {} {} {}",
+            call.name,
+            call.source_volume_ids.join("+"),
+            text(&call.parameters),
+            text(&call.secrets)
+        );
+        self.trace.push(line);
+        let scripted = self.script.pop_front();
+        scripted.unwrap_or_else(|| group_created(group(true)))
+    }
+
+    fn about_group(&mut self, call: &str, about: (&str, &[String], &BTreeMap<String, String>)) {
+        let (id, snapshots, secrets) = about;
+        let snapshots = snapshots.join("+");
+        self.trace
+            .push(format!("{call} {id} {snapshots} {}", text(secrets)));
     }
 
     fn patch(&mut self, name: &Text, patch: (bool, &Value)) -> Answer {
@@ -137,6 +149,10 @@ impl Bench {
             }
         }
     }
+}
+
+fn text(map: &BTreeMap<String, String>) -> String {
+    format!("{map:?}").replace('"', "")
 }
 
 /// Where it must be usable, and where that would be best.
