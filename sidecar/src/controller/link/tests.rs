@@ -201,7 +201,7 @@ async fn views(
     let calls = settings.calls;
     let operations = CsiOperations::new(&Registry::new(), OperationsConfig::default());
     let known = DriverHandshake::connect(settings, &operations.unwrap()).await;
-    let questions = Questions::of::<Named>().and(Questions::of::<Anything>());
+    let questions = Questions::of::<Named>(&()).and(Questions::of::<Anything>(&()));
     let link = known.unwrap().fetch_capabilities(questions).await.unwrap();
     let named = View::new(Arc::clone(&link), calls, (), Fence::default()).unwrap();
     (named, View::new(link, calls, (), Fence::default()).unwrap())
