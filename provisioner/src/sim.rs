@@ -11,7 +11,8 @@
 //! 1. no volume is left without a PersistentVolume, wherever the process is killed or stopped and
 //!    whatever becomes of its claim; only `--provisioning-protection=off` may lose some;
 //! 2. no claim has two volumes, however many provisioners there are, but for one that its driver has
-//!    refused to know of, until what was asked is asked again;
+//!    refused to know of, until what was asked is asked again, and one that the provisioner of a node owes
+//!    that is no longer selected;
 //! 3. no PersistentVolume goes, nor our finalizer on it, before its volume is deleted; no volume is
 //!    deleted while a VolumeAttachment names it, none that is to be kept, none of another driver;
 //! 4. a CreateVolume that is repeated is the same request, name, parameters, source and places, until

@@ -226,13 +226,16 @@ impl World {
         }
     }
 
-    /// No claim has two volumes, but for those that a driver has refused to know of.
+    /// No claim has two volumes, but for those that a driver has refused to know of, and those that the
+    /// provisioner of a node owes that is no longer selected.
     pub(super) fn check_doubles(&mut self) {
-        let doubled = self.names.iter().find(|(_, names)| {
+        let doubled = self.names.iter().find(|(uid, names)| {
             let exist = |name: &String| {
                 let sites = self.drivers();
-                let seen =
-                    sites.filter(|driver| !self.unseen.contains(&(driver.site, name.clone())));
+                let seen = sites.filter(|driver| {
+                    !self.unseen.contains(&(driver.site, name.clone()))
+                        && !self.is_owed_elsewhere(driver.site, uid)
+                });
                 seen.map(|driver| driver.named(name).count()).sum::<usize>()
             };
             names.iter().map(exist).sum::<usize>() > 1
@@ -240,6 +243,17 @@ impl World {
         if let Some((uid, _)) = doubled {
             self.complain(format!("two volumes for the claim {uid}"));
         }
+    }
+
+    /// Whether the journal of this site's node holds an intent for a claim for which another node is selected.
+    fn is_owed_elsewhere(&self, site: usize, uid: &str) -> bool {
+        let Some(node) = self.case.scene.node(site) else {
+            return false;
+        };
+        let mut claims = self.server.claims.values();
+        let selected = claims.find(|(_, claim)| *claim.uid == *uid);
+        selected.is_some_and(|(_, claim)| claim.selected_node() != &*node.name)
+            && self.server.intents_of(&node.name).any(|owed| owed == uid)
     }
 
     /// DeleteVolume of a volume that nobody can use.

@@ -46,7 +46,16 @@ impl Server {
 
     /// UIDs of the claims whose intents are in a journal.
     pub(super) fn intents(&self) -> impl Iterator<Item = &str> {
-        let all = self.leases.values().flat_map(|(_, all)| all.keys());
+        self.intents_of("")
+    }
+
+    /// The same of one node's journal, whose Leases bear its name.
+    pub(super) fn intents_of(&self, node: &str) -> impl Iterator<Item = &str> {
+        let leases = self
+            .leases
+            .iter()
+            .filter(move |(lease, _)| lease.contains(node));
+        let all = leases.flat_map(|(_, (_, all))| all.keys());
         all.filter_map(|name| name.strip_prefix(INTENT))
     }
 }
