@@ -25,6 +25,8 @@ pub use sidecar::{ATTACHER, PROVISIONER, RESIZER, SNAPSHOT_CONTROLLER, SNAPSHOTT
 const EVERYTHING: &[&str] = &[
     "features.cloning=true",
     "features.snapshots=true",
+    "snapshotter.enabled=true",
+    "features.groupSnapshots=true",
     "features.capacity=true",
     "features.volumeAttributesClass=true",
     "secrets.access=all",
@@ -178,7 +180,10 @@ impl<'a> Controller<'a> {
         let values = if self.sidecar.has_driver {
             EVERYTHING
         } else {
-            &["features.distributedSnapshotting=true"]
+            &[
+                "features.distributedSnapshotting=true",
+                "features.groupSnapshots=true",
+            ]
         };
         let permissions = self.charts_permissions(values);
         permissions.context("the chart's RBAC objects (RBAC=upstream does without)")
