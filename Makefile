@@ -32,7 +32,7 @@ endif
 CARGO_HOME ?= $(HOME)/.cargo
 STATIC += --remap-path-prefix=$(CARGO_HOME)=/cargo
 # FIPS=1: TLS from the module AWS-LC FIPS (docs/platforms.md); needs CMake, Go, Perl and a C compiler.
-STATIC += $(if $(FIPS),--cfg fips)
+STATIC += $(if $(filter 1,$(FIPS)),--cfg fips)
 release = RUSTFLAGS='$(STATIC)' cargo build --release --locked --target $(HOST)
 RELEASED := $(CARGO_TARGET_DIR)/$(HOST)/release
 # What is not shipped is built from one selection of packages and features, so that no dependency
@@ -113,7 +113,7 @@ archives = $(with-test) images && \
 IMAGES ?= $(PROGRAMS) csi-sidecars
 
 .PHONY: images
-images: $(if $(FIPS),fips-images) ## OCI archive and SBOM of every program and of one with all, into build/images (IMAGES='csi-attacher ...', IMAGE_TAG=, IMAGE_REGISTRY=)
+images: $(if $(filter 1,$(FIPS)),fips-images) ## OCI archive and SBOM of every program and of one with all, into build/images (IMAGES='csi-attacher ...', IMAGE_TAG=, IMAGE_REGISTRY=)
 	@$(MAKE) build PROGRAMS='$(IMAGES)'
 	$(call say,images: archives and SBOMs)
 	@$(call archives,$(IMAGES))
@@ -124,7 +124,7 @@ fips-images:
 
 # Real nodes load what is shipped; to link the program that holds all takes too long for every test.
 .PHONY: archives
-archives: build
+archives: $(if $(filter 1,$(FIPS)),fips-images) build
 	@$(call archives,$(filter-out csi-sidecars,$(IMAGES)) $(notdir $(wildcard bin/csi-sidecars)))
 
 .PHONY: reproduce

@@ -77,7 +77,7 @@ pub fn goal(content: &Content) -> Goal {
 #[must_use]
 pub fn deletes(content: &Content) -> Option<&Text> {
     // Members go with their group.
-    if content.policy != Policy::Delete || content.group().is_some() {
+    if content.policy != Policy::Delete || content.group().is_some() || content.member {
         return None;
     }
     if let Some(handle) = content.handle() {
@@ -92,7 +92,7 @@ pub fn deletes(content: &Content) -> Option<&Text> {
     let status = content.status.as_ref();
     let cleared = status.is_some_and(|status| status.ready.is_none());
     let bound = !content.snapshot.uid.is_empty();
-    (bound && !cleared && !content.member).then_some(handle)
+    (bound && !cleared).then_some(handle)
 }
 
 #[cfg(test)]
@@ -188,6 +188,16 @@ mod tests {
         for (row, content, expected) in rows {
             assert_eq!(goal(&content), expected, "{row}");
         }
+    }
+
+    /// A definition that does not know the field drops which group the snapshot is of.
+    #[test]
+    fn a_member_is_not_deleted_alone_although_its_status_does_not_name_the_group() {
+        let member = with(|c| {
+            (c.deleting, c.being_deleted, c.member) = (true, true, true);
+            c.status = Some(status(true));
+        });
+        assert_eq!(deletes(&member), None);
     }
 
     #[test]

@@ -34,6 +34,12 @@ pub(super) fn decide(view: &View<'_>, group: &Arc<Group>, name: &Text) -> Decisi
     if bound && !classless {
         return Ok(follow(group, &content));
     }
+    if content.deleting && !bound {
+        // The group goes with it: whoever deletes that may not see the binding in time.
+        let message = format!("VolumeGroupSnapshotContent [{name}] is being deleted");
+        let complaint = Complaint::unready("GroupSnapshotBindFailed", message);
+        return Ok(fail(complaint.until_changed(content.object())));
+    }
     if let Some(class) = &group.class {
         class::named(view, class)?;
     }

@@ -150,6 +150,24 @@ fn g_33_a_binding_that_is_refused_is_told() {
     assert_eq!(lines.last(), Some(&told), "{lines:#?}");
 }
 
+/// The group goes with it, by a sidecar that may have seen it unbound.
+#[test]
+fn a_content_that_is_being_deleted_is_not_bound_any_more() {
+    let mut bench = stage(|_| {});
+    bench.edit(Kind::GroupContent, "gp", |content| {
+        content["metadata"]["finalizers"] = json!(["x/y"]);
+    });
+    bench.delete(Kind::GroupContent, "gp");
+    let lines = bench.run();
+    let bound = lines
+        .iter()
+        .any(|line| line.starts_with("PATCH groupcontent gp {\"spec\""));
+    assert!(!bound, "{lines:#?}");
+    let told = "E: ns/v1 Warning GroupSnapshotBindFailed VolumeGroupSnapshotContent [gp] is being \
+                deleted";
+    assert!(lines.iter().any(|line| line == told), "{lines:#?}");
+}
+
 #[test]
 fn contents_that_do_not_fit_are_told() {
     type Change = fn(&mut Value);
