@@ -17,10 +17,10 @@
 //! | `event` | which changes of objects are work |
 //! | `flight` | one call at a time for a volume and node |
 //! | `orphan` | what attachments that are gone left published, and when it is unpublished |
-//! | `memory` | what the process remembers beyond its caches |
+//! | `in_flight` | what the process remembers beyond its caches |
 //! | `informers` | what decisions may look at |
 //! | `reactor` | the attacher as one object: events, attempts, and what their ends leave |
-//! | `lane` | whose turn it is: attach and detach lanes, fairness among nodes |
+//! | `fairness` | whose turn it is: attach and detach lanes, fairness among nodes |
 //! | `driver` | what the driver can do, and which changes of it end the process |
 
 pub mod asked;

@@ -32,11 +32,11 @@
 //! | `process` | one attacher process: the controller that ships, on queues that are sets |
 //! | `watch` | its caches |
 //! | `run` | one run: what happens next |
-//! | `people` | who else changes objects |
+//! | `users` | who else changes objects |
 //! | `death` | the process ends, another one begins |
 //! | `step` | attempts advance, invariants are held |
 //! | `call` | calls of the driver |
-//! | `rest` | the end of a run |
+//! | `quiescence` | the end of a run |
 //! | `mutant` | faulty attachers, each of which must be caught |
 
 mod call;

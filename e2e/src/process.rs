@@ -138,6 +138,40 @@ impl Drop for Process {
     }
 }
 
+/// Beyond this a program that was asked to end hangs.
+const END: Duration = Duration::from_secs(60);
+
+/// Programs while they run.
+#[derive(Debug)]
+pub struct Programs(Vec<Process>);
+
+impl Programs {
+    /// These.
+    pub fn of(processes: Vec<Process>) -> Self {
+        Self(processes)
+    }
+
+    /// Fails, with the end of its log, if one has ended.
+    pub fn must_run(&mut self) -> Result<()> {
+        self.0.iter_mut().try_for_each(Process::must_run)
+    }
+
+    /// The ends of all logs.
+    pub fn tails(&self) -> String {
+        let tails: Vec<_> = self.0.iter().map(Process::tail).collect();
+        tails.join("\n")
+    }
+
+    /// Ends them as kubelet does.
+    pub fn stop(self) -> Result<()> {
+        for mut process in self.0 {
+            process.signal(Signal::TERM)?;
+            process.exit_code(END)?;
+        }
+        Ok(())
+    }
+}
+
 /// Runs a command to its end and gives its standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let done = command

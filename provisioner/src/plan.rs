@@ -16,7 +16,7 @@
 //! | `informers` | what decisions may look at |
 //! | `journal` | what is written down before the driver is asked |
 //! | `class_poller` | when to look for what is not watched |
-//! | `memory` | what the process remembers beyond its caches |
+//! | `in_flight` | what the process remembers beyond its caches |
 //! | `migrated` | classes and volumes of the in-tree plugin that the driver replaced |
 //! | `outcome` | how requests and calls fail, and what would cure it |
 //! | `ownership` | which claims the provisioner of one node takes |
@@ -30,7 +30,7 @@
 //! | `settings` | what the command line says about decisions |
 //! | `source` | snapshots and clones |
 //! | `topology` | in which places of the cluster a volume may be |
-//! | `turn` | whose turn it is when workers are scarce |
+//! | `fairness` | whose turn it is when workers are scarce |
 //! | `view` | what that decision looks at |
 
 pub mod attached;

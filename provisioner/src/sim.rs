@@ -52,7 +52,7 @@
 //! | `scene` | what a run is about: plain volumes, places, data sources, a plugin, node deployment |
 //! | `server`, `wire` | the model API server, with its event log |
 //! | `driver` | the model driver |
-//! | `people` | what people do |
+//! | `users` | what people do |
 //! | `cluster` | what Kubernetes' controllers do |
 //! | `watch`, `deliver` | a process's caches, and what comes to them |
 //! | `informers` | the caches as a mutant sees them |
@@ -64,7 +64,7 @@
 //! | `freeze` | processes that lead no longer and do not know it |
 //! | `journal` | the provisioning journal |
 //! | `run` | one run: what happens next |
-//! | `rest` | the end of a run |
+//! | `quiescence` | the end of a run |
 //! | `mutant` | faulty provisioners, each of which must be caught |
 
 mod absorb;

@@ -9,7 +9,7 @@
 //! | `driver` | what the driver can do, and which changes of it end the process |
 //! | `event` | which changes of objects are work |
 //! | `expand` | the next step for a claim that is to grow |
-//! | `memory` | what the process remembers beyond its caches |
+//! | `in_flight` | what the process remembers beyond its caches |
 //! | `modify` | the next step for a claim whose volume is to be modified |
 //! | `outcome` | how requests and calls fail |
 //! | `owner` | whose volume it is |
@@ -20,7 +20,7 @@
 //! | `settings` | what the command line says about decisions |
 //! | `step` | what an attempt asks for, and what it is told |
 //! | `sync_gate` | when the first work of each sort may begin |
-//! | `turn` | tasks, and which of a claim's two runs |
+//! | `fairness` | tasks, and which of a claim's two runs |
 //! | `usage` | which claims are in use by pods |
 //! | `view` | what a decision looks at |
 

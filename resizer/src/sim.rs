@@ -41,14 +41,14 @@
 //! |---|---|
 //! | `server` | the model API server, with its event log |
 //! | `driver` | the model driver |
-//! | `people` | what users, administrators, pods and kubelet do |
+//! | `users` | what users, administrators, pods and kubelet do |
 //! | `check` | what is held at each step |
 //! | `process` | one resizer process: the controller that ships, on a queue that is a set |
 //! | `informers`, `watch` | its caches |
 //! | `run` | one run: what happens next |
 //! | `attempt`, `step` | attempts advance, invariants are held |
 //! | `freeze` | a leader that is stopped while another one leads |
-//! | `rest` | the end of a run |
+//! | `quiescence` | the end of a run |
 //! | `mutant` | faulty resizers, each of which must be caught |
 
 mod attempt;

@@ -8,7 +8,6 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`keys`] | strings of ours |
 //! | [`model`] | what is read of API objects |
 //! | [`plan`] | decisions: pure functions |
 //! | [`work`] | executors of those decisions |
@@ -19,7 +18,6 @@
 
 pub mod args;
 mod control;
-pub mod keys;
 pub mod model;
 pub mod permission;
 pub mod plan;

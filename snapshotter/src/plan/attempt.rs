@@ -12,7 +12,7 @@ use super::answer::Said;
 use super::failing::{Failing, GROUP_CREATION_FAILED};
 use super::goal::{Goal, deletes, goal, is_ours};
 use super::in_flight::Start;
-use super::outcome::{Class, Failure, Problem, Task};
+use super::outcome::{Failure, Finality, Problem, Task};
 use super::request::{Parameters, Secrets};
 use super::secret::Loaded;
 use super::step::{Announcement, Purpose, Step, Write};
@@ -270,8 +270,8 @@ impl Attempt {
         let said = self
             .failing
             .as_ref()
-            .and_then(|failing| failing.failure.class());
-        let refused = matches!(said, Some(Class::Final | Class::Infeasible));
+            .and_then(|failing| failing.failure.finality());
+        let refused = matches!(said, Some(Finality::Final | Finality::Infeasible));
         refused || self.said.as_ref().is_some_and(|said| said.ready)
     }
 }

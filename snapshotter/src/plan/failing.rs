@@ -5,7 +5,7 @@
 
 use super::View;
 use super::alike::alike;
-use super::outcome::{Class, Failure, Task};
+use super::outcome::{Failure, Finality, Task};
 use super::patch;
 use super::step::{Announcement, StatusWrite, Step, Write};
 use crate::model::{Content, Kind};
@@ -37,8 +37,8 @@ enum Told {
 impl Failing {
     /// `uncalled`: the mark on the content is this process's, and no call followed it.
     pub(super) fn new(failure: Failure, uncalled: bool) -> Self {
-        let said = failure.class();
-        let refused = matches!(said, Some(Class::Final | Class::Infeasible));
+        let said = failure.finality();
+        let refused = matches!(said, Some(Finality::Final | Finality::Infeasible));
         Self {
             settled: refused || (uncalled && failure.is_before_the_call()),
             failure,

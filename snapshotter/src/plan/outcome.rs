@@ -12,31 +12,20 @@ use super::step::Write;
 use crate::model::{Kind, SecretRef, Text};
 
 pub use sidecar::refusal::{ApiError, Refusal};
-pub use sidecar::rpc_code::RpcError;
-
-/// What a failed call that takes a snapshot, or a group, says about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// It may still be cut, or be there.
-    InDoubt,
-    /// There is none.
-    Final,
-    /// There is none, and the same request is not worth repeating soon.
-    Infeasible,
-}
+pub use sidecar::rpc_code::{Finality, RpcError};
 
 /// What a call for a snapshot or a group that failed with `code` says. The provisioner counts
 /// `ResourceExhausted` among what is final; here it is not.
 #[must_use]
-pub fn classify(code: Code) -> Class {
+pub fn classify(code: Code) -> Finality {
     match code {
         Code::Cancelled
         | Code::DeadlineExceeded
         | Code::Unavailable
         | Code::ResourceExhausted
-        | Code::Aborted => Class::InDoubt,
+        | Code::Aborted => Finality::InDoubt,
         Code::InvalidArgument | Code::OutOfRange | Code::Unimplemented | Code::AlreadyExists => {
-            Class::Infeasible
+            Finality::Infeasible
         }
         Code::Ok
         | Code::Unknown
@@ -45,7 +34,7 @@ pub fn classify(code: Code) -> Class {
         | Code::FailedPrecondition
         | Code::Internal
         | Code::DataLoss
-        | Code::Unauthenticated => Class::Final,
+        | Code::Unauthenticated => Finality::Final,
     }
 }
 
@@ -156,12 +145,12 @@ impl Failure {
     /// Whether the same request is not worth repeating soon.
     #[must_use]
     pub fn is_infeasible(&self) -> bool {
-        self.class() == Some(Class::Infeasible)
+        self.finality() == Some(Finality::Infeasible)
     }
 
     /// What the driver's answer to a call that takes a snapshot says, if this is one.
     #[must_use]
-    pub fn class(&self) -> Option<Class> {
+    pub fn finality(&self) -> Option<Finality> {
         match (&self.problem, self.task) {
             (Problem::Call(error), Task::Create) => Some(classify(error.code)),
             _ => None,
@@ -265,7 +254,7 @@ mod tests {
 
     #[test]
     fn s_62_s_63_s_69_what_a_code_says() {
-        use Class::{Final, InDoubt, Infeasible};
+        use Finality::{Final, InDoubt, Infeasible};
         for (code, expected) in [
             (Code::Unknown, Final),
             (Code::NotFound, Final),

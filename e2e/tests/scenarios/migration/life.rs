@@ -6,13 +6,12 @@ use anyhow::{Context, Result, ensure};
 use e2e::api::text;
 use e2e::cluster::Cluster;
 use e2e::deployment::{NodePod, Pod};
+use e2e::process::Programs;
 use e2e::suite::Verdict;
 use e2e::{object, wait};
 use serde_json::{Value, json};
 
-use super::scene::{
-    CLAIMS, Plugin, SOON, Scene, Sidecars, VOLUMES, annotation, must_have, skipped,
-};
+use super::scene::{CLAIMS, Plugin, SOON, Scene, VOLUMES, annotation, must_have, skipped};
 
 const BY: &str = "pv.kubernetes.io/provisioned-by";
 const MOVED: &str = "pv.kubernetes.io/migrated-to";
@@ -64,7 +63,7 @@ pub(super) fn gce(cluster: &Cluster) -> Result<Verdict> {
 }
 
 /// M-149, M-150, M-152, M-153 and M-155.
-fn life(scene: &Scene<'_>, sidecars: &mut Sidecars, node: &NodePod<'_>) -> Result<()> {
+fn life(scene: &Scene<'_>, sidecars: &mut Programs, node: &NodePod<'_>) -> Result<()> {
     let (claim, plugin) = (scene.name, scene.plugin);
     scene
         .api
@@ -130,7 +129,7 @@ fn life(scene: &Scene<'_>, sidecars: &mut Sidecars, node: &NodePod<'_>) -> Resul
 }
 
 /// M-152
-fn grow(scene: &Scene<'_>, sidecars: &mut Sidecars, volume: &str) -> Result<()> {
+fn grow(scene: &Scene<'_>, sidecars: &mut Programs, volume: &str) -> Result<()> {
     let claim = scene.name;
     let size = json!({ "spec": { "resources": { "requests": { "storage": "96Mi" } } } });
     scene.api.merge(&format!("{CLAIMS}/{claim}"), &size)?;
@@ -151,7 +150,7 @@ fn grow(scene: &Scene<'_>, sidecars: &mut Sidecars, volume: &str) -> Result<()> 
 }
 
 /// kube-controller-manager has said where the volume was moved to.
-fn until_moved(scene: &Scene<'_>, sidecars: &mut Sidecars, name: &str) -> Result<()> {
+fn until_moved(scene: &Scene<'_>, sidecars: &mut Programs, name: &str) -> Result<()> {
     scene.until(sidecars, "the volume is said to be moved", || {
         let volume = scene.volume(name)?;
         Ok((annotation(&volume, MOVED) == Some(scene.plugin.driver)).then_some(()))
@@ -172,7 +171,7 @@ fn forget(scene: &Scene<'_>, id: &str) -> Result<()> {
 }
 
 /// M-151
-fn inline(scene: &Scene<'_>, sidecars: &mut Sidecars, node: &NodePod<'_>) -> Result<()> {
+fn inline(scene: &Scene<'_>, sidecars: &mut Programs, node: &NodePod<'_>) -> Result<()> {
     let id = made(scene, "inline")?;
     let source = json!({ scene.plugin.source: { "volumeID": id } });
     let pod = object::pod("in-tree-inline", &node.seat.node, &source);
@@ -209,7 +208,7 @@ fn inline(scene: &Scene<'_>, sidecars: &mut Sidecars, node: &NodePod<'_>) -> Res
 }
 
 /// M-154: nobody says that a volume was moved which no provisioner has made.
-fn by_hand(scene: &Scene<'_>, sidecars: &mut Sidecars) -> Result<()> {
+fn by_hand(scene: &Scene<'_>, sidecars: &mut Programs) -> Result<()> {
     let (name, id) = ("in-tree-by-hand", made(scene, "by-hand")?);
     let volume = object::persistent_volume(name, scene.plugin.driver, &id);
     let changes = json!({ "spec": {

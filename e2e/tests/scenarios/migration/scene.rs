@@ -11,7 +11,7 @@ use e2e::cluster::Cluster;
 use e2e::controller::{ATTACHER, Controller, PROVISIONER, RESIZER, Route};
 use e2e::deployment::{Deployment, NodePod};
 use e2e::object::Binding;
-use e2e::process::Process;
+use e2e::process::Programs;
 use e2e::suite::Verdict;
 use e2e::{object, program, wait};
 use serde_json::{Value, json};
@@ -47,29 +47,6 @@ pub(super) struct Scene<'a> {
     pub(super) name: &'static str,
     pub(super) deployment: Deployment<'a>,
     controllers: [Controller<'a>; 3],
-}
-
-/// The controllers while they run.
-pub(super) struct Sidecars(Vec<Process>);
-
-impl Sidecars {
-    pub(super) fn must_run(&mut self) -> Result<()> {
-        self.0.iter_mut().try_for_each(Process::must_run)
-    }
-
-    pub(super) fn tails(&self) -> String {
-        let tails: Vec<_> = self.0.iter().map(Process::tail).collect();
-        tails.join("\n")
-    }
-
-    /// As kubelet ends them.
-    pub(super) fn stop(self) -> Result<()> {
-        for mut process in self.0 {
-            process.signal(rustix::process::Signal::TERM)?;
-            process.exit_code(SOON)?;
-        }
-        Ok(())
-    }
 }
 
 impl<'a> Scene<'a> {
@@ -134,7 +111,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Starts the controllers under test.
-    pub(super) fn start(&self) -> Result<Sidecars> {
+    pub(super) fn start(&self) -> Result<Programs> {
         let programs: [fn() -> Result<_>; 3] =
             [program::provisioner, program::attacher, program::resizer];
         self.start_programs(programs)
@@ -144,12 +121,12 @@ impl<'a> Scene<'a> {
     pub(super) fn start_programs(
         &self,
         programs: [fn() -> Result<std::path::PathBuf>; 3],
-    ) -> Result<Sidecars> {
+    ) -> Result<Programs> {
         let started = self.controllers.iter().zip(programs).map(|(it, program)| {
             let flags = ["--leader-election", "-v=2"];
             it.of(program).start("0", Route::Direct, &flags)
         });
-        Ok(Sidecars(started.collect::<Result<_>>()?))
+        Ok(Programs::of(started.collect::<Result<_>>()?))
     }
 
     /// What upstream's programs ask for beyond what ours do.
@@ -161,7 +138,7 @@ impl<'a> Scene<'a> {
     /// Waits for something that the sidecars shall bring about.
     pub(super) fn until<T>(
         &self,
-        sidecars: &mut Sidecars,
+        sidecars: &mut Programs,
         what: &str,
         mut probe: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
@@ -181,7 +158,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Waits until the claim is bound; the name of its PersistentVolume.
-    pub(super) fn until_bound(&self, sidecars: &mut Sidecars, claim: &str) -> Result<String> {
+    pub(super) fn until_bound(&self, sidecars: &mut Programs, claim: &str) -> Result<String> {
         let bound = self.until(sidecars, &format!("claim {claim} is bound"), || {
             let claim = self.claim(claim)?;
             let bound = text(&claim, "/status/phase") == Some("Bound");
@@ -203,7 +180,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Waits until the driver has nothing any more but so many volumes.
-    pub(super) fn until_left(&self, sidecars: &mut Sidecars, volumes: u64) -> Result<()> {
+    pub(super) fn until_left(&self, sidecars: &mut Programs, volumes: u64) -> Result<()> {
         let control = self.deployment.controller.control();
         let mut left = Value::Null;
         let what = format!("{volumes} volumes are left, and nothing else");

@@ -4,11 +4,12 @@ use anyhow::{Context, Result, ensure};
 use e2e::api::text;
 use e2e::cluster::Cluster;
 use e2e::object;
+use e2e::process::Programs;
 use e2e::snapshots::{GROUPS, group_rules};
 use e2e::suite::Verdict;
 use serde_json::{Value, json};
 
-use super::scene::{CLAIMS, CONTENTS, Programs, SNAPSHOTS, Scene, is_ready, skipped};
+use super::scene::{CLAIMS, CONTENTS, SNAPSHOTS, Scene, is_ready, skipped};
 
 const NAMES: [&str; 2] = ["group-a", "group-b"];
 const CLASSES: &str = "/apis/groupsnapshot.storage.k8s.io/v1/volumegroupsnapshotclasses";

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;
 use e2e::cluster::Cluster;
+use e2e::process::Programs;
 use e2e::suite::{Verdict, say};
 use e2e::{object, wait};
 use serde_json::Value;
 
-use super::scene::{CLAIMS, LONG, Programs, SNAPSHOTS, Scene, is_ready, skipped};
+use super::scene::{CLAIMS, LONG, SNAPSHOTS, Scene, is_ready, skipped};
 
 /// Snapshots at once, unless `SNAPSHOTS` says how many.
 const MANY: usize = 100;

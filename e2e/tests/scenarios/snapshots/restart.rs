@@ -8,14 +8,14 @@ use anyhow::{Context, Result, ensure};
 use e2e::api::text;
 use e2e::cluster::Cluster;
 use e2e::controller::Route;
-use e2e::process::Process;
+use e2e::process::{Process, Programs};
 use e2e::proxy::FaultProxy;
 use e2e::suite::{Verdict, say};
 use e2e::wait;
 use serde_json::json;
 
 use super::scene::{
-    CLAIM_FINALIZER, CLAIMS, Programs, SNAPSHOTS, SOON, Scene, is_ready, must_not_have, skipped,
+    CLAIM_FINALIZER, CLAIMS, SNAPSHOTS, SOON, Scene, is_ready, must_not_have, skipped,
 };
 
 /// A program that writes more often for one snapshot does not come to an end.

@@ -12,7 +12,7 @@ use e2e::cluster::Cluster;
 use e2e::controller::{Controller, PROVISIONER, Route, SNAPSHOT_CONTROLLER, SNAPSHOTTER};
 use e2e::deployment::{Deployment, NodePod, Pod};
 use e2e::object::Binding;
-use e2e::process::Process;
+use e2e::process::{Process, Programs};
 use e2e::requests::{AuditLog, Requests};
 use e2e::suite::Verdict;
 use e2e::{object, program, snapshots, wait};
@@ -42,33 +42,6 @@ pub(super) struct Scene<'a> {
     pub(super) snapshotter: Controller<'a>,
     pub(super) controller: Controller<'a>,
     audits: RefCell<[AuditLog<'a>; 2]>,
-}
-
-/// Programs while they run.
-pub(super) struct Programs(Vec<Process>);
-
-impl Programs {
-    pub(super) fn of(processes: Vec<Process>) -> Self {
-        Self(processes)
-    }
-
-    pub(super) fn must_run(&mut self) -> Result<()> {
-        self.0.iter_mut().try_for_each(Process::must_run)
-    }
-
-    pub(super) fn tails(&self) -> String {
-        let tails: Vec<_> = self.0.iter().map(Process::tail).collect();
-        tails.join("\n")
-    }
-
-    /// As kubelet ends them.
-    pub(super) fn stop(self) -> Result<()> {
-        for mut process in self.0 {
-            process.signal(rustix::process::Signal::TERM)?;
-            process.exit_code(SOON)?;
-        }
-        Ok(())
-    }
 }
 
 impl<'a> Scene<'a> {
@@ -137,7 +110,7 @@ impl<'a> Scene<'a> {
     /// Starts all three.
     pub(super) fn start(&self) -> Result<Programs> {
         let election = ["--leader-election"];
-        Ok(Programs(vec![
+        Ok(Programs::of(vec![
             self.start_provisioner()?,
             self.start_controller(Route::Direct, &election)?,
             self.start_snapshotter(Route::Direct, &election)?,

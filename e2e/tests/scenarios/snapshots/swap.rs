@@ -6,11 +6,12 @@ use anyhow::{Result, ensure};
 use e2e::api::text;
 use e2e::cluster::Cluster;
 use e2e::controller::Route;
+use e2e::process::Programs;
 use e2e::program;
 use e2e::suite::Verdict;
 use serde_json::json;
 
-use super::scene::{CLAIMS, Programs, SNAPSHOTS, Scene, skipped};
+use super::scene::{CLAIMS, SNAPSHOTS, Scene, skipped};
 
 fn upstreams(scene: &Scene<'_>) -> Result<Programs> {
     let election = ["--leader-election", "-v=2"];

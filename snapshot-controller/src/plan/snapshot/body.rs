@@ -2,12 +2,11 @@
 
 use serde_json::{Map, Value, json};
 use sidecar::snapshot::{
-    API_VERSION, CONTENT, CONTENT_BOUND, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE,
-    MANAGED_BY, SNAPSHOT, content_name,
+    ALLOWED_TOPOLOGIES, API_VERSION, CONTENT, CONTENT_BOUND, DELETION_SECRET_NAME,
+    DELETION_SECRET_NAMESPACE, MANAGED_BY, SNAPSHOT, content_name,
 };
 
 use super::class::Chosen;
-use crate::keys::ALLOWED_TOPOLOGIES;
 use crate::model::{Csi, Snapshot, Text};
 use crate::plan::secret::Secret;
 

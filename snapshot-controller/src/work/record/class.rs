@@ -5,10 +5,11 @@ use serde_json::value::RawValue;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
 use sidecar::kube::lean::{self, Meta, Object, nullable};
-use sidecar::snapshot::{DEFAULT_CLASS, SECRET_NAME_PARAMETER, SECRET_NAMESPACE_PARAMETER};
+use sidecar::snapshot::{
+    ALLOWED_TOPOLOGIES, DEFAULT_CLASS, SECRET_NAME_PARAMETER, SECRET_NAMESPACE_PARAMETER,
+};
 
 use super::interned;
-use crate::keys::ALLOWED_TOPOLOGIES;
 use crate::model::{Class, Policy, Text};
 
 /// A VolumeSnapshotClass on the wire.
