@@ -27,6 +27,11 @@ LIBC := $(or $(lastword $(shell getconf GNU_LIBC_VERSION 2>/dev/null)),0)
 ifeq ($(firstword $(shell printf '%s\n' 2.36 $(LIBC) | sort -V)),2.36)
 STATIC += -C link-arg=-Wl,-z,pack-relative-relocs
 endif
+# Programs abort when they panic and never unwind a stack (docs/adr/0004); functions that are the same are kept once. The
+# linker that Rust brings for this platform can do both. Not with FIPS=1, whose module checks its own code.
+ifneq ($(if $(filter 1,$(FIPS)),,$(filter x86_64-%-linux-gnu,$(HOST))),)
+STATIC += -C link-arg=-Wl,--icf=all -C link-arg=-Wl,--no-eh-frame-hdr -C link-arg=-Wl,-T,images/no-unwinding.ld
+endif
 # Messages of panics name files of crates: where cargo keeps them here must not be in a program, or
 # no two machines would build the same.
 CARGO_HOME ?= $(HOME)/.cargo
@@ -68,9 +73,16 @@ csi-resizer := -p resizer
 csi-snapshotter := -p snapshotter
 snapshot-controller := -p snapshot-controller
 csi-node-agent := -p node-agent
+csi-node-sidecars := -p together
 csi-sidecars := -p multicall
-PROGRAMS ?= csi-node-driver-registrar csi-plugin-manager csi-node-agent livenessprobe csi-attacher csi-provisioner csi-resizer \
+PROGRAMS ?= csi-node-driver-registrar csi-node-sidecars csi-plugin-manager csi-node-agent livenessprobe csi-attacher csi-provisioner csi-resizer \
             csi-snapshotter snapshot-controller
+
+# To link it takes minutes: only for what runs it.
+bench demo: PROGRAMS += csi-sidecars
+ifeq ($(SIDECARS),together)
+conformance chaos: PROGRAMS += csi-sidecars
+endif
 
 # Linking takes most of the time and one processor: what has the same dependencies is linked side by side.
 ALIKE := csi-attacher csi-provisioner csi-resizer csi-snapshotter snapshot-controller
@@ -294,6 +306,16 @@ outside:
 	$(call say,outside: programs as they are run)
 	@$(threads) cargo test $(ALL) --exclude e2e --test '*'
 
+# Tests about what one process of several does otherwise, and has tests of its own for, fail here: help and how a bad start
+# ends, who holds a lease, what the loss of it or another driver ends, what the driver is asked first.
+.PHONY: process-together
+process-together: ## Process tests of the single controllers, with csi-sidecars --controllers=... in their place
+	$(need-rust)
+	$(call say,process-together: csi-sidecars does what each single program does)
+	@$(with-test) process
+	@for one in ATTACHER PROVISIONER RESIZER SNAPSHOTTER; do export CSI_$${one}_BINARY="$(abspath $(CARGO_TARGET_DIR))/debug/csi-sidecars"; done; \
+	    $(threads) cargo test $(ALL) --no-fail-fast --exclude e2e --exclude multicall --exclude snapshot-controller --test process
+
 threads = RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))}
 
 .PHONY: sanity
@@ -355,7 +377,7 @@ conformance = $(with-test) scenarios && \
     $(others) e2e/runtime/enclosed.sh $(CARGO_TARGET_DIR)/debug/conformance
 
 .PHONY: conformance
-conformance: $(CONFORMANCE) ## Kubernetes' own storage suite on a real node (FOCUS=regex, PROVISIONER=path, DRIVER=folder, ...)
+conformance: $(CONFORMANCE) ## Kubernetes' own storage suite on a real node (FOCUS=regex, SIDECARS=together, PROVISIONER=path, DRIVER=folder, ...)
 	$(call say,conformance: the storage suite of Kubernetes on a real node)
 	@$(conformance) $(if $(FOCUS),--focus '$(FOCUS)')
 
@@ -365,7 +387,7 @@ conformance-quick: $(CONFORMANCE)
 	@$(conformance) --quick
 
 # Variables that name another binary to measure beside ours.
-OTHERS := REGISTRAR LIVENESSPROBE ATTACHER PROVISIONER RESIZER SNAPSHOTTER SNAPSHOT_CONTROLLER
+OTHERS := REGISTRAR LIVENESSPROBE ATTACHER PROVISIONER RESIZER SNAPSHOTTER SNAPSHOT_CONTROLLER CSI_SIDECARS SIDECARS
 others = $(foreach one,$(OTHERS),$(if $($(one)),$(one)='$($(one))'))
 bench = $(others) cargo bench -q --locked --profile tool
 
@@ -377,7 +399,7 @@ bench: build cluster driver helm ## Figures of all programs (REGISTRAR=, ATTACHE
 	@$(bench) -p e2e --bench controller -- $(BENCH)
 
 .PHONY: chaos
-chaos: build cluster driver helm ## Claims while everything fails, then an audit (SEED=, MINUTES=, CLAIMS=, SCHEDULE=file, PROVISIONER=path, ...)
+chaos: build cluster driver helm ## Claims while everything fails, then an audit (SEED=, MINUTES=, CLAIMS=, SCHEDULE=file, SIDECARS=together, PROVISIONER=path, ...)
 	$(call say,chaos: claims come and go while everything around the controllers fails)
 	@$(with-test) scenarios
 	@$(others) $(CARGO_TARGET_DIR)/debug/chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \

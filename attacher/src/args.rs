@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use sidecar::controller::{self, Election, Http};
+use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, FEATURE_GATES, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING,
     METRICS, VERSION,
@@ -107,14 +107,10 @@ pub struct Config {
     pub resync: Duration,
     /// `--timeout`
     pub timeout: Duration,
-    /// `--worker-threads`; whether it is zero is asked later, as upstream does.
-    pub threads: usize,
+    /// `--worker-threads`, whether it is zero is asked later, as upstream does; and delays.
+    pub pacing: Pacing,
     /// `--max-entries`
     pub max_entries: i32,
-    /// `--retry-interval-start`
-    pub retry_start: Duration,
-    /// `--retry-interval-max`
-    pub retry_max: Duration,
     /// `--reconcile-sync`
     pub reconcile: Duration,
     /// `--default-fstype`
@@ -144,13 +140,12 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
     let http = Http::from_flags(values)?;
     let election = Election::from_flags(values)?;
     let duration = |name| values.duration(name).to_timeout();
+    let workers = usize::try_from(values.uint("worker-threads")).unwrap_or(usize::MAX);
     let config = Config {
         resync: duration("resync"),
         timeout: duration("timeout"),
-        threads: usize::try_from(values.uint("worker-threads")).unwrap_or(usize::MAX),
+        pacing: Pacing::from_flags(values, workers),
         max_entries: narrow(values.int("max-entries")),
-        retry_start: duration("retry-interval-start"),
-        retry_max: duration("retry-interval-max"),
         reconcile: duration("reconcile-sync"),
         default_fs_type: values.string("default-fstype").to_owned(),
         response_limit: usize::try_from(values.int("max-grpc-log-length"))

@@ -7,17 +7,16 @@ use std::time::Duration;
 use sidecar::controller::tasks::GRACE;
 use sidecar::controller::{Seat, Tasks, Watch, watch};
 use sidecar::flags::Exit;
-use sidecar::kube::access;
 use sidecar::kube::events::Source;
+use sidecar::kube::objects::{ATTACHMENTS, CSI_NODES, VOLUMES};
 use sidecar::names;
 
 use crate::args::Config;
 use crate::permission;
 use crate::plan::reactor::Change;
-use crate::work::api::{ATTACHMENTS, NODES, VOLUMES};
 use crate::work::drift;
 use crate::work::driver::DriverView;
-use crate::work::executor::{Executor, Pacing, engine};
+use crate::work::executor::{Executor, engine};
 use crate::work::informers::Informers;
 
 /// How long the CSINodes are waited for. Without permission to list them that would be for ever,
@@ -33,12 +32,7 @@ pub(crate) async fn work(
     config: &Config,
     driver: &Arc<DriverView>,
 ) -> Result<(), Exit> {
-    let pacing = Pacing {
-        threads: config.threads,
-        retry_start: config.retry_start,
-        retry_max: config.retry_max,
-    };
-    let engine = engine(driver, seat.api(), pacing, seat.queues())?;
+    let engine = engine(driver, seat.api(), config.pacing, seat.queues())?;
     engine.depends_on(&seat.process.server);
     let publish = driver.current().abilities.publish;
     let watches = watches(&engine.shell().informers, config.resync, publish);
@@ -63,7 +57,7 @@ pub(crate) async fn work(
         background,
         grace: GRACE,
     };
-    let result = tasks.run(&engine, &seat.process.shutdown).await;
+    let result = tasks.run(&engine, &seat.ending).await;
     drop(engine);
     seat.last_events().await;
     result
@@ -76,7 +70,7 @@ fn watches(caches: &Informers, resync: Duration, publish: bool) -> [Watch; 3] {
         Watch::all(VOLUMES, &caches.volumes)
             .when(publish)
             .resync(resync),
-        Watch::all(NODES, &caches.nodes).when(publish).within(
+        Watch::all(CSI_NODES, &caches.nodes).when(publish).within(
             NODES_PATIENCE,
             "Going on without having listed the CSINodes",
         ),
@@ -85,13 +79,14 @@ fn watches(caches: &Informers, resync: Duration, publish: bool) -> [Watch; 3] {
 
 /// Says which permissions are missing, and lets events be written if that is permitted.
 async fn advise(seat: &Seat, executor: &Executor, publish: bool) -> Infallible {
-    let report = access::check(&seat.client, &permission::rules(publish)).await;
-    if permission::log(report) && publish {
+    let report = seat.missing(&permission::rules(publish)).await;
+    if permission::grants_events(&report) && publish {
         let recorder = seat.record_events(Source {
             component: format!("csi-attacher/{}", executor.driver.current().name),
             host: names::hostname().unwrap_or_default(),
         });
         executor.failure_events.allow(recorder);
     }
+    seat.say_missing(report).await;
     std::future::pending().await
 }

@@ -16,5 +16,6 @@ mod volume;
 pub use attachment::{Attachment, VolumeError};
 pub use csinode::CsiNode;
 pub use sidecar::csi::access_mode::AccessMode;
+pub use sidecar::secret::SecretRef;
 pub use sidecar::text::{List, Pairs, Text};
-pub use volume::{CsiSource, InTree, SecretRef, Source, Volume, VolumeSpec};
+pub use volume::{CsiSource, InTree, Source, Volume, VolumeSpec};

@@ -1,67 +1,124 @@
 //! Puts the parts together: start-up in upstream's order, leadership, work, and the end.
 
 use std::ffi::OsString;
+use std::sync::Arc;
 
 use csi_proto::csi::methods;
 use sidecar::controller::link::{Calls, Identity};
-use sidecar::controller::{self, Program, Seat};
-use sidecar::flags::Exit;
+use sidecar::controller::{self, Controller, Election, Http, Program, Seat};
+use sidecar::flags::{Exit, Values};
 use sidecar::kube::connect::Variable;
 use sidecar::names::LeaseOwner;
 
-use crate::args::{self, Config};
+use crate::args::{self, Command, Config};
 use crate::control;
+use crate::plan::Driver;
 use crate::plan::driver::is_migrated;
-use crate::work::driver::{IDENTITY_TIMEOUT, Settings};
-
-const PROGRAM: Program = Program {
-    name: "csi-attacher",
-    version: option_env!("CSI_SIDECARS_VERSION"),
-    crates: &["attacher", "csi_attacher"],
-    owner: LeaseOwner::Attacher,
-    kubeconfig: Variable::Ignored,
-    fatal: 1,
-};
+use crate::work::driver::{DriverView, IDENTITY_TIMEOUT, Settings};
 
 /// Runs csi-attacher.
 ///
 /// # Errors
 /// How the process ends unless a signal ends it in good order.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
-    controller::run(PROGRAM, &args::SPEC, argv, args::decide, start).await
+    controller::run(Attacher::PROGRAM, &args::SPEC, argv, decide, start).await
+}
+
+/// What the command line asks for, and what to warn about.
+///
+/// # Errors
+/// As [`args::decide`].
+pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
+    args::decide(values)
 }
 
 async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
-    if config.threads == 0 {
-        let line = "--worker-threads=0: must be greater than zero";
-        return Err(Exit::failure(1, line));
-    }
+    let attacher = Attacher::new(config)?;
     let process = &*seat.process;
-    let calls = Calls {
-        timeout: config.timeout,
-        methods: &[methods::IDENTITY, methods::CONTROLLER],
-        response_limit: config.response_limit,
-    };
     let handshake = seat.connect_driver(
-        &config.csi_address,
-        calls,
+        attacher.csi_address(),
+        attacher.calls(),
         Identity::Together(IDENTITY_TIMEOUT),
-        config.election.as_ref(),
+        attacher.election(),
         is_migrated,
     );
     let handshake = process.unless_ended(handshake).await?;
     handshake.name_calls();
     sidecar::verbose!(2, driver = handshake.name(), "CSI driver name");
-    let decisions = Settings {
-        default_fs_type: config.default_fs_type.clone(),
-        error_codes: config.error_codes,
-    };
     // The HTTP server comes before anything that may take long.
     let working = async {
-        let driver = process.unless_ended(handshake.into_view(decisions)).await?;
-        let work = async || Box::pin(control::work(&seat, &config, &driver)).await;
-        seat.lead(config.election.as_ref(), Some(&*driver), work)
-            .await
+        let view = handshake.into_view(attacher.settings());
+        let driver = process.unless_ended(view).await?;
+        let work = async || Box::pin(attacher.work(&seat, &driver)).await;
+        seat.lead(attacher.election(), Some(&*driver), work).await
     };
-    Box::pin(process.serve(config.http.as_ref(), working)).await
+    Box::pin(process.serve(attacher.http(), working)).await
+}
+
+/// Attaches and detaches volumes.
+#[derive(Debug)]
+pub struct Attacher {
+    config: Config,
+}
+
+impl Attacher {
+    /// As the command line says.
+    ///
+    /// # Errors
+    /// Nothing would ever be done.
+    pub fn new(config: Config) -> Result<Self, Exit> {
+        if config.pacing.workers == 0 {
+            let line = "--worker-threads=0: must be greater than zero";
+            return Err(Exit::failure(1, line));
+        }
+        Ok(Self { config })
+    }
+}
+
+impl Controller for Attacher {
+    type Driver = Driver;
+
+    const PROGRAM: Program = Program {
+        name: "csi-attacher",
+        version: option_env!("CSI_SIDECARS_VERSION"),
+        crates: &["attacher", "csi_attacher"],
+        owner: LeaseOwner::Attacher,
+        kubeconfig: Variable::Ignored,
+        fatal: 1,
+    };
+
+    fn csi_address(&self) -> &str {
+        &self.config.csi_address
+    }
+
+    fn election(&self) -> Option<&Election> {
+        self.config.election.as_ref()
+    }
+
+    fn http(&self) -> Option<&Http> {
+        self.config.http.as_ref()
+    }
+
+    fn calls(&self) -> Calls {
+        Calls {
+            timeout: self.config.timeout,
+            methods: &[methods::IDENTITY, methods::CONTROLLER],
+            response_limit: self.config.response_limit,
+        }
+    }
+
+    fn is_migrated(driver: &str) -> bool {
+        is_migrated(driver)
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            default_fs_type: self.config.default_fs_type.clone(),
+            error_codes: self.config.error_codes,
+        }
+    }
+
+    async fn work(&self, seat: &Seat, driver: &Arc<DriverView>) -> Result<(), Exit> {
+        Box::pin(control::work(seat, &self.config, driver)).await
+    }
 }

@@ -29,8 +29,7 @@
 //! |---|---|
 //! | `server` | the model API server, with its event log |
 //! | `driver` | the model driver |
-//! | `process` | one attacher process: the controller that ships, on queues that are sets |
-//! | `watch` | its caches |
+//! | `process` | one attacher process: the controller that ships, its caches, queues that are sets |
 //! | `run` | one run: what happens next |
 //! | `users` | who else changes objects |
 //! | `death` | the process ends, another one begins |
@@ -49,7 +48,6 @@ mod run;
 mod server;
 mod step;
 mod users;
-mod watch;
 
 use mutant::Mutant;
 use run::{Faults, Outcome, run};

@@ -3,14 +3,12 @@
 //! | file | does |
 //! |---|---|
 //! | `record` | reads objects of the API server into [`model`](crate::model) |
-//! | `api` | patches, Secrets, and what their failures mean |
 //! | `driver` | the driver behind its socket, through its restarts |
 //! | `informers` | caches, and what their changes are to the controller |
 //! | `executor` | the controller's steps |
 //! | `drift` | comparison with the driver's list |
 //! | `complaint` | events on volumes whose attach or detach keeps failing |
 
-pub mod api;
 pub mod drift;
 pub mod driver;
 pub mod events;

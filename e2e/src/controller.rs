@@ -19,7 +19,9 @@ use crate::node::Seat;
 use crate::process::Process;
 use crate::{chart, manifest, program, wait};
 
-pub use sidecar::{ATTACHER, PROVISIONER, RESIZER, SNAPSHOT_CONTROLLER, SNAPSHOTTER, Sidecar};
+pub use sidecar::{
+    ATTACHER, PROVISIONER, RESIZER, SNAPSHOT_CONTROLLER, SNAPSHOTTER, Sidecar, TOGETHER,
+};
 
 /// The chart's values with which a sidecar may do all that the scenarios ask of it.
 const EVERYTHING: &[&str] = &[
@@ -136,6 +138,11 @@ impl<'a> Controller<'a> {
         format!("system:serviceaccount:{namespace}:{name}")
     }
 
+    /// The program and its account.
+    pub fn name(&self) -> &'static str {
+        self.sidecar.name
+    }
+
     /// The namespace of service account and lease.
     pub fn namespace(&self) -> &str {
         &self.namespace
@@ -195,8 +202,22 @@ impl<'a> Controller<'a> {
         if !self.sidecar.has_driver {
             return chart::controller_permissions(&self.namespace, account, values);
         }
-        let program = account.trim_start_matches("csi-");
-        chart::permissions(program, &self.namespace, account, &self.driver, values)
+        let programs: &[&str] = match account.trim_start_matches("csi-") {
+            "sidecars" => &["provisioner", "attacher", "resizer", "snapshotter"],
+            single => &[single],
+        };
+        let mut objects = Vec::new();
+        for program in programs {
+            let namespace = &self.namespace;
+            objects.extend(chart::permissions(
+                program,
+                namespace,
+                account,
+                &self.driver,
+                values,
+            )?);
+        }
+        Ok(objects)
     }
 
     /// Upstream's RBAC objects, moved into our namespace; cluster-wide ones get a name of their own.
@@ -248,6 +269,18 @@ impl<'a> Controller<'a> {
             }),
         )
         .map(drop)
+    }
+
+    /// Grants what upstream's RBAC objects do as well, for upstream's program in its place.
+    pub fn allow_as_upstream(&self, api: &Api) -> Result<()> {
+        for mut object in self.upstreams_permissions()? {
+            // The chart's may have the same names.
+            for place in ["/metadata/name", "/roleRef/name"] {
+                set(&mut object, place, |name| format!("{name}-upstream"));
+            }
+            manifest::create(api, &object)?;
+        }
+        Ok(())
     }
 
     /// Waits until the API server's authorizer has seen the roles, which takes a moment: a sidecar

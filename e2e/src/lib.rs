@@ -6,7 +6,7 @@
 //! [`deployment`] runs both everywhere and pods that use their volumes, [`controller`] runs a
 //! sidecar under its service account, [`chart`] renders our charts, [`manifest`] reads what
 //! Kubernetes ships, [`requests`] and [`calls`] count what was asked of API server and driver,
-//! [`proxy`] makes requests fail, [`wait`] waits with a reason, [`interrupt`] notes a user's wish
+//! [`proxy`] makes requests fail, [`link`] connections, [`wait`] waits with a reason, [`interrupt`] notes a user's wish
 //! to stop, [`story`] tells a demonstration step by step, [`real`] starts a cluster whose node runs
 //! containers and [`image`] makes what they are started from, [`suite`] runs scenarios and gives
 //! the verdict.
@@ -21,6 +21,7 @@ pub mod controller;
 pub mod deployment;
 pub mod image;
 pub mod interrupt;
+pub mod link;
 pub mod manifest;
 pub mod node;
 pub mod node_agent;

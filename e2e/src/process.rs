@@ -34,6 +34,8 @@ pub struct Process {
     name: String,
     child: Child,
     log: PathBuf,
+    /// Bytes that earlier programs of this name left there.
+    earlier: usize,
 }
 
 impl Process {
@@ -42,6 +44,7 @@ impl Process {
     pub fn start(name: &str, mut command: Command, dir: &Path) -> Result<Self> {
         let log = dir.join(format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log)?;
+        let earlier = usize::try_from(file.metadata()?.len())?;
         let child = command
             .stdin(Stdio::null())
             .stdout(file.try_clone()?)
@@ -53,6 +56,7 @@ impl Process {
             name: name.to_owned(),
             child,
             log,
+            earlier,
         };
         let group = process.pid()?;
         running(|groups| groups.push(group));
@@ -99,6 +103,12 @@ impl Process {
     /// Everything that was written so far.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// What this one has written, without what earlier programs of its name have.
+    pub fn own_log(&self) -> String {
+        let log = self.log();
+        log.get(self.earlier..).unwrap_or_default().to_owned()
     }
 
     /// Waits until the log contains `text`.

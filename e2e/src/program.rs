@@ -127,13 +127,42 @@ pub fn upstreams_snapshot_controller() -> Result<PathBuf> {
 /// All sidecars in one program: the released one or, since that takes minutes to link, the one that
 /// its own tests built.
 pub fn all_in_one() -> Result<PathBuf> {
-    let released = find("csi-sidecars", "CSI_SIDECARS", "images");
+    released_or_tested("csi-sidecars", "CSI_SIDECARS")
+}
+
+/// The sidecars of a node in one program, as [`all_in_one`].
+pub fn node_sidecars() -> Result<PathBuf> {
+    released_or_tested("csi-node-sidecars", "CSI_NODE_SIDECARS")
+}
+
+fn released_or_tested(name: &str, override_by: &str) -> Result<PathBuf> {
+    let released = find(name, override_by, "images");
     let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let tested = root().join(target).join("debug").join("csi-sidecars");
+    let tested = root().join(target).join("debug").join(name);
     match released {
         Err(_) if tested.is_file() => Ok(tested),
         released => released,
     }
+}
+
+/// Whether one process does the work of a driver's controllers: `SIDECARS=together`.
+///
+/// # Errors
+/// Another value, or a variable that names a single program beside it.
+pub fn are_together() -> Result<bool> {
+    match env::var("SIDECARS").as_deref() {
+        Err(_) | Ok("" | "separate") => return Ok(false),
+        Ok("together") => {}
+        Ok(other) => bail!("SIDECARS={other}: must be separate or together"),
+    }
+    for single in ["PROVISIONER", "ATTACHER", "RESIZER", "SNAPSHOTTER"] {
+        if env::var_os(single).is_some_and(|path| !path.is_empty()) {
+            bail!(
+                "SIDECARS=together is csi-sidecars alone: unset {single}, or name another csi-sidecars with CSI_SIDECARS"
+            );
+        }
+    }
+    Ok(true)
 }
 
 /// Is it one of the static programs that `make build` and `make images` built?

@@ -96,17 +96,28 @@ pub fn store(api: &Api, snapshot: &object::Snapshot) -> Result<()> {
         }
     }
     manifest::create(api, &content)?;
-    let of = |object: &Value, field| {
-        let text = text(object, field);
-        text.unwrap_or_default().to_owned()
-    };
-    let name = |object| of(object, "/metadata/name");
-    let content = name(&snapshot.content);
-    let contents = format!("{GROUP}/volumesnapshotcontents/{content}/status");
-    api.merge(&contents, &snapshot.content_status)?;
-    let namespace = of(&snapshot.object, "/metadata/namespace");
-    let snapshots = format!("{GROUP}/namespaces/{namespace}/volumesnapshots");
-    let status = format!("{snapshots}/{}/status", name(&snapshot.object));
-    api.merge(&status, &snapshot.status)?;
+    let (content, object) = (path_of_content(snapshot), path(snapshot));
+    api.merge(&format!("{content}/status"), &snapshot.content_status)?;
+    api.merge(&format!("{object}/status"), &snapshot.status)?;
     Ok(())
+}
+
+/// Removes what [`store`] has stored, and waits until it is gone.
+pub fn remove(api: &Api, snapshot: &object::Snapshot) -> Result<()> {
+    for path in [path(snapshot), path_of_content(snapshot)] {
+        api.delete(&path)?;
+        api.until_gone(Duration::from_secs(20), &path)?;
+    }
+    Ok(())
+}
+
+fn path(snapshot: &object::Snapshot) -> String {
+    let of = |field| text(&snapshot.object, field).unwrap_or_default();
+    let (namespace, name) = (of("/metadata/namespace"), of("/metadata/name"));
+    format!("{GROUP}/namespaces/{namespace}/volumesnapshots/{name}")
+}
+
+fn path_of_content(snapshot: &object::Snapshot) -> String {
+    let name = text(&snapshot.content, "/metadata/name").unwrap_or_default();
+    format!("{GROUP}/volumesnapshotcontents/{name}")
 }

@@ -64,6 +64,11 @@ pub const IMAGES: &[Entry] = &[
         )
     },
     one(
+        "csi-node-sidecars",
+        "together",
+        "Introduces a CSI driver to kubelet and answers for its health, in one process",
+    ),
+    one(
         "csi-provisioner",
         "provisioner",
         "Creates and deletes CSI volumes for claims",

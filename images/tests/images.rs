@@ -192,17 +192,27 @@ fn the_image_of_all_programs_has_each_under_its_name() {
     run.made(&["csi-sidecars"]);
     let image = image(&run.read("csi-sidecars-amd64.oci.tar"));
     assert_eq!(image.config["config"]["Entrypoint"][0], "/csi-sidecars");
+    // it is found by its name alone.
+    let path = image.config["config"]["Env"][0].as_str().unwrap();
+    assert!(path.starts_with("PATH=/:"), "{path}");
     for program in PROGRAMS {
         assert_eq!(image.files[*program], b"csi-sidecars", "{program}");
     }
-    let single = IMAGES.iter().filter(|entry| entry.links.is_empty());
+    // What it does as a process of several it does without a link.
+    let single = IMAGES
+        .iter()
+        .filter(|entry| entry.links.is_empty() && entry.package != "together");
     assert!(single.map(|entry| entry.name).eq(PROGRAMS.iter().copied()));
 }
 
 #[test]
 fn an_sbom_lists_what_this_program_links_and_nothing_else() {
     let run = Run::new(AMD64);
-    run.made(&["csi-node-driver-registrar", "csi-plugin-manager"]);
+    run.made(&[
+        "csi-node-driver-registrar",
+        "csi-node-sidecars",
+        "csi-plugin-manager",
+    ]);
     let names = |program: &str| {
         let bytes = run.read(&format!("{program}-amd64.cdx.json"));
         let sbom: Value = serde_json::from_slice(&bytes).unwrap();
@@ -216,7 +226,16 @@ fn an_sbom_lists_what_this_program_links_and_nothing_else() {
         let components = sbom["components"].as_array().unwrap();
         for one in components {
             let name = one["name"].as_str().unwrap();
-            let ours = ["csi-proto", "sidecar", "rust-std", "glibc", "libgcc"].contains(&name);
+            let ours = [
+                "csi-proto",
+                "livenessprobe",
+                "registrar",
+                "sidecar",
+                "rust-std",
+                "glibc",
+                "libgcc",
+            ];
+            let ours = ours.contains(&name);
             assert_eq!(one["hashes"].is_null(), ours, "checksum of {name}");
             assert!(!one["licenses"].is_null(), "licence of {name}");
             // A toolchain is not taken apart.
@@ -237,6 +256,16 @@ fn an_sbom_lists_what_this_program_links_and_nothing_else() {
         assert!(!has(&registrar, name), "{name}");
     }
     assert!(has(&manager, "kube") && !has(&manager, "proptest"));
+    let node = names("csi-node-sidecars");
+    for (name, is_there) in [
+        ("livenessprobe", true),
+        ("registrar", true),
+        ("kube", false),
+        ("rustls", false),
+        ("attacher", false),
+    ] {
+        assert_eq!(has(&node, name), is_there, "A-78 {name}");
+    }
 }
 
 fn said(program: &str, arguments: &[&str]) -> Option<String> {

@@ -67,6 +67,7 @@ impl Driver {
             observer: Observer {
                 methods: &[methods::IDENTITY],
                 response_limit: None,
+                controller: None,
                 operations: Some(operations),
             },
             // Nobody leads here.
@@ -77,6 +78,13 @@ impl Driver {
             options,
             kept: Mutex::new(None),
         }
+    }
+
+    /// The same beside controllers, whose name for it is in the log of its calls.
+    #[must_use]
+    pub fn among_controllers(mut self, name: &'static str) -> Self {
+        self.options.observer.controller = Some(name);
+        self
     }
 
     /// Waits for the driver, for ever if need be, and asks its name, without a time limit either:

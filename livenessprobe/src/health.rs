@@ -17,15 +17,30 @@ use crate::driver::{Driver, Health};
 pub fn routes(driver: &Arc<Driver>, timeout: Duration) -> Result<Routes, RouteError> {
     let mut routes = Routes::new();
     let driver = Arc::clone(driver);
-    routes.add("/healthz", move || {
-        let driver = Arc::clone(&driver);
-        async move {
-            let health = driver.probe(timeout).await;
-            log(&health);
-            reply(&health)
-        }
-    })?;
+    add(&mut routes, move || Arc::clone(&driver), timeout)?;
     Ok(routes)
+}
+
+/// The same, on a server that has other routes. `driver` is asked for at each request.
+///
+/// # Errors
+/// The path is taken.
+pub fn add(
+    routes: &mut Routes,
+    driver: impl Fn() -> Arc<Driver> + Send + Sync + 'static,
+    timeout: Duration,
+) -> Result<(), RouteError> {
+    routes.add("/healthz", move || {
+        let driver = driver();
+        async move { of(&driver, timeout).await }
+    })
+}
+
+/// The answer to one health request.
+pub(crate) async fn of(driver: &Driver, timeout: Duration) -> Reply {
+    let health = driver.probe(timeout).await;
+    log(&health);
+    reply(&health)
 }
 
 /// Answers `path` with the metrics, and nothing else.

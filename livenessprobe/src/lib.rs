@@ -6,12 +6,13 @@
 //! # Layout
 //!
 //! [`args`] what the flags ask for, [`socket`] which file the driver listens on, [`connection`] a connection
-//! to it, [`driver`] its answers, [`health`] HTTP, [`run`] all of it together.
+//! to it, [`driver`] its answers, [`health`] HTTP, [`prober`] what it does on a process, [`run`] all of it
+//! together.
 
 pub mod args;
 pub mod connection;
 pub mod driver;
 pub mod health;
-
+pub mod prober;
 pub mod run;
 pub mod socket;

@@ -1,8 +1,10 @@
-//! `csi-sidecars`: every program in one file, for an image that a node pulls once.
+//! `csi-sidecars`: every program in one file, for an image that a node pulls once, and the controllers of
+//! a driver in one process.
 //!
 //! A pod with five sidecars then holds one file in memory and on disk instead of five with much the
 //! same code in them. Links in the image's root directory have the programs' names, so
 //! that a container chooses with `command: ["/csi-attacher"]` and everything after that is as usual.
+//! Called by its own name with flags alone, it runs the controllers that `--controllers` names together.
 
 mod programs;
 
@@ -38,11 +40,15 @@ fn choose(argv: Vec<OsString>) -> Result<(&'static Program, Vec<OsString>), Exit
     }
     let first = first.map(|first| first.to_string_lossy());
     match first.as_deref() {
-        Some("--version" | "-version") => Err(Exit::version(NAME, VERSION)),
-        Some("--help" | "-help" | "-h") => Err(Exit {
+        Some("-version") => Err(Exit::version(NAME, VERSION)),
+        Some("-help") => Err(Exit {
             stdout: usage(),
             ..Exit::with_code(0)
         }),
+        Some(flag) if flag.starts_with('-') => {
+            let argv = std::iter::once(NAME.into()).chain(argv);
+            Ok((&programs::TOGETHER, argv.collect()))
+        }
         Some(other) => Err(misused(&format!("there is no program {other:?}"))),
         None => Err(misused("no program is named")),
     }
@@ -58,7 +64,9 @@ fn misused(reason: &str) -> Exit {
 fn usage() -> String {
     let names = programs::ALL.iter().map(|program| program.name);
     format!(
-        "Usage: {NAME} PROGRAM [FLAGS], or a link to it that has the program's name\nPrograms: {}\n",
+        "Usage: {NAME} PROGRAM [FLAGS], or a link to it that has the program's name\n       {NAME} \
+         --controllers=LIST [FLAGS], for the controllers of a driver in one process (--help)\n\
+         Programs: {}\n",
         names.collect::<Vec<_>>().join(", ")
     )
 }
@@ -104,10 +112,6 @@ mod tests {
                 "csi-sidecars csi-snapshoter",
                 "no program \"csi-snapshoter\"",
             ),
-            (
-                "csi-sidecars --csi-address=/x csi-attacher",
-                "no program \"--csi-address=/x\"",
-            ),
         ] {
             let exit = chosen(line).unwrap_err();
             assert_eq!((exit.code, exit.stdout.as_str()), (2, ""), "{line}");
@@ -121,9 +125,21 @@ mod tests {
 
     #[test]
     fn it_has_a_version_and_help_of_its_own() {
-        let version = chosen("csi-sidecars --version").unwrap_err();
+        let version = chosen("csi-sidecars -version").unwrap_err();
         assert_eq!(version, Exit::version("csi-sidecars", VERSION));
-        let help = chosen("csi-sidecars --help").unwrap_err();
+        let help = chosen("csi-sidecars -help").unwrap_err();
         assert_eq!((help.code, help.stdout), (0, usage()));
+    }
+
+    #[test]
+    fn a_14_a_flag_first_means_several_in_one_process() {
+        for line in [
+            "csi-sidecars --controllers=attacher --csi-address=/x",
+            "csi-sidecars --csi-address=/x csi-attacher",
+            "csi-sidecars --version",
+            "csi-sidecars --help",
+        ] {
+            assert_eq!(chosen(line), Ok(("csi-sidecars", line.to_owned())));
+        }
     }
 }

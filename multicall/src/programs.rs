@@ -19,6 +19,12 @@ pub(crate) struct Program {
     pub(crate) main: fn(Vec<OsString>) -> Main,
 }
 
+/// Several in one process, as their command line says.
+pub(crate) const TOGETHER: Program = Program {
+    name: "csi-sidecars",
+    main: |argv| Box::pin(together::run::run(argv)),
+};
+
 /// All programs, sorted.
 pub(crate) const ALL: &[Program] = &[
     Program {

@@ -5,11 +5,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Client;
 use sidecar::controller::reactor::Due;
-use sidecar::controller::seat::until_signal;
+use sidecar::controller::seat::until_ending;
 use sidecar::controller::{Seat, Tasks, Watch, watch};
 use sidecar::flags::Exit;
+use sidecar::kube::rate::Rate;
 use sidecar::names;
 use sidecar::retry::RetryPolicy;
 use sidecar::slow_set::SWEEP_INTERVAL;
@@ -53,17 +53,18 @@ pub(crate) struct Parts<'a> {
     pub(crate) config: &'a Config,
     pub(crate) driver: &'a Arc<DriverView>,
     /// What the driver says of the node that this process serves, in a node deployment.
-    pub(crate) node: Option<OwnNode>,
+    pub(crate) node: Option<&'a OwnNode>,
     pub(crate) metrics: Metrics,
     /// What CSIStorageCapacity objects are made with, if they are.
-    pub(crate) producer: Option<CapacityProducer>,
+    pub(crate) producer: Option<&'a CapacityProducer>,
 }
 
 /// What the producer of CSIStorageCapacity objects is made from.
+#[derive(Debug)]
 pub(crate) struct CapacityProducer {
     pub(crate) origin: Origin,
-    /// With a rate of its own, which nothing else draws on.
-    pub(crate) client: Client,
+    /// Of its own, which nothing else draws on.
+    pub(crate) rate: Rate,
     pub(crate) room: Room,
 }
 
@@ -88,10 +89,7 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
         retry_start: config.retry_start,
         retry_max: config.retry_max,
     };
-    let segment = parts
-        .node
-        .as_ref()
-        .map(|node| Term::from_csi(&node.topology));
+    let segment = parts.node.map(|node| Term::from_csi(&node.topology));
     let places = match (&config.settings.node, &segment) {
         (Some(deployment), Some(segment)) => TopologyIndex::of_node(&deployment.name, segment),
         (_, _) => TopologyIndex::default(),
@@ -132,14 +130,15 @@ fn engine(parts: &Parts<'_>, journal: Option<(Journal, Keeper)>) -> Result<Arc<E
     };
     let engine = executor::engine(made, pacing, seat.queues())?;
     engine.depends_on(&seat.process.server);
-    if let (Some(config), Some(producer)) = (&config.capacity, &parts.producer) {
+    if let (Some(config), Some(producer)) = (&config.capacity, parts.producer) {
         let informers = &engine.shell().informers;
+        let client = seat.another_client(producer.rate);
         let capacity = Capacity::new(capacity::Parts {
             origin: producer.origin.clone(),
             config,
             retry: RetryPolicy::new(pacing.retry_start, pacing.retry_max),
             driver: Arc::clone(parts.driver),
-            client: &producer.client,
+            client: &client,
             classes: informers.classes.clone(),
             strings: informers.strings.clone(),
             queues: seat.queues(),
@@ -196,8 +195,8 @@ async fn lead(parts: &Parts<'_>, engine: &Arc<Engine>) -> Result<(), Exit> {
             never = look_for_attributes_classes(engine) => never,
             never = driver.whenever_back(|| engine.observe(Change::DriverBack)) => never,
             never = executor.look_for_gone_nodes() => never,
-            never = until_signal(
-                &seat.process,
+            never = until_ending(
+                &seat.ending,
                 sweep_snapshots(engine, seat, config.sweep),
             ) => never,
             never = advise(parts, executor) => never,
@@ -217,7 +216,7 @@ async fn lead(parts: &Parts<'_>, engine: &Arc<Engine>) -> Result<(), Exit> {
         grace: GRACE,
     };
     // What runs after the grace is cut off; it stays in the journal for the process that comes next.
-    Box::pin(tasks.run(engine, &seat.process.shutdown)).await?;
+    Box::pin(tasks.run(engine, &seat.ending)).await?;
     let _ = timeout(LAST_WORDS, executor.flush_journal()).await;
     Ok(())
 }

@@ -31,11 +31,12 @@ pub use class::{AttributesClass, BindingMode, Class, SelectorTerm};
 pub use grant::{Grant, GrantFrom, GrantTo};
 pub use node::{CsiNode, DriverKeys, Node};
 pub use sidecar::quantity::Quantity;
+pub use sidecar::secret::SecretRef;
 pub use sidecar::text::{List, Pairs, Text};
 pub use snapshot::{Content, Snapshot, SnapshotRef};
 pub use volume::{
     AffinityExpression, AffinityTerm, ClaimRef, Csi, Due, FinalizerAction, InTree, Owner, Reclaim,
-    SecretRef, Source, Volume, VolumeDetail, VolumePhase,
+    Source, Volume, VolumeDetail, VolumePhase,
 };
 
 /// How a volume is offered to a pod.

@@ -5,97 +5,168 @@ use std::sync::Arc;
 
 use csi_proto::csi::methods;
 use sidecar::controller::link::{Calls, Identity};
-use sidecar::controller::{self, Program, Seat};
-use sidecar::flags::Exit;
+use sidecar::controller::{self, Controller, Election, Http, Program, Seat};
+use sidecar::flags::{Exit, Values};
 use sidecar::kube::connect::Variable;
 use sidecar::names::LeaseOwner;
 use sidecar::rt::unit_random;
 use sidecar::verbose;
 
-use crate::args::{self, Config, Environment, FATAL};
+use crate::args::{self, Command, Config, Environment, FATAL};
 use crate::control::{self, CapacityProducer, Parts};
+use crate::plan::Driver;
 use crate::plan::driver::is_migrated;
 use crate::work::capacity;
 use crate::work::discovery;
-use crate::work::driver::{self as our_driver, DriverView};
+use crate::work::driver::{self as our_driver, DriverView, OwnNode};
 use crate::work::metrics::{Metrics, Room};
-
-const PROGRAM: Program = Program {
-    name: "csi-provisioner",
-    version: option_env!("CSI_SIDECARS_VERSION"),
-    crates: &["provisioner", "csi_provisioner"],
-    owner: LeaseOwner::Provisioner,
-    kubeconfig: Variable::Overrides,
-    fatal: FATAL,
-};
 
 /// Runs csi-provisioner.
 ///
 /// # Errors
 /// How the process ends unless a signal ends it in good order.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
-    let environment = Environment::new(|name| std::env::var(name).ok());
-    let decide = |values: &_| args::decide(values, &environment);
-    controller::run(PROGRAM, &args::SPEC, argv, decide, start).await
+    controller::run(Provisioner::PROGRAM, &args::SPEC, argv, decide, start).await
 }
 
-async fn start(seat: Seat, mut config: Config) -> Result<(), Exit> {
+/// What command line and environment ask for, and what to warn about.
+///
+/// # Errors
+/// As [`args::decide`].
+pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
+    let environment = Environment::new(|name| std::env::var(name).ok());
+    args::decide(values, &environment)
+}
+
+async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
     let process = &*seat.process;
-    // Of all programs upstream's provisioner alone does.
-    process.registry.count_scrapes()?;
-    let metrics = Metrics::new(&process.registry)?;
-    let calls = Calls {
-        timeout: config.timeout,
-        methods: &[methods::IDENTITY, methods::CONTROLLER, methods::NODE],
-        response_limit: None,
-    };
-    let connecting = seat.connect_driver(
-        &config.csi_address,
-        calls,
-        Identity::Each(config.timeout),
-        config.election.as_ref(),
-        is_migrated,
-    );
-    let given = config.attributes_class_given;
+    let mut provisioner = Provisioner::new(&seat, config)?;
+    let address = provisioner.config.csi_address.clone();
+    let election = provisioner.config.election.clone();
+    let identity = Identity::Each(provisioner.config.timeout);
+    let calls = provisioner.calls();
+    let connecting = seat.connect_driver(&address, calls, identity, election.as_ref(), is_migrated);
     let meeting = async {
-        let lacks = !given && discovery::lacks_attributes_class(&seat.api()).await;
-        if lacks {
-            tracing::info!(
-                "The API server has no VolumeAttributesClass, its feature gate is switched off"
-            );
-        }
-        let handshake = connecting.await?;
-        Ok((!lacks, handshake))
+        provisioner.discover(&seat).await?;
+        connecting.await
     };
-    let (attributes_class, handshake) = process.unless_ended(meeting).await?;
-    config.settings.gates.attributes_class &= attributes_class;
+    let handshake = process.unless_ended(meeting).await?;
     handshake.name_calls();
     tracing::info!(driver = handshake.name(), "Detected CSI driver");
     let driver: Arc<DriverView> = process.unless_ended(handshake.into_view(())).await?;
-    let known = driver.current();
-    if let Some(plugin) = known.plugin() {
-        verbose!(
-            2,
-            plugin,
-            "The driver serves the volumes of an in-tree plugin"
-        );
+    provisioner.prepare(&seat, &driver).await?;
+    let work = async || Box::pin(provisioner.work(&seat, &driver)).await;
+    let working = seat.lead(provisioner.election(), Some(&*driver), work);
+    process.serve(provisioner.http(), working).await
+}
+
+/// Creates and deletes volumes.
+#[derive(Debug)]
+pub struct Provisioner {
+    config: Config,
+    metrics: Metrics,
+    /// What the driver says of the node that this process serves, in a node deployment.
+    node: Option<OwnNode>,
+    /// What is told about room is made with this, if that is wanted.
+    producer: Option<CapacityProducer>,
+}
+
+impl Provisioner {
+    /// As the command line says; its metrics are shown from now on.
+    ///
+    /// # Errors
+    /// There is one already.
+    pub fn new(seat: &Seat, config: Config) -> Result<Self, Exit> {
+        let registry = &seat.process.registry;
+        // Of all programs upstream's provisioner alone does.
+        registry.count_scrapes()?;
+        Ok(Self {
+            metrics: Metrics::new(registry)?,
+            config,
+            node: None,
+            producer: None,
+        })
     }
-    config.settings.identity = identity(&config, &known.name);
-    let node = match &config.settings.node {
-        Some(_) => Some(our_driver::node(&driver).await?),
-        None => None,
+}
+
+impl Controller for Provisioner {
+    type Driver = Driver;
+
+    const PROGRAM: Program = Program {
+        name: "csi-provisioner",
+        version: option_env!("CSI_SIDECARS_VERSION"),
+        crates: &["provisioner", "csi_provisioner"],
+        owner: LeaseOwner::Provisioner,
+        kubeconfig: Variable::Overrides,
+        fatal: FATAL,
     };
-    let parts = Parts {
-        producer: producer(&seat, &config, &known.name).await?,
-        seat: &seat,
-        config: &config,
-        metrics,
-        driver: &driver,
-        node,
-    };
-    let work = async || Box::pin(control::work(&parts)).await;
-    let working = seat.lead(config.election.as_ref(), Some(&*driver), work);
-    process.serve(config.http.as_ref(), working).await
+
+    fn csi_address(&self) -> &str {
+        &self.config.csi_address
+    }
+
+    fn election(&self) -> Option<&Election> {
+        self.config.election.as_ref()
+    }
+
+    fn http(&self) -> Option<&Http> {
+        self.config.http.as_ref()
+    }
+
+    fn calls(&self) -> Calls {
+        Calls {
+            timeout: self.config.timeout,
+            methods: &[methods::IDENTITY, methods::CONTROLLER, methods::NODE],
+            response_limit: None,
+        }
+    }
+
+    fn is_migrated(driver: &str) -> bool {
+        is_migrated(driver)
+    }
+
+    fn settings(&self) {}
+
+    async fn discover(&mut self, seat: &Seat) -> Result<(), Exit> {
+        let given = self.config.attributes_class_given;
+        if !given && discovery::lacks_attributes_class(&seat.api()).await {
+            tracing::info!(
+                "The API server has no VolumeAttributesClass, its feature gate is switched off"
+            );
+            self.config.settings.gates.attributes_class = false;
+        }
+        Ok(())
+    }
+
+    async fn prepare(&mut self, seat: &Seat, driver: &Arc<DriverView>) -> Result<(), Exit> {
+        let known = driver.current();
+        if let Some(plugin) = known.plugin() {
+            verbose!(
+                2,
+                plugin,
+                "The driver serves the volumes of an in-tree plugin"
+            );
+        }
+        self.config.settings.identity = identity(&self.config, &known.name);
+        self.node = match &self.config.settings.node {
+            Some(_) => Some(our_driver::node(driver).await?),
+            None => None,
+        };
+        self.producer = producer(seat, &self.config, &known.name).await?;
+        Ok(())
+    }
+
+    async fn work(&self, seat: &Seat, driver: &Arc<DriverView>) -> Result<(), Exit> {
+        let parts = Parts {
+            seat,
+            config: &self.config,
+            metrics: self.metrics.clone(),
+            driver,
+            node: self.node.as_ref(),
+            producer: self.producer.as_ref(),
+        };
+        Box::pin(control::work(&parts)).await
+    }
 }
 
 /// Prepares what is told about room, if that is wanted.
@@ -113,7 +184,7 @@ async fn producer(
     let origin = capacity::origin(&api, capacity, driver, node);
     Ok(Some(CapacityProducer {
         origin: process.unless_ended(origin).await?,
-        client: seat.another_client(capacity.rate),
+        rate: capacity.rate,
         room: Room::new(&process.registry)?,
     }))
 }

@@ -54,7 +54,7 @@
 //! | `driver` | the model driver |
 //! | `users` | what people do |
 //! | `cluster` | what Kubernetes' controllers do |
-//! | `watch`, `deliver` | a process's caches, and what comes to them |
+//! | `deliver` | what comes to a process's caches |
 //! | `informers` | the caches as a mutant sees them |
 //! | `process` | the controller that ships, with its queues and attempts |
 //! | `event` | what it hears of the caches |
@@ -88,7 +88,6 @@ mod source;
 mod step;
 mod users;
 mod volume;
-mod watch;
 mod wire;
 
 use mutant::Mutant;

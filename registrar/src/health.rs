@@ -23,48 +23,88 @@ use tonic::{Request, Status};
 
 use crate::registration::Plugin;
 
-/// Answers for the socket at `path`; a call to it may take `limit`.
+/// Where to look how far the registration has come; clones look at the same.
+#[derive(Clone, Debug)]
+pub struct RegistrationHealth {
+    plugin: Arc<Plugin>,
+    path: PathBuf,
+    limit: Duration,
+}
+
+impl RegistrationHealth {
+    /// Of the socket at `path`; a call to it may take `limit`.
+    pub(crate) fn new(plugin: &Arc<Plugin>, path: &Path, limit: Duration) -> Self {
+        Self {
+            plugin: Arc::clone(plugin),
+            path: path.to_owned(),
+            limit,
+        }
+    }
+
+    /// `/healthz`: the socket is there and answers for this driver.
+    pub async fn health(&self) -> Reply {
+        let reply = healthz(&self.path, self.limit, self.plugin.name()).await;
+        if reply.status != StatusCode::OK {
+            tracing::error!(
+                status = reply.status.as_u16(),
+                err = reply.body.as_str(),
+                "Health check failed"
+            );
+        }
+        reply
+    }
+
+    /// `/registration`: how far kubelet has come.
+    #[must_use]
+    pub fn registration(&self) -> Reply {
+        registration(&self.plugin, Instant::now())
+    }
+
+    /// Why kubelet has not registered the driver, unless it has.
+    #[must_use]
+    pub fn unregistered(&self) -> Option<String> {
+        let progress = self.plugin.progress();
+        let describe = || progress.describe(Instant::now());
+        (!progress.is_registered()).then(describe)
+    }
+}
+
+/// Answers for the registration.
 ///
 /// # Errors
 /// None with these fixed paths.
-pub fn routes(
-    plugin: &Arc<Plugin>,
-    path: &Path,
-    limit: Duration,
-    pprof: bool,
-) -> Result<Routes, RouteError> {
+pub fn routes(registration: &RegistrationHealth, pprof: bool) -> Result<Routes, RouteError> {
     let mut routes = Routes::new();
-    let (healthy, socket) = (Arc::clone(plugin), PathBuf::from(path));
+    let healthy = registration.clone();
     routes.add("/healthz", move || {
-        let (plugin, socket) = (Arc::clone(&healthy), socket.clone());
-        async move {
-            let reply = healthz(&socket, limit, plugin.name()).await;
-            if reply.status != StatusCode::OK {
-                tracing::error!(
-                    status = reply.status.as_u16(),
-                    err = reply.body.as_str(),
-                    "Health check failed"
-                );
-            }
-            reply
-        }
+        let registration = healthy.clone();
+        async move { registration.health().await }
     })?;
-    let registered = Arc::clone(plugin);
+    let registered = registration.clone();
     routes.add("/registration", move || {
-        std::future::ready(registration(&registered, Instant::now()))
+        std::future::ready(registered.registration())
     })?;
     if pprof {
-        routes.add("/debug/pprof/", || {
-            std::future::ready(Reply::text(StatusCode::OK, PPROF))
-        })?;
-        routes.add("/debug/pprof/cmdline", || std::future::ready(cmdline()))?;
-        for profile in ["profile", "symbol", "trace"] {
-            routes.add(&format!("/debug/pprof/{profile}"), || {
-                std::future::ready(Reply::text(StatusCode::NOT_IMPLEMENTED, PPROF))
-            })?;
-        }
+        add_pprof(&mut routes)?;
     }
     Ok(routes)
+}
+
+/// Answers below `/debug/pprof/` that there is nothing of Go to be seen.
+///
+/// # Errors
+/// A path is taken.
+pub fn add_pprof(routes: &mut Routes) -> Result<(), RouteError> {
+    routes.add("/debug/pprof/", || {
+        std::future::ready(Reply::text(StatusCode::OK, PPROF))
+    })?;
+    routes.add("/debug/pprof/cmdline", || std::future::ready(cmdline()))?;
+    for profile in ["profile", "symbol", "trace"] {
+        routes.add(&format!("/debug/pprof/{profile}"), || {
+            std::future::ready(Reply::text(StatusCode::NOT_IMPLEMENTED, PPROF))
+        })?;
+    }
+    Ok(())
 }
 
 const PPROF: &str = "This is not a Go program, so it has no profiles for pprof.\n\

@@ -8,7 +8,8 @@
 //!
 //! [`args`] what the flags ask for, [`driver`] the driver's name and its restarts, [`socket`] the
 //! registration socket as a file, [`directory`] a watch of where it is, [`serve`] keeping it and answering on it, [`registration`] the
-//! answers, [`registration_status`] how far kubelet has come, [`health`] HTTP, [`run`] all of it together.
+//! answers, [`registration_status`] how far kubelet has come, [`health`] HTTP, [`registrar`] all of it
+//! on a process, [`run`] the program.
 //! [`grpc`] and [`authority`] make an HTTP/2 server that kubelet can talk to.
 
 pub mod args;
@@ -19,6 +20,7 @@ pub mod grpc;
 pub mod health;
 #[cfg(feature = "plugin-manager")]
 pub mod kubelet;
+pub mod registrar;
 pub mod registration;
 pub mod registration_status;
 pub mod run;

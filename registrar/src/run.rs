@@ -1,21 +1,13 @@
 //! Puts the parts together, in the order in which upstream does things.
 
-use std::convert::Infallible;
 use std::ffi::OsString;
-use std::sync::Arc;
 
-use sidecar::error::Chain;
 use sidecar::flags::{self, Exit};
-use sidecar::http::Server;
 use sidecar::log;
 use sidecar::shutdown::{Shutdown, Signal};
 
-use crate::args::{self, Command, Config, Http};
-use crate::driver::Driver;
-use crate::registration::Plugin;
-use crate::serve::serve;
-use crate::socket::{self, Presence, RegistrationSocket};
-use crate::{health, registration_status};
+use crate::args::{self, Command, Config};
+use crate::registrar::Registrar;
 
 /// Set by the build.
 const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
@@ -42,134 +34,11 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
 }
 
 async fn register(config: Config) -> Result<(), Exit> {
-    if config.connection_timeout {
-        tracing::info!("--connection-timeout has no effect; connecting may take 30s");
-    }
     // SIGTERM still kills here, but for process 1, which the kernel spares.
     let early = Shutdown::listen(&[])?;
-    let driver = Driver::connect(&config.csi_address, config.timeout).await?;
-    let path = socket::path(&config.directory, driver.name())?;
+    let registrar = Registrar::meet_driver(config).await?;
     // From before the socket exists, so that none is left behind.
     let shutdown = Shutdown::listen(&[Signal::Terminate])?;
     drop(early);
-    let mut socket = RegistrationSocket::create(path)?;
-    let plugin = Arc::new(Plugin::new(driver.name(), &config.endpoint));
-    let path = socket.path().to_owned();
-    tracing::info!(
-        driver = driver.name(),
-        endpoint = config.endpoint,
-        socket = %path.display(),
-        "Waiting for kubelet to register the driver"
-    );
-    let http = async {
-        match &config.http {
-            Some(http) => serve_http(http, &config, &plugin, &path).await,
-            None => {
-                tracing::info!("No HTTP server: neither --http-endpoint nor --health-port is set");
-                std::future::pending().await
-            }
-        }
-    };
-    tokio::select! {
-        biased;
-        () = shutdown.requested() => {}
-        reason = plugin.refused() => {
-            // The socket stays: its removal would mean a deregistration.
-            return Err(Exit::failure(1, format_args!("kubelet refused to register the driver: {reason}")));
-        }
-        exit = http => return Err(exit),
-        renamed = driver.renamed() => return Err(renamed.into()),
-        lost = serve(&mut socket, &plugin) => return Err(lost.into()),
-        never = remark_on_silence(&plugin, || tracing::warn!("{}", registration_status::NOT_ASKED)) => match never {},
-    }
-    if socket.remove()? == Presence::Foreign {
-        let path = path.display();
-        tracing::info!(%path, "The socket is not removed, it belongs to another process");
-    }
-    Ok(())
-}
-
-/// Ends only if it cannot listen.
-async fn serve_http(
-    http: &Http,
-    config: &Config,
-    plugin: &Arc<Plugin>,
-    path: &std::path::Path,
-) -> Exit {
-    let routes = match health::routes(plugin, path, config.timeout, http.pprof) {
-        Ok(routes) => routes,
-        Err(error) => return error.into(),
-    };
-    match Server::bind(&http.address).await {
-        Ok(server) => {
-            // The port may have been left to the system.
-            let address = server
-                .local_addr()
-                .map_or_else(|_| http.address.clone(), |address| address.to_string());
-            tracing::info!(address, "HTTP server is listening");
-            server.serve(routes).await;
-            std::future::pending().await
-        }
-        Err(error) => Exit::failure(
-            1,
-            format_args!(
-                "{}: cannot start the HTTP server: {}",
-                http.flag,
-                Chain(&error)
-            ),
-        ),
-    }
-}
-
-/// A registrar that kubelet does not see looks healthy from everywhere else. Each new socket gives
-/// kubelet as much time as the first.
-async fn remark_on_silence(plugin: &Plugin, mut remark: impl FnMut()) -> Infallible {
-    let mut starts = plugin.starts();
-    loop {
-        tokio::select! {
-            Ok(()) = starts.changed() => continue,
-            () = tokio::time::sleep(registration_status::PATIENCE) => {}
-        }
-        if plugin.progress().asked.is_none() {
-            remark();
-        }
-        if starts.changed().await.is_err() {
-            // The sender is part of `plugin`.
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-    use std::time::Duration;
-
-    use tokio::time::sleep;
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn fr_6_each_new_socket_that_kubelet_does_not_see_is_remarked_on() {
-        let plugin = Plugin::new("d.example.com", "/csi.sock");
-        let remarks = Cell::new(0);
-        let silence = remark_on_silence(&plugin, || remarks.set(remarks.get() + 1));
-        let said = async {
-            sleep(Duration::from_secs(29)).await;
-            assert_eq!(remarks.get(), 0);
-            sleep(Duration::from_secs(300)).await;
-            assert_eq!(remarks.get(), 1, "once for each socket");
-            for sockets in 2..=3 {
-                plugin.start_over();
-                sleep(Duration::from_secs(29)).await;
-                assert_eq!(remarks.get(), sockets - 1);
-                sleep(Duration::from_secs(300)).await;
-                assert_eq!(remarks.get(), sockets);
-            }
-        };
-        tokio::select! {
-            never = silence => match never {},
-            () = said => {}
-        }
-    }
+    registrar.run(&shutdown.request()).await
 }

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use sidecar::controller::{self, Election, Http};
+use sidecar::controller::flags::at_least_one;
+use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING, MASTER, METRICS,
     VERSION,
@@ -113,14 +114,10 @@ pub type Command = controller::Command<Config>;
 pub struct Config {
     /// `--resync-period`; zero is never.
     pub resync: Duration,
-    /// `--workers`
-    pub workers: usize,
+    /// `--workers` and delays.
+    pub pacing: Pacing,
     /// `--timeout`
     pub timeout: Duration,
-    /// `--retry-interval-start`
-    pub retry_start: Duration,
-    /// `--retry-interval-max`
-    pub retry_max: Duration,
     /// `--csi-address`
     pub csi_address: String,
     /// What decisions need.
@@ -146,18 +143,16 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
     let mut gates = Gates::new(GATES).ignoring(API_SERVER);
     let warnings = gates.set(&values.gates("feature-gates"))?;
     let duration = |name| values.duration(name).to_timeout();
-    let retry_max = duration("retry-interval-max");
+    let pacing = Pacing::from_flags(values, at_least_one(values, "workers")?);
     let config = Config {
         resync: duration("resync-period"),
-        workers: workers(values)?,
+        pacing,
         timeout: duration("timeout"),
-        retry_start: duration("retry-interval-start"),
-        retry_max,
         csi_address: values.string("csi-address").to_owned(),
         settings: Settings {
             handle_in_use: values.bool("handle-volume-inuse-error"),
             extra_modify_metadata: values.bool("extra-modify-metadata"),
-            infeasible_wait: retry_max,
+            infeasible_wait: pacing.retry_max,
             gates: settings::Gates {
                 annotate: gates.enabled(ANNOTATE),
                 recover: gates.enabled(RECOVER),
@@ -169,15 +164,6 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
         election: Election::from_flags(values)?,
     };
     Ok((Command::Run(Box::new(config)), warnings))
-}
-
-fn workers(values: &Values) -> Result<usize, Exit> {
-    let number = values.int("workers");
-    let workers = usize::try_from(number).ok().filter(|workers| *workers > 0);
-    workers.ok_or_else(|| {
-        let line = format!("--workers={number}: must be greater than zero");
-        Exit::failure(1, line)
-    })
 }
 
 #[cfg(test)]

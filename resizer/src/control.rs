@@ -8,15 +8,15 @@ use sidecar::controller::watch::ready_for;
 use sidecar::controller::{Seat, Tasks, Watch};
 use sidecar::flags::Exit;
 use sidecar::kube::events::Source;
+use sidecar::kube::objects::{ATTRIBUTES_CLASSES, CLAIMS, PODS, VOLUMES};
 use sidecar::names;
 
 use crate::args::Config;
 use crate::permission::{self, watches_classes, watches_pods};
 use crate::plan::Kind;
 use crate::plan::reactor::Change;
-use crate::work::api::{CLAIMS, CLASSES, PODS, VOLUMES};
 use crate::work::driver::DriverView;
-use crate::work::executor::{Engine, Pacing, engine};
+use crate::work::executor::{Engine, engine};
 use crate::work::informers::Informers;
 
 /// Works until a signal comes, then finishes what is under way.
@@ -36,16 +36,11 @@ pub(crate) async fn work(
 }
 
 fn resizer(seat: &Seat, config: &Config, driver: &Arc<DriverView>) -> Result<Arc<Engine>, Exit> {
-    let pacing = Pacing {
-        workers: config.workers,
-        retry_start: config.retry_start,
-        retry_max: config.retry_max,
-    };
     let events = seat.record_events(Source {
         component: format!("external-resizer {}", driver.current().name),
         host: names::hostname().unwrap_or_default(),
     });
-    let by = (pacing, &config.settings);
+    let by = (config.pacing, &config.settings);
     let engine = engine(driver, (seat.api(), events), by, seat.queues())?;
     engine.depends_on(&seat.process.server);
     Ok(engine)
@@ -75,7 +70,7 @@ async fn lead(seat: &Seat, config: &Config, engine: &Arc<Engine>) -> Result<(), 
         background,
         grace: GRACE,
     };
-    tasks.run(engine, &seat.process.shutdown).await
+    tasks.run(engine, &seat.ending).await
 }
 
 /// What is watched. The two sorts of work wait each for itself: without the permission to list pods
@@ -87,7 +82,7 @@ fn watches(caches: &Informers, config: &Config, pods: bool, classes: bool) -> [W
         Watch::all(PODS, &caches.pods)
             .when(pods)
             .only_for(Kind::Expand),
-        Watch::all(CLASSES, &caches.classes)
+        Watch::all(ATTRIBUTES_CLASSES, &caches.classes)
             .when(classes)
             .only_for(Kind::Modify),
     ]

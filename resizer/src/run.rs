@@ -1,68 +1,124 @@
 //! Puts the parts together: start-up in upstream's order, leadership, work, and the end.
 
 use std::ffi::OsString;
+use std::sync::Arc;
 
 use csi_proto::csi::methods;
 use sidecar::controller::link::{Calls, Identity};
-use sidecar::controller::{self, Program, Seat};
-use sidecar::flags::Exit;
+use sidecar::controller::{self, Controller, Election, Http, Program, Seat};
+use sidecar::flags::{Exit, Values};
 use sidecar::kube::api::Api;
 use sidecar::kube::connect::Variable;
 use sidecar::kube::discovery;
 use sidecar::names::LeaseOwner;
 
-use crate::args::{self, Config};
+use crate::args::{self, Command, Config};
 use crate::control;
 use crate::plan::Driver;
 use crate::plan::driver::is_migrated;
-
-const PROGRAM: Program = Program {
-    name: "csi-resizer",
-    version: option_env!("CSI_SIDECARS_VERSION"),
-    crates: &["resizer", "csi_resizer"],
-    owner: LeaseOwner::Resizer,
-    kubeconfig: Variable::Ignored,
-    fatal: 1,
-};
+use crate::work::driver::DriverView;
 
 /// Runs csi-resizer.
 ///
 /// # Errors
 /// How the process ends unless a signal ends it in good order.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
-    controller::run(PROGRAM, &args::SPEC, argv, args::decide, start).await
+    controller::run(Resizer::PROGRAM, &args::SPEC, argv, decide, start).await
 }
 
-async fn start(seat: Seat, mut config: Config) -> Result<(), Exit> {
+/// What the command line asks for, and what to warn about.
+///
+/// # Errors
+/// As [`args::decide`].
+pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
+    args::decide(values)
+}
+
+async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
+    let mut resizer = Resizer::new(config);
     let process = &*seat.process;
-    let calls = Calls {
-        timeout: config.timeout,
-        methods: &[methods::IDENTITY, methods::CONTROLLER, methods::NODE],
-        response_limit: None,
-    };
-    let connecting = seat.connect_driver(
-        &config.csi_address,
-        calls,
-        Identity::Each(config.timeout),
-        config.election.as_ref(),
-        is_migrated,
-    );
-    let given = config.attributes_class_given;
+    let address = resizer.config.csi_address.clone();
+    let election = resizer.config.election.clone();
+    let identity = Identity::Each(resizer.config.timeout);
+    let calls = resizer.calls();
+    let connecting = seat.connect_driver(&address, calls, identity, election.as_ref(), is_migrated);
     let meeting = async {
-        let classes = given || has_classes(&seat.api()).await;
+        resizer.discover(&seat).await?;
         let handshake = connecting.await?;
         sidecar::verbose!(2, driver = handshake.name(), "CSI driver name");
-        Ok((classes, handshake))
+        Ok(handshake)
     };
-    let (classes, handshake) = process.unless_ended(meeting).await?;
-    config.settings.gates.attributes_class &= classes;
+    let handshake = process.unless_ended(meeting).await?;
     let driver = process
         .unless_ended(handshake.into_view::<Driver>(()))
         .await?;
     driver.link().name_calls();
-    let work = async || Box::pin(control::work(&seat, &config, &driver)).await;
-    let working = seat.lead(config.election.as_ref(), Some(&*driver), work);
-    process.serve(config.http.as_ref(), working).await
+    let work = async || Box::pin(resizer.work(&seat, &driver)).await;
+    let working = seat.lead(resizer.election(), Some(&*driver), work);
+    process.serve(resizer.http(), working).await
+}
+
+/// Expands and modifies volumes.
+#[derive(Debug)]
+pub struct Resizer {
+    config: Config,
+}
+
+impl Resizer {
+    /// As the command line says.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self { config }
+    }
+}
+
+impl Controller for Resizer {
+    type Driver = Driver;
+
+    const PROGRAM: Program = Program {
+        name: "csi-resizer",
+        version: option_env!("CSI_SIDECARS_VERSION"),
+        crates: &["resizer", "csi_resizer"],
+        owner: LeaseOwner::Resizer,
+        kubeconfig: Variable::Ignored,
+        fatal: 1,
+    };
+
+    fn csi_address(&self) -> &str {
+        &self.config.csi_address
+    }
+
+    fn election(&self) -> Option<&Election> {
+        self.config.election.as_ref()
+    }
+
+    fn http(&self) -> Option<&Http> {
+        self.config.http.as_ref()
+    }
+
+    fn calls(&self) -> Calls {
+        Calls {
+            timeout: self.config.timeout,
+            methods: &[methods::IDENTITY, methods::CONTROLLER, methods::NODE],
+            response_limit: None,
+        }
+    }
+
+    fn is_migrated(driver: &str) -> bool {
+        is_migrated(driver)
+    }
+
+    fn settings(&self) {}
+
+    async fn discover(&mut self, seat: &Seat) -> Result<(), Exit> {
+        let classes = self.config.attributes_class_given || has_classes(&seat.api()).await;
+        self.config.settings.gates.attributes_class &= classes;
+        Ok(())
+    }
+
+    async fn work(&self, seat: &Seat, driver: &Arc<DriverView>) -> Result<(), Exit> {
+        Box::pin(control::work(seat, &self.config, driver)).await
+    }
 }
 
 /// Whether the API server may have VolumeAttributesClasses.

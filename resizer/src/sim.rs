@@ -44,7 +44,7 @@
 //! | `users` | what users, administrators, pods and kubelet do |
 //! | `check` | what is held at each step |
 //! | `process` | one resizer process: the controller that ships, on a queue that is a set |
-//! | `informers`, `watch` | its caches |
+//! | `informers` | its caches |
 //! | `run` | one run: what happens next |
 //! | `attempt`, `step` | attempts advance, invariants are held |
 //! | `freeze` | a leader that is stopped while another one leads |
@@ -63,7 +63,6 @@ mod run;
 mod server;
 mod step;
 mod users;
-mod watch;
 
 use mutant::Mutant;
 use run::{Faults, run};

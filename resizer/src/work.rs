@@ -3,12 +3,10 @@
 //! | file | does |
 //! |---|---|
 //! | `record` | reads objects of the API server into [`model`](crate::model) |
-//! | `api` | the kinds of objects, and what failures of requests mean |
 //! | `driver` | the driver behind its socket, through its restarts |
 //! | `informers` | caches, and what their changes are to the controller |
 //! | `executor` | the controller's steps |
 
-pub mod api;
 pub mod driver;
 pub mod executor;
 pub mod informers;

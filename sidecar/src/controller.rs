@@ -7,6 +7,7 @@
 //! Shell only: what is worked on, and whether a driver that came back is still the one to work
 //! with, is the controller's.
 
+pub mod call;
 pub mod engine;
 pub mod flags;
 pub mod lead;
@@ -16,15 +17,18 @@ pub mod program;
 pub mod reactor;
 pub mod seat;
 pub mod serve;
+pub mod shared;
 pub mod tasks;
 pub mod view;
 pub mod watch;
 
-pub use flags::{Election, Http};
+pub use call::CallError;
+pub use flags::{Election, Http, Pacing};
 pub use link::{Capabilities, DriverHandshake, Link};
 pub use process::{Process, Program, Tenure};
 pub use program::{Command, run};
-pub use seat::Seat;
+pub use seat::{Allowance, Seat};
+pub use shared::{AnyController, Controller};
 pub use tasks::Tasks;
 pub use view::{Driver, Followed, View};
 pub use watch::Watch;

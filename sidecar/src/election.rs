@@ -7,6 +7,7 @@ pub mod decide;
 #[cfg(feature = "kube")]
 mod elector;
 mod fence;
+mod guarded;
 #[cfg(feature = "kube")]
 mod health;
 pub mod lease;
@@ -16,6 +17,7 @@ pub use decide::Lost;
 #[cfg(feature = "kube")]
 pub use elector::{Config, Elector};
 pub use fence::Fence;
+pub use guarded::Guarded;
 #[cfg(feature = "kube")]
 pub use health::Health;
 pub use timing::{Timing, TimingError};

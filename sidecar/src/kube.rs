@@ -7,7 +7,7 @@
 //!
 //! Watch caches: a [`feed`] lists and watches a kind once ([`reflect`]) for every [`cache`] of it, which
 //! holds records decoded through [`lean`] types, keyed by [`key`], with common texts shared through
-//! [`interner`].
+//! [`interner`]. How [`objects`] of Kubernetes' own kinds read is there for all of them.
 
 pub mod access;
 pub mod api;
@@ -19,6 +19,7 @@ pub mod feed;
 pub mod interner;
 pub mod key;
 pub mod lean;
+pub mod objects;
 pub mod patch;
 pub mod probe;
 pub mod rate;

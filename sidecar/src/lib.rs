@@ -3,7 +3,7 @@
 //! # Layout
 //!
 //! Pure modules, which know neither clock nor runtime:
-//! [`duration`], [`quantity`], [`refusal`], [`flags`], [`keyed_guard`], [`gates`], [`names`], [`retry`], [`rpc_code`],
+//! [`alike`], [`duration`], [`quantity`], [`refusal`], [`flags`], [`keyed_guard`], [`gates`], [`names`], [`retry`], [`rpc_code`],
 //! [`slow_set`], [`template`], [`text`], [`visible`], [`error`].
 //!
 //! Shell modules, which act:
@@ -17,6 +17,7 @@
 //! Nothing here knows a particular sidecar.
 #![warn(missing_docs)]
 
+pub mod alike;
 pub mod clock;
 #[cfg(feature = "kube")]
 pub mod controller;
@@ -40,6 +41,7 @@ pub mod refusal;
 pub mod retry;
 pub mod rpc_code;
 pub mod rt;
+pub mod secret;
 pub mod shutdown;
 pub mod slow_set;
 #[cfg(feature = "kube")]

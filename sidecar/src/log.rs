@@ -121,6 +121,19 @@ const LAST_CHANCE: Duration = Duration::from_secs(2);
 /// `own` names the crates whose info messages appear, each as in `module_path!()`; `sidecar` is
 /// always among them. Other crates are libraries and may only warn.
 pub fn init(config: &Config, own: &'static [&'static str]) {
+    init_with_controllers(config, own, &[]);
+}
+
+/// Starts the log of a process in which several controllers run. A second call changes nothing.
+///
+/// `controllers` pairs crates with the controllers that they are: each of their lines says under the key
+/// `controller` whose it is, unless it says so itself, and their info messages appear. `own` is as for
+/// [`init`].
+pub fn init_with_controllers(
+    config: &Config,
+    own: &'static [&'static str],
+    controllers: &'static [(&'static str, &'static str)],
+) {
     let remark: fn(u64) -> String = match config.format {
         Format::Text => |lines| Format::Text.lost(lines),
         Format::Json => |lines| Format::Json.lost(lines),
@@ -133,7 +146,7 @@ pub fn init(config: &Config, own: &'static [&'static str]) {
     if !config.vmodule.is_empty() {
         let _ = VMODULE.set(config.vmodule.clone());
     }
-    layer::install(config.format, own, sink);
+    layer::install(config.format, own, controllers, sink);
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         // It writes to stderr by itself, which would wait for a reader that has stalled.

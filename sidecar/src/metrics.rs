@@ -3,6 +3,7 @@
 //! Dashboards and recording rules mix fleets: a bucket label `le="1.0"` instead of `le="1"` makes a
 //! different series. The crate `prometheus` counts, the text is written here.
 
+mod controllers;
 mod election;
 mod operations;
 mod process;
@@ -14,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use prometheus::core::Collector;
 use scrapes::Scrapes;
 
+pub use controllers::ControllerMetrics;
 pub use election::ElectionMetrics;
 pub use operations::{CsiOperations, LabelError, Labels, NON_GRPC, OperationsConfig, Side};
 pub use process::start as process_start;

@@ -25,10 +25,29 @@ impl Signal {
     }
 }
 
+/// Whether a process, or a part of it, is to end; clones are the same.
+#[derive(Clone, Debug)]
+pub struct Requested(watch::Receiver<bool>);
+
+impl Requested {
+    /// What is asked with the sender.
+    #[must_use]
+    pub fn channel() -> (watch::Sender<bool>, Self) {
+        let (sender, requested) = watch::channel(false);
+        (sender, Self(requested))
+    }
+
+    /// Resolves once it is to end, or nobody is left who could ask for that.
+    pub async fn requested(&self) {
+        let mut requested = self.0.clone();
+        let _ = requested.wait_for(|requested| *requested).await;
+    }
+}
+
 /// Listens to signals as long as it lives.
 #[derive(Debug)]
 pub struct Shutdown {
-    requested: watch::Receiver<bool>,
+    requested: Requested,
     task: JoinHandle<()>,
 }
 
@@ -66,7 +85,7 @@ impl Shutdown {
                 }
             }
         }
-        let (sender, requested) = watch::channel(false);
+        let (sender, requested) = Requested::channel();
         let task = tokio::spawn(async move {
             loop {
                 let died = std::future::poll_fn(|cx| poll_any(&mut deadly, cx));
@@ -86,14 +105,18 @@ impl Shutdown {
 
     /// Resolves after the first signal.
     pub async fn requested(&self) {
-        let mut requested = self.requested.clone();
-        // The sender lives in the task, which ends with the process or with `self`.
-        let _ = requested.wait_for(|requested| *requested).await;
+        self.requested.requested().await;
+    }
+
+    /// The same, for a part of the process.
+    #[must_use]
+    pub fn request(&self) -> Requested {
+        self.requested.clone()
     }
 
     /// For tasks that need to look by themselves.
     pub fn watch(&self) -> watch::Receiver<bool> {
-        self.requested.clone()
+        self.requested.0.clone()
     }
 }
 

@@ -6,7 +6,51 @@
 //!
 //! Origin of all of them: external-snapshotter, unless a line says otherwise.
 
+pub mod content;
 pub mod group;
+
+use crate::text::Text;
+
+/// The VolumeSnapshot or VolumeGroupSnapshot that a content is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotRef {
+    /// `namespace`
+    pub namespace: Text,
+    /// `name`
+    pub name: Text,
+    /// `uid`, empty before it is bound.
+    pub uid: Text,
+}
+
+/// What becomes of the snapshot when its VolumeSnapshot goes: `deletionPolicy`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// It is deleted.
+    Delete,
+    /// It stays, as with anything that is not understood.
+    #[default]
+    Retain,
+}
+
+impl Policy {
+    /// As `deletionPolicy` says it.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        match text {
+            "Delete" => Self::Delete,
+            _ => Self::Retain,
+        }
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Delete => "Delete",
+            Self::Retain => "Retain",
+        }
+    }
+}
 
 /// API group of VolumeSnapshots, their contents and classes.
 pub const GROUP: &str = "snapshot.storage.k8s.io";

@@ -262,6 +262,8 @@ fn config(identity: &str) -> Config {
         identity: identity.to_owned(),
         timing: Timing::new(seconds(4), seconds(3), seconds(1)).unwrap(),
         labels: vec![("a".to_owned(), "b".to_owned())],
+        succeeds: None,
+        shown: String::new(),
         metrics: None,
         fence: Fence::default(),
         on_event: Box::new(|_text| {}),

@@ -5,8 +5,11 @@
 
 use std::time::Duration;
 
-use sidecar::controller::{self, Election, Http};
-use sidecar::flags::standard::{AUTOMAXPROCS, HTTP_ENDPOINT, KUBE_API, LOGGING, VERSION};
+use sidecar::controller::flags::at_least_one;
+use sidecar::controller::{self, Election, Http, Pacing};
+use sidecar::flags::standard::{
+    AUTOMAXPROCS, HTTP_ENDPOINT, KUBE_API, LOGGING, METRICS_PATH, UNLABELLED_ELECTION, VERSION,
+};
 use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
 use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
 
@@ -24,42 +27,6 @@ static FLAGS: &[Flag] = &[
         Kind::Int,
         "10",
         "How many objects of one kind are worked on at the same time.",
-    ),
-    Flag::new(
-        "leader-election",
-        Kind::Bool,
-        "false",
-        "Enable leader election.",
-    ),
-    Flag::new(
-        "leader-election-namespace",
-        Kind::String,
-        "",
-        "Namespace of the Lease. Defaults to the pod's namespace.",
-    ),
-    Flag::new(
-        "leader-election-lease-duration",
-        Kind::Duration,
-        "15s",
-        "How long non-leaders wait before they try to take the Lease.",
-    ),
-    Flag::new(
-        "leader-election-renew-deadline",
-        Kind::Duration,
-        "10s",
-        "How long the leader tries to renew the Lease before it gives up.",
-    ),
-    Flag::new(
-        "leader-election-retry-period",
-        Kind::Duration,
-        "5s",
-        "How long to wait between attempts.",
-    ),
-    Flag::new(
-        "metrics-path",
-        Kind::String,
-        "/metrics",
-        "The HTTP path where metrics are served.",
     ),
     Flag::new(
         "retry-interval-start",
@@ -109,7 +76,9 @@ pub static SPEC: Spec = Spec {
     tables: &[
         FLAGS,
         KUBE_API,
+        UNLABELLED_ELECTION,
         HTTP_ENDPOINT,
+        METRICS_PATH,
         VERSION,
         AUTOMAXPROCS,
         LOGGING,
@@ -135,12 +104,8 @@ pub type Command = controller::Command<Config>;
 pub struct Config {
     /// `--resync-period`; zero is never.
     pub resync: Duration,
-    /// `--worker-threads`
-    pub workers: usize,
-    /// `--retry-interval-start`
-    pub retry_start: Duration,
-    /// `--retry-interval-max`
-    pub retry_max: Duration,
+    /// `--worker-threads` and delays.
+    pub pacing: Pacing,
     /// `--retry-crd-interval-max`, at least a second.
     pub kinds_patience: Duration,
     /// What decisions need.
@@ -166,9 +131,7 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
     let duration = |name| values.duration(name).to_timeout();
     let config = Config {
         resync: duration("resync-period"),
-        workers: workers(values)?,
-        retry_start: duration("retry-interval-start"),
-        retry_max: duration("retry-interval-max"),
+        pacing: Pacing::from_flags(values, at_least_one(values, "worker-threads")?),
         kinds_patience: duration("retry-crd-interval-max").max(Duration::from_secs(1)),
         settings: Settings {
             distributed: values.bool("enable-distributed-snapshotting"),
@@ -180,15 +143,6 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
         election: Election::from_flags(values)?,
     };
     Ok((Command::Run(Box::new(config)), warnings))
-}
-
-fn workers(values: &Values) -> Result<usize, Exit> {
-    let number = values.int("worker-threads");
-    let workers = usize::try_from(number).ok().filter(|workers| *workers > 0);
-    workers.ok_or_else(|| {
-        let line = format!("--worker-threads={number}: must be greater than zero");
-        Exit::failure(1, line)
-    })
 }
 
 #[cfg(test)]

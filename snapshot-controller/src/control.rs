@@ -1,5 +1,6 @@
 //! The controller of one process while it leads: watches and workers.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use sidecar::controller::tasks::GRACE;
@@ -7,9 +8,11 @@ use sidecar::controller::{Seat, Tasks, Watch, watch};
 use sidecar::flags::Exit;
 use sidecar::kube::events::Source;
 use sidecar::names;
+use tokio::time::timeout;
 
 use crate::args::Config;
 use crate::permission;
+use crate::plan::in_flight::Key;
 use crate::plan::reactor::Change;
 use crate::work::api::{
     CLAIMS, CLASSES, CONTENTS, GROUP_CLASSES, GROUP_CONTENTS, GROUP_SNAPSHOTS, NODES, SNAPSHOTS,
@@ -31,6 +34,10 @@ pub(crate) enum Groups {
     Awaited,
 }
 
+/// How long the kinds of groups may take to be listed before users are told that nothing is known of
+/// groups. Single snapshots do not wait for them.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// How often kinds are looked for where nothing is looked at again by itself.
 const LOOK: Duration = Duration::from_mins(15);
 
@@ -51,13 +58,11 @@ pub(crate) async fn work(
     let engine = engine(seat, config, events, metrics)?;
     engine.depends_on(&seat.process.server);
     let watches = watches(&engine.shell().informers, config);
+    let snapshots = snapshot_watch(&engine.shell().informers, config);
     let group_watches = group_watches(&engine.shell().informers, config);
     let serving = async {
         watch::ready(&watches).await;
-        if groups == Groups::Served {
-            watch::ready(&group_watches).await;
-            serve_groups(&engine);
-        }
+        watch::ready(&snapshots).await;
         tracing::info!("Starting snapshot controller");
         engine.serve().await;
     };
@@ -71,24 +76,23 @@ pub(crate) async fn work(
     let watching_groups = async {
         match groups {
             Groups::Off => std::future::pending::<()>().await,
-            Groups::Served => {}
+            Groups::Served => engine.shell().informers.await_groups(),
             Groups::Awaited => kinds::until_groups(&api, look).await,
         }
-        let late = async {
-            watch::ready(&group_watches).await;
-            if groups == Groups::Awaited {
-                serve_groups(&engine);
-            }
-            std::future::pending().await
-        };
         tokio::select! {
             never = seat.watch(&group_watches) => never,
-            never = late => never,
+            never = serve_groups(&engine, [&watches, &snapshots], &group_watches) => never,
         }
+    };
+    // A VolumeSnapshot that comes after its content needs no place in the queue if all is done with it.
+    let watching_snapshots = async {
+        watch::ready(&watches).await;
+        seat.watch(&snapshots).await
     };
     let background = async {
         tokio::select! {
             never = seat.watch(&watches) => never,
+            never = watching_snapshots => never,
             never = watching_groups => never,
             never = seat.advise(&rules) => never,
         }
@@ -99,18 +103,31 @@ pub(crate) async fn work(
         background,
         grace: GRACE,
     };
-    let result = tasks.run(&engine, &seat.process.shutdown).await;
-    drop(watches);
-    drop(group_watches);
+    let result = tasks.run(&engine, &seat.ending).await;
+    drop((watches, snapshots, group_watches));
     drop(engine);
     seat.last_events().await;
     result
 }
 
-fn serve_groups(engine: &Engine) {
-    for key in engine.shell().informers.serve_groups() {
-        engine.observe(Change::Resync(key));
+/// Once everything else is known: what decides about groups looks at all of it.
+async fn serve_groups(engine: &Engine, others: [&[Watch]; 2], of_groups: &[Watch]) -> Infallible {
+    let informers = &engine.shell().informers;
+    let look = |keys: Vec<Key>| {
+        for key in keys {
+            engine.observe(Change::Resync(key));
+        }
+    };
+    for watches in others {
+        watch::ready(watches).await;
     }
+    if timeout(PATIENCE, watch::ready(of_groups)).await.is_err() {
+        tracing::warn!("The kinds of group snapshots cannot be listed, going on without them");
+        look(informers.give_groups_up());
+    }
+    watch::ready(of_groups).await;
+    look(informers.serve_groups());
+    std::future::pending().await
 }
 
 fn group_watches(caches: &Informers, config: &Config) -> [Watch; 3] {
@@ -121,9 +138,12 @@ fn group_watches(caches: &Informers, config: &Config) -> [Watch; 3] {
     ]
 }
 
-fn watches(caches: &Informers, config: &Config) -> [Watch; 6] {
+fn snapshot_watch(caches: &Informers, config: &Config) -> [Watch; 1] {
+    [Watch::all(SNAPSHOTS, &caches.snapshots).resync(config.resync)]
+}
+
+fn watches(caches: &Informers, config: &Config) -> [Watch; 5] {
     [
-        Watch::all(SNAPSHOTS, &caches.snapshots).resync(config.resync),
         Watch::all(CONTENTS, &caches.contents).resync(config.resync),
         Watch::all(CLASSES, &caches.classes),
         Watch::all(CLAIMS, &caches.claims).resync(config.resync),

@@ -23,11 +23,12 @@ mod volume;
 
 pub use claim::{Claim, Phase};
 pub use class::Class;
-pub use content::{Content, ContentSource, ContentStatus, Policy, SnapshotRef};
+pub use content::{Content, ContentSource, ContentStatus};
 pub use group::{
     Group, GroupClass, GroupContent, GroupContentStatus, GroupSource, GroupStatus, Member,
 };
 pub use node::Node;
+pub use sidecar::snapshot::{Policy, SnapshotRef};
 pub use sidecar::text::{List, Pairs, Text};
 pub use snapshot::{Failure, Owners, Snapshot, SnapshotStatus, Source};
 pub use volume::{ClaimRef, Csi, Uid, Volume};

@@ -2,7 +2,7 @@
 //! and objects to put into it.
 
 pub(crate) mod bench;
-mod known;
+pub(crate) mod known;
 pub(crate) mod objects;
 pub(crate) mod request;
 pub(crate) mod server;

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use sidecar::controller::{self, Election, Http};
+use sidecar::controller::flags::at_least_one;
+use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING, METRICS, VERSION,
 };
@@ -135,14 +136,10 @@ pub type Command = controller::Command<Config>;
 pub struct Config {
     /// `--resync-period`; zero is never.
     pub resync: Duration,
-    /// `--worker-threads`
-    pub workers: usize,
+    /// `--worker-threads` and delays.
+    pub pacing: Pacing,
     /// `--timeout`
     pub timeout: Duration,
-    /// `--retry-interval-start`
-    pub retry_start: Duration,
-    /// `--retry-interval-max`
-    pub retry_max: Duration,
     /// `--csi-address`
     pub csi_address: String,
     /// With `--node-deployment`: `NODE_NAME`.
@@ -177,7 +174,7 @@ pub fn decide(values: &Values, node_name: Option<&str>) -> Result<(Command, Vec<
         return Err(Exit::failure(1, line));
     }
     warnings.extend(collision("snapshot-name-uuid-length", name.length));
-    let workers = workers(values)?;
+    let pacing = Pacing::from_flags(values, at_least_one(values, "worker-threads")?);
     // An empty prefix counts only once it is known that there are group snapshots.
     let (prefix, length) = (
         "groupsnapshot-name-prefix",
@@ -187,13 +184,10 @@ pub fn decide(values: &Values, node_name: Option<&str>) -> Result<(Command, Vec<
     warnings.extend(collision(length, groups.length));
     let election = Election::from_flags(values)?;
     let duration = |name| values.duration(name).to_timeout();
-    let retry_max = duration("retry-interval-max");
     let config = Config {
         resync: duration("resync-period"),
-        workers,
+        pacing,
         timeout: duration("timeout"),
-        retry_start: duration("retry-interval-start"),
-        retry_max,
         csi_address: values.string("csi-address").to_owned(),
         node,
         settings: Settings {
@@ -201,7 +195,7 @@ pub fn decide(values: &Values, node_name: Option<&str>) -> Result<(Command, Vec<
             extra_create_metadata: values.bool("extra-create-metadata"),
             get_snapshot: gates.enabled(GET_SNAPSHOT),
             topology: gates.enabled(TOPOLOGY),
-            retry_max,
+            retry_max: pacing.retry_max,
         },
         groups: gates.enabled(GROUPS).then_some(groups),
         http,
@@ -251,15 +245,6 @@ fn collision(flag: &str, length: Option<usize>) -> Option<String> {
         "--{flag}={length}: snapshots whose UIDs begin alike get the same name, and only the first of \
          them is taken"
     ))
-}
-
-fn workers(values: &Values) -> Result<usize, Exit> {
-    let number = values.int("worker-threads");
-    let workers = usize::try_from(number).ok().filter(|workers| *workers > 0);
-    workers.ok_or_else(|| {
-        let line = format!("--worker-threads={number}: must be greater than zero");
-        Exit::failure(1, line)
-    })
 }
 
 #[cfg(test)]

@@ -18,10 +18,12 @@ use crate::plan::Settings;
 use crate::plan::reactor::Change;
 use crate::plan::settings::Name;
 use crate::work::driver::DriverView;
-use crate::work::executor::{Engine, Executor, Pacing, engine};
+use crate::work::executor::{Engine, Executor, engine};
 
 /// The snapshotters of one process: that of single snapshots, and that of groups if they are served.
 type Engines = [Arc<Engine>];
+/// What they are of, in this order.
+const KINDS: [Kind; 2] = [Kind::Single, Kind::Group];
 
 /// Works until a signal comes, then finishes what is under way. `groups`: how groups are named, if they
 /// are served.
@@ -47,17 +49,12 @@ fn snapshotters(
     groups: Option<&Name>,
     driver: &Arc<DriverView>,
 ) -> Result<Vec<Arc<Engine>>, Exit> {
-    let pacing = Pacing {
-        workers: config.workers,
-        retry_start: config.retry_start,
-        retry_max: config.retry_max,
-    };
     let events = seat.record_events(Source {
         component: format!("csi-snapshotter {}", driver.current().name),
         host: names::hostname().unwrap_or_default(),
     });
     let of = |kind, settings: &Settings| {
-        let (with, by) = ((seat.api(), events.clone()), (pacing, settings));
+        let (with, by) = ((seat.api(), events.clone()), (config.pacing, settings));
         let engine = engine(kind, driver, with, by, seat.queues())?;
         engine.depends_on(&seat.process.server);
         Ok::<_, Exit>(engine)
@@ -77,14 +74,20 @@ async fn lead(seat: &Seat, config: &Config, engines: &Engines) -> Result<(), Exi
     let Some(driver) = engines.first().map(|engine| &engine.shell().driver) else {
         return Ok(());
     };
-    let caches = engines.iter().map(|engine| engine.shell());
-    let watches = caches.flat_map(|shell| watches(shell, config.node.as_deref(), config.resync));
-    let watches: Vec<Watch> = watches.collect();
+    let each = engines.iter().zip(KINDS);
+    let watches = each.flat_map(|(engine, kind)| {
+        let watches = watches(engine.shell(), config.node.as_deref(), config.resync);
+        watches.map(|watch| watch.only_for(kind))
+    });
+    let watches: Vec<Watch<Kind>> = watches.collect();
     let rules = permission::rules(engines.len() > 1);
+    // One does not wait for the other: kinds of groups may be broken where single ones are not.
+    let [single, group] = KINDS;
     let serving = async {
-        watch::ready(&watches).await;
-        tracing::info!("Starting CSI snapshotter");
-        Engine::serve_all(engines).await;
+        tokio::join!(
+            serve(engines.first(), single, &watches),
+            serve(engines.get(1), group, &watches)
+        );
     };
     let back = || {
         for engine in engines {
@@ -104,11 +107,22 @@ async fn lead(seat: &Seat, config: &Config, engines: &Engines) -> Result<(), Exi
         background,
         grace: GRACE,
     };
-    tasks.run(engines, &seat.process.shutdown).await
+    tasks.run(engines, &seat.ending).await
+}
+
+/// Works as soon as its objects are known.
+async fn serve(engine: Option<&Arc<Engine>>, kind: Kind, watches: &[Watch<Kind>]) {
+    let Some(engine) = engine else { return };
+    watch::ready_for(watches, &kind).await;
+    match kind {
+        Kind::Single => tracing::info!("Starting CSI snapshotter"),
+        Kind::Group => tracing::info!("Group snapshots are served from now on"),
+    }
+    engine.serve().await;
 }
 
 /// What is watched: of contents those of the `node`, if there is one. Classes have no label.
-fn watches(shell: &Executor, node: Option<&str>, resync: Duration) -> [Watch; 2] {
+fn watches(shell: &Executor, node: Option<&str>, resync: Duration) -> [Watch<Kind>; 2] {
     let (caches, resources) = (&shell.informers, &shell.resources);
     let contents = Scope {
         labels: node.map_or_else(String::new, |node| format!("{MANAGED_BY}={node}")),

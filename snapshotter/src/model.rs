@@ -8,17 +8,14 @@
 //! | `content` | VolumeSnapshotContent, VolumeGroupSnapshotContent |
 //! | `kind` | which of the two, and what it calls things |
 //! | `class` | VolumeSnapshotClass, VolumeGroupSnapshotClass |
-//! | `secret` | which Secret a call carries |
 
 mod class;
 mod content;
 mod kind;
-mod secret;
 
 pub use class::Class;
-pub use content::{
-    Content, GroupHandles, Member, Members, Policy, SnapshotRef, Source, Status, Topology,
-};
+pub use content::{Content, GroupHandles, Member, Members, Source, Status, Topology};
 pub use kind::Kind;
-pub use secret::SecretRef;
+pub use sidecar::secret::SecretRef;
+pub use sidecar::snapshot::{Policy, SnapshotRef};
 pub use sidecar::text::{List, Pairs, Text};

@@ -15,7 +15,6 @@
 //! | `secret` | which Secret a call carries |
 //! | `patch` | bodies of patches |
 //! | `outcome` | how requests and calls fail: texts, and what they mean for the next attempt |
-//! | `alike` | whether two error texts say the same |
 //! | `event` | which changes of objects are work |
 //! | `in_flight` | what the process remembers beyond its caches |
 //! | `reactor` | the snapshotter as one object: events, attempts, and what their ends leave |
@@ -24,7 +23,6 @@
 //! | `step` | what an attempt asks for, and what it is told |
 //! | `view` | what a decision looks at |
 
-mod alike;
 mod answer;
 pub mod attempt;
 mod check;

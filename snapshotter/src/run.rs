@@ -3,69 +3,134 @@
 mod groups;
 
 use std::ffi::OsString;
+use std::sync::Arc;
 
 use csi_proto::csi::methods;
 use sidecar::controller::link::{Calls, Identity};
-use sidecar::controller::{self, Program, Seat};
-use sidecar::flags::Exit;
+use sidecar::controller::{self, Controller, Election, Http, Program, Seat};
+use sidecar::flags::{Exit, Values};
 use sidecar::kube::connect::Variable;
 use sidecar::names::LeaseOwner;
 
-use crate::args::{self, Config};
+use crate::args::{self, Command, Config};
 use crate::control;
 use crate::plan::Driver;
-
-const PROGRAM: Program = Program {
-    name: "csi-snapshotter",
-    version: option_env!("CSI_SIDECARS_VERSION"),
-    crates: &["snapshotter", "csi_snapshotter"],
-    owner: LeaseOwner::Snapshotter,
-    kubeconfig: Variable::Ignored,
-    fatal: 1,
-};
+use crate::plan::settings::Name;
+use crate::work::driver::DriverView;
 
 /// Runs csi-snapshotter.
 ///
 /// # Errors
 /// How the process ends unless a signal ends it in good order.
 pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
+    controller::run(Snapshotter::PROGRAM, &args::SPEC, argv, decide, start).await
+}
+
+/// What command line and environment ask for, and what to warn about.
+///
+/// # Errors
+/// As [`args::decide`].
+pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
     let node = std::env::var("NODE_NAME").ok();
-    let decide = |values: &_| args::decide(values, node.as_deref());
-    controller::run(PROGRAM, &args::SPEC, argv, decide, start).await
+    args::decide(values, node.as_deref())
 }
 
 async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
+    let mut snapshotter = Snapshotter::new(config);
     let process = &*seat.process;
-    let calls = Calls {
-        timeout: config.timeout,
-        methods: &[
-            methods::IDENTITY,
-            methods::CONTROLLER,
-            methods::GROUP_CONTROLLER,
-        ],
-        response_limit: None,
-    };
     let handshake = seat.connect_driver(
-        &config.csi_address,
-        calls,
-        Identity::Each(config.timeout),
-        config.election.as_ref(),
-        // No plugin of Kubernetes itself takes snapshots.
-        |_| false,
+        snapshotter.csi_address(),
+        snapshotter.calls(),
+        Identity::Each(snapshotter.config.timeout),
+        snapshotter.election(),
+        Snapshotter::is_migrated,
     );
     let handshake = process.unless_ended(handshake).await?;
     handshake.name_calls();
     sidecar::verbose!(2, driver = handshake.name(), "CSI driver name");
+    let http = snapshotter.config.http.clone();
     let working = async {
-        let groups = process.unless_ended(groups::served(&seat, &config)).await?;
-        let view = handshake.into_view::<Driver>(groups.is_some());
+        process.unless_ended(snapshotter.discover(&seat)).await?;
+        let view = handshake.into_view::<Driver>(snapshotter.settings());
         let driver = process.unless_ended(view).await?;
-        let work = async || {
-            let work = control::work(&seat, &config, groups.as_ref(), &driver);
-            Box::pin(work).await
-        };
-        seat.lead(config.election.as_ref(), Some(&*driver), work)
+        let work = async || Box::pin(snapshotter.work(&seat, &driver)).await;
+        seat.lead(snapshotter.election(), Some(&*driver), work)
             .await
     };
-    Box::pin(process.serve(config.http.as_ref(), working)).await
+    Box::pin(process.serve(http.as_ref(), working)).await
+}
+
+/// Takes and deletes snapshots, and groups of them.
+#[derive(Debug)]
+pub struct Snapshotter {
+    config: Config,
+    /// How groups are named, if they are served.
+    groups: Option<Name>,
+}
+
+impl Snapshotter {
+    /// As the command line says.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            groups: None,
+        }
+    }
+}
+
+impl Controller for Snapshotter {
+    type Driver = Driver;
+
+    const PROGRAM: Program = Program {
+        name: "csi-snapshotter",
+        version: option_env!("CSI_SIDECARS_VERSION"),
+        crates: &["snapshotter", "csi_snapshotter"],
+        owner: LeaseOwner::Snapshotter,
+        kubeconfig: Variable::Ignored,
+        fatal: 1,
+    };
+
+    fn csi_address(&self) -> &str {
+        &self.config.csi_address
+    }
+
+    fn election(&self) -> Option<&Election> {
+        self.config.election.as_ref()
+    }
+
+    fn http(&self) -> Option<&Http> {
+        self.config.http.as_ref()
+    }
+
+    fn calls(&self) -> Calls {
+        Calls {
+            timeout: self.config.timeout,
+            methods: &[
+                methods::IDENTITY,
+                methods::CONTROLLER,
+                methods::GROUP_CONTROLLER,
+            ],
+            response_limit: None,
+        }
+    }
+
+    /// No plugin of Kubernetes itself takes snapshots.
+    fn is_migrated(_driver: &str) -> bool {
+        false
+    }
+
+    fn settings(&self) -> bool {
+        self.groups.is_some()
+    }
+
+    async fn discover(&mut self, seat: &Seat) -> Result<(), Exit> {
+        self.groups = groups::served(seat, &self.config).await?;
+        Ok(())
+    }
+
+    async fn work(&self, seat: &Seat, driver: &Arc<DriverView>) -> Result<(), Exit> {
+        let work = control::work(seat, &self.config, self.groups.as_ref(), driver);
+        Box::pin(work).await
+    }
 }

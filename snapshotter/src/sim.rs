@@ -43,7 +43,7 @@
 //! snapshot is a group of two, which
 //!
 //! 15. are written down with its handle, and stay who they are and as ready as they were;
-//! 16. are named when it is deleted.
+//! 16. are named when it is deleted, although answers may lack one of them.
 //!
 //! Not simulated: contents of members, drivers that cannot list, and such as do not know groups.
 //!
@@ -52,7 +52,7 @@
 //! | `driver`, `answer` | the model driver, and what it answers about snapshots |
 //! | `users` | what the snapshot-controller, users and administrators do |
 //! | `check` | what is held at each step |
-//! | `process`, `watch` | one snapshotter process: the controller that ships, its caches, a queue that is a set |
+//! | `process` | one snapshotter process: the controller that ships, its caches, a queue that is a set |
 //! | `world` | one run: what happens next |
 //! | `step` | attempts advance |
 //! | `freeze` | a leader that is stopped while another one leads |
@@ -67,7 +67,6 @@ mod process;
 mod quiescence;
 mod step;
 mod users;
-mod watch;
 mod world;
 
 use crate::model::Kind;

@@ -1,5 +1,7 @@
 //! Decisions.
 
+pub mod ends;
 pub mod holder;
 pub mod order;
+pub mod paths;
 pub mod split;

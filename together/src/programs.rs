@@ -1,12 +1,57 @@
 //! What can be in one process, in the order of their leases.
 
+use sidecar::flags::standard::{AUTOMAXPROCS, HTTP_ENDPOINT, LOGGING, METRICS};
+use sidecar::flags::{Dialect, Spec};
 use sidecar::gates::Gate;
 
 use crate::plan::split::Program;
 
 const NO_GATES: &[Gate] = &[];
 
+const LIVENESSPROBE: Program = Program {
+    name: "livenessprobe",
+    others: &[],
+    spec: &livenessprobe::args::SPEC,
+    gates: NO_GATES,
+    is_for_nodes: false,
+    has_own_listener: true,
+};
+
+const REGISTRAR: Program = Program {
+    name: "node-driver-registrar",
+    others: &["registrar", "csi-node-driver-registrar"],
+    spec: &registrar::args::SPEC,
+    gates: NO_GATES,
+    is_for_nodes: true,
+    has_own_listener: true,
+};
+
+/// The flags of the process itself where no controller takes them: what is shown of all, and the log.
+pub static PROCESS: Spec = Spec {
+    dialect: Dialect::Go,
+    tables: &[HTTP_ENDPOINT, METRICS, AUTOMAXPROCS, LOGGING],
+};
+
+/// What a process without a Kubernetes client can have.
+pub static NODE: &[Program] = &[
+    Program {
+        name: Program::PROCESS,
+        others: &[],
+        spec: &PROCESS,
+        gates: NO_GATES,
+        is_for_nodes: false,
+        has_own_listener: false,
+    },
+    LIVENESSPROBE,
+    // Here `*` means it as well.
+    Program {
+        is_for_nodes: false,
+        ..REGISTRAR
+    },
+];
+
 /// All of them.
+#[cfg(feature = "controllers")]
 pub static ALL: &[Program] = &[
     Program {
         name: "provisioner",
@@ -40,23 +85,10 @@ pub static ALL: &[Program] = &[
         is_for_nodes: false,
         has_own_listener: false,
     },
-    Program {
-        name: "livenessprobe",
-        others: &[],
-        spec: &livenessprobe::args::SPEC,
-        gates: NO_GATES,
-        is_for_nodes: false,
-        has_own_listener: true,
-    },
-    Program {
-        name: "node-driver-registrar",
-        others: &["registrar", "csi-node-driver-registrar"],
-        spec: &registrar::args::SPEC,
-        gates: NO_GATES,
-        is_for_nodes: true,
-        has_own_listener: true,
-    },
+    LIVENESSPROBE,
+    REGISTRAR,
 ];
 
+#[cfg(feature = "controllers")]
 #[cfg(test)]
 mod tests;

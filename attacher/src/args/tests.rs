@@ -19,10 +19,12 @@ fn defaults_are_upstreams() {
     let expected = Config {
         resync: Duration::from_mins(10),
         timeout: Duration::from_secs(15),
-        threads: 10,
+        pacing: Pacing {
+            workers: 10,
+            retry_start: Duration::from_secs(1),
+            retry_max: Duration::from_mins(5),
+        },
         max_entries: 0,
-        retry_start: Duration::from_secs(1),
-        retry_max: Duration::from_mins(5),
         reconcile: Duration::from_mins(1),
         default_fs_type: String::new(),
         response_limit: None,

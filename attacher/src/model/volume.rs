@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{List, Pairs, Text};
+use super::{List, Pairs, SecretRef, Text};
 
 /// What the attacher reads of a PersistentVolume. The cache keeps it in fewer bytes, under its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,15 +103,6 @@ pub struct CsiSource {
     pub attributes: Pairs,
     /// `controllerPublishSecretRef`.
     pub publish_secret: Option<Arc<SecretRef>>,
-}
-
-/// Reference to a Secret.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct SecretRef {
-    /// Namespace of the Secret.
-    pub namespace: Text,
-    /// Name of the Secret.
-    pub name: Text,
 }
 
 /// Source of an in-tree plugin, of which nothing is kept but what the CSI driver is told.

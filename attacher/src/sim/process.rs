@@ -9,10 +9,10 @@ use jiff::Timestamp;
 use sidecar::controller::reactor::{Now, Reactor, Verdict};
 use sidecar::kube::cache::Source;
 use sidecar::kube::cache::store;
+use sidecar_testkit::sim::watch::{Part, Versioned, Watch};
 
 use super::mutant::{Mutant, Observed, Told};
-use super::server::{Event, Server, Versioned};
-use super::watch::{Part, Watch};
+use super::server::{Event, Server};
 use crate::model::{Attachment, CsiNode, Text, Volume};
 use crate::plan::in_flight::Key;
 use crate::plan::outcome::RequeueTrigger;
@@ -181,9 +181,9 @@ impl Process {
     /// The watch of `kind` broke: a list begins.
     pub(super) fn relist(&mut self, kind: usize) {
         match kind {
-            0 => self.informers.attachments.begin_list(),
-            1 => self.informers.volumes.begin_list(),
-            _ => self.informers.nodes.begin_list(),
+            0 => self.informers.attachments.ask_for_list(),
+            1 => self.informers.volumes.ask_for_list(),
+            _ => self.informers.nodes.ask_for_list(),
         }
     }
 

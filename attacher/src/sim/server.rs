@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use sidecar_testkit::sim::watch::Versioned;
 
 use crate::model::{Attachment, CsiNode, Text, Volume};
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::testing::{json_patch, merge};
-
-/// An object and its resource version.
-pub(super) type Versioned<T> = (u64, T);
 
 /// A change; `None` is the object's end.
 #[derive(Clone)]

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use sidecar_testkit::sim::watch::{Versioned, key as key_of};
 
 use super::call::rpc;
 use super::death::Late;
@@ -11,8 +12,6 @@ use super::driver::{Kind, key};
 use super::mutant::Mutant;
 use super::process::{State, Written};
 use super::run::{Faults, World, target};
-use super::server::Versioned;
-use super::watch::key as key_of;
 use crate::model::{Attachment, Text, Volume};
 use crate::plan::attachment::Answer;
 use crate::plan::flight::Target;

@@ -3,25 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use csi_proto::csi::ControllerPublishVolumeResponse;
 use csi_proto::csi::controller_client::ControllerClient;
-use csi_proto::csi::{ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest};
 use serde_json::Value;
+use sidecar::controller::Pacing;
 use sidecar::controller::engine::{self, Shell};
-use sidecar::csi::{Channel, Migrated, call_with};
-use sidecar::error::Chain;
-use sidecar::kube::api::{Api, key};
+use sidecar::csi::{Channel, call_with};
+use sidecar::kube::api::{Api, SecretError, key};
 use sidecar::kube::cache::Record;
+use sidecar::kube::objects::{ATTACHMENTS, VOLUMES};
 use sidecar::kube::patch::{Part, Patch};
 use sidecar::metrics::RegisterError;
-use sidecar::queue::{Config, Metrics, Queue, exponential};
+use sidecar::queue::{Config, Metrics, Queue};
 use sidecar::verbose;
 use tokio::time::Instant;
+use tonic::{Request, Response, Status};
 
-use super::api::{self, ATTACHMENTS, VOLUMES};
 use super::driver::DriverView;
 use super::events::FailureEvents;
 use super::informers::Informers;
-use crate::model::{Attachment, Text};
+use crate::model::{Attachment, SecretRef, Text};
 use crate::plan::attachment::Answer;
 use crate::plan::in_flight::Key;
 use crate::plan::outcome::{ApiError, Direction, RpcError};
@@ -42,17 +43,6 @@ pub struct Executor {
     api: Api,
 }
 
-/// How often and how much at a time is worked.
-#[derive(Clone, Copy, Debug)]
-pub struct Pacing {
-    /// `--worker-threads`
-    pub threads: usize,
-    /// `--retry-interval-start`
-    pub retry_start: Duration,
-    /// `--retry-interval-max`
-    pub retry_max: Duration,
-}
-
 /// An attacher with empty caches.
 ///
 /// # Errors
@@ -63,18 +53,17 @@ pub fn engine(
     pacing: Pacing,
     metrics: &Metrics,
 ) -> Result<Arc<Engine>, RegisterError> {
-    let delay = || exponential(pacing.retry_start, pacing.retry_max);
-    let (lanes, shared) = fairness::lanes(pacing.threads);
+    let (lanes, shared) = fairness::lanes(pacing.workers);
     let attachments = Queue::new(Config {
         name: "csi-attacher-va".into(),
         lanes,
         shared,
-        delay: delay(),
+        delay: pacing.delay(),
         metrics: Some(metrics.clone()),
     })?;
     let releases = Queue::new(Config {
         metrics: Some(metrics.clone()),
-        ..Config::new("csi-attacher-pv", pacing.threads, delay())
+        ..Config::new("csi-attacher-pv", pacing.workers, pacing.delay())
     })?;
     // In the order of `plan::reactor::ATTACHMENTS` and `RELEASES`.
     let queues = vec![attachments, releases];
@@ -110,9 +99,27 @@ impl Shell<Attacher> for Executor {
                 Ok(()) => Answer::Written,
                 Err(error) => Answer::Refused(error),
             },
-            Step::LoadSecret(reference) => api::secret(&self.api, reference).await,
-            Step::Publish(request, migrated) => return self.publish(request, *migrated).await,
-            Step::Unpublish(request, migrated) => return self.unpublish(request, *migrated).await,
+            Step::LoadSecret(reference) => self.secret(reference).await,
+            Step::Publish(request, migrated) => {
+                let send = async |channel, request| {
+                    let mut client = ControllerClient::new(channel);
+                    client.controller_publish_volume(request).await
+                };
+                let answer = |answer: ControllerPublishVolumeResponse| {
+                    Answer::Published(answer.publish_context)
+                };
+                return self
+                    .ask(migrated.mark((**request).clone()), send, answer)
+                    .await;
+            }
+            Step::Unpublish(request, migrated) => {
+                let send = async |channel, request| {
+                    let mut client = ControllerClient::new(channel);
+                    client.controller_unpublish_volume(request).await
+                };
+                let request = migrated.mark((**request).clone());
+                return self.ask(request, send, |_| Answer::Unpublished).await;
+            }
         };
         answer.into()
     }
@@ -205,25 +212,17 @@ impl Shell<Attacher> for Executor {
 impl Executor {
     /// Reads a volume into the cache.
     async fn read_volume(&self, name: &Text) -> Result<(), ApiError> {
-        let key = key(None, name)?;
-        let own = self.informers.volumes.begin_write(&key);
-        let json = self.api.get(&VOLUMES, &key).await?;
-        let taken = own.answered(&json);
-        taken
-            .map(drop)
-            .map_err(|error| ApiError::unreadable(&Chain(&error)))
+        let (volumes, key) = (&self.informers.volumes, key(None, name)?);
+        let read = volumes.read_from(&self.api, &VOLUMES, &key);
+        read.await.map(drop)
     }
 
     /// Patches a volume and takes the result into the cache.
     async fn patch_volume(&self, volume: &Text, patch: &Value) -> Result<(), ApiError> {
-        let key = key(None, volume)?;
-        let own = self.informers.volumes.begin_write(&key);
-        let patch = Patch::Json(patch.clone());
-        let json = self.api.patch(&VOLUMES, &key, Part::Main, &patch).await?;
-        let taken = own.answered(json.get());
-        taken
-            .map(drop)
-            .map_err(|error| ApiError::unreadable(&Chain(&error)))
+        let (key, patch) = (key(None, volume)?, Patch::Json(patch.clone()));
+        let volumes = &self.informers.volumes;
+        let patched = volumes.patch_at(&self.api, &VOLUMES, &key, (Part::Main, &patch));
+        patched.await.map(drop)
     }
 
     /// Patches the attachment and returns the answer, which the cache may not take: the patch that
@@ -243,68 +242,40 @@ impl Executor {
             serde_json::from_str(json.get()).map_err(|error| ApiError::unreadable(&error))?;
         let answered = Attachment::from_wire(wire, &self.informers.strings)
             .ok_or_else(|| ApiError::unreadable(&"no VolumeAttachment"))?;
-        let taken = own.answered(json.get());
-        taken.map_err(|error| ApiError::unreadable(&Chain(&error)))?;
+        own.take(json.get())?;
         Ok(Arc::new(answered))
     }
 
     /// Reads the attachment into the cache. What the cache has then, if anything.
     async fn read(&self, name: &Text) -> Result<Option<Arc<Attachment>>, ApiError> {
-        let key = key(None, name)?;
-        let own = self.informers.attachments.begin_write(&key);
-        let json = self.api.get(&ATTACHMENTS, &key).await?;
-        own.answered(&json)
-            .map_err(|error| ApiError::unreadable(&Chain(&error)))
+        let (attachments, key) = (&self.informers.attachments, key(None, name)?);
+        let read = attachments.read_from(&self.api, &ATTACHMENTS, &key);
+        read.await
     }
 
-    async fn publish(
-        &self,
-        request: &ControllerPublishVolumeRequest,
-        migrated: Migrated,
-    ) -> Answered {
-        let send = async |channel: Channel| {
-            let mut client = ControllerClient::new(channel);
-            let request = migrated.mark(request.clone());
-            call_with(self.driver.timeout(), request, async |request| {
-                client.controller_publish_volume(request).await
-            })
-            .await
-        };
-        let channel = match self.driver.channel().await {
-            Ok(channel) => channel,
-            Err(error) => return Answer::Unreachable(error).into(),
-        };
-        let started = Instant::now();
-        let answer = match send(channel).await {
-            Ok(answer) => Answer::Published(answer.publish_context),
-            Err(status) => Answer::Failed(RpcError::from(&status)),
-        };
-        Answered {
-            took: started.elapsed(),
-            ..answer.into()
+    async fn secret(&self, reference: &SecretRef) -> Answer {
+        match self.api.secret_texts(reference).await {
+            Ok(values) => Answer::Secret(values),
+            Err(SecretError::Unread(error)) => Answer::Refused(error),
+            Err(SecretError::NotText) => Answer::SecretNotText,
         }
     }
 
-    async fn unpublish(
+    /// Calls the driver. The wait for one that restarts is no part of what the call took.
+    async fn ask<M, T>(
         &self,
-        request: &ControllerUnpublishVolumeRequest,
-        migrated: Migrated,
+        request: Request<M>,
+        send: impl AsyncFnOnce(Channel, Request<M>) -> Result<Response<T>, Status>,
+        answer: impl FnOnce(T) -> Answer,
     ) -> Answered {
-        let send = async |channel: Channel| {
-            let mut client = ControllerClient::new(channel);
-            let request = migrated.mark(request.clone());
-            call_with(self.driver.timeout(), request, async |request| {
-                client.controller_unpublish_volume(request).await
-            })
-            .await
-        };
         let channel = match self.driver.channel().await {
             Ok(channel) => channel,
             Err(error) => return Answer::Unreachable(error).into(),
         };
         let started = Instant::now();
-        let answer = match send(channel).await {
-            Ok(_) => Answer::Unpublished,
+        let send = async |request| send(channel, request).await;
+        let answer = match call_with(self.driver.timeout(), request, send).await {
+            Ok(answered) => answer(answered),
             Err(status) => Answer::Failed(RpcError::from(&status)),
         };
         Answered {

@@ -7,42 +7,21 @@ use std::sync::Arc;
 
 use migration::TRANSLATOR;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, list, nullable, own, pairs};
+use sidecar::kube::lean::{self, interned, list, own, pairs};
+use sidecar::kube::objects::{attachment, node, volume};
 use uuid::Uuid;
 
 use super::kept::KeptVolume;
 use crate::keys::{MIGRATED_TO_ANNOTATION, NODE_ID_ANNOTATION};
 use crate::model::{
-    Attachment, CsiNode, CsiSource, InTree, List, Pairs, SecretRef, Source, Volume, VolumeError,
-    VolumeSpec,
+    Attachment, CsiNode, CsiSource, InTree, List, Pairs, Source, Volume, VolumeError, VolumeSpec,
 };
 
 /// A VolumeAttachment on the wire.
-pub type AttachmentWire<'a> = lean::Parts<'a, AttachmentSpecWire<'a>, StatusWire<'a>>;
-
-/// What is read of `spec`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct AttachmentSpecWire<'a> {
-    #[serde(borrow)]
-    attacher: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    node_name: Option<lean::Text<'a>>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    source: SourceWire<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct SourceWire<'a> {
-    #[serde(borrow)]
-    persistent_volume_name: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    inline_volume_spec: Option<VolumeSpecWire<'a>>,
-}
+pub type AttachmentWire<'a> = lean::Parts<'a, attachment::Spec<'a>, StatusWire<'a>>;
 
 /// What is read of `status`.
 #[derive(Debug, Default, Deserialize)]
@@ -63,84 +42,6 @@ struct ErrorWire {
     error_code: Option<i32>,
 }
 
-/// A PersistentVolume on the wire.
-pub type VolumeWire<'a> = lean::Parts<'a, VolumeSpecWire<'a>>;
-
-/// What is read of `spec`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct VolumeSpecWire<'a> {
-    #[serde(borrow)]
-    csi: Option<CsiWire<'a>>,
-    aws_elastic_block_store: Option<Value>,
-    gce_persistent_disk: Option<Value>,
-    cinder: Option<Value>,
-    azure_disk: Option<Value>,
-    azure_file: Option<Value>,
-    vsphere_volume: Option<Value>,
-    portworx_volume: Option<Value>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    claim_ref: ClaimRefWire<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    access_modes: Vec<lean::Text<'a>>,
-    #[serde(borrow)]
-    volume_mode: Option<lean::Text<'a>>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    mount_options: Vec<lean::Text<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ClaimRefWire<'a> {
-    #[serde(borrow)]
-    namespace: Option<lean::Text<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct CsiWire<'a> {
-    #[serde(borrow)]
-    driver: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    volume_handle: Option<lean::Text<'a>>,
-    read_only: Option<bool>,
-    #[serde(borrow)]
-    fs_type: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    volume_attributes: lean::Pairs<'a>,
-    #[serde(borrow)]
-    controller_publish_secret_ref: Option<SecretRefWire<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct SecretRefWire<'a> {
-    #[serde(borrow)]
-    name: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    namespace: Option<lean::Text<'a>>,
-}
-
-/// A CSINode on the wire.
-pub type CsiNodeWire<'a> = lean::Parts<'a, CsiNodeSpecWire<'a>>;
-
-/// What is read of `spec`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct CsiNodeSpecWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    drivers: Vec<DriverWire<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct DriverWire<'a> {
-    #[serde(borrow)]
-    name: Option<lean::Text<'a>>,
-    #[serde(borrow, rename = "nodeID")]
-    node_id: Option<lean::Text<'a>>,
-}
-
 impl Record for Attachment {
     type Wire<'a> = AttachmentWire<'a>;
 
@@ -150,7 +51,6 @@ impl Record for Attachment {
             spec,
             status,
         } = wire;
-        let shared = |text| lean::shared(text, strings);
         Some(Self {
             name: own(&metadata.name),
             uid: own(&metadata.uid),
@@ -159,9 +59,9 @@ impl Record for Attachment {
             finalizers: list(&metadata.finalizers, strings),
             node_id: { metadata.annotations.get(NODE_ID_ANNOTATION) }
                 .map(|text| strings.intern(text)),
-            attacher: shared(&spec.attacher).unwrap_or_default(),
-            node: shared(&spec.node_name).unwrap_or_default(),
-            volume: shared(&spec.source.persistent_volume_name),
+            attacher: interned(&spec.attacher, strings),
+            node: interned(&spec.node_name, strings),
+            volume: lean::shared(&spec.source.persistent_volume_name, strings),
             inline: { spec.source.inline_volume_spec }
                 .map(|spec| Arc::new(volume_spec(&spec, strings))),
             attached: status.attached.unwrap_or_default(),
@@ -173,10 +73,10 @@ impl Record for Attachment {
 }
 
 impl Record for KeptVolume {
-    type Wire<'a> = VolumeWire<'a>;
+    type Wire<'a> = volume::Volume<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
-        let VolumeWire {
+        let volume::Volume {
             metadata, mut spec, ..
         } = wire;
         let volume = Volume {
@@ -187,7 +87,7 @@ impl Record for KeptVolume {
                 .then(|| list(&metadata.finalizers, strings)),
             migrated_to: { metadata.annotations.get(MIGRATED_TO_ANNOTATION) }
                 .map(|text| strings.intern(text)),
-            spec: match in_tree(&metadata, &mut spec) {
+            spec: match spec.take_in_tree(&metadata) {
                 Some(object) => translated(&object, &spec, strings),
                 None => volume_spec(&spec, strings),
             },
@@ -197,7 +97,7 @@ impl Record for KeptVolume {
 }
 
 impl Record for CsiNode {
-    type Wire<'a> = CsiNodeWire<'a>;
+    type Wire<'a> = node::CsiNode<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
         let entries = wire.spec.drivers.iter();
@@ -220,72 +120,33 @@ fn error(wire: ErrorWire) -> Arc<VolumeError> {
     })
 }
 
-fn volume_spec(wire: &VolumeSpecWire<'_>, strings: &Interner) -> VolumeSpec {
+fn volume_spec(wire: &volume::Spec<'_>, strings: &Interner) -> VolumeSpec {
     VolumeSpec {
         source: match &wire.csi {
             Some(csi) => Source::Csi(csi_source(csi, strings)),
             None => Source::Other,
         },
         access_modes: list(&wire.access_modes, strings),
-        block: wire.volume_mode.as_deref() == Some("Block"),
+        block: wire.is_block(),
         mount_options: list(&wire.mount_options, strings),
     }
 }
 
-fn csi_source(wire: &CsiWire<'_>, strings: &Interner) -> CsiSource {
+fn csi_source(wire: &volume::Csi<'_>, strings: &Interner) -> CsiSource {
     let secret = wire.controller_publish_secret_ref.as_ref();
     CsiSource {
-        driver: strings.intern(wire.driver.as_deref().unwrap_or_default()),
+        driver: interned(&wire.driver, strings),
         handle: own(&wire.volume_handle),
         read_only: wire.read_only.unwrap_or_default(),
-        fs_type: strings.intern(wire.fs_type.as_deref().unwrap_or_default()),
+        fs_type: interned(&wire.fs_type, strings),
         attributes: pairs(&wire.volume_attributes, strings),
-        publish_secret: secret.map(|secret| {
-            Arc::new(SecretRef {
-                namespace: strings.intern(secret.namespace.as_deref().unwrap_or_default()),
-                name: strings.intern(secret.name.as_deref().unwrap_or_default()),
-            })
-        }),
+        publish_secret: secret.map(|secret| Arc::new(secret.secret(strings))),
     }
-}
-
-/// What a translation reads of a volume with an in-tree source, which is rare; `None` for others.
-fn in_tree(metadata: &lean::Meta<'_>, spec: &mut VolumeSpecWire<'_>) -> Option<Value> {
-    if spec.csi.is_some() {
-        return None;
-    }
-    let sources = [
-        ("awsElasticBlockStore", &mut spec.aws_elastic_block_store),
-        ("gcePersistentDisk", &mut spec.gce_persistent_disk),
-        ("cinder", &mut spec.cinder),
-        ("azureDisk", &mut spec.azure_disk),
-        ("azureFile", &mut spec.azure_file),
-        ("vsphereVolume", &mut spec.vsphere_volume),
-        ("portworxVolume", &mut spec.portworx_volume),
-    ];
-    let mut sources = sources.into_iter();
-    let (field, source) = sources.find_map(|(field, source)| Some((field, source.take()?)))?;
-    let texts = |pairs: &lean::Pairs<'_>| -> Value {
-        let pairs = pairs.iter();
-        pairs.map(|(key, value)| (&**key, &**value)).collect()
-    };
-    Some(json!({
-        "metadata": {
-            "name": metadata.name.as_deref(),
-            "labels": texts(&metadata.labels),
-            "annotations": texts(&metadata.annotations),
-        },
-        "spec": {
-            "claimRef": { "namespace": spec.claim_ref.namespace.as_deref() },
-            "accessModes": spec.access_modes.iter().map(|mode| &**mode).collect::<Value>(),
-            field: source,
-        },
-    }))
 }
 
 /// The specification of a volume with an in-tree source, in the words of the driver that replaced
 /// the plugin.
-fn translated(object: &Value, wire: &VolumeSpecWire<'_>, strings: &Interner) -> VolumeSpec {
+fn translated(object: &Value, wire: &volume::Spec<'_>, strings: &Interner) -> VolumeSpec {
     let spec = volume_spec(wire, strings);
     let Some(driver) = TRANSLATOR.of_volume(object) else {
         return spec;
@@ -305,10 +166,12 @@ fn translated(object: &Value, wire: &VolumeSpecWire<'_>, strings: &Interner) -> 
 fn in_words_of_csi(object: &Value, strings: &Interner) -> Result<(CsiSource, List), String> {
     let volume = TRANSLATOR.volume_to_csi(object);
     let volume = volume.map_err(|error| error.to_string())?;
-    let spec = volume.get("spec").unwrap_or(&Value::Null);
-    let wire = VolumeSpecWire::deserialize(spec).map_err(|error| error.to_string())?;
-    let csi = csi_source(&wire.csi.unwrap_or_default(), strings);
-    Ok((csi, list(&wire.access_modes, strings)))
+    let read = |spec: &volume::Spec<'_>| {
+        let csi = spec.csi.as_ref().map(|csi| csi_source(csi, strings));
+        let csi = csi.unwrap_or_else(|| csi_source(&volume::Csi::default(), strings));
+        (csi, list(&spec.access_modes, strings))
+    };
+    volume::read_spec(&volume, read).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -58,6 +58,10 @@
 {{- range concat $it.initContainers $it.extraContainers -}}
 {{- $names = append $names .name -}}
 {{- end -}}
+{{- if and $it.driverOutlives (semverCompare "<1.29-0" $.Capabilities.KubeVersion.Version) -}}
+{{- fail (printf "%s.driverOutlives: init containers that restart are in Kubernetes 1.29 and later, and this is %s" $at $.Capabilities.KubeVersion.Version) -}}
+{{- end -}}
+{{- include "csi-sidecars.leftover" (dict "root" $ "place" $place "at" $at) -}}
 {{- range $name := $it.tokenFor -}}
 {{- if not (has $name $names) -}}
 {{- fail (printf "%s.tokenFor: there is no container %q; our own sidecars have a token where they need one, and there are: %s" $at $name (join ", " $names)) -}}
@@ -65,11 +69,14 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- if and .Values.livenessprobe.enabled (not .Values.livenessprobe.port) -}}
+{{- $together := include "csi-sidecars.together" . -}}
+{{- $port := ternary (include "csi-sidecars.together.port" .) .Values.livenessprobe.port (not (empty $together)) -}}
+{{- if and .Values.livenessprobe.enabled (not $port) -}}
 {{- fail "livenessprobe.port is required: kubelet asks the livenessprobe there; switch it off with livenessprobe.enabled=false" -}}
 {{- end -}}
 {{- $ports := dict -}}
-{{- range $name := list "attacher" "provisioner" "resizer" "snapshotter" "registrar" "livenessprobe" -}}
+{{- $listening := list "attacher" "provisioner" "resizer" "snapshotter" "registrar" "livenessprobe" -}}
+{{- range $name := ternary list $listening (not (empty $together)) -}}
 {{- $sidecar := index $.Values $name -}}
 {{- if and $sidecar.enabled $sidecar.port -}}
 {{- $port := toString (int $sidecar.port) -}}
@@ -77,6 +84,48 @@
 {{- fail (printf "%s.port and %s.port are both %s: they may share a pod" (get $ports $port) $name $port) -}}
 {{- end -}}
 {{- $_ := set $ports $port $name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A container of one sidecar that was left beside the ones of this chart, at the same socket: dict root,
+     place, at (how messages call the place). Two attachers in one pod have one host name, by which leases
+     tell their holders. */}}
+{{- define "csi-sidecars.leftover" -}}
+{{- $chosen := include "csi-sidecars.chosen" (dict "root" .root "place" .place) | fromJsonArray -}}
+{{- $programs := dict "node-driver-registrar" "registrar" "csi-node-driver-registrar" "registrar" "driver-registrar" "registrar"
+    "livenessprobe" "livenessprobe" "liveness-probe" "livenessprobe" -}}
+{{- range $name := list "attacher" "provisioner" "resizer" "snapshotter" -}}
+{{- $_ := set $programs (printf "csi-%s" $name) $name -}}
+{{- $_ := set $programs (printf "external-%s" $name) $name -}}
+{{- end -}}
+{{- range $name := list "csi-sidecars" "csi-node-sidecars" -}}
+{{- $_ := set $programs $name $name -}}
+{{- end -}}
+{{- $it := get .root.Values .place -}}
+{{- range $list := list "initContainers" "extraContainers" -}}
+{{- range $container := get $it $list -}}
+{{- $names := list $container.name (regexFind "[^/:@]+$" (regexReplaceAll "(:[^/]*)?(@.*)?$" $container.image "")) -}}
+{{- with $container.command -}}
+{{- $names = append $names (base (first .)) -}}
+{{- end -}}
+{{- $mounts := list -}}
+{{- range $container.volumeMounts -}}
+{{- $mounts = append $mounts .name -}}
+{{- end -}}
+{{- range $name := $names -}}
+{{- $program := get $programs $name -}}
+{{- $all := hasPrefix "csi-" $program -}}
+{{- if and (has "socket-dir" $mounts) (or (has $program $chosen) (and $all $chosen)) -}}
+{{- if $all -}}
+{{- fail (printf "%s.%s: %q runs %s beside the sidecars of this chart, in the same pod and for the same driver: both would do the same work; remove it, and let sidecars=together bring it" $.at $list $container.name $name) -}}
+{{- else if include "csi-sidecars.together" $.root -}}
+{{- fail (printf "%s.%s: %q runs %s beside the process that does its work already (sidecars=together), in the same pod and for the same driver: one of them would hold the lease and the other wait for ever; remove it, or set %s.enabled=false" $.at $list $container.name $name $program) -}}
+{{- else -}}
+{{- fail (printf "%s.%s: %q runs %s, which %s.enabled brings already, in the same pod and for the same driver: both would work at once, since leases tell their holders by the host name; remove it, or set %s.enabled=false" $.at $list $container.name $name $program $program) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

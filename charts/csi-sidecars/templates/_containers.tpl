@@ -35,10 +35,10 @@ runAsGroup: {{ int . }}
 {{- end -}}
 {{- end -}}
 
-{{/* dict root, sidecar (values), program, flags (template), place, api (talks to the API server),
-     probe, ready, env, mounts */}}
+{{/* dict root, sidecar (values), program, name (if it is another), flags (template), place, api (talks to the
+     API server), probe, ready, env, mounts */}}
 {{- define "csi-sidecars.container" -}}
-- name: {{ .program }}
+- name: {{ default .program .name }}
   image: {{ include "csi-sidecars.image" (dict "root" .root "program" .program "override" .sidecar.image) | quote }}
   imagePullPolicy: {{ .root.Values.image.pullPolicy }}
   {{- if and .root.Values.image.multiCall (not .sidecar.image) }}
@@ -103,6 +103,13 @@ runAsGroup: {{ int . }}
     {{- end }}
 {{- end -}}
 
+{{/* One sidecar's container, asked for by name: list scope, name. */}}
+{{- define "csi-sidecars.single" -}}
+{{- if include "csi-sidecars.together" (index . 0) -}}
+{{- fail (printf "csi-sidecars.%s.container is a container of one sidecar, and sidecars is \"together\": include csi-sidecars.controller.containers, node.containers or all.containers instead, or set sidecars=separate" (index . 1)) -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "csi-sidecars.leaderProbe" -}}
 {{- if and .root.Values.controller.leaderElection.enabled .sidecar.port -}}
 /healthz/leader-election
@@ -110,21 +117,28 @@ runAsGroup: {{ int . }}
 {{- end -}}
 
 {{- define "csi-sidecars.attacher.container" -}}
+{{- include "csi-sidecars.single" (list . "attacher") -}}
 {{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.attacher "program" "csi-attacher" "flags" "csi-sidecars.flags.attacher" "portName" "attacher" "place" "controller" "api" true
   "probe" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.attacher))) -}}
 {{- end -}}
 
 {{- define "csi-sidecars.resizer.container" -}}
+{{- include "csi-sidecars.single" (list . "resizer") -}}
 {{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.resizer "program" "csi-resizer" "flags" "csi-sidecars.flags.resizer" "portName" "resizer" "place" "controller" "api" true
   "probe" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.resizer))) -}}
 {{- end -}}
 
+{{- define "csi-sidecars.snapshotter.env" -}}
+{{- include "csi-sidecars.fieldEnv" (ternary (dict "NODE_NAME" "spec.nodeName") dict .Values.features.nodeDeployment) -}}
+{{- end -}}
+
 {{- define "csi-sidecars.snapshotter.container" -}}
+{{- include "csi-sidecars.single" (list . "snapshotter") -}}
 {{- $onNodes := .Values.features.nodeDeployment -}}
 {{- $probe := ternary "" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.snapshotter)) $onNodes -}}
 {{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.snapshotter "program" "csi-snapshotter" "flags" "csi-sidecars.flags.snapshotter" "portName" "snapshotter" "api" true
   "place" (ternary "node" "controller" $onNodes) "probe" $probe
-  "env" (include "csi-sidecars.fieldEnv" (ternary (dict "NODE_NAME" "spec.nodeName") dict $onNodes) | fromYamlArray)) -}}
+  "env" (include "csi-sidecars.snapshotter.env" . | fromYamlArray)) -}}
 {{- end -}}
 
 {{- define "csi-sidecars.fieldEnv" -}}
@@ -135,22 +149,34 @@ runAsGroup: {{ int . }}
 {{- toYaml $env -}}
 {{- end -}}
 
-{{- define "csi-sidecars.provisioner.container" -}}
+{{- define "csi-sidecars.provisioner.env" -}}
 {{- $features := .Values.features -}}
 {{- $fields := dict -}}
 {{- if $features.capacity }}{{ $_ := set $fields "NAMESPACE" "metadata.namespace" }}{{ $_ := set $fields "POD_NAME" "metadata.name" }}{{ end -}}
 {{- if $features.nodeDeployment }}{{ $_ := set $fields "NODE_NAME" "spec.nodeName" }}{{ end -}}
+{{- include "csi-sidecars.fieldEnv" $fields -}}
+{{- end -}}
+
+{{- define "csi-sidecars.provisioner.container" -}}
+{{- include "csi-sidecars.single" (list . "provisioner") -}}
+{{- $features := .Values.features -}}
 {{- $probe := ternary "" (include "csi-sidecars.leaderProbe" (dict "root" . "sidecar" .Values.provisioner)) $features.nodeDeployment -}}
 {{- include "csi-sidecars.container" (dict "root" . "sidecar" .Values.provisioner "program" "csi-provisioner" "flags" "csi-sidecars.flags.provisioner" "portName" "provisioner" "api" true
   "place" (ternary "node" "controller" $features.nodeDeployment) "probe" $probe
-  "env" (include "csi-sidecars.fieldEnv" $fields | fromYamlArray)) -}}
+  "env" (include "csi-sidecars.provisioner.env" . | fromYamlArray)) -}}
+{{- end -}}
+
+{{- define "csi-sidecars.registrar.mount" -}}
+name: registration-dir
+mountPath: /registration
 {{- end -}}
 
 {{- define "csi-sidecars.registrar.container" -}}
+{{- include "csi-sidecars.single" (list . "registrar") -}}
 {{- $it := .Values.registrar -}}
 {{- include "csi-sidecars.container" (dict "root" . "sidecar" $it "program" "csi-node-driver-registrar" "flags" "csi-sidecars.flags.registrar" "portName" "registrar" "place" "node"
   "probe" (ternary "/healthz" "" (not (empty $it.port))) "ready" (ternary "/registration" "" (and $it.readiness (not (empty $it.port))))
-  "mounts" (list (dict "name" "registration-dir" "mountPath" "/registration"))) -}}
+  "mounts" (list (include "csi-sidecars.registrar.mount" . | fromYaml))) -}}
 {{- end -}}
 
 {{/* dict root, place: a pod of the controller has the controller's user, and each place its own patience. */}}
@@ -166,7 +192,7 @@ runAsGroup: {{ int . }}
 {{- define "csi-sidecars.driver.livenessProbe" -}}
 httpGet:
   path: /healthz
-  port: {{ int .Values.livenessprobe.port }}
+  port: {{ ternary (include "csi-sidecars.together.port" .) (toString .Values.livenessprobe.port) (eq .Values.sidecars "together") | int }}
 initialDelaySeconds: 10
 timeoutSeconds: 5
 periodSeconds: 10
@@ -176,6 +202,9 @@ failureThreshold: 5
 {{/* All enabled sidecars of a controller's pod. */}}
 {{- define "csi-sidecars.controller.containers" -}}
 {{- include "csi-sidecars.check" . -}}
+{{- if include "csi-sidecars.together" . }}
+{{ include "csi-sidecars.together.container" (dict "root" . "place" "controller" "pod" "controller") }}
+{{- else }}
 {{- if and .Values.provisioner.enabled (not .Values.features.nodeDeployment) }}
 {{ include "csi-sidecars.provisioner.container" . }}
 {{- end }}
@@ -191,11 +220,15 @@ failureThreshold: 5
 {{- if .Values.livenessprobe.enabled }}
 {{ include "csi-sidecars.livenessprobe.container" (dict "root" . "place" "controller") }}
 {{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* All enabled sidecars of a pod on each node. */}}
 {{- define "csi-sidecars.node.containers" -}}
 {{- include "csi-sidecars.check" . -}}
+{{- if include "csi-sidecars.together" . }}
+{{ include "csi-sidecars.together.container" (dict "root" . "place" "node" "pod" "node") }}
+{{- else }}
 {{- if .Values.registrar.enabled }}
 {{ include "csi-sidecars.registrar.container" . }}
 {{- end }}
@@ -208,11 +241,15 @@ failureThreshold: 5
 {{- if .Values.livenessprobe.enabled }}
 {{ include "csi-sidecars.livenessprobe.container" (dict "root" . "place" "node") }}
 {{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* For drivers that have controller and node in one pod: everything, with one livenessprobe. */}}
 {{- define "csi-sidecars.all.containers" -}}
 {{- include "csi-sidecars.check" . -}}
+{{- if include "csi-sidecars.together" . }}
+{{ include "csi-sidecars.together.container" (dict "root" . "place" "node" "pod" "all") }}
+{{- else }}
 {{ include "csi-sidecars.node.containers" . }}
 {{- if and .Values.provisioner.enabled (not .Values.features.nodeDeployment) }}
 {{ include "csi-sidecars.provisioner.container" . }}
@@ -225,5 +262,6 @@ failureThreshold: 5
 {{- end }}
 {{- if and .Values.snapshotter.enabled (not .Values.features.nodeDeployment) }}
 {{ include "csi-sidecars.snapshotter.container" . }}
+{{- end }}
 {{- end }}
 {{- end -}}

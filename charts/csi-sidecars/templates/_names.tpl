@@ -60,7 +60,7 @@ app.kubernetes.io/component: node
 {{- else if not $registry -}}
 {{- fail "image.registry is required: registry and folder of the sidecars' images, such as registry.example.com/storage; `make images` in the source makes images to push there, see docs/images.md" -}}
 {{- else -}}
-{{- $name := ternary $image.multiCallName .program $image.multiCall -}}
+{{- $name := ternary $image.multiCallName .program (or $image.multiCall (eq .program "csi-sidecars")) -}}
 {{- $reference := printf "%s/%s:%s" (trimSuffix "/" $registry) $name (default .root.Chart.AppVersion $image.tag) -}}
 {{- with get $image.digests $name -}}
 {{- $reference = printf "%s@%s" $reference . -}}
@@ -86,9 +86,15 @@ app.kubernetes.io/component: node
 {{/* Ports of the controller's pod that the ServiceMonitor scrapes, as a JSON list. */}}
 {{- define "csi-sidecars.scraped" -}}
 {{- $ports := list }}
+{{- if include "csi-sidecars.together" . }}
+{{- if include "csi-sidecars.together.port" . }}
+{{- $ports = list "sidecars" }}
+{{- end }}
+{{- else }}
 {{- range $port, $sidecar := dict "attacher" .Values.attacher "provisioner" .Values.provisioner "resizer" .Values.resizer "snapshotter" .Values.snapshotter "healthz" .Values.livenessprobe }}
 {{- if and $sidecar.enabled $sidecar.port }}
 {{- $ports = append $ports $port }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- toJson $ports }}

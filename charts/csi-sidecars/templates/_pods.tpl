@@ -152,13 +152,20 @@ affinity:
 topologySpreadConstraints:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $place.initContainers }}
+{{- /* One that restarts is ended after all containers: the sidecars' last calls still find the driver. */}}
+{{- $native := and .driver $place.driverOutlives }}
+{{- if or $place.initContainers $native }}
 initContainers:
+  {{- with $place.initContainers }}
   {{- include "csi-sidecars.withToken" (dict "containers" . "names" $place.tokenFor) | nindent 2 }}
+  {{- end }}
+  {{- if $native }}
+  {{- list (set (.driver | fromYamlArray | first) "restartPolicy" "Always") | toYaml | nindent 2 }}
+  {{- end }}
 {{- end }}
 containers:
-  {{- with .driver }}
-  {{- . | nindent 2 }}
+  {{- if and .driver (not $native) }}
+  {{- .driver | nindent 2 }}
   {{- end }}
   {{- .containers | trim | nindent 2 }}
   {{- with $place.extraContainers }}

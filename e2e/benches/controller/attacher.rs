@@ -6,7 +6,7 @@
 mod cycle;
 mod lanes;
 mod large;
-mod objects;
+pub(crate) mod objects;
 
 use anyhow::Result;
 
@@ -17,6 +17,7 @@ use crate::{Profile, rest};
 pub(crate) const ATTACHER: Controller = Controller {
     program: "csi-attacher",
     other_by: "ATTACHER",
+    flags: &[],
 };
 
 pub(crate) static PROFILES: &[Profile] = &[

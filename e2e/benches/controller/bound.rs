@@ -1,7 +1,11 @@
 //! Claims and the volumes that a provisioner made for them, as they look in a cluster that is used.
 
+use std::collections::HashMap;
+
+use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::load::Load;
 use crate::memory::Limits;
 use crate::world::DRIVER;
 
@@ -128,4 +132,46 @@ pub(crate) fn volume(name: &str, handle: &str, claim: &str, uid: &str) -> Value 
             },
         },
     })
+}
+
+/// A claim and its volume have one name here.
+pub(crate) fn name(index: usize) -> String {
+    format!("pvc-{index:08x}-6f0e-4a63-9f9e-0d8a3c3c0001")
+}
+
+/// Makes claims of 1Mi that are bound to volumes with these handles.
+pub(crate) fn create_bound(load: &Load, handles: &[String], drivers: Drivers) -> Result<()> {
+    load.create(
+        CLAIMS,
+        (0..handles.len())
+            .map(|index| drivers.share(index, bound_claim(&name(index), &name(index)))),
+    )?;
+    // A volume names the UID of its claim, which the API server chose.
+    let mut uids = uids(load, CLAIMS)?;
+    let volumes = handles.iter().enumerate().map(|(index, handle)| {
+        let name = name(index);
+        let uid = uids.remove(&name).unwrap_or_default();
+        drivers.share(index, volume(&name, handle, &name, &uid))
+    });
+    load.create(VOLUMES, volumes)?;
+    let bound = json!({ "status": {
+        "phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Mi" },
+    } });
+    let path = |index| format!("{CLAIMS}/{}/status", name(index));
+    load.merge((0..handles.len()).map(|index| (path(index), bound.clone())))?;
+    Ok(())
+}
+
+/// UIDs of the objects of a collection, by name.
+pub(crate) fn uids(load: &Load, collection: &str) -> Result<HashMap<String, String>> {
+    let list = load.get(collection)?;
+    let items = list.pointer("/items").and_then(Value::as_array);
+    let text = |claim: &Value, field| Some(claim.pointer(field)?.as_str()?.to_owned());
+    let named = |claim| {
+        Some((
+            text(claim, "/metadata/name")?,
+            text(claim, "/metadata/uid")?,
+        ))
+    };
+    Ok(items.into_iter().flatten().filter_map(named).collect())
 }

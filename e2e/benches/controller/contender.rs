@@ -12,6 +12,8 @@ pub(crate) struct Controller {
     pub(crate) program: &'static str,
     /// Environment variable with the path of another one.
     pub(crate) other_by: &'static str,
+    /// What it needs beside what is asked of all.
+    pub(crate) flags: &'static [&'static str],
 }
 
 /// One program to measure.
@@ -20,18 +22,25 @@ pub(crate) struct Contender {
     /// `ours` or `other`; also the name of its service account.
     pub(crate) name: &'static str,
     pub(crate) path: PathBuf,
+    /// What it needs beside what is asked of all.
+    pub(crate) flags: &'static [&'static str],
 }
 
 impl Controller {
     /// Ours, and the other one if there is any.
     pub(crate) fn contenders(&self) -> Result<Vec<Contender>> {
         let path = program::find(self.program, "", "build")?;
-        let mut all = vec![Contender { name: "ours", path }];
+        let mut all = vec![Contender {
+            name: "ours",
+            path,
+            flags: self.flags,
+        }];
         if std::env::var_os(self.other_by).is_some_and(|path| !path.is_empty()) {
             let path = program::find(self.program, self.other_by, "build")?;
             all.push(Contender {
                 name: "other",
                 path,
+                flags: self.flags,
             });
         }
         Ok(all)

@@ -3,11 +3,12 @@
 //!
 //! `cargo bench --profile tool -p e2e --bench controller -- [PROGRAM] [PROFILE]...` measures what
 //! `make build` put into `bin/`, and beside it, in turn and in the same run, the program that
-//! `ATTACHER`, `PROVISIONER` or `RESIZER` names, if any. `make bench` runs everything. `SCALE=0.1`
+//! `ATTACHER`, `PROVISIONER`, `RESIZER`, `SNAPSHOTTER` or `SNAPSHOT_CONTROLLER` names, if any; beside `csi-sidecars` the
+//! sum of our single programs. `make bench` runs everything. `SCALE=0.1`
 //! shrinks the large cluster (its targets are then not judged).
 //!
-//! Layout: `attacher`, `provisioner` and `resizer` say what is measured of those, one file per
-//! profile; `rest` and `memory` are profiles that all have; `world` is the cluster, `bound` what two
+//! Layout: `attacher`, `provisioner`, `resizer` and `snapshotter` say what is measured of those, one
+//! file per profile, `together` the same of one process that holds them; `rest` and `memory` are profiles that all have; `world` is the cluster, `bound` what two
 //! of them fill it with, `contender` a program that is measured, `usage` reads its memory and
 //! processor time, `load` writes objects, `watch` times what becomes of them, `figure` holds results
 //! and the verdict.
@@ -29,6 +30,8 @@ mod memory;
 mod provisioner;
 mod resizer;
 mod rest;
+mod snapshotter;
+mod together;
 mod told;
 mod usage;
 mod watch;
@@ -53,6 +56,12 @@ static CONTROLLERS: &[(Controller, &[Profile])] = &[
     (attacher::ATTACHER, attacher::PROFILES),
     (provisioner::PROVISIONER, provisioner::PROFILES),
     (resizer::RESIZER, resizer::PROFILES),
+    (snapshotter::SNAPSHOTTER, snapshotter::PROFILES),
+    (
+        snapshotter::SNAPSHOT_CONTROLLER,
+        snapshotter::CONTROLLER_PROFILES,
+    ),
+    (together::CSI_SIDECARS, together::PROFILES),
 ];
 
 fn main() -> ExitCode {

@@ -20,9 +20,6 @@ use crate::world::{Driver, Route, World};
 
 const RELISTS: u64 = 10;
 
-/// What there is most of in each of the large clusters, as in the path.
-const WATCHED: &str = "/persistentvolumes";
-
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// The first list must be over, and have been looked at, before the first relist.
@@ -109,32 +106,49 @@ pub(crate) fn figures(what: &str, all: &[Measured], limits: Limits) -> Result<Ve
     ])
 }
 
-/// Ends watches with 410 after so long.
-fn gone_after(time: Duration) -> [Value; 2] {
+/// Ends watches with 410 after so long, and counts those of `watched`.
+fn gone_after(time: Duration, watched: &str) -> [Value; 2] {
     let ms = time.as_millis() as u64;
     // The kinds separately, so that relists of that one can be counted.
     [
-        json!({"name": "counted", "uri": WATCHED, "action": "gone", "afterMs": ms}),
+        json!({"name": "counted", "uri": watched, "action": "gone", "afterMs": ms}),
         json!({"action": "gone", "afterMs": ms}),
     ]
 }
 
-/// Runs one program after the other until its caches are full, and through ten relists.
+/// Runs one program after the other until its caches are full, and through ten relists; volumes are
+/// what there is most of.
 pub(crate) fn measure(
     world: &World,
     driver: &Driver,
     contenders: &[Contender],
 ) -> Result<Vec<Measured>> {
+    measure_with(world, Some(driver), "/persistentvolumes", contenders)
+}
+
+/// The same of a program that may need no driver; `watched` is what there is most of, as in the path.
+pub(crate) fn measure_with(
+    world: &World,
+    driver: Option<&Driver>,
+    watched: &str,
+    contenders: &[Contender],
+) -> Result<Vec<Measured>> {
     let each = contenders.iter();
-    each.map(|contender| measure_one(world, driver, contender))
+    each.map(|contender| measure_one(world, driver, watched, contender))
         .collect()
 }
 
-fn measure_one(world: &World, driver: &Driver, contender: &Contender) -> Result<Measured> {
+fn measure_one(
+    world: &World,
+    driver: Option<&Driver>,
+    watched: &str,
+    contender: &Contender,
+) -> Result<Measured> {
     let proxy = FaultProxy::of(&world.cluster)?;
-    proxy.replace(&gone_after(FIRST_WATCH))?;
+    proxy.replace(&gone_after(FIRST_WATCH, watched))?;
     let start = Instant::now();
-    let flags = ["--leader-election=true", "--timeout=60s"];
+    let mut flags = vec!["--leader-election=true"];
+    flags.extend(driver.map(|_| "--timeout=60s"));
     let mut process = world.start(contender, driver, Route::Proxy, &flags)?;
     let (full, busy) = at_rest(&mut process, LIMIT)?;
     ensure!(
@@ -159,7 +173,7 @@ fn measure_one(world: &World, driver: &Driver, contender: &Contender) -> Result<
         full.anonymous / 1e6,
         full.peak / 1e6,
     ));
-    relists(&proxy, &mut process, &mut measured)?;
+    relists(&proxy, watched, &mut process, &mut measured)?;
     drop(process);
     world.free_leases()?;
     let each = measured.relisted.iter();
@@ -176,11 +190,16 @@ fn measure_one(world: &World, driver: &Driver, contender: &Contender) -> Result<
 }
 
 /// Waits for ten relists and notes the memory after each.
-fn relists(proxy: &FaultProxy, process: &mut Process, measured: &mut Measured) -> Result<()> {
+fn relists(
+    proxy: &FaultProxy,
+    watched: &str,
+    process: &mut Process,
+    measured: &mut Measured,
+) -> Result<()> {
     let before = Usage::of(process)?.cpu;
     // From now on as often as a relist and a rest fit in.
     let every = Duration::from_secs_f64(measured.seconds * 1.5 + 5.0);
-    proxy.replace(&gone_after(every))?;
+    proxy.replace(&gone_after(every, watched))?;
     let start = Instant::now();
     for relist in 0..RELISTS {
         // The first watches were opened under the rules before; they end without being counted.
@@ -204,7 +223,7 @@ fn relists(proxy: &FaultProxy, process: &mut Process, measured: &mut Measured) -
     let hits = proxy.hits("counted")?;
     ensure!(
         hits >= RELISTS - 1,
-        "{hits} watches of {WATCHED} were ended"
+        "{hits} watches of {watched} were ended"
     );
     Ok(())
 }

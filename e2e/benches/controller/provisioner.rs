@@ -4,8 +4,8 @@
 //! `journal` what the provisioning journal adds to it; `reference` is a client that writes what a provisioner has to write and does nothing else.
 
 mod journal;
-mod large;
-mod objects;
+pub(crate) mod large;
+pub(crate) mod objects;
 mod provision;
 mod reference;
 
@@ -18,6 +18,7 @@ use crate::{Profile, rest};
 pub(crate) const PROVISIONER: Controller = Controller {
     program: "csi-provisioner",
     other_by: "PROVISIONER",
+    flags: &[],
 };
 
 pub(crate) static PROFILES: &[Profile] = &[

@@ -4,7 +4,7 @@
 
 mod expand;
 mod large;
-mod objects;
+pub(crate) mod objects;
 
 use anyhow::Result;
 
@@ -15,6 +15,7 @@ use crate::{Profile, rest};
 pub(crate) const RESIZER: Controller = Controller {
     program: "csi-resizer",
     other_by: "RESIZER",
+    flags: &[],
 };
 
 pub(crate) static PROFILES: &[Profile] = &[

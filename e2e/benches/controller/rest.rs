@@ -9,7 +9,7 @@ use e2e::suite::say;
 use crate::contender::Contender;
 use crate::figure::{Figure, Target};
 use crate::usage::{Usage, at_rest};
-use crate::world::{Controllers, Route, World};
+use crate::world::{Controllers, Driver, Route, World};
 
 /// The size of the file.
 pub(crate) fn size(contenders: &[Contender], most_mb: f64) -> Result<Vec<Figure>> {
@@ -28,11 +28,24 @@ const SETTLE: Duration = Duration::from_secs(20);
 pub(crate) fn idle(contenders: &[Contender], most_mb: f64) -> Result<Vec<Figure>> {
     let world = World::up(Controllers::Stopped)?;
     let driver = world.driver()?;
+    let figures = idle_in(&world, Some(&driver), contenders, most_mb)?;
+    drop(driver);
+    world.down()?;
+    Ok(figures)
+}
+
+/// The same in a cluster that has what the program needs.
+pub(crate) fn idle_in(
+    world: &World,
+    driver: Option<&Driver>,
+    contenders: &[Contender],
+    most_mb: f64,
+) -> Result<Vec<Figure>> {
     let (mut resident, mut anonymous) = (Vec::new(), Vec::new());
     for contender in contenders {
         let mut process = world.start(
             contender,
-            &driver,
+            driver,
             Route::Direct,
             &["--leader-election=true"],
         )?;
@@ -50,8 +63,6 @@ pub(crate) fn idle(contenders: &[Contender], most_mb: f64) -> Result<Vec<Figure>
         drop(process);
         world.free_leases()?;
     }
-    drop(driver);
-    world.down()?;
     Ok(vec![
         Figure::new("RSS as idle leader, MB", &resident, Target::AtMost(most_mb)),
         Figure::new("of it anonymous, MB", &anonymous, Target::None),

@@ -14,8 +14,8 @@ pub(crate) fn forget(load: &Load) -> Result<()> {
     load.delete(std::iter::once(EVENTS.to_owned())).map(|_| ())
 }
 
-/// How many of these claims have no event of this reason.
-pub(crate) fn untold(load: &Load, reason: &str, claims: &[String]) -> Result<f64> {
+/// How many of the objects with these names have no event of this reason.
+pub(crate) fn untold(load: &Load, reason: &str, names: &[String]) -> Result<f64> {
     let list = load.get(&format!("{EVENTS}?fieldSelector=reason%3D{reason}"))?;
     let events = list.get("items").and_then(Value::as_array);
     let name = |event: &Value| {
@@ -24,5 +24,5 @@ pub(crate) fn untold(load: &Load, reason: &str, claims: &[String]) -> Result<f64
     };
     let events = events.context("a list of events")?;
     let told: HashSet<String> = events.iter().filter_map(name).collect();
-    Ok(claims.iter().filter(|claim| !told.contains(*claim)).count() as f64)
+    Ok(names.iter().filter(|name| !told.contains(*name)).count() as f64)
 }

@@ -2,6 +2,7 @@
 //! are needed (they take processor time away), and one driver.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -10,6 +11,7 @@ use e2e::cluster::{Cluster, Options};
 use e2e::node::Seat;
 use e2e::process::Process;
 use e2e::requests::AuditLog;
+use e2e::snapshots;
 use serde_json::{Value, json};
 use tonic::transport::{Channel, Endpoint};
 
@@ -70,6 +72,13 @@ impl World {
         Ok(Self { load, cluster })
     }
 
+    /// The same with the snapshot API, and nobody to look at what is written.
+    pub(crate) fn with_snapshots() -> Result<Self> {
+        let world = Self::up(Controllers::Stopped)?;
+        snapshots::install(&world.cluster, &world.cluster.api()?)?;
+        Ok(world)
+    }
+
     /// The driver, which answers at once and lists nothing.
     pub(crate) fn driver(&self) -> Result<Driver> {
         let seat = Seat::without_kubelet(self.cluster.dir(), "bench", DRIVER)?;
@@ -87,34 +96,69 @@ impl World {
         Ok(Driver {
             control,
             socket: seat.socket(),
+            record: seat.record(),
             _process: process,
         })
     }
 
-    /// Starts a program with flags, beside the driver.
-    pub(crate) fn start(
+    /// Starts a program with flags, beside the driver unless it needs none.
+    pub(crate) fn start<'a>(
         &self,
         contender: &Contender,
-        driver: &Driver,
+        driver: impl Into<Option<&'a Driver>>,
         route: Route,
         flags: &[&str],
     ) -> Result<Process> {
         let file = self.kubeconfig(contender, route)?;
-        let mut command = std::process::Command::new(&contender.path);
+        let mut command = Command::new(&contender.path);
+        if let Some(driver) = driver.into() {
+            command.arg(format!("--csi-address={}", driver.socket.display()));
+        }
         command
+            .arg(format!("--kubeconfig={}", file.display()))
+            .args(contender.flags)
+            .args(flags);
+        self.run(contender.name, command)
+    }
+
+    /// The same under another host name, which is what replicas are told apart by. Needs root.
+    pub(crate) fn start_elsewhere(
+        &self,
+        contender: &Contender,
+        driver: &Driver,
+        route: Route,
+    ) -> Result<Process> {
+        let file = self.kubeconfig(contender, route)?;
+        let script = "echo elsewhere > /proc/sys/kernel/hostname; exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command
+            .args(["--uts", "/bin/sh", "-c", script, "sh"])
+            .arg(&contender.path)
             .arg(format!("--csi-address={}", driver.socket.display()))
             .arg(format!("--kubeconfig={}", file.display()))
-            .args(flags)
+            .arg("--leader-election=true")
+            .args(contender.flags);
+        self.run("elsewhere", command)
+    }
+
+    /// Starts a command in the environment of a pod.
+    pub(crate) fn spawn(&self, name: &str, mut command: Command) -> Result<Process> {
+        command
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .env("POD_NAMESPACE", NAMESPACE);
-        let mut process = Process::start(contender.name, command, self.cluster.dir())?;
+        Process::start(name, command, self.cluster.dir())
+    }
+
+    /// The same, and sees that it stays.
+    fn run(&self, name: &str, command: Command) -> Result<Process> {
+        let mut process = self.spawn(name, command)?;
         std::thread::sleep(Duration::from_millis(300));
         process.must_run()?;
         Ok(process)
     }
 
-    fn kubeconfig(&self, contender: &Contender, route: Route) -> Result<PathBuf> {
+    pub(crate) fn kubeconfig(&self, contender: &Contender, route: Route) -> Result<PathBuf> {
         let (suffix, flag) = match route {
             Route::Direct => ("direct", None),
             Route::Proxy => ("proxy", Some("--proxy")),
@@ -170,7 +214,8 @@ pub(crate) enum Route {
 /// The running driver.
 pub(crate) struct Driver {
     pub(crate) control: Control,
-    socket: PathBuf,
+    pub(crate) socket: PathBuf,
+    pub(crate) record: PathBuf,
     _process: Process,
 }
 

@@ -58,3 +58,14 @@ pub const SNAPSHOT_CONTROLLER: Sidecar = Sidecar {
     program: program::snapshot_controller,
     has_driver: false,
 };
+
+/// All of a driver's controllers in one process; single ones under the same account are [`Controller::of`] it.
+///
+/// [`Controller::of`]: super::Controller::of
+pub const TOGETHER: Sidecar = Sidecar {
+    name: "csi-sidecars",
+    // Upstream has none.
+    manifest: "",
+    program: program::all_in_one,
+    has_driver: true,
+};

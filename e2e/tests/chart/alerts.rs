@@ -37,6 +37,7 @@ pub(super) fn told(_: &Cluster) -> Result<Verdict> {
         set: &[
             "driver.name=any.example.com",
             "features.nodeDeployment=true",
+            "sidecars=together",
             "metrics.prometheusRule.enabled=true",
         ],
     })?;

@@ -12,6 +12,7 @@ use e2e::suite::Verdict;
 use serde_json::Value;
 
 use super::rendered::{SIDECARS, each, items};
+use super::together::{PROCESSES, parts};
 
 fn program(name: &str) -> Result<PathBuf> {
     match name {
@@ -29,6 +30,13 @@ fn program(name: &str) -> Result<PathBuf> {
 /// Asks a program with this command line for its version, which it tells only if it understands
 /// all of it. The livenessprobe has no version, but its help.
 fn ask(name: &str, arguments: &[&str]) -> Result<()> {
+    if PROCESSES.contains(&name) {
+        for (name, arguments) in parts(arguments)? {
+            let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+            ask(name, &arguments)?;
+        }
+        return Ok(());
+    }
     let last = match name {
         "livenessprobe" => "--help",
         _ => "--version",

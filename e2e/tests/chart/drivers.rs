@@ -18,12 +18,19 @@ use differences::{DIFFERENCES, Difference};
 struct Driver {
     /// In the table of differences.
     name: &'static str,
-    /// What its chart renders, without csi-snapshotter, which is left out on both sides.
+    /// What its chart renders.
     theirs: &'static str,
     /// Values that reproduce it.
     file: &'static str,
     namespace: &'static str,
 }
+
+const SIDECARS: [&str; 4] = [
+    "csi-attacher",
+    "csi-provisioner",
+    "csi-resizer",
+    "csi-snapshotter",
+];
 
 const DRIVERS: [Driver; 3] = [
     Driver {
@@ -91,7 +98,7 @@ fn compare(driver: &Driver) -> Result<(usize, Vec<String>)> {
     };
     let ours = facts::ours(&release.objects()?)?;
     // A comparison of nothing would find no difference.
-    for program in ["csi-attacher", "csi-provisioner", "csi-resizer"] {
+    for program in SIDECARS {
         for side in [&theirs, &ours] {
             let begins = format!("Deployment {program}: argument ");
             ensure!(

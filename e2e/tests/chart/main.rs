@@ -18,6 +18,7 @@ mod rows;
 mod server;
 mod setup;
 mod stage;
+mod together;
 
 use std::process::ExitCode;
 
@@ -57,6 +58,14 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "chart_gives_what_known_drivers_own_charts_give",
         run: drivers::side_by_side,
+    },
+    Scenario {
+        name: "chart_a_75_each_value_lands_at_its_controller",
+        run: together::flags,
+    },
+    Scenario {
+        name: "chart_a_73_one_container_and_the_same_permissions",
+        run: together::objects,
     },
     Scenario {
         name: "chart_programs_understand_their_command_lines",

@@ -11,7 +11,7 @@ use e2e::controller::{ATTACHER, Controller, PROVISIONER, Route, SNAPSHOT_CONTROL
 use e2e::node::{Seat, free_address, http_get};
 use e2e::object::{self, Binding};
 use e2e::process::Process;
-use e2e::suite::Verdict;
+use e2e::suite::{self, Verdict};
 use e2e::{program, snapshots, wait};
 use serde_json::{Value, json};
 
@@ -25,11 +25,15 @@ const SNAPSHOT: &str =
 pub(super) fn exist(cluster: &Cluster) -> Result<Verdict> {
     let exported = exported(cluster)?;
     let mut objects = Vec::new();
-    for chart in ["csi-sidecars", "snapshot-controller"] {
+    for (chart, file) in [
+        ("csi-sidecars", "ci/everything-values.yaml"),
+        ("csi-sidecars", "ci/together-values.yaml"),
+        ("snapshot-controller", "ci/everything-values.yaml"),
+    ] {
         let release = Release {
             chart,
             namespace: "storage",
-            file: "ci/everything-values.yaml",
+            file,
             set: &[],
         };
         objects.extend(release.objects()?);
@@ -56,6 +60,10 @@ pub(super) fn exist(cluster: &Cluster) -> Result<Verdict> {
     }
     // Prometheus' own.
     used.remove("up");
+    if program::all_in_one().is_err() {
+        suite::say("    csi-sidecars is not built: csi_sidecar_controller_up was not looked for");
+        used.remove("csi_sidecar_controller_up");
+    }
     ensure!(used.len() > 15, "only {used:?}");
     let absent: Vec<_> = used.difference(&exported).collect();
     ensure!(
@@ -90,14 +98,7 @@ fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
     let driver = "measured.chart.test";
     let seat = Seat::controller(cluster, driver)?;
     let _driver = seat.start_driver(&["--enable-topology=false", "--enable-attach=true"])?;
-    let control = seat.control();
-    for method in ["CreateVolume", "DeleteVolume"] {
-        let rule = json!({
-            "match": {"method": method, "times": 1},
-            "action": {"outcome": {"fail": {"code": "INTERNAL", "message": "once"}}},
-        });
-        control.add_rule(&serde_json::from_value(rule)?)?;
-    }
+    fail_once(&seat)?;
     let class = object::storage_class("measured", driver, Binding::Immediate);
     api.create("/apis/storage.k8s.io/v1/storageclasses", &class)?;
 
@@ -121,6 +122,9 @@ fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
         let mut all = vec!["--leader-election", endpoint.as_str()];
         all.extend(flags);
         let namespace = [("NAMESPACE", controller.namespace())];
+        if sidecar.name == ATTACHER.name {
+            running.extend(standby_of_several(&controller)?);
+        }
         running.push((
             controller.start_in("0", Route::Direct, &all, &namespace)?,
             address,
@@ -158,6 +162,32 @@ fn exported(cluster: &Cluster) -> Result<BTreeSet<String>> {
         names.extend(series.map(str::to_owned));
     }
     Ok(names)
+}
+
+/// The first creation and the first deletion fail.
+fn fail_once(seat: &Seat<'_>) -> Result<()> {
+    let control = seat.control();
+    for method in ["CreateVolume", "DeleteVolume"] {
+        let rule = json!({
+            "match": {"method": method, "times": 1},
+            "action": {"outcome": {"fail": {"code": "INTERNAL", "message": "once"}}},
+        });
+        control.add_rule(&serde_json::from_value(rule)?)?;
+    }
+    Ok(())
+}
+
+/// What only a process of several controllers shows; this one stands by for the attacher that runs.
+fn standby_of_several(attacher: &Controller<'_>) -> Result<Option<(Process, String)>> {
+    if program::all_in_one().is_err() {
+        return Ok(None);
+    }
+    let address = free_address()?;
+    let endpoint = format!("--http-endpoint={address}");
+    let flags = ["--controllers=attacher", "--leader-election", &endpoint];
+    let together = attacher.of(program::all_in_one);
+    let process = together.start("1", Route::Direct, &flags)?;
+    Ok(Some((process, address)))
 }
 
 /// Its content never comes, so it ends by being deleted.

@@ -10,6 +10,10 @@ struct Row {
     says: &'static [&'static str],
 }
 
+/// The image of a container that was left.
+const LEFT: &str =
+    "controller.extraContainers[0].image=registry.k8s.io:443/sig-storage/csi-attacher:v4.11.0";
+
 /// Every one on top of values that are right.
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
@@ -48,6 +52,24 @@ const ROWS: &[Row] = &[
     row(&["controller.hostPath=/run/driver"], &["controller.hostPath and controller.driver exclude each other"]),
     row(&["node.kubeletDir=/var/lib/kubelet/"], &["'/node/kubeletDir'", "does not match pattern"]),
     row(&["node.socketDirectory=plugins/mine"], &["'/node/socketDirectory'", "does not match pattern"]),
+    row(&["node.driverOutlives=always"], &["'/node/driverOutlives'", "got string, want boolean"]),
+    row(&["sidecars=both"], &["'/sidecars'", "'separate', 'together'"]),
+    row(&["togetherOnNodes.port=9808"], &["'/togetherOnNodes'", "'port' not allowed"]),
+    row(&["sidecars=together", "attacher.image=registry.k8s.io/sig-storage/csi-attacher:v4.11.0"], &["attacher.image", "together.image", "sidecars=separate"]),
+    row(&["sidecars=together", "provisioner.log.level=5"], &["provisioner.log", "there is one log"]),
+    row(&["sidecars=together", "registrar.securityContext.privileged=true"], &["registrar.securityContext", "together.securityContext"]),
+    row(&["sidecars=together", "attacher.extraArgs={--kubeconfig=/etc/hosted/kubeconfig}"], &["attacher.extraArgs", "--kubeconfig=/etc/hosted/kubeconfig is said once", "together.extraArgs"]),
+    row(&["sidecars=together", "attacher.extraArgs={-v=5}"], &["attacher.extraArgs", "-v=5 is said once"]),
+    row(&["sidecars=together", "attacher.env[0].name=A", "attacher.env[0].value=x", "provisioner.env[0].name=A", "provisioner.env[0].value=y"], &["attacher.env", "another A already"]),
+    row(&["sidecars=together", "livenessprobe.port=null"], &["livenessprobe.port is required"]),
+    // a sidecar that was left in the same pod.
+    row(&[LEFT, "controller.extraContainers[0].name=csi-attacher", "controller.extraContainers[0].volumeMounts[0].name=socket-dir"], &["controller.extraContainers", "\"csi-attacher\" runs csi-attacher", "attacher.enabled brings already", "both would work at once"]),
+    row(&["sidecars=together", LEFT, "controller.extraContainers[0].name=csi-attacher", "controller.extraContainers[0].volumeMounts[0].name=socket-dir"], &["controller.extraContainers", "\"csi-attacher\" runs csi-attacher", "sidecars=together", "wait for ever", "attacher.enabled=false"]),
+    row(&["sidecars=together", LEFT, "controller.extraContainers[0].name=old", "controller.extraContainers[0].volumeMounts[0].name=socket-dir"], &["\"old\" runs csi-attacher"]),
+    row(&["sidecars=together", "controller.extraContainers[0].name=old", "controller.extraContainers[0].image=all:v1", "controller.extraContainers[0].command={/csi-provisioner}", "controller.extraContainers[0].volumeMounts[0].name=socket-dir"], &["\"old\" runs csi-provisioner"]),
+    row(&["sidecars=together", "controller.extraContainers[0].name=all", "controller.extraContainers[0].image=r.example.com/csi-sidecars@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "controller.extraContainers[0].volumeMounts[0].name=socket-dir"], &["\"all\" runs csi-sidecars beside the sidecars of this chart"]),
+    row(&["controller.extraContainers[0].name=csi-sidecars", "controller.extraContainers[0].image=r.example.com/s:v1", "controller.extraContainers[0].volumeMounts[0].name=socket-dir"], &["runs csi-sidecars beside the sidecars of this chart", "sidecars=together"]),
+    row(&["sidecars=together", "node.extraContainers[0].name=node-driver-registrar", "node.extraContainers[0].image=r.example.com/x:v1", "node.extraContainers[0].volumeMounts[0].name=socket-dir"], &["node.extraContainers", "runs node-driver-registrar", "registrar.enabled=false"]),
     row(&["registrar.port=70000"], &["'/registrar/port'", "maximum: got 70,000, want 65,535"]),
     row(&["registrar.port=8081"], &["attacher.port and registrar.port are both 8081"]),
     row(&["controller.bindAddress=localhost"], &["'/controller/bindAddress'", "does not match pattern"]),

@@ -10,7 +10,7 @@ use e2e::suite::Verdict;
 use serde_json::{Value, json};
 
 /// Names of the containers that are ours.
-pub(super) const SIDECARS: [&str; 7] = [
+pub(super) const SIDECARS: [&str; 9] = [
     "csi-attacher",
     "csi-provisioner",
     "csi-resizer",
@@ -18,19 +18,22 @@ pub(super) const SIDECARS: [&str; 7] = [
     "csi-node-driver-registrar",
     "livenessprobe",
     "snapshot-controller",
+    "csi-sidecars",
+    "csi-node-sidecars",
 ];
 
 /// Those that talk to the API server.
-const CLIENTS: [&str; 5] = [
+const CLIENTS: [&str; 6] = [
     "csi-attacher",
     "csi-provisioner",
     "csi-resizer",
     "csi-snapshotter",
     "snapshot-controller",
+    "csi-sidecars",
 ];
 
-/// How the demo is rendered: with what must be given, and with a provisioner on each node.
-const DEMOS: [&[&str]; 2] = [
+/// How the demo is rendered: with what must be given, in one process, and with a provisioner on each node.
+const DEMOS: [&[&str]; 4] = [
     &["csi-sidecars.image.registry=registry.example.com/storage"],
     &[
         "csi-sidecars.image.registry=registry.example.com/storage",
@@ -39,6 +42,18 @@ const DEMOS: [&[&str]; 2] = [
         "csi-sidecars.driver.attachRequired=false",
         "csi-sidecars.attacher.enabled=false",
         "driver.capacity={fast=1Gi}",
+    ],
+    &[
+        "csi-sidecars.image.registry=registry.example.com/storage",
+        "csi-sidecars.sidecars=together",
+    ],
+    &[
+        "csi-sidecars.image.registry=registry.example.com/storage",
+        "csi-sidecars.sidecars=together",
+        "csi-sidecars.features.nodeDeployment=true",
+        "csi-sidecars.driver.attachRequired=false",
+        "csi-sidecars.attacher.enabled=false",
+        "csi-sidecars.resizer.enabled=false",
     ],
 ];
 
@@ -89,7 +104,8 @@ pub(super) fn pods(_: &Cluster) -> Result<Verdict> {
     Ok(Verdict::Passed)
 }
 
-fn key(object: &Value) -> (String, Option<&str>) {
+/// By which an object is told from others.
+pub(super) fn key(object: &Value) -> (String, Option<&str>) {
     (title(object), text(object, "/metadata/namespace"))
 }
 

@@ -134,6 +134,19 @@ pub(super) const SETUPS: &[Setup] = &[
         ],
     },
     Setup {
+        title: "csi-snapshotter, groups",
+        driver: "groups.rbac.test",
+        program: Program::Sidecar(
+            SNAPSHOTTER,
+            &["features.groupSnapshots=true", "secrets.access=all"],
+        ),
+        driver_flags: &[],
+        flags: &[
+            "--leader-election",
+            "--feature-gates=CSIVolumeGroupSnapshot=true",
+        ],
+    },
+    Setup {
         title: "snapshot-controller",
         driver: "cluster.rbac.test",
         program: Program::Sidecar(SNAPSHOT_CONTROLLER, &[]),
@@ -155,6 +168,16 @@ pub(super) const SETUPS: &[Setup] = &[
             "--leader-election",
             "--enable-distributed-snapshotting",
             "--feature-gates=CSIVolumeGroupSnapshot=false",
+        ],
+    },
+    Setup {
+        title: "snapshot-controller, groups",
+        driver: "clustergroups.rbac.test",
+        program: Program::Sidecar(SNAPSHOT_CONTROLLER, &["features.groupSnapshots=true"]),
+        driver_flags: &[],
+        flags: &[
+            "--leader-election",
+            "--feature-gates=CSIVolumeGroupSnapshot=true",
         ],
     },
     Setup {

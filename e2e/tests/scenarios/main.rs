@@ -11,6 +11,7 @@ mod plugin_manager;
 mod provisioning;
 mod registration;
 mod snapshots;
+mod together;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,7 @@ fn scenarios() -> Result<ExitCode> {
         expansion::SCENARIOS,
         migration::SCENARIOS,
         snapshots::SCENARIOS,
+        together::SCENARIOS,
     ];
     let code = suite::run(&groups, &cluster);
     cluster.down().context("teardown")?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::process::{self, run};
+use crate::process::{self, free, is_foreign, port, run};
 
 #[tokio::test]
 async fn l_1_there_is_no_version_flag() {
@@ -31,7 +31,7 @@ async fn rows_about_flags_that_contradict_each_other() {
         assert_eq!(end.status.code(), Some(1), "{row}: {}", end.stderr);
         assert!(end.took < Duration::from_secs(5), "{row}: did it connect?");
         // Upstream's words are others, and it names the format alone.
-        if !process::is_foreign() {
+        if !is_foreign() {
             end.failed_naming(&["--", name]);
         }
     }
@@ -41,12 +41,12 @@ async fn rows_about_flags_that_contradict_each_other() {
 #[tokio::test]
 async fn a_bad_metrics_path_ends_with_2() {
     let driver = process::driver();
-    let endpoint = format!("--http-endpoint={}", process::free());
+    let endpoint = format!("--http-endpoint={}", free());
     for path in ["/healthz", "metrics", "", "/a b"] {
         let flag = format!("--metrics-path={path}");
         let end = process::start(&driver, &[&endpoint, &flag]).ended().await;
         let last = end.with_code(2);
-        if !process::is_foreign() {
+        if !is_foreign() {
             assert!(last.contains("--metrics-path"), "{path}: {last}");
             assert!(driver.calls().is_empty(), "said before connecting");
         }
@@ -58,4 +58,35 @@ async fn help_is_no_error() {
     let end = run(&["--help"]).await;
     assert_eq!(end.status.code(), Some(0));
     assert!(end.stderr.contains("probe-timeout"), "{}", end.stderr);
+}
+
+#[tokio::test]
+async fn l_24_l_25_an_address_that_is_taken() {
+    // On all interfaces, as the health port.
+    let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let taken = taken.local_addr().unwrap().port();
+    let health = format!("--health-port={taken}");
+    let endpoint = format!("--http-endpoint=127.0.0.1:{taken}");
+    let metrics = format!("--metrics-address=127.0.0.1:{taken}");
+    let free = format!("--health-port={}", port(&free()));
+    for (row, flags, code, named) in [
+        ("L-24", &[health.as_str()][..], 0, &health),
+        ("L-24", &[&endpoint], 0, &endpoint),
+        (
+            "L-24",
+            &["--health-port=nonsense"],
+            0,
+            &"--health-port=nonsense".to_owned(),
+        ),
+        ("L-25", &[&metrics, &free], 1, &metrics),
+    ] {
+        let driver = process::driver();
+        let end = process::start(&driver, flags).ended().await;
+        let last = end.with_code(code);
+        assert!(end.took < Duration::from_secs(10), "{row}");
+        assert!(last.contains("listen tcp"), "{row}: {last}");
+        if !is_foreign() {
+            assert!(last.contains(named), "{row}: {last}");
+        }
+    }
 }

@@ -14,6 +14,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tonic::Code;
 
 use crate::process::{self, Process, Serving, is_foreign};
+use crate::program;
 
 /// Something at the driver's socket that answers every connection with the same bytes.
 struct Impostor {
@@ -163,7 +164,7 @@ async fn fs_9_a_log_that_nobody_reads_does_not_stop_it() {
     let address = process::free();
     let mut command = Command::new(process::program());
     command.args(process::csi_address(&driver));
-    command.arg(format!("--http-endpoint={address}"));
+    command.arg(program::flag(&format!("--http-endpoint={address}")));
     let (mut process, stderr) = Process::start_unread(command);
     process::listening(&mut process, &address).await;
     for count in 0..20 {

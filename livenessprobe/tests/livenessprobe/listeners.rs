@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use crate::process::{
     self, NAME, Process, Serving, csi_address, free, get, is_foreign, listening, port, program,
@@ -166,37 +165,6 @@ async fn l_9_no_metrics_beside_the_health_port() {
         assert_eq!(answer.status, status, "{path}");
         if status == 404 {
             assert_eq!(answer.body, "404 page not found\n", "{path}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn l_24_l_25_an_address_that_is_taken() {
-    // On all interfaces, as the health port.
-    let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
-    let taken = taken.local_addr().unwrap().port();
-    let health = format!("--health-port={taken}");
-    let endpoint = format!("--http-endpoint=127.0.0.1:{taken}");
-    let metrics = format!("--metrics-address=127.0.0.1:{taken}");
-    let free = format!("--health-port={}", port(&free()));
-    for (row, flags, code, named) in [
-        ("L-24", &[health.as_str()][..], 0, &health),
-        ("L-24", &[&endpoint], 0, &endpoint),
-        (
-            "L-24",
-            &["--health-port=nonsense"],
-            0,
-            &"--health-port=nonsense".to_owned(),
-        ),
-        ("L-25", &[&metrics, &free], 1, &metrics),
-    ] {
-        let driver = process::driver();
-        let end = process::start(&driver, flags).ended().await;
-        let last = end.with_code(code);
-        assert!(end.took < Duration::from_secs(10), "{row}");
-        assert!(last.contains("listen tcp"), "{row}: {last}");
-        if !is_foreign() {
-            assert!(last.contains(named), "{row}: {last}");
         }
     }
 }

@@ -19,5 +19,6 @@ mod hostile;
 mod listeners;
 mod metrics;
 mod process;
+mod program;
 mod signals;
 mod startup;

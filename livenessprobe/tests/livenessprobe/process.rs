@@ -6,12 +6,14 @@ use sidecar_testkit::FakeDriver;
 pub(crate) use sidecar_testkit::http::{Answer, get, request};
 pub(crate) use sidecar_testkit::process::{End, PATIENCE, Process, as_init, signal_to, until};
 
+use crate::program;
+
 pub(crate) const NAME: &str = "d.example.com";
 
 const OTHER: &str = "LIVENESSPROBE_BINARY";
 
 pub(crate) fn program() -> String {
-    std::env::var(OTHER).unwrap_or_else(|_| env!("CARGO_BIN_EXE_livenessprobe").to_owned())
+    std::env::var(OTHER).unwrap_or_else(|_| program::PROGRAM.to_owned())
 }
 
 /// The program under test is not ours.
@@ -27,12 +29,15 @@ pub(crate) fn driver() -> FakeDriver {
 
 pub(crate) fn start(driver: &FakeDriver, flags: &[&str]) -> Process {
     let mut command = Command::new(program());
-    command.args(csi_address(driver)).args(flags);
+    command.args(csi_address(driver));
+    command.args(flags.iter().map(|flag| program::flag(flag)));
     Process::start(command)
 }
 
-pub(crate) fn csi_address(driver: &FakeDriver) -> [String; 1] {
-    [format!("--csi-address={}", driver.socket().display())]
+pub(crate) fn csi_address(driver: &FakeDriver) -> Vec<String> {
+    let first = program::FIRST.iter().map(|it| (*it).to_owned());
+    let address = format!("--csi-address={}", driver.socket().display());
+    first.chain([address]).collect()
 }
 
 /// The end of a program that has nothing to connect to.

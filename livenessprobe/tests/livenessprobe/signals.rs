@@ -7,7 +7,8 @@ use rustix::process::Signal;
 use sidecar_testkit::FakeDriver;
 use sidecar_testkit::process::within;
 
-use crate::process::{self, NAME, Serving, as_init, csi_address, program, signal_to, until};
+use crate::process::{self, NAME, Serving, as_init, csi_address, signal_to, until};
+use crate::program;
 
 #[tokio::test]
 async fn l_26_sigterm_kills() {
@@ -34,9 +35,9 @@ async fn l_26_sigterm_as_process_1() {
             driver.start();
         }
         let address = process::free();
-        let mut flags = csi_address(&driver).to_vec();
-        flags.push(format!("--http-endpoint={address}"));
-        let Some((mut process, id)) = as_init(&program(), &flags).await else {
+        let mut flags = csi_address(&driver);
+        flags.push(program::flag(&format!("--http-endpoint={address}")));
+        let Some((mut process, id)) = as_init(&process::program(), &flags).await else {
             return;
         };
         if connected {

@@ -41,7 +41,7 @@ pub(super) async fn open(parts: &Parts<'_>) -> Option<(Journal, Keeper)> {
     let seat = parts.seat;
     let report = tokio::select! {
         report = access::check(&seat.client, &rules) => report,
-        () = seat.process.shutdown.requested() => return None,
+        () = seat.ending.requested() => return None,
     };
     if let Some(rule) = report.missing.first() {
         tracing::error!(

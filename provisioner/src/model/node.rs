@@ -14,12 +14,12 @@ pub struct Node {
 /// What the provisioner reads of a `storage.k8s.io/v1` CSINode. Its name is the node's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsiNode {
-    /// `spec.drivers`.
-    pub drivers: Arc<[DriverKeys]>,
+    /// `spec.drivers`, which are the same on most nodes.
+    pub drivers: Arc<Vec<DriverKeys>>,
 }
 
 /// A driver's entry in a CSINode.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DriverKeys {
     /// `name`
     pub name: Text,
@@ -28,11 +28,15 @@ pub struct DriverKeys {
 }
 
 impl CsiNode {
-    /// Forgets all other drivers' entries.
-    pub fn keep_only(&mut self, driver: &str) {
+    /// Forgets all other drivers' entries. `share` finds the one copy of what is left.
+    pub fn keep_only(
+        &mut self,
+        driver: &str,
+        share: impl FnOnce(Vec<DriverKeys>) -> Arc<Vec<DriverKeys>>,
+    ) {
         if self.drivers.iter().any(|entry| &*entry.name != driver) {
             let kept = self.drivers.iter().filter(|entry| &*entry.name == driver);
-            self.drivers = kept.cloned().collect();
+            self.drivers = share(kept.cloned().collect());
         }
     }
 

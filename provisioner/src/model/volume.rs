@@ -301,15 +301,6 @@ pub struct InTree {
     pub csi: Result<Csi, Text>,
 }
 
-/// Reference to a Secret.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SecretRef {
-    /// Namespace of the Secret.
-    pub namespace: Text,
-    /// Name of the Secret.
-    pub name: Text,
-}
-
 /// A term of a node affinity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AffinityTerm {

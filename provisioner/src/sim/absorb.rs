@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use sidecar_testkit::sim::watch::{Versioned, key as key_of};
+
 use super::process::{Process, Written, keep};
 use super::run::World;
-use super::server::Versioned;
 use super::step::edit_of;
-use super::watch::key as key_of;
 use crate::model::{Claim, Text, Volume, VolumeDetail};
 use crate::plan::claim as claims;
 use crate::plan::delete;

@@ -3,10 +3,11 @@
 use sidecar::controller::reactor::Reactor;
 use sidecar::kube::cache::Source;
 use sidecar::kube::cache::store;
+use sidecar_testkit::sim::watch::Versioned;
 
 use super::mutant::Mutant;
 use super::process::{Process, keep};
-use super::server::{Event, NodeInfo, Server, Versioned};
+use super::server::{Event, NodeInfo, Server};
 use crate::model::{Attachment, Claim, Class, CsiNode, DriverKeys, Node, Text, Volume};
 use crate::plan::reactor::Change;
 use crate::plan::topology::Entry;

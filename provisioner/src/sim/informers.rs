@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use sidecar_testkit::sim::watch::Watch;
+
 use super::mutant::Mutant;
 use super::server::NodeInfo;
-use super::watch::Watch;
 use crate::model::{Attachment, Claim, Class, Grant, Volume};
 use crate::plan::{self, Driver};
 

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use sidecar::controller::reactor::{Now, Reactor, Verdict};
+use sidecar_testkit::sim::watch::Versioned;
 
 use super::deliver::KINDS;
 use super::informers::Informers;
 use super::mutant::Mutant;
 use super::run::{Case, Faults};
 use super::scene::segment;
-use super::server::{Server, Versioned};
+use super::server::Server;
 use super::step::State;
 use crate::model::{Claim, Pairs, VolumeDetail};
 use crate::plan::in_flight::{ClaimKey, InFlightState};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use sidecar_testkit::sim::watch::Versioned;
 
 use super::wire::{read_volume, texts};
 use crate::keys::SELECTED_NODE;
@@ -11,9 +12,6 @@ use crate::plan::edit::{Edit, Kind};
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::ownership::Selection;
 use crate::plan::topology::Entry;
-
-/// An object and its resource version.
-pub(super) type Versioned<T> = (u64, T);
 
 /// A change; `None` is the object's end.
 #[derive(Clone)]

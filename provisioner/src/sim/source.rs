@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use csi_proto::csi::volume_content_source::Type;
+use sidecar_testkit::sim::watch::Versioned;
 
 use super::driver::Kind;
 use super::mutant::Mutant;
 use super::run::World;
-use super::server::Versioned;
 use crate::model::{Claim, Source, Text};
 use crate::plan::edit::{Applied, Edit};
 use crate::plan::in_flight::ClaimKey;

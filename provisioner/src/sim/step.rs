@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use sidecar::csi::Migrated;
+use sidecar_testkit::sim::watch::key as key_of;
 use tonic::Code;
 
 use super::mutant::Mutant;
@@ -11,7 +12,6 @@ use super::process::{Running, Written};
 use super::run::{Fate, Faults, World, lost, refused, rpc};
 use super::scene::zone;
 use super::server::refusal;
-use super::watch::key as key_of;
 use crate::plan::claim as claims;
 use crate::plan::delete;
 use crate::plan::edit::{Edit, Kind};

@@ -2,10 +2,10 @@
 //! invariants.
 
 use serde_json::Value;
+use sidecar_testkit::sim::watch::Versioned;
 
 use super::driver::{Kind, ModelDriver};
 use super::run::{Faults, World, rpc};
-use super::server::Versioned;
 use super::step::State;
 use crate::model::{Reclaim, Text, VolumeDetail};
 use crate::plan::delete::{Answer, Step};

@@ -3,30 +3,21 @@
 use serde_json::Value;
 use sidecar::kube::api::{Api, ApiError};
 use sidecar::kube::key::Key;
+use sidecar::kube::objects;
 use sidecar::kube::reflect::Resource;
 
 pub use sidecar::kube::api::key;
+pub use sidecar::kube::objects::{
+    ATTACHMENTS, ATTRIBUTES_CLASSES, CLAIMS, CSI_NODES, STORAGE_CLASSES as CLASSES, VOLUMES,
+};
 
-const STORAGE: &str = "storage.k8s.io";
 const SNAPSHOT: &str = crate::keys::SNAPSHOT_GROUP;
 
-/// PersistentVolumeClaims.
-pub const CLAIMS: Resource = Resource::new("", "v1", "persistentvolumeclaims");
-/// PersistentVolumes.
-pub const VOLUMES: Resource = Resource::new("", "v1", "persistentvolumes");
 /// Nodes; only their labels are read.
 pub const NODES: Resource = Resource {
     metadata_only: true,
-    ..Resource::new("", "v1", "nodes")
+    ..objects::NODES
 };
-/// CSINodes.
-pub const CSI_NODES: Resource = Resource::new(STORAGE, "v1", "csinodes");
-/// StorageClasses.
-pub const CLASSES: Resource = Resource::new(STORAGE, "v1", "storageclasses");
-/// VolumeAttributesClasses.
-pub const ATTRIBUTES_CLASSES: Resource = Resource::new(STORAGE, "v1", "volumeattributesclasses");
-/// VolumeAttachments.
-pub const ATTACHMENTS: Resource = Resource::new(STORAGE, "v1", "volumeattachments");
 /// Leases.
 pub const LEASES: Resource = Resource::new("coordination.k8s.io", "v1", "leases");
 /// VolumeSnapshots.

@@ -1,6 +1,5 @@
 //! What steps are carried out with, and which executor carries out which.
 
-use std::string::FromUtf8Error;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -16,11 +15,8 @@ use super::events::Events;
 use super::informers::Informers;
 use super::journal::Keeper;
 use super::metrics::Metrics;
-use crate::model::SecretRef;
 use crate::plan::journal::Journal;
-use crate::plan::outcome::ApiError;
 use crate::plan::reactor::{Answer, Failed, Key, Notice, Setup, Step};
-use crate::plan::request::Secrets;
 use crate::plan::{self, Provisioner, Settings, fairness};
 
 /// The provisioner, driven.
@@ -162,28 +158,5 @@ impl Shell<Provisioner> for Executor {
         if let Some(capacity) = self.capacity.get() {
             capacity.queue.shut_down();
         }
-    }
-}
-
-/// Why the values of a Secret cannot be used.
-pub(super) enum SecretError {
-    /// It could not be read.
-    Unread(ApiError),
-    /// A value is not text, so that no request can carry it.
-    NotText,
-}
-
-impl Executor {
-    /// The values of a Secret.
-    ///
-    /// # Errors
-    /// It is not there, the server did not say, or no request can carry it.
-    pub(super) async fn secret(&self, reference: &SecretRef) -> Result<Secrets, SecretError> {
-        let values = self.api.secret(&reference.namespace, &reference.name).await;
-        let values = values.map_err(SecretError::Unread)?;
-        { values.into_iter() }
-            .map(|(key, bytes)| Ok((key, String::from_utf8(bytes)?)))
-            .collect::<Result<_, FromUtf8Error>>()
-            .map_err(|_| SecretError::NotText)
     }
 }

@@ -40,14 +40,16 @@ impl Informers {
     pub(super) fn new(engine: &Weak<Engine>, driver: Arc<DriverView>) -> Self {
         let strings = Interner::default();
         let name = driver.current().name.clone();
+        let shared = strings.clone();
         Self {
             claims: Cache::owned(engine, &strings, claim_changed),
             volumes: Cache::owned(engine, &strings, volume_changed),
             classes: Cache::owned(engine, &strings, class_changed),
             attachments: Cache::owned(engine, &strings, attachment_changed),
             nodes: Cache::owned(engine, &strings, node_changed),
-            csi_nodes: Cache::owned(engine, &strings, csi_node_changed)
-                .trimmed(move |node: &mut CsiNode| node.keep_only(&name)),
+            csi_nodes: Cache::owned(engine, &strings, csi_node_changed).trimmed(
+                move |node: &mut CsiNode| node.keep_only(&name, |kept| shared.share(kept)),
+            ),
             grants: Cache::owned(engine, &strings, grant_changed),
             strings,
             driver,

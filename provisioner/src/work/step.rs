@@ -7,9 +7,11 @@ use csi_proto::csi::{CreateVolumeRequest, DeleteVolumeRequest};
 use serde::Deserialize;
 use sidecar::csi::{Channel, Deadline, Migrated, call_with};
 use sidecar::error::Chain;
+use sidecar::kube::api::SecretError;
 use sidecar::kube::cache::Record;
 use sidecar::kube::events::Severity;
 use sidecar::kube::key::Key;
+use sidecar::kube::objects;
 use sidecar::kube::reflect::Resource;
 use sidecar::verbose;
 use tonic::Code;
@@ -17,8 +19,8 @@ use tonic::Code;
 use super::api::{
     ATTRIBUTES_CLASSES, CLAIMS, CONTENTS, SNAPSHOTS, VOLUMES, edit as edit_object, key, page,
 };
-use super::executor::{Executor, SecretError};
-use super::record::{ClaimWire, VolumeWire, read_claim, read_volume};
+use super::executor::Executor;
+use super::record::{ClaimWire, read_claim, read_volume};
 use crate::model::{Claim, SecretRef, Text, Volume, VolumeDetail};
 use crate::plan::claim::{Announcement, Answer, Step};
 use crate::plan::edit::{Applied, Edit, Kind};
@@ -177,7 +179,7 @@ impl Executor {
             #[serde(default)]
             metadata: ListMeta,
             #[serde(borrow)]
-            items: Vec<VolumeWire<'a>>,
+            items: Vec<objects::volume::Volume<'a>>,
         }
         #[derive(Default, Deserialize)]
         struct ListMeta {
@@ -218,7 +220,7 @@ impl Executor {
     }
 
     async fn load_secret(&self, reference: &SecretRef) -> Answer {
-        match self.secret(reference).await {
+        match self.api.secret_texts(reference).await {
             Ok(values) => Answer::Secret(values),
             Err(SecretError::Unread(error)) => Answer::Refused(error),
             Err(SecretError::NotText) => Answer::SecretNotText,
@@ -245,8 +247,7 @@ impl Executor {
         if let Some(own) = own
             && !is_gone(&object)
         {
-            let taken = own.answered(&object);
-            taken.map_err(|error| ApiError::unreadable(&Chain(&error)))?;
+            own.take(&object)?;
         }
         Ok(applied)
     }

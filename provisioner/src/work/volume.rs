@@ -6,12 +6,13 @@ use csi_proto::csi::DeleteVolumeRequest;
 use csi_proto::csi::controller_client::ControllerClient;
 use serde_json::Value;
 use sidecar::csi::{Deadline, Migrated, call_with};
+use sidecar::kube::api::SecretError;
 use sidecar::kube::cache::OwnWrite;
 use sidecar::kube::key::Key;
 use sidecar::kube::patch::{Part, Patch};
 
 use super::api::{VOLUMES, key};
-use super::executor::{Executor, SecretError};
+use super::executor::Executor;
 use crate::model::{Text, Volume};
 use crate::plan::delete::{Answer, Step};
 use crate::plan::outcome::{ApiError, RpcError};
@@ -31,7 +32,7 @@ impl Executor {
                 return written(self.patch_volume(name, uid, patch).await);
             }
             Step::Remove { uid } => return written(self.remove_volume(name, uid).await),
-            Step::LoadSecret(reference) => match self.secret(reference).await {
+            Step::LoadSecret(reference) => match self.api.secret_texts(reference).await {
                 Ok(values) => Answer::Secret(values),
                 Err(SecretError::NotText) => Answer::SecretNotText,
                 Err(SecretError::Unread(error)) => {

@@ -9,6 +9,7 @@ use sidecar_testkit::http::request;
 use crate::driver::{Driver, Impostor, NAME};
 use crate::kubelet;
 use crate::process::{Process, Seat};
+use crate::program;
 
 /// A driver, and a registrar with a socket and an HTTP server.
 pub(crate) async fn running(seat: &Seat, flags: &[&str]) -> (Driver, Process, String) {
@@ -185,7 +186,7 @@ async fn r_45_an_address_that_cannot_be_had() {
     ] {
         let _driver = Driver::start(&seat.csi());
         let end = seat.start(&[flag]).ended().await;
-        end.failed_naming(&[flag]);
+        end.failed_naming(&[&program::flag(flag)]);
         assert!(seat.socket().exists(), "{flag}");
         std::fs::remove_file(seat.socket()).unwrap();
     }

@@ -16,6 +16,7 @@ mod flags;
 mod http;
 mod kubelet;
 mod process;
+mod program;
 mod raw;
 mod recovery;
 mod service;

@@ -8,7 +8,8 @@ pub(crate) use sidecar_testkit::process::{End, Process, as_init, must_not_skip, 
 
 use crate::driver::{Driver, NAME};
 
-pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_csi-node-driver-registrar");
+use crate::program;
+pub(crate) use crate::program::PROGRAM;
 pub(crate) const ENDPOINT: &str = "/p/csi.sock";
 
 /// A directory with a place for the driver's socket and one for the registrar's.
@@ -44,11 +45,13 @@ impl Seat {
 
     /// The flags that every start needs.
     pub(crate) fn flags(&self) -> Vec<String> {
-        vec![
+        let mut flags: Vec<_> = program::FIRST.iter().map(|it| (*it).to_owned()).collect();
+        flags.extend([
             format!("--csi-address={}", self.csi().display()),
             format!("--kubelet-registration-path={ENDPOINT}"),
             format!("--plugin-registration-path={}", self.directory().display()),
-        ]
+        ]);
+        flags
     }
 
     pub(crate) fn command(&self, flags: &[&str]) -> Command {
@@ -56,7 +59,8 @@ impl Seat {
         // and then the default that some rows are about would not apply.
         let mut command = Command::new("env");
         command.args(["--default-signal=INT,HUP", PROGRAM]);
-        command.args(self.flags()).args(flags);
+        command.args(self.flags());
+        command.args(flags.iter().map(|flag| program::flag(flag)));
         command
     }
 

@@ -18,10 +18,12 @@ fn config(args: &[&str]) -> (Config, Vec<String>) {
 fn defaults_are_upstreams() {
     let expected = Config {
         resync: Duration::from_mins(10),
-        workers: 10,
+        pacing: Pacing {
+            workers: 10,
+            retry_start: Duration::from_secs(1),
+            retry_max: Duration::from_mins(5),
+        },
         timeout: Duration::from_secs(10),
-        retry_start: Duration::from_secs(1),
-        retry_max: Duration::from_mins(5),
         csi_address: "/run/csi/socket".to_owned(),
         settings: Settings::default(),
         attributes_class_given: false,
@@ -131,7 +133,7 @@ fn z_18_zero_intervals_are_accepted() {
     ];
     let (config, _) = config(&args);
     assert_eq!(
-        (config.resync, config.retry_start),
+        (config.resync, config.pacing.retry_start),
         (Duration::ZERO, Duration::ZERO)
     );
     assert_eq!(config.settings.infeasible_wait, Duration::from_secs(6));

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{List, Quantity, Text, Uid};
+use super::{List, Quantity, SecretRef, Text, Uid};
 
 /// What the resizer reads of a PersistentVolume. The name is the key under which it is cached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,15 +92,6 @@ pub struct InTree {
     pub driver: &'static str,
     /// The source in that driver's words, or why it cannot be said in them.
     pub csi: Result<CsiSource, Text>,
-}
-
-/// Reference to a Secret.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct SecretRef {
-    /// Namespace of the Secret.
-    pub namespace: Text,
-    /// Name of the Secret.
-    pub name: Text,
 }
 
 impl Volume {

@@ -1,6 +1,7 @@
 //! An attempt under way, between two of its steps or within one.
 
-use super::server::Versioned;
+use sidecar_testkit::sim::watch::Versioned;
+
 use crate::model::{ClaimDetail, Volume};
 use crate::plan::Task;
 use crate::plan::attempt::Attempt;

@@ -29,7 +29,12 @@ impl World {
     pub(super) fn check_asked(&mut self, index: usize, wish: &Wish) {
         let running = &self.process.running[index];
         let uid = running.attempt().uid().clone();
-        let known = self.process.informers.claims.get(&running.task.claim);
+        let known = self
+            .process
+            .informers
+            .claims
+            .get(&running.task.claim)
+            .cloned();
         let known = known.as_ref().and_then(|claim| claim.detail()).cloned();
         let before = self.truth(&uid);
         let (class, left_class) = (before.class.clone(), before.left_class.clone());
@@ -55,7 +60,7 @@ impl World {
                 }
             }
             Wish::Size(bytes) => {
-                let volume = self.process.informers.volumes.get(&known.volume);
+                let volume = self.process.informers.volumes.get(&known.volume).cloned();
                 let small = volume.is_some_and(|volume| volume.capacity < known.request);
                 let new = known.resize == Some(ResizeStatus::ControllerInProgress) && !in_doubt;
                 let wanted = known.request.map(|size| size.value());
@@ -76,9 +81,14 @@ impl World {
     /// A call carries the Secret that the volume names.
     pub(super) fn check_secret(&mut self, index: usize, none: bool) {
         let running = &self.process.running[index];
-        let known = self.process.informers.claims.get(&running.task.claim);
+        let known = self
+            .process
+            .informers
+            .claims
+            .get(&running.task.claim)
+            .cloned();
         let volume = running.attempt().volume(known.as_deref());
-        let volume = volume.and_then(|name| self.process.informers.volumes.get(&name));
+        let volume = volume.and_then(|name| self.process.informers.volumes.get(&name).cloned());
         let Some(volume) = volume else {
             return;
         };
@@ -93,7 +103,12 @@ impl World {
     pub(super) fn check_told(&mut self, index: usize, told: &Announcement) {
         let running = &self.process.running[index];
         let uid = running.attempt().uid().clone();
-        let known = self.process.informers.claims.get(&running.task.claim);
+        let known = self
+            .process
+            .informers
+            .claims
+            .get(&running.task.claim)
+            .cloned();
         let wanted = known.as_ref().and_then(|claim| claim.detail());
         let wanted = wanted.map_or_else(Text::default, |claim| claim.class.clone());
         let log = &self.server.log;
@@ -124,7 +139,7 @@ impl World {
         let target = patch.pointer("/status/modifyVolumeStatus/targetVolumeAttributesClassName");
         let class = target
             .and_then(Value::as_str)
-            .and_then(|name| self.process.informers.classes.get(&name.into()));
+            .and_then(|name| self.process.informers.classes.get(name));
         if class.is_some_and(|class| *class.driver != *self.process.informers.driver.name) {
             self.complain(format!("a class of another driver: {patch}"));
         }

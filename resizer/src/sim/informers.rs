@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use sidecar_testkit::sim::watch::Watch;
+
 use super::mutant::Mutant;
-use super::watch::Watch;
 use crate::model::{AttributesClass, Claim, Pod, Text, Volume};
 use crate::plan::{self, Driver};
 
@@ -23,7 +24,7 @@ impl plan::Informers for Informers {
     }
 
     fn claim(&self, key: &Text) -> Option<Arc<Claim>> {
-        Some(self.mutant.sees(self.claims.get(key)?))
+        Some(self.mutant.sees(self.claims.get(key).cloned()?))
     }
 
     fn volume(&self, name: &Text) -> Option<(Arc<Volume>, u64)> {
@@ -32,6 +33,6 @@ impl plan::Informers for Informers {
     }
 
     fn class(&self, name: &Text) -> Option<Arc<AttributesClass>> {
-        Some(self.mutant.sees_class(self.classes.get(name)?))
+        Some(self.mutant.sees_class(self.classes.get(name).cloned()?))
     }
 }

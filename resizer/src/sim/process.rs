@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use sidecar::controller::reactor::{Now, Reactor, Verdict};
 use sidecar::kube::cache::store;
+use sidecar_testkit::sim::watch::{Versioned, Watch, key};
 
 use super::attempt::{Object, Running, State};
 use super::informers::Informers;
 use super::mutant::Mutant;
-use super::server::{Event, Server, Versioned};
-use super::watch::{Watch, key};
+use super::server::{Event, Server};
 use crate::model::{AttributesClass, Claim, Pod, Text, Volume};
 use crate::plan::event::Origin;
 use crate::plan::reactor::{Change, Request, Run};

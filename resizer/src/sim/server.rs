@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use sidecar_testkit::sim::watch::Versioned;
 
 use crate::model::{AttributesClass, ClaimDetail, Pod, Text, Volume};
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::step::Answer;
 use crate::testing::{patch_claim, patch_volume};
-
-/// An object and its resource version.
-pub(super) type Versioned<T> = (u64, T);
 
 /// A change; `None` is the object's end.
 #[derive(Clone)]

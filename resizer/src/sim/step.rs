@@ -8,6 +8,7 @@
 
 use csi_proto::csi::ControllerExpandVolumeResponse;
 use serde_json::Value;
+use sidecar_testkit::sim::watch::Versioned;
 use tonic::Code;
 
 use super::attempt::{Object, State};
@@ -15,7 +16,7 @@ use super::check::targets;
 use super::driver::Wish;
 use super::mutant::Mutant;
 use super::run::{Faults, World};
-use super::server::{Versioned, error};
+use super::server::error;
 use super::users::UNIT;
 use crate::model::{ClaimDetail, ResizeStatus, Text, Volume};
 use crate::plan::Task;

@@ -4,26 +4,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_proto::csi::controller_client::ControllerClient;
-use csi_proto::csi::{ControllerExpandVolumeRequest, ControllerModifyVolumeRequest};
 use serde_json::Value;
 use sidecar::controller::engine::{self, Shell};
-use sidecar::csi::{Channel, Migrated, call, call_with};
-use sidecar::error::Chain;
-use sidecar::kube::api::{Api, ApiError};
+use sidecar::controller::{CallError, Pacing};
+use sidecar::csi::Channel;
+use sidecar::kube::api::{Api, ApiError, SecretError, key};
 use sidecar::kube::cache::{Cache, Record};
 use sidecar::kube::events::{Recorder, Reference, Severity};
 use sidecar::kube::key::Key;
+use sidecar::kube::objects::{CLAIMS, VOLUMES};
 use sidecar::kube::patch::{Part, Patch};
 use sidecar::kube::reflect::Resource;
 use sidecar::metrics::RegisterError;
-use sidecar::queue::{Config, Metrics, Queue, exponential};
+use sidecar::queue::{Config, Metrics, Queue};
 use sidecar::verbose;
+use tonic::{Request as Call, Response, Status};
 
-use super::api::{CLAIMS, VOLUMES, key};
 use super::driver::DriverView;
 use super::informers::Informers;
 use crate::model::{SecretRef, Text};
-use crate::plan::outcome::{Failure, RpcError};
+use crate::plan::outcome::Failure;
 use crate::plan::reactor::{Notice, Request};
 use crate::plan::step::{Announcement, Answer, Step};
 use crate::plan::{self, Resizer, Settings, Task, fairness};
@@ -42,17 +42,6 @@ pub struct Executor {
     events: Recorder,
 }
 
-/// How often and how much at a time is worked.
-#[derive(Clone, Copy, Debug)]
-pub struct Pacing {
-    /// `--workers`
-    pub workers: usize,
-    /// `--retry-interval-start`
-    pub retry_start: Duration,
-    /// `--retry-interval-max`
-    pub retry_max: Duration,
-}
-
 /// A resizer with empty caches.
 ///
 /// # Errors
@@ -64,12 +53,15 @@ pub fn engine(
     metrics: &Metrics,
 ) -> Result<Arc<Engine>, RegisterError> {
     let current = driver.current();
-    let delay = exponential(pacing.retry_start, pacing.retry_max);
     let queue = Queue::new(Config {
         lanes: fairness::lanes(pacing.workers),
         metrics: Some(metrics.clone()),
         // Under the name that upstream gives both of its queues.
-        ..Config::new(format!("{}-pvc", current.name), pacing.workers, delay)
+        ..Config::new(
+            format!("{}-pvc", current.name),
+            pacing.workers,
+            pacing.delay(),
+        )
     })?;
     let resizer = Resizer::new(&current, settings);
     Ok(Engine::new(resizer, vec![queue], |engine| Executor {
@@ -99,8 +91,22 @@ impl Shell<Resizer> for Executor {
             Step::PatchClaim(_, body) => done(self.patch_claim(task, body).await),
             Step::PatchVolume(name, _, body) => done(self.patch_volume(name, body).await),
             Step::LoadSecret(reference) => self.secret(reference).await,
-            Step::Expand(request, migrated) => self.expand(request, *migrated).await,
-            Step::Modify(_, request) => self.modify(request).await,
+            Step::Expand(request, migrated) => {
+                let send = async |channel, request| {
+                    let mut client = ControllerClient::new(channel);
+                    client.controller_expand_volume(request).await
+                };
+                let request = migrated.mark((**request).clone());
+                self.ask(request, send, Answer::Expanded).await
+            }
+            Step::Modify(_, request) => {
+                let send = async |channel, request| {
+                    let mut client = ControllerClient::new(channel);
+                    client.controller_modify_volume(request).await
+                };
+                let request = Call::new((**request).clone());
+                self.ask(request, send, |_| Answer::Modified).await
+            }
         }
     }
 
@@ -157,12 +163,14 @@ impl Executor {
 
     async fn read_claim(&self, task: &Task) -> Result<(), ApiError> {
         let key = key(Some(task.namespace()), task.name())?;
-        self.read(&CLAIMS, &self.informers.claims, &key).await
+        let read = self.informers.claims.read_from(&self.api, &CLAIMS, &key);
+        read.await.map(drop)
     }
 
     async fn read_volume(&self, name: &Text) -> Result<(), ApiError> {
-        self.read(&VOLUMES, &self.informers.volumes, &key(None, name)?)
-            .await
+        let (volumes, key) = (&self.informers.volumes, key(None, name)?);
+        let read = volumes.read_from(&self.api, &VOLUMES, &key);
+        read.await.map(drop)
     }
 
     async fn patch_claim(&self, task: &Task, body: &Value) -> Result<(), ApiError> {
@@ -177,21 +185,6 @@ impl Executor {
         self.patch(&VOLUMES, cache, &key, (Part::Main, body)).await
     }
 
-    /// Reads an object and takes it into the cache, unless that knows better by now.
-    async fn read<R: Record>(
-        &self,
-        resource: &Resource,
-        cache: &Cache<R>,
-        key: &Key,
-    ) -> Result<(), ApiError> {
-        let own = cache.begin_write(key);
-        let json = self.api.get(resource, key).await?;
-        let taken = own.answered(&json);
-        taken
-            .map(drop)
-            .map_err(|error| ApiError::unreadable(&Chain(&error)))
-    }
-
     /// Patches an object and takes the result into the cache.
     async fn patch<R: Record>(
         &self,
@@ -200,62 +193,29 @@ impl Executor {
         key: &Key,
         (part, body): (Part, &Value),
     ) -> Result<(), ApiError> {
-        let own = cache.begin_write(key);
         let patch = Patch::Strategic(body.clone());
-        let json = self.api.patch(resource, key, part, &patch).await?;
-        let taken = own.answered(json.get());
-        taken
-            .map(drop)
-            .map_err(|error| ApiError::unreadable(&Chain(&error)))
+        let patched = cache.patch_at(&self.api, resource, key, (part, &patch));
+        patched.await.map(drop)
     }
 
     async fn secret(&self, reference: &SecretRef) -> Answer {
-        let found = self.api.secret(&reference.namespace, &reference.name);
-        let values = match found.await {
-            Ok(values) => values,
-            Err(error) => return Answer::Refused(error),
-        };
-        let texts = values
-            .into_iter()
-            .map(|(key, value)| Ok((key, String::from_utf8(value)?)));
-        match texts.collect::<Result<_, std::string::FromUtf8Error>>() {
-            Ok(texts) => Answer::Secret(texts),
-            Err(_) => Answer::SecretNotText,
+        match self.api.secret_texts(reference).await {
+            Ok(values) => Answer::Secret(values),
+            Err(SecretError::Unread(error)) => Answer::Refused(error),
+            Err(SecretError::NotText) => Answer::SecretNotText,
         }
     }
 
-    async fn expand(&self, request: &ControllerExpandVolumeRequest, migrated: Migrated) -> Answer {
-        let send = async |channel: Channel| {
-            let mut client = ControllerClient::new(channel);
-            let request = migrated.mark(request.clone());
-            call_with(self.driver.timeout(), request, async |request| {
-                client.controller_expand_volume(request).await
-            })
-            .await
-        };
-        match self.driver.channel().await {
-            Err(error) => Answer::Unreachable(error),
-            Ok(channel) => match send(channel).await {
-                Ok(answer) => Answer::Expanded(answer),
-                Err(status) => Answer::Failed(RpcError::from(&status)),
-            },
-        }
-    }
-
-    async fn modify(&self, request: &ControllerModifyVolumeRequest) -> Answer {
-        let send = async |channel: Channel| {
-            let mut client = ControllerClient::new(channel);
-            call(self.driver.timeout(), request.clone(), async |request| {
-                client.controller_modify_volume(request).await
-            })
-            .await
-        };
-        match self.driver.channel().await {
-            Err(error) => Answer::Unreachable(error),
-            Ok(channel) => match send(channel).await {
-                Ok(_) => Answer::Modified,
-                Err(status) => Answer::Failed(RpcError::from(&status)),
-            },
+    async fn ask<M, T>(
+        &self,
+        request: Call<M>,
+        send: impl AsyncFnOnce(Channel, Call<M>) -> Result<Response<T>, Status>,
+        answer: impl FnOnce(T) -> Answer,
+    ) -> Answer {
+        match self.driver.call(request, send).await {
+            Ok(answered) => answer(answered),
+            Err(CallError::Unreachable(error)) => Answer::Unreachable(error),
+            Err(CallError::Failed(error)) => Answer::Failed(error),
         }
     }
 }

@@ -100,11 +100,6 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
         join_all(serving).await;
     }
 
-    /// Several that [`serve`](Self::serve) at the same time.
-    pub async fn serve_all(engines: &[Arc<Self>]) {
-        join_all(engines.iter().map(Self::serve)).await;
-    }
-
     /// Something has changed.
     pub fn observe(&self, change: R::Change<'_>) {
         self.turn(|reactor, informers| ((), reactor.observe(change, informers)));

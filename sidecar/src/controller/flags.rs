@@ -2,8 +2,54 @@
 //!
 //! Pure: the order of the checks, which decides about message and exit code, is the program's.
 
+use std::time::Duration;
+
 use crate::election::Timing;
 use crate::flags::{Exit, Values};
+use crate::queue::{self, exponential};
+
+/// How often and how much at a time is worked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pacing {
+    /// So many keys at the same time.
+    pub workers: usize,
+    /// `--retry-interval-start`
+    pub retry_start: Duration,
+    /// `--retry-interval-max`
+    pub retry_max: Duration,
+}
+
+impl Pacing {
+    /// From `--retry-interval-start` and `--retry-interval-max`.
+    #[must_use]
+    pub fn from_flags(values: &Values, workers: usize) -> Self {
+        let duration = |name| values.duration(name).to_timeout();
+        Self {
+            workers,
+            retry_start: duration("retry-interval-start"),
+            retry_max: duration("retry-interval-max"),
+        }
+    }
+
+    /// How long a key waits after its failures.
+    #[must_use]
+    pub fn delay(&self) -> queue::Delay {
+        exponential(self.retry_start, self.retry_max)
+    }
+}
+
+/// How many of something there are at the same time, from the flag of this name.
+///
+/// # Errors
+/// Exit code 1 if it is not greater than zero.
+pub fn at_least_one(values: &Values, name: &str) -> Result<usize, Exit> {
+    let number = values.int(name);
+    let positive = usize::try_from(number).ok().filter(|number| *number > 0);
+    positive.ok_or_else(|| {
+        let line = format!("--{name}={number}: must be greater than zero");
+        Exit::failure(1, line)
+    })
+}
 
 /// The HTTP server.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ::kube::Client;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::flags::Election;
@@ -34,6 +35,19 @@ pub struct Candidate<'a> {
     pub health: &'a LeaderHealth,
     /// What guards everything that is done under the lease.
     pub fence: &'a Fence,
+    /// In whose company the lease is held, if it is one of several of this process.
+    pub company: Option<&'a Company>,
+}
+
+/// How one of several leases of a process is held.
+#[derive(Clone, Debug)]
+pub struct Company {
+    /// As whom, from the name of the host: no single program writes such a name.
+    pub identity: fn(host: &str, head: &str) -> String,
+    /// Under which lease.
+    pub head: &'static str,
+    /// Holders that have lost the right to work, since this process holds the lease that they need.
+    pub succeeds: Option<String>,
 }
 
 impl Candidate<'_> {
@@ -50,10 +64,7 @@ impl Candidate<'_> {
         until: impl Future<Output = Result<(), Exit>>,
         work: impl AsyncFnOnce() -> Result<(), Exit>,
     ) -> Result<(), Exit> {
-        let (config, events) = self.config(client.clone())?;
-        let mut elector = Elector::new(client, config);
-        let events = tokio::spawn(events);
-        self.health.set(elector.health());
+        let (mut elector, events) = self.elector(client)?;
         let ended = tokio::select! {
             biased;
             () = elector.acquire() => None,
@@ -74,6 +85,18 @@ impl Candidate<'_> {
         elector.release().await;
         let _ = timeout(LAST_EVENTS, events).await;
         result
+    }
+
+    /// A standby, whose health is shown from now on, and the task that writes its events until it is gone.
+    ///
+    /// # Errors
+    /// The host has no name.
+    pub fn elector(&self, client: Client) -> Result<(Elector, JoinHandle<()>), Exit> {
+        let (config, events) = self.config(client.clone())?;
+        let lease = config.name.clone();
+        let elector = Elector::new(client, config);
+        self.health.set(&lease, elector.health());
+        Ok((elector, tokio::spawn(events)))
     }
 
     fn config(
@@ -113,13 +136,22 @@ impl Candidate<'_> {
         let on_event = move |text: &str| {
             recorder.record(&about, Severity::Normal, "LeaderElection", text);
         };
+        let own_name = names::identity(&hostname);
         let config = election::Config {
             namespace,
-            name,
-            identity: names::identity(&hostname),
+            identity: match self.company {
+                Some(company) => (company.identity)(&own_name, company.head),
+                None => own_name,
+            },
+            succeeds: self.company.and_then(|company| company.succeeds.clone()),
             timing: election.timing,
             labels: election.labels.clone(),
-            metrics: Some(self.metrics.clone()),
+            metrics: Some(match self.company {
+                Some(_) => self.metrics.named(&name),
+                None => self.metrics.clone(),
+            }),
+            shown: self.company.map(|_| name.clone()).unwrap_or_default(),
+            name,
             fence: self.fence.clone(),
             on_event: Box::new(on_event),
         };

@@ -1,10 +1,11 @@
 //! The connection to the driver: how it is met, and how it is followed through its restarts. One per
-//! process; what a controller makes of the driver is its [`View`].
+//! process; what a controller makes of the driver is its [`View`](super::View).
 //!
 //! A restart of the driver's container does not end this process: calls wait, the driver is probed
 //! and asked anew, and work goes on. If an incompatible driver returns, the process exits with the reason.
 
 mod ask;
+mod handshake;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -16,20 +17,20 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Code;
 
-use super::view::{Driver, Follower, View};
-use crate::csi::connection::{self, Address, Connection, Losses, OnLoss, Options};
+use super::view::Follower;
+use crate::csi::connection::{Connection, Losses};
 use crate::csi::identity::{
     self, ControllerCapabilities, GroupCapabilities, IdentityError, NodeCapabilities,
     PluginCapabilities,
 };
 use crate::csi::{Channel, loss};
-use crate::election::Fence;
 use crate::error::Chain;
-use crate::metrics::{CsiOperations, OperationsConfig, Registry};
+use crate::metrics::CsiOperations;
 use crate::rpc_code::RpcError;
 use crate::rt::Exit;
 
 pub use ask::{Calls, Identity, Questions, Settings};
+pub use handshake::DriverHandshake;
 
 /// Pause between attempts to find the driver again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -47,114 +48,6 @@ pub struct Capabilities {
     pub group: GroupCapabilities,
 }
 
-/// A driver that is ready and has told its name, but not yet what it can do.
-#[derive(Debug)]
-pub struct DriverHandshake {
-    connection: Connection,
-    settings: Settings,
-    operations: CsiOperations,
-    name: String,
-}
-
-impl DriverHandshake {
-    /// As [`connect`](Self::connect), with calls counted in `registry`, where they have the label
-    /// `migrated` if volumes of an in-tree plugin were moved to a driver of this name: such a driver is
-    /// connected and probed once more, since its name is not known before.
-    ///
-    /// # Errors
-    /// How the process ends.
-    pub async fn connect_counted(
-        settings: Settings,
-        registry: &Registry,
-        is_migrated: impl FnOnce(&str) -> bool,
-    ) -> Result<Self, Exit> {
-        let operations = CsiOperations::unregistered(OperationsConfig::default())?;
-        let mut this = Self::connect(settings, &operations).await?;
-        if is_migrated(&this.name) {
-            this.operations = CsiOperations::unregistered(OperationsConfig {
-                migrated: true,
-                ..OperationsConfig::default()
-            })?;
-            this.connection = connect(&this.settings, &this.operations).await?;
-        }
-        this.operations.register(registry)?;
-        Ok(this)
-    }
-
-    /// Connects, waits until the driver is ready and asks its name.
-    ///
-    /// # Errors
-    /// How the process ends.
-    pub async fn connect(settings: Settings, operations: &CsiOperations) -> Result<Self, Exit> {
-        let connection = connect(&settings, operations).await?;
-        let name = settings.name(connection.channel()).await;
-        let name = name.map_err(|error| settings.refused(&error))?;
-        Ok(Self {
-            connection,
-            settings,
-            operations: operations.clone(),
-            name,
-        })
-    }
-
-    /// The driver's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Calls that are counted from now on have the driver's name.
-    pub fn name_calls(&self) {
-        self.operations.set_driver_name(&self.name);
-    }
-
-    /// Asks what the driver can do.
-    ///
-    /// # Errors
-    /// How the process ends.
-    pub async fn fetch_capabilities(self, questions: Questions) -> Result<Arc<Link>, Exit> {
-        let channel = self.connection.channel();
-        let answer = self.settings.capabilities(channel, &questions).await;
-        let capabilities = answer.map_err(|error| self.settings.refused(&error))?;
-        Ok(Arc::new(Link {
-            recovered: Mutex::new(self.connection.losses()),
-            connection: self.connection,
-            settings: self.settings,
-            operations: self.operations,
-            questions,
-            name: self.name,
-            known: Mutex::new(Known {
-                capabilities,
-                views: Vec::new(),
-            }),
-            away: watch::Sender::new(false),
-            following: tokio::sync::Mutex::default(),
-        }))
-    }
-
-    /// Asks what the driver can do, for the only controller that wants to know.
-    ///
-    /// # Errors
-    /// How the process ends.
-    pub async fn into_view<D: Driver>(self, with: D::Settings) -> Result<Arc<View<D>>, Exit> {
-        let link = self.fetch_capabilities(Questions::of::<D>(&with)).await?;
-        let calls = link.settings.calls;
-        View::new(link, calls, with, Fence::default())
-    }
-}
-
-/// Connects and waits until the driver is ready.
-async fn connect(settings: &Settings, operations: &CsiOperations) -> Result<Connection, Exit> {
-    let address = Address::parse(&settings.address, OnLoss::Stop)?;
-    let options = Options {
-        observer: settings.calls.observer(operations),
-        fence: settings.fence.clone(),
-        ..Options::new(OnLoss::Reconnect)
-    };
-    let connection = connection::connect(&address, options).await?;
-    identity::probe_until_ready(connection.channel(), settings.calls.timeout).await?;
-    Ok(connection)
-}
-
 /// The connection to the driver.
 pub struct Link {
     connection: Connection,
@@ -168,7 +61,16 @@ pub struct Link {
     /// any point, as at the end of a campaign, and the next one goes on from here.
     recovered: Mutex<Losses>,
     /// Held by the one who follows. Once the driver is given up, that is how it ended for all.
-    following: tokio::sync::Mutex<Option<Exit>>,
+    following: tokio::sync::Mutex<Option<(Lost, Exit)>>,
+}
+
+/// Why a driver is not followed any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// It did not come back in time.
+    StaysAway,
+    /// Another one came back: leases and finalizers have the driver's name.
+    Renamed,
 }
 
 /// What the driver said last, and who was told. One lock: nobody is told of the one and not of the next.
@@ -212,12 +114,14 @@ impl Link {
     ) -> Result<Arc<V>, Exit> {
         let mut known = lock(&self.known);
         let view = make(&known.capabilities)?;
+        known.views.retain(|view| view.strong_count() > 0);
         let weak: Weak<V> = Arc::downgrade(&view);
         known.views.push(weak);
         Ok(view)
     }
 
-    pub(super) fn operations(&self) -> &CsiOperations {
+    /// How calls to the driver are counted.
+    pub fn operations(&self) -> &CsiOperations {
         &self.operations
     }
 
@@ -255,20 +159,39 @@ impl Link {
     /// If several follow, one of them does it, and the next one when that is dropped. All of them hear
     /// how it ended.
     pub async fn follow(&self) -> Exit {
-        self.follow_noting(Path::new(loss::TERMINATION_LOG)).await
+        self.follow_to_the_end().await.1
     }
 
-    pub(super) async fn follow_noting(&self, termination_log: &Path) -> Exit {
+    /// As [`follow`](Self::follow), for those who look for the driver again.
+    pub async fn lost(&self) -> (Lost, Exit) {
+        self.follow_to_the_end().await
+    }
+
+    async fn follow_to_the_end(&self) -> (Lost, Exit) {
+        let log = Path::new(loss::TERMINATION_LOG);
+        let log = self.settings.is_last_word.then_some(log);
+        self.follow_noting(log).await
+    }
+
+    pub(super) async fn follow_noting(&self, termination_log: Option<&Path>) -> (Lost, Exit) {
         let mut ended = self.following.lock().await;
-        if let Some(exit) = &*ended {
-            return exit.clone();
+        if let Some(ended) = &*ended {
+            return ended.clone();
         }
-        let exit = self.keep_up(termination_log).await;
-        *ended = Some(exit.clone());
-        exit
+        let lost = self.keep_up().await;
+        let exit = match (lost, termination_log) {
+            (Lost::StaysAway, Some(log)) => loss::lost(&self.connection, log).await,
+            (Lost::StaysAway, None) => Exit::failure(1, loss::LAST_WORDS),
+            (Lost::Renamed, _) => Exit::failure(
+                1,
+                format_args!("the CSI driver is another one than {}", self.name),
+            ),
+        };
+        *ended = Some((lost, exit.clone()));
+        (lost, exit)
     }
 
-    async fn keep_up(&self, termination_log: &Path) -> Exit {
+    async fn keep_up(&self) -> Lost {
         let mut losses = lock(&self.recovered).clone();
         let driver = self.name();
         loop {
@@ -281,25 +204,42 @@ impl Link {
             let lost = Instant::now();
             let limit = self.settings.patience.unwrap_or(Duration::MAX);
             let Ok((name, capabilities)) = timeout(limit, self.ask_again()).await else {
-                return loss::lost(&self.connection, termination_log).await;
+                return Lost::StaysAway;
             };
-            self.tell(&name, capabilities);
+            let is_taken = self.tell(&name, capabilities);
+            if name != self.name {
+                tracing::error!(driver, name, "Another CSI driver came back");
+                return Lost::Renamed;
+            }
             *lock(&self.recovered) = losses.clone();
             self.away.send_replace(false);
             let seconds = lost.elapsed().as_secs_f32();
-            tracing::info!(driver, seconds, "The CSI driver is back");
+            if is_taken {
+                tracing::info!(driver, seconds, "The CSI driver is back");
+            } else {
+                tracing::error!(
+                    driver,
+                    seconds,
+                    "The CSI driver came back as one with which nobody here can go on"
+                );
+            }
         }
     }
 
-    /// Tells all views what the driver came back as.
-    fn tell(&self, name: &str, capabilities: Capabilities) {
+    /// Tells all views what the driver came back as. Whether anybody goes on with it, or will begin to.
+    fn tell(&self, name: &str, capabilities: Capabilities) -> bool {
         let mut known = lock(&self.known);
+        let (mut told, mut going_on) = (0_usize, 0_usize);
         known.views.retain(|view| {
             let view = view.upgrade();
-            view.inspect(|view| view.learn(name, &capabilities))
-                .is_some()
+            if let Some(view) = &view {
+                told += 1;
+                going_on += usize::from(view.learn(name, &capabilities));
+            }
+            view.is_some()
         });
         known.capabilities = capabilities;
+        told == 0 || going_on > 0
     }
 
     /// Asks until there is an answer. Each call connects anew if it has to.

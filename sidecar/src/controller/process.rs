@@ -11,12 +11,13 @@ use super::serve::{self, LeaderHealth, serve};
 use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::{Exit, Values};
-use crate::http::Routes;
+use crate::http::{RouteError, Routes};
+use crate::kube::access::Findings;
 use crate::kube::connect::{self, ApiServer, ConnectError, Variable};
 use crate::kube::feed::Feeds;
 use crate::kube::probe::probe;
 use crate::kube::rate::RateMetrics;
-use crate::metrics::{ElectionMetrics, Registry};
+use crate::metrics::{ElectionMetrics, RegisterError, Registry};
 use crate::names::LeaseOwner;
 use crate::outage::Outage;
 use crate::queue;
@@ -105,8 +106,12 @@ pub struct Process {
     /// What the only controller stands on, until its seat takes it.
     first: Tenure,
     pub(super) queues: queue::Metrics,
-    pub(super) election: ElectionMetrics,
-    pub(super) health: LeaderHealth,
+    /// Permissions that its controllers miss.
+    pub missing: Findings,
+    /// Where elections are counted.
+    pub election: ElectionMetrics,
+    /// Where the health of leadership is shown.
+    pub health: LeaderHealth,
     program: Program,
 }
 
@@ -116,13 +121,33 @@ impl Process {
     /// # Errors
     /// The flags, or the files they name, do not say how to reach an API server.
     pub async fn new(values: &Values, program: Program) -> Result<Arc<Self>, Exit> {
+        Self::counting(values, program, RateMetrics::new).await
+    }
+
+    /// The same for several controllers, whose requests are counted apart from one another and from what
+    /// is asked on no controller's account.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub async fn of_several(values: &Values, program: Program) -> Result<Arc<Self>, Exit> {
+        Self::counting(values, program, |registry| {
+            RateMetrics::of(program.name, registry)
+        })
+        .await
+    }
+
+    async fn counting(
+        values: &Values,
+        program: Program,
+        rates: impl FnOnce(&Registry) -> Result<RateMetrics, RegisterError>,
+    ) -> Result<Arc<Self>, Exit> {
         let (name, version) = (program.name, program.version());
         tracing::info!(version, "Version");
         let shutdown = Shutdown::listen(&[Signal::Terminate, Signal::Interrupt])?;
         let options = connect::Options::from_flags(values, program.kubeconfig, name, version)
             .map_err(|error| program.fatal(&error))?;
         let registry = Registry::new();
-        let rates = RateMetrics::new(&registry)?;
+        let rates = rates(&registry)?;
         let server = Outage::default();
         let first = Tenure::new(&options, &server, Some(rates.clone()), Duration::ZERO).await;
         let first = first.map_err(|error| program.fatal(&error))?;
@@ -135,6 +160,7 @@ impl Process {
             rates,
             server,
             program,
+            missing: Findings::default(),
             election: ElectionMetrics::new(&registry)?,
             registry,
             health: LeaderHealth::default(),
@@ -164,7 +190,10 @@ impl Process {
 
     /// A client for leases, over a connection of its own: what floods the other one must not hold up
     /// renewals, and what is told of a lease that is lost goes without it.
-    pub(super) async fn lease_client(&self) -> Result<Client, Exit> {
+    ///
+    /// # Errors
+    /// The credentials cannot be read any more.
+    pub async fn lease_client(&self) -> Result<Client, Exit> {
         let unguarded = connect::Options {
             fence: Fence::default(),
             ..self.options.clone()
@@ -198,8 +227,21 @@ impl Process {
         http: Option<&Http>,
         working: impl Future<Output = Result<(), Exit>>,
     ) -> Result<(), Exit> {
+        self.serve_also(http, |_| Ok(()), working).await
+    }
+
+    /// The same, with routes that `more` adds.
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve), and a path of `more` is taken by the metrics (code 2).
+    pub async fn serve_also(
+        &self,
+        http: Option<&Http>,
+        more: impl FnOnce(&mut Routes) -> Result<(), RouteError>,
+        working: impl Future<Output = Result<(), Exit>>,
+    ) -> Result<(), Exit> {
         let served = match http {
-            Some(http) => Some((http, self.routes(http)?)),
+            Some(http) => Some((http, self.routes(http, more)?)),
             None => None,
         };
         let serving = serve(served, self.program.fatal).await?;
@@ -211,7 +253,14 @@ impl Process {
         }
     }
 
-    fn routes(&self, http: &Http) -> Result<Routes, Exit> {
-        serve::routes(http, &self.registry, &self.health)
+    fn routes(
+        &self,
+        http: &Http,
+        more: impl FnOnce(&mut Routes) -> Result<(), RouteError>,
+    ) -> Result<Routes, Exit> {
+        let mut routes = serve::routes(http, &self.registry, &self.health)?;
+        let more = more(&mut routes);
+        more.map_err(|error| Exit::failure(2, format_args!("--metrics-path: {error}")))?;
+        Ok(routes)
     }
 }

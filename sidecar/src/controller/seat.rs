@@ -19,8 +19,20 @@ use crate::kube::access::{self, Rule};
 use crate::kube::api::Api;
 use crate::kube::connect::{Budget, user_agent};
 use crate::kube::events::{Recorder, Source};
-use crate::kube::rate::Rate;
+use crate::kube::rate::{Rate, RateMetrics};
 use crate::queue;
+use crate::shutdown::Requested;
+
+/// What one of several controllers has of its own from the start of the process to its end.
+#[derive(Clone, Debug)]
+pub struct Allowance {
+    /// Its name, as `--controllers` has it.
+    pub controller: &'static str,
+    /// How much it may ask the API server.
+    pub rate: Rate,
+    /// Where its requests are counted.
+    pub metrics: RateMetrics,
+}
 
 /// What one controller gets of its process.
 pub struct Seat {
@@ -30,8 +42,12 @@ pub struct Seat {
     pub client: Client,
     /// Guards what this controller may do under its own lease.
     pub fence: Fence,
+    /// Whether this controller is to finish what it is at and end.
+    pub ending: Requested,
     tenure: Tenure,
     budget: Budget,
+    /// What it has of its own, as one of several.
+    allowance: Option<Allowance>,
     program: Program,
     events: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -45,28 +61,38 @@ impl Seat {
             // One lease: what guards the connections guards this controller.
             fence: tenure.fence.clone(),
             budget: process.options().budget(None),
+            allowance: None,
             tenure,
+            ending: process.shutdown.request(),
             process,
             program,
             events: Mutex::default(),
         }
     }
 
-    /// One of several seats. Its requests go over the connection of all of them, though with a `rate` and
-    /// a name of its own, and no others are held back when its lease is lost.
-    pub fn among(process: Arc<Process>, tenure: &Tenure, program: Program, rate: Rate) -> Self {
-        let fence = Fence::default();
+    /// One of several seats. Its requests go over the connection of all of them, though with an `allowance` and
+    /// a name of its own, and no others are held back when the lease that `fence` knows is lost. Under the
+    /// lease that all need that is the fence of the tenure. It ends when `ending` says so.
+    pub fn among(
+        process: Arc<Process>,
+        tenure: &Tenure,
+        program: Program,
+        allowance: &Allowance,
+        (fence, ending): (Fence, Requested),
+    ) -> Self {
         let budget = Budget {
-            rate,
+            rate: allowance.rate,
             user_agent: user_agent(program.name, program.version()),
-            metrics: None,
+            metrics: Some(allowance.metrics.clone()),
             fence: fence.clone(),
         };
         Self {
             client: tenure.api_server.client(budget.clone(), &process.server),
             fence,
             budget,
+            allowance: Some(allowance.clone()),
             tenure: tenure.clone(),
+            ending,
             process,
             program,
             events: Mutex::default(),
@@ -78,10 +104,16 @@ impl Seat {
     pub fn another_client(&self, rate: Rate) -> Client {
         let budget = Budget {
             rate,
+            metrics: None,
             ..self.budget.clone()
         };
         let server = &self.process.server;
         self.tenure.api_server.client(budget, server)
+    }
+
+    /// Its name, if it is one of several.
+    pub fn name_among_others(&self) -> Option<&'static str> {
+        { self.allowance.as_ref() }.map(|own| own.controller)
     }
 
     /// For requests about single objects.
@@ -112,6 +144,7 @@ impl Seat {
             calls,
             identity,
             patience: election.map(|_| PATIENCE),
+            is_last_word: true,
             mute: self.program.fatal,
             fence: self.tenure.fence.clone(),
         };
@@ -150,9 +183,24 @@ impl Seat {
 
     /// Says which permissions are missing, then does nothing for ever.
     pub async fn advise(&self, rules: &[Rule]) -> std::convert::Infallible {
-        let report = access::check(&self.client, rules).await;
-        report.without_optional().log();
+        let report = self.missing(rules).await;
+        self.say_missing(report).await;
         std::future::pending().await
+    }
+
+    /// Asks which permissions are missing; the process shows those that are required.
+    pub async fn missing(&self, rules: &[Rule]) -> access::Report {
+        let name = self.name_among_others().unwrap_or(self.program.name);
+        let asking = access::check(&self.client, rules);
+        self.process.missing.ask(name, asking).await
+    }
+
+    /// Logs which permissions are missing; what several controllers miss is said once.
+    pub async fn say_missing(&self, report: access::Report) {
+        match self.allowance {
+            Some(_) => self.process.missing.log(report).await,
+            None => report.without_optional().log(),
+        }
     }
 
     /// Does `work`, at once or, with an election, as soon as and as long as it leads. A controller
@@ -177,6 +225,7 @@ impl Seat {
             metrics: &process.election,
             health: &process.health,
             fence: &self.fence,
+            company: None,
         };
         let client = process.lease_client().await?;
         let until = async {
@@ -198,11 +247,11 @@ async fn follow(driver: Option<&dyn Followed>) -> Exit {
     }
 }
 
-/// For what a controller does in the background until a signal comes, and no longer.
-pub async fn until_signal<T>(process: &Process, doing: impl Future<Output = T>) -> T {
+/// For what a controller does in the background until it is to end, and no longer.
+pub async fn until_ending<T>(ending: &Requested, doing: impl Future<Output = T>) -> T {
     tokio::select! {
         biased;
-        () = process.shutdown.requested() => std::future::pending().await,
+        () = ending.requested() => std::future::pending().await,
         done = doing => done,
     }
 }

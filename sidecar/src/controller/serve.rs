@@ -1,6 +1,7 @@
 //! The HTTP server of a process: metrics, and the health of its leadership.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::flags::Http;
 use crate::clock;
@@ -15,18 +16,23 @@ pub const HEALTH: &str = "/healthz/leader-election";
 
 /// Where the health of leadership is found once there is an election; clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct LeaderHealth(Arc<Mutex<Option<Health>>>);
+pub struct LeaderHealth(Arc<Mutex<BTreeMap<String, Health>>>);
 
 impl LeaderHealth {
-    /// From now on `health` is what counts.
-    pub fn set(&self, health: Health) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(health);
+    /// From now on `health` is what counts for this lease.
+    pub fn set(&self, lease: &str, health: Health) {
+        self.lock().insert(lease.to_owned(), health);
     }
 
-    fn reply(&self) -> Reply {
-        let health = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// What is wrong with the first of the leases with which something is.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
         let now = clock::now();
-        Reply::leader_health(health.as_ref().and_then(|health| health.problem(now)))
+        self.lock().values().find_map(|health| health.problem(now))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Health>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -38,7 +44,8 @@ pub fn routes(http: &Http, registry: &Registry, health: &LeaderHealth) -> Result
     let mut routes = Routes::new();
     let added = if http.health {
         let health = health.clone();
-        routes.add(HEALTH, move || std::future::ready(health.reply()))
+        let reply = move || Reply::leader_health(health.problem());
+        routes.add(HEALTH, move || std::future::ready(reply()))
     } else {
         Ok(())
     };

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::engine::{Engine, Shell};
 use super::reactor::Reactor;
 use crate::flags::Exit;
-use crate::shutdown::Shutdown;
+use crate::shutdown::Requested;
 
 /// How long running attempts may go on after a signal: less than the thirty seconds that a pod has
 /// by default.
@@ -89,21 +89,17 @@ where
     S: Future<Output = ()>,
     B: Future<Output = Infallible>,
 {
-    /// Works until a signal comes, then finishes what is under way.
+    /// Works until it is to end, then finishes what is under way.
     ///
     /// # Errors
     /// How the process ends: as `lost` says.
-    pub async fn run(
-        self,
-        engine: &(impl Drain + ?Sized),
-        shutdown: &Shutdown,
-    ) -> Result<(), Exit> {
+    pub async fn run(self, engine: &(impl Drain + ?Sized), ending: &Requested) -> Result<(), Exit> {
         let (mut lost, mut serving) = (Box::pin(self.lost), Box::pin(self.serving));
         let mut background = Box::pin(self.background);
         tokio::select! {
             biased;
             exit = &mut lost => return Err(exit),
-            () = shutdown.requested() => {}
+            () = ending.requested() => {}
             () = &mut serving => {}
             never = &mut background => match never {},
         }

@@ -13,6 +13,7 @@ use tonic::Code;
 
 use super::link::{Calls, Capabilities, Link};
 use crate::csi::Channel;
+use crate::csi::observe::Observer;
 use crate::election::Fence;
 use crate::rpc_code::RpcError;
 use crate::rt::Exit;
@@ -69,6 +70,8 @@ pub struct View<D: Driver> {
     current: Mutex<Arc<D>>,
     /// Lets no call out once this controller's lease is another's.
     fence: Fence,
+    /// Whose calls they are, in the log.
+    controller: Option<&'static str>,
     /// How it ends once the driver is one with which this controller cannot go on.
     incompatible: watch::Sender<Option<Exit>>,
 }
@@ -84,7 +87,8 @@ impl<D: Driver> fmt::Debug for View<D> {
 impl<D: Driver> View<D> {
     /// A view of the driver behind `link`, which is kept up to date. The link must have asked what this
     /// view needs to know, and lets nothing out on its own account; `fence` holds back what this
-    /// controller alone must not ask for any more.
+    /// controller alone must not ask for any more. Its calls are logged as those of `controller`, if there
+    /// are several.
     ///
     /// # Errors
     /// How the process ends if there is nothing that it could do with such a driver.
@@ -92,7 +96,7 @@ impl<D: Driver> View<D> {
         link: Arc<Link>,
         calls: Calls,
         with: D::Settings,
-        fence: Fence,
+        (fence, controller): (Fence, Option<&'static str>),
     ) -> Result<Arc<Self>, Exit> {
         let shared = Arc::clone(&link);
         shared.admit(|capabilities| {
@@ -103,6 +107,7 @@ impl<D: Driver> View<D> {
                 with,
                 current: Mutex::new(Arc::new(driver)),
                 fence,
+                controller,
                 incompatible: watch::Sender::new(None),
             }))
         })
@@ -142,7 +147,8 @@ impl<D: Driver> View<D> {
                 message: exit.error.clone().unwrap_or_default(),
             });
         }
-        Ok(channel.observed_by(self.calls.observer(self.link.operations())))
+        let channel = channel.guarded_by(self.fence.clone());
+        Ok(channel.observed_by(self.observer()))
     }
 
     /// Follows the driver through its restarts; ends when it does not come back, or as something with
@@ -164,8 +170,14 @@ impl<D: Driver> View<D> {
         tokio::select! {
             biased;
             exit = incompatible => exit,
-            exit = lost => exit,
+            // What this controller says of it is more than what is said of the driver.
+            exit = lost => self.incompatible.borrow().clone().unwrap_or(exit),
         }
+    }
+
+    fn observer(&self) -> Observer {
+        let operations = self.link.operations();
+        self.calls.observer(self.controller, operations)
     }
 
     /// Whether this controller may go on with `now`.
@@ -187,17 +199,18 @@ impl<D: Driver> View<D> {
 
 /// Who has to know what the driver came back as.
 pub(super) trait Follower: Send + Sync {
-    /// The driver is back.
-    fn learn(&self, name: &str, capabilities: &Capabilities);
+    /// The driver is back. Whether this controller goes on with it.
+    fn learn(&self, name: &str, capabilities: &Capabilities) -> bool;
 }
 
 impl<D: Driver> Follower for View<D> {
-    fn learn(&self, name: &str, capabilities: &Capabilities) {
+    fn learn(&self, name: &str, capabilities: &Capabilities) -> bool {
         let now = D::new(name, capabilities, &self.with);
         let accepted = now.and_then(|now| self.accept(now));
         if let Err(exit) = accepted {
             self.incompatible.send_replace(Some(exit));
         }
+        self.incompatible.borrow().is_none()
     }
 }
 

@@ -18,6 +18,7 @@ use tower_service::Service;
 
 use super::stream::State;
 use super::{Deadline, Migrated, exchange};
+use crate::election::{Fence, Guarded};
 use crate::log::{self, NIL};
 use crate::metrics::{CsiOperations, Labels};
 use crate::rpc_code;
@@ -30,6 +31,8 @@ pub struct Observer {
     pub methods: &'static [&'static [Method]],
     /// Longest text of an answer in the log, in bytes; `None` for no limit.
     pub response_limit: Option<usize>,
+    /// Whose calls they are, for the log, among several controllers.
+    pub controller: Option<&'static str>,
     /// Where durations are recorded.
     pub operations: Option<CsiOperations>,
 }
@@ -47,6 +50,8 @@ pub struct Channel {
     transport: tonic::transport::Channel,
     observer: Observer,
     state: watch::Receiver<State>,
+    /// Lets no call out once it is another leader's to make.
+    fence: Fence,
 }
 
 impl fmt::Debug for Channel {
@@ -65,6 +70,7 @@ impl Channel {
             transport,
             observer,
             state,
+            fence: Fence::default(),
         }
     }
 
@@ -76,6 +82,14 @@ impl Channel {
         }
     }
 
+    /// The same connection, with calls that `fence` holds back to the last, beside the connection's own.
+    pub fn guarded_by(&self, fence: Fence) -> Self {
+        Self {
+            fence,
+            ..self.clone()
+        }
+    }
+
     async fn observe(mut self, request: Request<Body>) -> Response<Body> {
         let start = Instant::now();
         let path = request.uri().path().to_owned();
@@ -83,7 +97,8 @@ impl Channel {
         let labels = request.extensions().get::<Labels>().cloned();
         let deadline = request.extensions().get::<Deadline>().copied();
         let method = self.observer.method(&path);
-        let request = log_request(&path, method, request).await;
+        let controller = self.observer.controller;
+        let request = log_request(&path, method, controller, request).await;
         let outcome = match deadline {
             Some(deadline) => tokio::select! {
                 // A deadline of zero has passed: the driver is not asked.
@@ -95,7 +110,7 @@ impl Channel {
             },
             None => self.exchange(request).await,
         };
-        log_response(method, self.observer.response_limit, &outcome);
+        log_response(method, &self.observer, &outcome);
         if let Some(operations) = &self.observer.operations {
             let code = outcome.as_ref().map_or_else(Status::code, |_| Code::Ok);
             let migrated = migrated.is_some_and(|migrated| migrated.0);
@@ -117,7 +132,12 @@ impl Channel {
     async fn exchange(&mut self, request: Request<Body>) -> Result<exchange::Answer, Status> {
         let ready = poll_fn(|cx| self.transport.poll_ready(cx)).await;
         let sent = match ready {
-            Ok(()) => self.transport.call(request).await,
+            Ok(()) => {
+                poll_fn(|_| self.fence.poll_send()).await;
+                let fence = self.fence.clone();
+                let request = request.map(|body| Body::new(Guarded::new(body, fence)));
+                self.transport.call(request).await
+            }
             Err(error) => Err(error),
         };
         match sent {
@@ -150,6 +170,7 @@ impl Service<Request<Body>> for Channel {
 async fn log_request(
     path: &str,
     method: Option<&'static Method>,
+    controller: Option<&'static str>,
     request: Request<Body>,
 ) -> Request<Body> {
     if !log::enabled(5, file!()) {
@@ -163,6 +184,7 @@ async fn log_request(
         5,
         method = path,
         request = text.as_deref().unwrap_or("{}"),
+        controller,
         "GRPC call"
     );
     Request::from_parts(head, exchange::full(frame, HeaderMap::new()))
@@ -170,9 +192,10 @@ async fn log_request(
 
 fn log_response(
     method: Option<&'static Method>,
-    limit: Option<usize>,
+    observer: &Observer,
     outcome: &Result<exchange::Answer, Status>,
 ) {
+    let (limit, controller) = (observer.response_limit, observer.controller);
     if !log::enabled(5, file!()) {
         return;
     }
@@ -181,11 +204,18 @@ fn log_response(
             let message = exchange::message(&answer.frame);
             let text = method.and_then(|method| (method.response)(message));
             let text = capped(text.unwrap_or_else(|| "{}".to_owned()), limit);
-            verbose!(5, response = text.as_str(), err = NIL, "GRPC response");
+            verbose!(
+                5,
+                response = text.as_str(),
+                err = NIL,
+                controller,
+                "GRPC response"
+            );
         }
         Err(status) => {
             let err = rpc_code::text(status);
-            verbose!(5, response = "{}", err = err.as_str(), "GRPC response");
+            let err = err.as_str();
+            verbose!(5, response = "{}", err, controller, "GRPC response");
         }
     }
 }

@@ -107,7 +107,10 @@ impl AsyncWrite for Watched {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.fence.poll_send());
+        if let Err(over) = ready!(self.fence.poll_write()) {
+            self.end();
+            return Poll::Ready(Err(over));
+        }
         let result = ready!(match &mut self.socket {
             Socket::Unix(socket) => Pin::new(socket).poll_write(cx, bytes),
             Socket::Tcp(socket) => Pin::new(socket).poll_write(cx, bytes),

@@ -34,6 +34,11 @@ pub struct Config {
     pub name: String,
     /// What is written as holder, sanitized; must differ between replicas.
     pub identity: String,
+    /// Holders whose names end like this have lost the right to work, and the lease is taken from them at
+    /// once.
+    pub succeeds: Option<String>,
+    /// How the lease is called where health is shown: client-go leaves that empty.
+    pub shown: String,
     /// The durations.
     pub timing: Timing,
     /// Labels to be merged into the Lease's.
@@ -85,8 +90,8 @@ enum Answer {
 impl Elector {
     /// A standby. `client` should be used for nothing else.
     pub fn new(client: Client, config: Config) -> Self {
-        let health = Health::new(config.timing.unhealthy_after());
-        let election = Election::new(config.identity.clone(), config.timing, now());
+        let health = Health::new(config.timing.unhealthy_after(), &config.shown);
+        let election = standby(&config);
         let elector = Self {
             client,
             config,
@@ -110,10 +115,7 @@ impl Elector {
         while self.election.leading_since_renewal().is_none() {
             if self.step().await.is_err() {
                 // Leadership that was lost before: a standby again, which knows nothing.
-                let Config {
-                    identity, timing, ..
-                } = &self.config;
-                self.election = Election::new(identity.clone(), *timing, now());
+                self.election = standby(&self.config);
             }
         }
         tracing::info!(lease = self.name(), "Successfully acquired lease");
@@ -213,6 +215,7 @@ impl Elector {
             tracing::info!(
                 lease = self.name(),
                 holder = record.holder,
+                since = record.acquired,
                 "Leader lease is held"
             );
         }
@@ -313,6 +316,14 @@ impl Elector {
             Err(error) => return Answer::Failed(Chain(&*error).to_string()),
         };
         answer(status, &body)
+    }
+}
+
+fn standby(config: &Config) -> Election {
+    let election = Election::new(config.identity.clone(), config.timing, now());
+    match &config.succeeds {
+        Some(mark) => election.succeeding(mark),
+        None => election,
     }
 }
 

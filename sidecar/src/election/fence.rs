@@ -5,8 +5,9 @@
 //! Meanwhile somebody else may lead. So the age of the lease is looked at once more where bytes are
 //! handed to the kernel, below every queue and every wait: on the connections to the API server (but
 //! that of the election itself) and to the driver. Once the lease may be another's nothing is sent
-//! any more, nobody is told, and the process ends.
+//! any more and nobody is told; the process ends, or goes on with other connections under the next lease.
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
@@ -46,6 +47,14 @@ impl Fence {
         self.state().lease = Lease::Until(end);
     }
 
+    /// Nothing passes until a lease is held.
+    #[must_use]
+    pub fn closed() -> Self {
+        let this = Self::default();
+        this.close();
+        this
+    }
+
     /// The lease is held no more.
     pub fn close(&self) {
         self.state().lease = Lease::Over;
@@ -61,6 +70,18 @@ impl Fence {
             return Poll::Pending;
         }
         Poll::Ready(())
+    }
+
+    /// The same for a connection: once it is known that the lease is over, nobody comes back for what is
+    /// held back, and the connection can end.
+    ///
+    /// # Errors
+    /// The lease is held no more.
+    pub fn poll_write(&self) -> Poll<io::Result<()>> {
+        if self.state().lease == Lease::Over {
+            return Poll::Ready(Err(io::Error::other("the lease is held no more")));
+        }
+        self.poll_send().map(Ok)
     }
 
     /// Ready once the lease is over. Without a timer of its own: it is noticed when this is polled,
@@ -139,6 +160,25 @@ mod tests {
         assert!(!elector.is_finished());
         assert!(fence.poll_send().is_pending());
         timeout(S, elector).await.unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_fence_can_begin_closed_and_opens_with_the_lease() {
+        let fence = Fence::closed();
+        assert!(fence.poll_send().is_pending());
+        fence.hold_until(clock::now() + 10 * S);
+        assert!(fence.poll_send().is_ready());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_end_once_it_is_known_that_the_lease_is_over() {
+        let fence = Fence::default();
+        fence.hold_until(clock::now() + 10 * S);
+        assert!(matches!(fence.poll_write(), Poll::Ready(Ok(()))));
+        advance(10 * S).await;
+        assert!(fence.poll_write().is_pending(), "the elector says so first");
+        fence.close();
+        assert!(matches!(fence.poll_write(), Poll::Ready(Err(_))));
     }
 
     #[test]

@@ -11,13 +11,16 @@ use std::time::{Duration, Instant};
 pub struct Health {
     renewed: Arc<Mutex<Option<Instant>>>,
     limit: Duration,
+    /// How the lease is called.
+    lease: Arc<str>,
 }
 
 impl Health {
-    pub(super) fn new(limit: Duration) -> Self {
+    pub(super) fn new(limit: Duration, lease: &str) -> Self {
         Self {
             renewed: Arc::default(),
             limit,
+            lease: lease.into(),
         }
     }
 
@@ -26,13 +29,17 @@ impl Health {
         *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = renewed;
     }
 
-    /// What is wrong at this moment of [`crate::clock::now`], in client-go's words; the lease's name is
-    /// empty there too.
+    /// What is wrong at this moment of [`crate::clock::now`], in client-go's words.
     pub fn problem(&self, now: Instant) -> Option<String> {
         let renewed = *self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
         renewed
             .filter(|renewed| now.saturating_duration_since(*renewed) > self.limit)
-            .map(|_| "failed election to renew leadership on lease ".to_owned())
+            .map(|_| {
+                format!(
+                    "failed election to renew leadership on lease {}",
+                    self.lease
+                )
+            })
     }
 }
 
@@ -43,7 +50,7 @@ mod tests {
     // Rows 64, 65, 66
     #[test]
     fn only_a_leader_that_stopped_renewing_is_unhealthy() {
-        let (health, start) = (Health::new(Duration::from_secs(35)), Instant::now());
+        let (health, start) = (Health::new(Duration::from_secs(35), ""), Instant::now());
         let after = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(health.problem(after(1000)), None, "standby");
         health.set(Some(start));
@@ -57,5 +64,14 @@ mod tests {
         assert_eq!(health.problem(after(37)), None);
         health.set(None);
         assert_eq!(health.problem(after(1000)), None);
+    }
+
+    #[test]
+    fn of_several_leases_the_one_is_named() {
+        let (health, start) = (Health::new(Duration::from_secs(35), "ns/a"), Instant::now());
+        health.set(Some(start));
+        let problem = health.problem(start + Duration::from_secs(36));
+        let expected = "failed election to renew leadership on lease ns/a";
+        assert_eq!(problem.as_deref(), Some(expected));
     }
 }

@@ -91,6 +91,16 @@ pub static HTTP_ENDPOINT: &[Flag] = &[Flag::new(
      checks, listens (example: :8080). Empty means no server.",
 )];
 
+const PATH: Flag = Flag::new(
+    "metrics-path",
+    Kind::String,
+    "/metrics",
+    "The HTTP path where metrics are served.",
+);
+
+/// `--metrics-path`.
+pub static METRICS_PATH: &[Flag] = &[PATH];
+
 /// `--metrics-address` and `--metrics-path`.
 pub static METRICS: &[Flag] = &[
     Flag::new(
@@ -101,12 +111,7 @@ pub static METRICS: &[Flag] = &[
          Use --http-endpoint; only one of the two can be set.",
     )
     .noted(Deprecated("use --http-endpoint instead")),
-    Flag::new(
-        "metrics-path",
-        Kind::String,
-        "/metrics",
-        "The HTTP path where metrics are served.",
-    ),
+    PATH,
 ];
 
 /// Where the HTTP server of a program with [`HTTP_ENDPOINT`] and [`METRICS`] listens, if at all.
@@ -158,8 +163,7 @@ pub static MASTER: &[Flag] = &[Flag::new(
     "URL of the API server. Overrides the one in the kubeconfig.",
 )];
 
-/// Leader election.
-pub static LEADER_ELECTION: &[Flag] = &[
+const ELECTION: [Flag; 5] = [
     Flag::new(
         "leader-election",
         Kind::Bool,
@@ -190,6 +194,15 @@ pub static LEADER_ELECTION: &[Flag] = &[
         "5s",
         "How long to wait between attempts.",
     ),
+];
+
+/// Leader election.
+pub static LEADER_ELECTION: &[Flag] = &[
+    ELECTION[0],
+    ELECTION[1],
+    ELECTION[2],
+    ELECTION[3],
+    ELECTION[4],
     Flag::new(
         "leader-election-labels",
         Kind::Pairs,
@@ -197,6 +210,9 @@ pub static LEADER_ELECTION: &[Flag] = &[
         "Labels of the Lease: comma-separated key:value pairs.",
     ),
 ];
+
+/// Leader election without labels of the lease.
+pub static UNLABELLED_ELECTION: &[Flag] = &ELECTION;
 
 /// `--feature-gates`. The gates themselves are in the program's table, see [`crate::gates`].
 pub static FEATURE_GATES: &[Flag] = &[Flag::new(

@@ -5,6 +5,8 @@
 //! client may create), and what is missing is named in the form in which it goes into a Role. The
 //! check never stops a program from working: if it cannot be made, that is said and no more.
 
+mod findings;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -16,6 +18,10 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::error::Chain;
+
+pub use findings::Findings;
+
+const REQUIRED: &str = "The service account lacks a permission that is required, add the rule";
 
 /// Questions asked at the same time.
 const AT_ONCE: usize = 4;
@@ -155,10 +161,7 @@ impl Report {
     pub fn log(&self) {
         for missing in &self.missing {
             match missing.rule.need {
-                Need::Required => tracing::error!(
-                    rule = %missing,
-                    "The service account lacks a permission that is required, add the rule"
-                ),
+                Need::Required => tracing::error!(rule = %missing, "{REQUIRED}"),
                 Need::Optional(without) => tracing::warn!(
                     rule = %missing,
                     without,
@@ -166,6 +169,10 @@ impl Report {
                 ),
             }
         }
+        self.log_unknown();
+    }
+
+    fn log_unknown(&self) {
         if let Some(reason) = &self.unknown {
             tracing::warn!(
                 reason,

@@ -17,8 +17,18 @@ use super::key::Key;
 use super::patch::{self, Part, Patch};
 use super::reflect::Resource;
 use crate::error::Chain;
+use crate::secret::SecretRef;
 
 pub use crate::refusal::{ApiError, Refusal};
+
+/// Why the values of a Secret cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretError {
+    /// It could not be read.
+    Unread(ApiError),
+    /// A value is not text, so that no request can carry it.
+    NotText,
+}
 
 const SECRETS: Resource = Resource::new("", "v1", "secrets");
 
@@ -187,6 +197,18 @@ impl Api {
         read_secret(&self.get(&SECRETS, &key).await?)
     }
 
+    /// The values of a Secret as calls carry them.
+    ///
+    /// # Errors
+    /// It is not there, the server did not say, or no request can carry it.
+    pub async fn secret_texts(
+        &self,
+        reference: &SecretRef,
+    ) -> Result<BTreeMap<String, String>, SecretError> {
+        let values = self.secret(&reference.namespace, &reference.name).await;
+        texts(values.map_err(SecretError::Unread)?)
+    }
+
     async fn send(
         &self,
         method: Method,
@@ -207,6 +229,12 @@ impl Api {
         let answer = self.client.request_text(request).await;
         answer.map_err(|error| ApiError::from(&error))
     }
+}
+
+fn texts(values: BTreeMap<String, Vec<u8>>) -> Result<BTreeMap<String, String>, SecretError> {
+    let texts = values.into_iter();
+    let texts = texts.map(|(key, value)| Some((key, String::from_utf8(value).ok()?)));
+    texts.collect::<Option<_>>().ok_or(SecretError::NotText)
 }
 
 /// What is sent.
@@ -231,6 +259,14 @@ fn read_secret(text: &str) -> Result<BTreeMap<String, Vec<u8>>, ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn attacher_62_values_that_are_not_text_are_told_apart() {
+        let values = |bytes: &[u8]| [("a".to_owned(), bytes.to_vec())].into();
+        let read = [("a".to_owned(), "admin".to_owned())].into();
+        assert_eq!(texts(values(b"admin")), Ok(read));
+        assert_eq!(texts(values(b"\xff")), Err(SecretError::NotText));
+    }
 
     #[test]
     fn values_of_a_secret_are_bytes_and_never_quoted() {

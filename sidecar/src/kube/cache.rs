@@ -6,6 +6,7 @@
 //!
 //! The cache does not speak to the API server; its [feed](super::feed) does.
 
+mod request;
 mod sink;
 pub mod store;
 mod sync_state;

@@ -206,6 +206,12 @@ pub fn own(text: &Option<Text<'_>>) -> text::Text {
     text::Text::from(text.as_deref().unwrap_or_default())
 }
 
+/// The shared copy; empty where the field is absent.
+#[must_use]
+pub fn interned(text: &Option<Text<'_>>, strings: &Interner) -> text::Text {
+    strings.intern(text.as_deref().unwrap_or_default())
+}
+
 /// The shared copy; `None` where the field is absent.
 #[must_use]
 pub fn shared(text: &Option<Text<'_>>, strings: &Interner) -> Option<text::Text> {

@@ -41,6 +41,10 @@ impl Fields {
         }
     }
 
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|(present, _)| *present == key)
+    }
+
     pub(super) fn extend(&mut self, other: &Self) {
         for (key, value) in &other.entries {
             self.set(key, value.clone());

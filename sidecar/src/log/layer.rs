@@ -18,16 +18,26 @@ use super::{Format, json, text};
 pub(super) struct Lines<W> {
     pub(super) format: Format,
     pub(super) own: &'static [&'static str],
+    /// Crates that are a controller's, and which.
+    pub(super) controllers: &'static [(&'static str, &'static str)],
     pub(super) write: W,
 }
 
-pub(super) fn install<F>(format: Format, own: &'static [&'static str], sink: Sink<F>)
-where
+/// Whose a line is, among several controllers.
+const CONTROLLER: &str = "controller";
+
+pub(super) fn install<F>(
+    format: Format,
+    own: &'static [&'static str],
+    controllers: &'static [(&'static str, &'static str)],
+    sink: Sink<F>,
+) where
     F: AsFd + Send + Sync + 'static,
 {
     let lines = Lines {
         format,
         own,
+        controllers,
         write: move |line: &str| sink.write(line),
     };
     // Fails only if a test has installed a subscriber of its own.
@@ -36,8 +46,14 @@ where
 
 impl<W> Lines<W> {
     fn is_own(&self, target: &str) -> bool {
-        let crate_name = target.split("::").next().unwrap_or(target);
-        crate_name == "sidecar" || self.own.contains(&crate_name)
+        let name = crate_name(target);
+        name == "sidecar" || self.own.contains(&name) || self.controller(target).is_some()
+    }
+
+    fn controller(&self, target: &str) -> Option<&'static str> {
+        let name = crate_name(target);
+        let mut controllers = self.controllers.iter();
+        controllers.find_map(|(of, controller)| (*of == name).then_some(*controller))
     }
 
     fn allows(&self, metadata: &Metadata<'_>) -> bool {
@@ -57,6 +73,10 @@ impl<W> Lines<W> {
         };
         level <= most
     }
+}
+
+fn crate_name(target: &str) -> &str {
+    target.split("::").next().unwrap_or(target)
 }
 
 /// The verbosity from which events of a level appear; none if they always do.
@@ -111,6 +131,10 @@ where
             }
         }
         fields.extend(&recorded.fields);
+        let controller = self.controller(event.metadata().target());
+        if let Some(controller) = controller.filter(|_| !fields.has(CONTROLLER)) {
+            fields.set(CONTROLLER, Value::Text(controller.to_owned()));
+        }
         let level = *event.metadata().level();
         let implied = verbosity(level).map_or(recorded.verbosity, u64::from);
         let entry = Entry {

@@ -49,6 +49,7 @@ pub(crate) fn capture() -> Capture {
         let lines = |format: Format| layer::Lines {
             format,
             own: &["own"],
+            controllers: &[("csi_attacher", "attacher"), ("resizer", "resizer")],
             write: move |line: &str| {
                 CAPTURED.with_borrow_mut(|captured| {
                     if let Some(captured) = captured {
@@ -103,6 +104,46 @@ fn text_line() {
         body(&lines[0]),
         r#""it \"happened\"" count=3 on=true name="a b""#
     );
+}
+
+#[test]
+fn a_59_each_line_of_a_controllers_crate_says_whose_it_is() {
+    let log = capture();
+    tracing::info!(target: "csi_attacher::work", volume = "v", "attached");
+    tracing::error!(target: "resizer", err = "boom", "not resized");
+    tracing::info!(target: "csi_attacher", controller = "another", "said already");
+    tracing::info_span!(target: "own", "seat", controller = "of the span")
+        .in_scope(|| tracing::info!(target: "sidecar::queue", "of the library"));
+    tracing::info!(target: "own", "of the process");
+    // Not a crate of that name, and no library that may speak.
+    tracing::info!(target: "csi_attacher_too", "lost");
+    let lines = log.lines();
+    let bodies: Vec<_> = lines.iter().map(|line| body(line)).collect();
+    assert_eq!(
+        bodies,
+        [
+            r#""attached" volume="v" controller="attacher""#,
+            r#""not resized" err="boom" controller="resizer""#,
+            r#""said already" controller="another""#,
+            r#""of the library" controller="of the span""#,
+            r#""of the process""#,
+        ]
+    );
+    let said: Vec<_> = { log.lines_as(Format::Json).into_iter() }
+        .map(|line| {
+            let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+            line.get("controller").cloned()
+        })
+        .collect();
+    let text = |text: &str| Some(serde_json::Value::from(text));
+    let expected = [
+        text("attacher"),
+        text("resizer"),
+        text("another"),
+        text("of the span"),
+        None,
+    ];
+    assert_eq!(said, expected);
 }
 
 #[test]

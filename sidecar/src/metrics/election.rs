@@ -6,9 +6,11 @@ use super::{RegisterError, Registry};
 
 /// `leader_election_master_status` and `leader_election_slowpath_total`.
 ///
-/// Their label `name` is empty: the Go sidecars never set it.
+/// Their label `name` is empty where there is one lease: the Go sidecars never set it.
 #[derive(Clone, Debug)]
 pub struct ElectionMetrics {
+    /// The lease that is counted for, if there are several.
+    name: String,
     status: IntGaugeVec,
     slowpath: IntCounterVec,
 }
@@ -38,16 +40,30 @@ impl ElectionMetrics {
         )?;
         registry.register(Box::new(status.clone()))?;
         registry.register(Box::new(slowpath.clone()))?;
-        Ok(Self { status, slowpath })
+        Ok(Self {
+            name: String::new(),
+            status,
+            slowpath,
+        })
+    }
+
+    /// The same families, for one of several leases.
+    #[must_use]
+    pub fn named(&self, lease: &str) -> Self {
+        Self {
+            name: lease.to_owned(),
+            ..self.clone()
+        }
     }
 
     /// Election runs and this process does or does not hold the lease.
     pub fn set_leading(&self, leading: bool) {
-        self.status.with_label_values(&[""]).set(i64::from(leading));
+        let status = self.status.with_label_values(&[&self.name]);
+        status.set(i64::from(leading));
     }
 
     /// A renewal had to read the lease first.
     pub fn slow_path(&self) {
-        self.slowpath.with_label_values(&[""]).inc();
+        self.slowpath.with_label_values(&[&self.name]).inc();
     }
 }

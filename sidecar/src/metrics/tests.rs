@@ -48,6 +48,28 @@ fn own_text(registry: &Registry) -> String {
 }
 
 #[test]
+fn controllers_of_a_process_are_there_or_not() {
+    let registry = Registry::new();
+    let controllers = ControllerMetrics::new(&registry).unwrap();
+    assert_eq!(own_text(&registry), "", "no series before a value");
+    controllers.set_up("attacher", true);
+    controllers.set_up("resizer", true);
+    controllers.set_up("attacher", false);
+    let text = own_text(&registry);
+    let series: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(
+        series,
+        [
+            "csi_sidecar_controller_up{controller=\"attacher\"} 0",
+            "csi_sidecar_controller_up{controller=\"resizer\"} 1",
+        ]
+    );
+    controllers.set_up("attacher", true);
+    let again = "csi_sidecar_controller_up{controller=\"attacher\"} 1";
+    assert!(own_text(&registry).contains(again), "A-47");
+}
+
+#[test]
 fn rows_36_38_39_the_text_is_gos() {
     let (registry, operations) = operations(OperationsConfig::default());
     let method = "/csi.v1.Identity/Probe";

@@ -8,6 +8,7 @@ pub mod contract;
 mod running;
 mod stage;
 
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -34,12 +35,15 @@ pub enum Dialect {
     Pflag,
 }
 
+/// A program that does the work of any controller, when it is told of which.
+const ALL_IN_ONE: &str = "csi-sidecars";
+
 /// A program under test.
 #[derive(Debug)]
 pub struct Program {
     /// Its file, of this build: `env!("CARGO_BIN_EXE_…")`.
     pub built: &'static str,
-    /// A variable of the environment that may name another build.
+    /// A variable of the environment that may name another build, or `csi-sidecars`.
     pub variable: &'static str,
     /// What it logs when it begins to work.
     pub ready: &'static str,
@@ -92,11 +96,21 @@ impl Program {
         std::env::var(self.variable).unwrap_or_else(|_| self.built.to_owned())
     }
 
+    /// What a file of several controllers is told, to be this one alone.
+    fn chosen(&self, path: &str) -> Option<String> {
+        let name = |path: &str| Path::new(path).file_name()?.to_str().map(str::to_owned);
+        let own = name(self.built)?;
+        let is_one_of_many = own != ALL_IN_ONE && name(path)? == ALL_IN_ONE;
+        is_one_of_many.then(|| format!("--controllers={own}"))
+    }
+
     /// The command with these arguments, in the environment that the program names.
     #[must_use]
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(self.path());
-        command.args(arguments).env_clear();
+        let path = self.path();
+        let mut command = Command::new(&path);
+        command.args(self.chosen(&path)).args(arguments);
+        command.env_clear();
         command.envs(self.environment.iter().copied());
         command
     }

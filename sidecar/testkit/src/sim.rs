@@ -2,6 +2,8 @@
 
 pub mod server;
 pub mod storage;
+#[cfg(feature = "watch")]
+pub mod watch;
 
 /// Random numbers of one run (SplitMix64).
 #[derive(Clone, Debug)]

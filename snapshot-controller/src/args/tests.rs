@@ -18,9 +18,11 @@ fn config(args: &[&str]) -> Config {
 fn defaults_are_upstreams() {
     let expected = Config {
         resync: Duration::from_mins(15),
-        workers: 10,
-        retry_start: Duration::from_secs(1),
-        retry_max: Duration::from_mins(5),
+        pacing: Pacing {
+            workers: 10,
+            retry_start: Duration::from_secs(1),
+            retry_max: Duration::from_mins(5),
+        },
         kinds_patience: Duration::from_secs(30),
         settings: Settings {
             distributed: false,
@@ -53,9 +55,9 @@ fn every_flag_says_what_it_means() {
         "--kube-api-burst=8",
         "--automaxprocs",
     ]);
-    assert_eq!((all.resync, all.workers), (Duration::ZERO, 3));
-    assert_eq!(all.retry_start, Duration::ZERO);
-    assert_eq!(all.retry_max, Duration::from_secs(10));
+    assert_eq!((all.resync, all.pacing.workers), (Duration::ZERO, 3));
+    assert_eq!(all.pacing.retry_start, Duration::ZERO);
+    assert_eq!(all.pacing.retry_max, Duration::from_secs(10));
     // Less than a second counts as one (C-5).
     assert_eq!(all.kinds_patience, Duration::from_secs(1));
     assert!(all.settings.distributed && !all.settings.keep_mode);

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use sidecar::snapshot::CONTENT_BOUND;
 
-use super::{Failure, List, Snapshot, Text, key};
+use super::{Failure, List, Policy, Snapshot, SnapshotRef, Text, key};
 
 /// What is read of a VolumeSnapshotContent. Handles of snapshots are the sidecar's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,19 +41,8 @@ pub struct Content {
     pub status: Option<Box<ContentStatus>>,
 }
 
-/// The VolumeSnapshot that a content is for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SnapshotRef {
-    /// `namespace`
-    pub namespace: Text,
-    /// `name`
-    pub name: Text,
-    /// `uid`, empty before it is bound.
-    pub uid: Text,
-}
-
 /// Which source a content has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ContentSource {
     /// `volumeHandle`: a snapshot is to be taken.
     Volume,
@@ -62,36 +51,6 @@ pub enum ContentSource {
     /// Neither or both, which the API server refuses.
     #[default]
     Unclear,
-}
-
-/// What becomes of the snapshot when its VolumeSnapshot goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// It is deleted.
-    Delete,
-    /// It stays, as with anything that is not understood.
-    #[default]
-    Retain,
-}
-
-impl Policy {
-    /// As `deletionPolicy` says it.
-    #[must_use]
-    pub fn new(text: &str) -> Self {
-        match text {
-            "Delete" => Self::Delete,
-            _ => Self::Retain,
-        }
-    }
-
-    /// As it is written.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Delete => "Delete",
-            Self::Retain => "Retain",
-        }
-    }
 }
 
 /// What is read of `status`.

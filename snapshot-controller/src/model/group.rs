@@ -174,6 +174,12 @@ impl GroupContent {
         self.names(group) && self.group.uid == group.uid
     }
 
+    /// Whether it and this VolumeGroupSnapshot are bound to one another.
+    #[must_use]
+    pub fn is_bound_to(&self, group: &Group) -> bool {
+        self.is_of(group) && group.bound() == Some(&self.name)
+    }
+
     /// The key of the VolumeGroupSnapshot that it names.
     #[must_use]
     pub fn group_key(&self) -> Text {

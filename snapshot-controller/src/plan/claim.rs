@@ -14,10 +14,10 @@ use crate::model::Text;
 #[must_use]
 pub fn protect(view: &View<'_>, key: &Text) -> Option<Next> {
     let object = Object::Claim(key.clone());
-    if view.memory.claims.is_busy(key) {
+    if view.in_flight.claims.is_busy(key) {
         return Some(Next::Wait(key.clone()));
     }
-    if view.memory.claims.is_doubtful(key) {
+    if view.in_flight.claims.is_doubtful(key) {
         // Whatever was read before: the last write may have come after.
         return Some(read(object));
     }
@@ -48,10 +48,10 @@ pub fn release(view: &View<'_>, key: &Text, but: Option<&Text>) -> Option<Next> 
         return None;
     }
     let json = claim.protected.as_ref()?;
-    if view.memory.is_used(key, but) {
+    if view.in_flight.is_used(key, but) {
         return None;
     }
-    if view.memory.claims.is_busy(key) {
+    if view.in_flight.claims.is_busy(key) {
         return Some(Next::Wait(key.clone()));
     }
     let json = without_finalizer(json)?;

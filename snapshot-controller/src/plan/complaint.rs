@@ -5,7 +5,7 @@ use crate::model::Text;
 
 /// What a failed attempt waits for. Whatever it is, its arrival brings the attempt back at once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Cure {
+pub enum RequeueTrigger {
     /// The VolumeSnapshotClass of this name, new or changed.
     Class(Text),
     /// Any VolumeSnapshotClass, new or changed.
@@ -41,7 +41,7 @@ pub struct Complaint {
     /// One more event, told before.
     pub also: Option<(&'static str, String)>,
     /// What ends it, besides time.
-    pub cures: Vec<Cure>,
+    pub triggers: Vec<RequeueTrigger>,
 }
 
 impl Complaint {
@@ -52,7 +52,7 @@ impl Complaint {
             message: message.into(),
             record: Record::Nothing,
             also: None,
-            cures: Vec::new(),
+            triggers: Vec::new(),
         }
     }
 
@@ -84,23 +84,23 @@ impl Complaint {
         Self::unready("GroupSnapshotContentCreationFailed", message)
     }
 
-    /// The same, which any of `cures` ends.
+    /// The same, which any of `triggers` ends.
     #[must_use]
-    pub fn until_all(mut self, cures: Vec<Cure>) -> Self {
-        self.cures.extend(cures);
+    pub fn until_all(mut self, triggers: Vec<RequeueTrigger>) -> Self {
+        self.triggers.extend(triggers);
         self
     }
 
-    /// The same, which `cure` ends.
+    /// The same, which `trigger` ends.
     #[must_use]
-    pub fn until(mut self, cure: Cure) -> Self {
-        self.cures.push(cure);
+    pub fn until(mut self, trigger: RequeueTrigger) -> Self {
+        self.triggers.push(trigger);
         self
     }
 
     /// The same, which a change of this object ends.
     #[must_use]
     pub fn until_changed(self, object: Object) -> Self {
-        self.until(Cure::Object(object))
+        self.until(RequeueTrigger::Object(object))
     }
 }

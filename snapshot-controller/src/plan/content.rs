@@ -8,10 +8,11 @@ use std::sync::Arc;
 use sidecar::snapshot::CONTENT_BOUND;
 
 use super::complaint::Complaint;
+use super::group::members::Names;
 use super::snapshot::finalizers;
 use super::step::Step;
 use super::view::{Next, Purpose, View};
-use crate::model::{Content, ContentSource};
+use crate::model::{Content, ContentSource, GroupContent};
 
 /// Reason of the event about a content that nothing will ever delete.
 pub const ORPHANED: &str = "SnapshotContentOrphaned";
@@ -26,7 +27,7 @@ pub fn decide(view: &View<'_>, content: &Arc<Content>) -> Next {
         )));
     }
     if content.snapshot.uid.is_empty() {
-        return left_over(view, content).unwrap_or(Next::Done);
+        return left_over(view, content).unwrap_or_else(|first| first);
     }
     if !content.deleting && !content.is_protected() {
         let held = content.finalizers.iter().map(|held| &**held);
@@ -41,20 +42,37 @@ pub fn decide(view: &View<'_>, content: &Arc<Content>) -> Next {
 }
 
 /// It was made for a member of a group that is gone: it has no snapshot of its own and nobody needs it.
-/// Its group was known before it was made.
-fn left_over(view: &View<'_>, content: &Content) -> Option<Next> {
-    let handle = content.group.as_ref()?;
+/// Its group was known before it was made. The content of the group may be kept, and then others may
+/// have the same handle.
+fn left_over(view: &View<'_>, content: &Content) -> Result<Next, Next> {
     let made = content.source == ContentSource::Volume && !content.deleting;
-    let gone = view.informers.groups() && view.memory.groups_of(handle).next().is_none();
-    (made && gone).then(|| {
-        let step = Step::Delete(content.object(), content.exactly());
-        Next::Ask(step, Purpose::Member)
-    })
+    let Some(handle) = content.made_for().filter(|_| made) else {
+        return Ok(Next::Done);
+    };
+    if !view.informers.groups() {
+        return Ok(Next::Done);
+    }
+    let groups = view.in_flight.groups_of(&handle);
+    let mut groups = groups.filter_map(|name| view.informers.group_content(name));
+    if let Some(of) = groups.find(|of| has_made(of, content)) {
+        let group = view.group(&of.group_key())?;
+        if group.is_some_and(|group| of.is_of(&group)) {
+            return Ok(Next::Done);
+        }
+    }
+    let step = Step::Delete(content.object(), content.exactly());
+    Ok(Next::Ask(step, Purpose::Member))
+}
+
+/// Whether the content is a member's of this group: names of two groups' members differ.
+fn has_made(group: &GroupContent, content: &Content) -> bool {
+    let mut members = group.members().iter();
+    members.any(|member| Names::new(&group.group.uid, &member.volume).content == content.name)
 }
 
 /// It waits for the deletion of a VolumeSnapshot, which may be none: that is said, once.
 fn orphaned(view: &View<'_>, content: &Content) -> Result<Next, Next> {
-    if view.memory.is_told(&content.uid) {
+    if view.in_flight.is_told(&content.uid) {
         return Ok(Next::Done);
     }
     let snapshot = view.snapshot(&content.snapshot_key())?;

@@ -4,8 +4,9 @@
 //! All of it can be had again from the caches and from what fails again; nothing is lost in a crash.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::Hash;
 
-use super::complaint::Cure;
+use super::complaint::RequeueTrigger;
 use super::silent::Silent;
 use super::step::Object;
 use crate::model::{Claim, Content, GroupContent, Snapshot, Text};
@@ -39,6 +40,15 @@ impl Key {
     }
 }
 
+/// The handle of a group, which means nothing to another driver, or something else.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GroupHandle {
+    /// The driver.
+    pub driver: Text,
+    /// What it calls the group.
+    pub handle: Text,
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct InFlightState {
@@ -49,21 +59,47 @@ pub struct InFlightState {
     /// VolumeSnapshots of a group snapshot, by its UID.
     members: Relation,
     /// VolumeSnapshots whose content has the handle of a group.
-    grouped: Relation,
+    grouped: Relation<GroupHandle>,
     /// Contents that were made for a member and are not bound, by the handle of the group.
-    unbound: Relation,
+    unbound: Relation<GroupHandle>,
     /// Contents of groups, by the handle.
-    groups: Relation,
+    groups: Relation<GroupHandle>,
     /// Keys that wait for something, by what that is.
-    waiting: HashMap<Cure, BTreeSet<Key>>,
+    waiting: HashMap<RequeueTrigger, BTreeSet<Key>>,
     /// What keys wait for.
-    waits: HashMap<Key, Vec<Cure>>,
+    waits: HashMap<Key, Vec<RequeueTrigger>>,
     /// UIDs of contents about which it was said that nothing deletes them.
     told: HashSet<Text>,
     /// Of which VolumeSnapshots it was said that no sidecar answers.
     pub silent: Silent,
     /// Who writes to claims.
     pub claims: Claims,
+}
+
+impl Content {
+    /// The group that its snapshot is part of, as the driver says.
+    #[must_use]
+    pub fn part_of(&self) -> Option<GroupHandle> {
+        let handle = self.status.as_deref()?.group.clone()?;
+        let driver = self.driver.clone();
+        Some(GroupHandle { driver, handle })
+    }
+
+    /// The group whose member it was made for.
+    #[must_use]
+    pub fn made_for(&self) -> Option<GroupHandle> {
+        let (driver, handle) = (self.driver.clone(), self.group.clone()?);
+        Some(GroupHandle { driver, handle })
+    }
+}
+
+impl GroupContent {
+    /// The group that it stands for, once there is one.
+    #[must_use]
+    pub fn stands_for(&self) -> Option<GroupHandle> {
+        let (driver, handle) = (self.driver.clone(), self.handle()?.clone());
+        Some(GroupHandle { driver, handle })
+    }
 }
 
 impl InFlightState {
@@ -88,15 +124,12 @@ impl InFlightState {
 
     /// A content is new, has changed, or is gone.
     pub fn content(&mut self, old: Option<&Content>, new: Option<&Content>) {
-        let grouped = |of: &Content| {
-            let handle = of.status.as_deref()?.group.clone()?;
-            Some((handle, of.snapshot_key()))
-        };
+        let grouped = |of: &Content| Some((of.part_of()?, of.snapshot_key()));
         self.grouped
             .change(old.and_then(grouped), new.and_then(grouped));
         let unbound = |of: &Content| {
-            let handle = of.group.clone()?;
-            (of.snapshot.uid.is_empty()).then(|| (handle, of.name.clone()))
+            let group = of.made_for()?;
+            (of.snapshot.uid.is_empty()).then(|| (group, of.name.clone()))
         };
         self.unbound
             .change(old.and_then(unbound), new.and_then(unbound));
@@ -107,15 +140,18 @@ impl InFlightState {
         &mut self,
         old: Option<&GroupContent>,
         new: Option<&GroupContent>,
-    ) -> Vec<Text> {
-        let named = |of: &GroupContent| Some((of.handle()?.clone(), of.name.clone()));
+    ) -> Vec<GroupHandle> {
+        let named = |of: &GroupContent| Some((of.stands_for()?, of.name.clone()));
+        let bound = |of: &GroupContent| of.group.uid.clone();
         let (was, is) = (old.and_then(named), new.and_then(named));
-        if was == is {
+        if was == is && old.map(bound) == new.map(bound) {
             return Vec::new();
         }
         self.groups.change(was.clone(), is.clone());
         let both = [was, is].into_iter().flatten();
-        both.map(|(handle, _)| handle).collect()
+        let mut handles: Vec<GroupHandle> = both.map(|(handle, _)| handle).collect();
+        handles.dedup();
+        handles
     }
 
     /// Keys of the VolumeSnapshots of the group snapshot with this UID.
@@ -124,17 +160,17 @@ impl InFlightState {
     }
 
     /// Keys of the VolumeSnapshots whose contents have this handle of a group.
-    pub fn grouped(&self, handle: &Text) -> impl Iterator<Item = &Text> {
+    pub fn grouped(&self, handle: &GroupHandle) -> impl Iterator<Item = &Text> {
         self.grouped.of(handle)
     }
 
     /// Names of the unbound contents that were made for members of the group with this handle.
-    pub fn unbound(&self, handle: &Text) -> impl Iterator<Item = &Text> {
+    pub fn unbound(&self, handle: &GroupHandle) -> impl Iterator<Item = &Text> {
         self.unbound.of(handle)
     }
 
     /// Names of the contents of groups with this handle.
-    pub fn groups_of(&self, handle: &Text) -> impl Iterator<Item = &Text> {
+    pub fn groups_of(&self, handle: &GroupHandle) -> impl Iterator<Item = &Text> {
         self.groups.of(handle)
     }
 
@@ -168,24 +204,24 @@ impl InFlightState {
     }
 
     /// An attempt on `key` failed, and waits for these.
-    pub fn failed(&mut self, key: &Key, cures: &[Cure]) {
+    pub fn failed(&mut self, key: &Key, triggers: &[RequeueTrigger]) {
         self.forget(key);
-        for cure in cures {
-            let waiting = self.waiting.entry(cure.clone()).or_default();
+        for trigger in triggers {
+            let waiting = self.waiting.entry(trigger.clone()).or_default();
             waiting.insert(key.clone());
         }
-        if !cures.is_empty() {
-            self.waits.insert(key.clone(), cures.to_vec());
+        if !triggers.is_empty() {
+            self.waits.insert(key.clone(), triggers.to_vec());
         }
     }
 
     /// What `key` waited for does not matter any more.
     pub fn forget(&mut self, key: &Key) {
-        for cure in self.waits.remove(key).unwrap_or_default() {
-            if let Some(waiting) = self.waiting.get_mut(&cure) {
+        for trigger in self.waits.remove(key).unwrap_or_default() {
+            if let Some(waiting) = self.waiting.get_mut(&trigger) {
                 waiting.remove(key);
                 if waiting.is_empty() {
-                    self.waiting.remove(&cure);
+                    self.waiting.remove(&trigger);
                 }
             }
         }
@@ -193,8 +229,8 @@ impl InFlightState {
 
     /// Who waited for this.
     #[must_use]
-    pub fn cured(&self, cure: &Cure) -> Vec<Key> {
-        let waiting = self.waiting.get(cure).into_iter().flatten();
+    pub fn triggered(&self, trigger: &RequeueTrigger) -> Vec<Key> {
+        let waiting = self.waiting.get(trigger).into_iter().flatten();
         waiting.cloned().collect()
     }
 
@@ -219,9 +255,9 @@ impl InFlightState {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         // What is kept in the end has its handles for ever.
-        let grouped = [&self.members, &self.unbound];
         self.users.0.is_empty()
-            && grouped.iter().all(|relation| relation.0.is_empty())
+            && self.members.0.is_empty()
+            && self.unbound.0.is_empty()
             && self.silent.is_empty()
             && self.restores.0.is_empty()
             && self.waiting.is_empty()
@@ -231,12 +267,18 @@ impl InFlightState {
     }
 }
 
-/// Keys that belong to a key.
-#[derive(Debug, Default)]
-struct Relation(HashMap<Text, BTreeSet<Text>>);
+/// Keys that belong to something.
+#[derive(Debug)]
+struct Relation<K = Text>(HashMap<K, BTreeSet<Text>>);
 
-impl Relation {
-    fn change(&mut self, was: Option<(Text, Text)>, is: Option<(Text, Text)>) {
+impl<K> Default for Relation<K> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<K: Eq + Hash> Relation<K> {
+    fn change(&mut self, was: Option<(K, Text)>, is: Option<(K, Text)>) {
         if was == is {
             return;
         }
@@ -248,11 +290,11 @@ impl Relation {
         }
     }
 
-    fn insert(&mut self, of: Text, key: Text) {
+    fn insert(&mut self, of: K, key: Text) {
         self.0.entry(of).or_default().insert(key);
     }
 
-    fn remove(&mut self, of: &Text, key: &Text) {
+    fn remove(&mut self, of: &K, key: &Text) {
         if let Some(keys) = self.0.get_mut(of) {
             keys.remove(key);
             if keys.is_empty() {
@@ -261,7 +303,7 @@ impl Relation {
         }
     }
 
-    fn of(&self, of: &Text) -> impl Iterator<Item = &Text> {
+    fn of(&self, of: &K) -> impl Iterator<Item = &Text> {
         self.0.get(of).into_iter().flatten()
     }
 }
@@ -339,12 +381,14 @@ mod tests {
 
     #[test]
     fn claims_are_used_until_the_last_one_is_ready_or_gone() {
-        let mut memory = InFlightState::default();
+        let mut in_flight = InFlightState::default();
         let (one, other) = (user("s1", "p1"), user("s2", "p1"));
         let claim = Text::from("ns/p1");
-        assert_eq!(memory.snapshot(None, Some(&one)), None);
-        assert_eq!(memory.snapshot(None, Some(&other)), None);
-        assert!(memory.is_used(&claim, None) && memory.is_used(&claim, Some(&"ns/s1".into())));
+        assert_eq!(in_flight.snapshot(None, Some(&one)), None);
+        assert_eq!(in_flight.snapshot(None, Some(&other)), None);
+        assert!(
+            in_flight.is_used(&claim, None) && in_flight.is_used(&claim, Some(&"ns/s1".into()))
+        );
         let ready = Snapshot {
             status: Some(Box::new(SnapshotStatus {
                 ready: Some(true),
@@ -353,25 +397,25 @@ mod tests {
             ..one.clone()
         };
         assert_eq!(
-            memory.snapshot(Some(&one), Some(&ready)),
+            in_flight.snapshot(Some(&one), Some(&ready)),
             Some(claim.clone())
         );
-        assert!(!memory.is_used(&claim, Some(&"ns/s2".into())));
-        assert_eq!(memory.snapshot(Some(&ready), None), None);
-        assert_eq!(memory.snapshot(Some(&other), None), Some(claim));
-        assert!(memory.is_empty());
+        assert!(!in_flight.is_used(&claim, Some(&"ns/s2".into())));
+        assert_eq!(in_flight.snapshot(Some(&ready), None), None);
+        assert_eq!(in_flight.snapshot(Some(&other), None), Some(claim));
+        assert!(in_flight.is_empty());
     }
 
     #[test]
     fn what_waits_is_found_until_it_is_forgotten() {
-        let mut memory = InFlightState::default();
+        let mut in_flight = InFlightState::default();
         let key = Key::Snapshot("ns/s1".into());
-        let (one, other) = (Cure::AnyClass, Cure::Class("c1".into()));
-        memory.failed(&key, &[one.clone(), other.clone()]);
-        assert_eq!(memory.cured(&other), std::slice::from_ref(&key));
-        memory.failed(&key, std::slice::from_ref(&one));
-        assert!(memory.cured(&other).is_empty());
-        memory.forget(&key);
-        assert!(memory.is_empty());
+        let (one, other) = (RequeueTrigger::AnyClass, RequeueTrigger::Class("c1".into()));
+        in_flight.failed(&key, &[one.clone(), other.clone()]);
+        assert_eq!(in_flight.triggered(&other), std::slice::from_ref(&key));
+        in_flight.failed(&key, std::slice::from_ref(&one));
+        assert!(in_flight.triggered(&other).is_empty());
+        in_flight.forget(&key);
+        assert!(in_flight.is_empty());
     }
 }

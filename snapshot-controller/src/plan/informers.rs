@@ -30,6 +30,10 @@ pub trait Informers {
     fn volume_of(&self, driver: &str, handle: &str) -> Option<Arc<Volume>>;
     /// Whether group snapshots are served: the feature is on, and their kinds are there.
     fn groups(&self) -> bool;
+    /// Whether that is not settled yet, but will be soon: their kinds are being listed.
+    fn groups_are_awaited(&self) -> bool {
+        false
+    }
     /// The VolumeGroupSnapshot with this key.
     fn group(&self, key: &str) -> Option<Arc<Group>>;
     /// The VolumeGroupSnapshotContent of this name.

@@ -14,10 +14,11 @@ use std::time::Duration;
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 use sidecar::queue::Place;
 
-use super::complaint::Cure;
+use super::complaint::RequeueTrigger;
 use super::in_flight::{InFlightState, Key};
 use super::informers::Informers;
 use super::operation::Operations;
+use super::settled::{content_is_settled, is_settled};
 use super::step::{Answer, Object, Step};
 
 use observe::wake_named;
@@ -42,7 +43,7 @@ type News = Due<Key, Notice>;
 /// The controller.
 #[derive(Debug, Default)]
 pub struct Controller {
-    memory: InFlightState,
+    in_flight: InFlightState,
     operations: Operations,
 }
 
@@ -59,7 +60,9 @@ impl Reactor for Controller {
     fn observe(&mut self, change: Change<'_>, informers: Informed<'_>) -> News {
         let mut due = News::default();
         match change {
-            Change::Snapshot { old, new, own } => self.snapshot_changed(old, new, own, &mut due),
+            Change::Snapshot { old, new, own } => {
+                self.snapshot_changed(old, new, own, informers, &mut due);
+            }
             Change::Content { old, new, own } => {
                 self.content_changed(old, new, &mut due);
                 // Its own attempt has made the write, and goes on; what a group's has written is news.
@@ -69,10 +72,12 @@ impl Reactor for Controller {
                 }
             }
             Change::Claim { key, old, new } => self.claim_changed(key, old, new, &mut due),
-            Change::Volume(name) => self.cure(&Cure::Object(Object::Volume(name)), &mut due),
+            Change::Volume(name) => {
+                self.triggered(&RequeueTrigger::Object(Object::Volume(name)), &mut due)
+            }
             Change::Class(name) => {
-                self.cure(&Cure::Class(name), &mut due);
-                self.cure(&Cure::AnyClass, &mut due);
+                self.triggered(&RequeueTrigger::Class(name), &mut due);
+                self.triggered(&RequeueTrigger::AnyClass, &mut due);
             }
             Change::Group { old, new, own } => {
                 self.group_changed(old, new, own, informers, &mut due);
@@ -81,9 +86,10 @@ impl Reactor for Controller {
                 self.group_content_changed(old, new, own, informers, &mut due);
             }
             Change::GroupClass(name) => {
-                self.cure(&Cure::GroupClass(name), &mut due);
-                self.cure(&Cure::AnyGroupClass, &mut due);
+                self.triggered(&RequeueTrigger::GroupClass(name), &mut due);
+                self.triggered(&RequeueTrigger::AnyGroupClass, &mut due);
             }
+            Change::Resync(key) if is_at_rest(&key, informers) => {}
             Change::Resync(key) => due.wakes.push(Wake {
                 unless_delayed: true,
                 ..wake(key)
@@ -93,7 +99,7 @@ impl Reactor for Controller {
     }
 
     fn begin(&mut self, key: &Key, informers: Informed<'_>, now: Now) -> Attempt {
-        self.memory.forget(key);
+        self.in_flight.forget(key);
         if let Key::Snapshot(name) = key
             && let Some(snapshot) = informers.snapshot(name)
         {
@@ -132,7 +138,7 @@ impl Reactor for Controller {
         now: Now,
     ) -> (Verdict<Failed>, News) {
         let mut due = News::default();
-        let silent = &mut self.memory.silent;
+        let silent = &mut self.in_flight.silent;
         let (verdict, notices) = attempt.end(|snapshot| {
             let content = attempt::content(snapshot, informers)?;
             silent.look(snapshot, &content, now.timestamp)
@@ -152,13 +158,13 @@ impl Controller {
     /// What it remembers.
     #[cfg(any(test, feature = "simulation"))]
     #[must_use]
-    pub fn memory(&self) -> &InFlightState {
-        &self.memory
+    pub fn in_flight(&self) -> &InFlightState {
+        &self.in_flight
     }
 
     #[cfg(test)]
-    pub(crate) fn memory_mut(&mut self) -> &mut InFlightState {
-        &mut self.memory
+    pub(crate) fn in_flight_mut(&mut self) -> &mut InFlightState {
+        &mut self.in_flight
     }
 
     /// What it measures.
@@ -166,6 +172,16 @@ impl Controller {
     #[must_use]
     pub fn operations(&self) -> &Operations {
         &self.operations
+    }
+}
+
+fn is_at_rest(key: &Key, informers: Informed<'_>) -> bool {
+    match key {
+        Key::Snapshot(key) => {
+            { informers.snapshot(key) }.is_some_and(|it| is_settled(&it, informers))
+        }
+        Key::Content(name) => { informers.content(name) }.is_some_and(|it| content_is_settled(&it)),
+        Key::Claim(_) | Key::Group(_) | Key::GroupContent(_) => false,
     }
 }
 

@@ -147,7 +147,7 @@ fn is_label(text: &str) -> bool {
 }
 
 /// A DNS-1123 subdomain, as Secrets are named: Kubernetes bounds the whole, not its labels.
-fn is_subdomain(text: &str) -> bool {
+pub(super) fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_part)
 }
 

@@ -162,7 +162,8 @@ fn protect(snapshot: &Arc<Snapshot>, content: Option<&Content>) -> Decision<()> 
 /// The status of an unready one follows its content.
 fn follow(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Next {
     let group = group::of(view, snapshot, content);
-    match status::follow(snapshot, content, group.as_ref()) {
+    let group = group.as_deref().map(|group| &group.name);
+    match status::follow(snapshot, content, group) {
         None => Next::Done,
         Some((patch, progress)) => {
             let step = Step::PatchStatus(snapshot.object(), patch);

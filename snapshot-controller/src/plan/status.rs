@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use sidecar::alike::alike;
 
 use super::complaint::{Complaint, Record};
 use super::view::Progress;
@@ -57,7 +58,7 @@ pub fn change(shown: &Shown<'_>, wanted: Wanted<'_>) -> (Map<String, Value>, Pro
     }
     // What can be used has no error, whatever the content still says.
     let error = wanted.error.filter(|_| !wanted.ready);
-    if shown.error != error {
+    if !is_same(shown.error, error) {
         set("error", error.map_or(Value::Null, written));
     }
     (change, progress)
@@ -67,7 +68,7 @@ pub fn change(shown: &Shown<'_>, wanted: Wanted<'_>) -> (Map<String, Value>, Pro
 #[must_use]
 pub fn complaint(shown: &Shown<'_>, complaint: &Complaint, now: Timestamp) -> Option<Value> {
     let message = shown.error.and_then(|error| error.message.as_deref());
-    let told = message == Some(&*complaint.message);
+    let told = message.is_some_and(|message| alike(message, &complaint.message));
     let unready = match complaint.record {
         Record::Nothing => return None,
         Record::Error => false,
@@ -85,6 +86,18 @@ pub fn complaint(shown: &Shown<'_>, complaint: &Complaint, now: Timestamp) -> Op
         change.insert("readyToUse".to_owned(), false.into());
     }
     Some(patch(shown.version, change))
+}
+
+/// Whether two failures are the same but for ids and times in their texts.
+fn is_same(one: Option<&Failure>, other: Option<&Failure>) -> bool {
+    fn message(of: &Failure) -> &str {
+        of.message.as_deref().unwrap_or_default()
+    }
+    match (one, other) {
+        (Some(one), Some(other)) => alike(message(one), message(other)),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
 }
 
 /// The patch of a status that is still at this version.

@@ -6,6 +6,7 @@ mod delete;
 mod dynamic;
 mod group;
 mod group_end;
+mod group_late;
 mod group_static;
 mod lost;
 mod others;

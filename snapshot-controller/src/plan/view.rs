@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::Informers;
-use super::complaint::Complaint;
-use super::in_flight::InFlightState;
+use super::complaint::{Complaint, RequeueTrigger};
+use super::in_flight::{GroupHandle, InFlightState};
 use super::step::{ApiError, Object, Step};
 use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text, Volume};
 
@@ -18,6 +18,8 @@ pub enum Next {
     Ask(Step, Purpose),
     /// Nothing, before whoever writes to the claim has come to an end.
     Wait(Text),
+    /// Nothing, before this comes: there is nothing to tell of.
+    Await(RequeueTrigger),
     /// It fails.
     Fail(Box<Complaint>),
 }
@@ -81,7 +83,7 @@ pub struct View<'a> {
     /// The caches.
     pub informers: &'a (dyn Informers + 'static),
     /// What the process remembers.
-    pub memory: &'a InFlightState,
+    pub in_flight: &'a InFlightState,
     /// What this attempt has read.
     pub learnt: &'a [(Object, Learnt)],
 }
@@ -127,13 +129,27 @@ impl View<'_> {
         self.sure(known, Object::GroupContent(name.clone()))
     }
 
-    /// The name of the group in this namespace whose snapshots have this handle in common.
+    /// The group with this handle that a VolumeSnapshot belongs to: its owner, or the one that it names,
+    /// for another group of its namespace may have been made of the same handle. It and its content are
+    /// bound to one another.
     #[must_use]
-    pub fn group_of(&self, namespace: &str, handle: &Text) -> Option<Text> {
-        let contents = self.memory.groups_of(handle);
-        let mut contents = contents.filter_map(|name| self.informers.group_content(name));
-        let group = contents.find(|content| *content.group.namespace == *namespace)?;
-        Some(group.group.name.clone()).filter(|_| self.informers.groups())
+    pub fn group_of(&self, snapshot: &Snapshot, handle: &GroupHandle) -> Option<Arc<Group>> {
+        if !self.informers.groups() {
+            return None;
+        }
+        let contents = self.in_flight.groups_of(handle);
+        let contents = contents.filter_map(|name| self.informers.group_content(name));
+        let mut groups = contents.filter_map(|content| {
+            let group = self.informers.group(&content.group_key())?;
+            content.is_bound_to(&group).then_some(group)
+        });
+        groups.find(|group| {
+            let named = match snapshot.owner() {
+                Some((uid, _)) => *uid == group.uid,
+                None => snapshot.group().is_none_or(|name| *name == group.name),
+            };
+            named && snapshot.namespace == group.namespace
+        })
     }
 
     /// The claim with this key; `None` if the API server has none.

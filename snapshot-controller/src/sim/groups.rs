@@ -5,7 +5,7 @@ use sidecar::snapshot::{
     GROUP_BEING_CREATED, GROUP_BEING_DELETED, GROUP_CONTENT_BOUND, GROUP_SNAPSHOT_BOUND,
 };
 
-use super::world::{Faults, World};
+use super::world::World;
 use crate::model::Text;
 use crate::plan::group::members::Names;
 use crate::plan::step::{Exactly, Object, Step};
@@ -195,7 +195,7 @@ impl World {
                     .collect();
                 return Err(format!("{key} stays Terminating: {group} {contents:?}"));
             }
-            if self.faults == Faults::Strips || self.claims_go() {
+            if self.claims_go() {
                 continue;
             }
             if group["status"]["readyToUse"] != true {

@@ -14,7 +14,7 @@ use sidecar::snapshot::{CONTENT_BOUND, GROUP_SNAPSHOT_BOUND, SNAPSHOT_AS_SOURCE}
 
 use super::world::Faults;
 use crate::model::{Claim, Content, Group, GroupContent, Policy, Snapshot, Text};
-use crate::plan::complaint::Cure;
+use crate::plan::complaint::RequeueTrigger;
 use crate::plan::in_flight::Key;
 use crate::plan::reactor::{Change, Controller};
 use crate::plan::step::{Answer, ErrorKind, Object, Step};
@@ -41,7 +41,7 @@ pub(super) enum Mutant {
     /// Does not look at a VolumeSnapshot when its content changes.
     ForgetsContents,
     /// Does not remember what a failure waits for.
-    ForgetsCures,
+    ForgetsTriggers,
     /// Does not retry.
     ForgetsRetries,
     /// Keeps what a failure waits for after the object is gone.
@@ -87,7 +87,7 @@ impl Mutant {
         (Self::TakesAnew, Faults::All, "although it was taken"),
         (Self::ForgetsClaims, Faults::Strips, "held for ever"),
         (Self::ForgetsContents, Faults::None, ""),
-        (Self::ForgetsCures, Faults::None, "never ready"),
+        (Self::ForgetsTriggers, Faults::None, "never ready"),
         (Self::ForgetsRetries, Faults::All, ""),
         (Self::RemembersWhatIsGone, Faults::None, "remembers"),
         (Self::PatchesAnything, Faults::None, "loses"),
@@ -191,8 +191,8 @@ impl Mutant {
     /// After a decision on `key`.
     pub(super) fn decided(self, key: &Key, controller: &mut Controller) {
         match self {
-            Self::ForgetsCures => controller.memory_mut().forget(key),
-            Self::WritesAtOnce => controller.memory_mut().claims.forget_all(),
+            Self::ForgetsTriggers => controller.in_flight_mut().forget(key),
+            Self::WritesAtOnce => controller.in_flight_mut().claims.forget_all(),
             _ => {}
         }
     }
@@ -226,8 +226,8 @@ impl Mutant {
             && let Some(key) = gone
         {
             controller
-                .memory_mut()
-                .failed(&Key::Snapshot(key), &[Cure::AnyClass]);
+                .in_flight_mut()
+                .failed(&Key::Snapshot(key), &[RequeueTrigger::AnyClass]);
         }
     }
 

@@ -194,8 +194,11 @@ impl World {
             return Err(format!("the snapshot of {uid} is left in storage"));
         }
         let told = self.faults == Faults::Strips;
-        if !told && !self.process.controller.memory().is_empty() {
-            return Err(format!("remembers {:?}", self.process.controller.memory()));
+        if !told && !self.process.controller.in_flight().is_empty() {
+            return Err(format!(
+                "remembers {:?}",
+                self.process.controller.in_flight()
+            ));
         }
         if !self.process.controller.operations().is_empty() {
             return Err(format!(

@@ -26,6 +26,7 @@ pub(crate) fn record<R: Record>(json: &str) -> Option<R> {
 }
 
 type Refusal = (&'static str, ApiError, usize);
+type Overtaking = (&'static str, fn(&mut Server));
 
 pub(crate) struct Bench {
     pub(crate) server: Server,
@@ -36,6 +37,7 @@ pub(crate) struct Bench {
     /// Keys whose attempt failed.
     later: BTreeSet<Key>,
     refusals: Vec<Refusal>,
+    meanwhile: Option<Overtaking>,
     lines: Vec<String>,
     pub(crate) samples: Vec<Sample>,
     pub(crate) in_flight: usize,
@@ -69,6 +71,7 @@ impl Bench {
             ready: BTreeSet::new(),
             later: BTreeSet::new(),
             refusals: Vec::new(),
+            meanwhile: None,
             lines: Vec::new(),
             samples: Vec::new(),
             in_flight: 0,
@@ -109,6 +112,12 @@ impl Bench {
     /// Requests whose line begins like this fail, so often.
     pub(crate) fn refuse(&mut self, line: &'static str, error: ApiError, times: usize) {
         self.refusals.push((line, error, times));
+    }
+
+    /// Somebody is faster than the request whose line begins like this; this process hears of it from the
+    /// answer.
+    pub(crate) fn overtake(&mut self, line: &'static str, change: fn(&mut Server)) {
+        self.meanwhile = Some((line, change));
     }
 
     /// The process dies, and another one begins.
@@ -238,13 +247,14 @@ impl Bench {
         if self.shows_reads || !matches!(step, Step::Read(_)) {
             self.lines.push(line.clone());
         }
+        if let Some((_, change)) = self.meanwhile.take_if(|(like, _)| line.starts_with(*like)) {
+            change(&mut self.server);
+        }
         let refusal = self
             .refusals
             .iter_mut()
-            .find(|(like, _, _)| line.starts_with(like));
-        if let Some((_, error, times)) = refusal
-            && *times > 0
-        {
+            .find(|(like, _, times)| *times > 0 && line.starts_with(like));
+        if let Some((_, error, times)) = refusal {
             *times -= 1;
             return Answer::Refused(error.clone());
         }

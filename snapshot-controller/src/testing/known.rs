@@ -10,18 +10,18 @@ use crate::plan::affinity::Affinity;
 use crate::plan::{Informers, Settings};
 
 #[derive(Default)]
-pub(super) struct Known {
-    pub(super) settings: Settings,
-    pub(super) snapshots: BTreeMap<Text, Arc<Snapshot>>,
-    pub(super) contents: BTreeMap<Text, Arc<Content>>,
-    pub(super) classes: BTreeMap<Text, Arc<Class>>,
-    pub(super) claims: BTreeMap<Text, Arc<Claim>>,
-    pub(super) volumes: BTreeMap<Text, Arc<Volume>>,
-    pub(super) nodes: BTreeMap<Text, Arc<Node>>,
-    pub(super) no_groups: bool,
-    pub(super) groups: BTreeMap<Text, Arc<Group>>,
-    pub(super) group_contents: BTreeMap<Text, Arc<GroupContent>>,
-    pub(super) group_classes: BTreeMap<Text, Arc<GroupClass>>,
+pub(crate) struct Known {
+    pub(crate) settings: Settings,
+    pub(crate) snapshots: BTreeMap<Text, Arc<Snapshot>>,
+    pub(crate) contents: BTreeMap<Text, Arc<Content>>,
+    pub(crate) classes: BTreeMap<Text, Arc<Class>>,
+    pub(crate) claims: BTreeMap<Text, Arc<Claim>>,
+    pub(crate) volumes: BTreeMap<Text, Arc<Volume>>,
+    pub(crate) nodes: BTreeMap<Text, Arc<Node>>,
+    pub(crate) no_groups: bool,
+    pub(crate) groups: BTreeMap<Text, Arc<Group>>,
+    pub(crate) group_contents: BTreeMap<Text, Arc<GroupContent>>,
+    pub(crate) group_classes: BTreeMap<Text, Arc<GroupClass>>,
 }
 
 impl Informers for Known {

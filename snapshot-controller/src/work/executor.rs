@@ -18,7 +18,7 @@ use sidecar::kube::lean::{Parts, nullable, own};
 use sidecar::kube::patch::{self, Part, Patch};
 use sidecar::kube::reflect::Resource;
 use sidecar::metrics::RegisterError;
-use sidecar::queue::{Config as QueueConfig, Queue, exponential};
+use sidecar::queue::{Config as QueueConfig, Queue};
 use sidecar::snapshot::VERSION;
 use tokio::time::Instant;
 
@@ -71,10 +71,9 @@ pub fn engine(
     metrics: &Metrics,
 ) -> Result<Arc<Engine>, RegisterError> {
     let queue = |name: &'static str| {
-        let delay = exponential(config.retry_start, config.retry_max);
         Queue::new(QueueConfig {
             metrics: Some(seat.queues().clone()),
-            ..QueueConfig::new(name, config.workers, delay)
+            ..QueueConfig::new(name, config.pacing.workers, config.pacing.delay())
         })
     };
     // In the order of `plan::reactor::SNAPSHOTS` and the following.

@@ -7,10 +7,12 @@ use sidecar::kube::cache::{Cache, Event, Source};
 use sidecar::kube::interner::Interner;
 
 use super::executor::Engine;
+use super::record::packed::{Held, Pack};
 use crate::model::{
     Claim, Class, Content, Group, GroupClass, GroupContent, Node, Snapshot, Text, Volume,
 };
 use crate::plan::affinity::Affinity;
+use crate::plan::grouped;
 use crate::plan::in_flight::Key;
 use crate::plan::reactor::Change;
 use crate::plan::{self, Settings};
@@ -19,9 +21,9 @@ use crate::plan::{self, Settings};
 #[derive(Debug)]
 pub struct Informers {
     /// VolumeSnapshots.
-    pub snapshots: Cache<Snapshot>,
+    pub snapshots: Cache<Held<Snapshot>>,
     /// VolumeSnapshotContents.
-    pub contents: Cache<Content>,
+    pub contents: Cache<Held<Content>>,
     /// VolumeSnapshotClasses.
     pub classes: Cache<Class>,
     /// PersistentVolumeClaims.
@@ -38,6 +40,8 @@ pub struct Informers {
     pub group_classes: Cache<GroupClass>,
     /// Whether those three are watched and were listed.
     served: AtomicBool,
+    /// Whether they are about to be.
+    awaited: AtomicBool,
     settings: Settings,
 }
 
@@ -56,22 +60,40 @@ impl Informers {
             group_contents: Cache::owned(engine, &strings, group_content_changed),
             group_classes: Cache::owned(engine, &strings, group_class_changed),
             served: AtomicBool::new(false),
+            awaited: AtomicBool::new(false),
             settings,
         }
+    }
+
+    /// Whether group snapshots are served will be known soon.
+    pub fn await_groups(&self) {
+        self.awaited.store(true, Ordering::Release);
+    }
+
+    /// It is not known although it should be: for now they are not. What is to be looked at for that.
+    pub fn give_groups_up(&self) -> Vec<Key> {
+        self.awaited.store(false, Ordering::Release);
+        self.of_groups()
     }
 
     /// Group snapshots are served from now on. What is to be looked at for that.
     pub fn serve_groups(&self) -> Vec<Key> {
         self.served.store(true, Ordering::Release);
-        let mut keys = Vec::new();
+        let mut keys = self.of_groups();
         self.groups
             .for_each(|key, _| keys.push(Key::Group(key.as_str().into())));
         self.group_contents
             .for_each(|key, _| keys.push(Key::GroupContent(key.as_str().into())));
-        self.snapshots.for_each(|key, snapshot| {
-            if snapshot.is_member() || snapshot.group().is_some() {
-                keys.push(Key::Snapshot(key.as_str().into()));
-            }
+        keys
+    }
+
+    fn of_groups(&self) -> Vec<Key> {
+        let mut keys = Vec::new();
+        self.snapshots.for_each(|key, held| {
+            keys.extend(grouped::of_snapshot(&held.record(key.as_str())));
+        });
+        self.contents.for_each(|key, held| {
+            keys.extend(grouped::of_content(&held.record(key.as_str())));
         });
         keys
     }
@@ -83,11 +105,11 @@ impl plan::Informers for Informers {
     }
 
     fn snapshot(&self, key: &str) -> Option<Arc<Snapshot>> {
-        self.snapshots.get(key)
+        Some(self.snapshots.get(key)?.record(key))
     }
 
     fn content(&self, name: &str) -> Option<Arc<Content>> {
-        self.contents.get(name)
+        Some(self.contents.get(name)?.record(name))
     }
 
     fn class(&self, name: &str) -> Option<Arc<Class>> {
@@ -127,6 +149,10 @@ impl plan::Informers for Informers {
         self.served.load(Ordering::Acquire)
     }
 
+    fn groups_are_awaited(&self) -> bool {
+        self.awaited.load(Ordering::Acquire)
+    }
+
     fn group(&self, key: &str) -> Option<Arc<Group>> {
         self.groups.get(key)
     }
@@ -163,40 +189,58 @@ impl plan::Informers for Informers {
     }
 }
 
-fn snapshot_changed(engine: &Engine, event: Event<'_, Snapshot>) {
-    engine.observe(match event {
-        Event::Upserted {
-            old, new, source, ..
-        } => Change::Snapshot {
-            old: old.map(|old| &**old),
-            new: Some(new),
-            own: source == Source::Own,
-        },
-        Event::Deleted { old, .. } => Change::Snapshot {
-            old: Some(old),
-            new: None,
-            own: false,
-        },
-        Event::Resync { key, .. } => Change::Resync(Key::Snapshot(key.as_str().into())),
-    });
+fn snapshot_changed(engine: &Engine, event: Event<'_, Held<Snapshot>>) {
+    match Changed::of(event) {
+        Err(key) => engine.observe(Change::Resync(Key::Snapshot(key))),
+        Ok(Changed { old, new, own }) => engine.observe(Change::Snapshot {
+            old: old.as_deref(),
+            new: new.as_deref(),
+            own,
+        }),
+    }
 }
 
-fn content_changed(engine: &Engine, event: Event<'_, Content>) {
-    engine.observe(match event {
-        Event::Upserted {
-            old, new, source, ..
-        } => Change::Content {
-            old: old.map(|old| &**old),
-            new: Some(new),
-            own: source == Source::Own,
-        },
-        Event::Deleted { old, .. } => Change::Content {
-            old: Some(old),
-            new: None,
-            own: false,
-        },
-        Event::Resync { key, .. } => Change::Resync(Key::Content(key.as_str().into())),
-    });
+fn content_changed(engine: &Engine, event: Event<'_, Held<Content>>) {
+    match Changed::of(event) {
+        Err(key) => engine.observe(Change::Resync(Key::Content(key))),
+        Ok(Changed { old, new, own }) => engine.observe(Change::Content {
+            old: old.as_deref(),
+            new: new.as_deref(),
+            own,
+        }),
+    }
+}
+
+/// A change of an object whose record is held packed.
+struct Changed<R> {
+    old: Option<Arc<R>>,
+    new: Option<Arc<R>>,
+    own: bool,
+}
+
+impl<R: Pack> Changed<R> {
+    /// # Errors
+    /// It is a resync, of the object with this name.
+    fn of(event: Event<'_, Held<R>>) -> Result<Self, Text> {
+        match event {
+            Event::Upserted {
+                key,
+                old,
+                new,
+                source,
+            } => Ok(Self {
+                old: old.map(|old| old.record(key.as_str())),
+                new: Some(new.record(key.as_str())),
+                own: source == Source::Own,
+            }),
+            Event::Deleted { key, old } => Ok(Self {
+                old: Some(old.record(key.as_str())),
+                new: None,
+                own: false,
+            }),
+            Event::Resync { key, .. } => Err(key.as_str().into()),
+        }
+    }
 }
 
 fn group_changed(engine: &Engine, event: Event<'_, Group>) {

@@ -8,37 +8,20 @@ mod class;
 mod content;
 mod group;
 mod node;
+pub mod packed;
 mod snapshot;
 mod volume;
 
-use serde::Deserialize;
-use sidecar::kube::interner::Interner;
 use sidecar::kube::lean;
+use sidecar::snapshot::content::Failure as FailureWire;
 
 use crate::model::{Failure, Text};
 
-/// `error` in a status.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct FailureWire<'a> {
-    #[serde(borrow)]
-    message: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    time: Option<lean::Text<'a>>,
-}
-
-impl FailureWire<'_> {
-    fn read(self) -> Failure {
-        Failure {
-            message: self.message.as_deref().map(Text::from),
-            time: self.time.as_deref().map(Text::from),
-        }
+fn failure(wire: FailureWire<'_>) -> Failure {
+    Failure {
+        message: wire.message.as_deref().map(Text::from),
+        time: wire.time.as_deref().map(Text::from),
     }
-}
-
-/// The shared copy; empty where the field is absent.
-fn interned(text: &Option<lean::Text<'_>>, strings: &Interner) -> Text {
-    strings.intern(text.as_deref().unwrap_or_default())
 }
 
 /// A copy of a text that is there and not empty.

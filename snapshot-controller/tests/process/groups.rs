@@ -4,15 +4,16 @@ use serde_json::{Value, json};
 use sidecar::snapshot::{
     GROUP_BEING_DELETED, GROUP_CONTENT_BOUND, GROUP_SNAPSHOT_BOUND, GROUP_SNAPSHOT_GROUP,
 };
+use sidecar_testkit::Fault;
 use sidecar_testkit::api::kind::{Kind, Status};
 
 use super::stage::Stage;
 
-const GROUPS: &str = "volumegroupsnapshots";
-const CONTENTS: &str = "volumegroupsnapshotcontents";
+pub(crate) const GROUPS: &str = "volumegroupsnapshots";
+pub(crate) const CONTENTS: &str = "volumegroupsnapshotcontents";
 
 /// A cluster with the class `g` and two claims labelled `app=x`.
-async fn stage() -> Stage {
+pub(crate) async fn stage() -> Stage {
     let stage = Stage::with_groups().await;
     class(&stage);
     claims(&stage);
@@ -39,7 +40,7 @@ fn claims(stage: &Stage) {
 }
 
 /// The VolumeGroupSnapshot `ns/v1`. Its UID.
-fn group(stage: &Stage, source: &Value) -> String {
+pub(crate) fn group(stage: &Stage, source: &Value) -> String {
     let group = stage.api.insert(json!({
         "apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshot",
         "metadata": {"name": "v1", "namespace": "ns"},
@@ -48,11 +49,11 @@ fn group(stage: &Stage, source: &Value) -> String {
     group["metadata"]["uid"].as_str().unwrap().to_owned()
 }
 
-fn selected() -> Value {
+pub(crate) fn selected() -> Value {
     json!({"selector": {"matchLabels": {"app": "x"}}})
 }
 
-async fn until_group(stage: &Stage, condition: impl Fn(&Value) -> bool) {
+pub(crate) async fn until_group(stage: &Stage, condition: impl Fn(&Value) -> bool) {
     stage
         .until("the group", |api| {
             condition(&api.object(GROUPS, "ns/v1").unwrap_or_default())
@@ -60,14 +61,14 @@ async fn until_group(stage: &Stage, condition: impl Fn(&Value) -> bool) {
         .await;
 }
 
-async fn until_content(stage: &Stage, name: &str) {
+pub(crate) async fn until_content(stage: &Stage, name: &str) {
     stage
         .until("the content", |api| api.object(CONTENTS, name).is_some())
         .await;
 }
 
 /// The sidecar takes the group.
-fn take(stage: &Stage, content: &str) {
+pub(crate) fn take(stage: &Stage, content: &str) {
     stage.api.edit(CONTENTS, content, |content| {
         content["status"] = json!({
             "volumeGroupSnapshotHandle": "grp-1", "readyToUse": true,
@@ -86,7 +87,7 @@ fn take(stage: &Stage, content: &str) {
     });
 }
 
-async fn until_members_are_ready(stage: &Stage) {
+pub(crate) async fn until_members_are_ready(stage: &Stage) {
     stage
         .until("two members", |api| {
             let all = api.objects("volumesnapshots");
@@ -285,5 +286,36 @@ async fn c_10_groups_begin_when_their_kinds_come() {
     let content = format!("groupsnapcontent-{}", group(&stage, &selected()));
     process.says("group snapshots are served").await;
     until_content(&stage, &content).await;
+    drop(process);
+}
+
+/// Their kinds were there when the program looked, and break before it leads.
+#[tokio::test]
+async fn groups_that_cannot_be_listed_hold_up_no_single_snapshot() {
+    let stage = stage().await;
+    // Each of the three is looked at once before.
+    let broken = Fault::on("GET", &format!("/apis/{GROUP_SNAPSHOT_GROUP}/*")).skip(3);
+    let broken = stage.api.fault(broken.answer(500));
+    let process = stage.working(&[]).await;
+    let uid = stage.snapshot("s1");
+    stage.take_when_there(&format!("snapcontent-{uid}")).await;
+    stage
+        .until_snapshot("s1", |snapshot| snapshot["status"]["readyToUse"] == true)
+        .await;
+    // A pair that is to join its group, whose content nobody has seen yet.
+    super::members::static_group(&stage);
+    super::members::pair(&stage, "8", "test.csi.driver");
+    let uid = group(&stage, &json!({"volumeGroupSnapshotContentName": "gp"}));
+    stage
+        .until_snapshot("s8", |snapshot| snapshot["status"]["readyToUse"] == true)
+        .await;
+    let pair = stage.api.object("volumesnapshots", "ns/s8").unwrap();
+    assert!(pair["status"]["volumeGroupSnapshotName"].is_null());
+    broken.remove();
+    stage
+        .until_snapshot("s8", |snapshot| {
+            snapshot["metadata"]["ownerReferences"][0]["uid"] == uid
+        })
+        .await;
     drop(process);
 }

@@ -15,5 +15,6 @@ mod contract;
 mod groups;
 mod kinds;
 mod life;
+mod members;
 mod metrics;
 mod stage;

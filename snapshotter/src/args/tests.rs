@@ -22,10 +22,12 @@ fn defaults_are_upstreams() {
     };
     let expected = Config {
         resync: Duration::from_mins(15),
-        workers: 10,
+        pacing: Pacing {
+            workers: 10,
+            retry_start: Duration::from_secs(1),
+            retry_max: Duration::from_mins(5),
+        },
         timeout: Duration::from_mins(1),
-        retry_start: Duration::from_secs(1),
-        retry_max: Duration::from_mins(5),
         csi_address: "/run/csi/socket".to_owned(),
         node: None,
         settings: Settings {
@@ -238,7 +240,7 @@ fn s_20_the_gate_of_groups() {
 fn s_26_intervals_of_zero_are_accepted() {
     let (config, _) = config(&["--resync-period=0s", "--retry-interval-start=0s"]);
     assert_eq!(config.resync, Duration::ZERO);
-    assert_eq!(config.retry_start, Duration::ZERO);
+    assert_eq!(config.pacing.retry_start, Duration::ZERO);
 }
 
 #[test]

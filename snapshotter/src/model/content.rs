@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Kind, List, SecretRef, Text};
+use super::{Kind, List, Policy, SecretRef, SnapshotRef, Text};
 
 /// What the snapshotter reads of a `snapshot.storage.k8s.io/v1` VolumeSnapshotContent or of a
 /// `groupsnapshot.storage.k8s.io/v1` VolumeGroupSnapshotContent: both mean the same with fields and
@@ -58,17 +58,6 @@ pub struct Topology {
     pub accessible: Option<Text>,
 }
 
-/// `spec.volumeSnapshotRef` or `spec.volumeGroupSnapshotRef`, as far as it is read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SnapshotRef {
-    /// `namespace`.
-    pub namespace: Text,
-    /// `name`.
-    pub name: Text,
-    /// `uid`; empty until the VolumeSnapshot or VolumeGroupSnapshot is bound.
-    pub uid: Text,
-}
-
 /// `spec.source`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -110,16 +99,6 @@ pub struct GroupHandles {
     pub group: Text,
     /// `volumeSnapshotHandles`.
     pub snapshots: List,
-}
-
-/// `spec.deletionPolicy`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// The snapshot goes with its content.
-    Delete,
-    /// The snapshot outlives its content; so it does with a policy that nobody knows.
-    #[default]
-    Retain,
 }
 
 /// `status`. Every field may be absent.

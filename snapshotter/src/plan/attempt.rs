@@ -8,16 +8,23 @@ mod fold;
 
 use std::sync::Arc;
 
+use tonic::Code;
+
 use super::answer::Said;
 use super::failing::{Failing, GROUP_CREATION_FAILED};
 use super::goal::{Goal, deletes, goal, is_ours};
 use super::in_flight::Start;
-use super::outcome::{Failure, Finality, Problem, Task};
+use super::outcome::{Failure, Finality, Problem, RpcError, Task};
 use super::request::{Parameters, Secrets};
 use super::secret::Loaded;
 use super::step::{Announcement, Purpose, Step, Write};
 use super::{View, check, create, delete, patch};
 use crate::model::{Content, Kind, SecretRef, Source, Text};
+
+/// So many calls in a row that run out of time are not by chance.
+const OFTEN: u32 = 3;
+const HINT: &str = " (the last 3 calls or more ran out of time: if the storage system takes that long, \
+                    --timeout should be longer)";
 
 /// An attempt on one content. A crash loses it, and nothing with it.
 #[derive(Debug)]
@@ -42,6 +49,8 @@ pub struct Attempt {
     cannot_get: bool,
     /// It was said what the driver cannot do.
     warned: bool,
+    /// How many calls for a snapshot in a row, of this attempt and those before, ran out of time.
+    expired: u32,
     failing: Option<Failing>,
 }
 
@@ -114,6 +123,7 @@ impl Attempt {
             page: Page::Next(String::new(), 0),
             cannot_get: false,
             warned: start.warned,
+            expired: start.expired,
             failing: None,
         }
     }
@@ -202,6 +212,10 @@ impl Attempt {
             }
             Some(Source::Snapshot(_) | Source::Group(_)) | None => None,
         };
+        let problem = match (problem, task) {
+            (Problem::Call(error), Task::Create) => Problem::Call(self.expires(error)),
+            (problem, _) => problem,
+        };
         let failure = Failure {
             task,
             kind: self.kind,
@@ -211,6 +225,25 @@ impl Attempt {
         };
         let failing = Failing::new(failure, self.uncalled);
         &self.failing.insert(failing).failure
+    }
+
+    /// A call for a snapshot failed with this, which says what to do about it if that was too often for
+    /// want of time.
+    fn expires(&mut self, mut error: RpcError) -> RpcError {
+        if error.code != Code::DeadlineExceeded {
+            self.expired = 0;
+            return error;
+        }
+        self.expired = self.expired.saturating_add(1);
+        if self.expired >= OFTEN {
+            error.message.push_str(HINT);
+        }
+        error
+    }
+
+    /// How many calls for a snapshot in a row ran out of time.
+    pub(super) fn expired(&self) -> u32 {
+        self.expired
     }
 
     pub(super) fn secrets(&self, reference: Option<&SecretRef>) -> Option<Secrets> {

@@ -19,6 +19,9 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
         return Next::step(Step::Patch(Write::Unmark, patch::unmark(content)));
     }
     if let Some(said) = attempt.said() {
+        if let Some(how) = said.contradicts(content) {
+            return fails(Problem::Unfit(how));
+        }
         if let Some(topology) = topology::news(view, said) {
             let body = patch::topology(content, topology);
             return Next::step(Step::Patch(Write::Topology(Task::Create), body));

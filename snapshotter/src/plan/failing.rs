@@ -3,8 +3,9 @@
 //! Taking and looking up a snapshot fail in the same way. A failed deletion is told in an event
 //! alone.
 
+use sidecar::alike::alike;
+
 use super::View;
-use super::alike::alike;
 use super::outcome::{Failure, Finality, Task};
 use super::patch;
 use super::step::{Announcement, StatusWrite, Step, Write};

@@ -28,6 +28,8 @@ pub struct Start {
     pub deleted: bool,
     /// It was said what the driver cannot do.
     pub warned: bool,
+    /// How many calls for the snapshot in a row ran out of time.
+    pub expired: u32,
 }
 
 /// What is remembered of one content.
@@ -37,7 +39,7 @@ struct Entry {
     start: Start,
     /// How often in a row the driver called it impossible.
     infeasible: u32,
-    cure: Option<RequeueTrigger>,
+    trigger: Option<RequeueTrigger>,
 }
 
 /// Everything remembered.
@@ -48,6 +50,12 @@ pub struct InFlightState {
 }
 
 impl InFlightState {
+    /// Whether anything is remembered of this content.
+    #[must_use]
+    pub fn knows(&self, name: &Text) -> bool {
+        self.contents.contains_key(name)
+    }
+
     /// An attempt on this content begins.
     pub fn begin(&mut self, name: &Text, content: &Content) -> Start {
         self.stop_waiting(name);
@@ -74,15 +82,15 @@ impl InFlightState {
     }
 
     /// The content fails, and waits for this beside its back-off.
-    pub fn waits(&mut self, name: &Text, uid: &Text, cure: RequeueTrigger) {
+    pub fn waits(&mut self, name: &Text, uid: &Text, trigger: RequeueTrigger) {
         self.stop_waiting(name);
-        self.entry(name, uid).cure = Some(cure.clone());
-        self.waiting.insert((cure, name.clone()));
+        self.entry(name, uid).trigger = Some(trigger.clone());
+        self.waiting.insert((trigger, name.clone()));
     }
 
     /// This has appeared or changed: who waited for it.
-    pub fn cured(&mut self, cure: &RequeueTrigger) -> Vec<Text> {
-        let waiting = self.waiting.iter().filter(|(of, _)| of == cure);
+    pub fn triggered(&mut self, trigger: &RequeueTrigger) -> Vec<Text> {
+        let waiting = self.waiting.iter().filter(|(of, _)| of == trigger);
         let names: Vec<Text> = waiting.map(|(_, name)| name.clone()).collect();
         for name in &names {
             self.stop_waiting(name);
@@ -118,6 +126,7 @@ impl InFlightState {
         start.owns_mark = attempt.owns_mark();
         start.deleted = attempt.has_deleted();
         start.warned = attempt.is_warned();
+        start.expired = attempt.expired();
         if attempt.is_settled() {
             start.parameters = None;
         }
@@ -164,8 +173,8 @@ impl InFlightState {
 
     fn stop_waiting(&mut self, name: &Text) {
         let entry = self.contents.get_mut(name);
-        if let Some(cure) = entry.and_then(|entry| entry.cure.take()) {
-            self.waiting.remove(&(cure, name.clone()));
+        if let Some(trigger) = entry.and_then(|entry| entry.trigger.take()) {
+            self.waiting.remove(&(trigger, name.clone()));
         }
     }
 

@@ -87,6 +87,9 @@ pub enum Problem {
     Away(RpcError),
     /// The driver answered without an id.
     NoId,
+    /// The driver answered about something else than it was asked about; how. Nothing is known by that
+    /// of what there is in storage.
+    Unfit(String),
     /// The driver knows no snapshot of this handle.
     NotFound(Text),
     /// The content could not be written.
@@ -113,10 +116,10 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What would cure it, so that the content need not wait for its next retry. `class`: the one that
+    /// What would let it succeed, so that the content need not wait for its next retry. `class`: the one that
     /// the content names.
     #[must_use]
-    pub fn cure(&self, class: Option<&Text>) -> Option<RequeueTrigger> {
+    pub fn trigger(&self, class: Option<&Text>) -> Option<RequeueTrigger> {
         match &self.problem {
             Problem::NoClass(name) => Some(RequeueTrigger::Class(name.clone())),
             Problem::ReservedKey(_) | Problem::Unclear(_) => {
@@ -135,6 +138,7 @@ impl Failure {
             | Problem::NoMembers
             | Problem::Call(_)
             | Problem::NoId
+            | Problem::Unfit(_)
             | Problem::NotFound(_)
             | Problem::Write(..)
             | Problem::Status(_)
@@ -174,6 +178,7 @@ impl Failure {
             Problem::Call(_)
             | Problem::Away(_)
             | Problem::NoId
+            | Problem::Unfit(_)
             | Problem::NotFound(_)
             | Problem::Write(..)
             | Problem::Status(_)
@@ -199,6 +204,7 @@ impl Failure {
             | Problem::Call(_)
             | Problem::Away(_)
             | Problem::NoId
+            | Problem::Unfit(_)
             | Problem::NotFound(_) => None,
         }
     }
@@ -230,6 +236,7 @@ impl Failure {
             | Problem::Unbound
             | Problem::Topology(_)
             | Problem::NoId
+            | Problem::Unfit(_)
             | Problem::NotFound(_)
             | Problem::Write(..)
             | Problem::Read(_) => return None,

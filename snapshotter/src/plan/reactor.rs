@@ -10,6 +10,7 @@ use sidecar::queue::Place;
 
 use super::attempt::{Attempt, End, Next};
 use super::event::is_work;
+use super::goal::{Goal, goal};
 use super::in_flight::InFlightState;
 use super::outcome::{Failure, Problem, RequeueTrigger, Task};
 use super::step::{Answer, Step, Write};
@@ -97,7 +98,7 @@ type News = Due<Text, Notice>;
 /// The snapshotter.
 #[derive(Debug)]
 pub struct Snapshotter {
-    memory: InFlightState,
+    in_flight: InFlightState,
     settings: Settings,
 }
 
@@ -106,7 +107,7 @@ impl Snapshotter {
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         Self {
-            memory: InFlightState::default(),
+            in_flight: InFlightState::default(),
             settings: settings.clone(),
         }
     }
@@ -114,12 +115,19 @@ impl Snapshotter {
     /// What it remembers.
     #[cfg(any(test, feature = "simulation"))]
     #[must_use]
-    pub fn memory(&self) -> &InFlightState {
-        &self.memory
+    pub fn in_flight(&self) -> &InFlightState {
+        &self.in_flight
     }
 
-    fn cured(&mut self, cure: &RequeueTrigger, due: &mut News) {
-        let names = self.memory.cured(cure).into_iter();
+    /// Whether an attempt on it would end at once, and nothing is remembered of it. Of a cluster's many
+    /// thousand contents nearly all are so: they need no place in the queue.
+    fn is_idle(&self, name: &Text, content: &Content, informers: Informed<'_>) -> bool {
+        let idle = goal(content) == Goal::Nothing || *content.driver != *informers.driver().name;
+        idle && !self.in_flight.knows(name)
+    }
+
+    fn triggered(&mut self, trigger: &RequeueTrigger, due: &mut News) {
+        let names = self.in_flight.triggered(trigger).into_iter();
         due.wakes.extend(names.map(at_once));
     }
 
@@ -132,8 +140,8 @@ impl Snapshotter {
     ) {
         let failure = attempt.fail(content, task, problem);
         let class = content.and_then(|content| content.class.as_ref());
-        if let Some(cure) = failure.cure(class) {
-            self.memory.waits(name, attempt.uid(), cure);
+        if let Some(trigger) = failure.trigger(class) {
+            self.in_flight.waits(name, attempt.uid(), trigger);
         }
     }
 
@@ -142,7 +150,7 @@ impl Snapshotter {
         match step {
             Step::Patch(Write::Mark, _) if !content.being_created => {
                 attempt.marks();
-                self.memory.marks(name, attempt.uid());
+                self.in_flight.marks(name, attempt.uid());
             }
             Step::Create(request) => self.calls(name, attempt, &request.parameters),
             Step::CreateGroup(request) => self.calls(name, attempt, &request.parameters),
@@ -161,7 +169,7 @@ impl Snapshotter {
 
     fn calls(&mut self, name: &Text, attempt: &mut Attempt, parameters: &request::Parameters) {
         let parameters = attempt.calls(parameters.clone());
-        self.memory.calls(name, attempt.uid(), parameters);
+        self.in_flight.calls(name, attempt.uid(), parameters);
     }
 }
 
@@ -181,7 +189,7 @@ impl Reactor for Snapshotter {
     type Notice = Notice;
     type Failure = Retry;
 
-    fn observe(&mut self, change: Change<'_>, _informers: Informed<'_>) -> News {
+    fn observe(&mut self, change: Change<'_>, informers: Informed<'_>) -> News {
         let mut due = News::default();
         match change {
             Change::Content {
@@ -190,24 +198,30 @@ impl Reactor for Snapshotter {
                 new: Some(new),
                 own,
             } => {
-                if is_work(old, new, own) {
-                    self.memory.begins_anew(&name);
+                let idle = old.is_none() && self.is_idle(&name, new, informers);
+                if is_work(old, new, own) && !idle {
+                    self.in_flight.begins_anew(&name);
                     due.wakes.push(at_once(name));
                 }
             }
             Change::Content {
                 name, new: None, ..
             } => {
-                self.memory.forget(&name);
+                self.in_flight.forget(&name);
                 due.wakes.push(at_once(name));
             }
-            Change::Resync(name) => due.wakes.push(at_once(name)),
-            Change::Class { name, old, new } => {
-                if old != new {
-                    self.cured(&RequeueTrigger::Class(name), &mut due);
+            Change::Resync(name) => {
+                let content = informers.content(&name);
+                if !content.is_some_and(|content| self.is_idle(&name, &content, informers)) {
+                    due.wakes.push(at_once(name));
                 }
             }
-            Change::DriverBack => self.cured(&RequeueTrigger::Driver, &mut due),
+            Change::Class { name, old, new } => {
+                if old != new {
+                    self.triggered(&RequeueTrigger::Class(name), &mut due);
+                }
+            }
+            Change::DriverBack => self.triggered(&RequeueTrigger::Driver, &mut due),
         }
         due
     }
@@ -215,7 +229,7 @@ impl Reactor for Snapshotter {
     fn begin(&mut self, name: &Text, informers: Informed<'_>, _now: Now) -> Run {
         let content = informers.content(name);
         let attempt = content.map(|content| {
-            let start = self.memory.begin(name, &content);
+            let start = self.in_flight.begin(name, &content);
             Attempt::new(name, &content, start)
         });
         Run {
@@ -249,15 +263,15 @@ impl Reactor for Snapshotter {
                     self.fail((&run.name, attempt), Some(&content), (task, problem));
                 }
                 Next::End(end) => {
-                    let cure = match &end {
+                    let trigger = match &end {
                         End::Foreign(class) => Some(RequeueTrigger::Class(class.clone())),
                         End::Incapable => Some(RequeueTrigger::Driver),
                         End::Done | End::NotReady | End::Awaits | End::Gone | End::Failed(_) => {
                             None
                         }
                     };
-                    if let Some(cure) = cure {
-                        self.memory.waits(&run.name, attempt.uid(), cure);
+                    if let Some(trigger) = trigger {
+                        self.in_flight.waits(&run.name, attempt.uid(), trigger);
                     }
                     run.over = Some(end);
                     return None;
@@ -319,7 +333,7 @@ impl Reactor for Snapshotter {
             due.notices.push(Notice::Lost(name.clone(), handle));
         }
         let longest = self.settings.retry_max;
-        let wait = { &mut self.memory }.end(&name, (&attempt, &end), there.is_some(), longest);
+        let wait = { &mut self.in_flight }.end(&name, (&attempt, &end), there.is_some(), longest);
         let failure = match end {
             End::Done | End::Incapable | End::Foreign(_) | End::Gone => {
                 due.notices.push(Notice::Processed(name));

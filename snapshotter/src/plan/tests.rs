@@ -17,6 +17,8 @@ mod delete;
 mod error;
 mod found;
 mod group;
+mod idle;
+mod incomplete;
 mod restart;
 mod topology;
 

@@ -73,7 +73,11 @@ impl World {
             self.truth(content).calls.1 += 1;
         }
         if self.kind == Kind::Group {
-            let group_snapshot = Some(group(&handle, size_bytes, ready));
+            let mut group = group(&handle, size_bytes, ready);
+            if self.faulty() && self.dice.one_in(8) {
+                group.snapshots.pop();
+            }
+            let group_snapshot = Some(group);
             return Answer::GroupCreated(CreateVolumeGroupSnapshotResponse { group_snapshot });
         }
         let snapshot = Some(Snapshot {
@@ -94,11 +98,23 @@ fn there() -> Vec<Topology> {
     }]
 }
 
+/// Gives an answer about a group what it lacks.
+pub(super) fn make_up(group: &mut VolumeGroupSnapshot) {
+    if group.snapshots.len() == 1 {
+        group.snapshots.push(Snapshot {
+            snapshot_id: "made up".into(),
+            source_volume_id: "vol-2".into(),
+            ..Snapshot::default()
+        });
+    }
+}
+
 /// A group of two, of which the first is ready at once.
-fn group(handle: &str, size_bytes: i64, ready: bool) -> VolumeGroupSnapshot {
+pub(super) fn group(handle: &str, size_bytes: i64, ready: bool) -> VolumeGroupSnapshot {
     let snapshots = members(handle).into_iter().enumerate();
     let snapshots = snapshots.map(|(number, snapshot_id)| Snapshot {
         snapshot_id,
+        source_volume_id: format!("vol-{}", number + 1),
         size_bytes,
         ready_to_use: ready || number == 0,
         ..Snapshot::default()

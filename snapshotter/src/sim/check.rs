@@ -22,7 +22,7 @@ impl World {
     }
 
     fn known(&self, name: &Text) -> Option<Content> {
-        let known = self.process.known.contents.get(name);
+        let known = self.process.known.contents.get(name).cloned();
         known.map(|known| Content::clone(&known))
     }
 
@@ -96,7 +96,7 @@ impl World {
         };
         self.check_driver(&content);
         let class = content.class.as_ref();
-        let class = class.and_then(|class| self.process.known.classes.get(class));
+        let class = class.and_then(|class| self.process.known.classes.get(class).cloned());
         let names = class.is_some_and(|class| !class.parameters.is_empty());
         let second = content.class.as_deref() == Some("c2");
         if names && second && secrets.get("u").map(|u| &**u) != Some("l") {

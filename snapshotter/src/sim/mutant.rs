@@ -7,13 +7,12 @@
 
 use std::sync::Arc;
 
-use csi_proto::csi::{
-    CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, Snapshot, VolumeGroupSnapshot,
-};
+use csi_proto::csi::{CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, Snapshot};
 use serde_json::Value;
 use sidecar::snapshot::YES;
 use tonic::Code;
 
+use super::answer::{group, make_up};
 use super::world::Faults;
 use crate::model::{Class, Content, Policy};
 use crate::plan::outcome::RpcError;
@@ -96,6 +95,8 @@ pub(super) enum Mutant {
     ResetsMembers,
     /// Deletes a group by its name alone.
     NamesNoMembers,
+    /// Makes up what an answer about a group lacks.
+    CompletesAnswers,
     /// Says that the members of a group are gone with its handle, before the deletion is over.
     ClearsMembers,
 }
@@ -105,11 +106,12 @@ pub(super) type Caught = (Mutant, Faults, &'static str);
 
 impl Mutant {
     /// Those that only groups can show.
-    pub(super) const CAUGHT_WITH_GROUPS: [Caught; 4] = [
+    pub(super) const CAUGHT_WITH_GROUPS: [Caught; 5] = [
         (Self::ForgetsMembers, Faults::None, "without its members"),
         (Self::ResetsMembers, Faults::All, "another member"),
         (Self::NamesNoMembers, Faults::None, "without its members"),
         (Self::ClearsMembers, Faults::None, "another member"),
+        (Self::CompletesAnswers, Faults::All, "without its members"),
     ];
 
     /// Those that only single snapshots can show.
@@ -318,6 +320,10 @@ impl Mutant {
             {
                 Answer::Deleted
             }
+            (Self::CompletesAnswers, Answer::GroupCreated(mut answer)) => {
+                answer.group_snapshot.iter_mut().for_each(make_up);
+                Answer::GroupCreated(answer)
+            }
             (Self::TakesCutForReady, Answer::GroupCreated(mut answer)) => {
                 if let Some(group) = &mut answer.group_snapshot {
                     group.ready_to_use = true;
@@ -371,16 +377,7 @@ impl Mutant {
 /// What a driver that did not answer might have said.
 fn ghost(step: &Step) -> Answer {
     if matches!(step, Step::CreateGroup(_)) {
-        let snapshots = super::users::members("ghost").map(|snapshot_id| Snapshot {
-            snapshot_id,
-            ..Snapshot::default()
-        });
-        let group_snapshot = Some(VolumeGroupSnapshot {
-            group_snapshot_id: "ghost".into(),
-            ready_to_use: true,
-            snapshots: snapshots.into(),
-            ..VolumeGroupSnapshot::default()
-        });
+        let group_snapshot = Some(group("ghost", 0, true));
         return Answer::GroupCreated(CreateVolumeGroupSnapshotResponse { group_snapshot });
     }
     let snapshot = Some(Snapshot {

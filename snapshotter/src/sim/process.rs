@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict};
 use sidecar::kube::cache::{Source, store};
+use sidecar_testkit::sim::watch::{Watch, key};
 
 use super::mutant::Mutant;
-use super::watch::{Watch, key};
 use crate::model::{Class, Content, Text};
 use crate::plan::reactor::{Change, Notice, Request, Run};
 use crate::plan::step::{Answer, Step};
@@ -32,11 +32,11 @@ impl Informers for Known {
     }
 
     fn content(&self, name: &Text) -> Option<Arc<Content>> {
-        Some(self.mutant.sees(self.contents.get(name)?))
+        Some(self.mutant.sees(self.contents.get(name).cloned()?))
     }
 
     fn class(&self, name: &Text) -> Option<Arc<Class>> {
-        Some(self.mutant.sees_class(self.classes.get(name)?))
+        Some(self.mutant.sees_class(self.classes.get(name).cloned()?))
     }
 }
 
@@ -236,7 +236,7 @@ impl Process {
         let run = &mut self.running[index].run;
         match self.snapshotter.decide(run, &self.known, now) {
             Some(request) => {
-                let content = self.known.contents.get(&request.content);
+                let content = self.known.contents.get(&request.content).cloned();
                 Some(self.mutant.decides(request, content.as_deref()))
             }
             None => {

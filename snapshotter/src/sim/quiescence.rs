@@ -18,7 +18,7 @@ impl World {
             self.driver.end(id, true, taken);
         }
         if self.faults != Faults::Lasting {
-            self.cure();
+            self.provide();
         }
         for _ in 0..10 {
             self.protect();
@@ -160,7 +160,7 @@ impl World {
 
     /// Nothing is remembered of what is gone, whatever stood in its way.
     pub(super) fn check_left(&self) -> Result<(), String> {
-        let mut left = self.process.snapshotter.memory().not_empty();
+        let mut left = self.process.snapshotter.in_flight().not_empty();
         if !self.process.later.is_empty() {
             left.push(format!("retries: {:?}", self.process.later));
         }

@@ -24,7 +24,7 @@ enum Fate {
 }
 
 impl World {
-    fn faulty(&self) -> bool {
+    pub(super) fn faulty(&self) -> bool {
         self.has_all_faults() && !self.settling
     }
 

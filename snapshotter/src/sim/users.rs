@@ -255,7 +255,7 @@ impl World {
     }
 
     /// What was in the way is there.
-    pub(super) fn cure(&mut self) {
+    pub(super) fn provide(&mut self) {
         for class in ["c1", "c2"] {
             self.put_class(class);
         }

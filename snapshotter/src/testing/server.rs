@@ -10,8 +10,7 @@ use crate::model::{Class, Content, Kind, Member, SecretRef, Status, Text};
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::request::Secrets;
 
-/// An object and its resource version.
-pub(crate) type Versioned<T> = (u64, T);
+pub(crate) use sidecar_testkit::sim::watch::Versioned;
 
 /// A change; `None` is the object's end.
 #[expect(clippy::large_enum_variant, reason = "most are of the larger variant")]

@@ -7,13 +7,13 @@ use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::group_controller_client::GroupControllerClient;
 use serde_json::Value;
 use sidecar::controller::engine::{self, Shell};
-use sidecar::csi::{Channel, call};
-use sidecar::error::Chain;
-use sidecar::kube::api::{Api, ApiError};
+use sidecar::controller::{CallError, Pacing};
+use sidecar::csi::Channel;
+use sidecar::kube::api::{Api, ApiError, SecretError};
 use sidecar::kube::events::{Recorder, Reference, Severity};
 use sidecar::kube::patch::{Part, Patch};
 use sidecar::metrics::RegisterError;
-use sidecar::queue::{Config, Metrics, Queue, exponential};
+use sidecar::queue::{Config, Metrics, Queue};
 use sidecar::verbose;
 use tonic::{Response, Status};
 
@@ -21,7 +21,6 @@ use super::api::{Resources, key};
 use super::driver::DriverView;
 use super::informers::Informers;
 use crate::model::{Kind, SecretRef, Text};
-use crate::plan::outcome::RpcError;
 use crate::plan::reactor::{Notice, Request, Retry};
 use crate::plan::step::{Announcement, Answer, Step};
 use crate::plan::{self, Settings, Snapshotter};
@@ -42,17 +41,6 @@ pub struct Executor {
     events: Recorder,
 }
 
-/// How often and how much at a time is worked.
-#[derive(Clone, Copy, Debug)]
-pub struct Pacing {
-    /// `--worker-threads`
-    pub workers: usize,
-    /// `--retry-interval-start`
-    pub retry_start: Duration,
-    /// `--retry-interval-max`
-    pub retry_max: Duration,
-}
-
 /// A snapshotter for contents of this kind, with empty caches.
 ///
 /// # Errors
@@ -65,10 +53,9 @@ pub fn engine(
     metrics: &Metrics,
 ) -> Result<Arc<Engine>, RegisterError> {
     let resources = Resources::of(kind);
-    let delay = exponential(pacing.retry_start, pacing.retry_max);
     let queue = Queue::new(Config {
         metrics: Some(metrics.clone()),
-        ..Config::new(resources.queue, pacing.workers, delay)
+        ..Config::new(resources.queue, pacing.workers, pacing.delay())
     })?;
     let snapshotter = Snapshotter::new(settings);
     Ok(Engine::new(snapshotter, vec![queue], |engine| Executor {
@@ -201,42 +188,24 @@ impl Executor {
 
     /// Reads a content and takes it into the cache, unless that knows better by now.
     async fn read(&self, name: &Text) -> Result<(), ApiError> {
-        let key = key(None, name)?;
-        let own = self.informers.contents.begin_write(&key);
-        let json = self.api.get(&self.resources.contents, &key).await?;
-        let taken = own.answered(&json);
-        taken
-            .map(drop)
-            .map_err(|error| ApiError::unreadable(&Chain(&error)))
+        let (contents, key) = (&self.informers.contents, key(None, name)?);
+        let read = contents.read_from(&self.api, &self.resources.contents, &key);
+        read.await.map(drop)
     }
 
     /// Patches a content and takes the result into the cache.
     async fn patch(&self, name: &Text, part: Part, body: &Value) -> Result<(), ApiError> {
-        let key = key(None, name)?;
-        let own = self.informers.contents.begin_write(&key);
-        let patch = Patch::Merge(body.clone());
-        let json = self
-            .api
-            .patch(&self.resources.contents, &key, part, &patch)
-            .await?;
-        let taken = own.answered(json.get());
-        taken
-            .map(drop)
-            .map_err(|error| ApiError::unreadable(&Chain(&error)))
+        let (key, patch) = (key(None, name)?, Patch::Merge(body.clone()));
+        let (contents, resource) = (&self.informers.contents, &self.resources.contents);
+        let patched = contents.patch_at(&self.api, resource, &key, (part, &patch));
+        patched.await.map(drop)
     }
 
     async fn secret(&self, reference: &SecretRef) -> Answer {
-        let found = self.api.secret(&reference.namespace, &reference.name);
-        let values = match found.await {
-            Ok(values) => values,
-            Err(error) => return Answer::Refused(error),
-        };
-        let texts = values
-            .into_iter()
-            .map(|(key, value)| Ok((key, String::from_utf8(value)?)));
-        match texts.collect::<Result<_, std::string::FromUtf8Error>>() {
-            Ok(texts) => Answer::Secret(texts),
-            Err(_) => Answer::SecretNotText,
+        match self.api.secret_texts(reference).await {
+            Ok(values) => Answer::Secret(values),
+            Err(SecretError::Unread(error)) => Answer::Refused(error),
+            Err(SecretError::NotText) => Answer::SecretNotText,
         }
     }
 
@@ -246,14 +215,11 @@ impl Executor {
         send: impl AsyncFnOnce(Channel, tonic::Request<M>) -> Result<Response<T>, Status>,
         answer: impl FnOnce(T) -> Answer,
     ) -> Answer {
-        let channel = match self.driver.channel().await {
-            Err(error) => return Answer::Unreachable(error),
-            Ok(channel) => channel,
-        };
-        let send = async |wish| send(channel, wish).await;
-        match call(self.driver.timeout(), wish.clone(), send).await {
+        let request = tonic::Request::new(wish.clone());
+        match self.driver.call(request, send).await {
             Ok(answered) => answer(answered),
-            Err(status) => Answer::Failed(RpcError::from(&status)),
+            Err(CallError::Unreachable(error)) => Answer::Unreachable(error),
+            Err(CallError::Failed(error)) => Answer::Failed(error),
         }
     }
 }

@@ -6,15 +6,5 @@
 mod class;
 mod content;
 
-use sidecar::kube::interner::Interner;
-use sidecar::kube::lean;
-
-use crate::model::Text;
-
-/// The shared copy; empty where the field is absent.
-fn interned(text: &Option<lean::Text<'_>>, strings: &Interner) -> Text {
-    strings.intern(text.as_deref().unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests;

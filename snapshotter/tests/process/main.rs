@@ -18,6 +18,7 @@ mod delete;
 mod failure;
 mod found;
 mod group;
+mod members;
 mod node;
 mod shutdown;
 mod stage;

@@ -1,10 +1,11 @@
-//! S-113 to S-117: the gate `VolumeSnapshotTopology`.
+//! S-113 to S-118: the gate `VolumeSnapshotTopology`.
 
 use csi_proto::csi::{CreateSnapshotResponse, Topology, TopologyRequirement};
 use serde_json::json;
 use sidecar::snapshot::{ACCESSIBLE_TOPOLOGY, ALLOWED_TOPOLOGIES};
 use sidecar_testkit::CallFault;
 use sidecar_testkit::driver::PluginService;
+use tonic::Code;
 
 use super::stage::{CREATE, MARK, NAME, QUICK, Stage, content, settle, taken};
 
@@ -98,4 +99,38 @@ async fn s_117_a_wish_that_nobody_understands() {
     assert!(content["metadata"]["annotations"][MARK].is_null(), "S-117");
     let message = content["status"]["error"]["message"].as_str().unwrap();
     assert!(message.contains(ALLOWED_TOPOLOGIES), "S-117: {message}");
+}
+
+/// The first attempt may still be running.
+#[tokio::test]
+async fn s_118_a_topology_that_is_full_leaves_the_snapshot_in_doubt() {
+    let stage = Stage::new().await;
+    knows(&stage);
+    let full = CallFault::on(CREATE).times(1);
+    stage
+        .driver
+        .fault(full.fail(Code::ResourceExhausted, "zone a is full"));
+    wishing(&stage, WISH);
+    let _program = stage.started(&[GATE]).await;
+    stage.until_events("SnapshotCreationFailed", 1).await;
+    let content = stage.content();
+    assert!(!content["metadata"]["annotations"][MARK].is_null(), "S-118");
+    let text = "zone a is full";
+    let message = content["status"]["error"]["message"].as_str().unwrap();
+    assert!(message.contains(text), "S-118: {message}");
+    let event = &stage.events("SnapshotCreationFailed")[0];
+    let message = event["message"].as_str().unwrap();
+    assert!(message.contains("ResourceExhausted"), "S-118: {message}");
+    stage.until_ready(NAME).await;
+    let asked = stage.asked();
+    assert_eq!(asked.len(), 2, "S-118");
+    assert_eq!(asked[0], asked[1], "S-118");
+    assert!(asked[0].accessibility_requirements.is_some(), "S-118");
+    let trace = stage.trace();
+    assert_eq!(trace[..2], ["bc+", "Create snapshot-u1"], "S-118");
+    assert!(trace[2].starts_with("st {\"error\""), "S-118: {trace:?}");
+    assert_eq!(trace[3], "Create snapshot-u1", "S-118: {trace:?}");
+    assert!(content["status"]["snapshotHandle"].is_null(), "S-118");
+    let status = stage.content()["status"].clone();
+    assert!(status["error"].is_null(), "S-118: {status}");
 }

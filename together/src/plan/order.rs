@@ -14,7 +14,7 @@ pub type Place = usize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Ask for this lease until it is [`acquired`](Order::acquired), then hold it until it is
-    /// [`lost`](Order::lost).
+    /// [`lost`](Order::lost). The head is asked for when there is a driver to work with.
     Seek(Place),
     /// Do not ask for it any more. A request under way may still take effect.
     Abandon(Place),
@@ -118,17 +118,11 @@ impl Order {
         }
     }
 
-    /// There is nothing to work with for the time being: all leases are given back.
+    /// There is nothing to work with for the time being: all leases are given back. Once they are, the head
+    /// is sought again, which whoever carries that out does as soon as there is something to work with.
     pub fn rest(&mut self) {
         if self.aim == Aim::Work {
             self.aim = Aim::Rest;
-        }
-    }
-
-    /// There is something to work with again.
-    pub fn go_on(&mut self) {
-        if self.aim == Aim::Rest {
-            self.aim = Aim::Work;
         }
     }
 
@@ -215,6 +209,9 @@ impl Order {
         if self.aim == Aim::End && nothing && !self.ended {
             self.ended = true;
             return Some(Step::End);
+        }
+        if self.aim == Aim::Rest && nothing {
+            self.aim = Aim::Work;
         }
         if self.aim != Aim::Work {
             return None;

@@ -30,6 +30,21 @@ pub struct Program {
     pub has_own_listener: bool,
 }
 
+impl Program {
+    /// Name of what the process itself takes of a command line, where no controller does: it is always part of
+    /// it, and cannot be named.
+    pub const PROCESS: &str = "process";
+
+    pub(crate) fn is_process(&self) -> bool {
+        self.name == Self::PROCESS
+    }
+
+    /// `--controllers` names it so.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        !self.is_process() && (self.name == name || self.others.contains(&name))
+    }
+}
+
 /// What the command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
@@ -46,6 +61,8 @@ pub enum Line {
 pub struct Part {
     /// Which program.
     pub name: &'static str,
+    /// `--controllers` names it, and does not only mean it by `*`.
+    pub is_named: bool,
     /// Its flags, in its own words.
     pub arguments: Vec<String>,
 }
@@ -59,13 +76,26 @@ pub fn split<'a>(
     arguments: impl IntoIterator<Item = &'a str>,
     programs: &'static [Program],
 ) -> Result<Line, Exit> {
-    cut(arguments, programs).map_err(|problem| Exit {
-        stderr: format!("csi-sidecars: {problem}\n"),
+    split_as("csi-sidecars", arguments, programs)
+}
+
+/// The same for the file called `file`.
+///
+/// # Errors
+/// As [`split`].
+pub fn split_as<'a>(
+    file: &str,
+    arguments: impl IntoIterator<Item = &'a str>,
+    programs: &'static [Program],
+) -> Result<Line, Exit> {
+    cut(file, arguments, programs).map_err(|problem| Exit {
+        stderr: format!("{file}: {problem}\n"),
         ..Exit::with_code(2)
     })
 }
 
 fn cut<'a>(
+    file: &str,
     arguments: impl IntoIterator<Item = &'a str>,
     programs: &'static [Program],
 ) -> Result<Line, String> {
@@ -73,7 +103,7 @@ fn cut<'a>(
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         match flags::name_and_value(argument)? {
-            ("help" | "h", None) => return Ok(Line::Help(flags::help(programs))),
+            ("help" | "h", None) => return Ok(Line::Help(flags::help(file, programs))),
             ("version", value) if value.is_none_or(|value| value == "true") => {
                 return Ok(Line::Version);
             }
@@ -90,66 +120,84 @@ fn cut<'a>(
             }
         }
     }
-    let chosen = chosen(&given, programs)?;
+    let (chosen, named) = chosen(&given, programs)?;
     for flag in &given {
         must_be_of(flag, &chosen, programs)?;
     }
     let part = |program: &&'static Program| Part {
         name: program.name,
+        is_named: named.contains(program.name),
         arguments: arguments_of(program, &given, &chosen),
     };
     Ok(Line::Run(chosen.iter().map(part).collect()))
 }
 
-/// The programs that `--controllers` names.
+/// What `--controllers` is set to, before it is known whose the other flags are.
+pub fn list_of<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut list = None;
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        // Values of other flags may stand alone and look like anything.
+        if let Ok(("controllers", value)) = flags::name_and_value(argument) {
+            list = value.or_else(|| arguments.next());
+        }
+    }
+    list
+}
+
+/// The programs that `--controllers` asks for, and those that it names.
 fn chosen(
     given: &[Given<'_>],
     programs: &'static [Program],
-) -> Result<Vec<&'static Program>, String> {
+) -> Result<(Vec<&'static Program>, BTreeSet<&'static str>), String> {
     let lists = given.iter().filter(|flag| flag.owner == Owner::Split);
     let Some(list) = lists.map(|flag| flag.value).next_back() else {
         let names = names(programs);
         return Err(format!("--controllers is missing: name some of {names}"));
     };
-    let (mut with, mut without) = (BTreeSet::new(), BTreeSet::new());
+    let (mut with, mut named, mut without) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for name in list
         .split(',')
         .map(str::trim)
         .filter(|name| !name.is_empty())
     {
         if name == "*" {
-            let pod = programs.iter().filter(|program| !program.is_for_nodes);
+            let pod = programs
+                .iter()
+                .filter(|program| !program.is_for_nodes && !program.is_process());
             with.extend(pod.map(|program| program.name));
             continue;
         }
-        let (set, named) = match name.strip_prefix('-') {
+        let (set, name) = match name.strip_prefix('-') {
             Some(name) => (&mut without, name),
-            None => (&mut with, name),
+            None => (&mut named, name),
         };
-        let is_named =
-            |program: &&Program| program.name == named || program.others.contains(&named);
+        let is_named = |program: &&Program| program.is_called(name);
         let Some(program) = programs.iter().find(is_named) else {
             let names = names(programs);
             return Err(format!(
-                "--controllers={list}: there is no controller {named:?}, there are {names}"
+                "--controllers={list}: there is no controller {name:?}, there are {names}"
             ));
         };
         set.insert(program.name);
     }
+    with.extend(&named);
     let is_chosen =
         |program: &&Program| with.contains(program.name) && !without.contains(program.name);
-    let chosen: Vec<_> = programs.iter().filter(is_chosen).collect();
-    if chosen.is_empty() {
+    if !programs.iter().any(|program| is_chosen(&program)) {
         let names = names(programs);
         return Err(format!(
             "--controllers={list} names no controller: name some of {names}"
         ));
     }
-    Ok(chosen)
+    let chosen = programs.iter();
+    let chosen = chosen.filter(|program| program.is_process() || is_chosen(program));
+    Ok((chosen.collect(), named))
 }
 
 fn names(programs: &[Program]) -> String {
-    let names: Vec<_> = programs.iter().map(|program| program.name).collect();
+    let named = programs.iter().filter(|program| !program.is_process());
+    let names: Vec<_> = named.map(|program| program.name).collect();
     names.join(", ")
 }
 
@@ -208,13 +256,11 @@ fn arguments_of(
             continue;
         };
         // The prefixed form wins wherever it stands.
-        if own.iter().any(|(own, _)| own.name == name) {
-            continue;
-        }
+        let has_own = own.iter().any(|(own, _)| own.name == name);
         if common.name == gates::FLAG {
-            let gates = gates::of(program, flag.value, chosen);
+            let gates = gates::of(program, flag.value, chosen, has_own);
             arguments.extend(gates.map(|gates| format!("--{name}={gates}")));
-        } else {
+        } else if !has_own {
             arguments.push(format!("--{name}={}", flag.value));
         }
     }

@@ -158,6 +158,10 @@ fn two_names_of_one_thing_are_both_taken() {
             assert_eq!(set, others, "{line}: {name}");
         }
     }
+}
+
+#[test]
+fn a_7_both_names_of_the_resync_reach_all_that_have_one() {
     for line in ["--resync=1m", "--resync-period=1m"] {
         let read = read(&format!("{THREE} {line}"));
         assert_eq!(of(&read, "attacher").duration("resync").to_string(), "1m0s");
@@ -260,6 +264,29 @@ fn each_gate_goes_to_those_that_know_it() {
     let parts = parts(&format!("{THREE} --feature-gates=Nonsense=true"));
     let told: Vec<_> = parts.iter().map(|part| part.arguments.len()).collect();
     assert_eq!(told, [1, 0, 0]);
+}
+
+#[test]
+fn a_gate_that_nobody_knows_is_told_whoever_has_a_list_of_its_own() {
+    let line = "--provisioner-feature-gates=Topology=true --attacher-feature-gates=AllBeta=true \
+                --resizer-feature-gates=AnnotateFsResize=true --feature-gates=Nonsense=true,AllAlpha=true";
+    let read = read(&format!("{THREE} {line}"));
+    let gates = |name| of(&read, name).gates("feature-gates").into_iter();
+    let mut told: Vec<_> = gates("provisioner").map(|(name, _)| name).collect();
+    told.sort();
+    assert_eq!(told, ["Nonsense", "Topology"]);
+    assert_eq!(gates("resizer").count(), 1);
+}
+
+#[test]
+fn who_is_named_is_told_from_who_is_meant_by_the_star() {
+    let parts = parts("--controllers=*,resizer,-attacher");
+    let named: Vec<_> = { parts.iter() }
+        .filter(|part| part.is_named)
+        .map(|part| part.name)
+        .collect();
+    assert_eq!(named, ["resizer"]);
+    assert!(parts.iter().any(|part| part.name == "provisioner"));
 }
 
 #[test]

@@ -55,6 +55,10 @@ pub(super) struct Replica {
     pub(super) kind: Kind,
     order: Order,
     leases: Vec<Lease>,
+    /// The driver is away.
+    rests: bool,
+    /// The head is sought as soon as the driver is there.
+    waits: bool,
     pub(super) frozen: bool,
     pub(super) ended: bool,
     /// What it did against the rules.
@@ -67,6 +71,8 @@ impl Replica {
         Self {
             order: Order::new(kind.controllers.len()),
             leases: leases.collect(),
+            rests: false,
+            waits: false,
             kind,
             frozen: false,
             ended: false,
@@ -83,11 +89,15 @@ impl Replica {
     }
 
     pub(super) fn rest(&mut self) {
+        self.rests = true;
         self.order.rest();
     }
 
-    pub(super) fn go_on(&mut self) {
-        self.order.go_on();
+    pub(super) fn go_on(&mut self, now: Instant) {
+        self.rests = false;
+        if std::mem::take(&mut self.waits) {
+            self.seek(0, now);
+        }
     }
 
     fn is(&self, mutant: Mutant) -> bool {
@@ -131,7 +141,9 @@ impl Replica {
             return false;
         };
         match step {
+            Step::Seek(0) if self.rests => self.waits = true,
             Step::Seek(place) => self.seek(place, now),
+            Step::Abandon(0) if self.waits => self.waits = false,
             Step::Abandon(place) => {
                 if !self.is(Mutant::NeverAbandons) {
                     self.give_up(place, server, now);

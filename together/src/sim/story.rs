@@ -121,7 +121,7 @@ impl Story {
         })
     }
 
-    fn now(&self, who: usize) -> Instant {
+    pub(super) fn now(&self, who: usize) -> Instant {
         at(self.start, self.passed, self.kinds[who].speed)
     }
 
@@ -214,7 +214,7 @@ impl Story {
             457..463 => replica.frozen = false,
             463..465 => replica.end(),
             465 if self.dice.one_in(2) => replica.rest(),
-            466..468 => replica.go_on(),
+            466..468 => replica.go_on(now),
             468..470 => self.kill(who),
             _ => {}
         }

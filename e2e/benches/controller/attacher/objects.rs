@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use crate::bound;
 use crate::world::DRIVER;
 
-pub(super) const NODES: &str = "/apis/storage.k8s.io/v1/csinodes";
-pub(super) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
+pub(crate) const NODES: &str = "/apis/storage.k8s.io/v1/csinodes";
+pub(crate) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 
 /// What the attacher puts on volumes and attachments of the driver.
-pub(super) const FINALIZER: &str = "external-attacher/bench-csi-example-com";
+pub(crate) const FINALIZER: &str = "external-attacher/bench-csi-example-com";
 
 /// A provisioned volume in use, with all that provisioners and attachers write on it.
-pub(super) fn volume(name: &str, handle: &str) -> Value {
+pub(crate) fn volume(name: &str, handle: &str) -> Value {
     let namespace = format!(
         "team-{}",
         name.len() + name.bytes().map(usize::from).sum::<usize>() % 100
@@ -55,7 +55,7 @@ pub(super) fn volume(name: &str, handle: &str) -> Value {
 }
 
 /// What kubelet says of a node with three drivers.
-pub(super) fn node(name: &str) -> Value {
+pub(crate) fn node(name: &str) -> Value {
     let driver = |driver: &str| {
         json!({
             "name": driver, "nodeID": format!("i-{name}"),
@@ -75,7 +75,7 @@ pub(super) fn node(name: &str) -> Value {
 }
 
 /// What kube-controller-manager creates to have a volume attached.
-pub(super) fn attachment(name: &str, volume: &str, node: &str) -> Value {
+pub(crate) fn attachment(name: &str, volume: &str, node: &str) -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1",
         "kind": "VolumeAttachment",
@@ -88,7 +88,7 @@ pub(super) fn attachment(name: &str, volume: &str, node: &str) -> Value {
 }
 
 /// As [`attachment`], as the attacher leaves it; its status has to be written separately.
-pub(super) fn attached(name: &str, volume: &str, node: &str) -> Value {
+pub(crate) fn attached(name: &str, volume: &str, node: &str) -> Value {
     let mut object = attachment(name, volume, node);
     if let Some(metadata) = object.get_mut("metadata") {
         *metadata = json!({
@@ -101,6 +101,6 @@ pub(super) fn attached(name: &str, volume: &str, node: &str) -> Value {
 }
 
 /// Whether the attacher has said so.
-pub(super) fn is_attached(attachment: &Value) -> bool {
+pub(crate) fn is_attached(attachment: &Value) -> bool {
     attachment.pointer("/status/attached") == Some(&Value::Bool(true))
 }

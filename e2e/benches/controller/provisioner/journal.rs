@@ -26,7 +26,14 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let ours = contenders.first().context("nothing to measure")?;
     let modes = [("ours", &[][..]), ("off", &[OFF][..])].map(|(name, flags)| {
         let path = ours.path.clone();
-        (Contender { name, path }, flags)
+        (
+            Contender {
+                name,
+                path,
+                flags: &[],
+            },
+            flags,
+        )
     });
     let world = World::up(Controllers::Running)?;
     let driver = world.driver()?;

@@ -43,7 +43,7 @@ fn run_with(contenders: &[Contender], drivers: Drivers) -> Result<Vec<Figure>> {
     memory::figures(&what, &all, drivers.limits(LIMITS))
 }
 
-fn fill(world: &World, drivers: Drivers, volumes: usize, nodes: usize) -> Result<()> {
+pub(crate) fn fill(world: &World, drivers: Drivers, volumes: usize, nodes: usize) -> Result<()> {
     let start = Instant::now();
     let load = &world.load;
     load.create(CLASSES, std::iter::once(objects::class()))?;

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use crate::bound::CLASS;
 use crate::world::DRIVER;
 
-pub(super) const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
-pub(super) const EVENTS: &str = "/api/v1/namespaces/default/events";
-pub(super) const NODES: &str = "/api/v1/nodes";
-pub(super) const CSI_NODES: &str = "/apis/storage.k8s.io/v1/csinodes";
+pub(crate) const CLASSES: &str = "/apis/storage.k8s.io/v1/storageclasses";
+pub(crate) const EVENTS: &str = "/api/v1/namespaces/default/events";
+pub(crate) const NODES: &str = "/api/v1/nodes";
+pub(crate) const CSI_NODES: &str = "/apis/storage.k8s.io/v1/csinodes";
 
 /// Volumes as soon as they are asked for, deleted with their claims.
-pub(super) fn class() -> Value {
+pub(crate) fn class() -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
         "metadata": { "name": CLASS },
@@ -21,7 +21,7 @@ pub(super) fn class() -> Value {
 }
 
 /// An event as provisioners write two of for each claim.
-pub(super) fn event(claim: &str, uid: &str, reason: &str) -> Value {
+pub(crate) fn event(claim: &str, uid: &str, reason: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Event",
         "metadata": { "name": format!("{claim}.{}", reason.to_lowercase()) },
@@ -37,7 +37,7 @@ pub(super) fn event(claim: &str, uid: &str, reason: &str) -> Value {
 }
 
 /// A node in one of three zones, with what kubelet says of its images.
-pub(super) fn node(name: &str, index: usize) -> Value {
+pub(crate) fn node(name: &str, index: usize) -> Value {
     let images: Vec<Value> = (0..20)
         .map(|image| {
             json!({
@@ -60,7 +60,7 @@ pub(super) fn node(name: &str, index: usize) -> Value {
 }
 
 /// The driver as registered on that node.
-pub(super) fn csi_node(name: &str) -> Value {
+pub(crate) fn csi_node(name: &str) -> Value {
     json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "CSINode",
         "metadata": { "name": name },
@@ -73,11 +73,11 @@ pub(super) fn csi_node(name: &str) -> Value {
 }
 
 /// Whether the claim has its volume.
-pub(super) fn is_bound(claim: &Value) -> bool {
+pub(crate) fn is_bound(claim: &Value) -> bool {
     claim.pointer("/status/phase").and_then(Value::as_str) == Some("Bound")
 }
 
 /// Whether the claim of the volume is gone.
-pub(super) fn is_released(volume: &Value) -> bool {
+pub(crate) fn is_released(volume: &Value) -> bool {
     volume.pointer("/status/phase").and_then(Value::as_str) == Some("Released")
 }

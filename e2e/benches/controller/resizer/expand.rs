@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::suite::say;
 
 use super::objects;
-use crate::bound::{CLAIMS, Drivers};
+use crate::bound::{self, CLAIMS, Drivers};
 use crate::contender::Contender;
 use crate::figure::{Figure, Target, median};
 use crate::told;
@@ -44,7 +44,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let world = World::up(Controllers::Stopped)?;
     let driver = world.driver()?;
     objects::create_class(&world.load)?;
-    objects::create_bound(&world.load, &driver.volumes(COUNT)?, Drivers::One)?;
+    bound::create_bound(&world.load, &driver.volumes(COUNT)?, Drivers::One)?;
     let mut stage = Stage {
         claims: Watch::open(&world.load, CLAIMS, objects::is_grown)?,
         world: &world,
@@ -113,7 +113,7 @@ impl Stage<'_> {
         let took = self.grow(COUNT).with_context(|| process.tail())?;
         let done = at_rest(&mut process, LIMIT)?.0;
         let requests = audit.phase()?;
-        let claims: Vec<String> = (0..COUNT).map(objects::name).collect();
+        let claims: Vec<String> = (0..COUNT).map(bound::name).collect();
         let untold = told::untold(&world.load, "VolumeResizeSuccessful", &claims)?;
         let write = |verb: &str| matches!(verb, "create" | "update" | "patch" | "delete");
         let of_work = |resource: &str| resource != "leases";
@@ -139,7 +139,7 @@ impl Stage<'_> {
         self.claims.clear();
         let size = format!("{}Mi", self.size);
         let wish = objects::wish(&size);
-        let path = |index| format!("{CLAIMS}/{}", objects::name(index));
+        let path = |index| format!("{CLAIMS}/{}", bound::name(index));
         let start = Instant::now();
         let wishes = (0..count).map(|index| (path(index), wish.clone()));
         self.world.load.merge(wishes)?;

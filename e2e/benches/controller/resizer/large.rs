@@ -6,7 +6,7 @@ use anyhow::Result;
 use e2e::suite::say;
 
 use super::objects;
-use crate::bound::Drivers;
+use crate::bound::{self, Drivers};
 use crate::contender::Contender;
 use crate::figure::Figure;
 use crate::memory::{self, Limits};
@@ -34,7 +34,7 @@ fn run_with(contenders: &[Contender], drivers: Drivers) -> Result<Vec<Figure>> {
     objects::create_class(&world.load)?;
     // The driver is never asked about these.
     let handles: Vec<_> = (0..count).map(|index| format!("vol-{index:08x}")).collect();
-    objects::create_bound(&world.load, &handles, drivers)?;
+    bound::create_bound(&world.load, &handles, drivers)?;
     say(&format!(
         "{count} PVs and claims written in {:.0} s",
         start.elapsed().as_secs_f64()

@@ -2,12 +2,16 @@
 
 use csi_proto::csi::{CreateSnapshotRequest, DeleteSnapshotRequest};
 use serde_json::Value;
-use sidecar::snapshot::{BEING_CREATED, BEING_DELETED, CLAIM_AS_SOURCE, CONTENT_BOUND};
+use sidecar::snapshot::{
+    BEING_CREATED, BEING_DELETED, CLAIM_AS_SOURCE, CONTENT_BOUND, GROUP_CONTENT_BOUND,
+};
 use sidecar::text::Text;
 use sidecar_testkit::sim::server::finalizers;
 use sidecar_testkit::sim::storage::Wish;
 use snapshotter::model::Policy;
 
+use super::effect::{handle, is_marked, is_of_group, is_told, new_handle};
+use super::groups::{is_member, owner_of};
 use super::kind::Kind;
 use super::request::Request;
 use super::world::World;
@@ -25,15 +29,27 @@ pub(super) fn has(content: &Value, annotation: &str) -> bool {
 }
 
 pub(super) fn uid_of(content: &Value) -> &str {
-    let uid = content["spec"]["volumeSnapshotRef"]["uid"].as_str();
-    uid.unwrap_or_default()
+    let spec = &content["spec"];
+    let uid = spec["volumeSnapshotRef"]["uid"].as_str();
+    let of_group = || spec["volumeGroupSnapshotRef"]["uid"].as_str();
+    uid.or_else(of_group).unwrap_or_default()
+}
+
+/// Kinds of contents.
+const CONTENTS: [Kind; 2] = [Kind::Content, Kind::GroupContent];
+
+/// Whether a content was made for a member, and nobody is bound to it.
+fn is_half(content: &Value) -> bool {
+    is_member(content) && uid_of(content).is_empty()
 }
 
 /// Handles that a content names: the one on record, and the wished one.
 fn handles(content: &Value) -> impl Iterator<Item = &str> {
-    let on_record = content["status"]["snapshotHandle"].as_str();
-    let wished = content["spec"]["source"]["snapshotHandle"].as_str();
-    on_record.into_iter().chain(wished)
+    let on_record = handle(content).as_str();
+    let source = &content["spec"]["source"];
+    let wished = source["snapshotHandle"].as_str();
+    let group = source["groupSnapshotHandles"]["volumeGroupSnapshotHandle"].as_str();
+    on_record.into_iter().chain(wished).chain(group)
 }
 
 impl World {
@@ -48,13 +64,13 @@ impl World {
     /// Takes note of what has happened to contents.
     pub(super) fn look(&mut self) {
         let events = self.server.log.get(self.seen.cursor..).unwrap_or_default();
-        let contents = events.iter().filter(|event| event.kind == Kind::Content);
+        let contents = events.iter().filter(|event| CONTENTS.contains(&event.kind));
         let changed: Vec<_> = contents
-            .map(|event| (event.key.clone(), event.json.is_some()))
+            .map(|event| (event.kind, event.key.clone(), event.json.is_some()))
             .collect();
         self.seen.cursor = self.server.log.len();
-        for (name, there) in changed {
-            if let Some(content) = self.server.get(Kind::Content, &name).filter(|_| there) {
+        for (kind, name, there) in changed {
+            if let Some(content) = self.server.get(kind, &name).filter(|_| there) {
                 if content["spec"]["deletionPolicy"] == "Delete" {
                     self.seen.deletable.insert(name.clone());
                 }
@@ -70,14 +86,22 @@ impl World {
         let uid = uid_of(last);
         let retained = last["spec"]["deletionPolicy"] == "Retain";
         // Nothing held it: whoever deleted it keeps the snapshot.
-        let bare = self.seen.by_hand && !holds(last, CONTENT_BOUND);
+        let held = holds(last, CONTENT_BOUND) || holds(last, GROUP_CONTENT_BOUND);
+        let bare = self.seen.by_hand && !held;
         if retained || bare || uid.is_empty() {
             let all = handles(last).map(Text::from);
-            let all = all.chain([format!("snapshot-{uid}").into()]);
+            let name = if is_of_group(last) {
+                format!("groupsnapshot-{uid}")
+            } else {
+                format!("snapshot-{uid}")
+            };
+            let all = all.chain([name.into()]);
             self.seen.kept.extend(all);
         }
         if bare {
             self.seen.robbed.insert(uid.into());
+            let name = last["metadata"]["name"].as_str().unwrap_or_default();
+            self.seen.robbed.insert(name.into());
         }
     }
 
@@ -94,17 +118,18 @@ impl World {
             return Some(format!("two snapshots of {name}"));
         }
         let marked = |name: &str| {
-            let mut all = self.server.all(Kind::Content);
-            let uid = name.strip_prefix("snapshot-").unwrap_or_default();
-            all.any(|(_, content)| uid_of(content) == uid && has(content, BEING_CREATED))
+            let uid = name.trim_start_matches("group");
+            let uid = uid.strip_prefix("snapshot-").unwrap_or_default();
+            let mut all = self.contents();
+            all.any(|content| uid_of(content) == uid && is_marked(content))
         };
         for (handle, snapshot) in &self.storage.snapshots {
             let kept = &self.seen.kept;
             if kept.contains(handle) || kept.contains(&*snapshot.name) {
                 continue;
             }
-            let mut all = self.server.all(Kind::Content);
-            let named = all.any(|(_, content)| handles(content).any(|one| *one == **handle));
+            let mut all = self.contents();
+            let named = all.any(|content| handles(content).any(|one| *one == **handle));
             let taken = !snapshot.name.is_empty() && marked(&snapshot.name);
             if !named && !taken {
                 return Some(format!("{handle}, {}, is nobody's", snapshot.name));
@@ -119,12 +144,18 @@ impl World {
         })
     }
 
+    fn contents(&self) -> impl Iterator<Item = &Value> {
+        let all = CONTENTS.into_iter();
+        all.flat_map(|kind| self.server.all(kind).map(|(_, content)| content))
+    }
+
     /// A VolumeSnapshot that can be used has a snapshot that can be.
     fn wrong_promise(&self) -> Option<String> {
         self.server.all(Kind::Snapshot).find_map(|(key, snapshot)| {
             let uid = snapshot["metadata"]["uid"].as_str().unwrap();
             let ready = snapshot["status"]["readyToUse"] == true;
-            if !ready || is_deleting(snapshot) || self.seen.robbed.contains(uid) {
+            let goes = owner_of(snapshot).is_some() && !self.is_held_by_group(snapshot);
+            if !ready || goes || is_deleting(snapshot) || self.seen.robbed.contains(uid) {
                 return None;
             }
             let bound = snapshot["status"]["boundVolumeSnapshotContentName"].as_str();
@@ -132,6 +163,19 @@ impl World {
                 return Some(format!("{key} can be used, and has no content: {snapshot}"));
             };
             let handle = content["status"]["snapshotHandle"].as_str();
+            if let Some(member) = handle.and_then(|handle| self.groups.members.get(handle)) {
+                let early = content["status"]["readyToUse"] != true || member.unready > 0;
+                return early.then(|| format!("member {key} cannot be used: {content}"));
+            }
+            let lost = &content["status"]["volumeGroupSnapshotHandle"];
+            if lost
+                .as_str()
+                .is_some_and(|group| !self.storage.snapshots.contains_key(group))
+                && owner_of(snapshot).is_none()
+            {
+                // An administrator's, which the group did not know yet.
+                return None;
+            }
             let found = handle.and_then(|handle| self.storage.snapshots.get(handle));
             match found {
                 None => Some(format!(
@@ -155,7 +199,9 @@ impl World {
             return self.complain(format!("a snapshot for {name}, which is gone"));
         };
         let handle = content["status"]["snapshotHandle"].is_string();
-        let wrong = if !handle && !has(content, BEING_CREATED) {
+        let wrong = if is_member(content) {
+            Some("for a member")
+        } else if !handle && !has(content, BEING_CREATED) {
             Some("not marked before the call")
         } else if call.name != format!("snapshot-{}", uid_of(content)) {
             Some("another name")
@@ -172,7 +218,8 @@ impl World {
 
     /// The driver is to be asked to delete.
     pub(super) fn hold_delete(&mut self, name: &Text, call: &DeleteSnapshotRequest) {
-        let known = self.snapshotter.known.contents.store.get(name).cloned();
+        let known = self.snapshotter.single.known.contents.store.get(name);
+        let known = known.cloned();
         let Some(known) = known else { return };
         if known.policy == Policy::Retain {
             self.complain(format!("{} is deleted, and retained", call.snapshot_id));
@@ -181,6 +228,8 @@ impl World {
             return;
         };
         let found = content["spec"]["source"]["snapshotHandle"].is_string();
+        let content = &content.clone();
+        self.hold_alone(content, &call.snapshot_id);
         let unbound = found && uid_of(content).is_empty();
         let unbound = unbound || found && known.snapshot.uid.is_empty();
         let wrong = if !is_deleting(content) || !(has(content, BEING_DELETED) || unbound) {
@@ -208,8 +257,13 @@ impl World {
 
     /// What must be true of a change of the API, now that it is made.
     pub(super) fn hold_applied(&mut self, request: &Request, before: Option<&Value>) {
-        let (kind, key) = request.about();
+        let Some((kind, key)) = request.about() else {
+            return;
+        };
         let wrong = match (request, before) {
+            (Request::Create(kind, _, body), _) if *kind != Kind::Content || is_member(body) => {
+                self.may_not_group(*kind, body)
+            }
             (Request::Create(_, _, body), _) => {
                 let made = self.seen.made.entry(uid_of(body).into()).or_default();
                 *made += 1;
@@ -219,7 +273,10 @@ impl World {
                     self.may_not_create(body)
                 }
             }
-            (_, None) | (Request::Read(..), _) => None,
+            (_, None) | (Request::Read(..) | Request::Select(..), _) => None,
+            (Request::Delete(..), Some(before)) if kind != Kind::Content || is_half(before) => {
+                self.may_not_ungroup(kind, before)
+            }
             (Request::Delete(..), Some(before)) => self.may_not_delete(before),
             (Request::Put(_, _, json), Some(before)) => {
                 let after: Value = serde_json::from_str(json).unwrap();
@@ -251,6 +308,9 @@ impl World {
         if content["spec"]["deletionPolicy"] == "Retain" {
             return Some(format!("{name} is deleted, and was to be kept"));
         }
+        if let Some(alone) = self.goes_alone(content) {
+            return Some(alone);
+        }
         match self.snapshot(uid_of(content)) {
             Some(snapshot) if is_deleting(snapshot) => None,
             Some(_) => Some(format!("{name} is deleted, and its VolumeSnapshot lives")),
@@ -273,6 +333,8 @@ impl World {
             let mut contents = self.server.all(Kind::Content);
             claim.is_some_and(|claim| **key == format!("ns/{claim}"))
                 && snapshot["status"]["readyToUse"] != true
+                // Groups protect no claims.
+                && owner_of(snapshot).is_none()
                 && !is_deleting(snapshot)
                 && contents.any(|(_, content)| uid_of(content) == uid)
         });
@@ -289,17 +351,21 @@ impl World {
                 return Some(format!("{name} loses {lost}"));
             }
         }
-        if kind != Kind::Content {
+        if let Some(wrong) = self.may_not_change_group(kind, before, patch) {
+            return Some(wrong);
+        }
+        if !CONTENTS.contains(&kind) {
             return None;
         }
-        if has(patch, BEING_DELETED) {
-            let snapshot = self.snapshot(uid_of(before));
-            if snapshot.is_some_and(|snapshot| !is_deleting(snapshot)) {
+        if is_told(patch) {
+            let owner = self.owner(before);
+            if owner.is_some_and(|owner| !is_deleting(owner)) {
                 return Some(format!("{name} is told of a deletion, and its owner lives"));
             }
         }
-        let before = before["status"]["snapshotHandle"].as_str()?;
-        match patch["status"].get("snapshotHandle")?.as_str() {
+        let after = new_handle(before, patch)?.as_str();
+        let before = handle(before).as_str()?;
+        match after {
             Some(after) if after != before => {
                 Some(format!("{name} has another handle than {before}: {after}"))
             }

@@ -1,6 +1,6 @@
 //! `snapshot-controller`: its caches, and the words of its steps.
 
-use std::sync::Arc;
+mod informers;
 
 use sidecar::controller::reactor::Reactor;
 use sidecar::kube::cache::store;
@@ -9,10 +9,10 @@ use sidecar_testkit::sim::server::{Part, Why};
 use snapshot_controller::model::{
     Claim, Class, Content, Group, GroupClass, GroupContent, Snapshot, Volume,
 };
+use snapshot_controller::plan::Informers;
 use snapshot_controller::plan::in_flight::Key;
 use snapshot_controller::plan::reactor::{Change, Controller as Shipped};
 use snapshot_controller::plan::step::{Answer, ApiError, ErrorKind, Exactly, Object, Step};
-use snapshot_controller::plan::{Informers, Settings};
 use tonic::Code;
 
 use super::kind::{Kind, Server};
@@ -29,75 +29,34 @@ pub(super) struct Controller {
     classes: Watch<Class>,
     pub(super) claims: Watch<Claim>,
     volumes: Watch<Volume>,
-}
-
-impl Informers for Controller {
-    fn settings(&self) -> Settings {
-        Settings::default()
-    }
-
-    fn snapshot(&self, key: &str) -> Option<Arc<Snapshot>> {
-        let snapshot = self.snapshots.store.get(key)?;
-        Some(self.mutant.sees_snapshot(snapshot))
-    }
-
-    fn content(&self, name: &str) -> Option<Arc<Content>> {
-        let content = self.contents.store.get(name)?;
-        Some(self.mutant.sees_content(content))
-    }
-
-    fn class(&self, name: &str) -> Option<Arc<Class>> {
-        self.classes.store.get(name).cloned()
-    }
-
-    fn default_classes(&self, driver: &str) -> Vec<Text> {
-        let all = self.classes.store.iter();
-        all.filter(|(_, class)| class.default && *class.driver == *driver)
-            .map(|(key, _)| Text::from(key.as_str()))
-            .collect()
-    }
-
-    fn claim(&self, key: &str) -> Option<Arc<Claim>> {
-        self.claims.store.get(key).cloned()
-    }
-
-    fn volume(&self, name: &str) -> Option<Arc<Volume>> {
-        self.volumes.store.get(name).cloned()
-    }
-
-    fn volume_of(&self, _driver: &str, _handle: &str) -> Option<Arc<Volume>> {
-        None
-    }
-
-    fn groups(&self) -> bool {
-        false
-    }
-
-    fn group(&self, _key: &str) -> Option<Arc<Group>> {
-        None
-    }
-
-    fn group_content(&self, _name: &str) -> Option<Arc<GroupContent>> {
-        None
-    }
-
-    fn group_class(&self, _name: &str) -> Option<Arc<GroupClass>> {
-        None
-    }
-
-    fn default_group_classes(&self, _driver: &str) -> Vec<Text> {
-        Vec::new()
-    }
-
-    fn node_for(&self, _affinity: &str) -> Option<Text> {
-        None
-    }
+    groups: Watch<Group>,
+    group_contents: Watch<GroupContent>,
+    group_classes: Watch<GroupClass>,
 }
 
 impl Controller {
     fn snapshot(&self, of: &mut Shipped, change: &store::Change<Snapshot>) -> Dues<Self> {
         let (_, old, new, own) = parts(change);
         vec![of.observe(Change::Snapshot { old, new, own }, self)]
+    }
+
+    fn group(&self, of: &mut Shipped, change: &store::Change<Group>) -> Dues<Self> {
+        let (_, old, new, own) = parts(change);
+        vec![of.observe(Change::Group { old, new, own }, self)]
+    }
+
+    fn group_content(&self, of: &mut Shipped, change: &store::Change<GroupContent>) -> Dues<Self> {
+        let (_, old, new, own) = parts(change);
+        if self.mutant == Mutant::ControllerOverhearsGroupContents {
+            return Vec::new();
+        }
+        vec![of.observe(Change::GroupContent { old, new, own }, self)]
+    }
+
+    fn group_class(&self, of: &mut Shipped, change: &store::Change<GroupClass>) -> Dues<Self> {
+        let (key, _, new, _) = parts(change);
+        let due = new.map(|_| of.observe(Change::GroupClass(key), self));
+        due.into_iter().collect()
     }
 
     fn content(&self, of: &mut Shipped, change: &store::Change<Content>) -> Dues<Self> {
@@ -110,6 +69,8 @@ impl Controller {
 
     fn claim(&self, of: &mut Shipped, change: &store::Change<Claim>) -> Dues<Self> {
         let (key, old, new, _) = parts(change);
+        let (old, new) = (self.mutant.hears_claim(old), self.mutant.hears_claim(new));
+        let (old, new) = (old.as_ref(), new.as_ref());
         vec![of.observe(Change::Claim { key, old, new }, self)]
     }
 
@@ -126,25 +87,15 @@ impl Controller {
     }
 }
 
-impl Controller {
-    /// Whether a claim waits for what this content stands for, as far as is known.
-    fn is_restored(&self, content: &str) -> bool {
-        let restores = self.contents.store.get(content);
-        let restores = restores.map(|content| content.snapshot_key());
-        let mut claims = self.claims.store.iter();
-        restores.is_some() && claims.any(|(_, claim)| claim.restores == restores)
-    }
-}
-
 fn object(object: &Object) -> (Kind, Text) {
     match object {
         Object::Snapshot(key) => (Kind::Snapshot, key.clone()),
         Object::Content(name) => (Kind::Content, name.clone()),
         Object::Claim(key) => (Kind::Claim, key.clone()),
         Object::Volume(name) => (Kind::Volume, name.clone()),
-        Object::Group(_) | Object::GroupContent(_) | Object::Claims(..) => {
-            unreachable!("there are no groups here")
-        }
+        Object::Group(key) => (Kind::Group, key.clone()),
+        Object::GroupContent(name) => (Kind::GroupContent, name.clone()),
+        Object::Claims(..) => unreachable!("several are read, and nothing else"),
     }
 }
 
@@ -156,8 +107,15 @@ impl Program for Controller {
         Kind::Class,
         Kind::Claim,
         Kind::Volume,
+        Kind::Group,
+        Kind::GroupContent,
+        Kind::GroupClass,
     ];
     const WHO: usize = 0;
+
+    fn is_of_group(key: &Key) -> bool {
+        matches!(key, Key::Group(_) | Key::GroupContent(_))
+    }
 
     fn reactor() -> Shipped {
         Shipped::default()
@@ -171,6 +129,9 @@ impl Program for Controller {
             classes: Watch::new(Kind::Class),
             claims: Watch::new(Kind::Claim),
             volumes: Watch::new(Kind::Volume),
+            groups: Watch::new(Kind::Group),
+            group_contents: Watch::new(Kind::GroupContent),
+            group_classes: Watch::new(Kind::GroupClass),
         }
     }
 
@@ -184,14 +145,23 @@ impl Program for Controller {
             && self.classes.listed
             && self.claims.listed
             && self.volumes.listed
+            && self.groups.listed
+            && self.group_contents.listed
+            && self.group_classes.listed
     }
 
-    fn is_current(&self, server: &Server) -> bool {
-        self.snapshots.is_current(server)
-            && self.contents.is_current(server)
-            && self.classes.is_current(server)
-            && self.claims.is_current(server)
-            && self.volumes.is_current(server)
+    fn news(&self, server: &Server) -> Vec<Kind> {
+        let all = [
+            self.snapshots.news(server),
+            self.contents.news(server),
+            self.classes.news(server),
+            self.claims.news(server),
+            self.volumes.news(server),
+            self.groups.news(server),
+            self.group_contents.news(server),
+            self.group_classes.news(server),
+        ];
+        all.into_iter().flatten().collect()
     }
 
     fn watch(&mut self, of: &mut Shipped, from: (Kind, &Server, bool)) -> Dues<Self> {
@@ -218,6 +188,25 @@ impl Program for Controller {
                 let changes = self.volumes.next(server, breaks);
                 dues.extend(changes.iter().flat_map(|change| self.volume(of, change)));
             }
+            Kind::Group => {
+                let changes = self.groups.next(server, breaks);
+                dues.extend(changes.iter().flat_map(|change| self.group(of, change)));
+            }
+            Kind::GroupContent => {
+                let changes = self.group_contents.next(server, breaks);
+                let heard = changes
+                    .iter()
+                    .flat_map(|change| self.group_content(of, change));
+                dues.extend(heard);
+            }
+            Kind::GroupClass => {
+                let changes = self.group_classes.next(server, breaks);
+                dues.extend(
+                    changes
+                        .iter()
+                        .flat_map(|change| self.group_class(of, change)),
+                );
+            }
             Kind::Secret => {}
         }
         dues
@@ -229,7 +218,9 @@ impl Program for Controller {
             Kind::Content => self.contents.begin_write(key),
             Kind::Claim => self.claims.begin_write(key),
             Kind::Volume => self.volumes.begin_write(key),
-            Kind::Class | Kind::Secret => {}
+            Kind::Group => self.groups.begin_write(key),
+            Kind::GroupContent => self.group_contents.begin_write(key),
+            Kind::Class | Kind::Secret | Kind::GroupClass => {}
         }
     }
 
@@ -256,7 +247,15 @@ impl Program for Controller {
                 let change = self.volumes.end_write(key, json);
                 change.map(|change| self.volume(of, &change))
             }
-            Kind::Class | Kind::Secret => None,
+            Kind::Group => {
+                let change = self.groups.end_write(key, json);
+                change.map(|change| self.group(of, &change))
+            }
+            Kind::GroupContent => {
+                let change = self.group_contents.end_write(key, json);
+                change.map(|change| self.group_content(of, &change))
+            }
+            Kind::Class | Kind::Secret | Kind::GroupClass => None,
         }
         .unwrap_or_default()
     }
@@ -266,7 +265,12 @@ impl Program for Controller {
             let known = self.snapshots.store.get(key);
             known.is_some_and(|snapshot| snapshot.deleting)
         };
-        self.mutant.controller_wants(step, deleting)
+        let other = || {
+            let mut all = self.snapshots.store.iter();
+            all.next().map(|(_, snapshot)| snapshot.uid.clone())
+        };
+        let other = (self.mutant == Mutant::BindsWrongly).then(other).flatten();
+        self.mutant.controller_wants(step, deleting, other)
     }
 
     fn retries(&self) -> bool {
@@ -279,6 +283,9 @@ impl Program for Controller {
             Act::Api(Request::Patch(kind, key, part, body.clone()))
         };
         match step {
+            Step::Read(Object::Claims(namespace, selector)) => {
+                Act::Api(Request::Select(namespace.clone(), selector.clone()))
+            }
             Step::Read(of) => {
                 let (kind, key) = object(of);
                 Act::Api(Request::Read(kind, key))
@@ -304,7 +311,9 @@ impl Program for Controller {
     fn answered(&self, step: &Step, came: Result<Text, Failure>) -> Answer {
         let refused = |kind, message: String| Answer::Refused(ApiError { message, kind });
         match (step, came) {
-            (Step::Read(Object::Claim(_)), Ok(json)) => Answer::Read(Some(json)),
+            (Step::Read(Object::Claim(_) | Object::Claims(..)), Ok(json)) => {
+                Answer::Read(Some(json))
+            }
             (Step::Read(_), Ok(_)) => Answer::Read(None),
             (_, Ok(_)) => Answer::Done,
             (_, Err(Failure::Unknown)) => refused(ErrorKind::Unknown, "no answer".to_owned()),
@@ -333,11 +342,20 @@ impl Program for Controller {
     }
 
     fn hold(world: &mut World, _key: &Key, step: &Step) {
-        let Step::Delete(Object::Content(name), _) = step else {
-            return;
+        let restored = match step {
+            Step::Delete(Object::Content(name), _) => world.controller.known.is_restored(name),
+            Step::Delete(Object::GroupContent(name), _) => {
+                world.controller.known.is_group_restored(name)
+            }
+            Step::Read(_)
+            | Step::Patch(..)
+            | Step::PatchStatus(..)
+            | Step::Create(..)
+            | Step::Delete(..)
+            | Step::UpdateClaim(..) => false,
         };
-        if world.controller.known.is_restored(name) {
-            world.complain(format!("{name} is deleted and is being restored"));
+        if restored {
+            world.complain(format!("{step:?} of what is being restored"));
         }
     }
 

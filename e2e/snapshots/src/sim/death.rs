@@ -6,16 +6,24 @@
 use super::controller::Controller;
 use super::mutant::Mutant;
 use super::process::{Act, Process, Program, Running, State};
-use super::snapshotter::Snapshotter;
+use super::snapshotter::{Both, Grouped, Single, Snapshotter, Sort};
+use super::window::End;
 use super::world::World;
 
 /// Fewer steps than this an ended leader takes; with nothing that it sends it comes no further.
 const STEPS: usize = 30;
 
 impl World {
-    pub(super) fn crash<P: Program>(&mut self) {
-        self.stop::<P>();
-        *P::of(self) = Process::start(self.mutant);
+    pub(super) fn crash_controller(&mut self) {
+        self.stop::<Controller>();
+        self.pass_windows_of_objects();
+        self.controller = Process::start(self.mutant);
+    }
+
+    pub(super) fn crash_snapshotter(&mut self) {
+        self.stop::<Snapshotter<Single>>();
+        self.stop::<Snapshotter<Grouped>>();
+        self.snapshotter = Both::start(self.mutant);
     }
 
     /// What it has sent leaves it behind; and which windows it stops in.
@@ -41,12 +49,16 @@ impl World {
                 self.storage.abandon(id);
             }
         }
-        self.pass_windows_of_objects(P::WHO);
     }
 
     fn pass_window<P: Program>(&mut self, running: &Running<P>) {
         let calling = matches!(running.state, State::Calling(..));
-        self.windows.pass(P::WHO, running.last, calling);
+        let end = End {
+            controller: P::WHO == 0,
+            grouped: P::is_of_group(&running.key),
+            calling,
+        };
+        self.windows.pass(end, running.last);
     }
 
     pub(super) fn freeze_or_thaw(&mut self) {
@@ -60,19 +72,21 @@ impl World {
 
     pub(super) fn freeze_controller(&mut self) {
         let running = self.still::<Controller>();
+        self.pass_windows_of_objects();
         let mut old = std::mem::replace(&mut self.controller, Process::start(self.mutant));
         old.running = running;
         self.frozen.0 = Some(Box::new(old));
     }
 
     pub(super) fn freeze_snapshotter(&mut self) {
-        let calling = |running: &Running<Snapshotter>| matches!(running.state, State::Calling(..));
-        if self.snapshotter.running.iter().any(calling) {
+        if is_calling(&self.snapshotter.single) || is_calling(&self.snapshotter.grouped) {
             self.windows.overlap();
         }
-        let running = self.still::<Snapshotter>();
-        let mut old = std::mem::replace(&mut self.snapshotter, Process::start(self.mutant));
-        old.running = running;
+        let single = self.still::<Snapshotter<Single>>();
+        let grouped = self.still::<Snapshotter<Grouped>>();
+        let mut old = std::mem::replace(&mut self.snapshotter, Both::start(self.mutant));
+        old.single.running = single;
+        old.grouped.running = grouped;
         self.frozen.1 = Some(Box::new(old));
     }
 
@@ -94,6 +108,7 @@ impl World {
         };
         std::mem::swap(&mut self.controller, &mut old);
         self.goes_on::<Controller>();
+        self.pass_windows_of_objects();
         self.controller = *old;
     }
 
@@ -102,7 +117,8 @@ impl World {
             return;
         };
         std::mem::swap(&mut self.snapshotter, &mut old);
-        self.goes_on::<Snapshotter>();
+        self.goes_on::<Snapshotter<Single>>();
+        self.goes_on::<Snapshotter<Grouped>>();
         self.snapshotter = *old;
     }
 
@@ -134,4 +150,9 @@ impl World {
         };
         self.fenced && holds
     }
+}
+
+fn is_calling<S: Sort>(process: &Process<Snapshotter<S>>) -> bool {
+    let calling = |running: &Running<_>| matches!(running.state, State::Calling(..));
+    process.running.iter().any(calling)
 }

@@ -10,6 +10,9 @@ pub(super) enum Kind {
     Claim,
     Volume,
     Secret,
+    Group,
+    GroupContent,
+    GroupClass,
 }
 
 pub(super) type Server = server::Server<Kind>;
@@ -23,6 +26,9 @@ impl server::Kind for Kind {
             Self::Claim => "persistentvolumeclaims",
             Self::Volume => "persistentvolumes",
             Self::Secret => "secrets",
+            Self::Group => "volumegroupsnapshots.groupsnapshot.storage.k8s.io",
+            Self::GroupContent => "volumegroupsnapshotcontents.groupsnapshot.storage.k8s.io",
+            Self::GroupClass => "volumegroupsnapshotclasses.groupsnapshot.storage.k8s.io",
         }
     }
 }

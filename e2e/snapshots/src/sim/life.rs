@@ -1,11 +1,13 @@
-//! The life of one VolumeSnapshot, in which either program stops at each of its steps.
+//! The life of one VolumeSnapshot, or of one group, in which either program stops at each of its steps.
 //!
 //! What chance passes through often enough it need not pass in each combination: here it is every step
 //! of every life, once with the process gone and once with it standing still.
 
 use super::kind::Kind;
 use super::mutant::Mutant;
-use super::objects::{content, of_content, snapshot};
+use super::objects::{
+    claim, content, group, group_content, group_of_content, of_content, snapshot,
+};
 use super::world::{Faults, Stop, World};
 
 #[derive(Clone, Copy, Debug)]
@@ -18,45 +20,95 @@ enum Life {
     Found,
     /// Deleted before it is ready.
     Regretted,
+    /// A group, with all of these.
+    Group,
+    GroupKept,
+    GroupFound,
+    GroupRegretted,
 }
 
-/// More steps than any program makes in such a life.
-const STEPS: usize = 40;
+impl Life {
+    const ALL: [Self; 8] = [
+        Self::Taken,
+        Self::Kept,
+        Self::Found,
+        Self::Regretted,
+        Self::Group,
+        Self::GroupKept,
+        Self::GroupFound,
+        Self::GroupRegretted,
+    ];
+
+    /// More steps than any program makes in it.
+    fn steps(self) -> usize {
+        match self {
+            Self::Taken | Self::Kept | Self::Found | Self::Regretted => 40,
+            Self::Group | Self::GroupKept | Self::GroupFound | Self::GroupRegretted => 120,
+        }
+    }
+
+    /// Runs for each stop.
+    fn seeds(self) -> u64 {
+        if self.steps() > 40 { 1 } else { 2 }
+    }
+
+    fn begin(self, world: &mut World) -> (Kind, &'static str) {
+        match self {
+            Self::Taken | Self::Regretted => {
+                world.add(Kind::Snapshot, snapshot("s1", "U1", "p1", Some("c1")));
+            }
+            Self::Kept => world.add(Kind::Snapshot, snapshot("s1", "U1", "p1", Some("cr"))),
+            Self::Found => {
+                let handle = world.storage.furnish(1, 0);
+                world.add(Kind::Content, content("pp", "s1", &handle, "Delete"));
+                world.add(Kind::Snapshot, of_content("s1", "U1", "pp"));
+            }
+            Self::Group | Self::GroupRegretted => {
+                world.add(Kind::Group, group("v1", "V1", Some("g")));
+            }
+            Self::GroupKept => world.add(Kind::Group, group("v1", "V1", Some("gr"))),
+            Self::GroupFound => {
+                let (handle, members) = world.furnish_group();
+                let made = group_content("gpp", "v1", (&handle, &members), "Delete");
+                world.add(Kind::GroupContent, made);
+                world.add(Kind::Group, group_of_content("v1", "V1", "gpp"));
+            }
+        }
+        match self {
+            Self::Taken | Self::Kept | Self::Found | Self::Regretted => (Kind::Snapshot, "ns/s1"),
+            Self::Group | Self::GroupKept | Self::GroupFound | Self::GroupRegretted => {
+                world.add(Kind::Claim, claim("p2", "pv2"));
+                (Kind::Group, "ns/v1")
+            }
+        }
+    }
+}
 
 /// Whether the program made as many steps as that.
 fn live(life: Life, stop: Stop, seed: u64) -> Result<bool, String> {
     let mut world = World::new(seed, Faults::Crashes, Mutant::None);
     world.stop = Some(stop);
-    match life {
-        Life::Taken | Life::Regretted => {
-            world.add(Kind::Snapshot, snapshot("s1", "U1", "p1", Some("c1")));
-        }
-        Life::Kept => world.add(Kind::Snapshot, snapshot("s1", "U1", "p1", Some("cr"))),
-        Life::Found => {
-            let handle = world.storage.furnish(1, 0);
-            world.add(Kind::Content, content("pp", "s1", &handle, "Delete"));
-            world.add(Kind::Snapshot, of_content("s1", "U1", "pp"));
-        }
-    }
-    if let Life::Regretted = life {
-        for _ in 0..world.dice.below(60) {
+    let (kind, key) = life.begin(&mut world);
+    if let Life::Regretted | Life::GroupRegretted = life {
+        for _ in 0..world.dice.below(2 * life.steps()) {
             world.lives();
         }
-        world.delete(Kind::Snapshot, "ns/s1");
     } else {
         world.settle()?;
-        let ready = world
-            .snapshot("U1")
-            .map(|one| one["status"]["readyToUse"] == true);
-        if ready != Some(true) {
-            return Err(format!("is never ready: {:?}", world.snapshot("U1")));
+        let one = world.server.get(kind, key);
+        if !one.is_some_and(|one| one["status"]["readyToUse"] == true) {
+            return Err(format!("is never ready: {one:?}"));
         }
-        world.delete(Kind::Snapshot, "ns/s1");
+        let mut all = world.server.all(Kind::Snapshot);
+        if let Some((key, one)) = all.find(|(_, one)| one["status"]["readyToUse"] != true) {
+            return Err(format!("{key} is never ready: {one}"));
+        }
     }
+    world.delete(kind, key);
     world.settle()?;
     let made = world.steps[stop.who] >= stop.after;
     let left = world.storage.snapshots.len();
-    let kept = usize::from(matches!(life, Life::Kept));
+    let kept = usize::from(matches!(life, Life::Kept | Life::GroupKept));
     if left != kept {
         return Err(format!("{left} snapshots are left"));
     }
@@ -66,12 +118,14 @@ fn live(life: Life, stop: Stop, seed: u64) -> Result<bool, String> {
 
 #[test]
 fn either_program_stops_at_each_step_of_a_life() {
-    for life in [Life::Taken, Life::Kept, Life::Found, Life::Regretted] {
+    for life in Life::ALL {
         for who in [0, 1] {
             let mut made = 0;
-            for (after, frozen, seed) in (1..STEPS)
+            for (after, frozen, seed) in (1..life.steps())
                 .flat_map(|after| [(after, false), (after, true)])
-                .flat_map(|(after, frozen)| (0..2).map(move |seed| (after, frozen, seed)))
+                .flat_map(|(after, frozen)| {
+                    (0..life.seeds()).map(move |seed| (after, frozen, seed))
+                })
             {
                 let stop = Stop { who, after, frozen };
                 match live(life, stop, seed) {

@@ -8,9 +8,12 @@
     reason = "each mutant differs in one point"
 )]
 
+mod group;
+
 use std::sync::Arc;
 
 use sidecar::snapshot::CONTENT_BOUND;
+use sidecar::text::Text;
 use snapshot_controller::model as controller;
 use snapshot_controller::plan::step as asked;
 use snapshotter::model::{Content, Policy};
@@ -71,6 +74,50 @@ pub(super) enum Mutant {
     OverhearsContents,
     /// Does not try again.
     ForgetsRetries,
+    // --- groups: snapshot-controller
+    /// Adds no finalizer to a group.
+    LeavesGroupsBare,
+    /// Deletes contents of groups whatever their policy.
+    IgnoresGroupPolicy,
+    /// Does not tell contents of groups that their group is being deleted.
+    ForgetsToAnnounceGroups,
+    /// Deletes a group as soon as it can be used.
+    DeletesForLivingGroups,
+    /// Lets a member that is to be deleted go before its group.
+    FreesMembers,
+    /// Writes the driver's first answer into members again and again.
+    ResetsMembers,
+    /// Binds a member's content to some VolumeSnapshot.
+    BindsWrongly,
+    /// Writes the first snapshot of a group into the second member.
+    MixesMembersUp,
+    /// Does not know which claims are being restored.
+    OverhearsRestores,
+    /// Does not ask the server about a group's content that the cache does not have.
+    TrustsTheCacheOfGroups,
+    /// Does not hear of contents of groups.
+    ControllerOverhearsGroupContents,
+    // --- groups: csi-snapshotter
+    /// Takes a snapshot for a member.
+    TakesMembers,
+    /// Deletes the snapshot of a member with its content.
+    DeletesMembers,
+    /// Deletes a group by its name alone.
+    NamesNoMembers,
+    /// Does not write who belongs to a group.
+    ForgetsMembers,
+    /// Says that nobody belongs to a group that is going.
+    ChangesMembers,
+    /// Lets the content of a group go while a call is in doubt.
+    DeletesGroupsInDoubt,
+    /// Does not care about the policy of groups.
+    DeletesRetainedGroups,
+    /// Takes the mark away before the handle of a group is stored.
+    UnmarksGroupsFirst,
+    /// Asks for a group under another name each time.
+    NamesGroupsAnew,
+    /// Takes every end of a group's deletion for success.
+    BelievesGroupsDeleted,
 }
 
 impl Mutant {
@@ -95,7 +142,7 @@ impl Mutant {
         (Self::TakesTimeoutForFinal, Faults::All, "is nobody's"),
         (Self::BelievesDeleted, Faults::All, "is cleared before"),
         (Self::TakesCutForReady, Faults::None, "cannot be used"),
-        (Self::AsksWithoutLease, Faults::Crashes, "which is gone"),
+        (Self::AsksWithoutLease, Faults::Crashes, ""),
         (Self::OverhearsContents, Faults::None, ""),
         (Self::ForgetsRetries, Faults::All, ""),
     ];
@@ -108,6 +155,13 @@ impl Mutant {
         if self == Self::DeletesForTheLiving && seen.is_ready() {
             Arc::make_mut(&mut seen).deleting = true;
         }
+        if self == Self::FreesMembers && seen.deleting {
+            let seen = Arc::make_mut(&mut seen);
+            seen.owners = None;
+            if let Some(status) = &mut seen.status {
+                status.group = None;
+            }
+        }
         seen
     }
 
@@ -119,12 +173,17 @@ impl Mutant {
         let mut seen = Arc::clone(content);
         match self {
             Self::IgnoresPolicy => {
-                Arc::make_mut(&mut seen).policy = controller::Policy::Delete;
+                Arc::make_mut(&mut seen).policy = Policy::Delete;
             }
             Self::ForgetsToAnnounce => Arc::make_mut(&mut seen).being_deleted = true,
             Self::CallsReadyEarly => {
                 if let Some(status) = &mut Arc::make_mut(&mut seen).status {
                     status.ready = Some(true);
+                }
+            }
+            Self::ResetsMembers if seen.group.is_some() => {
+                if let Some(status) = &mut Arc::make_mut(&mut seen).status {
+                    status.is_taken = false;
                 }
             }
             _ => {}
@@ -136,6 +195,7 @@ impl Mutant {
         self,
         step: asked::Step,
         deleting: impl Fn(&str) -> bool,
+        other: Option<Text>,
     ) -> asked::Step {
         match (self, step) {
             (Self::DeletesAnything, asked::Step::Delete(of, mut exactly)) => {
@@ -148,7 +208,7 @@ impl Mutant {
                 }
                 asked::Step::Patch(of, patch)
             }
-            (_, step) => step,
+            (_, step) => self.wants_of_member(step, other),
         }
     }
 
@@ -158,7 +218,8 @@ impl Mutant {
         answer: asked::Answer,
     ) -> asked::Answer {
         match (self, step) {
-            (Self::TrustsTheCache, asked::Step::Read(asked::Object::Content(_))) => {
+            (Self::TrustsTheCache, asked::Step::Read(asked::Object::Content(_)))
+            | (Self::TrustsTheCacheOfGroups, asked::Step::Read(asked::Object::GroupContent(_))) => {
                 asked::Answer::Refused(asked::ApiError {
                     message: "not found".to_owned(),
                     kind: asked::ErrorKind::NotFound,
@@ -180,7 +241,7 @@ impl Mutant {
                 Arc::make_mut(&mut seen).being_created = false;
             }
             Self::DeletesRetained => Arc::make_mut(&mut seen).policy = Policy::Delete,
-            _ => {}
+            _ => self.sees_of_group(&mut seen),
         }
         seen
     }
@@ -208,7 +269,7 @@ impl Mutant {
                 metadata.insert("finalizers".to_owned(), [CONTENT_BOUND].as_slice().into());
                 Step::Patch(Write::Mark, body)
             }
-            (_, step) => step,
+            (_, step) => self.wants_of_group(step, content),
         };
         Request { step, ..request }
     }
@@ -228,7 +289,7 @@ impl Mutant {
                 }
                 Answer::Created(answer)
             }
-            (_, _, answer) => answer,
+            (_, step, answer) => self.hears_of_group(step, answer),
         }
     }
 }

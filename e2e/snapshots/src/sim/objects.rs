@@ -1,6 +1,7 @@
 //! Objects as people write them.
 
 use serde_json::{Value, json};
+use sidecar::text::Text;
 
 pub(super) const DRIVER: &str = "T";
 
@@ -68,7 +69,7 @@ pub(super) fn claim(name: &str, volume: &str) -> Value {
         "apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": {
             "name": name, "namespace": "ns", "uid": format!("claim-{name}"),
-            "finalizers": ["kubernetes.io/pvc-protection"],
+            "labels": {"app": "x"}, "finalizers": ["kubernetes.io/pvc-protection"],
         },
         "spec": {"volumeName": volume}, "status": {"phase": "Bound"},
     })
@@ -79,6 +80,7 @@ pub(super) fn restored(of: &str) -> Value {
     let mut claim = claim(&format!("r-{of}"), "");
     claim["status"]["phase"] = "Pending".into();
     claim["metadata"]["finalizers"] = json!([]);
+    claim["metadata"]["labels"] = json!({});
     claim["spec"]["dataSource"] =
         json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": of});
     claim
@@ -94,4 +96,67 @@ pub(super) fn volume(name: &str, claim: &str) -> Value {
             "claimRef": {"namespace": "ns", "name": claim, "uid": format!("claim-{claim}")},
         },
     })
+}
+
+/// VolumeGroupSnapshot `ns/<name>` of the claims that have a label, with a class.
+pub(super) fn group(name: &str, uid: &str, class: Option<&str>) -> Value {
+    let mut group = json!({
+        "apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshot",
+        "metadata": {"name": name, "namespace": "ns", "uid": uid},
+        "spec": {"source": {"selector": {"matchLabels": {"app": "x"}}}},
+    });
+    if let Some(class) = class {
+        group["spec"]["volumeGroupSnapshotClassName"] = class.into();
+    }
+    group
+}
+
+/// VolumeGroupSnapshot `ns/<name>` of a content that an administrator made.
+pub(super) fn group_of_content(name: &str, uid: &str, content: &str) -> Value {
+    json!({
+        "apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshot",
+        "metadata": {"name": name, "namespace": "ns", "uid": uid},
+        "spec": {"source": {"volumeGroupSnapshotContentName": content}},
+    })
+}
+
+/// The content that an administrator makes for the VolumeGroupSnapshot `ns/<of>`.
+pub(super) fn group_content(
+    name: &str,
+    of: &str,
+    (group, members): (&str, &[Text]),
+    policy: &str,
+) -> Value {
+    let members: Vec<&str> = members.iter().map(|member| &**member).collect();
+    json!({
+        "apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshotContent",
+        "metadata": {"name": name},
+        "spec": {
+            "volumeGroupSnapshotRef": {"namespace": "ns", "name": of},
+            "source": {"groupSnapshotHandles": {
+                "volumeGroupSnapshotHandle": group, "volumeSnapshotHandles": members,
+            }},
+            "driver": DRIVER, "deletionPolicy": policy,
+        },
+    })
+}
+
+/// VolumeGroupSnapshotClass. `gr` keeps, `gs` names a Secret, `gd` is the default.
+pub(super) fn group_class(name: &str) -> Value {
+    let policy = if name == "gr" { "Retain" } else { "Delete" };
+    let mut class = json!({
+        "metadata": {"name": name}, "driver": DRIVER, "deletionPolicy": policy,
+        "parameters": {"a": "b"},
+    });
+    if name == "gs" {
+        class["parameters"] = json!({
+            "csi.storage.k8s.io/group-snapshotter-secret-name": "sec",
+            "csi.storage.k8s.io/group-snapshotter-secret-namespace": "ns",
+        });
+    }
+    if name == "gd" {
+        class["metadata"]["annotations"] =
+            json!({"groupsnapshot.storage.kubernetes.io/is-default-class": "true"});
+    }
+    class
 }

@@ -10,9 +10,10 @@ use sidecar::text::Text;
 use sidecar_testkit::sim::server::Refused;
 use sidecar_testkit::sim::storage::Wish;
 
+use super::effect::Effect;
 use super::kind::{Kind, Server};
 use super::mutant::Mutant;
-use super::request::{Effect, Request};
+use super::request::Request;
 use super::world::World;
 
 /// What a step asks of whom.
@@ -45,11 +46,14 @@ pub(super) trait Program: Sized {
     /// Index among the programs.
     const WHO: usize;
 
+    /// Whether this is the key of a group, or of a group's content.
+    fn is_of_group(key: &Keys<Self>) -> bool;
     fn reactor() -> Self::Reactor;
     fn new(mutant: Mutant) -> Self;
     fn informers(&self) -> &<Self::Reactor as Reactor>::Informers;
     fn is_synced(&self) -> bool;
-    fn is_current(&self, server: &Server) -> bool;
+    /// Kinds of which something is left to be told.
+    fn news(&self, server: &Server) -> Vec<Kind>;
     fn watch(&mut self, of: &mut Self::Reactor, from: (Kind, &Server, bool)) -> Dues<Self>;
     fn begin_write(&mut self, about: (Kind, &Text));
     fn end_write(
@@ -197,8 +201,10 @@ impl<P: Program> Process<P> {
     ) {
         if let Act::Api(request) = P::act(&step) {
             let known = &mut self.known;
-            let dues = known.end_write(&mut self.reactor, request.about(), json);
-            dues.into_iter().for_each(|due| self.take(due));
+            let reactor = &mut self.reactor;
+            let about = request.about();
+            let dues = about.map(|about| known.end_write(reactor, about, json));
+            dues.into_iter().flatten().for_each(|due| self.take(due));
         }
         let answer = self.known.said(&step, answer);
         let running = &mut self.running[index];

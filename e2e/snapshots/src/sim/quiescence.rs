@@ -6,9 +6,9 @@ use sidecar::text::Text;
 
 use super::check::{holds, is_deleting, uid_of};
 use super::controller::Controller;
+use super::groups::{is_member, owner_of};
 use super::kind::Kind;
 use super::process::Program;
-use super::snapshotter::Snapshotter;
 use super::window::Windows;
 use super::world::World;
 
@@ -24,17 +24,39 @@ impl World {
         self.mend();
         self.settle()?;
         self.check_rest()?;
-        let all: Vec<Text> = self
-            .server
-            .all(Kind::Snapshot)
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in all {
-            self.delete(Kind::Snapshot, &key);
+        self.delete_what_nobody_knew();
+        for kind in [Kind::Snapshot, Kind::Group] {
+            let all = self.server.all(kind).map(|(key, _)| key.clone());
+            for key in all.collect::<Vec<Text>>() {
+                self.delete(kind, &key);
+            }
         }
+        self.settle()?;
+        self.delete_what_is_lost();
         self.settle()?;
         self.check_end()?;
         Ok(self.windows)
+    }
+
+    /// Members of groups whose contents nobody could know to be such are deleted by hand.
+    fn delete_what_nobody_knew(&mut self) {
+        let all = self.server.all(Kind::Content);
+        let held = all.filter(|(_, content)| self.is_held_by_driver(content));
+        let handles = held.filter_map(|(_, one)| one["spec"]["source"]["snapshotHandle"].as_str());
+        for handle in handles.map(Text::from).collect::<Vec<_>>() {
+            self.groups.members.remove(&handle);
+        }
+    }
+
+    /// What an administrator made, and what is looked for in vain, is deleted by hand.
+    fn delete_what_is_lost(&mut self) {
+        let all = self.server.all(Kind::Content);
+        let lost = all.filter(|(_, content)| self.is_lost(content));
+        let lost: Vec<Text> = lost.map(|(name, _)| name.clone()).collect();
+        self.seen.by_hand = true;
+        lost.iter()
+            .for_each(|name| self.delete(Kind::Content, name));
+        self.seen.by_hand = false;
     }
 
     /// Runs until nothing happens any more.
@@ -47,18 +69,18 @@ impl World {
             let turn = self.dice.one_in(2);
             let busy = (self.controller.is_busy(), self.snapshotter.is_busy());
             let current = (
-                self.controller.known.is_current(&self.server),
-                self.snapshotter.known.is_current(&self.server),
+                self.controller.known.news(&self.server).is_empty(),
+                self.snapshotter.is_current(&self.server),
             );
             if busy.0 && (turn || !busy.1) {
                 self.work::<Controller>()
             } else if busy.1 {
-                self.work::<Snapshotter>()
+                self.work_snapshotter()
             } else if !current.0 && (turn || current.1) {
                 self.deliver::<Controller>()
             } else if !current.1 {
-                self.deliver::<Snapshotter>()
-            } else if self.end_orphan() {
+                self.deliver_to_snapshotter()
+            } else if self.collect_garbage() || self.end_orphan() {
                 // A driver comes to an end with everything.
             } else if !self.late.is_empty() || !self.soon.is_empty() {
                 // Whatever has not arrived by now never will.
@@ -75,11 +97,18 @@ impl World {
     }
 
     fn waits(&self) -> bool {
-        !self.controller.later.is_empty() || !self.snapshotter.later.is_empty()
+        !self.controller.later.is_empty() || !self.snapshotter.later().is_empty()
     }
 
     fn check_rest(&self) -> Result<(), String> {
         for (key, snapshot) in self.server.all(Kind::Snapshot) {
+            if self.is_held_by_group(snapshot) && is_deleting(snapshot)
+                || self
+                    .content_of(snapshot)
+                    .is_some_and(|one| self.is_held_by_driver(one))
+            {
+                continue;
+            }
             if is_deleting(snapshot) {
                 return Err(format!("{key} stays Terminating: {snapshot}"));
             }
@@ -87,18 +116,51 @@ impl World {
                 return Err(format!("{key} is never ready: {snapshot}"));
             }
         }
+        self.check_groups()?;
         self.check_claims()?;
-        if self.snapshotter.later.is_empty() {
-            Ok(())
-        } else {
-            let later = &self.snapshotter.later;
-            Err(format!("contents are tried again for ever: {later:?}"))
-        }
+        let known = |name: &Text| {
+            let content = self.server.get(Kind::Content, name)?;
+            (self.is_held_by_driver(content) || self.is_lost(content)).then_some(())
+        };
+        let later = self.snapshotter.later().into_iter();
+        let mut later = later.filter(|name| known(name).is_none());
+        later.next().map_or(Ok(()), |name| {
+            let content = self.server.get(Kind::Content, name);
+            Err(format!("{name} is tried again for ever: {content:?}"))
+        })
+    }
+
+    /// What an administrator made for it.
+    fn content_of(&self, snapshot: &Value) -> Option<&Value> {
+        let name = snapshot["spec"]["source"]["volumeSnapshotContentName"].as_str();
+        self.server.get(Kind::Content, name?)
+    }
+
+    /// Whether it is to be deleted, and the driver does not delete it alone although nobody was told why.
+    fn is_held_by_driver(&self, content: &Value) -> bool {
+        let handle = content["spec"]["source"]["snapshotHandle"].as_str();
+        is_deleting(content) && handle.is_some_and(|one| self.groups.members.contains_key(one))
+    }
+
+    /// Whether a group took the snapshot along that an administrator named, before anybody knew that it was a
+    /// member: it is looked for as long as somebody wants it.
+    fn is_lost(&self, content: &Value) -> bool {
+        let handle = content["spec"]["source"]["snapshotHandle"].as_str();
+        handle.is_some_and(|handle| {
+            let there = self.groups.members.contains_key(handle)
+                || self.storage.snapshots.contains_key(handle);
+            let mut grouped = self.groups.all.values().flatten();
+            !there && grouped.any(|one| **one == *handle)
+        })
     }
 
     fn must_be_ready(&self, snapshot: &Value) -> bool {
         let uid = snapshot["metadata"]["uid"].as_str().unwrap();
         if self.seen.robbed.contains(uid) {
+            return false;
+        }
+        if owner_of(snapshot).is_some() {
+            // That is looked at with its group.
             return false;
         }
         let source = &snapshot["spec"]["source"];
@@ -109,7 +171,7 @@ impl World {
         }
         let name = source["volumeSnapshotContentName"].as_str().unwrap();
         let content = self.server.get(Kind::Content, name);
-        content.is_some_and(|content| uid_of(content) == uid)
+        content.is_some_and(|content| uid_of(content) == uid && !self.is_lost(content))
     }
 
     fn check_claims(&self) -> Result<(), String> {
@@ -128,6 +190,7 @@ impl World {
     }
 
     fn check_end(&self) -> Result<(), String> {
+        self.check_end_of_groups()?;
         if let Some((key, snapshot)) = self.server.all(Kind::Snapshot).next() {
             return Err(format!("{key} stays Terminating: {snapshot}"));
         }
@@ -136,21 +199,24 @@ impl World {
             if is_deleting(content) {
                 return Err(format!("{name} stays Terminating: {content}"));
             }
+            if is_member(content) && uid_of(content).is_empty() {
+                return Err(format!("{name} is left behind: {content}"));
+            }
             let kept = content["spec"]["deletionPolicy"] == "Retain";
             let reconsidered = self.seen.reconsidered.contains(name);
             if !kept && !reconsidered && !uid_of(content).is_empty() {
                 return Err(format!("{name} is left behind: {content}"));
             }
         }
-        let mut left = self.snapshotter.reactor.memory().not_empty();
-        if !self.controller.reactor.memory().is_empty() {
-            left.push(format!("{:?}", self.controller.reactor.memory()));
+        let mut left = self.snapshotter.not_empty();
+        if !self.controller.reactor.in_flight().is_empty() {
+            left.push(format!("{:?}", self.controller.reactor.in_flight()));
         }
         if !self.controller.reactor.operations().is_empty() {
             left.push(format!("{:?}", self.controller.reactor.operations()));
         }
         if self.waits() {
-            let later = (&self.controller.later, &self.snapshotter.later);
+            let later = (&self.controller.later, self.snapshotter.later());
             left.push(format!("{later:?}"));
         }
         if left.is_empty() {

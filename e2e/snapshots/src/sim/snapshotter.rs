@@ -1,10 +1,10 @@
-//! `csi-snapshotter`: its caches, and the words of its steps.
+//! `csi-snapshotter`: its caches, and the words of its steps. It is two controllers of one object that
+//! ships, one for single snapshots and one for groups, in one process.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use csi_proto::csi::list_snapshots_response::Entry;
-use csi_proto::csi::{CreateSnapshotResponse, ListSnapshotsResponse, Snapshot};
 use sidecar::controller::reactor::Reactor;
 use sidecar::kube::cache::store;
 use sidecar::text::Text;
@@ -14,6 +14,7 @@ use snapshotter::model::{Class, Content};
 use snapshotter::plan::driver::Abilities;
 use snapshotter::plan::outcome::{ApiError, Refusal, RpcError};
 use snapshotter::plan::reactor::{Change, Request as Decided};
+use snapshotter::plan::settings::Name;
 use snapshotter::plan::step::{Answer, Step};
 use snapshotter::plan::{Driver, Informers, Settings, Snapshotter as Shipped};
 use tonic::Code;
@@ -22,18 +23,105 @@ use super::kind::{Kind, Server};
 use super::mutant::Mutant;
 use super::objects::DRIVER;
 use super::process::{Act, Dues, Failure, Process, Program};
-use super::request::{Effect, Request};
+use super::request::Request;
 use super::watch::{Watch, parts};
 use super::world::World;
 
-pub(super) struct Snapshotter {
+/// What one of the two controllers is for.
+pub(super) trait Sort: Sized + 'static {
+    const CONTENT: Kind;
+    const CLASS: Kind;
+    const WATCHED: &'static [Kind];
+    /// How what it takes is named.
+    const PREFIX: &'static str;
+
+    fn of(world: &mut World) -> &mut Process<Snapshotter<Self>>;
+}
+
+pub(super) struct Single;
+pub(super) struct Grouped;
+
+impl Sort for Single {
+    const CONTENT: Kind = Kind::Content;
+    const CLASS: Kind = Kind::Class;
+    const WATCHED: &'static [Kind] = &[Kind::Content, Kind::Class];
+    const PREFIX: &'static str = "snapshot";
+
+    fn of(world: &mut World) -> &mut Process<Snapshotter<Self>> {
+        &mut world.snapshotter.single
+    }
+}
+
+impl Sort for Grouped {
+    const CONTENT: Kind = Kind::GroupContent;
+    const CLASS: Kind = Kind::GroupClass;
+    const WATCHED: &'static [Kind] = &[Kind::GroupContent, Kind::GroupClass];
+    const PREFIX: &'static str = "groupsnapshot";
+
+    fn of(world: &mut World) -> &mut Process<Snapshotter<Self>> {
+        &mut world.snapshotter.grouped
+    }
+}
+
+/// One process of the program.
+pub(super) struct Both {
+    pub(super) single: Process<Snapshotter<Single>>,
+    pub(super) grouped: Process<Snapshotter<Grouped>>,
+}
+
+impl Both {
+    pub(super) fn start(mutant: Mutant) -> Self {
+        Self {
+            single: Process::start(mutant),
+            grouped: Process::start(mutant),
+        }
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.single.is_busy() || self.grouped.is_busy()
+    }
+
+    pub(super) fn is_current(&self, server: &Server) -> bool {
+        let Self { single, grouped } = self;
+        single.known.news(server).is_empty() && grouped.known.news(server).is_empty()
+    }
+
+    pub(super) fn wait(&mut self, seconds: u64) {
+        self.single.wait(seconds);
+        self.grouped.wait(seconds);
+    }
+
+    /// What is tried again later.
+    pub(super) fn later(&self) -> Vec<&Text> {
+        let all = self.single.later.keys();
+        all.chain(self.grouped.later.keys()).collect()
+    }
+
+    /// What is remembered, in words.
+    pub(super) fn not_empty(&self) -> Vec<String> {
+        let mut left = self.single.reactor.in_flight().not_empty();
+        left.extend(self.grouped.reactor.in_flight().not_empty());
+        left
+    }
+
+    pub(super) fn driver_is_back(&mut self) {
+        let Self { single, grouped } = self;
+        let due = single.reactor.observe(Change::DriverBack, &single.known);
+        single.take(due);
+        let due = grouped.reactor.observe(Change::DriverBack, &grouped.known);
+        grouped.take(due);
+    }
+}
+
+pub(super) struct Snapshotter<S> {
     mutant: Mutant,
     driver: Arc<Driver>,
     pub(super) contents: Watch<Content>,
     classes: Watch<Class>,
+    sort: PhantomData<S>,
 }
 
-impl Informers for Snapshotter {
+impl<S: Sort> Informers for Snapshotter<S> {
     fn driver(&self) -> Arc<Driver> {
         Arc::clone(&self.driver)
     }
@@ -48,10 +136,10 @@ impl Informers for Snapshotter {
     }
 }
 
-impl Snapshotter {
+impl<S: Sort> Snapshotter<S> {
     fn content(&self, of: &mut Shipped, change: &store::Change<Content>) -> Dues<Self> {
         let (name, old, new, own) = parts(change);
-        let overheard = self.mutant == Mutant::OverhearsContents && old.is_some();
+        let overheard = self.mutant.overhears(S::CONTENT) && old.is_some();
         let due = of.observe(
             Change::Content {
                 name,
@@ -70,13 +158,24 @@ impl Snapshotter {
     }
 }
 
-impl Program for Snapshotter {
+impl<S: Sort> Program for Snapshotter<S> {
     type Reactor = Shipped;
-    const WATCHED: &'static [Kind] = &[Kind::Content, Kind::Class];
+    const WATCHED: &'static [Kind] = S::WATCHED;
     const WHO: usize = 1;
 
+    fn is_of_group(_name: &Text) -> bool {
+        S::CONTENT == Kind::GroupContent
+    }
+
     fn reactor() -> Shipped {
-        Shipped::new(&Settings::default())
+        Shipped::new(&Settings {
+            name: Name {
+                prefix: S::PREFIX.to_owned(),
+                length: None,
+            },
+            topology: true,
+            ..Settings::default()
+        })
     }
 
     fn new(mutant: Mutant) -> Self {
@@ -87,12 +186,13 @@ impl Program for Snapshotter {
                 abilities: Abilities {
                     list: true,
                     get: false,
-                    group: false,
-                    topology: false,
+                    group: true,
+                    topology: true,
                 },
             }),
-            contents: Watch::new(Kind::Content),
-            classes: Watch::new(Kind::Class),
+            contents: Watch::new(S::CONTENT),
+            classes: Watch::new(S::CLASS),
+            sort: PhantomData,
         }
     }
 
@@ -104,29 +204,26 @@ impl Program for Snapshotter {
         self.contents.listed && self.classes.listed
     }
 
-    fn is_current(&self, server: &Server) -> bool {
-        self.contents.is_current(server) && self.classes.is_current(server)
+    fn news(&self, server: &Server) -> Vec<Kind> {
+        let all = [self.contents.news(server), self.classes.news(server)];
+        all.into_iter().flatten().collect()
     }
 
     fn watch(&mut self, of: &mut Shipped, from: (Kind, &Server, bool)) -> Dues<Self> {
         let (kind, server, breaks) = from;
         let mut dues = Vec::new();
-        match kind {
-            Kind::Content => {
-                let changes = self.contents.next(server, breaks);
-                dues.extend(changes.iter().flat_map(|change| self.content(of, change)));
-            }
-            Kind::Class => {
-                let changes = self.classes.next(server, breaks);
-                dues.extend(changes.iter().flat_map(|change| self.class(of, change)));
-            }
-            Kind::Snapshot | Kind::Claim | Kind::Volume | Kind::Secret => {}
+        if kind == S::CONTENT {
+            let changes = self.contents.next(server, breaks);
+            dues.extend(changes.iter().flat_map(|change| self.content(of, change)));
+        } else if kind == S::CLASS {
+            let changes = self.classes.next(server, breaks);
+            dues.extend(changes.iter().flat_map(|change| self.class(of, change)));
         }
         dues
     }
 
     fn begin_write(&mut self, (kind, key): (Kind, &Text)) {
-        if kind == Kind::Content {
+        if kind == S::CONTENT {
             self.contents.begin_write(key);
         }
     }
@@ -137,7 +234,7 @@ impl Program for Snapshotter {
         (kind, key): (Kind, &Text),
         json: Option<&str>,
     ) -> Dues<Self> {
-        if kind != Kind::Content {
+        if kind != S::CONTENT {
             return Vec::new();
         }
         let change = self.contents.end_write(key, json);
@@ -157,32 +254,28 @@ impl Program for Snapshotter {
 
     fn act(request: &Decided) -> Act {
         let name = request.content.clone();
+        let patch = |part, body: &serde_json::Value| {
+            let request = Request::Patch(S::CONTENT, name.clone(), part, body.clone());
+            Act::Api(request)
+        };
         match &request.step {
-            Step::Read => Act::Api(Request::Read(Kind::Content, name)),
-            Step::Patch(_, body) => Act::Api(Request::Patch(
-                Kind::Content,
-                name,
-                Part::Main,
-                body.clone(),
-            )),
-            Step::PatchStatus(_, body) => Act::Api(Request::Patch(
-                Kind::Content,
-                name,
-                Part::Status,
-                body.clone(),
-            )),
+            Step::Read => Act::Api(Request::Read(S::CONTENT, name)),
+            Step::Patch(_, body) => patch(Part::Main, body),
+            Step::PatchStatus(_, body) => patch(Part::Status, body),
             Step::Announce(_) => Act::Tell,
             Step::LoadSecret(_, of) => {
                 let key = format!("{}/{}", of.namespace, of.name);
                 Act::Api(Request::Read(Kind::Secret, key.into()))
             }
             Step::Create(call) => Act::Call(Wish::Create(call.name.clone())),
+            Step::CreateGroup(call) => Act::Call(Wish::Create(call.name.clone())),
             Step::Delete(call) => Act::Call(Wish::Delete(call.snapshot_id.as_str().into())),
-            Step::List(call) => Act::List(call.snapshot_id.as_str().into()),
-            Step::Get(_) => unreachable!("the driver lists"),
-            Step::CreateGroup(_) | Step::GetGroup(_) | Step::DeleteGroup(_) => {
-                unreachable!("there are no groups here")
+            Step::DeleteGroup(call) => {
+                Act::Call(Wish::Delete(call.group_snapshot_id.as_str().into()))
             }
+            Step::List(call) => Act::List(call.snapshot_id.as_str().into()),
+            Step::GetGroup(call) => Act::List(call.group_snapshot_id.as_str().into()),
+            Step::Get(_) => unreachable!("the driver lists"),
         }
     }
 
@@ -215,13 +308,15 @@ impl Program for Snapshotter {
     }
 
     fn of(world: &mut World) -> &mut Process<Self> {
-        &mut world.snapshotter
+        S::of(world)
     }
 
     fn hold(world: &mut World, name: &Text, request: &Decided) {
         match &request.step {
             Step::Create(call) => world.hold_create(name, call),
             Step::Delete(call) => world.hold_delete(name, call),
+            Step::CreateGroup(call) => world.hold_group_create(name, call),
+            Step::DeleteGroup(call) => world.hold_group_delete(name, call),
             Step::Read
             | Step::Patch(..)
             | Step::PatchStatus(..)
@@ -229,9 +324,7 @@ impl Program for Snapshotter {
             | Step::LoadSecret(..)
             | Step::List(_)
             | Step::Get(_)
-            | Step::CreateGroup(_)
-            | Step::GetGroup(_)
-            | Step::DeleteGroup(_) => {}
+            | Step::GetGroup(_) => {}
         }
     }
 
@@ -239,22 +332,9 @@ impl Program for Snapshotter {
         let name = &request.content;
         let fails = world.is_faulty() && world.dice.one_in(4);
         if fails {
-            return Answer::Failed(rpc(world.fail(name, id)));
+            return Answer::Failed(rpc(world.fail::<S>(name, id)));
         }
-        let taken = world.taken();
-        let call = world.ends(id, true, taken);
-        let Wish::Create(wished) = call.wish else {
-            world.did(name, Effect::Removes);
-            return Answer::Deleted;
-        };
-        let Some(handle) = world.storage.named(&wished).cloned() else {
-            return Answer::Failed(rpc(Code::Internal));
-        };
-        world.did(name, Effect::Takes);
-        let found = world.storage.snapshots.get_mut(&handle).unwrap();
-        let snapshot = Some(shown(&handle, found.size, found.unready == 0));
-        found.unready = found.unready.saturating_sub(1);
-        Answer::Created(CreateSnapshotResponse { snapshot })
+        world.succeed::<S>(name, id)
     }
 
     fn refuse(_request: &Decided, code: Code) -> Answer {
@@ -269,30 +349,15 @@ impl Program for Snapshotter {
         if world.is_faulty() && world.dice.one_in(6) {
             return Answer::Failed(rpc(Code::DeadlineExceeded));
         }
-        let found = world.storage.snapshots.get_mut(handle).map(|found| {
-            let snapshot = shown(handle, found.size, found.unready == 0);
-            found.unready = found.unready.saturating_sub(1);
-            Entry {
-                snapshot: Some(snapshot),
-            }
-        });
-        Answer::Listed(ListSnapshotsResponse {
-            entries: found.into_iter().collect(),
-            next_token: String::new(),
-        })
+        if S::CONTENT == Kind::GroupContent {
+            world.shows_group(handle)
+        } else {
+            world.lists(handle)
+        }
     }
 }
 
-fn shown(handle: &Text, size: i64, ready: bool) -> Snapshot {
-    Snapshot {
-        snapshot_id: handle.to_string(),
-        size_bytes: size,
-        ready_to_use: ready,
-        ..Snapshot::default()
-    }
-}
-
-fn rpc(code: Code) -> RpcError {
+pub(super) fn rpc(code: Code) -> RpcError {
     let message = "simulated".into();
     RpcError { code, message }
 }

@@ -2,12 +2,11 @@
 
 use sidecar::text::Text;
 use sidecar_testkit::sim::server::{Refused, Why};
-use sidecar_testkit::sim::storage::{Call, Wish};
-use tonic::Code;
 
+use super::effect::Effect;
 use super::kind::Kind;
 use super::process::{Act, Failure, Program, State};
-use super::request::{Effect, Request};
+use super::request::Request;
 use super::world::World;
 
 /// What becomes of a request.
@@ -56,9 +55,9 @@ impl World {
             return false;
         }
         match (who, stop.frozen) {
-            (0, false) => self.crash::<super::controller::Controller>(),
+            (0, false) => self.crash_controller(),
             (0, true) => self.freeze_controller(),
-            (_, false) => self.crash::<super::snapshotter::Snapshotter>(),
+            (_, false) => self.crash_snapshotter(),
             (_, true) => self.freeze_snapshotter(),
         }
         true
@@ -78,14 +77,16 @@ impl World {
         P::hold(self, &key, &step);
         let state = match act {
             Act::Api(request) => {
-                P::of(self).known.begin_write(request.about());
+                if let Some(about) = request.about() {
+                    P::of(self).known.begin_write(about);
+                }
                 State::Sent(step)
             }
             Act::Call(_) | Act::List(_) if self.away => {
                 let answer = P::away(&step);
                 State::Answered(step, answer, None)
             }
-            Act::Call(wish) => match self.storage.begin(wish) {
+            Act::Call(wish) => match self.begins(wish) {
                 Ok(id) => State::Calling(step, id),
                 Err(code) => {
                     let answer = P::refuse(&step, code);
@@ -139,8 +140,9 @@ impl World {
         let running = &mut P::of(self).running[index];
         running.last = effect.or(running.last);
         // The answer to a DELETE that leaves nothing is no object.
-        let (kind, key) = request.about();
-        let gone = matches!(request, Request::Delete(..)) && self.server.get(kind, key).is_none();
+        let there = |(kind, key): (Kind, &Text)| self.server.get(kind, key).is_some();
+        let deletes = matches!(request, Request::Delete(..));
+        let gone = deletes && !request.about().is_some_and(there);
         let json = came.as_ref().ok().filter(|_| !gone).cloned();
         let came = if gone && came.is_ok() {
             Err(Failure::Refused(Refused {
@@ -168,8 +170,8 @@ impl World {
 
     /// The server does what is asked for, and what that did.
     pub(super) fn applies(&mut self, request: &Request) -> Result<(Text, Option<Effect>), Failure> {
-        let (kind, key) = request.about();
-        let before = self.server.get(kind, key).cloned();
+        let about = request.about();
+        let before = about.and_then(|(kind, key)| self.server.get(kind, key).cloned());
         let version = self.server.version;
         let json = request.apply(&mut self.server).map_err(Failure::Refused)?;
         let effect = request.effect(before.as_ref());
@@ -179,55 +181,6 @@ impl World {
         self.look();
         self.check_storage();
         Ok((json, effect))
-    }
-
-    /// A call comes to its end.
-    pub(super) fn ends(&mut self, id: u64, effect: bool, taken: (i64, usize)) -> Call {
-        let call = self.storage.end(id, effect, taken);
-        if let (Wish::Delete(handle), true) = (&call.wish, effect) {
-            self.hold_deleted(handle);
-        }
-        self.check_storage();
-        call
-    }
-
-    /// The driver's call fails: with effect or without, or goes on.
-    pub(super) fn fail(&mut self, name: &Text, id: u64) -> Code {
-        let taken = self.taken();
-        match self.dice.below(5) {
-            0 => {
-                self.storage.abandon(id);
-                Code::DeadlineExceeded
-            }
-            1 => {
-                let call = self.ends(id, true, taken);
-                if matches!(call.wish, Wish::Create(_)) {
-                    self.did(name, Effect::Takes);
-                }
-                Code::Unavailable
-            }
-            2 => {
-                self.ends(id, false, taken);
-                Code::ResourceExhausted
-            }
-            _ => {
-                let call = self.ends(id, false, taken);
-                // A driver that has the snapshot does not say that there is none.
-                if call.found.is_some() {
-                    Code::Aborted
-                } else {
-                    Code::Internal
-                }
-            }
-        }
-    }
-
-    /// What the driver did for the attempt on a content.
-    pub(super) fn did(&mut self, name: &Text, effect: Effect) {
-        let attempts = self.snapshotter.running.iter_mut();
-        for running in attempts.filter(|running| running.key == *name) {
-            running.last = Some(effect);
-        }
     }
 
     pub(super) fn edit(

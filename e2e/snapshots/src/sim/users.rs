@@ -4,12 +4,19 @@ use serde_json::{Value, json};
 use sidecar::text::Text;
 use sidecar_testkit::sim::server::finalizers;
 
-use super::check::{is_deleting, uid_of};
+use super::check::is_deleting;
 use super::kind::Kind;
-use super::objects::{claim, class, content, of_content, restored, secret, snapshot};
+use super::objects::{claim, class, content, group_class, of_content, restored, secret, snapshot};
 use super::world::{Faults, World};
 
 const NAMES: [&str; 3] = ["s1", "s2", "s3"];
+/// What other programs hold.
+const HELD: [Kind; 4] = [
+    Kind::Snapshot,
+    Kind::Content,
+    Kind::Group,
+    Kind::GroupContent,
+];
 const HOLDER: &str = "x/y";
 /// More contents than these are not made by hand.
 const BY_HAND: usize = 3;
@@ -17,6 +24,11 @@ const BY_HAND: usize = 3;
 impl World {
     pub(super) fn users(&mut self) {
         self.seen.by_hand = true;
+        if self.grouped && self.dice.one_in(2) {
+            self.people_group();
+            self.seen.by_hand = false;
+            return;
+        }
         match self.dice.below(18) {
             0..=4 => self.someone_creates(),
             5..=7 => self.someone_deletes(Kind::Snapshot),
@@ -24,7 +36,7 @@ impl World {
             8 | 9 => self.claims_come_and_go(),
             10 => self.classes_come_and_go(),
             11 => self.someone_restores(),
-            12 => self.policies_change(),
+            12 => self.policies_change(Kind::Content),
             13 | 14 => self.others_hold_and_let_go(),
             15 => self.administrator_makes(),
             _ => self.surroundings_change(),
@@ -32,7 +44,7 @@ impl World {
         self.seen.by_hand = false;
     }
 
-    fn any(&mut self, kind: Kind) -> Option<Text> {
+    pub(super) fn any(&mut self, kind: Kind) -> Option<Text> {
         let keys: Vec<Text> = self.server.all(kind).map(|(key, _)| key.clone()).collect();
         (!keys.is_empty()).then(|| self.dice.of(&keys).clone())
     }
@@ -70,18 +82,23 @@ impl World {
         found.map(|(content, _)| content.clone())
     }
 
-    fn someone_deletes(&mut self, kind: Kind) {
+    pub(super) fn someone_deletes(&mut self, kind: Kind) {
         if let Some(key) = self.any(kind) {
             self.delete(kind, &key);
         }
     }
 
     fn classes_come_and_go(&mut self) {
-        let name = *self.dice.of(&["cx", "d1"]);
-        if self.server.get(Kind::Class, name).is_some() {
-            self.delete(Kind::Class, name)
+        let (kind, name, object) = match self.dice.below(4) {
+            0 => (Kind::Class, "cx", class("cx")),
+            1 => (Kind::Class, "d1", class("d1")),
+            2 => (Kind::GroupClass, "gx", group_class("gx")),
+            _ => (Kind::GroupClass, "gd", group_class("gd")),
+        };
+        if self.server.get(kind, name).is_some() {
+            self.delete(kind, name)
         } else {
-            self.add(Kind::Class, class(name))
+            self.add(kind, object)
         }
     }
 
@@ -115,24 +132,26 @@ impl World {
     }
 
     fn someone_restores(&mut self) {
-        let name = *self.dice.of(&NAMES);
+        let name = match self.any(Kind::Snapshot) {
+            Some(key) if self.dice.one_in(2) => key.trim_start_matches("ns/").to_owned(),
+            Some(_) | None => (*self.dice.of(&NAMES)).to_owned(),
+        };
         let key = format!("ns/r-{name}");
         if self.server.get(Kind::Claim, &key).is_some() {
             let bind = |claim: &mut Value| claim["status"]["phase"] = "Bound".into();
             return self.edit(Kind::Claim, &key, bind);
         }
-        self.add(Kind::Claim, restored(name));
+        self.add(Kind::Claim, restored(&name));
     }
 
-    fn policies_change(&mut self) {
-        if let Some(name) = self.any(Kind::Content) {
-            let content = self.server.get(Kind::Content, &name).unwrap();
-            let owner = self.snapshot(uid_of(content));
-            if owner.is_none_or(is_deleting) {
+    pub(super) fn policies_change(&mut self, kind: Kind) {
+        if let Some(name) = self.any(kind) {
+            let content = self.server.get(kind, &name).unwrap();
+            if self.owner(content).is_none_or(is_deleting) {
                 // Nobody but whoever decided so will delete it now.
                 self.seen.reconsidered.insert(name.clone());
             }
-            self.edit(Kind::Content, &name, |content| {
+            self.edit(kind, &name, |content| {
                 let policy = &mut content["spec"]["deletionPolicy"];
                 *policy = if policy == "Delete" {
                     "Retain"
@@ -146,7 +165,7 @@ impl World {
 
     /// Finalizers of other programs.
     fn others_hold_and_let_go(&mut self) {
-        let kind = *self.dice.of(&[Kind::Snapshot, Kind::Content]);
+        let kind = *self.dice.of(&HELD);
         let Some(key) = self.any(kind) else { return };
         let object = self.server.get(kind, &key).unwrap();
         let mut held = finalizers(object);
@@ -196,13 +215,9 @@ impl World {
     }
 
     fn goes_or_comes(&mut self) {
-        use sidecar::controller::reactor::Reactor;
-        use snapshotter::plan::reactor::Change;
         self.away = !self.away;
         if !self.away {
-            let process = &mut self.snapshotter;
-            let due = process.reactor.observe(Change::DriverBack, &process.known);
-            process.take(due);
+            self.snapshotter.driver_is_back();
         }
     }
 
@@ -213,7 +228,7 @@ impl World {
         if self.away {
             self.goes_or_comes();
         }
-        for kind in [Kind::Snapshot, Kind::Content] {
+        for kind in HELD {
             let all: Vec<Text> = self.server.all(kind).map(|(key, _)| key.clone()).collect();
             for key in all {
                 let object = self.server.get(kind, &key).unwrap();
@@ -237,11 +252,17 @@ impl World {
                 claim["status"]["phase"] = "Bound".into()
             });
         }
-        for name in ["cx", "d1"] {
-            if self.server.get(Kind::Class, name).is_none() {
-                self.add(Kind::Class, class(name));
+        for (kind, name, object) in [
+            (Kind::Class, "cx", class("cx")),
+            (Kind::Class, "d1", class("d1")),
+            (Kind::GroupClass, "gx", group_class("gx")),
+            (Kind::GroupClass, "gd", group_class("gd")),
+        ] {
+            if self.server.get(kind, name).is_none() {
+                self.add(kind, object);
             }
         }
+        self.label_claims();
         if self.server.get(Kind::Secret, "ns/sec").is_none() {
             self.add(Kind::Secret, secret());
         }

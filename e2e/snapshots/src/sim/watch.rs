@@ -1,5 +1,7 @@
 //! One kind of object as a process sees it: the real cache's contents, fed from the server's log.
 
+use std::cell::Cell;
+
 use sidecar::kube::cache::store::{Change, Store};
 use sidecar::kube::cache::{Record, Source};
 use sidecar::kube::interner::Interner;
@@ -12,7 +14,7 @@ pub(super) struct Watch<R> {
     kind: Kind,
     pub(super) store: Store<R>,
     /// How far into the server's log this watch has come.
-    cursor: usize,
+    cursor: Cell<usize>,
     pub(super) listed: bool,
 }
 
@@ -21,15 +23,19 @@ impl<R: Record> Watch<R> {
         Self {
             kind,
             store: Store::new(),
-            cursor: 0,
+            cursor: Cell::new(0),
             listed: false,
         }
     }
 
-    /// Whether it has told everything.
-    pub(super) fn is_current(&self, server: &Server) -> bool {
-        let mut left = server.log.get(self.cursor..).unwrap_or_default().iter();
-        self.listed && !left.any(|event| event.kind == self.kind)
+    /// The kind, if something is left to be told.
+    pub(super) fn news(&self, server: &Server) -> Option<Kind> {
+        let left = server.log.get(self.cursor.get()..).unwrap_or_default();
+        let others = left.iter().take_while(|event| event.kind != self.kind);
+        let others = others.count();
+        // They need not be looked at again.
+        self.cursor.set(self.cursor.get() + others);
+        (!self.listed || others < left.len()).then_some(self.kind)
     }
 
     /// The list if there was none or the watch broke, else the next event.
@@ -37,8 +43,8 @@ impl<R: Record> Watch<R> {
         if breaks || !self.listed {
             return self.list(server);
         }
-        while let Some(event) = server.log.get(self.cursor) {
-            self.cursor += 1;
+        while let Some(event) = server.log.get(self.cursor.get()) {
+            self.cursor.set(self.cursor.get() + 1);
             if event.kind != self.kind {
                 continue;
             }
@@ -61,7 +67,7 @@ impl<R: Record> Watch<R> {
             changes.extend(self.store.upsert(cached(key), record::<R>(&json), version));
         }
         changes.extend(self.store.finish_list(server.version));
-        self.cursor = server.log.len();
+        self.cursor.set(server.log.len());
         self.listed = true;
         changes
     }

@@ -1,66 +1,47 @@
 //! The crash windows of the specification, section 9.1, and which of them runs pass through: a program
 //! stops after one effect and before the next.
 
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "most effects are in no window"
+)]
+
 use std::fmt;
 
 use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND};
 
 use super::check::{holds, is_deleting};
-use super::controller::Controller;
+use super::effect::Effect;
 use super::kind::Kind;
-use super::process::Program;
-use super::request::Effect;
 use super::world::{Faults, World};
 
 /// How often each was passed. 0 is none of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Windows([usize; 28]);
 
-/// W20 is of a gate that is not here, W21 to W26 are of groups.
-pub(super) const HERE: [usize; 20] = [
-    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 27,
-];
+/// Where an attempt ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    /// Whether the controller's, not the snapshotter's.
+    pub(super) controller: bool,
+    /// Whether it is about a group.
+    pub(super) grouped: bool,
+    /// Whether the driver works on a call of it.
+    pub(super) calling: bool,
+}
 
 impl Windows {
-    /// An attempt of a program ends here, whose last effect was this one. W1 has no width any more: its
-    /// first effect is W4's.
-    pub(super) fn pass(&mut self, who: usize, last: Option<Effect>, calling: bool) {
+    /// An attempt ends here, whose last effect was this one. W1 has no width any more: its first effect
+    /// is W4's.
+    pub(super) fn pass(&mut self, end: End, last: Option<Effect>) {
         let Some(last) = last else { return };
-        let passed: &[usize] = match (last, calling) {
-            (Effect::MakesContent, _) => &[1, 4],
-            (Effect::ProtectsSnapshot, _) => &[2],
-            (Effect::ProtectsClaim, _) => &[3],
-            (Effect::ShowsBound, _) => &[5],
-            (Effect::ChoosesClass, _) => &[6],
-            (Effect::Binds, _) => &[7],
-            (Effect::Announces, _) => &[8],
-            (Effect::DeletesContent, _) => &[9],
-            (Effect::FreesClaim, _) => &[10],
-            (Effect::Complains, _) => &[12],
-            (Effect::Marks, true) => &[15],
-            (Effect::Marks, false) => &[13],
-            (Effect::Takes, _) => &[14],
-            (Effect::Reports, _) => &[16],
-            (Effect::GivesUp, _) => &[17],
-            (Effect::Removes, _) => &[18],
-            (Effect::Clears, _) => &[19],
-            (
-                Effect::ProtectsBound
-                | Effect::Follows
-                | Effect::ProtectsContent
-                | Effect::FreesSnapshot
-                | Effect::ReportsMore
-                | Effect::Unmarks
-                | Effect::Tells
-                | Effect::LetsGo,
-                _,
-            ) => &[],
+        let passed = match (end.controller, end.grouped) {
+            (true, false) => of_controller(last),
+            (true, true) => of_groups(last),
+            (false, grouped) => of_snapshotter(last, grouped, end.calling),
         };
-        let of_controller = |window: usize| window <= 12;
         for window in passed {
-            if of_controller(*window) == (who == 0) {
-                self.0[*window] += 1;
-            }
+            self.0[*window] += 1;
         }
     }
 
@@ -75,19 +56,63 @@ impl Windows {
         }
     }
 
-    /// Those of [`HERE`] that were passed less often than this.
+    /// Those that were passed less often than this.
     pub(super) fn rarer(&self, than: usize) -> Vec<usize> {
-        let here = HERE.into_iter();
-        here.filter(|window| self.0[*window] < than).collect()
+        let all = 1..self.0.len();
+        all.filter(|window| self.0[*window] < than).collect()
     }
 }
 
 impl fmt::Display for Windows {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for window in HERE {
-            write!(out, "W{window} {}, ", self.0[window])?;
-        }
-        write!(out, "W20 to W26 are not here")
+        let all = self.0.iter().enumerate().skip(1);
+        let all = all.map(|(window, passed)| format!("W{window} {passed}"));
+        out.write_str(&all.collect::<Vec<_>>().join(", "))
+    }
+}
+
+fn of_controller(last: Effect) -> &'static [usize] {
+    match last {
+        Effect::MakesContent => &[1, 4],
+        Effect::ProtectsSnapshot => &[2],
+        Effect::ProtectsClaim => &[3],
+        Effect::ShowsBound => &[5],
+        Effect::ChoosesClass => &[6],
+        Effect::Binds => &[7],
+        Effect::Announces => &[8],
+        Effect::DeletesContent => &[9],
+        Effect::FreesClaim => &[10],
+        Effect::Complains => &[12],
+        _ => &[],
+    }
+}
+
+fn of_groups(last: Effect) -> &'static [usize] {
+    match last {
+        Effect::MakesContent | Effect::ShowsBound => &[22],
+        Effect::MakesMember
+        | Effect::BindsMember
+        | Effect::ShowsMemberBound
+        | Effect::FillsMember => &[23],
+        Effect::MakesMemberContent => &[24],
+        Effect::Announces | Effect::DeletesContent | Effect::DeletesMember => &[25],
+        _ => &[],
+    }
+}
+
+fn of_snapshotter(last: Effect, grouped: bool, calling: bool) -> &'static [usize] {
+    match last {
+        Effect::Marks if calling => &[15],
+        Effect::Marks => &[13],
+        Effect::Takes if grouped => &[21],
+        Effect::Takes => &[14],
+        Effect::Reports => &[16],
+        Effect::GivesUp => &[17],
+        Effect::Removes | Effect::Clears if grouped => &[26],
+        Effect::Removes => &[18],
+        Effect::Clears => &[19],
+        Effect::Places => &[20],
+        _ => &[],
     }
 }
 
@@ -108,12 +133,12 @@ impl World {
     /// The controller stops while it is: that is short, and chance alone would hardly meet it.
     pub(super) fn stop_in_last_window(&mut self) {
         if self.faults != Faults::None && self.is_in_last_window() && self.dice.one_in(12) {
-            self.crash::<Controller>();
+            self.crash_controller();
         }
     }
 
-    pub(super) fn pass_windows_of_objects(&mut self, who: usize) {
-        if who == Controller::WHO && self.is_in_last_window() {
+    pub(super) fn pass_windows_of_objects(&mut self) {
+        if self.is_in_last_window() {
             self.windows.0[11] += 1;
         }
     }

@@ -8,12 +8,13 @@ use sidecar_testkit::sim::Dice;
 use sidecar_testkit::sim::storage::Storage;
 
 use super::controller::Controller;
+use super::driver::{Done, Groups};
 use super::kind::{Kind, Server};
 use super::mutant::Mutant;
-use super::objects::{claim, class, secret, volume};
+use super::objects::{claim, class, group_class, secret, volume};
 use super::process::{Process, Program};
 use super::request::Request;
-use super::snapshotter::Snapshotter;
+use super::snapshotter::{Both, Grouped, Single, Snapshotter};
 use super::window::Windows;
 
 /// What may go wrong in a run.
@@ -38,8 +39,6 @@ pub(super) struct Stop {
     pub(super) frozen: bool,
 }
 
-type Frozen<P> = Option<Box<Process<P>>>;
-
 /// More requests without time going on than any run needs.
 const SPINS: usize = 600;
 
@@ -49,10 +48,13 @@ pub(super) struct World {
     pub(super) mutant: Mutant,
     pub(super) server: Server,
     pub(super) storage: Storage,
+    pub(super) groups: Groups,
+    /// Whether people take groups.
+    pub(super) grouped: bool,
     pub(super) controller: Process<Controller>,
-    pub(super) snapshotter: Process<Snapshotter>,
+    pub(super) snapshotter: Both,
     /// Those that led before and stand still.
-    pub(super) frozen: (Frozen<Controller>, Frozen<Snapshotter>),
+    pub(super) frozen: (Option<Box<Process<Controller>>>, Option<Box<Both>>),
     /// Whether the lease of who works now is over.
     pub(super) fenced: bool,
     /// Requests that nobody waits for any more, and that are still on their way.
@@ -104,6 +106,9 @@ pub(super) struct Seen {
 /// What was violated first.
 pub(super) fn run(seed: u64, faults: Faults, mutant: Mutant) -> Result<Windows, String> {
     let mut world = World::new(seed, faults, mutant);
+    // Where a mutant can be seen is known.
+    let chance = world.dice.one_in(2);
+    world.grouped = mutant.needs_groups().unwrap_or(chance);
     let length = 200 + world.dice.below(400);
     for _ in 0..length {
         world.tick();
@@ -120,8 +125,10 @@ impl World {
             mutant,
             server: Server::default(),
             storage: Storage::default(),
+            groups: Groups::default(),
+            grouped: false,
             controller: Process::start(mutant),
-            snapshotter: Process::start(mutant),
+            snapshotter: Both::start(mutant),
             frozen: (None, None),
             fenced: false,
             late: Vec::new(),
@@ -145,6 +152,9 @@ impl World {
             (Kind::Volume, volume("pv1", "p1")),
             (Kind::Volume, volume("pv2", "p2")),
             (Kind::Claim, claim("p1", "pv1")),
+            (Kind::GroupClass, group_class("g")),
+            (Kind::GroupClass, group_class("gr")),
+            (Kind::GroupClass, group_class("gs")),
         ] {
             world.add(kind, object);
         }
@@ -172,9 +182,9 @@ impl World {
     fn tick(&mut self) {
         match self.dice.below(32) {
             0..=8 => self.work::<Controller>(),
-            9..=17 => self.work::<Snapshotter>(),
+            9..=17 => self.work_snapshotter(),
             18..=22 => self.deliver::<Controller>(),
-            23..=26 => self.deliver::<Snapshotter>(),
+            23..=26 => self.deliver_to_snapshotter(),
             27..=29 => self.users(),
             _ => self.time_goes_on(),
         }
@@ -186,9 +196,31 @@ impl World {
     pub(super) fn lives(&mut self) {
         match self.dice.below(4) {
             0 => self.work::<Controller>(),
-            1 => self.work::<Snapshotter>(),
+            1 => self.work_snapshotter(),
             2 => self.deliver::<Controller>(),
-            _ => self.deliver::<Snapshotter>(),
+            _ => self.deliver_to_snapshotter(),
+        }
+    }
+
+    /// One of its two controllers does.
+    pub(super) fn work_snapshotter(&mut self) {
+        let turn = self.dice.one_in(2);
+        let Both { single, grouped } = &self.snapshotter;
+        if grouped.is_busy() && (turn || !single.is_busy()) {
+            self.work::<Snapshotter<Grouped>>();
+        } else {
+            self.work::<Snapshotter<Single>>();
+        }
+    }
+
+    pub(super) fn deliver_to_snapshotter(&mut self) {
+        let turn = self.dice.one_in(2);
+        let single = self.snapshotter.single.known.news(&self.server);
+        let grouped = self.snapshotter.grouped.known.news(&self.server);
+        if turn && !single.is_empty() || grouped.is_empty() {
+            self.deliver::<Snapshotter<Single>>();
+        } else {
+            self.deliver::<Snapshotter<Grouped>>();
         }
     }
 
@@ -216,9 +248,14 @@ impl World {
                 drop(self.applies(&request));
             }
         }
-        let kind = *self.dice.of(P::WATCHED);
         let breaks = self.is_faulty() && self.dice.one_in(40);
         let server = std::mem::take(&mut self.server);
+        let news = P::of(self).known.news(&server);
+        let kind = if breaks || news.is_empty() {
+            *self.dice.of(P::WATCHED)
+        } else {
+            *self.dice.of(&news)
+        };
         P::of(self).watch(kind, &server, breaks);
         self.server = server;
     }
@@ -235,6 +272,7 @@ impl World {
                 drop(self.applies(&request));
             }
         }
+        self.collect_garbage();
         if self.dice.one_in(2) {
             self.end_orphan();
         }
@@ -244,13 +282,23 @@ impl World {
         match self.dice.below(10) {
             0 | 1 => {
                 self.come_to_write::<Controller>();
-                self.crash::<Controller>();
+                self.crash_controller();
             }
             2 | 3 => {
-                self.come_to_write::<Snapshotter>();
-                self.crash::<Snapshotter>();
+                if self.grouped && self.dice.one_in(2) {
+                    self.come_to_write::<Snapshotter<Grouped>>();
+                } else {
+                    self.come_to_write::<Snapshotter<Single>>();
+                }
+                self.crash_snapshotter();
             }
-            4 => self.freeze_or_thaw(),
+            4 | 5 => {
+                // A call, or what comes right before it, is where that matters.
+                if self.dice.one_in(2) {
+                    self.come_to_write::<Snapshotter<Single>>();
+                }
+                self.freeze_or_thaw();
+            }
             _ => {}
         }
     }
@@ -281,8 +329,11 @@ impl World {
         let Some(id) = orphan.map(|call| call.id) else {
             return false;
         };
-        let (effect, taken) = (self.dice.one_in(2), self.taken());
-        self.ends(id, effect, taken);
+        let done = *self
+            .dice
+            .of(&[Done::Nothing, Done::Part, Done::All, Done::All]);
+        let taken = self.taken();
+        self.ends(id, done, taken);
         true
     }
 

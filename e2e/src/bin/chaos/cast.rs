@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use csi_test_driver::clock;
+use e2e::controller::Controller;
+use e2e::link::Link;
 use e2e::process::Process;
 use rustix::process::Signal;
 
-use crate::link::Link;
 use crate::schedule::Who;
 use crate::stage::Stage;
 
@@ -32,8 +33,10 @@ const FLAGS: [&str; 10] = [
 ];
 
 /// One replica.
-pub(crate) struct Replica {
-    pub(crate) who: Who,
+pub(crate) struct Replica<'s, 'a> {
+    controller: &'s Controller<'a>,
+    /// Whose work it does; the first one's lease is the head of all.
+    pub(crate) serves: &'static [Who],
     /// What its identity in the lease contains.
     pub(crate) identity: String,
     pub(crate) link: Link,
@@ -48,7 +51,12 @@ pub(crate) struct Replica {
     pub(crate) ended_itself: u64,
 }
 
-impl Replica {
+impl Replica<'_, '_> {
+    /// Its program.
+    pub(crate) fn program(&self) -> &'static str {
+        self.controller.name()
+    }
+
     /// Its process id, if it runs.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Process::id)
@@ -66,7 +74,7 @@ impl Replica {
 /// All of them.
 pub(crate) struct Cast<'s, 'a> {
     stage: &'s Stage<'a>,
-    pub(crate) replicas: Vec<Replica>,
+    pub(crate) replicas: Vec<Replica<'s, 'a>>,
     driver: Option<Process>,
     driver_due: Instant,
     pub(crate) driver_starts: u64,
@@ -76,12 +84,13 @@ impl<'s, 'a> Cast<'s, 'a> {
     /// Starts everything beside a driver that runs.
     pub(crate) fn start(stage: &'s Stage<'a>, driver: Process) -> Result<Self> {
         let mut replicas = Vec::new();
-        for who in Who::ALL {
+        for (serves, controller) in &stage.programs {
             for number in ["0", "1"] {
-                let (link, kubeconfig) = stage.link(who, number)?;
+                let (link, kubeconfig) = stage.link(controller, number)?;
                 replicas.push(Replica {
-                    who,
-                    identity: format!("{}-{number}", who.program()),
+                    controller,
+                    serves,
+                    identity: format!("{}-{number}", controller.name()),
                     link,
                     number,
                     kubeconfig,
@@ -116,11 +125,14 @@ impl<'s, 'a> Cast<'s, 'a> {
                 replica.ended_itself += u64::from(!replica.expected);
             }
             if replica.process.is_none() && now >= replica.due {
-                let controller = self.stage.controller(replica.who)?;
                 let mut flags = FLAGS.to_vec();
-                if replica.who == Who::Provisioner {
+                if replica.serves.contains(&Who::Provisioner) {
                     flags.push("--extra-create-metadata=true");
                 }
+                if replica.serves.len() > 1 {
+                    flags.push("--controllers=provisioner,attacher,resizer");
+                }
+                let controller = replica.controller;
                 let started =
                     controller.start_with(replica.number, &replica.kubeconfig, &flags, &[]);
                 replica.process = Some(started?);
@@ -149,8 +161,10 @@ impl<'s, 'a> Cast<'s, 'a> {
 
     /// The replica that holds a lease of this holder, if it runs.
     pub(crate) fn leader(&self, who: Who, holder: &str) -> Option<usize> {
-        let leads = |it: &Replica| {
-            it.who == who && it.process.is_some() && holder.contains(it.identity.as_str())
+        let leads = |it: &Replica<'_, '_>| {
+            it.serves.contains(&who)
+                && it.process.is_some()
+                && holder.contains(it.identity.as_str())
         };
         self.replicas.iter().position(leads)
     }

@@ -106,12 +106,12 @@ impl<'s, 'a> Faults<'s, 'a> {
                 if let Some(it) = cast.replicas.get_mut(replica)
                     && it.pid() == Some(pid)
                 {
-                    self.silenced.push(Silenced {
-                        of: it.who,
+                    self.silenced.extend(it.serves.first().map(|of| Silenced {
+                        of: *of,
                         replica: it.identity.clone(),
                         pid,
                         since_ns: now_ns(),
-                    });
+                    }));
                     it.signal(Signal::CONT);
                 }
             }
@@ -153,7 +153,7 @@ impl<'s, 'a> Faults<'s, 'a> {
             Kind::KillLeader { of } => self.signal(cast, *of, Signal::KILL),
             Kind::TerminateLeader { of } => self.signal(cast, *of, Signal::TERM),
             Kind::KillBoth { of } => {
-                let both = cast.replicas.iter_mut().filter(|it| it.who == *of);
+                let both = cast.replicas.iter_mut().filter(|it| it.serves.contains(of));
                 both.map(|it| it.signal(Signal::KILL)).fold(false, |any, one| any | one)
             }
             Kind::FreezeLeader { of, ms } => self.freeze(cast, *of, *ms),
@@ -231,7 +231,7 @@ impl<'s, 'a> Faults<'s, 'a> {
         };
         it.link.silence(true);
         self.silenced.push(Silenced {
-            of,
+            of: it.serves.first().copied().unwrap_or(of),
             replica: it.identity.clone(),
             pid,
             since_ns: now_ns(),

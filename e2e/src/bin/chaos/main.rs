@@ -2,11 +2,12 @@
 //! goes wrong; then an audit from outside says whether a volume was lost, leaked or forgotten.
 //!
 //! `schedule` and `users` decide beforehand what happens when, from a seed (`dice`); `stage` is what
-//! does not change, `cast` the processes, each with a `link` to the API server of its own; `acts`
+//! does not change, `cast` the processes, each with a [`link`](e2e::link) to the API server of its own; `acts`
 //! does what users do and `faults` what goes wrong, `leases` notes who leads; `observe` reads both
 //! sides, `audit` and `stale` judge what was read, `report` tells it; `run` is the order of all that.
 //!
-//! `PROVISIONER`, `ATTACHER` and `RESIZER` name other programs to do this to.
+//! `PROVISIONER`, `ATTACHER` and `RESIZER` name other programs to do this to; with `SIDECARS=together` it is done to two
+//! replicas of one process that holds them all.
 
 mod acts;
 mod audit;
@@ -14,7 +15,8 @@ mod cast;
 mod dice;
 mod faults;
 mod leases;
-mod link;
+#[cfg(test)]
+mod links;
 mod observe;
 mod report;
 mod run;

@@ -2,7 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::Result;
+use csi_test_driver::instrument::record::Call;
+use csi_test_driver::invariants::Violation;
+use e2e::program;
+
 use crate::audit::{Damage, Finding};
+use crate::schedule::Who;
 
 /// Examples of each kind of damage that are named.
 const EXAMPLES: usize = 5;
@@ -26,7 +32,7 @@ pub(crate) struct Report {
     pub(crate) settled: Option<f64>,
     pub(crate) emptied: Option<f64>,
     /// Rules of the CSI specification that the driver's record breaks, by rule.
-    pub(crate) broken_rules: BTreeMap<String, usize>,
+    pub(crate) broken_rules: BTreeMap<String, Vec<String>>,
     /// When users had stopped.
     pub(crate) after_faults: Vec<Finding>,
     /// When everything had been deleted.
@@ -69,8 +75,9 @@ impl Report {
         }
         row("settled after", seconds(self.settled));
         row("all gone after", seconds(self.emptied));
-        for (rule, times) in &self.broken_rules {
-            row(&format!("calls against the rule {rule}"), times.to_string());
+        for (rule, stories) in &self.broken_rules {
+            let times = stories.len().to_string();
+            row(&format!("calls against the rule {rule}"), times);
         }
         lines.extend(["", "| fault | times |", "|---|---|"].map(str::to_owned));
         let faults = self.faults.iter();
@@ -110,8 +117,67 @@ impl Report {
                 }
             }
         }
+        for stories in self.broken_rules.values() {
+            let stories = stories.iter().take(EXAMPLES);
+            lines.extend(stories.map(|story| format!("  against a rule: {story}")));
+        }
         lines
     }
+}
+
+/// What runs, and whose it is.
+pub(crate) fn programs() -> Result<Vec<(String, String)>> {
+    let named = if program::are_together()? {
+        vec![("csi-sidecars", program::all_in_one()?)]
+    } else {
+        let paths = [
+            program::provisioner()?,
+            program::attacher()?,
+            program::resizer()?,
+        ];
+        { Who::ALL.into_iter().zip(paths) }
+            .map(|(who, path)| (who.program(), path))
+            .collect()
+    };
+    { named.into_iter() }
+        .map(|(name, path)| {
+            let whose = if program::is_foreign(&path)? {
+                "another project's"
+            } else {
+                "ours"
+            };
+            Ok((name.to_owned(), whose.to_owned()))
+        })
+        .collect()
+}
+
+/// What a violation says, and each call about its volume.
+pub(crate) fn story(all: &[Call], violation: &Violation) -> String {
+    let id = |call: &Call| format!("{}#{}", call.instance, call.seq);
+    let first = { all.iter() }.find(|call| violation.calls.contains(&id(call)));
+    let volume = first.map(|call| call.volume.as_str()).unwrap_or_default();
+    let began = all.iter().map(|call| call.start_ns).min().unwrap_or(0);
+    let ms = |at: u64| at.saturating_sub(began) / 1_000_000;
+    let mut lines = vec![violation.to_string()];
+    for call in all.iter().filter(|call| call.volume == volume) {
+        let end = call
+            .end_ns
+            .map_or("no end".to_owned(), |end| ms(end).to_string());
+        lines.push(format!(
+            "      {} {} at {} to {end} ms: {}, by {}{}",
+            id(call),
+            call.method,
+            ms(call.start_ns),
+            call.code.as_deref().unwrap_or("no answer"),
+            call.caller.unwrap_or_default(),
+            if call.caller_gone {
+                ", who was gone"
+            } else {
+                ""
+            },
+        ));
+    }
+    lines.join("\n")
 }
 
 fn seconds(took: Option<f64>) -> String {

@@ -11,8 +11,8 @@ use csi_test_driver::invariants;
 use e2e::api::Api;
 use e2e::calls::Calls;
 use e2e::cluster::Cluster;
+use e2e::interrupt;
 use e2e::suite::say;
-use e2e::{interrupt, program};
 use serde_json::json;
 
 use crate::acts::{Done, USERS, Users, count};
@@ -21,7 +21,7 @@ use crate::cast::Cast;
 use crate::faults::Faults;
 use crate::leases::Leases;
 use crate::observe;
-use crate::report::Report;
+use crate::report::{Report, programs, story};
 use crate::schedule::{METHODS, Schedule, Who};
 use crate::stage::{DRIVER, Stage, node, node_id};
 use crate::stale::stale_calls;
@@ -105,26 +105,6 @@ fn on(cluster: &Cluster, schedule: &Schedule, options: &Options) -> Result<Repor
     Ok(report)
 }
 
-/// What runs, and whose it is.
-fn programs() -> Result<Vec<(String, String)>> {
-    let paths = [
-        program::provisioner()?,
-        program::attacher()?,
-        program::resizer()?,
-    ];
-    let named = Who::ALL.into_iter().zip(paths);
-    named
-        .map(|(who, path)| {
-            let whose = if program::is_foreign(&path)? {
-                "another project's"
-            } else {
-                "ours"
-            };
-            Ok((who.program().to_owned(), whose.to_owned()))
-        })
-        .collect()
-}
-
 impl Run<'_, '_> {
     fn all(&mut self, leases: &Leases, schedule: &Schedule, report: &mut Report) -> Result<()> {
         for who in Who::ALL {
@@ -168,7 +148,8 @@ impl Run<'_, '_> {
         report.after_faults.extend(stale);
         for violation in invariants::check(&all, &invariants::Options::default()) {
             let rule = format!("{:?}", violation.invariant);
-            *report.broken_rules.entry(rule).or_default() += 1;
+            let story = story(&all, &violation);
+            report.broken_rules.entry(rule).or_default().push(story);
         }
         report.calls = { METHODS.into_iter() }
             .map(|method| {
@@ -362,14 +343,14 @@ impl Run<'_, '_> {
     }
 
     fn starts(&self) -> Vec<(String, u64, u64)> {
-        let mut all: BTreeMap<Who, (u64, u64)> = BTreeMap::new();
+        let mut all: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for replica in &self.cast.replicas {
-            let entry = all.entry(replica.who).or_default();
+            let entry = all.entry(replica.program()).or_default();
             entry.0 += replica.starts;
             entry.1 += replica.ended_itself;
         }
         let all = all.into_iter();
-        all.map(|(who, (starts, itself))| (who.program().to_owned(), starts, itself))
+        all.map(|(program, (starts, itself))| (program.to_owned(), starts, itself))
             .collect()
     }
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use e2e::api::{Api, text};
 use e2e::cluster::Cluster;
-use e2e::controller::{ATTACHER, Controller, PROVISIONER, RESIZER, Route};
+use e2e::controller::{ATTACHER, Controller, PROVISIONER, RESIZER, Route, Sidecar, TOGETHER};
 use e2e::deployment::Deployment;
+use e2e::link::Link;
 use e2e::object::{self, Binding};
 use e2e::process::Process;
-use e2e::{snapshots, wait};
+use e2e::{program, snapshots, wait};
 use serde_json::{Value, json};
 
-use crate::link::Link;
 use crate::schedule::Who;
 use crate::users::{NAMESPACES, NODES};
 
@@ -52,7 +52,8 @@ pub(crate) struct Stage<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) api: Api,
     pub(crate) deployment: Deployment<'a>,
-    controllers: Vec<(Who, Controller<'a>)>,
+    /// What each program serves. The head of its leases comes first.
+    pub(crate) programs: Vec<(&'static [Who], Controller<'a>)>,
 }
 
 impl<'a> Stage<'a> {
@@ -67,15 +68,10 @@ impl<'a> Stage<'a> {
             "--sync=false",
         ];
         let deployment = Deployment::new(cluster, &api, DRIVER, &flags)?;
-        let mut controllers = Vec::new();
-        for who in Who::ALL {
-            let sidecar = match who {
-                Who::Provisioner => PROVISIONER,
-                Who::Attacher => ATTACHER,
-                Who::Resizer => RESIZER,
-            };
+        let mut programs = Vec::new();
+        for (serves, sidecar) in kinds()? {
             let controller = Controller::install(cluster, sidecar, &deployment.controller)?;
-            if who == Who::Provisioner && controller.is_under_upstreams_rules()? {
+            if serves.contains(&Who::Provisioner) && controller.is_under_upstreams_rules()? {
                 // Upstream's manifest leaves these to drivers that have such classes; without them
                 // its provisioner never starts.
                 let classes = json!([{
@@ -85,7 +81,7 @@ impl<'a> Stage<'a> {
                 controller.allow(&api, &classes)?;
             }
             controller.until_permitted(&api, "coordination.k8s.io", "leases", "create")?;
-            controllers.push((who, controller));
+            programs.push((serves, controller));
         }
         snapshots::install(cluster, &api)?;
         let class = object::storage_class(CLASS, DRIVER, Binding::Immediate);
@@ -100,7 +96,7 @@ impl<'a> Stage<'a> {
             cluster,
             api,
             deployment,
-            controllers,
+            programs,
         })
     }
 
@@ -130,23 +126,21 @@ impl<'a> Stage<'a> {
         Ok(volume)
     }
 
-    /// The controller of that kind.
-    pub(crate) fn controller(&self, who: Who) -> Result<&Controller<'a>> {
-        let found = self.controllers.iter().find(|(it, _)| *it == who);
-        found.map(|(_, it)| it).context("no such controller")
-    }
-
     /// The namespace of accounts and leases.
     pub(crate) fn namespace(&self) -> String {
         DRIVER.replace('.', "-")
     }
 
     /// A way of a replica's own to the API server, and the kubeconfig that leads over it.
-    pub(crate) fn link(&self, who: Who, replica: &str) -> Result<(Link, PathBuf)> {
+    pub(crate) fn link(
+        &self,
+        controller: &Controller<'_>,
+        replica: &str,
+    ) -> Result<(Link, PathBuf)> {
         let url = self.cluster.state("/proxy")?;
         let address = url.trim_start_matches("https://").trim_end_matches('/');
         let link = Link::to(address)?;
-        let shared = self.controller(who)?.kubeconfig(Route::Proxy)?;
+        let shared = controller.kubeconfig(Route::Proxy)?;
         let own = shared.with_extension(format!("{replica}.kubeconfig"));
         let new = format!("https://127.0.0.1:{}", link.port());
         let config = fs::read_to_string(&shared)?;
@@ -162,6 +156,18 @@ impl<'a> Stage<'a> {
             Ok(self.api.get("/api").is_ok())
         })
     }
+}
+
+/// The programs that are tried, and what each serves.
+fn kinds() -> Result<Vec<(&'static [Who], Sidecar)>> {
+    if program::are_together()? {
+        return Ok(vec![(&Who::ALL, TOGETHER)]);
+    }
+    Ok(vec![
+        (&[Who::Provisioner], PROVISIONER),
+        (&[Who::Attacher], ATTACHER),
+        (&[Who::Resizer], RESIZER),
+    ])
 }
 
 /// Contents need names of their own in the cluster; the snapshot has the same one everywhere.

@@ -1,7 +1,8 @@
 //! `make conformance`: Kubernetes' own storage suite against our sidecars and driver on a real node.
 //!
 //! `REGISTRAR`, `ATTACHER`, `PROVISIONER`, `RESIZER`, `SNAPSHOTTER` and `SNAPSHOT_CONTROLLER` name other programs,
-//! `HOSTPATHPLUGIN` that of csi-driver-host-path, `DRIVER` the folder of any other driver.
+//! `HOSTPATHPLUGIN` that of csi-driver-host-path, `DRIVER` the folder of any other driver. `SIDECARS=together`: the
+//! controllers beside the driver are one process.
 
 mod definition;
 mod ginkgo;
@@ -45,12 +46,21 @@ fn selection(present: Present) -> Result<Selection> {
     }
 }
 
+fn present() -> Result<Present> {
+    let together = program::are_together()?;
+    if together {
+        program::all_in_one()?;
+    }
+    Ok(Present {
+        resizer: together || program::resizer().is_ok(),
+        snapshots: (together || program::snapshotter().is_ok())
+            && program::snapshot_controller().is_ok(),
+    })
+}
+
 fn conformance() -> Result<bool> {
     let begun = Instant::now();
-    let present = Present {
-        resizer: program::resizer().is_ok(),
-        snapshots: program::snapshotter().is_ok() && program::snapshot_controller().is_ok(),
-    };
+    let present = present()?;
     let selection = selection(present)?;
     if !present.resizer {
         say("  no csi-resizer here: specs that expand or modify volumes are left out");

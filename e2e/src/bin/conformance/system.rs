@@ -5,9 +5,11 @@ use e2e::api::Api;
 use e2e::cluster::Cluster;
 use e2e::controller::{
     ATTACHER, Controller, PROVISIONER, RESIZER, Route, SNAPSHOT_CONTROLLER, SNAPSHOTTER, Sidecar,
+    TOGETHER,
 };
 use e2e::node::Seat;
 use e2e::process::Process;
+use e2e::program;
 use serde_json::json;
 
 use crate::definition::PROVISIONER_FLAGS;
@@ -41,20 +43,34 @@ impl System {
             api,
             seat: &seat,
         };
-        processes.push(controller.start(ATTACHER, &["-v=4"])?);
         let flags = if subject.has_capacity() {
             &PROVISIONER_FLAGS[..]
         } else {
             &["-v=4"]
         };
+        if snapshots {
+            processes.push(controller.start(SNAPSHOT_CONTROLLER, &["-v=4"])?);
+        }
+        let resizer = present.resizer && subject.needs_resizer();
+        if program::are_together()? {
+            let mut names = "provisioner,attacher".to_owned();
+            for (name, is_there) in [("resizer", resizer), ("snapshotter", snapshots)] {
+                if is_there {
+                    names.extend([",", name]);
+                }
+            }
+            let names = format!("--controllers={names}");
+            let flags: Vec<_> = flags.iter().copied().chain([names.as_str()]).collect();
+            processes.push(controller.start(TOGETHER, &flags)?);
+            return Ok(Self { processes });
+        }
+        processes.push(controller.start(ATTACHER, &["-v=4"])?);
         processes.push(controller.start(PROVISIONER, flags)?);
-        if present.resizer && subject.needs_resizer() {
+        if resizer {
             processes.push(controller.start(RESIZER, &["-v=4"])?);
         }
         if snapshots {
-            for program in [SNAPSHOT_CONTROLLER, SNAPSHOTTER] {
-                processes.push(controller.start(program, &["-v=4"])?);
-            }
+            processes.push(controller.start(SNAPSHOTTER, &["-v=4"])?);
         }
         Ok(Self { processes })
     }

@@ -91,6 +91,8 @@ impl Container<'_> {
             "snapshot-controller" => self.sidecar(&program::snapshot_controller()?)?,
             "csi-node-driver-registrar" => self.sidecar(&program::registrar()?)?,
             "livenessprobe" => self.sidecar(&program::livenessprobe()?)?,
+            "csi-sidecars" => self.sidecar(&program::all_in_one()?)?,
+            "csi-node-sidecars" => self.sidecar(&program::node_sidecars()?)?,
             other => bail!("the chart has a container {other}, and nobody knows its program"),
         };
         command.args(self.arguments()?);

@@ -184,6 +184,7 @@ impl Programs {
             "csi-attacher",
             "csi-resizer",
             "csi-snapshotter",
+            "csi-sidecars",
             "snapshot-controller",
         ];
         let ours = self

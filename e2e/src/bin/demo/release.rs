@@ -35,6 +35,25 @@ const KINDS: [&str; 10] = [
     "/apis/storage.k8s.io/v1/csidrivers",
 ];
 
+/// How the sidecars of a pod run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sidecars {
+    /// A container for each.
+    Separate,
+    /// One process.
+    Together,
+}
+
+impl Sidecars {
+    /// As the chart has it.
+    fn value(self) -> &'static str {
+        match self {
+            Self::Separate => "separate",
+            Self::Together => "together",
+        }
+    }
+}
+
 /// One of our charts as it is installed here.
 #[derive(Debug)]
 pub(crate) struct Release {
@@ -44,6 +63,7 @@ pub(crate) struct Release {
     name: &'static str,
     chart: &'static str,
     values: PathBuf,
+    shown: &'static str,
 }
 
 /// The network port of an address.
@@ -68,6 +88,7 @@ impl Release {
             name,
             chart,
             values: file,
+            shown: "",
         })
     }
 
@@ -89,7 +110,11 @@ impl Release {
 
     /// The chart `csi-sidecars` with the demonstration's driver, and where the livenessprobe beside its
     /// controller answers. On the nodes the kubelet's directory is at `kubelet_dir`.
-    pub(crate) fn of_driver(cluster: &Cluster, kubelet_dir: &Path) -> Result<(Self, String)> {
+    pub(crate) fn of_driver(
+        cluster: &Cluster,
+        kubelet_dir: &Path,
+        sidecars: Sidecars,
+    ) -> Result<(Self, String)> {
         let home = cluster.dir().join("run");
         // The controllers' pod has the machine's network, and no port may be taken.
         let ports = [
@@ -102,6 +127,7 @@ impl Release {
         let [attacher, provisioner, resizer, snapshotter, health] = ports;
         let values = json!({
             "driver": { "name": DRIVER, "attachRequired": true },
+            "sidecars": sidecars.value(),
             "image": { "registry": "registry.example.com/storage" },
             "features": { "topology": true, "snapshots": true },
             "csiDriver": { "create": true, "fsGroupPolicy": "File" },
@@ -121,8 +147,16 @@ impl Release {
                 "driver": driver(&home, "node"),
             },
         });
-        let release = Self::new(cluster, "demo", "csi-sidecars", &values)?;
+        let mut release = Self::new(cluster, "demo", "csi-sidecars", &values)?;
+        if sidecars == Sidecars::Together {
+            release.shown = " --set sidecars=together";
+        }
         Ok((release, health))
+    }
+
+    /// What a user would add to the command.
+    pub(crate) fn shown(&self) -> &'static str {
+        self.shown
     }
 
     fn command(&self, verb: &[&str]) -> Command {

@@ -7,10 +7,15 @@ use e2e::calls::Calls;
 use e2e::requests::{Request, Requests};
 use e2e::suite::say;
 
-/// The sidecars in the order of their work, and the calls that only they make.
-const SIDECARS: [(&str, &[&str]); 7] = [
+use crate::release::Sidecars;
+
+/// The sidecars in the order of their work, and the calls that only they make. Controllers of one process
+/// tell the API server their own names, all but for leases.
+const SIDECARS: [(&str, &[&str]); 9] = [
     ("csi-node-driver-registrar", &[]),
     ("livenessprobe", &[]),
+    ("csi-node-sidecars", &[]),
+    ("csi-sidecars", &[]),
     ("csi-provisioner", &["CreateVolume", "DeleteVolume"]),
     (
         "csi-attacher",
@@ -38,12 +43,17 @@ pub(crate) fn mebibytes(bytes: u64) -> f64 {
 #[derive(Debug)]
 pub(crate) struct Tally {
     lines: Vec<String>,
+    processes: usize,
+    memory: u64,
+    requests: u64,
+    identity: usize,
 }
 
 impl Tally {
     /// Takes stock: resident memory by program, what the controllers asked of the API server, and
     /// the driver's record.
     pub(crate) fn new(
+        sidecars: Sidecars,
         memory: &BTreeMap<String, Vec<u64>>,
         requests: &Requests,
         calls: &Calls,
@@ -57,8 +67,17 @@ impl Tally {
             ),
             line("", "", ["reads", "writes", "leases", "permissions"], ""),
         ];
+        let is_alone = |name: &str| !["csi-sidecars", "csi-node-sidecars"].contains(&name);
         for (name, methods) in SIDECARS {
             let memory = memory.get(name).map_or(&[][..], Vec::as_slice);
+            // A controller of one process has requests, but no process of its own.
+            let is_shown = match sidecars {
+                Sidecars::Separate => is_alone(name),
+                Sidecars::Together => !memory.is_empty() || name.starts_with("csi-"),
+            };
+            if !is_shown || name == "csi-node-driver-registrar" && memory.is_empty() {
+                continue;
+            }
             let asked = asked(name, requests);
             let columns = asked.each_ref().map(String::as_str);
             let calls = counted(calls, methods);
@@ -70,7 +89,17 @@ impl Tally {
             counted(calls, &IDENTITY)
         ));
         lines.push(format!("kubelets: {}", of_kubelets(calls)));
-        Self { lines }
+        let ours: Vec<_> = { memory.iter() }
+            .filter(|(name, _)| name.as_str() != "driver")
+            .flat_map(|(_, each)| each.iter().copied())
+            .collect();
+        Self {
+            lines,
+            processes: ours.len(),
+            memory: ours.iter().sum(),
+            requests: requests.count(|_| true),
+            identity: IDENTITY.iter().map(|it| calls.of(it).count()).sum(),
+        }
     }
 
     /// Prints it.
@@ -82,10 +111,48 @@ impl Tally {
     }
 }
 
+impl Tally {
+    /// Sums of this telling beside those of another.
+    pub(crate) fn print_beside(&self, other: &Self) {
+        say("");
+        let line = |what: &str, other: &str, own: &str| {
+            say(&format!("  {what:<42}{other:>10}{own:>14}"));
+        };
+        line("all sidecars of the story", "separate", "one process");
+        let numbers = [
+            (
+                "processes",
+                other.processes.to_string(),
+                self.processes.to_string(),
+            ),
+            (
+                "requests to the API server",
+                other.requests.to_string(),
+                self.requests.to_string(),
+            ),
+            (
+                "calls on starting and probing",
+                other.identity.to_string(),
+                self.identity.to_string(),
+            ),
+        ];
+        let (separate, own) = (mebibytes(other.memory), mebibytes(self.memory));
+        line(
+            "memory, pages shared with others included",
+            &format!("{separate:.1} MiB"),
+            &format!("{own:.1} MiB"),
+        );
+        for (what, separate, own) in numbers {
+            line(what, &separate, &own);
+        }
+    }
+}
+
 /// The most that one of the processes takes, and how many there are.
 fn resident(memory: &[u64]) -> String {
     let most = memory.iter().copied().max().map_or(0.0, mebibytes);
     match memory.len() {
+        0 => String::new(),
         1 => format!("{most:.1} MiB"),
         number => format!("{most:.1} MiB × {number}"),
     }

@@ -1,6 +1,7 @@
 //! The whole life of volumes on a test cluster of our own.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use csi_test_driver::control::client::Client;
@@ -19,16 +20,57 @@ use serde_json::json;
 use crate::SOON;
 use crate::container::Node;
 use crate::pods::{self, Programs};
-use crate::release::{self, CONTROLLERS, NAMESPACE, Release};
+use crate::release::{self, CONTROLLERS, NAMESPACE, Release, Sidecars};
 use crate::snapshot;
 use crate::tally::{self, Tally};
 use crate::workload::{self, LARGE, Member, SET, SMALL};
 
-/// Tells it, and takes everything down whatever happens.
+/// Tells it twice, with a program for each sidecar and with one process for all of a pod, and takes everything
+/// down whatever happens.
 pub(crate) fn tell() -> Result<()> {
     if program::driver_is_foreign() {
         bail!("HOSTPATHPLUGIN is set, but the nodes of this story share their storage: unset it");
     }
+    let (separate, mut steps, mut took) = told_once(Sidecars::Separate)?;
+    let together = match one_process() {
+        Ok(()) => {
+            say("\nThe same once more, with one process for all sidecars of a pod:\n");
+            let (tally, more, time) = told_once(Sidecars::Together)?;
+            steps += more;
+            took += time;
+            Some(tally)
+        }
+        Err(why) => {
+            say(&format!(
+                "\nNot told with one process for all sidecars of a pod: {why:#}"
+            ));
+            None
+        }
+    };
+    separate.print();
+    if let Some(together) = together {
+        together.print();
+        together.print_beside(&separate);
+    }
+    let took = took.as_secs_f64();
+    say(&format!("\ndemo: PASSED, {steps} steps in {took:.1} s"));
+    Ok(())
+}
+
+/// Fails unless there are programs that run in empty root directories.
+fn one_process() -> Result<()> {
+    for file in [program::all_in_one()?, program::node_sidecars()?] {
+        let name = file.display();
+        ensure!(
+            program::is_released(&file),
+            "{name} is no static program; `make images` builds them"
+        );
+    }
+    Ok(())
+}
+
+/// One telling, on a cluster of its own.
+fn told_once(sidecars: Sidecars) -> Result<(Tally, usize, Duration)> {
     let mut story = Story::default();
     let what = format!(
         "etcd, kube-apiserver, controllers, scheduler and {} kubelets are up",
@@ -40,7 +82,7 @@ pub(crate) fn tell() -> Result<()> {
             ..Options::default()
         })
     })?;
-    let told = on(&mut story, &cluster);
+    let told = on(&mut story, &cluster, sidecars);
     // The programs have ended with the story. What is left now is the cluster.
     let is_down = match &told {
         Ok(_) => story.step(
@@ -51,11 +93,8 @@ pub(crate) fn tell() -> Result<()> {
     };
     match (told, is_down) {
         (Ok(tally), Ok(())) => {
-            tally.print();
             let (steps, took) = story.total();
-            let took = took.as_secs_f64();
-            say(&format!("\ndemo: PASSED, {steps} steps in {took:.1} s"));
-            Ok(())
+            Ok((tally, steps, took))
         }
         (Ok(_), Err(left)) => Err(left),
         (Err(error), Ok(())) => {
@@ -74,7 +113,7 @@ pub(crate) fn tell() -> Result<()> {
 }
 
 /// Everything between the beginning and the end of the cluster.
-fn on(story: &mut Story, cluster: &Cluster) -> Result<Tally> {
+fn on(story: &mut Story, cluster: &Cluster, sidecars: Sidecars) -> Result<Tally> {
     let api = cluster.api()?;
     let nodes = pods::nodes(cluster)?;
     let places = nodes
@@ -83,7 +122,7 @@ fn on(story: &mut Story, cluster: &Cluster) -> Result<Tally> {
     story.note(&places.collect::<Vec<_>>().join(", "));
 
     let snapshots = Release::of_snapshots(cluster)?;
-    let (release, health) = Release::of_driver(cluster, &pods::kubelet_dir(cluster))?;
+    let (release, health) = Release::of_driver(cluster, &pods::kubelet_dir(cluster), sidecars)?;
     let mut audit = AuditLog::of(cluster, CONTROLLERS)?;
     let what = "helm install snapshot-controller charts/snapshot-controller";
     story.step(&format!("{what} --namespace {NAMESPACE}"), || {
@@ -100,7 +139,7 @@ fn on(story: &mut Story, cluster: &Cluster) -> Result<Tally> {
         || calls.check(&Rules::default()),
     )?;
     audit.phase()?;
-    let tally = Tally::new(&programs.memory()?, audit.total(), &calls);
+    let tally = Tally::new(sidecars, &programs.memory()?, audit.total(), &calls);
 
     story.step("all sidecars ended in order on SIGTERM", || {
         programs.stop_sidecars()
@@ -132,7 +171,10 @@ fn deploy(
     })?;
     story.note(&kinds);
     story.step(
-        &format!("helm install demo charts/csi-sidecars --namespace {NAMESPACE}"),
+        &format!(
+            "helm install demo charts/csi-sidecars --namespace {NAMESPACE}{}",
+            release.shown()
+        ),
         || release.install(),
     )?;
     let pods = story.step(

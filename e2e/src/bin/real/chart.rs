@@ -1,7 +1,6 @@
 //! The chart as a user installs it: real helm, our images, and the whole life of a volume.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use e2e::suite::{self, Scenario, Verdict};
 use e2e::{image, object, process, program, wait};
 use serde_json::{Value, json};
 
+use crate::helm::Helm;
 use crate::stand_in;
 
 /// Scenarios of this file.
@@ -26,15 +26,13 @@ pub(crate) const SCENARIOS: &[Scenario<Cluster>] = &[
     },
 ];
 
-const RELEASE: &str = "demo";
-const NAMESPACE: &str = "storage";
 const LONG: Duration = Duration::from_secs(90);
 const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 const POD: &str = "/api/v1/namespaces/default/pods/keeper-0";
 const CLAIM: &str = "/api/v1/namespaces/default/persistentvolumeclaims/data-keeper-0";
 
 fn a_file_outlives_its_pod_on_a_volume_of_the_chart(cluster: &Cluster) -> Result<Verdict> {
-    life_of_a_volume(&Helm::new(cluster, &[])?, cluster)?;
+    life_of_a_volume(&demo(cluster, &[])?, cluster)?;
     Ok(Verdict::Passed)
 }
 
@@ -47,7 +45,7 @@ fn one_image_is_every_sidecar_of_the_chart(cluster: &Cluster) -> Result<Verdict>
             "`make images` or `make unit` builds csi-sidecars".to_owned(),
         ));
     };
-    let helm = Helm::new(cluster, &["--set=csi-sidecars.image.multiCall=true"])?;
+    let helm = demo(cluster, &["csi-sidecars.image.multiCall=true"])?;
     let images = helm.images()?;
     let names: BTreeSet<_> = images.iter().map(|image| stand_in::base(image)).collect();
     ensure!(
@@ -57,6 +55,13 @@ fn one_image_is_every_sidecar_of_the_chart(cluster: &Cluster) -> Result<Verdict>
     suite::say(&format!("    all sidecars are {}", program.display()));
     life_of_a_volume(&helm, cluster)?;
     Ok(Verdict::Passed)
+}
+
+/// The chart that a driver's author writes, as its README has it, with further values.
+fn demo(cluster: &Cluster, more: &[&str]) -> Result<Helm> {
+    let registry = "csi-sidecars.image.registry=registry.example.com/storage";
+    let settings = [&[registry], more].concat();
+    Helm::new(cluster, "demo", "csi-driver-host-path-demo", &settings)
 }
 
 fn life_of_a_volume(helm: &Helm, cluster: &Cluster) -> Result<()> {
@@ -81,103 +86,8 @@ fn life_of_a_volume(helm: &Helm, cluster: &Cluster) -> Result<()> {
     api.until_gone(LONG, POD)?;
     api.until_gone(LONG, &volume)?;
     nothing_left(&api)?;
-    let uninstall = ["uninstall", RELEASE, "--wait", "--namespace", NAMESPACE];
-    process::output(helm.command().args(uninstall))?;
+    helm.uninstall()?;
     helm.nothing_left(cluster)
-}
-
-struct Helm {
-    /// Besides the chart's own values.
-    settings: &'static [&'static str],
-    program: std::path::PathBuf,
-    kubeconfig: std::path::PathBuf,
-    kubectl: std::path::PathBuf,
-    home: std::path::PathBuf,
-}
-
-impl Helm {
-    fn new(cluster: &Cluster, settings: &'static [&'static str]) -> Result<Self> {
-        Ok(Self {
-            settings,
-            program: program::find("helm", "HELM", "helm")?,
-            kubeconfig: cluster.kubeconfig()?,
-            kubectl: program::cluster()?,
-            home: cluster.dir().join("run"),
-        })
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
-        command.env("KUBECONFIG", &self.kubeconfig);
-        for place in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
-            command.env(place, &self.home);
-        }
-        command
-    }
-
-    /// A verb on the release, with the values of the chart's README and the settings.
-    fn run(&self, verb: &[&str]) -> Result<String> {
-        let chart = program::root().join("charts/csi-driver-host-path-demo");
-        let (first, rest) = verb.split_first().unwrap_or((&"version", &[]));
-        let mut command = self.command();
-        command.args([first, RELEASE]).arg(chart);
-        command.args(["--namespace", NAMESPACE]).args(rest);
-        command.arg("--set=csi-sidecars.image.registry=registry.example.com/storage");
-        command.args(self.settings);
-        process::output(&mut command)
-    }
-
-    /// The images that the rendered chart names.
-    fn images(&self) -> Result<BTreeSet<String>> {
-        let rendered = self.run(&["template"])?;
-        let fields = rendered.lines().filter_map(|line| {
-            let line = line.trim_start().trim_start_matches("- ");
-            line.strip_prefix("image:")
-        });
-        Ok(fields
-            .map(|image| image.trim().trim_matches('"').to_owned())
-            .collect())
-    }
-
-    fn kubectl(&self, arguments: &[&str]) -> Result<String> {
-        let mut kubectl = Command::new(&self.kubectl);
-        kubectl
-            .arg("kubectl")
-            .arg("--kubeconfig")
-            .arg(&self.kubeconfig);
-        process::output(kubectl.args(arguments))
-    }
-
-    /// What an administrator would look at when an installation does not get ready.
-    fn pods(&self) -> String {
-        let describe = ["describe", "pods", "--namespace", NAMESPACE];
-        self.kubectl(&describe).unwrap_or_default()
-    }
-
-    /// Fails if the release leaves an object.
-    fn nothing_left(&self, cluster: &Cluster) -> Result<()> {
-        let kinds = "all,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,\
-                     csidrivers,storageclasses,csistoragecapacities,volumeattachments";
-        let label = format!("app.kubernetes.io/instance={RELEASE}");
-        let list = ["get", kinds, "--all-namespaces", "-l", &label, "-o", "name"];
-        wait::until_true(LONG, "the release's objects are gone", || {
-            let left = self.kubectl(&list)?;
-            ensure!(left.trim().is_empty(), "left: {left}");
-            Ok(true)
-        })?;
-        let volumes = Path::new("/var/lib/csi-hostpath-data/volumes");
-        let left = std::fs::read_dir(volumes).map_or(0, Iterator::count);
-        ensure!(left == 0, "the driver keeps {left} volumes");
-        let (_, kubelet) = cluster.node(0)?;
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
-        let path = format!("{}/pods/", kubelet.display());
-        let left: Vec<_> = mounts
-            .lines()
-            .filter(|line| line.contains(&path) && line.contains("kubernetes.io~csi"))
-            .collect();
-        ensure!(left.is_empty(), "mounts are left: {left:?}");
-        Ok(())
-    }
 }
 
 /// A pod that writes who it is, unless somebody has.

@@ -5,8 +5,10 @@
 
 mod chart;
 mod growth;
+mod helm;
 mod stand_in;
 mod swap;
+mod together;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -27,7 +29,12 @@ fn scenarios() -> Result<ExitCode> {
         start.elapsed().as_secs_f64()
     ));
     let code = suite::run(
-        &[swap::SCENARIOS, chart::SCENARIOS, growth::SCENARIOS],
+        &[
+            swap::SCENARIOS,
+            chart::SCENARIOS,
+            growth::SCENARIOS,
+            together::SCENARIOS,
+        ],
         &cluster,
     );
     cluster.down().context("teardown")?;

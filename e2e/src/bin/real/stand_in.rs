@@ -24,7 +24,12 @@ pub(crate) fn load(cluster: &Cluster, name: &str) -> Result<bool> {
         real::load_shipped(cluster, &image::shipped(&file)?, name)?;
         return Ok(true);
     } else {
-        image::program(&mut images, &[name], &file, PROGRAMS)?;
+        let links = if base(name) == "csi-sidecars" {
+            PROGRAMS
+        } else {
+            &[]
+        };
+        image::program(&mut images, &[name], &file, links)?;
     }
     real::load(cluster, &images)?;
     Ok(true)
@@ -51,6 +56,7 @@ fn ours(image: &str) -> Option<Result<PathBuf>> {
         "csi-provisioner" => Some(program::provisioner()),
         "csi-resizer" => Some(program::resizer()),
         "csi-sidecars" => Some(program::all_in_one()),
+        "csi-node-sidecars" => Some(program::node_sidecars()),
         _ => None,
     }
 }

@@ -26,7 +26,7 @@ const SMALL: &str = "the driver's chart says none; ours are limited, since they 
 const SOCKET: &str = "the chart has one directory and file for the socket in all pods of a driver; CSI_ENDPOINT and --csi-address say it to all";
 const FLAG: &str = "the flag says it, without a variable";
 const UNASKED: &str = "no program of ours asks it, docs/rbac-mutations.md; a driver that does has it in serviceAccount.rules";
-const SNAPSHOTTER: &str = "csi-snapshotter's, which is left out on both sides";
+const CONTROLLERS: &str = "snapshot-controller's, of which a cluster has one, or a user's";
 const NODE_DRIVER: &str = "its socket is root's, whatever user its image says";
 const WHOLE: &str = "the kubelet's directory is given to the driver as a whole";
 
@@ -39,6 +39,8 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     of(EBS, "+ * livenessprobe: argument --v=2", "log.level is for all programs"),
     of(&["ceph-rbd", "democratic"], "+ Deployment csi-*: argument --feature-gates=VolumeAttributesClass=false", "a driver without such classes needs no permission for them"),
     of(CEPH, "- Deployment csi-provisioner: argument --feature-gates=HonorPVReclaimPolicy=true", "has been so without the gate for long; newer provisioners of upstream refuse it, and so does ours"),
+    of(CEPH, "- Deployment csi-snapshotter: argument --enable-volume-group-snapshots=false", "newer snapshotters of upstream refuse it, and so does ours; the gate says it"),
+    any("+ Deployment csi-snapshotter: argument --feature-gates=CSIVolumeGroupSnapshot=false", "a driver without group snapshots needs no permission for them"),
     of(DEMOCRATIC, "- Deployment csi-*: argument --leader-election-namespace=democratic-csi", "the namespace of the pod is the default"),
     of(EBS, "- Deployment *: argument *=*/var/lib/csi/sockets/pluginproxy/csi.sock", SOCKET),
     of(CEPH, "- Deployment *: argument *=unix:///csi/csi-provisioner.sock", SOCKET),
@@ -57,6 +59,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     of(&["ceph-rbd", "democratic"], "- DaemonSet csi-node-driver-registrar: environment KUBE_NODE_NAME *", "no registrar reads it, upstream's neither"),
     of(DEMOCRATIC, "- Deployment csi-provisioner: environment *", "read with features.capacity or features.nodeDeployment alone, and given then"),
     of(DEMOCRATIC, "- Deployment csi-resizer: environment *", "no resizer reads it, upstream's neither"),
+    of(DEMOCRATIC, "- Deployment csi-snapshotter: environment *", "NODE_NAME is read with features.nodeDeployment alone, and given then"),
 
     // Mounts.
     any("+ * readOnly true", "who connects to a socket writes nothing into its directory"),
@@ -79,6 +82,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     any("+ Deployment csi-attacher: securityContext/*", HARDENED),
     any("+ Deployment csi-provisioner: securityContext/*", HARDENED),
     any("+ Deployment csi-resizer: securityContext/*", HARDENED),
+    any("+ Deployment csi-snapshotter: securityContext/*", HARDENED),
     any("+ DaemonSet csi-node-driver-registrar: securityContext/*", HARDENED),
     of(EBS, "+ * livenessprobe: securityContext/*", HARDENED),
     of(CEPH, "- DaemonSet csi-node-driver-registrar: securityContext/*", "privileged for SELinux: registrar.securityContext.seLinuxOptions is enough, see the README"),
@@ -92,8 +96,16 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     of(&["ceph-rbd", "democratic"], "+ * csi-*: resources/*", SMALL),
 
     // Permissions.
-    of(EBS, "- Deployment may list volumesnapshotcontents.snapshot.storage.k8s.io", UNASKED),
-    of(&["ceph-rbd", "democratic"], "- Deployment may * volumesnapshot*", SNAPSHOTTER),
+    of(EBS, "- Deployment may * volumegroupsnapshot*", "given with features.groupSnapshots, which is off there"),
+    any("- Deployment may update volumesnapshotcontents*", UNASKED),
+    any("- Deployment may get volumesnapshotclasses.snapshot.storage.k8s.io", UNASKED),
+    of(&["ceph-rbd", "democratic"], "- Deployment may create volumesnapshotcontents*", CONTROLLERS),
+    of(&["ceph-rbd", "democratic"], "- Deployment may delete volumesnapshotcontents*", CONTROLLERS),
+    of(&["ceph-rbd", "democratic"], "- Deployment may patch volumesnapshots.snapshot.storage.k8s.io", CONTROLLERS),
+    of(&["ceph-rbd", "democratic"], "- Deployment may * volumesnapshots/status.snapshot.storage.k8s.io", CONTROLLERS),
+    of(DEMOCRATIC, "- Deployment may * volumesnapshotcontents/status.snapshot.storage.k8s.io", UNASKED),
+    of(DEMOCRATIC, "- Deployment may create volumesnapshots.snapshot.storage.k8s.io", CONTROLLERS),
+    of(DEMOCRATIC, "- Deployment may delete volumesnapshots.snapshot.storage.k8s.io", CONTROLLERS),
     of(CEPH, "+ Deployment may update volumesnapshots.snapshot.storage.k8s.io", "a snapshot that is being restored keeps a finalizer, as with newer provisioners of upstream"),
     of(CEPH, "+ Deployment may watch volumesnapshots.snapshot.storage.k8s.io", "finalizers of deleted claims are removed: provisioner.snapshotOrphanSweepInterval"),
     any("- Deployment may list events", UNASKED),

@@ -10,10 +10,11 @@ use crate::grant::grants;
 use crate::rendered::items;
 
 /// Ours under the names that other charts give them.
-const NAMES: [(&str, &str); 6] = [
+const NAMES: [(&str, &str); 7] = [
     ("external-attacher", "csi-attacher"),
     ("external-provisioner", "csi-provisioner"),
     ("external-resizer", "csi-resizer"),
+    ("external-snapshotter", "csi-snapshotter"),
     ("node-driver-registrar", "csi-node-driver-registrar"),
     ("driver-registrar", "csi-node-driver-registrar"),
     ("liveness-probe", "livenessprobe"),

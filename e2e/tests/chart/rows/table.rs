@@ -42,6 +42,18 @@ const HOSTED: &[&str] = &[
     "attacher.volumeMounts[0].readOnly=true",
     "attacher.extraArgs={--kubeconfig=/etc/hosted/kubeconfig}",
 ];
+const TOGETHER: &str = "ci/together-values.yaml";
+const ONE_OF_ALL: &[&str] = &["sidecars=together", "resizer.image="];
+const ON_NODES_TOGETHER: &[&str] = &["sidecars=together"];
+/// Another driver's attacher, and one that is switched off here: neither is left over.
+const NOT_LEFT: &[&str] = &[
+    "controller.extraContainers[0].name=csi-attacher",
+    "controller.extraContainers[0].image=registry.example.com/csi-attacher:v1",
+    "controller.extraContainers[1].name=csi-resizer",
+    "controller.extraContainers[1].image=registry.example.com/csi-resizer:v1",
+    "controller.extraContainers[1].volumeMounts[0].name=socket-dir",
+    "resizer.enabled=false",
+];
 const CLOSED: &[&str] = &["networkPolicy.enabled=true"];
 
 macro_rules! under {
@@ -52,6 +64,53 @@ macro_rules! under {
 
 #[rustfmt::skip]
 pub(super) const TABLE: &[Row] = &[
+    // One process.
+    row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args/0"), Is(r#""--controllers=provisioner,attacher,resizer,snapshotter,livenessprobe""#)),
+    row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args"), Has("--attacher-worker-threads=7")),
+    row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args"), Has("--attacher-resync=5m")),
+    row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args"), Has("--retry-interval-max=2m")),
+    row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args"), Has("--livenessprobe-probe-timeout=5s")),
+    row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/args"), Lacks("--attacher-csi-address")),
+    row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/env/[POD_NAME]/valueFrom/fieldRef/fieldPath"), Is(r#""metadata.name""#)),
+    row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/env/[RUST_BACKTRACE]/value"), Is(r#""1""#)),
+    row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/image"), Is(r#""registry.example.com/storage/csi-sidecars:0.1.0""#)),
+    row(TOGETHER, &["image.multiCall=true", "image.multiCallName=mine/all"], CONTROLLER, under!("csi-sidecars", "/image"), Is(r#""registry.example.com/storage/mine/all:0.1.0""#)),
+    row(TOGETHER, &["image.multiCallName=mine/all"], NODE, under!("csi-node-sidecars", "/image"), Is(r#""registry.example.com/storage/csi-node-sidecars:0.1.0""#)),
+    row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/resources"), Is(r#"{"requests": {"cpu": "10m", "memory": "24Mi"}, "limits": {"memory": "160Mi"}}"#)),
+    row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/livenessProbe/httpGet"), Is(r#"{"path": "/livez", "port": "sidecars"}"#)),
+    row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/readinessProbe/httpGet"), Is(r#"{"path": "/readyz", "port": "sidecars"}"#)),
+    row(TOGETHER, &[], CONTROLLER, under!("csi-sidecars", "/ports"), Is(r#"[{"name": "sidecars", "containerPort": 9808, "protocol": "TCP"}]"#)),
+    row(TOGETHER, &[], CONTROLLER, under!("driver", "/livenessProbe/httpGet"), Is(r#"{"path": "/healthz", "port": 9808}"#)),
+    row(TOGETHER, &["together.port=8080"], CONTROLLER, under!("csi-sidecars", "/args"), Has("--http-endpoint=:8080")),
+    row(TOGETHER, &["together.port=8080"], NODE, under!("csi-node-sidecars", "/args"), Has("--http-endpoint=:8080")),
+    row(TOGETHER, &["together.port=8080"], NODE, under!("driver", "/livenessProbe/httpGet/port"), Is("8080")),
+    row(TOGETHER, &["together.port=8080"], "NetworkPolicy/test-csi-sidecars-node", "/spec/ingress/0/ports", Is(r#"[{"port": 8080, "protocol": "TCP"}]"#)),
+    row(TOGETHER, &["livenessprobe.enabled=false", "livenessprobe.port=null"], CONTROLLER, under!("csi-sidecars", "/ports"), Absent),
+    row(TOGETHER, &["livenessprobe.enabled=false", "livenessprobe.port=null"], CONTROLLER, under!("csi-sidecars", "/livenessProbe"), Absent),
+    row(TOGETHER, &[], "ServiceMonitor/test-csi-sidecars", "/spec/endpoints/1", Absent),
+    row(TOGETHER, &[], NODE, under!("csi-node-sidecars", "/args/0"), Is(r#""--controllers=node-driver-registrar,livenessprobe""#)),
+    row(TOGETHER, &[], NODE, under!("csi-node-sidecars", "/args"), Has("--livenessprobe-probe-timeout=3s")),
+    row(TOGETHER, &[], NODE, under!("csi-node-sidecars", "/volumeMounts/[api-token]"), Absent),
+    row(TOGETHER, &[], NODE, under!("csi-node-sidecars", "/volumeMounts/[registration-dir]/mountPath"), Is(r#""/registration""#)),
+    row(TOGETHER, &[], NODE, under!("csi-node-sidecars", "/resources/limits"), Is(r#"{"memory": "32Mi"}"#)),
+    row(TOGETHER, &["image.multiCall=true"], NODE, under!("csi-node-sidecars", "/command"), Is(r#"["/csi-sidecars"]"#)),
+    row(TOGETHER, &["image.multiCall=true"], NODE, under!("csi-node-sidecars", "/image"), Is(r#""registry.example.com/storage/csi-sidecars:0.1.0""#)),
+    row(TOGETHER, &["sidecars=separate"], CONTROLLER, under!("csi-attacher", "/args"), Has("--worker-threads=7")),
+    row(ONE_IMAGE, ONE_OF_ALL, CONTROLLER, under!("csi-sidecars", "/args"), Lacks("--leader-election")),
+    row(ON_NODES, ON_NODES_TOGETHER, NODE, under!("csi-sidecars", "/args/0"), Is(r#""--controllers=node-driver-registrar,provisioner,snapshotter,livenessprobe""#)),
+    row(ON_NODES, ON_NODES_TOGETHER, NODE, under!("csi-sidecars", "/args"), Has("--provisioner-node-deployment=true")),
+    row(ON_NODES, ON_NODES_TOGETHER, NODE, under!("csi-sidecars", "/volumeMounts/[api-token]/readOnly"), Is("true")),
+    row(ON_NODES, ON_NODES_TOGETHER, NODE, under!("csi-sidecars", "/resources/limits"), Is(r#"{"memory": "160Mi"}"#)),
+    row(POOLS, &["sidecars=together", "node.pools[1].sidecarResources.togetherOnNodes.limits.memory=64Mi"], FAST, under!("csi-node-sidecars", "/resources/limits"), Is(r#"{"memory": "64Mi"}"#)),
+    row(MINIMAL, NOT_LEFT, CONTROLLER, under!("csi-resizer", "/image"), Is(r#""registry.example.com/csi-resizer:v1""#)),
+    // A-81: the driver outlives the sidecars.
+    row(EVERYTHING, &["controller.driverOutlives=true"], SET, "/spec/template/spec/initContainers/0/name", Is(r#""wait""#)),
+    row(EVERYTHING, &["controller.driverOutlives=true"], SET, "/spec/template/spec/initContainers/[driver]/restartPolicy", Is(r#""Always""#)),
+    row(EVERYTHING, &["controller.driverOutlives=true"], SET, "/spec/template/spec/initContainers/[driver]/livenessProbe/httpGet/port", Is("9808")),
+    row(EVERYTHING, &["controller.driverOutlives=true"], SET, under!("driver", ""), Absent),
+    row(EVERYTHING, &["controller.driverOutlives=true"], EVERY_NODE, under!("driver", "/restartPolicy"), Absent),
+    row(MINIMAL, &["node.driverOutlives=true"], NODE, "/spec/template/spec/initContainers/[driver]/restartPolicy", Is(r#""Always""#)),
+    row(MINIMAL, &[], NODE, "/spec/template/spec/initContainers", Absent),
     // A DaemonSet for each kind of nodes.
     row(POOLS, &[], NODE, "", Absent),
     row(POOLS, &[], GENERAL, "/spec/selector/matchLabels/csi-sidecars~1pool", Is(r#""general""#)),

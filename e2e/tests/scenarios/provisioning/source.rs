@@ -70,6 +70,7 @@ pub(super) fn snapshot(cluster: &Cluster) -> Result<Verdict> {
     made_from(&scene, &restored, &taken)?;
     scene.release("restored")?;
     scene.until_claim_gone(&mut provisioner, "restored")?;
+    snapshots::remove(&scene.api, &snapshot)?;
     // What the administrator made is not the provisioner's to remove.
     let forget = json!({ "volumes": [volume], "snapshots": [taken] });
     control.ask("POST", "/forget", Some(&forget))?;

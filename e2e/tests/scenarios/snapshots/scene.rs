@@ -58,6 +58,10 @@ impl<'a> Scene<'a> {
         if provisioner.is_under_upstreams_rules()? {
             provisioner.allow(&api, &upstreams_provisioner())?;
         }
+        // Without them upstream's waits half a minute for kinds that it cannot list.
+        if controller.is_under_upstreams_rules()? {
+            controller.allow(&api, &snapshots::group_rules())?;
+        }
         let group = "snapshot.storage.k8s.io";
         provisioner.until_permitted(&api, group, "volumesnapshots", "get")?;
         snapshotter.until_permitted(&api, group, "volumesnapshotcontents/status", "patch")?;
@@ -93,6 +97,20 @@ impl<'a> Scene<'a> {
     /// Name of the class whose snapshots stay.
     pub(super) fn retaining(&self) -> String {
         format!("retain.{}", self.deployment.driver())
+    }
+
+    /// Upstream's programs run under the same accounts.
+    pub(super) fn allow_upstreams(&self) -> Result<()> {
+        for it in [&self.snapshotter, &self.controller] {
+            if !it.is_under_upstreams_rules()? {
+                it.allow_as_upstream(&self.api)?;
+            }
+        }
+        let group = "snapshot.storage.k8s.io";
+        self.snapshotter
+            .until_permitted(&self.api, group, "volumesnapshotcontents", "update")?;
+        self.controller
+            .until_permitted(&self.api, group, "volumesnapshots", "update")
     }
 
     pub(super) fn start_provisioner(&self) -> Result<Process> {

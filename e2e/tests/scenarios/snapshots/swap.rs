@@ -79,6 +79,7 @@ pub(super) fn and_back(cluster: &Cluster) -> Result<Verdict> {
         ));
     }
     let scene = Scene::new(cluster, "swap")?;
+    scene.allow_upstreams()?;
     let _driver = scene.deployment.start_controller(&[])?;
     let claims = ["swapped".to_owned()];
     scene.made_claims(&claims)?;

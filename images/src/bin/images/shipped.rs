@@ -12,6 +12,9 @@ use crate::sbom::{self, Subject};
 use crate::system::Toolchain;
 use crate::tree;
 
+/// Upstream's, and the root before it: the proposal for one process (KEP 4958) calls it `csi-sidecars`.
+const PATH: &str = "/:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// What all images of one run have in common.
 pub(crate) struct Release {
     /// Folder with the programs.
@@ -113,6 +116,7 @@ pub(crate) fn make(
         architecture: architecture.to_owned(),
         layers: vec![root(entry, &program)?, described(entry, &document, &texts)?],
         entrypoint: vec![format!("/{}", entry.name)],
+        environment: vec![format!("PATH={PATH}")],
         // Upstream's images say the same; the user of a pod counts, and the registrar needs root.
         user: "0".to_owned(),
         labels: labels(entry, release),

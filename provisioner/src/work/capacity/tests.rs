@@ -95,6 +95,7 @@ async fn link(driver: &FakeDriver, registry: &Registry) -> Arc<DriverView> {
         },
         identity: Identity::Each(Duration::from_secs(5)),
         patience: None,
+        is_last_word: true,
         mute: 255,
         fence: Fence::default(),
     };

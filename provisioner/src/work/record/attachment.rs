@@ -1,35 +1,14 @@
 //! VolumeAttachments on the wire.
 
-use serde::Deserialize;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, nullable, own};
+use sidecar::kube::lean::{self, interned, own};
+use sidecar::kube::objects::attachment::Spec;
 
-use super::interned;
 use crate::model::Attachment;
 
-/// A VolumeAttachment on the wire.
-pub type AttachmentWire<'a> = lean::Parts<'a, SpecWire<'a>>;
-
-/// What is read of `spec`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct SpecWire<'a> {
-    #[serde(borrow)]
-    node_name: Option<lean::Text<'a>>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    source: SourceWire<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct SourceWire<'a> {
-    #[serde(borrow)]
-    persistent_volume_name: Option<lean::Text<'a>>,
-}
-
 impl Record for Attachment {
-    type Wire<'a> = AttachmentWire<'a>;
+    type Wire<'a> = lean::Parts<'a, Spec<'a>>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
         let volume = wire.spec.source.persistent_volume_name;

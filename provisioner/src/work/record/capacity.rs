@@ -5,9 +5,9 @@
 use serde::Deserialize;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, Meta, Object, list, nullable, own, pairs, shared};
+use sidecar::kube::lean::{self, Meta, Object, interned, list, nullable, own, pairs, shared};
+use sidecar::kube::objects::quantity;
 
-use super::{interned, quantity};
 use crate::model::{NodeTopology, OwnerReference, StorageCapacity, Text};
 
 /// A CSIStorageCapacity on the wire.

@@ -2,68 +2,16 @@
 //!
 //! Most of them are told to be uninteresting before anything of them is copied.
 
-use serde::Deserialize;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, list, nullable, own, pairs, shared};
+use sidecar::kube::lean::{self, interned, list, own, pairs, shared};
+use sidecar::kube::objects::{Phase, claim, quantity};
 
-use super::{interned, quantity};
 use crate::keys::CLONE_FINALIZER;
 use crate::model::{Claim, ClaimPhase, DataSource, VolumeMode};
 
 /// A PersistentVolumeClaim on the wire.
-pub type ClaimWire<'a> = lean::Parts<'a, SpecWire<'a>, StatusWire<'a>>;
-
-/// What is read of `spec`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct SpecWire<'a> {
-    #[serde(borrow)]
-    storage_class_name: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    volume_name: Option<lean::Text<'a>>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    access_modes: Vec<lean::Text<'a>>,
-    #[serde(borrow)]
-    volume_mode: Option<lean::Text<'a>>,
-    selector: Option<serde::de::IgnoredAny>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    resources: ResourcesWire<'a>,
-    #[serde(borrow)]
-    data_source: Option<DataSourceWire<'a>>,
-    #[serde(borrow)]
-    data_source_ref: Option<DataSourceWire<'a>>,
-    #[serde(borrow)]
-    volume_attributes_class_name: Option<lean::Text<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ResourcesWire<'a> {
-    #[serde(borrow)]
-    requests: lean::Pairs<'a>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct DataSourceWire<'a> {
-    #[serde(borrow)]
-    api_group: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    kind: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    name: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    namespace: Option<lean::Text<'a>>,
-}
-
-/// What is read of `status`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct StatusWire<'a> {
-    #[serde(borrow)]
-    phase: Option<lean::Text<'a>>,
-}
+pub type ClaimWire<'a> = lean::Parts<'a, claim::Spec<'a>, Phase<'a>>;
 
 impl Record for Claim {
     type Wire<'a> = ClaimWire<'a>;
@@ -82,7 +30,7 @@ fn is_quiet(wire: &ClaimWire<'_>) -> bool {
     let ours = |held: &lean::Text<'_>| **held == *CLONE_FINALIZER;
     let volume = wire.spec.volume_name.as_deref();
     volume.is_some_and(|name| !name.is_empty())
-        && wire.status.phase.as_deref() == Some("Bound")
+        && wire.status.text() == "Bound"
         && !wire.metadata.finalizers.iter().any(ours)
 }
 
@@ -115,11 +63,11 @@ pub fn read_claim(wire: ClaimWire<'_>, strings: &Interner) -> Claim {
         }),
         data_source_ref: spec.data_source_ref.map(|wire| data_source(&wire, strings)),
         attributes_class: shared(&spec.volume_attributes_class_name, strings),
-        phase: ClaimPhase::parse(status.phase.as_deref().unwrap_or_default()),
+        phase: ClaimPhase::parse(status.text()),
     }
 }
 
-fn data_source(wire: &DataSourceWire<'_>, strings: &Interner) -> DataSource {
+fn data_source(wire: &claim::DataSource<'_>, strings: &Interner) -> DataSource {
     DataSource {
         group: shared(&wire.api_group, strings),
         kind: interned(&wire.kind, strings),

@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, Meta, Object, list, nullable, own, pairs, shared};
+use sidecar::kube::lean::{self, Meta, Object, interned, list, nullable, own, pairs, shared};
+use sidecar::kube::objects::class;
 
-use super::interned;
 use crate::model::{AttributesClass, BindingMode, Class, SelectorTerm};
 
 /// A StorageClass on the wire.
@@ -44,18 +44,6 @@ struct ExpressionWire<'a> {
     values: Vec<lean::Text<'a>>,
 }
 
-/// A VolumeAttributesClass on the wire.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct AttributesClassWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    metadata: Meta<'a>,
-    #[serde(borrow)]
-    driver_name: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    parameters: lean::Pairs<'a>,
-}
-
 impl Object for ClassWire<'_> {
     fn meta(&self) -> &Meta<'_> {
         &self.metadata
@@ -89,14 +77,8 @@ fn term(wire: &TermWire<'_>, strings: &Interner) -> SelectorTerm {
         .collect()
 }
 
-impl Object for AttributesClassWire<'_> {
-    fn meta(&self) -> &Meta<'_> {
-        &self.metadata
-    }
-}
-
 impl Record for AttributesClass {
-    type Wire<'a> = AttributesClassWire<'a>;
+    type Wire<'a> = class::AttributesClass<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
         Some(Self {

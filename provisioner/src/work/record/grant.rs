@@ -3,9 +3,8 @@
 use serde::Deserialize;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, nullable, shared};
+use sidecar::kube::lean::{self, interned, nullable, shared};
 
-use super::interned;
 use crate::model::{Grant, GrantFrom, GrantTo};
 
 /// A ReferenceGrant on the wire.

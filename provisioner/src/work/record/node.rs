@@ -1,50 +1,41 @@
 //! Nodes and CSINodes on the wire.
-//!
-//! A Node's status, which is most of it, must never be built.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, list, nullable, pairs};
+use sidecar::kube::lean::{interned, list};
+use sidecar::kube::objects::node;
 
-use super::interned;
-use crate::model::{CsiNode, DriverKeys, Node};
-
-/// A Node on the wire.
-pub type NodeWire<'a> = lean::Parts<'a, IgnoredAny>;
-
-/// A CSINode on the wire.
-pub type CsiNodeWire<'a> = lean::Parts<'a, SpecWire<'a>>;
-
-/// What is read of `spec`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct SpecWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    drivers: Vec<DriverWire<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct DriverWire<'a> {
-    #[serde(borrow)]
-    name: Option<lean::Text<'a>>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    topology_keys: Vec<lean::Text<'a>>,
-}
+use crate::model::{CsiNode, DriverKeys, Node, Pairs};
 
 impl Record for Node {
-    type Wire<'a> = NodeWire<'a>;
+    type Wire<'a> = node::Node<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
-        let labels = pairs(&wire.metadata.labels, strings);
-        Some(Self { labels })
+        let metadata = wire.metadata;
+        let mut labels: Vec<(&str, &str)> = { metadata.labels.iter() }
+            .map(|(key, value)| (&**key, &**value))
+            .collect();
+        labels.sort_unstable();
+        let name = metadata.name.as_deref();
+        // Its name is a label, which makes the map one node's alone: to share these two would cost more
+        // than it saves.
+        let texts = labels.into_iter().flat_map(|(key, value)| {
+            let is_name = Some(value) == name;
+            let value = if is_name {
+                value.into()
+            } else {
+                strings.intern(value)
+            };
+            [strings.intern(key), value]
+        });
+        Some(Self {
+            labels: Pairs::new(texts.collect()),
+        })
     }
 }
 
 impl Record for CsiNode {
-    type Wire<'a> = CsiNodeWire<'a>;
+    type Wire<'a> = node::CsiNode<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
         let drivers = wire.spec.drivers.iter().map(|driver| DriverKeys {
@@ -52,7 +43,7 @@ impl Record for CsiNode {
             keys: list(&driver.topology_keys, strings),
         });
         Some(Self {
-            drivers: drivers.collect(),
+            drivers: strings.share(drivers.collect()),
         })
     }
 }

@@ -4,9 +4,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, list, nullable, own, pairs, shared};
+use sidecar::kube::lean::{self, interned, list, nullable, own, pairs, shared};
+use sidecar::kube::objects::{Reference, quantity};
 
-use super::{ReferenceWire, interned, quantity};
 use crate::model::{Content, Snapshot, SnapshotRef, VolumeMode};
 
 /// A VolumeSnapshot on the wire.
@@ -33,7 +33,7 @@ pub struct ContentSpecWire<'a> {
     #[serde(borrow)]
     driver: Option<lean::Text<'a>>,
     #[serde(borrow, deserialize_with = "nullable")]
-    volume_snapshot_ref: ReferenceWire<'a>,
+    volume_snapshot_ref: Reference<'a>,
     #[serde(borrow)]
     source_volume_mode: Option<lean::Text<'a>>,
 }

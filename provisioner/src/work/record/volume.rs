@@ -10,9 +10,9 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, list, nullable, own, shared};
+use sidecar::kube::lean::{self, interned, list, nullable, own, shared};
+use sidecar::kube::objects::volume;
 
-use super::{ReferenceWire, interned};
 use crate::keys::{
     BETA_STORAGE_CLASS, DELETION_SECRET_NAME, DELETION_SECRET_NAMESPACE, MIGRATED_TO,
     PROVISIONED_BY, VOLUME_FINALIZER,
@@ -22,87 +22,33 @@ use crate::model::{
     VolumeDetail, VolumeMode, VolumePhase,
 };
 
-/// A PersistentVolume on the wire.
-pub type VolumeWire<'a> = lean::Parts<'a, SpecWire<'a>, StatusWire<'a>>;
-
-/// What is read of `spec`.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct SpecWire<'a> {
-    #[serde(borrow)]
-    csi: Option<CsiWire<'a>>,
-    aws_elastic_block_store: Option<Value>,
-    gce_persistent_disk: Option<Value>,
-    cinder: Option<Value>,
-    azure_disk: Option<Value>,
-    azure_file: Option<Value>,
-    vsphere_volume: Option<Value>,
-    portworx_volume: Option<Value>,
-    #[serde(borrow)]
-    claim_ref: Option<ReferenceWire<'a>>,
-    #[serde(borrow)]
-    persistent_volume_reclaim_policy: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    storage_class_name: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    volume_mode: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    node_affinity: Option<AffinityWire<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct CsiWire<'a> {
-    #[serde(borrow)]
-    driver: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    volume_handle: Option<lean::Text<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct AffinityWire<'a> {
-    #[serde(borrow)]
-    required: Option<SelectorWire<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct SelectorWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(deserialize_with = "nullable")]
     node_selector_terms: Vec<TermWire<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 struct TermWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(deserialize_with = "nullable")]
     match_expressions: Vec<ExpressionWire<'a>>,
     #[serde(deserialize_with = "nullable")]
     match_fields: Vec<IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 struct ExpressionWire<'a> {
-    #[serde(borrow)]
     key: Option<lean::Text<'a>>,
-    #[serde(borrow)]
     operator: Option<lean::Text<'a>>,
-    #[serde(borrow, deserialize_with = "nullable")]
+    #[serde(deserialize_with = "nullable")]
     values: Vec<lean::Text<'a>>,
 }
 
-/// What is read of `status`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct StatusWire<'a> {
-    #[serde(borrow)]
-    phase: Option<lean::Text<'a>>,
-}
-
 impl Record for Volume {
-    type Wire<'a> = VolumeWire<'a>;
+    type Wire<'a> = volume::Volume<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
         let due = Due::of(
@@ -112,7 +58,7 @@ impl Record for Volume {
                     .as_deref()
                     .unwrap_or_default(),
             ),
-            VolumePhase::parse(wire.status.phase.as_deref().unwrap_or_default()),
+            VolumePhase::parse(wire.status.text()),
             wire.metadata.deletion_timestamp.is_some(),
             wire.metadata
                 .finalizers
@@ -136,8 +82,8 @@ impl Record for Volume {
 
 /// The volume in full: for volumes read one by one.
 #[must_use]
-pub fn read_volume(wire: VolumeWire<'_>, strings: &Interner) -> VolumeDetail {
-    let VolumeWire {
+pub fn read_volume(wire: volume::Volume<'_>, strings: &Interner) -> VolumeDetail {
+    let volume::Volume {
         metadata,
         mut spec,
         status,
@@ -164,7 +110,7 @@ pub fn read_volume(wire: VolumeWire<'_>, strings: &Interner) -> VolumeDetail {
             },
             in_tree: matches!(source, Source::InTree(_)),
         },
-        phase: VolumePhase::parse(status.phase.as_deref().unwrap_or_default()),
+        phase: VolumePhase::parse(status.text()),
         reclaim: Reclaim::parse(
             spec.persistent_volume_reclaim_policy
                 .as_deref()
@@ -187,14 +133,14 @@ pub fn read_volume(wire: VolumeWire<'_>, strings: &Interner) -> VolumeDetail {
     }
 }
 
-fn native(spec: &SpecWire<'_>, strings: &Interner) -> Source {
+fn native(spec: &volume::Spec<'_>, strings: &Interner) -> Source {
     match &spec.csi {
         Some(csi) => Source::Csi(csi_source(csi, strings)),
         None => Source::Other,
     }
 }
 
-fn csi_source(csi: &CsiWire<'_>, strings: &Interner) -> Csi {
+fn csi_source(csi: &volume::Csi<'_>, strings: &Interner) -> Csi {
     Csi {
         driver: interned(&csi.driver, strings),
         handle: own(&csi.volume_handle),
@@ -202,68 +148,16 @@ fn csi_source(csi: &CsiWire<'_>, strings: &Interner) -> Csi {
 }
 
 /// What a translation reads of a volume with an in-tree source, which is rare; `None` for others.
-fn in_tree(metadata: &lean::Meta<'_>, spec: &mut SpecWire<'_>) -> Option<Value> {
-    if spec.csi.is_some() {
-        return None;
-    }
-    let sources = [
-        ("awsElasticBlockStore", &mut spec.aws_elastic_block_store),
-        ("gcePersistentDisk", &mut spec.gce_persistent_disk),
-        ("cinder", &mut spec.cinder),
-        ("azureDisk", &mut spec.azure_disk),
-        ("azureFile", &mut spec.azure_file),
-        ("vsphereVolume", &mut spec.vsphere_volume),
-        ("portworxVolume", &mut spec.portworx_volume),
-    ];
-    let mut sources = sources.into_iter();
-    let (field, source) = sources.find_map(|(field, source)| Some((field, source.take()?)))?;
-    let texts = |pairs: &lean::Pairs<'_>| -> Value {
-        let pairs = pairs.iter();
-        pairs.map(|(key, value)| (&**key, &**value)).collect()
-    };
-    let claim = spec.claim_ref.as_ref();
-    let mut object = json!({
-        "metadata": {
-            "name": metadata.name.as_deref(),
-            "labels": texts(&metadata.labels),
-            "annotations": texts(&metadata.annotations),
-        },
-        "spec": {
-            "claimRef": { "namespace": claim.and_then(|claim| claim.namespace.as_deref()) },
-            field: source,
-        },
-    });
-    let required = spec
-        .node_affinity
-        .as_ref()
-        .and_then(|affinity| affinity.required.as_ref());
-    if let Some(selector) = required
+fn in_tree(metadata: &lean::Meta<'_>, spec: &mut volume::Spec<'_>) -> Option<Value> {
+    let mut object = spec.take_in_tree(metadata)?;
+    if let Some(required) = spec.affinity()
+        && let Ok(required) = serde_json::from_str::<Value>(required)
         && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
     {
-        let terms: Value = selector
-            .node_selector_terms
-            .iter()
-            .map(term_object)
-            .collect();
-        let affinity = json!({ "required": { "nodeSelectorTerms": terms } });
+        let affinity = json!({ "required": required });
         spec.insert("nodeAffinity".to_owned(), affinity);
     }
     Some(object)
-}
-
-fn term_object(term: &TermWire<'_>) -> Value {
-    let expression = |wire: &ExpressionWire<'_>| {
-        let values = wire.values.iter().map(|value| &**value).collect::<Value>();
-        json!({
-            "key": wire.key.as_deref(),
-            "operator": wire.operator.as_deref(),
-            "values": values,
-        })
-    };
-    let expressions: Value = term.match_expressions.iter().map(expression).collect();
-    // What fields are asked for is not known; that there are some is.
-    let fields: Value = term.match_fields.iter().map(|_| json!({})).collect();
-    json!({ "matchExpressions": expressions, "matchFields": fields })
 }
 
 /// A node affinity's terms, if there is one.
@@ -272,7 +166,7 @@ type Affinity = Option<Arc<[AffinityTerm]>>;
 /// A volume with an in-tree source, in the words of the driver that replaced the plugin, if one did.
 fn translated(
     object: &Value,
-    spec: &SpecWire<'_>,
+    spec: &volume::Spec<'_>,
     strings: &Interner,
 ) -> Option<(Source, Affinity)> {
     let driver = TRANSLATOR.of_volume(object)?.name;
@@ -287,14 +181,15 @@ fn translated(
 fn in_words_of_csi(object: &Value, strings: &Interner) -> Result<(Csi, Affinity), String> {
     let volume = TRANSLATOR.volume_to_csi(object);
     let volume = volume.map_err(|error| error.to_string())?;
-    let spec = volume.get("spec").unwrap_or(&Value::Null);
-    let wire = SpecWire::deserialize(spec).map_err(|error| error.to_string())?;
-    let csi = wire.csi.as_ref().map(|csi| csi_source(csi, strings));
-    Ok((csi.unwrap_or_default(), terms(&wire, strings)))
+    let read = |spec: &volume::Spec<'_>| {
+        let csi = spec.csi.as_ref().map(|csi| csi_source(csi, strings));
+        (csi.unwrap_or_default(), terms(spec, strings))
+    };
+    volume::read_spec(&volume, read).map_err(|error| error.to_string())
 }
 
-fn terms(spec: &SpecWire<'_>, strings: &Interner) -> Affinity {
-    let selector = spec.node_affinity.as_ref()?.required.as_ref()?;
+fn terms(spec: &volume::Spec<'_>, strings: &Interner) -> Affinity {
+    let selector: SelectorWire<'_> = serde_json::from_str(spec.affinity()?).ok()?;
     let terms = selector.node_selector_terms.iter();
     Some(terms.map(|wire| term(wire, strings)).collect())
 }

@@ -3,9 +3,10 @@
 use serde::Deserialize;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, nullable, own};
+use sidecar::kube::lean::{self, interned, nullable, own};
+use sidecar::kube::objects::claim::Spec;
+use sidecar::kube::objects::quantity;
 
-use super::{interned, quantity};
 use crate::keys::{
     MODIFYING_VOLUME, NODE_EXPANSION_NOT_REQUIRED, STORAGE_PROVISIONER, STORAGE_RESIZER,
 };
@@ -14,26 +15,7 @@ use crate::model::{
 };
 
 /// A PersistentVolumeClaim on the wire.
-type ClaimWire<'a> = lean::Parts<'a, SpecWire<'a>, StatusWire<'a>>;
-
-/// What is read of `spec`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct SpecWire<'a> {
-    #[serde(borrow)]
-    volume_name: Option<lean::Text<'a>>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    resources: ResourcesWire<'a>,
-    #[serde(borrow)]
-    volume_attributes_class_name: Option<lean::Text<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ResourcesWire<'a> {
-    #[serde(borrow)]
-    requests: lean::Pairs<'a>,
-}
+type ClaimWire<'a> = lean::Parts<'a, Spec<'a>, StatusWire<'a>>;
 
 /// What is read of `status`.
 #[derive(Debug, Default, Deserialize)]
@@ -132,7 +114,7 @@ impl Record for Claim {
     }
 }
 
-fn signs<'w>(spec: &'w SpecWire<'_>, status: &'w StatusWire<'_>) -> Signs<'w> {
+fn signs<'w>(spec: &'w Spec<'_>, status: &'w StatusWire<'_>) -> Signs<'w> {
     let phase = status.modify_volume_status.as_ref();
     let phase = phase.map(|wire| wire.status.as_deref().unwrap_or_default());
     let mut conditions = status.conditions.iter();

@@ -5,13 +5,13 @@
 use serde::Deserialize;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, nullable};
+use sidecar::kube::lean::{self, interned, nullable};
+use sidecar::kube::objects::Phase;
 
-use super::interned;
 use crate::model::Pod;
 
 /// A Pod on the wire.
-type PodWire<'a> = lean::Parts<'a, SpecWire<'a>, StatusWire<'a>>;
+type PodWire<'a> = lean::Parts<'a, SpecWire<'a>, Phase<'a>>;
 
 /// What is read of `spec`.
 #[derive(Debug, Default, Deserialize)]
@@ -35,14 +35,6 @@ struct UseWire<'a> {
     claim_name: Option<lean::Text<'a>>,
 }
 
-/// What is read of `status`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct StatusWire<'a> {
-    #[serde(borrow)]
-    phase: Option<lean::Text<'a>>,
-}
-
 impl Record for Pod {
     type Wire<'a> = PodWire<'a>;
 
@@ -52,7 +44,7 @@ impl Record for Pod {
         let names = uses.filter_map(|claim| claim.claim_name.as_deref());
         // A claim belongs to one pod mostly: its name is not worth sharing.
         let claims = names.map(Into::into).collect();
-        let phase = wire.status.phase.as_deref().unwrap_or_default();
-        Self::new(interned(&wire.metadata.namespace, strings), phase, claims)
+        let namespace = interned(&wire.metadata.namespace, strings);
+        Self::new(namespace, wire.status.text(), claims)
     }
 }

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 use sidecar::kube::cache::Record;
+use sidecar::kube::interner::Interner;
 
-use super::*;
 use crate::model::{
-    AttributesClass, Claim, ClaimPhase, ModifyPhase, Pod, ResizeStatus, Source, Uid, Volume,
+    AttributesClass, Claim, ClaimPhase, ModifyPhase, Pod, Quantity, ResizeStatus, Source, Text,
+    Uid, Volume,
 };
 
 fn read<R: Record>(json: &Value) -> Option<R> {

@@ -39,10 +39,16 @@ pub struct Calls {
 }
 
 impl Calls {
-    pub(in crate::controller) fn observer(&self, operations: &CsiOperations) -> Observer {
+    /// Of calls on this controller's account, if there are several.
+    pub(in crate::controller) fn observer(
+        &self,
+        controller: Option<&'static str>,
+        operations: &CsiOperations,
+    ) -> Observer {
         Observer {
             methods: self.methods,
             response_limit: self.response_limit,
+            controller,
             operations: Some(operations.clone()),
         }
     }
@@ -92,6 +98,8 @@ pub struct Settings {
     /// How long the driver may be away; `None` is for ever. With other replicas waiting for the
     /// lease, a leader without driver must make room.
     pub patience: Option<Duration>,
+    /// The process ends with the driver, and leaves a note of it where kubelet reads one.
+    pub is_last_word: bool,
     /// Exit code if the driver does not say who it is or what it can do.
     pub mute: u8,
     /// What holds calls back once they are another leader's.

@@ -16,8 +16,13 @@ impl Driver for Named {
 
     const ASKS_ANY_CONTROLLER: bool = false;
 
-    fn new(name: &str, _: &Capabilities, (): &()) -> Result<Self, Exit> {
-        Ok(Self(name.to_owned()))
+    fn new(name: &str, known: &Capabilities, (): &()) -> Result<Self, Exit> {
+        let idle = known.controller == ControllerCapabilities::default();
+        Ok(Self(if idle {
+            "idle".to_owned()
+        } else {
+            name.to_owned()
+        }))
     }
 
     fn name(&self) -> &str {
@@ -44,6 +49,7 @@ fn settings(driver: &FakeDriver, identity: Identity) -> Settings {
         },
         identity,
         patience: None,
+        is_last_word: true,
         mute: 1,
         fence: Fence::default(),
     }
@@ -92,9 +98,9 @@ async fn a_leader_whose_driver_stays_away_makes_room() {
     let note = driver.directory().join("termination-log");
     driver.stop();
     let start = Instant::now();
-    let exit = timeout(SOON, view.link().follow_noting(&note))
-        .await
-        .unwrap();
+    let followed = view.link().follow_noting(Some(&note));
+    let (lost, exit) = timeout(SOON, followed).await.unwrap();
+    assert_eq!(lost, Lost::StaysAway);
     assert!(start.elapsed() >= Duration::from_millis(300));
     assert_eq!(
         (exit.code, exit.error.as_deref()),
@@ -155,6 +161,7 @@ async fn who_follows_next_takes_over_where_the_last_one_was_dropped() {
 
 #[tokio::test]
 async fn a_driver_that_comes_back_as_another_ends_the_process() {
+    let log = crate::log::capture();
     let driver = FakeDriver::new("test.csi.driver");
     let view = view(&driver, None).await;
     driver.stop();
@@ -163,6 +170,71 @@ async fn a_driver_that_comes_back_as_another_ends_the_process() {
     let exit = timeout(SOON, view.follow()).await.unwrap();
     let text = "test.csi.driver became other";
     assert_eq!((exit.code, exit.error.as_deref()), (1, Some(text)));
+    let is_back = |line: &String| line.contains("is back");
+    assert!(!log.lines().iter().any(is_back), "{:?}", log.lines());
+}
+
+#[tokio::test]
+async fn a_18_another_driver_ends_it_for_those_who_would_go_on_and_for_those_to_come() {
+    let driver = FakeDriver::new("test.csi.driver");
+    let (_, anything) = views(&driver, None).await;
+    driver.stop();
+    driver.configure(|model| model.name = "other".to_owned());
+    driver.start();
+    let exit = timeout(SOON, anything.follow()).await.unwrap();
+    assert_eq!(exit.code, 1);
+    let (link, calls) = (Arc::clone(&anything.link), anything.link.settings.calls);
+    let later = View::<Anything>::new(link, calls, (), (Fence::default(), None)).unwrap();
+    let at_once = timeout(Duration::from_millis(50), later.follow()).await;
+    assert_eq!(at_once, Ok(exit));
+    assert!(later.channel().await.is_err());
+}
+
+#[tokio::test]
+async fn a_52_a_driver_that_was_given_up_is_met_again_over_another_connection() {
+    let driver = FakeDriver::new("test.csi.driver");
+    let view = view(&driver, Some(Duration::from_millis(300))).await;
+    driver.stop();
+    let note = driver.directory().join("termination-log");
+    let followed = view.link().follow_noting(Some(&note));
+    let (lost, _) = timeout(SOON, followed).await.unwrap();
+    assert_eq!(lost, Lost::StaysAway);
+    let fence = Fence::default();
+    let again = view.link().anew(fence.clone());
+    let start = async {
+        sleep(Duration::from_millis(300)).await;
+        driver.start();
+    };
+    let (again, ()) = timeout(SOON, async { tokio::join!(again, start) })
+        .await
+        .unwrap();
+    let again = again.unwrap();
+    let calls = again.settings.calls;
+    let second =
+        View::<Named>::new(Arc::clone(&again), calls, (), (Fence::default(), None)).unwrap();
+    assert!(second.channel().await.is_ok());
+    // It ends with the lease, and does not outlive its last user.
+    fence.close();
+    let gone = again.connection.lost();
+    drop((again, second));
+    assert!(timeout(Duration::from_secs(5), gone).await.is_ok());
+
+    driver.stop();
+    driver.configure(|model| model.name = "other".to_owned());
+    driver.start();
+    let exit = view.link().anew(Fence::default()).await.err();
+    assert_eq!(exit.map(|exit| exit.code), Some(1));
+}
+
+#[tokio::test]
+async fn views_that_are_gone_are_not_kept() {
+    let driver = FakeDriver::new("test.csi.driver");
+    let view = view(&driver, None).await;
+    for _ in 0..100 {
+        let (link, calls) = (Arc::clone(&view.link), view.link.settings.calls);
+        drop(View::<Anything>::new(link, calls, (), (Fence::default(), None)).unwrap());
+    }
+    assert!(lock(&view.link.known).views.len() <= 2);
 }
 
 /// Gets on with any driver.
@@ -203,8 +275,11 @@ async fn views(
     let known = DriverHandshake::connect(settings, &operations.unwrap()).await;
     let questions = Questions::of::<Named>(&()).and(Questions::of::<Anything>(&()));
     let link = known.unwrap().fetch_capabilities(questions).await.unwrap();
-    let named = View::new(Arc::clone(&link), calls, (), Fence::default()).unwrap();
-    (named, View::new(link, calls, (), Fence::default()).unwrap())
+    let named = View::new(Arc::clone(&link), calls, (), (Fence::default(), None)).unwrap();
+    (
+        named,
+        View::new(link, calls, (), (Fence::default(), None)).unwrap(),
+    )
 }
 
 #[tokio::test]
@@ -213,7 +288,7 @@ async fn a_controller_that_cannot_go_on_with_the_driver_ends_alone() {
     let (named, anything) = views(&driver, None).await;
     assert_eq!(driver.connections(), 1);
     driver.stop();
-    driver.configure(|model| model.name = "other".to_owned());
+    driver.configure(|model| model.controller.clear());
     driver.start();
     let goes_on = anything.follow();
     tokio::pin!(goes_on);
@@ -221,7 +296,7 @@ async fn a_controller_that_cannot_go_on_with_the_driver_ends_alone() {
         exit = timeout(SOON, named.follow()) => exit.unwrap(),
         exit = &mut goes_on => panic!("{exit:?}"),
     };
-    let text = "test.csi.driver became other";
+    let text = "test.csi.driver became idle";
     assert_eq!((exit.code, exit.error.as_deref()), (1, Some(text)));
     assert!(anything.channel().await.is_ok());
     assert!(named.channel().await.is_err());
@@ -236,8 +311,8 @@ async fn all_hear_that_the_driver_is_given_up() {
     let note = driver.directory().join("termination-log");
     driver.stop();
     let (one, other) = tokio::join!(
-        named.link().follow_noting(&note),
-        timeout(SOON, anything.link().follow_noting(&note)),
+        named.link().follow_noting(Some(&note)),
+        timeout(SOON, anything.link().follow_noting(Some(&note))),
     );
     assert_eq!(Ok(one), other.map_err(|_| ()));
     // Not after another 300 ms each.
@@ -251,7 +326,8 @@ async fn calls_wait_for_ever_without_the_lease_of_their_own_controller() {
     let (named, anything) = views(&driver, None).await;
     let fence = Fence::default();
     let calls = named.link().settings.calls;
-    let fenced = View::<Named>::new(Arc::clone(&named.link), calls, (), fence.clone()).unwrap();
+    let fenced =
+        View::<Named>::new(Arc::clone(&named.link), calls, (), (fence.clone(), None)).unwrap();
     assert!(fenced.channel().await.is_ok());
     fence.close();
     let brief = Duration::from_millis(300);

@@ -11,6 +11,7 @@ use crate::kube::connect::Variable;
 use crate::kube::interner::Interner;
 use crate::kube::lean::Parts;
 use crate::kube::reflect::Resource;
+use crate::metrics::Registry;
 use crate::names::LeaseOwner;
 
 const PROGRAM: Program = Program {
@@ -83,34 +84,51 @@ async fn c_12_a_controller_without_a_driver_leads_and_watches() {
     assert_eq!(held(), ("snapshot-controller-leader".to_owned(), false));
 }
 
-/// Two seats of a process.
+/// Two seats of a process, of which the first one is the head's.
 async fn two_seats(kubeconfig: &std::path::Path) -> [Seat; 2] {
     let (process, _) = process(kubeconfig).await;
     let tenure = process.tenure().await.unwrap();
-    ["csi-attacher", "csi-resizer"].map(|name| {
-        let program = Program { name, ..PROGRAM };
-        let process = Arc::clone(&process);
-        Seat::among(process, &tenure, program, Rate::Unlimited)
-    })
+    let fences = [tenure.fence.clone(), Fence::default()];
+    let seats = ["csi-attacher", "csi-resizer"].into_iter().zip(fences);
+    let seats: Vec<Seat> = seats
+        .map(|(name, fence)| {
+            let program = Program { name, ..PROGRAM };
+            let (process, ending) = (Arc::clone(&process), process.shutdown.request());
+            let own = Allowance {
+                controller: name,
+                rate: Rate::Unlimited,
+                metrics: RateMetrics::of(name, &Registry::new()).unwrap(),
+            };
+            Seat::among(process, &tenure, program, &own, (fence, ending))
+        })
+        .collect();
+    seats.try_into().ok().expect("two")
 }
 
 #[tokio::test]
 async fn a_lost_lease_holds_back_its_own_controller_alone() {
     let api = FakeApi::new();
     let served = api.serve().await;
-    let [one, other] = two_seats(&served.kubeconfig()).await;
+    let [head, other] = two_seats(&served.kubeconfig()).await;
     let brief = std::time::Duration::from_millis(300);
     let ask = async |client: Client| {
         let api = Api::new(client);
         let asked = crate::kube::discovery::serves(&api, "storage.k8s.io/v1", "CSINode");
-        timeout(brief, asked).await.is_ok()
+        timeout(brief, asked)
+            .await
+            .is_ok_and(|answer| answer.is_ok())
     };
-    let second = one.another_client(Rate::Unlimited);
-    assert!(ask(one.client.clone()).await && ask(other.client.clone()).await);
-    one.fence.close();
-    assert!(!ask(one.client.clone()).await && !ask(second).await);
+    let second = other.another_client(Rate::Unlimited);
+    assert!(ask(head.client.clone()).await && ask(other.client.clone()).await);
+    other.fence.close();
+    assert!(!ask(other.client.clone()).await && !ask(second).await);
+    assert!(ask(head.client.clone()).await);
+    other
+        .fence
+        .hold_until(crate::clock::now() + std::time::Duration::from_secs(60));
     assert!(ask(other.client.clone()).await);
-    other.tenure.fence.close();
+    // What the elector of the head is told holds for the connections.
+    head.fence.close();
     assert!(
         !ask(other.client.clone()).await,
         "without the head nothing passes"
@@ -119,7 +137,7 @@ async fn a_lost_lease_holds_back_its_own_controller_alone() {
     let agents: Vec<_> = agents
         .map(|agent| agent.split('/').next().map(str::to_owned))
         .collect();
-    let expected = ["csi-attacher", "csi-resizer", "csi-resizer"];
+    let expected = ["csi-attacher", "csi-resizer", "csi-attacher", "csi-resizer"];
     assert_eq!(agents, expected.map(|agent| Some(agent.to_owned())));
 }
 

@@ -46,6 +46,7 @@ fn logged(limit: Option<usize>) -> Observer {
     Observer {
         methods: &[methods::IDENTITY, methods::CONTROLLER],
         response_limit: limit,
+        controller: None,
         operations: None,
     }
 }

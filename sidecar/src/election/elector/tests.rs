@@ -33,6 +33,8 @@ fn config(identity: &str, timing: Timing) -> (Config, Events) {
         identity: identity.to_owned(),
         timing,
         labels: Labels::new(),
+        succeeds: None,
+        shown: String::new(),
         metrics: None,
         fence: Fence::default(),
         on_event: Box::new({

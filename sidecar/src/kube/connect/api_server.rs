@@ -1,7 +1,6 @@
 //! One way to the API server, and clients that share its connections, each with a budget and a name of
 //! its own.
 
-use std::future::poll_fn;
 use std::time::Duration;
 
 use ::kube::Client;
@@ -35,7 +34,8 @@ pub struct Budget {
     /// Where its requests are counted.
     pub metrics: Option<RateMetrics>,
     /// What holds its requests back, and no others, once they are another leader's to make. It is looked
-    /// at before a request goes to the connection, whose own fence looks at each byte.
+    /// at when a request goes to the connection, whose own fence looks at each byte, and once more when
+    /// its body does.
     pub fence: Fence,
 }
 
@@ -71,12 +71,9 @@ impl ApiServer {
             request
         };
         let mut transport = self.transport.clone();
-        let fenced = service_fn(move |request| {
-            let (fence, sending) = (fence.clone(), transport.call(request));
-            async move {
-                poll_fn(|_| fence.poll_send()).await;
-                sending.await
-            }
+        let fenced = service_fn(move |mut request: Request<Body>| {
+            request.extensions_mut().insert(fence.clone());
+            transport.call(request)
         });
         let service = ServiceBuilder::new()
             .map_request(named)

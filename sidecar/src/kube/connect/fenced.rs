@@ -56,7 +56,7 @@ impl<S: Write + Unpin> Write for Fenced<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        ready!(self.fence.poll_send());
+        ready!(self.fence.poll_write())?;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -68,12 +68,12 @@ impl<S: Write + Unpin> Write for Fenced<S> {
 
     /// TLS may still hold what was written before.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.fence.poll_send());
+        ready!(self.fence.poll_write())?;
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.fence.poll_send());
+        ready!(self.fence.poll_write())?;
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -3,6 +3,7 @@
 //! The HTTP stack is put together here instead of taking kube's default: that one retries silently
 //! (the work queue does that visibly), and logs every failed request as an error.
 
+use std::future::poll_fn;
 use std::time::Duration;
 
 use ::kube::client::{AuthError, Body, ConfigExt as _};
@@ -15,12 +16,12 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tower::util::BoxCloneService;
-use tower::{BoxError, ServiceBuilder};
+use tower::{BoxError, Service, ServiceBuilder, service_fn};
 
 use super::fenced::fenced;
 use super::proxy::Proxy;
 use super::tunnel::Connector;
-use crate::election::Fence;
+use crate::election::{Fence, Guarded};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -83,7 +84,7 @@ pub(super) fn dial(config: &Config, proxy: Option<Proxy>, fence: &Fence) -> Resu
     layered(config, move || client(secured.clone()))
 }
 
-fn client<C>(connector: C) -> legacy::Client<C, Body>
+fn client<C>(connector: C) -> legacy::Client<C, Guarded<Body>>
 where
     C: Connect + Clone,
 {
@@ -101,7 +102,7 @@ where
 
 fn layered<C>(
     config: &Config,
-    client: impl Fn() -> legacy::Client<C, Body> + Send + Sync + 'static,
+    client: impl Fn() -> legacy::Client<C, Guarded<Body>> + Send + Sync + 'static,
 ) -> Result<Dial, Error>
 where
     C: Connect + Clone + Send + Sync + 'static,
@@ -114,8 +115,33 @@ where
         .map_err(BoxError::from);
     // Layers are shared, so that a token of an exec plugin is asked for once.
     Ok(Box::new(move || {
-        BoxCloneService::new(layers.service(client()))
+        BoxCloneService::new(layers.service(guarded(client())))
     }))
+}
+
+/// The last look at a request, behind all waits but that for the connection: its fence is the one of
+/// the lease under which it is made.
+fn guarded<C>(
+    client: legacy::Client<C, Guarded<Body>>,
+) -> impl Service<
+    Request<Body>,
+    Response = Response<Incoming>,
+    Error = legacy::Error,
+    Future = impl Future<Output = Result<Response<Incoming>, legacy::Error>> + Send,
+> + Clone
++ Send
+where
+    C: Connect + Clone + Send + Sync + 'static,
+{
+    service_fn(move |mut request: Request<Body>| {
+        let client = client.clone();
+        async move {
+            let fence = request.extensions_mut().remove().unwrap_or_default();
+            poll_fn(|_| Fence::poll_send(&fence)).await;
+            let request = request.map(|body| Guarded::new(body, fence));
+            client.request(request).await
+        }
+    })
 }
 
 fn without_output(error: BoxError) -> BoxError {

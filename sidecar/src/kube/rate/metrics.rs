@@ -1,5 +1,6 @@
 //! What the limits do, as metrics. Upstream has none of these.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use prometheus::{Gauge, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts};
@@ -25,31 +26,50 @@ impl RateMetrics {
     /// # Errors
     /// The registry has them already.
     pub fn new(registry: &Registry) -> Result<Self, RegisterError> {
-        let name = |name: &str| format!("csi_sidecar_kube_api_{name}");
-        let waited = HistogramOpts::new(
-            name("wait_seconds"),
+        Self::labelled(registry, &HashMap::new())
+    }
+
+    /// Adds one of several controllers, whose series have its name as label `controller`.
+    ///
+    /// # Errors
+    /// The registry has it already, or the families without that label.
+    pub fn of(controller: &str, registry: &Registry) -> Result<Self, RegisterError> {
+        let label = ("controller".to_owned(), controller.to_owned());
+        Self::labelled(registry, &HashMap::from([label]))
+    }
+
+    fn labelled(
+        registry: &Registry,
+        labels: &HashMap<String, String>,
+    ) -> Result<Self, RegisterError> {
+        let opts = |name: &str, help: &str| {
+            let name = format!("csi_sidecar_kube_api_{name}");
+            Opts::new(name, help).const_labels(labels.clone())
+        };
+        let waited = HistogramOpts::from(opts(
+            "wait_seconds",
             "Time that requests to the API server waited in this process before they were sent",
-        );
+        ));
         let metrics = Self {
             waited: HistogramVec::new(waited.buckets(BUCKETS.to_vec()), &["lane"])?,
             running: IntGaugeVec::new(
-                Opts::new(
-                    name("requests_running"),
+                opts(
+                    "requests_running",
                     "Requests sent to the API server and not answered",
                 ),
                 &["lane"],
             )?,
             refused: IntCounterVec::new(
-                Opts::new(
-                    name("refused_total"),
+                opts(
+                    "refused_total",
                     "Requests that the API server refused as too many",
                 ),
                 &["lane"],
             )?,
-            limit: Gauge::new(
-                name("concurrency_limit"),
+            limit: Gauge::with_opts(opts(
+                "concurrency_limit",
                 "Requests that may run at once; 0 while a fixed rate or none is in force",
-            )?,
+            ))?,
         };
         registry.register(Box::new(metrics.waited.clone()))?;
         registry.register(Box::new(metrics.running.clone()))?;

@@ -5,7 +5,7 @@
 
 use super::{Decision, selector};
 use crate::model::{Group, Text, key};
-use crate::plan::complaint::Cure;
+use crate::plan::complaint::RequeueTrigger;
 use crate::plan::snapshot::Origin;
 use crate::plan::step::Object;
 use crate::plan::view::{Learnt, View, read};
@@ -14,7 +14,7 @@ use crate::plan::view::{Learnt, View, read};
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) text: String,
-    pub(super) cures: Vec<Cure>,
+    pub(super) triggers: Vec<RequeueTrigger>,
 }
 
 /// The volumes of the claims that `selector` selects, in the order in which the API server lists them.
@@ -25,7 +25,12 @@ pub(super) fn volumes(
 ) -> Decision<Result<Vec<Origin>, Problem>> {
     let text = match selector::text(selector) {
         Ok(text) => Text::from(text),
-        Err(text) => return Ok(Err(problem(text, None))),
+        Err(selector::Problem::Whole(text)) => return Ok(Err(problem(text, None))),
+        Err(selector::Problem::Field(field, why)) => {
+            let group = group.key();
+            let text = format!("VolumeGroupSnapshot {group}: spec.source.selector.{field}: {why}");
+            return Ok(Err(problem(text, None)));
+        }
     };
     let object = Object::Claims(group.namespace.clone(), text.clone());
     let names = match view.learnt(&object) {
@@ -36,7 +41,7 @@ pub(super) fn volumes(
     let mut volumes = Vec::new();
     for name in names.lines() {
         let key = key(&group.namespace, name);
-        let of_claim = Cure::Object(Object::Claim(key.clone()));
+        let of_claim = RequeueTrigger::Object(Object::Claim(key.clone()));
         let Some(claim) = view.claim(&key)? else {
             let text = format!("failed to retrieve PVC {name} from the lister");
             return Ok(Err(problem(text, Some(of_claim))));
@@ -45,7 +50,7 @@ pub(super) fn volumes(
             Ok(origin) => volumes.push(origin),
             Err(why) => {
                 let text = why.told("a group snapshot");
-                return Ok(Err(problem(text, Some(why.cure(&key)))));
+                return Ok(Err(problem(text, Some(why.trigger(&key)))));
             }
         }
     }
@@ -56,9 +61,9 @@ pub(super) fn volumes(
     Ok(Ok(volumes))
 }
 
-fn problem(text: String, cure: Option<Cure>) -> Problem {
+fn problem(text: String, trigger: Option<RequeueTrigger>) -> Problem {
     Problem {
         text,
-        cures: cure.into_iter().collect(),
+        triggers: trigger.into_iter().collect(),
     }
 }

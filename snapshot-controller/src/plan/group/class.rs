@@ -7,7 +7,7 @@ use serde_json::json;
 use super::claims::{self, Problem};
 use super::{Decision, fail};
 use crate::model::{Class, Group, Text};
-use crate::plan::complaint::{Complaint, Cure};
+use crate::plan::complaint::{Complaint, RequeueTrigger};
 use crate::plan::snapshot::{Chosen, only_default};
 use crate::plan::step::Step;
 use crate::plan::view::{Next, Purpose, View};
@@ -25,7 +25,7 @@ pub(super) fn named(view: &View<'_>, name: &Text) -> Decision<Chosen> {
              volumegroupsnapshotclass.groupsnapshot.storage.k8s.io {name:?} not found"
         );
         let complaint = Complaint::error("GetGroupSnapshotClassFailed", message);
-        fail(complaint.until(Cure::GroupClass(name.clone())))
+        fail(complaint.until(RequeueTrigger::GroupClass(name.clone())))
     })
 }
 
@@ -39,12 +39,15 @@ pub(super) fn choose(view: &View<'_>, group: &Arc<Group>, selector: &Text) -> De
 
 /// Writes the default class of the first volume's driver into the VolumeGroupSnapshot.
 fn default(view: &View<'_>, group: &Arc<Group>, selector: &Text) -> Decision {
-    let refuse = |error: String, cures: Vec<Cure>| {
+    let refuse = |error: String, triggers: Vec<RequeueTrigger>| {
         let message = format!("Failed to set default group snapshot class with error {error}");
         let complaint = Complaint::error("SetDefaultGroupSnapshotClassFailed", message);
-        fail(Complaint { cures, ..complaint })
+        fail(Complaint {
+            triggers,
+            ..complaint
+        })
     };
-    let told = |problem: Problem| refuse(problem.text, problem.cures);
+    let told = |problem: Problem| refuse(problem.text, problem.triggers);
     let all = claims::volumes(view, group, selector)?.map_err(told)?;
     let driver = all.first().and_then(|first| first.volume.csi.as_ref());
     let Some(csi) = driver else {
@@ -56,7 +59,7 @@ fn default(view: &View<'_>, group: &Arc<Group>, selector: &Text) -> Decision {
     };
     let defaults = view.informers.default_group_classes(&csi.driver);
     let name = only_default(&defaults, "group snapshot class");
-    let name = name.map_err(|error| refuse(error, vec![Cure::AnyGroupClass]))?;
+    let name = name.map_err(|error| refuse(error, vec![RequeueTrigger::AnyGroupClass]))?;
     let patch = json!({
         "metadata": {"resourceVersion": &*group.version},
         "spec": {"volumeGroupSnapshotClassName": &*name},

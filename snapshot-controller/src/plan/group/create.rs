@@ -11,7 +11,7 @@ use sidecar::snapshot::{
 use super::claims::{self, Problem};
 use super::{Decision, fail};
 use crate::model::{Group, Text};
-use crate::plan::complaint::{Complaint, Cure};
+use crate::plan::complaint::{Complaint, RequeueTrigger};
 use crate::plan::secret::{self, Secret};
 use crate::plan::snapshot::{Chosen, Origin};
 use crate::plan::step::{Object, Step};
@@ -25,10 +25,10 @@ pub(super) fn decide(
     class: &Chosen,
 ) -> Decision {
     let refuse =
-        |problem: Problem| fail(Complaint::ungrouped(&problem.text).until_all(problem.cures));
+        |problem: Problem| fail(Complaint::ungrouped(&problem.text).until_all(problem.triggers));
     let volumes = claims::volumes(view, group, selector)?.map_err(refuse)?;
     let name = Text::from(group_content_name(&group.uid));
-    let of_class = || Cure::GroupClass(class.name.clone());
+    let of_class = || RequeueTrigger::GroupClass(class.name.clone());
     let secret = secret::resolve(&class.class, &secret::Words::of_group(group, &name));
     let secret =
         secret.map_err(|problem| fail(Complaint::ungrouped(&problem).until(of_class())))?;
@@ -60,7 +60,9 @@ fn handle(group: &Group, class: &Chosen, origin: &Origin) -> Decision<Text> {
         ..Complaint::ungrouped(&error)
     };
     let complaint = complaint.until_changed(Object::Volume(volume.clone()));
-    Err(fail(complaint.until(Cure::GroupClass(class.name.clone()))))
+    Err(fail(
+        complaint.until(RequeueTrigger::GroupClass(class.name.clone())),
+    ))
 }
 
 /// It has the finalizer from the start, as a content of a single snapshot has.

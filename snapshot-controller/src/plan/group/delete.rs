@@ -56,7 +56,7 @@ pub(super) fn decide(view: &View<'_>, group: &Arc<Group>) -> Decision {
 
 /// The VolumeSnapshots of the group.
 fn members<'a>(view: &'a View<'_>, group: &'a Group) -> impl Iterator<Item = Arc<Snapshot>> + 'a {
-    let keys = view.memory.members(&group.uid);
+    let keys = view.in_flight.members(&group.uid);
     let known = keys.filter_map(|key| view.informers.snapshot(key));
     // A cache may be late to tell of a deletion that this attempt knows of.
     known.filter(|member| !view.is_gone(&member.object()))
@@ -115,7 +115,7 @@ fn content(view: &View<'_>, group: &Group) -> Decision<Option<Arc<GroupContent>>
 /// A claim that is being restored reads the snapshot.
 fn unless_restoring(view: &View<'_>, group: &Group) -> Decision<()> {
     for member in members(view, group) {
-        let claims = view.memory.restoring(&member.key());
+        let claims = view.in_flight.restoring(&member.key());
         if claims.is_empty() {
             continue;
         }

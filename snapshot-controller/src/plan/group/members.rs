@@ -10,10 +10,10 @@ use sidecar::snapshot::{
 
 use super::fail;
 use crate::model::{Content, Group, GroupContent, Member, Snapshot, Text, key};
-use crate::plan::complaint::Complaint;
+use crate::plan::complaint::{Complaint, RequeueTrigger};
 use crate::plan::status::patch as status;
 use crate::plan::step::{Object, Step};
-use crate::plan::view::{Next, Purpose, View};
+use crate::plan::view::{Next, Purpose, View, read};
 
 /// Names of a member and of its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +42,16 @@ impl Names {
 
 /// The next step until all members are there; `None` if they are.
 pub(super) fn decide(view: &View<'_>, group: &Group, content: &GroupContent) -> Option<Next> {
-    let mut members = content.members().iter();
-    members.find_map(|member| one(view, group, content, member))
+    let mut awaits = None;
+    for member in content.members() {
+        match one(view, group, content, member) {
+            // Others need not wait.
+            wait @ Some(Next::Await(_)) => awaits = wait,
+            None => {}
+            next @ Some(Next::Done | Next::Ask(..) | Next::Wait(_) | Next::Fail(_)) => return next,
+        }
+    }
+    awaits
 }
 
 fn one(view: &View<'_>, group: &Group, of: &GroupContent, member: &Member) -> Option<Next> {
@@ -64,15 +72,17 @@ fn one(view: &View<'_>, group: &Group, of: &GroupContent, member: &Member) -> Op
     if snapshot.owner().is_none_or(|(uid, _)| *uid != group.uid) {
         return Some(foreign(snapshot.object()));
     }
-    if content.deleting || snapshot.deleting {
-        // Somebody has deleted it: it is held until the group goes.
-        return None;
-    }
-    if content.snapshot.uid.is_empty() {
-        return ask(Step::Patch(content.object(), bind(&content, &snapshot)));
-    }
     if !content.is_of(&snapshot) {
-        return Some(foreign(content.object()));
+        if content.deleting {
+            // Somebody has deleted it before anything held it: there will be another one.
+            return Some(Next::Await(RequeueTrigger::Object(content.object())));
+        }
+        // Its VolumeSnapshot was removed by force and made again, or a cache has one that is gone.
+        let bound = !content.snapshot.uid.is_empty();
+        if bound && view.learnt(&snapshot.object()).is_none() {
+            return Some(read(snapshot.object()));
+        }
+        return ask(Step::Patch(content.object(), bind(&content, &snapshot)));
     }
     if snapshot.bound().is_none() {
         let mut change = Map::new();

@@ -1,6 +1,13 @@
 //! The label selector of a VolumeGroupSnapshot, as a request for claims has it.
+//!
+//! The schema of the kind takes any text for a label. One that is none would be read as more terms, or
+//! as others, by whoever parses the request.
+
+use std::fmt::Write as _;
 
 use serde::Deserialize;
+
+use crate::plan::label::{is_key, is_value};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -20,42 +27,86 @@ struct Expression {
 /// A selector that selects everything would take a whole namespace for one group.
 const EMPTY: &str = "the label selector of the group snapshot is empty";
 
+/// Why a selector is none.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Problem {
+    /// It selects everything, or cannot be read.
+    Whole(String),
+    /// A field of it, from the selector on, and what is wrong there.
+    Field(String, String),
+}
+
 /// The selector as text, all of its terms.
 ///
 /// # Errors
 /// It has none, or one that nobody understands.
-pub(super) fn text(json: &str) -> Result<String, String> {
-    let selector: Selector = serde_json::from_str(json).map_err(|error| error.to_string())?;
+pub(super) fn text(json: &str) -> Result<String, Problem> {
+    let selector: Selector =
+        serde_json::from_str(json).map_err(|error| Problem::Whole(error.to_string()))?;
     let labels = selector.match_labels.unwrap_or_default();
-    let labels = labels
-        .into_iter()
-        .map(|(key, value)| Ok(format!("{key}={value}")));
+    let labels = labels.into_iter().map(|(key, value)| {
+        known_key("matchLabels".to_owned(), &key)?;
+        known_value(format!("matchLabels[{key}]"), &value)?;
+        Ok(format!("{key}={value}"))
+    });
     let expressions = selector.match_expressions.unwrap_or_default();
-    let expressions = expressions.iter().map(expression);
-    let terms: Vec<String> = labels.chain(expressions).collect::<Result<_, String>>()?;
+    let expressions = expressions.iter().enumerate().map(expression);
+    let terms: Vec<String> = labels.chain(expressions).collect::<Result<_, Problem>>()?;
     if terms.is_empty() {
-        return Err(EMPTY.to_owned());
+        return Err(Problem::Whole(EMPTY.to_owned()));
     }
     Ok(terms.join(","))
 }
 
-fn expression(one: &Expression) -> Result<String, String> {
+fn expression((number, one): (usize, &Expression)) -> Result<String, Problem> {
     let Expression {
         key,
         operator,
         values,
     } = one;
+    let field = |name: &str| format!("matchExpressions[{number}].{name}");
+    known_key(field("key"), key)?;
     let values = values.as_deref().unwrap_or_default();
-    let list = values.join(",");
-    match (operator.as_str(), values.is_empty()) {
-        ("In", false) => Ok(format!("{key} in ({list})")),
-        ("NotIn", false) => Ok(format!("{key} notin ({list})")),
-        ("Exists", true) => Ok(key.clone()),
-        ("DoesNotExist", true) => Ok(format!("!{key}")),
-        (operator, _) => Err(format!(
-            "{operator:?} is not a valid label selector operator"
-        )),
+    for (index, value) in values.iter().enumerate() {
+        known_value(field(&format!("values[{index}]")), value)?;
     }
+    let wrong = |name: &str, text: String| Err(Problem::Field(field(name), text));
+    match (operator.as_str(), values) {
+        ("In", [_, ..]) => Ok(format!("{key} in ({})", values.join(","))),
+        ("NotIn", [_, ..]) => Ok(format!("{key} notin ({})", values.join(","))),
+        ("Exists", []) => Ok(key.clone()),
+        ("DoesNotExist", []) => Ok(format!("!{key}")),
+        ("In" | "NotIn", []) => wrong("values", format!("{operator} needs at least one value")),
+        ("Exists" | "DoesNotExist", _) => wrong("values", format!("{operator} takes no values")),
+        (operator, _) => {
+            let text = format!("{operator:?} is not a valid label selector operator");
+            wrong("operator", text)
+        }
+    }
+}
+
+fn known_key(field: String, key: &str) -> Result<(), Problem> {
+    let rule = "is no label key, which is a name, at most 63 letters, digits, '-', '_' and '.' that \
+                begin and end with a letter or digit, perhaps after a DNS subdomain and '/'";
+    known(field, key, is_key(key), rule)
+}
+
+fn known_value(field: String, value: &str) -> Result<(), Problem> {
+    let rule = "is no label value, which is empty, or at most 63 letters, digits, '-', '_' and '.' \
+                that begin and end with a letter or digit";
+    known(field, value, is_value(value), rule)
+}
+
+fn known(field: String, text: &str, is: bool, rule: &str) -> Result<(), Problem> {
+    if is {
+        return Ok(());
+    }
+    // It may be long: nobody reads more of it than this.
+    let mut shown: String = text.chars().take(80).collect();
+    if shown.len() < text.len() {
+        let _ = write!(shown, "…");
+    }
+    Err(Problem::Field(field, format!("{shown:?} {rule}")))
 }
 
 #[cfg(test)]
@@ -67,11 +118,19 @@ mod tests {
     #[test]
     fn g_13_every_term_counts() {
         let term = |operator, values| json!({"key": "k", "operator": operator, "values": values});
+        let empty = || Err(Problem::Whole(EMPTY.to_owned()));
+        let wrong = |name: &str, text: &str| {
+            let field = format!("matchExpressions[0].{name}");
+            Err(Problem::Field(field, text.to_owned()))
+        };
         for (selector, expected) in [
-            (json!({"matchLabels": {"b": "2", "a": "1"}}), Ok("a=1,b=2")),
+            (
+                json!({"matchLabels": {"b": "2", "a": "1", "x.y/c": ""}}),
+                Ok("a=1,b=2,x.y/c=".to_owned()),
+            ),
             (
                 json!({"matchExpressions": [term("In", json!(["x", "y"]))]}),
-                Ok("k in (x,y)"),
+                Ok("k in (x,y)".to_owned()),
             ),
             (
                 json!({
@@ -81,23 +140,29 @@ mod tests {
                         term("DoesNotExist", json!([])),
                     ],
                 }),
-                Ok("app=x,k notin (x),k,!k"),
+                Ok("app=x,k notin (x),k,!k".to_owned()),
             ),
-            (json!({}), Err(EMPTY)),
+            (json!({}), empty()),
             (
                 json!({"matchLabels": {}, "matchExpressions": null}),
-                Err(EMPTY),
+                empty(),
             ),
             (
                 json!({"matchExpressions": [term("In", json!([]))]}),
-                Err("\"In\" is not a valid label selector operator"),
+                wrong("values", "In needs at least one value"),
+            ),
+            (
+                json!({"matchExpressions": [term("DoesNotExist", json!(["x"]))]}),
+                wrong("values", "DoesNotExist takes no values"),
             ),
             (
                 json!({"matchExpressions": [term("Like", json!(["x"]))]}),
-                Err("\"Like\" is not a valid label selector operator"),
+                wrong(
+                    "operator",
+                    "\"Like\" is not a valid label selector operator",
+                ),
             ),
         ] {
-            let expected = expected.map(str::to_owned).map_err(str::to_owned);
             assert_eq!(text(&selector.to_string()), expected, "{selector}");
         }
     }

@@ -163,13 +163,17 @@ impl Controller {
             Next::Done => attempt.done(),
             Next::Wait(claim) => {
                 // Who writes to it cannot have ended in between: this is the same turn.
-                self.memory.claims.wait(&claim, attempt.key.clone());
+                self.in_flight.claims.wait(&claim, attempt.key.clone());
+                attempt.done()
+            }
+            Next::Await(trigger) => {
+                self.in_flight.failed(&attempt.key, &[trigger]);
                 attempt.done()
             }
             Next::Fail(complaint) => self.fail(attempt, *complaint, now),
             Next::Ask(step, purpose) => {
                 if let Purpose::Protect(claim) | Purpose::Release(claim) = &purpose {
-                    self.memory.claims.begin(claim);
+                    self.in_flight.claims.begin(claim);
                 }
                 Some(attempt.ask(step, purpose))
             }
@@ -180,7 +184,7 @@ impl Controller {
     fn wanted(&mut self, attempt: &mut Attempt, informers: Informed<'_>) -> Option<Next> {
         let view = View {
             informers,
-            memory: &self.memory,
+            in_flight: &self.in_flight,
             learnt: &attempt.learnt,
         };
         if view.is_gone(&attempt.key.object()) {
@@ -229,11 +233,11 @@ impl Controller {
         complaint: Complaint,
         now: Timestamp,
     ) -> Option<Step> {
-        self.memory.failed(&attempt.key, &complaint.cures);
+        self.in_flight.failed(&attempt.key, &complaint.triggers);
         match &attempt.subject {
             Some(Subject::Content(content)) if complaint.reason == contents::ORPHANED => {
                 // No retry: only its deletion for a VolumeSnapshot, or an administrator, ends this.
-                self.memory.tell(&content.uid);
+                self.in_flight.tell(&content.uid);
                 attempt.complain(complaint);
                 attempt.done()
             }

@@ -21,7 +21,7 @@ impl Controller {
         if let Purpose::Protect(claim) | Purpose::Release(claim) = &purpose {
             let unknown =
                 matches!(&answer, Answer::Refused(error) if error.kind == ErrorKind::Unknown);
-            let waiting = self.memory.claims.end(claim, unknown);
+            let waiting = self.in_flight.claims.end(claim, unknown);
             due.wakes.extend(waiting.into_iter().map(wake));
         }
         match (answer, purpose) {
@@ -48,7 +48,7 @@ impl Controller {
 
     fn learns(&mut self, attempt: &mut Attempt, object: Object, learnt: Learnt) {
         if let Object::Claim(claim) = &object {
-            self.memory.claims.settle(claim);
+            self.in_flight.claims.settle(claim);
         }
         attempt.learnt.push((object, learnt));
     }
@@ -86,19 +86,20 @@ impl Controller {
 
 /// Whose attempt has to look at what another one's has read: no watch will tell of it any more.
 fn concerned(object: &Object, by: &Attempt, informers: Informed<'_>) -> Option<Key> {
-    let snapshot = match object {
-        Object::Snapshot(key) => Some(key.clone()),
-        Object::Content(name) => informers
-            .content(name)
-            .map(|content| content.snapshot_key()),
-        Object::Claim(_)
-        | Object::Volume(_)
-        | Object::Group(_)
-        | Object::GroupContent(_)
-        | Object::Claims(..) => None,
+    let key = match object {
+        Object::Snapshot(key) => Key::Snapshot(key.clone()),
+        Object::Content(name) => Key::Snapshot(informers.content(name)?.snapshot_key()),
+        Object::GroupContent(name) => Key::Group(informers.group_content(name)?.group_key()),
+        Object::Claim(_) | Object::Volume(_) | Object::Group(_) | Object::Claims(..) => {
+            return None;
+        }
     };
-    let known = snapshot.filter(|key| informers.snapshot(key).is_some());
-    known.map(Key::Snapshot).filter(|key| *key != by.key)
+    let known = match &key {
+        Key::Snapshot(key) => informers.snapshot(key).is_some(),
+        Key::Group(key) => informers.group(key).is_some(),
+        Key::Content(_) | Key::Claim(_) | Key::GroupContent(_) => false,
+    };
+    (known && key != by.key).then_some(key)
 }
 
 /// Somebody else was first, or the request failed.

@@ -1,9 +1,14 @@
 //! What changes make due.
 
+use std::sync::Arc;
+
+use sidecar::snapshot::group_content_name;
+
 use super::{Controller, Informed, News, Notice, wake};
 use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text};
-use crate::plan::complaint::Cure;
-use crate::plan::in_flight::Key;
+use crate::plan::complaint::RequeueTrigger;
+use crate::plan::in_flight::{GroupHandle, Key};
+use crate::plan::settled::{content_is_settled, is_settled};
 use crate::plan::step::Object;
 
 impl Controller {
@@ -12,6 +17,7 @@ impl Controller {
         old: Option<&Snapshot>,
         new: Option<&Snapshot>,
         own: bool,
+        informers: Informed<'_>,
         due: &mut News,
     ) {
         let Some(either) = new.or(old) else { return };
@@ -20,9 +26,9 @@ impl Controller {
         if let Some(old) = old.filter(|_| replaced) {
             self.gone(old, due);
         }
-        let freed = self.memory.snapshot(old, new);
+        let freed = self.in_flight.snapshot(old, new);
         due.wakes.extend(freed.map(|claim| wake(Key::Claim(claim))));
-        self.cure(&Cure::Object(Object::Snapshot(key.clone())), due);
+        self.triggered(&RequeueTrigger::Object(Object::Snapshot(key.clone())), due);
         match new {
             // Another one of the name is news, whoever has read it; so is what a group has written.
             Some(new)
@@ -30,8 +36,9 @@ impl Controller {
                     && old.is_some_and(|old| old.uid == new.uid)
                     && new.group().is_none()
                     && !new.is_member() => {}
+            Some(new) if old.is_none() && is_settled(new, informers) => {}
             Some(_) => due.wakes.push(wake(Key::Snapshot(key))),
-            None => self.memory.forget(&Key::Snapshot(key)),
+            None => self.in_flight.forget(&Key::Snapshot(key)),
         }
     }
 
@@ -39,7 +46,7 @@ impl Controller {
     /// claim, which whoever took its finalizers by force did not think of.
     fn gone(&mut self, old: &Snapshot, due: &mut News) {
         self.ended(&old.uid, due);
-        self.memory.silent.forget(&old.uid);
+        self.in_flight.silent.forget(&old.uid);
         let content = old.bound().cloned();
         due.wakes
             .extend(content.map(|name| wake(Key::Content(name))));
@@ -64,14 +71,15 @@ impl Controller {
         let Some(either) = new.or(old) else { return };
         let replaced = old.filter(|old| new.is_none_or(|new| new.uid != old.uid));
         if let Some(old) = replaced {
-            self.memory.untell(&old.uid);
+            self.in_flight.untell(&old.uid);
         }
-        self.memory.content(old, new);
+        self.in_flight.content(old, new);
         let name = either.name.clone();
-        self.cure(&Cure::Object(Object::Content(name.clone())), due);
+        self.triggered(&RequeueTrigger::Object(Object::Content(name.clone())), due);
         match new {
+            Some(new) if old.is_none() && content_is_settled(new) => {}
             Some(_) => due.wakes.push(wake(Key::Content(name))),
-            None => self.memory.forget(&Key::Content(name)),
+            None => self.in_flight.forget(&Key::Content(name)),
         }
     }
 
@@ -88,17 +96,21 @@ impl Controller {
         let replaced = old.filter(|old| new.is_none_or(|new| new.uid != old.uid));
         if let Some(old) = replaced {
             self.ended(&old.uid, due);
-            let members = self.memory.members(&old.uid).cloned();
+            let members = self.in_flight.members(&old.uid).cloned();
             due.wakes
                 .extend(members.map(|member| wake(Key::Snapshot(member))));
+            // What was to become members may have come late.
+            let handle = content_of(old, informers).and_then(|content| content.stands_for());
+            handle
+                .iter()
+                .for_each(|handle| self.wake_unbound(handle, due));
         }
-        self.cure(&Cure::Object(Object::Group(key.clone())), due);
+        self.triggered(&RequeueTrigger::Object(Object::Group(key.clone())), due);
         let bound = |group: &Group| group.bound().cloned();
         if new.is_some() && new.and_then(bound) != old.and_then(bound) {
             // Those that an administrator made may join it now.
-            let content = new.and_then(bound);
-            let content = content.and_then(|name| informers.group_content(&name));
-            let handle = content.and_then(|content| content.handle().cloned());
+            let content = new.and_then(|new| content_of(new, informers));
+            let handle = content.and_then(|content| content.stands_for());
             handle
                 .iter()
                 .for_each(|handle| self.wake_grouped(handle, due));
@@ -106,7 +118,7 @@ impl Controller {
         match new {
             Some(new) if own && old.is_some_and(|old| old.uid == new.uid) => {}
             Some(_) => due.wakes.push(wake(Key::Group(key))),
-            None => self.memory.forget(&Key::Group(key)),
+            None => self.in_flight.forget(&Key::Group(key)),
         }
     }
 
@@ -120,16 +132,17 @@ impl Controller {
     ) {
         let Some(either) = new.or(old) else { return };
         let name = either.name.clone();
-        for handle in self.memory.group_content(old, new) {
+        for handle in self.in_flight.group_content(old, new) {
             self.wake_grouped(&handle, due);
-            let unbound = self.memory.unbound(&handle).cloned();
-            due.wakes
-                .extend(unbound.map(|content| wake(Key::Content(content))));
+            self.wake_unbound(&handle, due);
         }
-        self.cure(&Cure::Object(Object::GroupContent(name.clone())), due);
+        self.triggered(
+            &RequeueTrigger::Object(Object::GroupContent(name.clone())),
+            due,
+        );
         match new {
             Some(_) => due.wakes.push(wake(Key::GroupContent(name))),
-            None => self.memory.forget(&Key::GroupContent(name)),
+            None => self.in_flight.forget(&Key::GroupContent(name)),
         }
         if !own {
             let all = [old, new].into_iter().flatten();
@@ -142,9 +155,16 @@ impl Controller {
         }
     }
 
+    /// Contents that were made for members of a group with this handle, and are not bound.
+    fn wake_unbound(&self, handle: &GroupHandle, due: &mut News) {
+        let unbound = self.in_flight.unbound(handle).cloned();
+        due.wakes
+            .extend(unbound.map(|content| wake(Key::Content(content))));
+    }
+
     /// VolumeSnapshots whose contents have this handle of a group.
-    fn wake_grouped(&self, handle: &Text, due: &mut News) {
-        let grouped = self.memory.grouped(handle).cloned();
+    fn wake_grouped(&self, handle: &GroupHandle, due: &mut News) {
+        let grouped = self.in_flight.grouped(handle).cloned();
         due.wakes
             .extend(grouped.map(|snapshot| wake(Key::Snapshot(snapshot))));
     }
@@ -156,10 +176,10 @@ impl Controller {
         new: Option<&Claim>,
         due: &mut News,
     ) {
-        let read = self.memory.claim(&key, old, new);
+        let read = self.in_flight.claim(&key, old, new);
         due.wakes
             .extend(read.map(|snapshot| wake(Key::Snapshot(snapshot))));
-        self.cure(&Cure::Object(Object::Claim(key.clone())), due);
+        self.triggered(&RequeueTrigger::Object(Object::Claim(key.clone())), due);
         match new {
             // Nobody may need it: it was protected before this process was there, or by a request of
             // another one that came late.
@@ -167,14 +187,20 @@ impl Controller {
                 due.wakes.push(wake(Key::Claim(key)));
             }
             Some(_) => {}
-            None => self.memory.claims.settle(&key),
+            None => self.in_flight.claims.settle(&key),
         }
     }
 
-    pub(super) fn cure(&self, cure: &Cure, due: &mut News) {
+    pub(super) fn triggered(&self, trigger: &RequeueTrigger, due: &mut News) {
         due.wakes
-            .extend(self.memory.cured(cure).into_iter().map(wake));
+            .extend(self.in_flight.triggered(trigger).into_iter().map(wake));
     }
+}
+
+/// The content that a group is bound to, or made for it.
+fn content_of(group: &Group, informers: Informed<'_>) -> Option<Arc<GroupContent>> {
+    let made = || Text::from(group_content_name(&group.uid));
+    informers.group_content(&group.bound().cloned().unwrap_or_else(made))
 }
 
 fn is_free(claim: &Claim) -> bool {
@@ -191,8 +217,10 @@ pub(super) fn wake_named(
     let all = [old, new].into_iter().flatten();
     let mut keys: Vec<Text> = all.map(Content::snapshot_key).collect();
     keys.dedup();
-    let known = keys
-        .into_iter()
-        .filter(|key| informers.snapshot(key).is_some());
-    due.wakes.extend(known.map(|key| wake(Key::Snapshot(key))));
+    let concerned = keys.into_iter().filter(|key| {
+        let snapshot = informers.snapshot(key);
+        snapshot.is_some_and(|snapshot| old.is_some() || !is_settled(&snapshot, informers))
+    });
+    due.wakes
+        .extend(concerned.map(|key| wake(Key::Snapshot(key))));
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Decision, fail};
 use crate::model::{Class, Snapshot, Text};
-use crate::plan::complaint::{Complaint, Cure};
+use crate::plan::complaint::{Complaint, RequeueTrigger};
 use crate::plan::snapshot::create::Origin;
 use crate::plan::step::{Object, Step};
 use crate::plan::view::{Next, Purpose, View};
@@ -35,7 +35,7 @@ pub(super) fn named(view: &View<'_>, name: &Text) -> Decision<Chosen> {
                  volumesnapshotclass.snapshot.storage.k8s.io {name:?} not found"
             );
             let complaint = Complaint::error("GetSnapshotClassFailed", message);
-            fail(complaint.until(Cure::Class(name.clone())))
+            fail(complaint.until(RequeueTrigger::Class(name.clone())))
         })
 }
 
@@ -49,14 +49,14 @@ pub(super) fn choose(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision<Chos
 
 /// Writes the default class of the volume's driver into the VolumeSnapshot.
 fn default(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
-    let refuse = |error: String, cure: Cure| {
+    let refuse = |error: String, trigger: RequeueTrigger| {
         let message = format!("Failed to set default snapshot class with error {error}");
-        fail(Complaint::error("SetDefaultSnapshotClassFailed", message).until(cure))
+        fail(Complaint::error("SetDefaultSnapshotClassFailed", message).until(trigger))
     };
     let Some(key) = snapshot.claim() else {
         return Ok(Next::Done);
     };
-    let of_claim = Cure::Object(Object::Claim(key.clone()));
+    let of_claim = RequeueTrigger::Object(Object::Claim(key.clone()));
     let Some(claim) = view.claim(&key)? else {
         let (_, name) = key.split_once('/').unwrap_or_default();
         let error = format!(
@@ -66,7 +66,7 @@ fn default(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
         return Err(refuse(error, of_claim));
     };
     let origin = Origin::of(view, &key, &claim)?;
-    let origin = origin.map_err(|problem| refuse(problem.to_string(), problem.cure(&key)))?;
+    let origin = origin.map_err(|problem| refuse(problem.to_string(), problem.trigger(&key)))?;
     let Some(csi) = &origin.volume.csi else {
         let (namespace, name) = (&snapshot.namespace, &snapshot.name);
         let error =
@@ -75,7 +75,7 @@ fn default(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     };
     let defaults = view.informers.default_classes(&csi.driver);
     let name = only_default(&defaults, "snapshot class");
-    let name = name.map_err(|error| refuse(error, Cure::AnyClass))?;
+    let name = name.map_err(|error| refuse(error, RequeueTrigger::AnyClass))?;
     let patch = json!({
         "metadata": {"resourceVersion": &*snapshot.version},
         "spec": {"volumeSnapshotClassName": &*name},

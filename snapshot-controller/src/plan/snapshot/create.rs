@@ -9,7 +9,7 @@ use sidecar::snapshot::content_name;
 use super::class::Chosen;
 use super::{Decision, body, fail};
 use crate::model::{Claim, Csi, Phase, Snapshot, Text, Uid, Volume, key};
-use crate::plan::complaint::{Complaint, Cure};
+use crate::plan::complaint::{Complaint, RequeueTrigger};
 use crate::plan::step::{Object, Step};
 use crate::plan::view::{Next, Purpose, View};
 use crate::plan::{claim, secret};
@@ -80,8 +80,8 @@ impl Problem {
 
     /// What ends it.
     #[must_use]
-    pub fn cure(&self, claim: &Text) -> Cure {
-        Cure::Object(match self {
+    pub fn trigger(&self, claim: &Text) -> RequeueTrigger {
+        RequeueTrigger::Object(match self {
             Self::Unbound(_) => Object::Claim(claim.clone()),
             Self::NoVolume(volume, _) | Self::OfAnother(volume) => Object::Volume(volume.clone()),
         })
@@ -125,9 +125,10 @@ pub(super) fn decide(
             "failed to get input parameters to create snapshot {name}: \"{error}\""
         ))
     };
-    let of_class = || Cure::Class(class.name.clone());
+    let of_class = || RequeueTrigger::Class(class.name.clone());
     let origin = Origin::of(view, &key, &claim)?;
-    let origin = origin.map_err(|problem| fail(parameters(&problem).until(problem.cure(&key))))?;
+    let origin =
+        origin.map_err(|problem| fail(parameters(&problem).until(problem.trigger(&key))))?;
     let content = content_name(&snapshot.uid);
     let words = secret::Words::of_snapshot(snapshot, &content);
     let secret = secret::resolve(&class.class, &words);
@@ -177,7 +178,9 @@ fn csi_of<'a>(origin: &'a Origin, class: &Chosen) -> Decision<&'a Csi> {
             class.class.driver, class.name, csi.driver
         );
         let complaint = Complaint::uncreated(error);
-        return Err(fail(complaint.until(Cure::Class(class.name.clone()))));
+        return Err(fail(
+            complaint.until(RequeueTrigger::Class(class.name.clone())),
+        ));
     }
     Ok(csi)
 }

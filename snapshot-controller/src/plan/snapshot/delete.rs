@@ -12,7 +12,7 @@ use super::group::{self, Held};
 use super::{Decision, fail, finalizers};
 use crate::model::{Content, Policy, Snapshot, Text, key};
 use crate::plan::claim;
-use crate::plan::complaint::Complaint;
+use crate::plan::complaint::{Complaint, RequeueTrigger};
 use crate::plan::step::{Object, Step};
 use crate::plan::view::{Next, Purpose, View, read};
 
@@ -30,7 +30,8 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
                 "Group snapshots are not active in this controller: the volume snapshot stays";
             return Ok(fail(pending(snapshot, &group, Some(why))));
         }
-        Some(Held::Going) => return Ok(Next::Done),
+        Some(Held::Going(group)) => return Ok(Next::Await(RequeueTrigger::Object(group))),
+        Some(Held::Awaited) => return Ok(Next::Done),
         None => {}
     }
     let content = content(view, snapshot)?;
@@ -110,7 +111,7 @@ fn content(view: &View<'_>, snapshot: &Snapshot) -> Decision<Option<Arc<Content>
 
 /// A claim that is being restored reads the snapshot.
 fn unless_restoring(view: &View<'_>, snapshot: &Snapshot) -> Decision<()> {
-    let claims = view.memory.restoring(&snapshot.key());
+    let claims = view.in_flight.restoring(&snapshot.key());
     if claims.is_empty() {
         return Ok(());
     }

@@ -1,6 +1,8 @@
 //! Which group snapshot a VolumeSnapshot belongs to. Its content's handle says so: one that an
 //! administrator made joins in this way.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::status;
@@ -9,13 +11,12 @@ use crate::plan::group::members::owner;
 use crate::plan::step::{Object, Step};
 use crate::plan::view::{Next, Progress, Purpose, View};
 
-/// The name of the group snapshot that `content` leads to, if there is one by now.
-pub(super) fn of(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Option<Text> {
-    let handle = content.status.as_deref()?.group.as_ref()?;
-    view.group_of(&snapshot.namespace, handle)
+/// The group snapshot that `content` leads to, if there is one by now.
+pub(super) fn of(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Option<Arc<Group>> {
+    view.group_of(snapshot, &content.part_of()?)
 }
 
-/// Whether that name is news.
+/// Whether its name is news.
 pub(super) fn names(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> bool {
     let status = snapshot.status.as_deref();
     let named = status.is_some_and(|status| status.group.is_some());
@@ -26,15 +27,17 @@ pub(super) fn names(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> 
 pub(super) fn join(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Option<Next> {
     if names(view, snapshot, content) {
         let group = of(view, snapshot, content);
-        let (patch, _) = status::follow(snapshot, content, group.as_ref())?;
+        let group = group.as_deref().map(|group| &group.name);
+        let (patch, _) = status::follow(snapshot, content, group)?;
         let step = Step::PatchStatus(snapshot.object(), patch);
         return Some(Next::Ask(step, Purpose::Status(Progress::default())));
     }
-    let name = snapshot.status.as_deref()?.group.as_ref()?;
-    if snapshot.owner().is_some() || !view.informers.groups() {
+    let named = snapshot.status.as_deref()?.group.is_some();
+    if !named || snapshot.owner().is_some() {
         return None;
     }
-    let group = view.informers.group(&key(&snapshot.namespace, name))?;
+    // The group that the name was of may be gone, and another one have it.
+    let group = of(view, snapshot, content)?;
     let step = Step::Patch(snapshot.object(), owned(snapshot, &group)?);
     (!group.deleting).then_some(Next::Ask(step, Purpose::Member))
 }
@@ -55,28 +58,53 @@ fn owned(snapshot: &Snapshot, group: &Group) -> Option<Value> {
 /// group's, and only the group can be deleted in the storage system. Nothing holds it once the group is
 /// gone.
 pub(super) fn holding(view: &View<'_>, snapshot: &Snapshot) -> Result<Option<Held>, Next> {
-    let Some(name) = snapshot.group() else {
-        let unknown = snapshot.is_member() && !view.informers.groups();
-        return Ok(unknown.then_some(Held::Unserved(Text::default())));
-    };
-    if !view.informers.groups() {
-        return Ok(Some(Held::Unserved(name.clone())));
+    let name = snapshot.group();
+    if !view.informers.groups() && (snapshot.is_member() || name.is_some()) {
+        return Ok(Some(match view.informers.groups_are_awaited() {
+            true => Held::Awaited,
+            false => Held::Unserved(name.cloned().unwrap_or_default()),
+        }));
     }
-    let group = view.group(&key(&snapshot.namespace, name))?;
-    let uid = snapshot.owner().map(|(uid, _)| uid);
-    let group = group.filter(|group| uid.is_none_or(|uid| group.uid == *uid));
-    Ok(group.map(|group| match group.deleting {
-        true => Held::Going,
+    let Some(name) = name else {
+        return Ok(None);
+    };
+    let Some(group) = view.group(&key(&snapshot.namespace, name))? else {
+        return Ok(None);
+    };
+    let holds = match snapshot.owner() {
+        Some((uid, _)) => group.uid == *uid,
+        None => leads_to(view, snapshot, &group)?,
+    };
+    Ok(holds.then(|| match group.deleting {
+        true => Held::Going(group.object()),
         false => Held::By(group.object()),
     }))
+}
+
+/// Whether the snapshot of a VolumeSnapshot that nothing owns yet is part of this group, and not of one
+/// that had its name before.
+fn leads_to(view: &View<'_>, snapshot: &Snapshot, group: &Group) -> Result<bool, Next> {
+    let content = match snapshot.content_name() {
+        Some(name) => view.content(&name)?,
+        None => None,
+    };
+    let of = match group.bound() {
+        Some(name) => view.group_content(name)?,
+        None => None,
+    };
+    let of = of.filter(|of| of.is_bound_to(group));
+    let part = content.and_then(|content| content.part_of());
+    Ok(part.is_some() && part == of.and_then(|of| of.stands_for()))
 }
 
 /// How a group holds a member.
 pub(super) enum Held {
     /// Nobody knows: group snapshots are not served. This is its name.
     Unserved(Text),
+    /// Nobody knows yet. Once that is settled everything of groups is looked at.
+    Awaited,
     /// It lives.
     By(Object),
     /// It goes, and its end brings the member back.
-    Going,
+    Going(Object),
 }

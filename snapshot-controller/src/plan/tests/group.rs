@@ -55,9 +55,18 @@ pub(super) fn usable() -> Bench {
     bench
 }
 
+/// All members show this group.
+pub(super) fn is_named(bench: &Bench, group: &str) {
+    for (key, _) in members() {
+        let member = bench.server.get(Kind::Snapshot, &key).unwrap();
+        assert_eq!(member["status"]["volumeGroupSnapshotName"], group, "{key}");
+    }
+}
+
 pub(super) fn is_usable(bench: &Bench, row: &str) {
     let group = bench.server.get(Kind::Group, "ns/v1").unwrap();
     assert_eq!(group["status"]["readyToUse"], true, "{row} {group}");
+    is_named(bench, "v1");
     for ((key, name), (handle, size)) in members()
         .into_iter()
         .zip([("snap-1", "1Gi"), ("snap-2", "")])
@@ -65,7 +74,6 @@ pub(super) fn is_usable(bench: &Bench, row: &str) {
         let member = bench.server.get(Kind::Snapshot, &key).unwrap();
         let content = bench.server.get(Kind::Content, &name).unwrap();
         assert_eq!(member["status"]["readyToUse"], true, "{row} {member}");
-        assert_eq!(member["status"]["volumeGroupSnapshotName"], "v1", "{row}");
         assert_eq!(member["status"]["boundVolumeSnapshotContentName"], *name);
         let shown = member["status"]["restoreSize"].as_str().unwrap_or_default();
         assert_eq!(shown, size, "{row}");

@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::testing::bench::Bench;
-use crate::testing::objects::{group, group_class, handmade, handmade_group, of_content};
+use crate::testing::objects::{
+    group, group_class, handmade, handmade_group, of_content, taken_group,
+};
 use crate::testing::server::Kind;
 
 /// The VolumeGroupSnapshot `ns/v1` of the content `gp`, which the sidecar has looked up.
@@ -41,6 +43,24 @@ fn g_27_a_content_that_is_there_is_bound() {
     assert_eq!(bench.server.all(Kind::Snapshot).count(), 0);
     assert_eq!(bench.server.all(Kind::Content).count(), 0);
     shows("G-27", &bench.resync(), &[]);
+}
+
+/// What another attempt has read, no watch tells of again.
+#[test]
+fn g_27_a_group_hears_of_what_the_attempt_on_its_content_has_read() {
+    let mut bench = stage(|_| {});
+    bench.edit(Kind::GroupContent, "gp", |content| {
+        content["status"]["readyToUse"] = false.into();
+    });
+    let protects = "PATCH groupcontent gp {\"metadata\":{\"finalizers\"";
+    bench.overtake(protects, |server| {
+        server.edit(Kind::GroupContent, "gp", |content| {
+            content["status"]["readyToUse"] = true.into();
+        });
+    });
+    bench.run();
+    let group = bench.server.get(Kind::Group, "ns/v1").unwrap();
+    assert_eq!(group["status"]["readyToUse"], true);
 }
 
 /// A pre-provisioned pair, of which the sidecar knows this handle of a group.
@@ -207,4 +227,146 @@ fn contents_that_do_not_fit_are_told() {
     bench.add(Kind::GroupContent, handmade_group("gp", "v1"));
     let lines = bench.run();
     assert!(lines[0].starts_with("PATCH groupcontent gp"), "{lines:#?}");
+}
+
+fn joins(bench: &Bench) -> bool {
+    let member = bench.server.get(Kind::Snapshot, "ns/s8").unwrap();
+    let owners = member["metadata"]["ownerReferences"].as_array().unwrap();
+    !member["status"]["volumeGroupSnapshotName"].is_null() || owners.len() > 1
+}
+
+/// A handle is one driver's, and a content that nobody has bound is nobody's group.
+#[test]
+fn g_28_a_pair_joins_no_other_group_of_its_handle() {
+    let mut bench = stage(|_| {});
+    bench.edit(Kind::GroupContent, "gp", |content| {
+        content["spec"]["driver"] = "T2".into();
+    });
+    bench.run();
+    add_pair(&mut bench, "grp-9");
+    bench.run();
+    assert!(!joins(&bench), "a group of another driver");
+
+    let mut bench = Bench::new();
+    bench.add(Kind::GroupContent, {
+        let mut content = handmade_group("gp", "v1");
+        content["status"] = json!({"volumeGroupSnapshotHandle": "grp-9", "readyToUse": true});
+        content
+    });
+    add_pair(&mut bench, "grp-9");
+    bench.run();
+    assert!(!joins(&bench), "a content that no group has");
+
+    // The group of that name has another content.
+    let mut bench = Bench::new();
+    for (name, handle, uid) in [("gp", "grp-9", "V0"), ("gq", "grp-7", "V1")] {
+        let mut content = handmade_group(name, "v1");
+        content["spec"]["volumeGroupSnapshotRef"]["uid"] = uid.into();
+        content["status"] = json!({"volumeGroupSnapshotHandle": handle, "readyToUse": true});
+        bench.add(Kind::GroupContent, content);
+    }
+    let mut other = group("v1", "V1");
+    other["spec"] = json!({"source": {"volumeGroupSnapshotContentName": "gq"}});
+    bench.add(Kind::Group, other);
+    bench.run();
+    add_pair(&mut bench, "grp-9");
+    bench.run();
+    assert!(!joins(&bench), "a content of a group that was before");
+}
+
+/// The name in its status was that of another group.
+#[test]
+fn g_28_a_group_made_anew_neither_owns_nor_holds_a_pair() {
+    let mut bench = stage(|_| {});
+    bench.edit(Kind::GroupContent, "gp", |content| {
+        content["status"]["volumeGroupSnapshotHandle"] = "grp-7".into();
+    });
+    bench.run();
+    add_pair(&mut bench, "grp-9");
+    bench.edit(Kind::Content, "pp", |content| {
+        content["spec"]["volumeSnapshotRef"]["uid"] = "U8".into();
+    });
+    bench.edit(Kind::Snapshot, "ns/s8", |member| {
+        member["status"] = json!({
+            "boundVolumeSnapshotContentName": "pp", "readyToUse": true, "restoreSize": "5",
+            "creationTime": "2026-01-02T03:04:05Z", "volumeGroupSnapshotName": "v1",
+        });
+    });
+    bench.run();
+    let member = bench.server.get(Kind::Snapshot, "ns/s8").unwrap();
+    let owners = member["metadata"]["ownerReferences"].as_array().unwrap();
+    assert_eq!(owners.len(), 1, "{owners:?}");
+    bench.delete(Kind::Snapshot, "ns/s8");
+    let lines = bench.run();
+    let held = |line: &String| line.contains("SnapshotDeletePending");
+    assert!(!lines.iter().any(held), "{lines:#?}");
+    let content = bench.server.get(Kind::Content, "pp").unwrap();
+    assert!(
+        !content["metadata"]["deletionTimestamp"].is_null(),
+        "{lines:#?}"
+    );
+}
+
+/// The VolumeGroupSnapshot `ns/v0` of a content that comes first among those of the handle.
+fn add_namesake(bench: &mut Bench, handle: &str) {
+    let mut content = handmade_group("a", "v0");
+    content["status"] = json!({"volumeGroupSnapshotHandle": handle, "readyToUse": true});
+    bench.add(Kind::GroupContent, content);
+    let mut other = group("v0", "V0");
+    other["spec"] = json!({"source": {"volumeGroupSnapshotContentName": "a"}});
+    bench.add(Kind::Group, other);
+    bench.run();
+}
+
+#[test]
+fn g_28_of_two_groups_of_its_handle_a_pair_stays_with_the_one_it_names() {
+    let mut bench = stage(|_| {});
+    bench.run();
+    let owned = "PATCH snapshot ns/s8 {\"metadata\":{\"ownerReferences\"";
+    bench.refuse(owned, forbidden(), 1);
+    add_pair(&mut bench, "grp-9");
+    bench.run();
+    add_namesake(&mut bench, "grp-9");
+    bench.resync();
+    has_joined(&bench);
+}
+
+#[test]
+fn g_4_a_member_shows_its_owner_although_another_group_has_its_handle() {
+    let mut bench = group::stage();
+    add_namesake(&mut bench, "grp-1");
+    bench.add(Kind::Group, group("v1", "V1"));
+    bench.run();
+    group::take(&mut bench, taken_group(true));
+    group::is_named(&bench, "v1");
+}
+
+/// It has joined by name alone: the group does not own it yet.
+#[test]
+fn a_pair_that_goes_with_its_group_hears_of_its_end() {
+    let mut bench = stage(|_| {});
+    bench.run();
+    bench.refuse(
+        "PATCH snapshot ns/s8 {\"metadata\":{\"ownerReferences\"",
+        forbidden(),
+        99,
+    );
+    add_pair(&mut bench, "grp-9");
+    bench.run();
+    let member = bench.server.get(Kind::Snapshot, "ns/s8").unwrap();
+    assert_eq!(member["status"]["volumeGroupSnapshotName"], "v1");
+    bench.delete(Kind::Group, "ns/v1");
+    bench.run();
+    bench.delete(Kind::Snapshot, "ns/s8");
+    bench.run();
+    let content = bench.server.get(Kind::Content, "pp").unwrap();
+    assert!(content["metadata"]["deletionTimestamp"].is_null());
+    bench.edit(Kind::GroupContent, "gp", |content| {
+        content["metadata"]["finalizers"] = json!([]);
+    });
+    let lines = bench.run();
+    assert!(bench.server.get(Kind::Group, "ns/v1").is_none());
+    let content = bench.server.get(Kind::Content, "pp").unwrap();
+    let going = &content["metadata"]["deletionTimestamp"];
+    assert!(!going.is_null(), "{lines:#?}");
 }

@@ -251,3 +251,53 @@ fn c_95_c_96_c_97_where_a_snapshot_is_to_be_usable() {
         assert!(bench.server.get(Kind::Content, "snapcontent-U1").is_none());
     }
 }
+
+/// Quirk 7: servers and drivers put ids of requests and times into their texts.
+#[test]
+fn c_39_an_error_that_differs_in_an_id_alone_is_the_same() {
+    let refused = |number: u8| {
+        let text = format!("request 0123abcd-4567-89ab-cdef-01234567890{number} was refused");
+        error(ErrorKind::Refused, text)
+    };
+    let mut bench = Bench::new();
+    (0..3).for_each(|number| bench.refuse("POST content", refused(number), 1));
+    bench.refuse("POST content", error(ErrorKind::Refused, "no"), 1);
+    bench.add(Kind::Snapshot, snapshot("s1", "U1"));
+    let told = |lines: Vec<String>| {
+        let status = |line: &String| line.starts_with("PATCH snapshot/status");
+        let event = |line: &String| line.contains("SnapshotContentCreationFailed");
+        let count = |is: &dyn Fn(&String) -> bool| lines.iter().filter(|line| is(line)).count();
+        (count(&status), count(&event))
+    };
+    assert_eq!(told(bench.run()), (1, 1), "C-39");
+    assert_eq!(told(bench.retry()), (0, 0), "C-39");
+    assert_eq!(told(bench.retry()), (0, 0), "C-39");
+    assert_eq!(told(bench.retry()), (1, 1), "C-39: another one");
+}
+
+/// The same of what a content says, which a sidecar of another make writes at each attempt.
+#[test]
+fn c_24_an_error_of_a_content_that_differs_in_an_id_alone_is_the_same() {
+    let mut bench = Bench::new();
+    bench.add(Kind::Snapshot, snapshot("s1", "U1"));
+    bench.run();
+    let fails = |bench: &mut Bench, text: &str, time: &str| {
+        bench.edit(Kind::Content, "snapcontent-U1", |content| {
+            content["status"] =
+                json!({"readyToUse": false, "error": {"message": text, "time": time}});
+        });
+        bench.run().len()
+    };
+    let (first, second) = ("2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z");
+    assert_eq!(fails(&mut bench, "call 5f3a9c01e2: busy", first), 1, "C-24");
+    assert_eq!(
+        fails(&mut bench, "call 77aa01bc9d: busy", second),
+        0,
+        "C-24"
+    );
+    assert_eq!(
+        fails(&mut bench, "call 77aa01bc9d: gone", second),
+        1,
+        "C-24"
+    );
+}

@@ -4,12 +4,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, Meta, Object, nullable};
+use sidecar::kube::lean::{self, Meta, Object, interned, nullable};
 use sidecar::snapshot::{
     ALLOWED_TOPOLOGIES, DEFAULT_CLASS, SECRET_NAME_PARAMETER, SECRET_NAMESPACE_PARAMETER,
 };
 
-use super::interned;
 use crate::model::{Class, Policy, Text};
 
 /// A VolumeSnapshotClass on the wire.

@@ -1,83 +1,18 @@
 //! VolumeSnapshotContents on the wire.
 
-use serde::Deserialize;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, list, nullable, own};
-use sidecar::snapshot::{BEING_CREATED, BEING_DELETED, GROUP_HANDLE};
+use sidecar::kube::lean::{interned, list, own};
+use sidecar::snapshot::{BEING_CREATED, BEING_DELETED, GROUP_HANDLE, content};
 
-use super::{FailureWire, interned, some};
-use crate::model::{Content, ContentSource, ContentStatus, Policy, SnapshotRef};
-
-/// A VolumeSnapshotContent on the wire.
-type ContentWire<'a> = lean::Parts<'a, SpecWire<'a>, Option<StatusWire<'a>>>;
-
-/// What is read of `spec`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct SpecWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    volume_snapshot_ref: RefWire<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    source: SourceWire<'a>,
-    #[serde(borrow)]
-    volume_snapshot_class_name: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    driver: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    deletion_policy: Option<lean::Text<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct RefWire<'a> {
-    #[serde(borrow)]
-    namespace: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    name: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    uid: Option<lean::Text<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct SourceWire<'a> {
-    #[serde(borrow)]
-    volume_handle: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    snapshot_handle: Option<lean::Text<'a>>,
-}
-
-/// What is read of `status`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct StatusWire<'a> {
-    creation_time: Option<i64>,
-    restore_size: Option<i64>,
-    ready_to_use: Option<bool>,
-    #[serde(borrow)]
-    error: Option<FailureWire<'a>>,
-    #[serde(borrow)]
-    snapshot_handle: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    volume_group_snapshot_handle: Option<lean::Text<'a>>,
-}
-
-impl RefWire<'_> {
-    pub(super) fn read(&self, strings: &Interner) -> SnapshotRef {
-        SnapshotRef {
-            namespace: interned(&self.namespace, strings),
-            name: own(&self.name),
-            uid: own(&self.uid),
-        }
-    }
-}
+use super::{failure, some};
+use crate::model::{Content, ContentSource, ContentStatus, SnapshotRef};
 
 impl Record for Content {
-    type Wire<'a> = ContentWire<'a>;
+    type Wire<'a> = content::Content<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
-        let ContentWire {
+        let content::Content {
             metadata,
             spec,
             status,
@@ -97,7 +32,7 @@ impl Record for Content {
             being_created: annotated(BEING_CREATED),
             being_deleted: annotated(BEING_DELETED),
             group: { metadata.annotations.get(GROUP_HANDLE) }.map(|handle| strings.intern(handle)),
-            snapshot: spec.volume_snapshot_ref.read(strings),
+            snapshot: SnapshotRef::new(&spec.volume_snapshot_ref, strings),
             source: match source {
                 (Some(_), None) => ContentSource::Volume,
                 (None, Some(_)) => ContentSource::Snapshot,
@@ -105,19 +40,19 @@ impl Record for Content {
             },
             class: { some(&spec.volume_snapshot_class_name) }.map(|class| strings.intern(&class)),
             driver: interned(&spec.driver, strings),
-            policy: Policy::new(spec.deletion_policy.as_deref().unwrap_or_default()),
+            policy: spec.policy(),
             status: status.map(|status| Box::new(read(status, strings))),
         })
     }
 }
 
-fn read(wire: StatusWire<'_>, strings: &Interner) -> ContentStatus {
+fn read(wire: content::Status<'_>, strings: &Interner) -> ContentStatus {
     let group = some(&wire.volume_group_snapshot_handle);
     ContentStatus {
-        creation_time: wire.creation_time,
+        creation_time: { wire.creation_time }.and_then(|time| time.nanos()),
         restore_size: wire.restore_size,
         ready: wire.ready_to_use,
-        error: wire.error.map(FailureWire::read),
+        error: wire.error.map(failure),
         is_taken: some(&wire.snapshot_handle).is_some(),
         group: group.map(|handle| strings.intern(&handle)),
     }

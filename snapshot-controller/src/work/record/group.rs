@@ -4,18 +4,17 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, list, nullable, own};
+use sidecar::kube::lean::{self, interned, list, nullable, own};
 use sidecar::snapshot::{
     DEFAULT_GROUP_CLASS, GROUP_BEING_DELETED, GROUP_DELETION_SECRET_NAME,
-    GROUP_DELETION_SECRET_NAMESPACE, group,
+    GROUP_DELETION_SECRET_NAMESPACE, content, group,
 };
 
 use super::class::{ClassWire, Words, read as read_class};
-use super::content::RefWire;
-use super::{FailureWire, interned, some};
+use super::{failure, some};
 use crate::model::{
     ContentSource, Group, GroupClass, GroupContent, GroupContentStatus, GroupSource, GroupStatus,
-    Member, Policy, Text,
+    Member, SnapshotRef, Text,
 };
 
 /// A VolumeGroupSnapshot on the wire.
@@ -50,7 +49,7 @@ pub struct StatusWire<'a> {
     creation_time: Option<lean::Text<'a>>,
     ready_to_use: Option<bool>,
     #[serde(borrow)]
-    error: Option<FailureWire<'a>>,
+    error: Option<content::Failure<'a>>,
 }
 
 impl Record for Group {
@@ -83,73 +82,18 @@ impl Record for Group {
                     bound: some(&status.bound_volume_group_snapshot_content_name),
                     creation_time: some(&status.creation_time),
                     ready: status.ready_to_use,
-                    error: status.error.map(FailureWire::read),
+                    error: status.error.map(failure),
                 })
             }),
         })
     }
 }
 
-/// A VolumeGroupSnapshotContent on the wire.
-type GroupContentWire<'a> = lean::Parts<'a, ContentSpecWire<'a>, Option<ContentStatusWire<'a>>>;
-
-/// What is read of `spec`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct ContentSpecWire<'a> {
-    #[serde(borrow, deserialize_with = "nullable")]
-    volume_group_snapshot_ref: RefWire<'a>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    source: ContentSourceWire<'a>,
-    #[serde(borrow)]
-    volume_group_snapshot_class_name: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    driver: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    deletion_policy: Option<lean::Text<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ContentSourceWire<'a> {
-    #[serde(borrow)]
-    volume_handles: Option<&'a RawValue>,
-    #[serde(borrow)]
-    group_snapshot_handles: Option<&'a RawValue>,
-}
-
-/// What is read of `status`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct ContentStatusWire<'a> {
-    #[serde(borrow)]
-    volume_group_snapshot_handle: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    creation_time: Option<lean::Text<'a>>,
-    ready_to_use: Option<bool>,
-    #[serde(borrow)]
-    error: Option<FailureWire<'a>>,
-    #[serde(borrow, deserialize_with = "nullable")]
-    volume_snapshot_info_list: Vec<MemberWire<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct MemberWire<'a> {
-    #[serde(borrow)]
-    volume_handle: Option<lean::Text<'a>>,
-    #[serde(borrow)]
-    snapshot_handle: Option<lean::Text<'a>>,
-    creation_time: Option<i64>,
-    ready_to_use: Option<bool>,
-    restore_size: Option<i64>,
-}
-
 impl Record for GroupContent {
-    type Wire<'a> = GroupContentWire<'a>;
+    type Wire<'a> = content::Content<'a>;
 
     fn from_wire(wire: Self::Wire<'_>, strings: &Interner) -> Option<Self> {
-        let GroupContentWire {
+        let content::Content {
             metadata,
             spec,
             status,
@@ -162,8 +106,8 @@ impl Record for GroupContent {
         };
         let name = annotation(GROUP_DELETION_SECRET_NAME);
         let source = (
-            spec.source.volume_handles,
-            spec.source.group_snapshot_handles,
+            &spec.source.volume_handles,
+            &spec.source.group_snapshot_handles,
         );
         let class = some(&spec.volume_group_snapshot_class_name);
         Some(Self {
@@ -173,7 +117,9 @@ impl Record for GroupContent {
             deleting: metadata.deletion_timestamp.is_some(),
             finalizers: list(&metadata.finalizers, strings),
             being_deleted: metadata.annotations.get(GROUP_BEING_DELETED).is_some(),
-            group: spec.volume_group_snapshot_ref.read(strings),
+            group: { spec.volume_group_snapshot_ref.as_ref() }
+                .map(|group| SnapshotRef::new(group, strings))
+                .unwrap_or_default(),
             source: match source {
                 (Some(_), None) => ContentSource::Volume,
                 (None, Some(_)) => ContentSource::Snapshot,
@@ -181,20 +127,23 @@ impl Record for GroupContent {
             },
             class: class.map(|class| strings.intern(&class)),
             driver: interned(&spec.driver, strings),
-            policy: Policy::new(spec.deletion_policy.as_deref().unwrap_or_default()),
+            policy: spec.policy(),
             secret: name.zip(annotation(GROUP_DELETION_SECRET_NAMESPACE)),
             status: status.map(|status| Box::new(read(status, strings))),
         })
     }
 }
 
-fn read(wire: ContentStatusWire<'_>, strings: &Interner) -> GroupContentStatus {
+fn read(wire: content::Status<'_>, strings: &Interner) -> GroupContentStatus {
     let members = wire.volume_snapshot_info_list.into_iter();
     GroupContentStatus {
         handle: some(&wire.volume_group_snapshot_handle).map(|handle| strings.intern(&handle)),
-        creation_time: some(&wire.creation_time),
+        creation_time: match wire.creation_time {
+            Some(content::Time::Text(time)) => some(&Some(time)),
+            Some(content::Time::Nanos(_)) | None => None,
+        },
         ready: wire.ready_to_use,
-        error: wire.error.map(FailureWire::read),
+        error: wire.error.map(failure),
         members: members
             .map(|member| Member {
                 volume: own(&member.volume_handle),

@@ -5,10 +5,10 @@ use serde::de::{Deserializer, Error as _};
 use serde_json::value::RawValue;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, Meta, Object, list, nullable, own};
-use sidecar::snapshot::GROUP_SNAPSHOT;
+use sidecar::kube::lean::{self, Meta, Object, interned, list, nullable, own};
+use sidecar::snapshot::{GROUP_SNAPSHOT, content};
 
-use super::{FailureWire, interned, some};
+use super::{failure, some};
 use crate::model::{Owners, Snapshot, SnapshotStatus, Source, Text};
 
 /// A VolumeSnapshot on the wire, and the text that it is read from.
@@ -95,7 +95,7 @@ struct StatusWire<'a> {
     #[serde(borrow)]
     restore_size: Option<lean::Text<'a>>,
     #[serde(borrow)]
-    error: Option<FailureWire<'a>>,
+    error: Option<content::Failure<'a>>,
     #[serde(borrow)]
     volume_group_snapshot_name: Option<lean::Text<'a>>,
 }
@@ -159,7 +159,7 @@ fn read(wire: StatusWire<'_>, strings: &Interner) -> SnapshotStatus {
             .restore_size
             .as_deref()
             .map(|size| strings.intern(size)),
-        error: wire.error.map(FailureWire::read),
+        error: wire.error.map(failure),
         group: some(&wire.volume_group_snapshot_name),
     }
 }

@@ -34,8 +34,13 @@ impl Attempt {
             Step::Create(_) => self.created(answer, now),
             Step::List(request) => self.listed(&request.snapshot_id, answer, now),
             Step::Get(request) => self.got(&request.snapshot_id, answer, now),
-            Step::CreateGroup(_) => self.group_created(answer, now),
-            Step::GetGroup(request) => self.group_got(&request.group_snapshot_id, answer, now),
+            Step::CreateGroup(request) => {
+                self.group_created(&request.source_volume_ids, answer, now)
+            }
+            Step::GetGroup(request) => {
+                let asked = (&*request.group_snapshot_id, &*request.snapshot_ids);
+                self.group_got(asked, answer, now)
+            }
             Step::Delete(_) | Step::DeleteGroup(_) => {
                 self.deleted |= matches!(answer, Answer::Deleted);
                 (!matches!(answer, Answer::Deleted)).then(|| (Task::Delete, called(answer)))
@@ -162,6 +167,7 @@ impl Attempt {
     fn created(&mut self, answer: Answer, now: Timestamp) -> Option<(Task, Problem)> {
         let problem = match answer {
             Answer::Created(answer) => {
+                self.expired = 0;
                 self.said = Said::new(answer.snapshot, now);
                 if self.said.is_some() {
                     return None;
@@ -217,16 +223,14 @@ impl Attempt {
     fn got(&mut self, handle: &str, answer: Answer, now: Timestamp) -> Option<(Task, Problem)> {
         let not_found = || Problem::NotFound(handle.into());
         let problem = match answer {
-            Answer::Got(answer) => {
-                self.said = Said::new(answer.snapshot, now).map(|said| Said {
-                    handle: handle.into(),
-                    ..said
-                });
-                if self.said.is_some() {
+            Answer::Got(answer) => match Said::new(answer.snapshot, now) {
+                Some(said) if *said.handle == *handle => {
+                    self.said = Some(said);
                     return None;
                 }
-                Problem::NoId
-            }
+                Some(_) => not_found(),
+                None => Problem::NoId,
+            },
             Answer::Failed(error) if error.code == Code::NotFound => not_found(),
             Answer::Failed(error) if error.code == Code::Unimplemented => {
                 self.cannot_get = true;
@@ -247,31 +251,41 @@ impl Attempt {
         Some((Task::Check, problem))
     }
 
-    fn group_created(&mut self, answer: Answer, now: Timestamp) -> Option<(Task, Problem)> {
+    fn group_created(
+        &mut self,
+        volumes: &[String],
+        answer: Answer,
+        now: Timestamp,
+    ) -> Option<(Task, Problem)> {
         let Answer::GroupCreated(answer) = answer else {
             return Some((Task::Create, called(answer)));
         };
-        self.said = Said::cut(answer.group_snapshot, now);
-        let nothing = self.said.is_none();
-        nothing.then_some((Task::Create, Problem::NoId))
+        self.expired = 0;
+        let said = Said::cut(answer.group_snapshot, volumes, now);
+        self.says(Task::Create, said)
     }
 
     fn group_got(
         &mut self,
-        handle: &str,
+        asked: (&str, &[String]),
         answer: Answer,
         now: Timestamp,
     ) -> Option<(Task, Problem)> {
         let Answer::GroupGot(answer) = answer else {
             return Some((Task::Check, called(answer)));
         };
-        let said = Said::looked_up(answer.group_snapshot, now);
-        self.said = said.map(|said| Said {
-            handle: handle.into(),
-            ..said
-        });
-        let nothing = self.said.is_none();
-        nothing.then_some((Task::Check, Problem::NoId))
+        let said = Said::looked_up(answer.group_snapshot, asked, now);
+        self.says(Task::Check, said)
+    }
+
+    fn says(&mut self, task: Task, said: Result<Said, Problem>) -> Option<(Task, Problem)> {
+        match said {
+            Ok(said) => {
+                self.said = Some(said);
+                None
+            }
+            Err(problem) => Some((task, problem)),
+        }
     }
 }
 

@@ -76,6 +76,7 @@ impl Failure {
             | Problem::Call(_)
             | Problem::Away(_)
             | Problem::NoId
+            | Problem::Unfit(_)
             | Problem::NotFound(_) => {
                 let volume = self.volume.as_deref().unwrap_or_default();
                 let volumes = match self.kind {
@@ -122,7 +123,11 @@ impl Failure {
                     "failed to get credentials for {snapshot} content {content}: {cause}"
                 )
             }
-            Problem::Call(_) | Problem::Away(_) | Problem::NoId | Problem::NotFound(_) => {
+            Problem::Call(_)
+            | Problem::Away(_)
+            | Problem::NoId
+            | Problem::Unfit(_)
+            | Problem::NotFound(_) => {
                 let cause = quote(&cause.to_string());
                 let of = self.words().content;
                 write!(out, "failed to list {snapshot} for {of} {content}: {cause}")
@@ -204,6 +209,7 @@ impl fmt::Display for Cause<'_> {
             Problem::NoMembers => no_members(out, content, self.0.task),
             Problem::Call(error) | Problem::Away(error) => write!(out, "{error}"),
             Problem::NoId => out.write_str(words.no_id),
+            Problem::Unfit(how) => out.write_str(how),
             Problem::NotFound(handle) => {
                 write!(out, "can not find snapshot for snapshotID {handle}")
             }

@@ -441,7 +441,7 @@ fn s_58_a_content_that_was_taken_away() {
     assert_eq!(bench.run(), lines(&expected), "no DeleteSnapshot");
     let lost = |notice: &Notice| matches!(notice, Notice::Lost(_, handle) if **handle == *"snap-1");
     assert!(bench.notices.iter().any(lost), "{:?}", bench.notices);
-    assert!(bench.rests() && bench.snapshotter.memory().not_empty().is_empty());
+    assert!(bench.rests() && bench.snapshotter.in_flight().not_empty().is_empty());
 }
 
 #[test]

@@ -55,6 +55,16 @@ fn left<'a>(bench: &'a Bench, name: &str) -> Option<&'a Content> {
     content.map(|(_, content)| content)
 }
 
+/// The same group under the names that an administrator has given.
+fn group_9(ready: bool) -> csi_proto::csi::VolumeGroupSnapshot {
+    let mut answer = group(ready);
+    answer.group_snapshot_id = "grp-9".into();
+    for (snapshot, id) in answer.snapshots.iter_mut().zip(["snap-8", "snap-9"]) {
+        snapshot.snapshot_id = id.into();
+    }
+    answer
+}
+
 /// What an administrator has made.
 fn found(change: impl FnOnce(&mut Content)) -> Bench {
     let mut bench = Bench::empty(Settings::default());
@@ -220,7 +230,7 @@ fn g_20_groups_that_are_not_cut() {
         (Code::InvalidArgument, "InvalidArgument", false),
         (Code::Internal, "Internal", false),
         (Code::ResourceExhausted, "ResourceExhausted", true),
-        (Code::DeadlineExceeded, "DeadlineExceeded", true),
+        (Code::Aborted, "Aborted", true),
     ] {
         let mut bench = with([fails(code, "x"), fails(code, "x"), fails(code, "x")]);
         let calls = |again: bool| {
@@ -419,11 +429,7 @@ fn g_36_after_the_mark_the_answer_and_the_status() {
 
 #[test]
 fn g_27_g_28_g_30_groups_that_were_there_before() {
-    let got = |ready: bool| {
-        let mut answer = group(ready);
-        answer.group_snapshot_id = "grp-9".into();
-        group_got(answer)
-    };
+    let got = |ready: bool| group_got(group_9(ready));
     let mut bench = found(|_| {});
     bench.answers([got(true)]);
     assert_eq!(bench.run(), lines(&[GET, FOUND]), "G-27");
@@ -488,9 +494,7 @@ fn g_31_the_secret_of_a_lookup() {
         ]
     };
     let mut bench = with_class(&named("l-${volumegroupsnapshotcontent.name}"));
-    let mut answer = group(true);
-    answer.group_snapshot_id = "grp-9".into();
-    bench.answers([group_got(answer)]);
+    bench.answers([group_got(group_9(true))]);
     let get = "GetGroup grp-9 snap-8+snap-9 {u: p}";
     assert_eq!(bench.run(), lines(&["secret ns2/l-gp", get, FOUND]), "G-31");
     let mut bench = with_class(&named("${volumegroupsnapshot.name}"));

@@ -3,9 +3,8 @@
 use serde::Deserialize;
 use sidecar::kube::cache::Record;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{self, Meta, Object, nullable, pairs};
+use sidecar::kube::lean::{self, Meta, Object, interned, nullable, pairs};
 
-use super::interned;
 use crate::model::Class;
 
 /// A VolumeSnapshotClass on the wire.

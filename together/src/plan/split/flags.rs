@@ -119,7 +119,8 @@ pub(super) fn owner(name: &str, programs: &'static [Program]) -> Result<Owner, S
     if name == "controllers" {
         return Ok(Owner::Split);
     }
-    let prefixed = programs.iter().find_map(|program| {
+    let controllers = programs.iter().filter(|program| !program.is_process());
+    let prefixed = { controllers }.find_map(|program| {
         let rest = name.strip_prefix(program.name)?.strip_prefix('-')?;
         Some((program, rest))
     });
@@ -176,19 +177,21 @@ fn unknown(name: &str, programs: &[Program]) -> String {
 }
 
 /// Flags of all first, then those of each controller.
-pub(super) fn help(programs: &[Program]) -> String {
-    let mut text =
-        String::from("Usage of csi-sidecars --controllers=LIST:\n\nOnce for all controllers:\n");
+pub(super) fn help(file: &str, programs: &[Program]) -> String {
+    let mut text = format!("Usage of {file} --controllers=LIST:\n\nOnce for all controllers:\n");
     let mut once: Vec<Known> = { programs.iter() }
         .flat_map(|program| program.spec.flags())
         .filter(|flag| is_once(flag.name))
         .collect();
     once.sort_by_key(|flag| flag.name);
     once.dedup_by_key(|flag| flag.name);
-    let names: Vec<_> = programs.iter().map(|program| program.name).collect();
-    let names = names.join(", ");
+    let names = super::names(programs);
+    let star = match programs.iter().any(|program| program.is_for_nodes) {
+        true => "all that a controller pod can have",
+        false => "all of them",
+    };
     text.push_str(&format!(
-        "  --controllers\n    \tSome of {names}; * is all that a controller pod can have, and -NAME takes one out.\n"
+        "  --controllers\n    \tSome of {names}; * is {star}, and -NAME takes one out.\n"
     ));
     let line = |flag: Known, prefix: &str| {
         let help = flag.help.replace('`', "");
@@ -199,7 +202,7 @@ pub(super) fn help(programs: &[Program]) -> String {
         format!("  --{prefix}{}\n    \t{help}{default}\n", flag.name)
     };
     once.iter().for_each(|flag| text.push_str(&line(flag, "")));
-    for program in programs {
+    for program in programs.iter().filter(|program| !program.is_process()) {
         let prefix = format!("{}-", program.name);
         text.push_str(&format!(
             "\nFor {0}; without {prefix} for all controllers that have the flag:\n",

@@ -154,6 +154,8 @@ async fn fs_2_a_leader_whose_connection_is_dead_keeps_its_lease() {
         identity: "me".to_owned(),
         timing: Timing::new(seconds(12), seconds(10), seconds(1)).unwrap(),
         labels: Vec::new(),
+        succeeds: None,
+        shown: String::new(),
         metrics: None,
         fence: Fence::default(),
         on_event: Box::new(|_| {}),

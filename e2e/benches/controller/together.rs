@@ -1,0 +1,43 @@
+//! What is measured of all of a driver's sidecars in one process, `ours`, beside the sum of the single programs, `other`.
+//!
+//! Layout: `side` starts either of them; `idle`, `large` and `restart` measure.
+
+mod idle;
+mod large;
+mod restart;
+mod side;
+
+use anyhow::Result;
+
+use crate::contender::{Contender, Controller};
+use crate::figure::Figure;
+use crate::{Profile, rest};
+
+pub(crate) const CSI_SIDECARS: Controller = Controller {
+    program: "csi-sidecars",
+    other_by: "",
+    flags: &["--controllers=provisioner,attacher,resizer,snapshotter,livenessprobe"],
+};
+
+pub(crate) static PROFILES: &[Profile] = &[
+    Profile {
+        name: "size",
+        run: size,
+    },
+    Profile {
+        name: "idle",
+        run: idle::run,
+    },
+    Profile {
+        name: "large",
+        run: large::run,
+    },
+    Profile {
+        name: "restart",
+        run: restart::run,
+    },
+];
+
+fn size(contenders: &[Contender]) -> Result<Vec<Figure>> {
+    rest::size(contenders, 11.7)
+}

@@ -1,0 +1,155 @@
+//! One process, or the programs that do the same side by side.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use e2e::link::Link;
+use e2e::node::free_address;
+use e2e::process::Process;
+use e2e::program;
+use serde_json::json;
+
+use crate::contender::Contender;
+use crate::usage::{Usage, at_rest};
+use crate::world::{Driver, Route, World};
+
+/// What each program is asked for.
+const FLAGS: [&str; 2] = ["--leader-election=true", "--timeout=60s"];
+
+const LIVENESSPROBE: &str = "livenessprobe";
+
+/// The single programs.
+pub(super) fn singles() -> Result<Vec<Contender>> {
+    [
+        "csi-provisioner",
+        "csi-attacher",
+        "csi-resizer",
+        "csi-snapshotter",
+        LIVENESSPROBE,
+    ]
+    .into_iter()
+    .map(|name| {
+        let path = program::find(name, "", "build")?;
+        Ok(Contender {
+            name,
+            path,
+            flags: &[],
+        })
+    })
+    .collect()
+}
+
+/// Lets the driver have work for each of the controllers.
+pub(super) fn equip(driver: &Driver) -> Result<()> {
+    let capabilities = json!({ "capabilities": {
+        "plugin": ["CONTROLLER_SERVICE", "VOLUME_ACCESSIBILITY_CONSTRAINTS"],
+        "controller": [
+            "CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME", "EXPAND_VOLUME",
+            "CREATE_DELETE_SNAPSHOT", "LIST_SNAPSHOTS",
+        ],
+    } });
+    Ok(driver.control.set(&capabilities)?)
+}
+
+/// Programs that run side by side.
+pub(super) struct Side {
+    programs: Vec<Process>,
+    links: Vec<Link>,
+    /// Where the health of the driver is asked for.
+    pub(super) health: String,
+}
+
+impl Side {
+    /// Starts them, each with a connection of its own to the API server.
+    pub(super) fn start(world: &World, driver: &Driver, all: &[Contender]) -> Result<Self> {
+        let health = free_address()?;
+        let mut side = Self {
+            programs: Vec::new(),
+            links: Vec::new(),
+            health,
+        };
+        for contender in all {
+            let program = side.start_one(world, driver, contender, all.len() == 1)?;
+            side.programs.push(program);
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        side.must_run().map(|()| side)
+    }
+
+    fn start_one(
+        &mut self,
+        world: &World,
+        driver: &Driver,
+        contender: &Contender,
+        is_alone: bool,
+    ) -> Result<Process> {
+        let mut command = Command::new(&contender.path);
+        command.arg(format!("--csi-address={}", driver.socket.display()));
+        let is_asked = is_alone || contender.name == LIVENESSPROBE;
+        if is_asked {
+            command.arg(format!("--http-endpoint={}", self.health));
+        }
+        if contender.name != LIVENESSPROBE {
+            let direct = world.kubeconfig(contender, Route::Direct)?;
+            let text = fs::read_to_string(&direct)?;
+            let (_, rest) = text.split_once("https://").context("a server's address")?;
+            let address: String = rest
+                .chars()
+                .take_while(|it| it.is_ascii_digit() || [':', '.'].contains(it))
+                .collect();
+            let link = Link::to(&address)?;
+            let own = direct.with_extension("link");
+            fs::write(
+                &own,
+                text.replace(&address, &format!("127.0.0.1:{}", link.port())),
+            )?;
+            self.links.push(link);
+            command
+                .arg(format!("--kubeconfig={}", own.display()))
+                .args(FLAGS);
+        }
+        command.args(contender.flags);
+        world.spawn(contender.name, command)
+    }
+
+    /// Waits until none has anything to do; how long the last one was busy.
+    pub(super) fn at_rest(&mut self, limit: Duration) -> Result<Duration> {
+        let mut longest = Duration::ZERO;
+        let began = std::time::Instant::now();
+        for process in &mut self.programs {
+            let so_far = began.elapsed();
+            let (_, busy) = at_rest(process, limit)?;
+            if !busy.is_zero() {
+                longest = longest.max(so_far + busy);
+            }
+        }
+        Ok(longest)
+    }
+
+    /// What all of them use together.
+    pub(super) fn usage(&self) -> Result<Usage> {
+        let mut sum: Option<Usage> = None;
+        for process in &self.programs {
+            let one = Usage::of(process)?;
+            sum = Some(sum.map_or(one, |sum| Usage {
+                resident: sum.resident + one.resident,
+                anonymous: sum.anonymous + one.anonymous,
+                peak: sum.peak + one.peak,
+                cpu: sum.cpu + one.cpu,
+            }));
+        }
+        sum.context("no program")
+    }
+
+    /// Bytes that came from the API server.
+    pub(super) fn bytes(&self) -> u64 {
+        self.links.iter().map(Link::bytes).sum()
+    }
+
+    /// Fails if one of them has ended.
+    pub(super) fn must_run(&mut self) -> Result<()> {
+        self.programs.iter_mut().try_for_each(Process::must_run)
+    }
+}

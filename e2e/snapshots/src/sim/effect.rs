@@ -1,0 +1,185 @@
+//! What a request brings about: the crash windows lie between two of these.
+
+use serde_json::Value;
+use sidecar::snapshot::{
+    ACCESSIBLE_TOPOLOGY, BEING_CREATED, BEING_DELETED, CLAIM_AS_SOURCE, CONTENT_BOUND,
+    GROUP_BEING_CREATED, GROUP_BEING_DELETED, GROUP_CONTENT_BOUND, GROUP_HANDLE,
+    GROUP_SNAPSHOT_BOUND, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND,
+};
+use sidecar_testkit::sim::server::Part;
+
+use super::check::holds;
+use super::kind::Kind;
+use super::request::Request;
+
+/// What an attempt has brought about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    ProtectsSnapshot,
+    ProtectsBound,
+    ChoosesClass,
+    ProtectsClaim,
+    FreesClaim,
+    MakesContent,
+    ShowsBound,
+    Follows,
+    Complains,
+    Binds,
+    ProtectsContent,
+    Announces,
+    DeletesContent,
+    FreesSnapshot,
+    Marks,
+    /// The driver has taken it.
+    Takes,
+    /// Where it is, is written.
+    Places,
+    Reports,
+    /// What is in the status already is reported again.
+    ReportsMore,
+    Unmarks,
+    /// After a final error: nothing is in doubt, and nothing there.
+    GivesUp,
+    /// Why is in the status.
+    Tells,
+    /// The driver has deleted it.
+    Removes,
+    Clears,
+    LetsGo,
+    // --- groups
+    ProtectsGroup,
+    MakesMemberContent,
+    MakesMember,
+    BindsMember,
+    ShowsMemberBound,
+    FillsMember,
+    Joins,
+    DeletesMember,
+    FreesGroup,
+}
+
+impl Request {
+    /// What it does to what was there `before`.
+    pub(super) fn effect(&self, before: Option<&Value>) -> Option<Effect> {
+        let nothing = Value::Null;
+        let before = before.unwrap_or(&nothing);
+        Some(match self {
+            Self::Read(..) | Self::Select(..) => return None,
+            Self::Create(Kind::Snapshot, ..) => Effect::MakesMember,
+            Self::Create(_, _, body) if is_member(body) => Effect::MakesMemberContent,
+            Self::Create(..) => Effect::MakesContent,
+            Self::Delete(Kind::Snapshot, ..) => Effect::DeletesMember,
+            Self::Delete(..) => Effect::DeletesContent,
+            Self::Put(..) if holds(before, CLAIM_AS_SOURCE) => Effect::FreesClaim,
+            Self::Put(..) => Effect::ProtectsClaim,
+            Self::Patch(Kind::Snapshot, _, part, patch) => of_snapshot(*part, patch, before),
+            Self::Patch(Kind::Group, _, part, patch) => of_group(*part, patch, before),
+            Self::Patch(_, _, part, patch) => of_content(*part, patch, before),
+        })
+    }
+}
+
+fn is_member(content: &Value) -> bool {
+    content["metadata"]["annotations"][GROUP_HANDLE].is_string()
+}
+
+fn of_snapshot(part: Part, patch: &Value, before: &Value) -> Effect {
+    let status = &patch["status"];
+    let owned = before["metadata"]["ownerReferences"].is_array();
+    let gets = |one: &str| holds(patch, one) && !holds(before, one);
+    match part {
+        Part::Main if !patch["spec"].is_null() => Effect::ChoosesClass,
+        Part::Main if !patch["metadata"]["ownerReferences"].is_null() => Effect::Joins,
+        Part::Main if gets(SNAPSHOT_BOUND) => Effect::ProtectsBound,
+        Part::Main if gets(SNAPSHOT_AS_SOURCE) => Effect::ProtectsSnapshot,
+        Part::Main => Effect::FreesSnapshot,
+        Part::Status if status["boundVolumeSnapshotContentName"].is_null() => {
+            if status["error"].is_object() {
+                Effect::Complains
+            } else {
+                Effect::Follows
+            }
+        }
+        Part::Status if owned => Effect::ShowsMemberBound,
+        Part::Status => Effect::ShowsBound,
+    }
+}
+
+fn of_group(part: Part, patch: &Value, before: &Value) -> Effect {
+    let status = &patch["status"];
+    let gets = holds(patch, GROUP_SNAPSHOT_BOUND) && !holds(before, GROUP_SNAPSHOT_BOUND);
+    match part {
+        Part::Main if !patch["spec"].is_null() => Effect::ChoosesClass,
+        Part::Main if gets => Effect::ProtectsGroup,
+        Part::Main => Effect::FreesGroup,
+        Part::Status if status["boundVolumeGroupSnapshotContentName"].is_string() => {
+            Effect::ShowsBound
+        }
+        Part::Status if status["error"].is_object() => Effect::Complains,
+        Part::Status => Effect::Follows,
+    }
+}
+
+/// The handle on record.
+pub(super) fn handle(content: &Value) -> &Value {
+    let status = &content["status"];
+    match status.get("snapshotHandle") {
+        Some(handle) => handle,
+        None if is_of_group(content) => &status["volumeGroupSnapshotHandle"],
+        None => &Value::Null,
+    }
+}
+
+/// Whether it is the content of a group.
+pub(super) fn is_of_group(content: &Value) -> bool {
+    content["spec"]["volumeGroupSnapshotRef"].is_object()
+}
+
+/// Whether a call may have had an effect.
+pub(super) fn is_marked(content: &Value) -> bool {
+    let annotations = &content["metadata"]["annotations"];
+    annotations[BEING_CREATED].is_string() || annotations[GROUP_BEING_CREATED].is_string()
+}
+
+/// Whether it was said that what it was made for is being deleted.
+pub(super) fn is_told(content: &Value) -> bool {
+    let annotations = &content["metadata"]["annotations"];
+    annotations[BEING_DELETED].is_string() || annotations[GROUP_BEING_DELETED].is_string()
+}
+
+/// What a patch of the status does to the handle on record, if anything.
+pub(super) fn new_handle<'a>(before: &Value, patch: &'a Value) -> Option<&'a Value> {
+    let field = if is_of_group(before) {
+        "volumeGroupSnapshotHandle"
+    } else {
+        "snapshotHandle"
+    };
+    patch["status"].get(field)
+}
+
+fn of_content(part: Part, patch: &Value, before: &Value) -> Effect {
+    let annotations = &patch["metadata"]["annotations"];
+    let mark = annotations.get(BEING_CREATED);
+    let mark = mark.or_else(|| annotations.get(GROUP_BEING_CREATED));
+    let held = holds(before, CONTENT_BOUND) || holds(before, GROUP_CONTENT_BOUND);
+    if part == Part::Status {
+        return match new_handle(before, patch) {
+            Some(Value::Null) => Effect::Clears,
+            Some(_) if is_member(before) => Effect::FillsMember,
+            Some(_) if is_marked(before) => Effect::Reports,
+            _ if patch["status"]["error"].is_object() => Effect::Tells,
+            Some(_) | None => Effect::ReportsMore,
+        };
+    }
+    match mark {
+        _ if !patch["spec"].is_null() && is_member(before) => Effect::BindsMember,
+        _ if !patch["spec"].is_null() => Effect::Binds,
+        _ if is_told(patch) => Effect::Announces,
+        _ if annotations[ACCESSIBLE_TOPOLOGY].is_string() => Effect::Places,
+        Some(Value::Null) if handle(before).is_string() => Effect::Unmarks,
+        Some(Value::Null) => Effect::GivesUp,
+        Some(_) => Effect::Marks,
+        None if held => Effect::LetsGo,
+        None => Effect::ProtectsContent,
+    }
+}

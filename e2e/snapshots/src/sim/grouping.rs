@@ -1,0 +1,171 @@
+//! What users and administrators do with groups, and the garbage collector of the cluster.
+
+use serde_json::json;
+use sidecar::text::Text;
+
+use super::kind::Kind;
+use super::objects::{content, group, group_content, group_of_content, of_content};
+use super::world::World;
+
+/// Of claims.
+const TAKEN: [&str; 2] = ["v1", "v2"];
+/// Of contents that administrators made.
+const FOUND: [&str; 2] = ["w1", "w2"];
+/// More contents than these are not made by hand.
+const BY_HAND: usize = 2;
+
+impl World {
+    pub(super) fn people_group(&mut self) {
+        match self.dice.below(12) {
+            0..=2 => self.someone_groups(),
+            3 | 4 => self.someone_deletes(Kind::Group),
+            5 if self.dice.one_in(3) => self.someone_deletes(Kind::GroupContent),
+            5 => self.someone_deletes(Kind::Snapshot),
+            6 => self.policies_change(Kind::GroupContent),
+            7 => self.administrator_groups(),
+            8 => self.someone_names_what_was_found(),
+            9 => self.labels_change(),
+            10 => self.someone_deletes_a_member(),
+            _ => self.someone_groups(),
+        }
+    }
+
+    fn someone_groups(&mut self) {
+        let name = *self.dice.of(&TAKEN);
+        if self
+            .server
+            .get(Kind::Group, &format!("ns/{name}"))
+            .is_some()
+        {
+            return;
+        }
+        self.uids += 1;
+        let uid = format!("V{}", self.uids);
+        let class = match self.dice.below(8) {
+            0 => None,
+            1 => Some("gx"),
+            2 => Some("gr"),
+            3 => Some("gs"),
+            _ => Some("g"),
+        };
+        let mut object = group(name, &uid, class);
+        if self.dice.one_in(4) {
+            object["spec"]["source"]["selector"] =
+                json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]});
+        }
+        self.add(Kind::Group, object);
+    }
+
+    fn someone_names_what_was_found(&mut self) {
+        let name = *self.dice.of(&FOUND);
+        if self
+            .server
+            .get(Kind::Group, &format!("ns/{name}"))
+            .is_some()
+        {
+            return;
+        }
+        let found = { self.server.all(Kind::GroupContent) }.find_map(|(content, made)| {
+            let found = made["spec"]["source"]["groupSnapshotHandles"].is_object();
+            let names = made["spec"]["volumeGroupSnapshotRef"]["name"] == name;
+            (found && names).then(|| content.clone())
+        });
+        let Some(found) = found else { return };
+        self.uids += 1;
+        let uid = format!("V{}", self.uids);
+        self.add(Kind::Group, group_of_content(name, &uid, &found));
+    }
+
+    fn administrator_groups(&mut self) {
+        let there = { self.server.all(Kind::GroupContent) }
+            .filter(|(_, content)| content["spec"]["source"]["groupSnapshotHandles"].is_object());
+        if there.count() >= BY_HAND {
+            return;
+        }
+        self.uids += 1;
+        let name = format!("gpp{}", self.uids);
+        let (group, members) = self.furnish_group();
+        let of = *self.dice.of(&FOUND);
+        let policy = if self.dice.one_in(3) {
+            "Retain"
+        } else {
+            "Delete"
+        };
+        let made = group_content(&name, of, (&group, &members), policy);
+        self.add(Kind::GroupContent, made);
+        if self.dice.one_in(2) {
+            return;
+        }
+        // Each member, as users want to have it.
+        for handle in members {
+            self.uids += 1;
+            let (name, content_name) = (format!("m{}", self.uids), format!("ppm{}", self.uids));
+            let uid = format!("U{}", self.uids);
+            let pair = [
+                (
+                    Kind::Content,
+                    content(&content_name, &name, &handle, policy),
+                ),
+                (Kind::Snapshot, of_content(&name, &uid, &content_name)),
+            ];
+            for (kind, object) in pair {
+                self.add(kind, object);
+            }
+        }
+    }
+
+    fn someone_deletes_a_member(&mut self) {
+        let members = { self.server.all(Kind::Snapshot) }
+            .filter(|(_, snapshot)| snapshot["metadata"]["ownerReferences"].is_array());
+        let members: Vec<Text> = members.map(|(key, _)| key.clone()).collect();
+        if !members.is_empty() {
+            let key = self.dice.of(&members).clone();
+            self.delete(Kind::Snapshot, &key);
+        }
+    }
+
+    fn labels_change(&mut self) {
+        let key = *self.dice.of(&["ns/p1", "ns/p2"]);
+        self.edit(Kind::Claim, key, |claim| {
+            let labels = &mut claim["metadata"]["labels"];
+            *labels = if labels["app"].is_null() {
+                json!({"app": "x"})
+            } else {
+                json!({})
+            };
+        });
+    }
+
+    /// Nobody takes labels away any more.
+    pub(super) fn label_claims(&mut self) {
+        for key in ["ns/p1", "ns/p2"] {
+            let labels = json!({"app": "x"});
+            self.edit(Kind::Claim, key, |claim| {
+                claim["metadata"]["labels"] = labels
+            });
+        }
+    }
+
+    /// What is owned by nobody who is there is deleted. Says whether there was anything.
+    pub(super) fn collect_garbage(&mut self) -> bool {
+        let groups = self.server.all(Kind::Group);
+        let there: Vec<&str> = { groups }
+            .filter_map(|(_, group)| group["metadata"]["uid"].as_str())
+            .collect();
+        let garbage = { self.server.all(Kind::Snapshot) }.find(|(_, snapshot)| {
+            let owners = snapshot["metadata"]["ownerReferences"].as_array();
+            let lives = |owner: &serde_json::Value| {
+                owner["uid"]
+                    .as_str()
+                    .is_some_and(|uid| there.contains(&uid))
+            };
+            snapshot["metadata"]["deletionTimestamp"].is_null()
+                && owners.is_some_and(|owners| !owners.is_empty() && !owners.iter().any(lives))
+        });
+        let Some(key) = garbage.map(|(key, _)| key.clone()) else {
+            return false;
+        };
+        self.delete(Kind::Snapshot, &key);
+        true
+    }
+}

@@ -1,0 +1,194 @@
+//! Faulty programs that only groups can show.
+
+use std::sync::Arc;
+
+use sidecar::snapshot::GROUP_SNAPSHOT_BOUND;
+use sidecar::text::Text;
+use snapshot_controller::model as controller;
+use snapshot_controller::plan::step as asked;
+use snapshotter::model::{Content, Kind, Policy};
+use snapshotter::plan::patch;
+use snapshotter::plan::step::{Answer, StatusWrite, Step, Write};
+
+use super::super::kind;
+use super::super::world::Faults;
+use super::Mutant;
+
+impl Mutant {
+    /// Under which faults each must be caught, and by what.
+    pub(in super::super) const CAUGHT_WITH_GROUPS: [(Self, Faults, &'static str); 21] = [
+        (Self::LeavesGroupsBare, Faults::None, "is not protected"),
+        (Self::IgnoresGroupPolicy, Faults::None, "was to be kept"),
+        (Self::ForgetsToAnnounceGroups, Faults::None, "Terminating"),
+        (Self::DeletesForLivingGroups, Faults::None, "owner lives"),
+        (Self::FreesMembers, Faults::None, "its group lives"),
+        (Self::ResetsMembers, Faults::None, "is reset"),
+        (Self::BindsWrongly, Faults::None, "wrong VolumeSnapshot"),
+        (Self::MixesMembersUp, Faults::None, "another's snapshot"),
+        (Self::OverhearsRestores, Faults::None, "being restored"),
+        (Self::TrustsTheCacheOfGroups, Faults::All, "goes before"),
+        (
+            Self::ControllerOverhearsGroupContents,
+            Faults::None,
+            "never ready",
+        ),
+        (Self::TakesMembers, Faults::None, "for a member"),
+        (Self::DeletesMembers, Faults::None, "is deleted alone"),
+        (Self::NamesNoMembers, Faults::None, "without its members"),
+        (Self::ForgetsMembers, Faults::None, "without its members"),
+        (Self::ChangesMembers, Faults::None, "other members"),
+        (Self::DeletesGroupsInDoubt, Faults::All, "is nobody's"),
+        (Self::DeletesRetainedGroups, Faults::None, "retained"),
+        (Self::UnmarksGroupsFirst, Faults::None, "is nobody's"),
+        (Self::NamesGroupsAnew, Faults::None, "another name"),
+        (
+            Self::BelievesGroupsDeleted,
+            Faults::All,
+            "is cleared before",
+        ),
+    ];
+
+    /// Whether a run must have groups to show it; `None` of no mutant.
+    pub(in super::super) fn needs_groups(self) -> Option<bool> {
+        let mut grouped = Self::CAUGHT_WITH_GROUPS.iter();
+        (self != Self::None).then(|| grouped.any(|(mutant, ..)| *mutant == self))
+    }
+
+    pub(in super::super) fn sees_group(
+        self,
+        group: &Arc<controller::Group>,
+    ) -> Arc<controller::Group> {
+        let mut seen = Arc::clone(group);
+        match self {
+            Self::LeavesGroupsBare if !seen.is_protected() => {
+                let held = seen.finalizers.iter().cloned();
+                let held = held.chain([GROUP_SNAPSHOT_BOUND.into()]).collect();
+                Arc::make_mut(&mut seen).finalizers = held;
+            }
+            Self::DeletesForLivingGroups if seen.is_ready() => {
+                Arc::make_mut(&mut seen).deleting = true;
+            }
+            _ => {}
+        }
+        seen
+    }
+
+    pub(in super::super) fn sees_group_content(
+        self,
+        content: &Arc<controller::GroupContent>,
+    ) -> Arc<controller::GroupContent> {
+        let mut seen = Arc::clone(content);
+        match self {
+            Self::IgnoresGroupPolicy => {
+                Arc::make_mut(&mut seen).policy = Policy::Delete;
+            }
+            Self::ForgetsToAnnounceGroups => Arc::make_mut(&mut seen).being_deleted = true,
+            _ => {}
+        }
+        seen
+    }
+
+    /// What a claim's record says.
+    pub(in super::super) fn hears_claim(
+        self,
+        claim: Option<&controller::Claim>,
+    ) -> Option<controller::Claim> {
+        let mut heard = claim.cloned();
+        if let Some(claim) = heard.as_mut().filter(|_| self == Self::OverhearsRestores) {
+            claim.restores = None;
+        }
+        heard
+    }
+
+    /// Whether it hears but once of contents of this kind.
+    pub(in super::super) fn overhears(self, contents: kind::Kind) -> bool {
+        self == Self::OverhearsContents && contents == kind::Kind::Content
+    }
+
+    /// What a controller makes of its decision. `other`: the UID of some VolumeSnapshot.
+    pub(super) fn wants_of_member(self, step: asked::Step, other: Option<Text>) -> asked::Step {
+        match (self, step) {
+            (Self::BindsWrongly, asked::Step::Patch(of @ asked::Object::Content(_), mut body)) => {
+                if let (Some(uid), Some(other)) =
+                    (body["spec"]["volumeSnapshotRef"].get_mut("uid"), other)
+                {
+                    *uid = (&*other).into();
+                }
+                asked::Step::Patch(of, body)
+            }
+            (Self::MixesMembersUp, asked::Step::PatchStatus(of, mut body)) => {
+                let handle = &mut body["status"]["snapshotHandle"];
+                if let Some(group) = handle.as_str().and_then(|one| one.strip_suffix(".2")) {
+                    *handle = format!("{group}.1").into();
+                }
+                asked::Step::PatchStatus(of, body)
+            }
+            (_, step) => step,
+        }
+    }
+
+    /// What a snapshotter takes the content for.
+    pub(super) fn sees_of_group(self, seen: &mut Arc<Content>) {
+        let grouped = seen.kind() == Kind::Group;
+        match self {
+            Self::TakesMembers if seen.member => {
+                let seen = Arc::make_mut(seen);
+                seen.member = false;
+                seen.class = Some("c1".into());
+            }
+            Self::DeletesMembers if seen.deleting => {
+                let seen = Arc::make_mut(seen);
+                seen.member = false;
+                if let Some(status) = &mut seen.status {
+                    status.group = None;
+                }
+            }
+            Self::DeletesGroupsInDoubt if grouped && seen.deleting => {
+                Arc::make_mut(seen).being_created = false;
+            }
+            Self::DeletesRetainedGroups if grouped => {
+                Arc::make_mut(seen).policy = Policy::Delete;
+            }
+            _ => {}
+        }
+    }
+
+    /// What a snapshotter makes of its decision about a group.
+    pub(super) fn wants_of_group(self, step: Step, content: &Content) -> Step {
+        match (self, step) {
+            (Self::UnmarksGroupsFirst, Step::PatchStatus(StatusWrite::Report(_), _))
+                if content.being_created && content.kind() == Kind::Group =>
+            {
+                Step::Patch(Write::Unmark, patch::unmark(content))
+            }
+            (Self::NamesGroupsAnew, Step::CreateGroup(mut call)) => {
+                call.name = format!("{}-{}", call.name, content.version);
+                Step::CreateGroup(call)
+            }
+            (Self::NamesNoMembers, Step::DeleteGroup(mut call)) => {
+                call.snapshot_ids.clear();
+                Step::DeleteGroup(call)
+            }
+            (Self::ForgetsMembers, Step::PatchStatus(write, mut body)) => {
+                if let Some(status) = body["status"].as_object_mut() {
+                    status.remove("volumeSnapshotInfoList");
+                }
+                Step::PatchStatus(write, body)
+            }
+            (Self::ChangesMembers, Step::PatchStatus(write @ StatusWrite::Clear, mut body)) => {
+                body["status"]["volumeSnapshotInfoList"] = serde_json::json!([]);
+                Step::PatchStatus(write, body)
+            }
+            (_, step) => step,
+        }
+    }
+
+    pub(super) fn hears_of_group(self, step: &Step, answer: Answer) -> Answer {
+        match (self, step, answer) {
+            (Self::BelievesGroupsDeleted, Step::DeleteGroup(_), Answer::Failed(_)) => {
+                Answer::Deleted
+            }
+            (_, _, answer) => answer,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Rows: the end.
+
+use std::time::Duration;
+
+use sidecar_testkit::{CallFault, Gate};
+use tokio::time::{Instant, sleep};
+
+use super::stage::{ALL, Stage, is_together, lease_writes};
+
+const METHODS: [&str; 3] = [
+    "CreateVolume",
+    "ControllerPublishVolume",
+    "ControllerExpandVolume",
+];
+
+#[tokio::test]
+async fn a_62_what_is_under_way_ends_and_is_recorded() {
+    let stage = Stage::new().await;
+    let gates = METHODS.map(|method| {
+        let gate = Gate::new();
+        stage.driver.fault(CallFault::on(method).hold(&gate));
+        gate
+    });
+    let running = stage.three_in_election(&[]);
+    stage.until_held(&ALL, is_together).await;
+    stage.ask_all(0);
+    for method in METHODS {
+        stage.until_calls(method, 1).await;
+    }
+    running.terminate();
+    let told = Instant::now();
+    sleep(Duration::from_millis(500)).await;
+    // The attacher is done first, and its lease is free while the others go on.
+    gates[1].open();
+    stage.until_held(&["attacher"], str::is_empty).await;
+    assert!(is_together(&stage.holder_of("provisioner")));
+    assert!(is_together(&stage.holder_of("resizer")));
+    gates[0].open();
+    gates[2].open();
+    let ended = running.end().await;
+    ended.well();
+    assert!(told.elapsed() < Duration::from_secs(28));
+    assert_eq!(stage.done(0), ALL);
+    let freed = lease_writes(&stage);
+    let last = freed.last().unwrap();
+    assert_eq!((last.0.as_str(), last.1.as_str()), ("test-csi-driver", ""));
+}
+
+#[tokio::test]
+async fn a_63_a_driver_that_never_answers_holds_up_nobody_for_long() {
+    let stage = Stage::new().await;
+    let gate = Gate::new();
+    for method in METHODS {
+        stage.driver.fault(CallFault::on(method).hold(&gate));
+    }
+    let running = stage.three_in_election(&["--timeout=5m"]);
+    stage.until_held(&ALL, is_together).await;
+    stage.ask_all(0);
+    for method in METHODS {
+        stage.until_calls(method, 1).await;
+    }
+    running.terminate();
+    let told = Instant::now();
+    running.end().await.well();
+    assert!(told.elapsed() < Duration::from_secs(29), "{told:?}");
+    for controller in ALL {
+        assert_eq!(stage.holder_of(controller), "", "{controller}");
+    }
+    // The provisioner's doubt is recorded.
+    let leases = stage.api.objects("leases");
+    let journal = leases.iter().find(|lease| {
+        let name = lease["metadata"]["name"].as_str();
+        name.is_some_and(|name| name.contains("journal"))
+    });
+    let text = journal.expect("there is a journal").to_string();
+    assert!(text.contains("intent.csi-sidecars.io/"), "{text}");
+}
+
+#[tokio::test]
+async fn a_65_a_second_signal_ends_it_at_once() {
+    let stage = Stage::new().await;
+    let gate = Gate::new();
+    stage
+        .driver
+        .fault(CallFault::on("CreateVolume").hold(&gate));
+    let running = stage.three(&[]);
+    stage.ask_all(0);
+    stage.until_calls("CreateVolume", 1).await;
+    running.terminate();
+    running.logs("Signal received").await;
+    let told = Instant::now();
+    running.terminate();
+    let ended = running.end().await;
+    assert_eq!(ended.code, Some(1), "{}", ended.log);
+    assert!(told.elapsed() < Duration::from_secs(5));
+}

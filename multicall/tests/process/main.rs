@@ -1,0 +1,20 @@
+//! Several controllers in one process, as its surroundings see it: command line, API server, driver,
+//! leases, signals.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a panic is how a test fails"
+)]
+
+mod command_line;
+mod driver;
+mod end;
+mod feeds;
+mod leases;
+mod node;
+mod server;
+mod shown;
+mod stage;

@@ -1,0 +1,154 @@
+//! How the driver is met: at the start of the process, and again by those who gave it up.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::watch;
+
+use super::{Known, Link, Questions, Settings, lock};
+use crate::controller::view::{Driver, View};
+use crate::csi::connection::{self, Address, Connection, OnLoss, Options};
+use crate::csi::identity;
+use crate::election::Fence;
+use crate::metrics::{CsiOperations, OperationsConfig, Registry};
+use crate::rt::Exit;
+
+/// A driver that is ready and has told its name, but not yet what it can do.
+#[derive(Debug)]
+pub struct DriverHandshake {
+    connection: Connection,
+    settings: Settings,
+    operations: CsiOperations,
+    name: String,
+}
+
+impl DriverHandshake {
+    /// As [`connect`](Self::connect), with calls counted in `registry`, where they have the label
+    /// `migrated` if volumes of an in-tree plugin were moved to a driver of this name: such a driver is
+    /// connected and probed once more, since its name is not known before.
+    ///
+    /// # Errors
+    /// How the process ends.
+    pub async fn connect_counted(
+        settings: Settings,
+        registry: &Registry,
+        is_migrated: impl FnOnce(&str) -> bool,
+    ) -> Result<Self, Exit> {
+        let operations = CsiOperations::unregistered(OperationsConfig::default())?;
+        let mut this = Self::connect(settings, &operations).await?;
+        if is_migrated(&this.name) {
+            this.operations = CsiOperations::unregistered(OperationsConfig {
+                migrated: true,
+                ..OperationsConfig::default()
+            })?;
+            this.connection = connect(&this.settings, &this.operations).await?;
+        }
+        this.operations.register(registry)?;
+        Ok(this)
+    }
+
+    /// Connects, waits until the driver is ready and asks its name.
+    ///
+    /// # Errors
+    /// How the process ends.
+    pub async fn connect(settings: Settings, operations: &CsiOperations) -> Result<Self, Exit> {
+        let connection = connect(&settings, operations).await?;
+        let name = settings.name(connection.channel()).await;
+        let name = name.map_err(|error| settings.refused(&error))?;
+        Ok(Self {
+            connection,
+            settings,
+            operations: operations.clone(),
+            name,
+        })
+    }
+
+    /// The driver's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Calls that are counted from now on have the driver's name.
+    pub fn name_calls(&self) {
+        self.operations.set_driver_name(&self.name);
+    }
+
+    /// Asks what the driver can do.
+    ///
+    /// # Errors
+    /// How the process ends.
+    pub async fn fetch_capabilities(self, questions: Questions) -> Result<Arc<Link>, Exit> {
+        let channel = self.connection.channel();
+        let answer = self.settings.capabilities(channel, &questions).await;
+        let capabilities = answer.map_err(|error| self.settings.refused(&error))?;
+        Ok(Arc::new(Link {
+            recovered: Mutex::new(self.connection.losses()),
+            connection: self.connection,
+            settings: self.settings,
+            operations: self.operations,
+            questions,
+            name: self.name,
+            known: Mutex::new(Known {
+                capabilities,
+                views: Vec::new(),
+            }),
+            away: watch::Sender::new(false),
+            following: tokio::sync::Mutex::default(),
+        }))
+    }
+
+    /// Asks what the driver can do, for the only controller that wants to know.
+    ///
+    /// # Errors
+    /// How the process ends.
+    pub async fn into_view<D: Driver>(self, with: D::Settings) -> Result<Arc<View<D>>, Exit> {
+        let link = self.fetch_capabilities(Questions::of::<D>(&with)).await?;
+        let calls = link.settings.calls;
+        View::new(link, calls, with, (Fence::default(), None))
+    }
+}
+
+/// Connects and waits until the driver is ready.
+async fn connect(settings: &Settings, operations: &CsiOperations) -> Result<Connection, Exit> {
+    let address = Address::parse(&settings.address, OnLoss::Stop)?;
+    let options = Options {
+        observer: settings.calls.observer(None, operations),
+        fence: settings.fence.clone(),
+        ..Options::new(OnLoss::Reconnect)
+    };
+    let connection = connection::connect(&address, options).await?;
+    identity::probe_until_ready(connection.channel(), settings.calls.timeout).await?;
+    Ok(connection)
+}
+
+impl Link {
+    /// Meets the same driver over another connection, which `fence` guards: what was sent on this one must
+    /// not go out any more. Waits until the driver is there.
+    ///
+    /// # Errors
+    /// It is another driver by now.
+    pub async fn anew(&self, fence: Fence) -> Result<Arc<Self>, Exit> {
+        let settings = Settings {
+            fence,
+            ..self.settings.clone()
+        };
+        let connection = connect(&settings, &self.operations).await?;
+        let link = Self {
+            recovered: Mutex::new(connection.losses()),
+            connection,
+            settings,
+            operations: self.operations.clone(),
+            questions: self.questions.clone(),
+            name: self.name.clone(),
+            known: Mutex::default(),
+            away: watch::Sender::new(false),
+            following: tokio::sync::Mutex::default(),
+        };
+        let (name, capabilities) = link.ask_again().await;
+        if name != self.name {
+            let text = format!("the CSI driver is {name} now, it was {}", self.name);
+            return Err(Exit::failure(1, text));
+        }
+        lock(&link.known).capabilities = capabilities;
+        Ok(Arc::new(link))
+    }
+}

@@ -1,0 +1,40 @@
+//! Snapshots with which all is done: of a cluster's many thousand nearly all. An attempt on one of
+//! them would end at once, so that it needs no place in the queue.
+
+use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND};
+
+use super::Informers;
+use crate::model::{Content, ContentSource, Policy, Snapshot};
+
+/// Whether nothing is to be done about a content: it is bound and protected.
+#[must_use]
+pub fn content_is_settled(content: &Content) -> bool {
+    content.source != ContentSource::Unclear
+        && !content.snapshot.uid.is_empty()
+        && !content.deleting
+        && content.is_protected()
+}
+
+/// Whether nothing is to be done about a VolumeSnapshot: it can be used, and it and the content that is
+/// known belong to each other and to no group.
+///
+/// That its claim may still be protected is the claim's affair, which is told of by itself.
+#[must_use]
+pub fn is_settled(snapshot: &Snapshot, informers: &(dyn Informers + 'static)) -> bool {
+    let is_done = !snapshot.deleting
+        && snapshot.is_ready()
+        && snapshot.holds(SNAPSHOT_AS_SOURCE)
+        && !snapshot.is_member()
+        && snapshot.group().is_none();
+    let content = snapshot.bound().filter(|_| is_done);
+    let content = content.and_then(|name| informers.content(name));
+    content.is_some_and(|content| {
+        let status = content.status.as_deref();
+        let of_group = content.group.is_some() || status.is_some_and(|it| it.group.is_some());
+        let is_held = content.policy == Policy::Retain || snapshot.holds(SNAPSHOT_BOUND);
+        content.is_of(snapshot) && is_held && content_is_settled(&content) && !of_group
+    })
+}
+
+#[cfg(test)]
+mod tests;

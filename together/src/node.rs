@@ -1,0 +1,89 @@
+//! The process of livenessprobe and registrar, beside a driver on a node.
+//!
+//! It links no Kubernetes client: both talk to the driver and to kubelet alone. What they do is theirs; this is
+//! the process around them, with one command line and one HTTP server of its own.
+
+mod args;
+mod process;
+mod routes;
+
+use std::ffi::OsString;
+
+use sidecar::flags::Exit;
+use sidecar::log;
+
+use crate::plan::split::{Line, list_of, split_as};
+use crate::programs::NODE;
+use args::Command;
+#[cfg(feature = "controllers")]
+pub(crate) use args::prefixed;
+
+/// The file that holds this process alone.
+const FILE: &str = "csi-node-sidecars";
+
+/// Set by the build.
+const VERSION: &str = match option_env!("CSI_SIDECARS_VERSION") {
+    Some(version) => version,
+    None => "unknown",
+};
+
+/// Crates whose lines are a controller's.
+static CONTROLLERS: &[(&str, &str)] = &[
+    ("livenessprobe", "livenessprobe"),
+    ("registrar", "node-driver-registrar"),
+];
+
+/// Runs `csi-node-sidecars`.
+///
+/// # Errors
+/// How the process ends unless SIGTERM ends it in good order.
+pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
+    run_as(FILE, argv).await
+}
+
+/// Whether `argv` names controllers of this process alone, so that [`run_as`] is to run it.
+#[must_use]
+pub fn is_asked_for(argv: &[OsString]) -> bool {
+    let words = argv.iter().skip(1).filter_map(|word| word.to_str());
+    let list = list_of(words).unwrap_or_default().split(',').map(str::trim);
+    let mut names = list.filter(|name| !name.is_empty()).peekable();
+    let is_here = |name: &str| NODE.iter().any(|program| program.is_called(name));
+    names.peek().is_some() && names.all(is_here)
+}
+
+/// The same as part of the file called `file`.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_as(file: &str, argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
+    let words: Result<Vec<_>, _> = { argv.into_iter() }
+        .skip(1)
+        .map(OsString::into_string)
+        .collect();
+    let words = words.map_err(|word| Exit {
+        stderr: format!("{file}: {word:?} is no text\n"),
+        ..Exit::with_code(2)
+    })?;
+    let parts = match split_as(file, words.iter().map(String::as_str), NODE)? {
+        Line::Version => return Err(Exit::version(file, VERSION)),
+        Line::Help(text) => {
+            return Err(Exit {
+                stdout: text,
+                ..Exit::with_code(0)
+            });
+        }
+        Line::Run(parts) => parts,
+    };
+    match args::decide(file, parts)? {
+        Command::Probe => Ok(()),
+        Command::Run(config) => {
+            let own = &["together", "csi_node_sidecars"];
+            log::init_with_controllers(&config.log, own, CONTROLLERS);
+            tracing::info!(version = VERSION, "Starting");
+            Box::pin(process::work(*config)).await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,285 @@
+//! One process of several controllers: from the command line to the end.
+//!
+//! What is to be decided is decided in [`plan`](crate::plan) and by the programs themselves; here it is
+//! carried out.
+
+mod chosen;
+mod ground;
+mod liveness;
+mod registering;
+mod shell;
+mod shown;
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+use sidecar::controller::link::{Calls, Identity, Questions, Settings};
+use sidecar::controller::{
+    Allowance, AnyController, DriverHandshake, Link, Process, Program, Seat, Tenure,
+};
+use sidecar::flags::{Exit, Values};
+use sidecar::kube::connect::Variable;
+use sidecar::kube::rate::{Rate, RateMetrics};
+use sidecar::log;
+use sidecar::names::LeaseOwner;
+
+use crate::plan::ends;
+use crate::plan::split::{Line, Part, split};
+use crate::{node, programs};
+use chosen::{Chosen, Read, Wish};
+use ground::Ground;
+use liveness::Liveness;
+use registering::Registering;
+use shell::Member;
+use shown::Shown;
+
+/// The name of the file, as the API server sees it.
+pub const NAME: &str = "csi-sidecars";
+
+const CRATES: &[&str] = &["together", "csi_sidecars"];
+
+/// Crates whose lines are a controller's.
+const CONTROLLERS: &[(&str, &str)] = &[
+    ("attacher", "attacher"),
+    ("livenessprobe", "livenessprobe"),
+    ("registrar", "node-driver-registrar"),
+    ("provisioner", "provisioner"),
+    ("resizer", "resizer"),
+    ("snapshotter", "snapshotter"),
+];
+
+/// Runs the controllers that the command line names, in one process.
+///
+/// # Errors
+/// How the process ends unless a signal ends it in good order.
+pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
+    let argv: Vec<OsString> = argv.into_iter().collect();
+    if node::is_asked_for(&argv) {
+        return node::run_as(NAME, argv).await;
+    }
+    let arguments = texts(argv.into_iter().skip(1))?;
+    let parts = match split(arguments.iter().map(String::as_str), programs::ALL)? {
+        Line::Version => return Err(Exit::version(NAME, version())),
+        Line::Help(text) => {
+            return Err(Exit {
+                stdout: text,
+                ..Exit::with_code(0)
+            });
+        }
+        Line::Run(parts) => parts,
+    };
+    let read = chosen::read(parts)?;
+    let Some(first) = read.first() else {
+        return Ok(());
+    };
+    let config = log::Config::from_flags(&first.values)?;
+    log::init_with_controllers(&config, CRATES, CONTROLLERS);
+    let wish = chosen::decide(&read)?;
+    let Some(head) = wish.chosen.first() else {
+        return Err(Exit::failure(
+            2,
+            "--controllers names none that works with the API server",
+        ));
+    };
+    let program = program(&wish.chosen);
+    let process = Process::of_several(head.values, program).await?;
+    Box::pin(start(process, program, wish)).await
+}
+
+fn version() -> &'static str {
+    option_env!("CSI_SIDECARS_VERSION").unwrap_or("unknown")
+}
+
+/// A command line in UTF-8: Go's flags are text, too.
+fn texts(argv: impl Iterator<Item = OsString>) -> Result<Vec<String>, Exit> {
+    argv.map(OsString::into_string)
+        .collect::<Result<_, _>>()
+        .map_err(|argument| Exit {
+            stderr: format!("{NAME}: {} is not UTF-8\n", argument.to_string_lossy()),
+            ..Exit::with_code(2)
+        })
+}
+
+/// What the process is, apart from its controllers.
+fn program(chosen: &[Chosen<'_>]) -> Program {
+    let programs = chosen.iter().map(|one| one.decided.program());
+    let codes: Vec<u8> = programs.clone().map(|program| program.fatal).collect();
+    let mut ways = programs.map(|program| program.kubeconfig);
+    let overrides = ways.any(|way| way == Variable::Overrides);
+    Program {
+        name: NAME,
+        version: option_env!("CSI_SIDECARS_VERSION"),
+        crates: CRATES,
+        // Not used: each controller has its own.
+        owner: LeaseOwner::Provisioner,
+        kubeconfig: if overrides {
+            Variable::Overrides
+        } else {
+            Variable::Ignored
+        },
+        fatal: ends::refusal(&codes),
+    }
+}
+
+async fn start(process: Arc<Process>, program: Program, wish: Wish<'_>) -> Result<(), Exit> {
+    let tenure = process.tenure().await?;
+    let mut made = Vec::new();
+    for one in wish.chosen {
+        let own = Allowance {
+            controller: one.name,
+            rate: Rate::from_flags(one.values)?,
+            metrics: RateMetrics::of(one.name, &process.registry)?,
+        };
+        let of = one.decided.program();
+        let seat = preliminary(&process, &tenure, of, &own);
+        made.push(Made {
+            own,
+            is_named: one.is_named,
+            controller: one.decided.make(&seat)?,
+            seat,
+        });
+    }
+    let http = { made.first() }.and_then(|head| head.controller.http().cloned());
+    let registering = wish.registrar.map(Registering::new);
+    let liveness = { wish.liveness }.map(|wanted| Liveness::new(wanted, &process.registry));
+    let liveness = liveness.transpose()?;
+    let registration = { registering.as_ref() }.map(Registering::registration);
+    let shown = Shown::new(&process, registration.clone())?;
+    let has_others = liveness.is_some() || registering.is_some();
+    let working = async {
+        let link = process
+            .unless_ended(meet(&process, &tenure, program, &mut made))
+            .await?;
+        shown.driver_is_named();
+        if let Some(liveness) = &liveness {
+            liveness.counted_by(link.operations());
+        }
+        let ground = Ground { tenure, link };
+        let members = process.unless_ended(prepare(made, &ground)).await?;
+        shell::run(&process, members, ground, (has_others, &shown)).await
+    };
+    let routes = |routes: &mut _| {
+        shown.add_to(routes)?;
+        if let Some(registration) = &registration {
+            registering::add_to(routes, registration, liveness.is_some())?;
+        }
+        match &liveness {
+            Some(liveness) => liveness.add_to(routes),
+            None => Ok(()),
+        }
+    };
+    let working = async {
+        let working = Box::pin(working);
+        match registering {
+            Some(registering) => registering.beside(working).await,
+            None => working.await,
+        }
+    };
+    let serving = Box::pin(process.serve_also(http.as_ref(), routes, working));
+    match &liveness {
+        Some(liveness) => liveness.beside(serving).await,
+        None => serving.await,
+    }
+}
+
+/// A controller before the driver is known.
+struct Made {
+    own: Allowance,
+    is_named: bool,
+    controller: Box<dyn AnyController>,
+    /// For what is found out before it leads.
+    seat: Seat,
+}
+
+/// A seat without a lease: standbys read and ask the driver who it is.
+fn preliminary(process: &Arc<Process>, tenure: &Tenure, program: Program, own: &Allowance) -> Seat {
+    let (process, ending) = (Arc::clone(process), process.shutdown.request());
+    let fence = tenure.fence.clone();
+    Seat::among(process, tenure, program, own, (fence, ending))
+}
+
+/// Finds out what the API server has, and meets the driver once for all.
+async fn meet(
+    process: &Process,
+    tenure: &Tenure,
+    program: Program,
+    made: &mut [Made],
+) -> Result<Arc<Link>, Exit> {
+    let asking = made
+        .iter_mut()
+        .map(|one| one.controller.discover(&one.seat));
+    try_join_all(asking).await?;
+    let controllers = made.iter().map(|one| &one.controller);
+    let mut questions = Questions::default();
+    let mut calls = Calls {
+        timeout: std::time::Duration::ZERO,
+        methods: &[
+            csi_proto::csi::methods::IDENTITY,
+            csi_proto::csi::methods::CONTROLLER,
+            csi_proto::csi::methods::GROUP_CONTROLLER,
+            csi_proto::csi::methods::NODE,
+        ],
+        response_limit: None,
+    };
+    let (mut address, mut has_election) = (String::new(), false);
+    for controller in controllers {
+        questions = questions.and(controller.questions());
+        calls.timeout = calls.timeout.max(controller.calls().timeout);
+        address = controller.csi_address().to_owned();
+        has_election |= controller.election().is_some();
+    }
+    let settings = Settings {
+        address,
+        calls,
+        identity: Identity::Each(calls.timeout),
+        patience: has_election.then_some(sidecar::controller::lead::PATIENCE),
+        is_last_word: false,
+        mute: program.fatal,
+        fence: tenure.fence.clone(),
+    };
+    let is_migrated = |driver: &str| made.iter().any(|one| one.controller.is_migrated(driver));
+    let handshake = DriverHandshake::connect_counted(settings, &process.registry, is_migrated);
+    let handshake = Box::pin(handshake).await?;
+    handshake.name_calls();
+    tracing::info!(driver = handshake.name(), "CSI driver name");
+    handshake.fetch_capabilities(questions).await
+}
+
+/// Lets the controllers find out what else has to be known before they lead.
+async fn prepare(made: Vec<Made>, ground: &Ground) -> Result<Vec<Member>, Exit> {
+    let mut members = Vec::new();
+    for mut one in made {
+        let idle = match one.controller.prepare(&one.seat, &ground.link) {
+            Ok(preparing) => {
+                preparing.await?;
+                None
+            }
+            Err(exit) => Some(exit),
+        };
+        members.push(Member {
+            idle,
+            own: one.own,
+            is_named: one.is_named,
+            controller: Arc::from(one.controller),
+        });
+    }
+    Ok(members)
+}
+
+/// The flags of one part, for [`chosen::decide`].
+fn values(part: &Part) -> Result<Values, Exit> {
+    let program = programs::ALL
+        .iter()
+        .find(|program| program.name == part.name);
+    let spec = program.map_or(&livenessprobe::args::SPEC, |program| program.spec);
+    let argv = std::iter::once(NAME.to_owned()).chain(part.arguments.iter().cloned());
+    sidecar::flags::parse(spec, argv)
+}
+
+impl Read {
+    fn new(part: Part) -> Result<Self, Exit> {
+        let values = values(&part)?;
+        Ok(Self { part, values })
+    }
+}

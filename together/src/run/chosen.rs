@@ -1,0 +1,123 @@
+//! The controllers that the command line names, each as its own program reads its part.
+
+use sidecar::controller::{AnyController, Command, Controller, Program, Seat};
+use sidecar::flags::{Exit, Values};
+
+use super::liveness::Wanted;
+use crate::node;
+use crate::plan::split::Part;
+
+/// A part of the command line, and what it says.
+pub(super) struct Read {
+    pub(super) part: Part,
+    pub(super) values: Values,
+}
+
+/// One controller, as its flags have it.
+pub(super) struct Chosen<'a> {
+    pub(super) name: &'static str,
+    pub(super) is_named: bool,
+    pub(super) values: &'a Values,
+    pub(super) decided: Decided,
+}
+
+/// What a program's own rules make of its flags.
+pub(super) enum Decided {
+    Provisioner(Box<provisioner::args::Config>),
+    Attacher(Box<attacher::args::Config>),
+    Resizer(Box<resizer::args::Config>),
+    Snapshotter(Box<snapshotter::args::Config>),
+}
+
+/// Reads each part by its program's table.
+///
+/// # Errors
+/// As the program.
+pub(super) fn read(parts: Vec<Part>) -> Result<Vec<Read>, Exit> {
+    parts.into_iter().map(Read::new).collect()
+}
+
+/// What is asked for.
+#[derive(Default)]
+pub(super) struct Wish<'a> {
+    /// Controllers, in the order of the parts.
+    pub(super) chosen: Vec<Chosen<'a>>,
+    /// What livenessprobe is to do.
+    pub(super) liveness: Option<Wanted>,
+    pub(super) registrar: Option<registrar::args::Config>,
+}
+
+/// Decides what is asked for.
+///
+/// # Errors
+/// As the programs.
+pub(super) fn decide(read: &[Read]) -> Result<Wish<'_>, Exit> {
+    let mut wish = Wish::default();
+    for Read { part, values } in read {
+        let decided = match part.name {
+            "provisioner" => Decided::Provisioner(config(provisioner::run::decide(values))?),
+            "attacher" => Decided::Attacher(config(attacher::run::decide(values))?),
+            "resizer" => Decided::Resizer(config(resizer::run::decide(values))?),
+            "snapshotter" => Decided::Snapshotter(config(snapshotter::run::decide(values))?),
+            "livenessprobe" => {
+                wish.liveness = Some(Wanted::new(values)?);
+                continue;
+            }
+            _ => match registrar::args::decide(values)? {
+                registrar::args::Command::Register(config) => {
+                    wish.registrar = Some(node::prefixed(config));
+                    continue;
+                }
+                // As the program: nothing is to be run, successfully.
+                registrar::args::Command::Version | registrar::args::Command::Probe => {
+                    return Err(Exit::with_code(0));
+                }
+            },
+        };
+        wish.chosen.push(Chosen {
+            name: part.name,
+            is_named: part.is_named,
+            values,
+            decided,
+        });
+    }
+    Ok(wish)
+}
+
+fn config<C>(decided: Result<(Command<C>, Vec<String>), Exit>) -> Result<Box<C>, Exit> {
+    let (command, warnings) = decided?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    match command {
+        Command::Run(config) => Ok(config),
+        // Was looked for before the line was cut.
+        Command::Version => Err(Exit::version(super::NAME, super::version())),
+    }
+}
+
+impl Decided {
+    pub(super) fn program(&self) -> Program {
+        match self {
+            Self::Provisioner(_) => provisioner::run::Provisioner::PROGRAM,
+            Self::Attacher(_) => attacher::run::Attacher::PROGRAM,
+            Self::Resizer(_) => resizer::run::Resizer::PROGRAM,
+            Self::Snapshotter(_) => snapshotter::run::Snapshotter::PROGRAM,
+        }
+    }
+
+    /// The controller.
+    ///
+    /// # Errors
+    /// As the program.
+    pub(super) fn make(self, seat: &Seat) -> Result<Box<dyn AnyController>, Exit> {
+        Ok(match self {
+            Self::Provisioner(config) => {
+                Box::new(provisioner::run::Provisioner::new(seat, *config)?)
+            }
+            Self::Attacher(config) => Box::new(attacher::run::Attacher::new(*config)?),
+            Self::Resizer(config) => Box::new(resizer::run::Resizer::new(*config)),
+            Self::Snapshotter(config) => Box::new(snapshotter::run::Snapshotter::new(*config)),
+        })
+    }
+}

@@ -1,0 +1,118 @@
+//! What the process shows of itself, beside what each controller shows: its paths and which controllers are
+//! there.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sidecar::controller::Process;
+use sidecar::controller::serve::LeaderHealth;
+use sidecar::flags::Exit;
+use sidecar::http::{Reply, RouteError, Routes};
+use sidecar::kube::access::Findings;
+use sidecar::metrics::ControllerMetrics;
+use tokio::sync::watch;
+
+use crate::plan::paths::{self, Missing, Off, Readiness};
+use crate::registration::Registration;
+
+/// What is shown; clones are the same.
+#[derive(Clone)]
+pub(super) struct Shown {
+    up: ControllerMetrics,
+    health: LeaderHealth,
+    missing: Findings,
+    /// If the registrar is here.
+    registration: Option<Registration>,
+    ending: watch::Receiver<bool>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The driver has told its name.
+    is_named: bool,
+    /// Controllers that do not work, and why.
+    off: Vec<(&'static str, String)>,
+}
+
+impl Shown {
+    /// # Errors
+    /// The metrics contradict each other, which they do not.
+    pub(super) fn new(process: &Process, registration: Option<Registration>) -> Result<Self, Exit> {
+        Ok(Self {
+            up: ControllerMetrics::new(&process.registry)?,
+            health: process.health.clone(),
+            missing: process.missing.clone(),
+            registration,
+            ending: process.shutdown.watch(),
+            state: Arc::default(),
+        })
+    }
+
+    /// The driver has told its name.
+    pub(super) fn driver_is_named(&self) {
+        self.lock().is_named = true;
+    }
+
+    /// This controller is there, at work or waiting for its lease.
+    pub(super) fn is_up(&self, controller: &'static str) {
+        self.lock().off.retain(|(name, _)| *name != controller);
+        self.up.set_up(controller, true);
+    }
+
+    /// This controller has ended, and begins anew.
+    pub(super) fn is_down(&self, controller: &'static str) {
+        self.up.set_up(controller, false);
+    }
+
+    /// This controller stays off.
+    pub(super) fn is_off(&self, controller: &'static str, reason: &str) {
+        self.up.set_up(controller, false);
+        self.lock().off.push((controller, reason.to_owned()));
+    }
+
+    /// Adds the paths that are about the process.
+    ///
+    /// # Errors
+    /// A path is taken.
+    pub(super) fn add_to(&self, routes: &mut Routes) -> Result<(), RouteError> {
+        let shown = self.clone();
+        routes.add(paths::LIVE, move || {
+            let shown = shown.clone();
+            async move { shown.live().await }
+        })?;
+        let shown = self.clone();
+        routes.add(paths::READY, move || std::future::ready(shown.ready()))
+    }
+
+    async fn live(&self) -> Reply {
+        let socket = match &self.registration {
+            Some(registration) => registration.socket().await,
+            None => None,
+        };
+        paths::live(self.health.problem(), socket)
+    }
+
+    fn ready(&self) -> Reply {
+        let registration = self.registration.as_ref();
+        let unregistered = registration.and_then(Registration::unregistered);
+        let missing = self.missing.missing();
+        let missing: Vec<_> = { missing.iter() }
+            .map(|(rule, controllers)| Missing { rule, controllers })
+            .collect();
+        let state = self.lock();
+        let off: Vec<_> = { state.off.iter() }
+            .map(|(controller, reason)| Off { controller, reason })
+            .collect();
+        paths::ready(&Readiness {
+            is_named: state.is_named && registration.is_none_or(Registration::has_begun),
+            missing: &missing,
+            off: &off,
+            unregistered: unregistered.as_deref(),
+            is_ending: *self.ending.borrow(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

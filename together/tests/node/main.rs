@@ -1,0 +1,255 @@
+//! livenessprobe and registrar in one process, beside a driver and a kubelet.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that panics has failed, which is what it is for"
+)]
+
+#[path = "../../../registrar/tests/registrar/kubelet.rs"]
+mod kubelet;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::process::Signal;
+use sidecar_testkit::http::get;
+use sidecar_testkit::process::{Process, until};
+use sidecar_testkit::{CallFault, FakeDriver};
+
+const NAME: &str = "d.example.com";
+const ENDPOINT: &str = "/p/csi.sock";
+
+/// A driver, and the process beside it.
+struct Node {
+    driver: FakeDriver,
+    directory: tempfile::TempDir,
+    process: Process,
+    /// Where the process answers HTTP.
+    address: String,
+}
+
+impl Node {
+    async fn start(driver: FakeDriver, controllers: &str, flags: &[String]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_csi-node-sidecars"));
+        command.arg(format!("--controllers={controllers}"));
+        command.arg(format!("--csi-address={}", driver.socket().display()));
+        command.arg(format!(
+            "--plugin-registration-path={}",
+            directory.path().display()
+        ));
+        command.arg(format!("--kubelet-registration-path={ENDPOINT}"));
+        command.arg("--http-endpoint=127.0.0.1:0").args(flags);
+        let process = Process::start(command);
+        let line = "\"HTTP server is listening\" address=\"";
+        process.says(line).await;
+        let log = process.log();
+        let (_, rest) = log.split_once(line).unwrap();
+        let address = rest.split('"').next().unwrap().to_owned();
+        Self {
+            driver,
+            directory,
+            process,
+            address,
+        }
+    }
+
+    /// With a driver that is there.
+    async fn both(flags: &[String]) -> Self {
+        let driver = FakeDriver::new(NAME);
+        driver.start();
+        let mut node = Self::start(driver, "node-driver-registrar,livenessprobe", flags).await;
+        node.process.listening(&node.socket()).await;
+        node
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join(format!("{NAME}-reg.sock"))
+    }
+
+    #[track_caller]
+    fn must_say(said: &sidecar_testkit::http::Answer, status: u16, words: &str) {
+        assert_eq!(said.status, status, "{}", said.body);
+        assert!(said.body.contains(words), "no {words:?} in {}", said.body);
+    }
+
+    async fn says(&self, path: &str, status: u16, words: &str) {
+        Self::must_say(&get(&self.address, path).await, status, words);
+    }
+
+    async fn register(&self) {
+        let info = kubelet::ask(&self.socket()).await;
+        assert_eq!((&*info.name, &*info.endpoint), (NAME, ENDPOINT));
+        kubelet::notify(&self.socket(), true, "").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_66_a_57_the_driver_is_registered_and_its_health_told() {
+    let node = Node::both(&[]).await;
+    node.says("/healthz", 200, "ok").await;
+    node.says("/livez", 200, "ok").await;
+    node.says("/healthz/leader-election", 200, "ok").await;
+    node.says("/readyz", 503, "not registered: kubelet has not asked yet")
+        .await;
+    node.says("/registration", 503, "not registered").await;
+    node.register().await;
+    node.says("/readyz", 200, "ok").await;
+    node.says("/registration", 200, "registered").await;
+    node.says("/metrics", 200, "method_name=\"/csi.v1.Identity/Probe\"")
+        .await;
+    node.says("/debug/pprof/", 404, "").await;
+    // One connection for the name and the driver's restarts, one for the name, one for health.
+    assert_eq!(node.driver.connections(), 3, "A-16");
+    assert_eq!(node.driver.calls_to("GetPluginInfo").len(), 2);
+}
+
+#[tokio::test]
+async fn a_57_a_registrar_alone_answers_for_its_socket() {
+    let driver = FakeDriver::new(NAME);
+    let mut node = Node::start(driver, "registrar", &["--enable-pprof".to_owned()]).await;
+    node.says("/healthz", 404, "the driver has not told its name yet")
+        .await;
+    node.says("/livez", 200, "ok").await;
+    node.says("/readyz", 503, "the driver has not told its name yet")
+        .await;
+    node.says("/registration", 503, "not registered").await;
+    node.driver.start();
+    node.process.listening(&node.socket()).await;
+    node.says("/healthz", 200, "ok").await;
+    assert_eq!(node.driver.calls_to("Probe").len(), 0);
+    node.says("/debug/pprof/", 200, "").await;
+    std::fs::remove_file(node.socket()).unwrap();
+    std::fs::write(node.socket(), "mine").unwrap();
+    node.says("/healthz", 500, "is not a socket").await;
+    node.says("/livez", 500, "is not a socket").await;
+}
+
+#[tokio::test]
+async fn a_58_old_probes_have_their_own_listeners() {
+    let free = || {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().to_string()
+    };
+    let (probe, registrar) = (free(), free());
+    let node = Node::both(&[
+        format!("--livenessprobe-http-endpoint={probe}"),
+        format!("--node-driver-registrar-http-endpoint={registrar}"),
+        "--metrics-path=/m".to_owned(),
+    ])
+    .await;
+    for address in [&probe, &registrar] {
+        until("a listener", async || {
+            std::net::TcpStream::connect(address).is_ok()
+        })
+        .await;
+    }
+    for (address, path, status) in [
+        (&probe, "/healthz", 200),
+        (&probe, "/m", 200),
+        (&probe, "/metrics", 404),
+        (&probe, "/readyz", 404),
+        (&registrar, "/healthz", 200),
+        (&registrar, "/registration", 503),
+        (&registrar, "/m", 404),
+        (&registrar, "/livez", 404),
+        (&node.address, "/healthz", 200),
+        (&node.address, "/m", 200),
+    ] {
+        let answer = get(address, path).await;
+        assert_eq!(answer.status, status, "{address} {path}: {}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn a_53_a_port_that_is_taken_ends_it() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap();
+    let driver = FakeDriver::new(NAME);
+    driver.start();
+    for flag in ["--http-endpoint", "--livenessprobe-http-endpoint"] {
+        let flag = format!("{flag}={taken}");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_csi-node-sidecars"));
+        command.arg("--controllers=livenessprobe").arg(&flag);
+        command.arg(format!("--csi-address={}", driver.socket().display()));
+        let end = Process::start(command).ended().await;
+        end.failed_naming(&[&flag, "listen tcp"]);
+    }
+}
+
+#[tokio::test]
+async fn a_69_a_driver_that_hangs_is_sick_and_stays_registered() {
+    let mut node = Node::both(&["--probe-timeout=1s".to_owned()]).await;
+    node.register().await;
+    node.driver.fault(CallFault::on("Probe").hang());
+    node.says("/healthz", 500, "").await;
+    node.says("/livez", 200, "ok").await;
+    node.says("/readyz", 200, "ok").await;
+    node.process.must_run();
+    node.register().await;
+}
+
+#[tokio::test]
+async fn a_70_a_driver_of_another_name_ends_it() {
+    let mut node = Node::both(&[]).await;
+    node.register().await;
+    node.driver.stop();
+    node.says("/healthz", 500, "").await;
+    node.driver
+        .configure(|model| model.name = "other.example.com".to_owned());
+    node.driver.start();
+    let end = node.process.ended().await;
+    end.failed_naming(&[NAME, "other.example.com"]);
+}
+
+#[tokio::test]
+async fn a_71_sigterm_removes_the_socket() {
+    let mut node = Node::both(&[]).await;
+    node.register().await;
+    node.process.signal(Signal::TERM);
+    node.process.ended().await.with_code(0);
+    assert!(!node.socket().exists());
+}
+
+#[tokio::test]
+async fn a_59_each_line_says_whose_it_is() {
+    let node = Node::both(&[]).await;
+    node.register().await;
+    node.process.says("kubelet has registered the driver").await;
+    node.process.says("The driver has told its name").await;
+    let log = node.process.log();
+    for (message, controller) in [
+        ("Starting", None),
+        (
+            "Waiting for kubelet to register the driver",
+            Some("node-driver-registrar"),
+        ),
+        (
+            "kubelet has registered the driver",
+            Some("node-driver-registrar"),
+        ),
+        ("The driver has told its name", Some("livenessprobe")),
+    ] {
+        let line = log.lines().find(|line| line.contains(message)).unwrap();
+        let said = line.split_once(" controller=\"").map(|(_, rest)| rest);
+        let said = said.and_then(|rest| rest.split('"').next());
+        assert_eq!(said, controller, "{line}");
+    }
+}
+
+#[test]
+fn version_and_help() {
+    let run = |flag: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_csi-node-sidecars"));
+        let output = command.arg(flag).output().unwrap();
+        assert!(output.status.success(), "{flag}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(run("--version").starts_with("csi-node-sidecars "), "A-13");
+    assert!(
+        run("--help").starts_with("Usage of csi-node-sidecars"),
+        "A-13"
+    );
+}
