@@ -328,6 +328,16 @@ chart: helm ## The charts: lint, rendering, wrong values, dry run, permissions (
 	$(call say,chart: rendered by helm and held to what they promise)
 	@cargo test -q $(ALL) --test chart $(if $(ONLY),-- $(ONLY))
 
+.PHONY: alerts
+alerts: build/tools/bin/promtool ## docs/alerts.yaml judged by Prometheus' own tool: each alert fires where it should (compiling it takes minutes)
+	$(call say,alerts: each fires where it should and nowhere else)
+	@build/tools/bin/promtool test rules e2e/promtool/alerts.yaml
+build/tools/bin/promtool: e2e/promtool/go.mod e2e/promtool/go.sum
+	$(need-go)
+	@mkdir -p $(@D)
+	@cd e2e/promtool && $(GO) nice -n 15 ../go-build -ldflags '-s -w' -o ../../$@ github.com/prometheus/prometheus/cmd/promtool
+	@touch $@
+
 .PHONY: e2e
 e2e: helm snapshot-crds ## Scenarios on the test cluster (ONLY=name runs one, ATTACHER=path, SNAPSHOTTER=path, ... another one, UPSTREAM=folder: upstream's)
 	$(call say,e2e: scenarios on a real control plane)

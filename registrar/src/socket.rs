@@ -144,7 +144,8 @@ pub fn path(directory: &str, driver: &str) -> Result<PathBuf, SocketError> {
 pub struct RegistrationSocket {
     path: PathBuf,
     listener: UnixListener,
-    identity: Identity,
+    /// `None` if it was removed before it could be looked at.
+    identity: Option<Identity>,
 }
 
 impl RegistrationSocket {
@@ -178,7 +179,7 @@ impl RegistrationSocket {
     /// The system does not say.
     pub fn presence(&self) -> io::Result<Presence> {
         match Identity::of(&self.path) {
-            Ok(identity) if identity == self.identity => Ok(Presence::Ours),
+            Ok(identity) if Some(identity) == self.identity => Ok(Presence::Ours),
             Ok(_) => Ok(Presence::Foreign),
             Err(error) if is_absent(&error) => Ok(Presence::Gone),
             Err(error) => Err(error),
@@ -253,18 +254,26 @@ fn clear(path: &Path) -> Result<(), SocketError> {
             });
         }
     }
-    std::fs::remove_file(path).map_err(|source| SocketError::Remove {
-        path: path.to_owned(),
-        source,
-    })
+    match std::fs::remove_file(path) {
+        Err(source) if !is_absent(&source) => Err(SocketError::Remove {
+            path: path.to_owned(),
+            source,
+        }),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
-fn bind(path: &Path) -> Result<(UnixListener, Identity), SocketError> {
+fn bind(path: &Path) -> Result<(UnixListener, Option<Identity>), SocketError> {
     // The umask belongs to the process, which has one thread and creates nothing else.
     let previous = rustix::process::umask(Mode::from_raw_mode(UMASK));
     let listener = UnixListener::bind(path);
     rustix::process::umask(previous);
-    let listening = listener.and_then(|listener| Ok((listener, Identity::of(path)?)));
+    let listening = listener.and_then(|listener| match Identity::of(path) {
+        Ok(identity) => Ok((listener, Some(identity))),
+        // Its directory is being removed, or another instance starts: the next look tells.
+        Err(error) if is_absent(&error) => Ok((listener, None)),
+        Err(error) => Err(error),
+    });
     listening.map_err(|source| SocketError::Listen {
         path: path.to_owned(),
         source,

@@ -27,7 +27,7 @@ pub use flags::{Election, Http, Pacing};
 pub use link::{Capabilities, DriverHandshake, Link};
 pub use process::{Process, Program, Tenure};
 pub use program::{Command, run};
-pub use seat::{Allowance, Seat};
+pub use seat::{ControllerLimits, Seat};
 pub use shared::{AnyController, Controller};
 pub use tasks::Tasks;
 pub use view::{Driver, Followed, View};

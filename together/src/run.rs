@@ -16,7 +16,7 @@ use std::sync::Arc;
 use futures_util::future::try_join_all;
 use sidecar::controller::link::{Calls, Identity, Questions, Settings};
 use sidecar::controller::{
-    Allowance, AnyController, DriverHandshake, Link, Process, Program, Seat, Tenure,
+    AnyController, ControllerLimits, DriverHandshake, Link, Process, Program, Seat, Tenure,
 };
 use sidecar::flags::{Exit, Values};
 use sidecar::kube::connect::Variable;
@@ -27,7 +27,7 @@ use sidecar::names::LeaseOwner;
 use crate::plan::ends;
 use crate::plan::split::{Line, Part, split};
 use crate::{node, programs};
-use chosen::{Chosen, Read, Wish};
+use chosen::{Chosen, Read, Selection};
 use ground::Ground;
 use liveness::Liveness;
 use registering::Registering;
@@ -75,16 +75,16 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     };
     let config = log::Config::from_flags(&first.values)?;
     log::init_with_controllers(&config, CRATES, CONTROLLERS);
-    let wish = chosen::decide(&read)?;
-    let Some(head) = wish.chosen.first() else {
+    let selection = chosen::decide(&read)?;
+    let Some(head) = selection.chosen.first() else {
         return Err(Exit::failure(
             2,
             "--controllers names none that works with the API server",
         ));
     };
-    let program = program(&wish.chosen);
+    let program = program(&selection.chosen);
     let process = Process::of_several(head.values, program).await?;
-    Box::pin(start(process, program, wish)).await
+    Box::pin(start(process, program, selection)).await
 }
 
 fn version() -> &'static str {
@@ -122,11 +122,15 @@ fn program(chosen: &[Chosen<'_>]) -> Program {
     }
 }
 
-async fn start(process: Arc<Process>, program: Program, wish: Wish<'_>) -> Result<(), Exit> {
+async fn start(
+    process: Arc<Process>,
+    program: Program,
+    selection: Selection<'_>,
+) -> Result<(), Exit> {
     let tenure = process.tenure().await?;
     let mut made = Vec::new();
-    for one in wish.chosen {
-        let own = Allowance {
+    for one in selection.chosen {
+        let own = ControllerLimits {
             controller: one.name,
             rate: Rate::from_flags(one.values)?,
             metrics: RateMetrics::of(one.name, &process.registry)?,
@@ -141,8 +145,8 @@ async fn start(process: Arc<Process>, program: Program, wish: Wish<'_>) -> Resul
         });
     }
     let http = { made.first() }.and_then(|head| head.controller.http().cloned());
-    let registering = wish.registrar.map(Registering::new);
-    let liveness = { wish.liveness }.map(|wanted| Liveness::new(wanted, &process.registry));
+    let registering = selection.registrar.map(Registering::new);
+    let liveness = { selection.liveness }.map(|wanted| Liveness::new(wanted, &process.registry));
     let liveness = liveness.transpose()?;
     let registration = { registering.as_ref() }.map(Registering::registration);
     let shown = Shown::new(&process, registration.clone())?;
@@ -185,7 +189,7 @@ async fn start(process: Arc<Process>, program: Program, wish: Wish<'_>) -> Resul
 
 /// A controller before the driver is known.
 struct Made {
-    own: Allowance,
+    own: ControllerLimits,
     is_named: bool,
     controller: Box<dyn AnyController>,
     /// For what is found out before it leads.
@@ -193,7 +197,12 @@ struct Made {
 }
 
 /// A seat without a lease: standbys read and ask the driver who it is.
-fn preliminary(process: &Arc<Process>, tenure: &Tenure, program: Program, own: &Allowance) -> Seat {
+fn preliminary(
+    process: &Arc<Process>,
+    tenure: &Tenure,
+    program: Program,
+    own: &ControllerLimits,
+) -> Seat {
     let (process, ending) = (Arc::clone(process), process.shutdown.request());
     let fence = tenure.fence.clone();
     Seat::among(process, tenure, program, own, (fence, ending))

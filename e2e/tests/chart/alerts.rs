@@ -50,7 +50,7 @@ pub(super) fn told(_: &Cluster) -> Result<Verdict> {
     let mut file = HEADER.to_owned();
     for rule in &rules {
         // What is scraped, and under which labels, is not known here.
-        if !field(rule, "/expr")?.contains("up{") {
+        if !is_of_scraping(field(rule, "/expr")?) {
             file.push_str(&plain(rule)?);
         }
     }
@@ -64,6 +64,18 @@ pub(super) fn told(_: &Cluster) -> Result<Verdict> {
         "docs/alerts.yaml is not what the chart says now: make chart ONLY=alerts UPDATE=1"
     );
 
+    let tried = fs::read_to_string(program::root().join("e2e/promtool/alerts.yaml"))?;
+    for name in file
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "))
+    {
+        let fires = format!("alertname: {name}\n        exp_alerts:");
+        ensure!(
+            tried.contains(&fires),
+            "{name} fires nowhere in e2e/promtool/alerts.yaml"
+        );
+    }
+
     let named = { rules.iter() }
         .map(|rule| field(rule, "/alert"))
         .collect::<Result<BTreeSet<_>>>()?;
@@ -76,6 +88,12 @@ pub(super) fn told(_: &Cluster) -> Result<Verdict> {
         "docs/alerts.md explains {explained:?}, the chart has {named:?}"
     );
     Ok(Verdict::Passed)
+}
+
+/// Whether it asks for Prometheus' own `up`.
+fn is_of_scraping(expr: &str) -> bool {
+    let mut places = expr.match_indices("up{").map(|(at, _)| expr.get(..at));
+    places.any(|before| !before.is_some_and(|it| it.ends_with('_')))
 }
 
 fn rules(release: &Release<'_>) -> Result<Vec<Value>> {

@@ -1,7 +1,9 @@
 //! The rules for the socket file, against a real file system.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener as Listener;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
@@ -35,10 +37,42 @@ async fn a_socket_of_an_earlier_process_is_replaced() {
     let keep_the_inode = path.with_extension("kept");
     std::fs::hard_link(&path, keep_the_inode).unwrap();
     let socket = RegistrationSocket::create(path.clone()).unwrap();
-    assert_ne!(socket.identity, before, "R-27");
+    assert_ne!(socket.identity, Some(before), "R-27");
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o700, "R-21");
     assert_eq!(socket.presence().unwrap(), Presence::Ours);
+}
+
+#[tokio::test]
+async fn a_socket_that_is_removed_at_once_is_gone_and_no_failure() {
+    let (_directory, path) = directory();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let _ = std::fs::remove_file(&path);
+            }
+        });
+        let mut found = BTreeSet::new();
+        for _ in 0..5_000 {
+            let created = RegistrationSocket::create(path.clone());
+            found.insert(
+                match created.and_then(|mut it| it.create_again().map(|()| it)) {
+                    Ok(socket) => format!("{:?}", socket.presence().unwrap()),
+                    // The first one was not removed before the second was made.
+                    Err(SocketError::Listen { source, .. })
+                        if source.kind() == io::ErrorKind::AddrInUse =>
+                    {
+                        continue;
+                    }
+                    Err(error) => format!("{error:?}"),
+                },
+            );
+        }
+        is_over.store(true, Ordering::Relaxed);
+        found.remove("Ours");
+        assert_eq!(found, BTreeSet::from(["Gone".to_owned()]));
+    });
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ use crate::shutdown::Requested;
 
 /// What one of several controllers has of its own from the start of the process to its end.
 #[derive(Clone, Debug)]
-pub struct Allowance {
+pub struct ControllerLimits {
     /// Its name, as `--controllers` has it.
     pub controller: &'static str,
     /// How much it may ask the API server.
@@ -47,7 +47,7 @@ pub struct Seat {
     tenure: Tenure,
     budget: Budget,
     /// What it has of its own, as one of several.
-    allowance: Option<Allowance>,
+    limits: Option<ControllerLimits>,
     program: Program,
     events: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -61,7 +61,7 @@ impl Seat {
             // One lease: what guards the connections guards this controller.
             fence: tenure.fence.clone(),
             budget: process.options().budget(None),
-            allowance: None,
+            limits: None,
             tenure,
             ending: process.shutdown.request(),
             process,
@@ -70,27 +70,27 @@ impl Seat {
         }
     }
 
-    /// One of several seats. Its requests go over the connection of all of them, though with an `allowance` and
+    /// One of several seats. Its requests go over the connection of all of them, though with `limits` and
     /// a name of its own, and no others are held back when the lease that `fence` knows is lost. Under the
     /// lease that all need that is the fence of the tenure. It ends when `ending` says so.
     pub fn among(
         process: Arc<Process>,
         tenure: &Tenure,
         program: Program,
-        allowance: &Allowance,
+        limits: &ControllerLimits,
         (fence, ending): (Fence, Requested),
     ) -> Self {
         let budget = Budget {
-            rate: allowance.rate,
+            rate: limits.rate,
             user_agent: user_agent(program.name, program.version()),
-            metrics: Some(allowance.metrics.clone()),
+            metrics: Some(limits.metrics.clone()),
             fence: fence.clone(),
         };
         Self {
             client: tenure.api_server.client(budget.clone(), &process.server),
             fence,
             budget,
-            allowance: Some(allowance.clone()),
+            limits: Some(limits.clone()),
             tenure: tenure.clone(),
             ending,
             process,
@@ -113,7 +113,7 @@ impl Seat {
 
     /// Its name, if it is one of several.
     pub fn name_among_others(&self) -> Option<&'static str> {
-        { self.allowance.as_ref() }.map(|own| own.controller)
+        { self.limits.as_ref() }.map(|own| own.controller)
     }
 
     /// For requests about single objects.
@@ -197,7 +197,7 @@ impl Seat {
 
     /// Logs which permissions are missing; what several controllers miss is said once.
     pub async fn say_missing(&self, report: access::Report) {
-        match self.allowance {
+        match self.limits {
             Some(_) => self.process.missing.log(report).await,
             None => report.without_optional().log(),
         }

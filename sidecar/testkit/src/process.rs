@@ -147,10 +147,15 @@ impl Process {
 
     /// Waits until the log contains `text`.
     pub async fn says(&self, text: &str) {
-        until(&format!("{text:?} in the log"), async || {
-            self.log().contains(text)
-        })
-        .await;
+        let start = Instant::now();
+        while !self.log().contains(text) {
+            assert!(
+                start.elapsed() < PATIENCE,
+                "waited {PATIENCE:?} for {text:?} in the log:\n{}",
+                self.log()
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Waits for the end of the process.

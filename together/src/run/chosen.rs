@@ -39,7 +39,7 @@ pub(super) fn read(parts: Vec<Part>) -> Result<Vec<Read>, Exit> {
 
 /// What is asked for.
 #[derive(Default)]
-pub(super) struct Wish<'a> {
+pub(super) struct Selection<'a> {
     /// Controllers, in the order of the parts.
     pub(super) chosen: Vec<Chosen<'a>>,
     /// What livenessprobe is to do.
@@ -51,8 +51,8 @@ pub(super) struct Wish<'a> {
 ///
 /// # Errors
 /// As the programs.
-pub(super) fn decide(read: &[Read]) -> Result<Wish<'_>, Exit> {
-    let mut wish = Wish::default();
+pub(super) fn decide(read: &[Read]) -> Result<Selection<'_>, Exit> {
+    let mut selection = Selection::default();
     for Read { part, values } in read {
         let decided = match part.name {
             "provisioner" => Decided::Provisioner(config(provisioner::run::decide(values))?),
@@ -60,12 +60,12 @@ pub(super) fn decide(read: &[Read]) -> Result<Wish<'_>, Exit> {
             "resizer" => Decided::Resizer(config(resizer::run::decide(values))?),
             "snapshotter" => Decided::Snapshotter(config(snapshotter::run::decide(values))?),
             "livenessprobe" => {
-                wish.liveness = Some(Wanted::new(values)?);
+                selection.liveness = Some(Wanted::new(values)?);
                 continue;
             }
             _ => match registrar::args::decide(values)? {
                 registrar::args::Command::Register(config) => {
-                    wish.registrar = Some(node::prefixed(config));
+                    selection.registrar = Some(node::prefixed(config));
                     continue;
                 }
                 // As the program: nothing is to be run, successfully.
@@ -74,14 +74,14 @@ pub(super) fn decide(read: &[Read]) -> Result<Wish<'_>, Exit> {
                 }
             },
         };
-        wish.chosen.push(Chosen {
+        selection.chosen.push(Chosen {
             name: part.name,
             is_named: part.is_named,
             values,
             decided,
         });
     }
-    Ok(wish)
+    Ok(selection)
 }
 
 fn config<C>(decided: Result<(Command<C>, Vec<String>), Exit>) -> Result<Box<C>, Exit> {

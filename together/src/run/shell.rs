@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::AbortHandle;
 use futures_util::stream::FuturesUnordered;
 use sidecar::controller::link::Lost;
-use sidecar::controller::{Allowance, AnyController, Election, Link, Process};
+use sidecar::controller::{AnyController, ControllerLimits, Election, Link, Process};
 use sidecar::election::Fence;
 use sidecar::flags::Exit;
 use tokio::sync::{oneshot, watch};
@@ -26,7 +26,7 @@ use lease::Held;
 
 /// A controller, in the order of leases.
 pub(super) struct Member {
-    pub(super) own: Allowance,
+    pub(super) own: ControllerLimits,
     pub(super) is_named: bool,
     pub(super) controller: Arc<dyn AnyController>,
     /// Why it has nothing to do with the driver as it is.

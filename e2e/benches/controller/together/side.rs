@@ -1,6 +1,7 @@
 //! One process, or the programs that do the same side by side.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -20,25 +21,22 @@ const FLAGS: [&str; 2] = ["--leader-election=true", "--timeout=60s"];
 
 const LIVENESSPROBE: &str = "livenessprobe";
 
-/// The single programs.
+/// The single programs, or others where `PROVISIONER`, `ATTACHER` and so on name their files.
 pub(super) fn singles() -> Result<Vec<Contender>> {
-    [
-        "csi-provisioner",
-        "csi-attacher",
-        "csi-resizer",
-        "csi-snapshotter",
-        LIVENESSPROBE,
-    ]
-    .into_iter()
-    .map(|name| {
-        let path = program::find(name, "", "build")?;
+    let one = |name, path: Result<PathBuf>| -> Result<Contender> {
         Ok(Contender {
             name,
-            path,
+            path: path?,
             flags: &[],
         })
-    })
-    .collect()
+    };
+    Ok(vec![
+        one("csi-provisioner", program::provisioner())?,
+        one("csi-attacher", program::attacher())?,
+        one("csi-resizer", program::resizer())?,
+        one("csi-snapshotter", program::snapshotter())?,
+        one(LIVENESSPROBE, program::livenessprobe())?,
+    ])
 }
 
 /// Lets the driver have work for each of the controllers.

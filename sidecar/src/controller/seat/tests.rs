@@ -94,7 +94,7 @@ async fn two_seats(kubeconfig: &std::path::Path) -> [Seat; 2] {
         .map(|(name, fence)| {
             let program = Program { name, ..PROGRAM };
             let (process, ending) = (Arc::clone(&process), process.shutdown.request());
-            let own = Allowance {
+            let own = ControllerLimits {
                 controller: name,
                 rate: Rate::Unlimited,
                 metrics: RateMetrics::of(name, &Registry::new()).unwrap(),

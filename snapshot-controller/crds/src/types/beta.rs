@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::field::{DeletionPolicy, Failure, Quantity, Time};
 use super::group::{GroupContentSource, GroupSpec};
 
-/// Somebody's wish for a snapshot of a volume, or for one that is in the storage system already.
+/// A request for a snapshot of a volume, or for one that is in the storage system already.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VolumeSnapshot {
     /// What is wanted.
@@ -126,7 +126,7 @@ pub struct ContentStatus {
     pub error: Option<Failure>,
 }
 
-/// Somebody's wish for snapshots of several volumes that show one moment.
+/// A request for snapshots of several volumes that show one moment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VolumeGroupSnapshot {
     /// What is wanted.

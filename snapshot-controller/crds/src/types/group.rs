@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::field::{DeletionPolicy, Failure, Selector, Time};
 
-/// Somebody's wish for snapshots of several volumes that show one moment.
+/// A request for snapshots of several volumes that show one moment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VolumeGroupSnapshot {
     /// What is wanted.

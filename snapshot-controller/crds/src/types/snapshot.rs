@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::field::{DeletionPolicy, Failure, Quantity, Time};
 
-/// Somebody's wish for a snapshot of a volume, or for one that is in the storage system already.
+/// A request for a snapshot of a volume, or for one that is in the storage system already.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VolumeSnapshot {
     /// What is wanted.
