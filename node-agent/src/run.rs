@@ -26,7 +26,7 @@ use crate::plan::layout::Layout;
 use crate::work::act::Actor;
 use crate::work::metrics::StorageOperations;
 use crate::work::reconciler::{Context, Reconciler};
-use crate::work::watch::Watched;
+use crate::work::watch::{Watched, Watches};
 
 /// What the agent has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub enum AgentError {
 pub struct Agent {
     kubelet: Kubelet,
     reconciler: Reconciler,
-    watched: Watched,
+    watches: Watches,
     client: Client,
     api: api::Api,
     node: String,
@@ -121,10 +121,10 @@ impl Agent {
         };
         let (events, worker) = Recorder::new(client.clone(), source);
         let changed = Arc::new(Notify::new());
-        let watched = Watched::new(&changed);
+        let (watched, watches) = Watched::new(&changed);
         let context = Context {
             actor,
-            watched: watched.clone(),
+            watched,
             changed,
             events,
             metrics: StorageOperations::new(registry)?,
@@ -136,7 +136,7 @@ impl Agent {
         Ok(Self {
             kubelet,
             reconciler: Reconciler::new(context, key),
-            watched,
+            watches,
             client,
             api,
             node,
@@ -176,7 +176,7 @@ impl Agent {
         tokio::select! {
             ended = self.kubelet.run() => Ok(ended?),
             () = volumes => Ok(()),
-            never = self.watched.run(self.client, &self.node) => match never {},
+            never = self.watches.run(self.client, &self.node) => match never {},
             () = self.events.run() => Ok(()),
         }
     }

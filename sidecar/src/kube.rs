@@ -7,7 +7,7 @@
 //!
 //! Watch caches: a [`feed`] lists and watches a kind once ([`reflect`]) for every [`cache`] of it, which
 //! holds records decoded through [`lean`] types, keyed by [`key`], with common texts shared through
-//! [`interner`]. How [`objects`] of Kubernetes' own kinds read is there for all of them.
+//! [`interner`]. Where objects are few, an [`informer`] of kube-runtime's parts does. How [`objects`] of Kubernetes' own kinds read is there for all of them.
 
 pub mod access;
 pub mod api;
@@ -16,6 +16,8 @@ pub mod connect;
 pub mod discovery;
 pub mod events;
 pub mod feed;
+#[cfg(feature = "informer")]
+pub mod informer;
 pub mod interner;
 pub mod key;
 pub mod lean;

@@ -127,8 +127,7 @@ impl Reconciler {
     pub async fn run(mut self) {
         self.reconstruct();
         let watched = self.context.watched.clone();
-        watched.pods.synced().await;
-        watched.node.synced().await;
+        watched.synced().await;
         let changed = Arc::clone(&self.context.changed);
         loop {
             let next = self.pass();

@@ -1,18 +1,24 @@
 //! The pods of the node, and the Node itself: two watches, each of no more than the server has to
 //! send.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
+use kube::api::{Api, ObjectMeta};
+use kube::core::NamespaceResourceScope;
+use kube::runtime::reflector::Store;
+use kube::runtime::watcher;
 use serde::Deserialize;
 use sidecar::controller::watch::{Watch, keep};
 use sidecar::kube::cache::{Cache, Record};
 use sidecar::kube::feed::Feeds;
+use sidecar::kube::informer::Informer;
 use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{Parts, Text};
+use sidecar::kube::lean::{Parts, nullable};
 use sidecar::kube::reflect::{Resource, Scope};
 use tokio::sync::Notify;
 
@@ -20,26 +26,82 @@ use crate::model::pod::{Pod, Spec, Status};
 use crate::model::volume::PodRef;
 use crate::plan::node::{CONTROLLER_ATTACHES, NodeView};
 
-/// Pods.
-pub const PODS: Resource = Resource::new("", "v1", "pods");
-
 /// Nodes.
 pub const NODES: Resource = Resource::new("", "v1", "nodes");
 
-impl Record for Pod {
-    type Wire<'a> = Parts<'a, Spec, Status>;
+/// A pod as the API server knows it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "Wire")]
+pub struct PodObject {
+    metadata: ObjectMeta,
+    /// What is kept of it.
+    pub pod: Pod,
+}
 
-    fn from_wire(wire: Self::Wire<'_>, _strings: &Interner) -> Option<Self> {
-        let meta = wire.metadata;
-        let own = |text: Option<Text<'_>>| text.as_deref().unwrap_or_default().to_owned();
-        let deleting = meta.deletion_timestamp.is_some();
+#[derive(Deserialize)]
+struct Wire {
+    metadata: ObjectMeta,
+    #[serde(default, deserialize_with = "nullable")]
+    spec: Spec,
+    #[serde(default, deserialize_with = "nullable")]
+    status: Status,
+}
+
+impl From<Wire> for PodObject {
+    fn from(wire: Wire) -> Self {
+        let Wire {
+            metadata,
+            spec,
+            status,
+        } = wire;
+        // The rest of it is not read, and most of its size.
+        let metadata = ObjectMeta {
+            name: metadata.name,
+            namespace: metadata.namespace,
+            uid: metadata.uid,
+            resource_version: metadata.resource_version,
+            deletion_timestamp: metadata.deletion_timestamp,
+            ..ObjectMeta::default()
+        };
+        let own = |text: &Option<String>| text.clone().unwrap_or_default();
         let names = PodRef {
-            namespace: own(meta.namespace),
-            name: own(meta.name),
-            uid: own(meta.uid),
+            namespace: own(&metadata.namespace),
+            name: own(&metadata.name),
+            uid: own(&metadata.uid),
             service_account: String::new(),
         };
-        Some(Self::new(names, deleting, wire.spec, wire.status))
+        let deleting = metadata.deletion_timestamp.is_some();
+        let pod = Pod::new(names, deleting, spec, status);
+        Self { metadata, pod }
+    }
+}
+
+impl kube::Resource for PodObject {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind(_: &()) -> Cow<'_, str> {
+        "Pod".into()
+    }
+
+    fn group(_: &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version(_: &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural(_: &()) -> Cow<'_, str> {
+        "pods".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
     }
 }
 
@@ -82,34 +144,65 @@ impl Record for NodeView {
 /// What is known of the node and its pods.
 #[derive(Clone)]
 pub struct Watched {
-    /// By `namespace/name`.
-    pub pods: Cache<Pod>,
-    /// One Node, by name.
+    /// The pods that are bound to the node.
+    pub pods: Store<PodObject>,
+    /// One Node, by name. Not of kube-runtime: what this program writes into it counts from the answer on,
+    /// not from when the watch brings it.
     pub node: Cache<NodeView>,
+}
+
+/// The watches behind it.
+pub struct Watches {
+    pods: Informer<PodObject>,
+    node: Cache<NodeView>,
+    changed: Arc<Notify>,
 }
 
 impl Watched {
     /// Nothing is known yet; `changed` is told of every change.
     #[must_use]
-    pub fn new(changed: &Arc<Notify>) -> Self {
-        let strings = Interner::default();
+    pub fn new(changed: &Arc<Notify>) -> (Self, Watches) {
         let tell = Arc::clone(changed);
-        let pods = Cache::new(strings.clone(), move |_| tell.notify_one());
-        let tell = Arc::clone(changed);
-        let node = Cache::new(strings, move |_| tell.notify_one());
-        Self { pods, node }
+        let node = Cache::new(Interner::default(), move |_| tell.notify_one());
+        let pods = Informer::default();
+        let watched = Self {
+            pods: pods.store(),
+            node: node.clone(),
+        };
+        let changed = Arc::clone(changed);
+        let watches = Watches {
+            pods,
+            node,
+            changed,
+        };
+        (watched, watches)
     }
 
+    /// Waits until both are known.
+    pub async fn synced(&self) {
+        self.node.synced().await;
+        // Its writer lives as long as this program.
+        if self.pods.wait_until_ready().await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
+impl Watches {
     /// Watches, for ever.
     pub async fn run(self, client: Client, node: &str) -> Infallible {
-        let scope = |resource, field: &str| Scope {
-            fields: format!("{field}={node}"),
-            ..Scope::all(resource)
+        let scope = Scope {
+            fields: format!("metadata.name={node}"),
+            ..Scope::all(NODES)
         };
-        let watches: [Watch; 2] = [
-            Watch::of(scope(PODS, "spec.nodeName"), &self.pods),
-            Watch::of(scope(NODES, "metadata.name"), &self.node),
-        ];
-        keep(&Feeds::new(client, Duration::ZERO), &watches).await
+        let feeds = Feeds::new(client.clone(), Duration::ZERO);
+        let watches: [Watch; 1] = [Watch::of(scope, &self.node)];
+        let bound = watcher::Config::default().fields(&format!("spec.nodeName={node}"));
+        let tell = |_| self.changed.notify_one();
+        let pods = self.pods.run(Api::all(client), bound, tell);
+        tokio::select! {
+            never = keep(&feeds, &watches) => never,
+            never = pods => never,
+        }
     }
 }

@@ -65,8 +65,8 @@ impl<W> Lines<W> {
             };
         }
         // The Kubernetes client warns with the whole body of an answer it cannot decode, which
-        // would print a Secret.
-        let most = if metadata.target().starts_with("kube_client") {
+        // would print a Secret; kube-runtime warns of refusals that are told to us, too.
+        let most = if ["kube_client", "kube_runtime"].contains(&crate_name(metadata.target())) {
             Level::ERROR
         } else {
             Level::WARN

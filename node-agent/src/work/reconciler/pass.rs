@@ -39,9 +39,8 @@ impl Reconciler {
     }
 
     fn update_pods(&mut self, now: Instant) {
-        let mut pods: Vec<Pod> = Vec::new();
-        let watched = &self.context.watched.pods;
-        watched.for_each(|_, pod| pods.push((**pod).clone()));
+        let watched = self.context.watched.pods.state();
+        let pods: Vec<Pod> = watched.iter().map(|object| object.pod.clone()).collect();
         for uid in self.pods.update(pods, now) {
             self.world.unwant(&uid);
             self.operations.forget_pod(&uid);

@@ -1,18 +1,18 @@
 //! Asks registered drivers for their volume limit again, as often as their CSIDriver object says.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kube::Client;
+use kube::api::{Api, ObjectMeta};
+use kube::core::ClusterResourceScope;
+use kube::runtime::watcher;
+use kube::{Client, Resource};
 use serde::Deserialize;
-use sidecar::controller::watch::{Watch, keep};
-use sidecar::kube::cache::{self, Cache, Record};
-use sidecar::kube::feed::Feeds;
-use sidecar::kube::interner::Interner;
-use sidecar::kube::lean::{Meta, Object, nullable};
-use sidecar::kube::reflect::Resource;
+use sidecar::kube::informer::{Change, Informer};
+use sidecar::kube::lean::nullable;
 use sidecar::verbose;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::task::{AbortHandle, JoinSet};
@@ -132,59 +132,62 @@ async fn refresh(plugin: Arc<CsiPlugin>, driver: String, period: Duration) {
     }
 }
 
-/// What is kept of a CSIDriver object.
+/// What is read of a CSIDriver object.
+#[derive(Clone, Debug, Deserialize)]
 struct CsiDriver {
-    period: Period,
-}
-
-#[derive(Deserialize)]
-struct Wire<'a> {
-    #[serde(borrow, default)]
-    metadata: Meta<'a>,
+    metadata: ObjectMeta,
     #[serde(default, deserialize_with = "nullable")]
     spec: Spec,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 struct Spec {
     #[serde(rename = "nodeAllocatableUpdatePeriodSeconds")]
     period: Period,
 }
 
-impl Object for Wire<'_> {
-    fn meta(&self) -> &Meta<'_> {
+impl Resource for CsiDriver {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind(_: &()) -> Cow<'_, str> {
+        "CSIDriver".into()
+    }
+
+    fn group(_: &()) -> Cow<'_, str> {
+        "storage.k8s.io".into()
+    }
+
+    fn version(_: &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural(_: &()) -> Cow<'_, str> {
+        "csidrivers".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
         &self.metadata
     }
-}
 
-impl Record for CsiDriver {
-    type Wire<'a> = Wire<'a>;
-
-    fn from_wire(wire: Self::Wire<'_>, _strings: &Interner) -> Option<Self> {
-        Some(Self {
-            period: wire.spec.period,
-        })
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
     }
 }
 
 /// Reports all CSIDriver objects and their changes, for ever.
 pub async fn watch(client: Client, events: UnboundedSender<Event>) -> Infallible {
-    let report = move |name: &str, period| {
+    let report = |change: Change<CsiDriver>| {
+        let (object, period) = match &change {
+            Change::Upserted(object) => (object, Some(object.spec.period)),
+            Change::Deleted(object) => (object, None),
+        };
+        let name = object.metadata.name.clone().unwrap_or_default();
         // The receiver ends with the program.
-        let _ = events.send(Event::Object {
-            name: name.to_owned(),
-            period,
-        });
+        let _ = events.send(Event::Object { name, period });
     };
-    let cache: Cache<CsiDriver> = Cache::new(
-        Interner::default(),
-        move |event: cache::Event<'_, CsiDriver>| match event {
-            cache::Event::Upserted { key, new, .. } => report(key.name(), Some(new.period)),
-            cache::Event::Deleted { key, .. } => report(key.name(), None),
-            cache::Event::Resync { .. } => {}
-        },
-    );
-    let resource = Resource::new("storage.k8s.io", "v1", "csidrivers");
-    let watches: [Watch; 1] = [Watch::all(resource, &cache)];
-    keep(&Feeds::new(client, Duration::ZERO), &watches).await
+    let informer = Informer::default();
+    informer
+        .run(Api::all(client), watcher::Config::default(), report)
+        .await
 }
