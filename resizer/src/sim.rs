@@ -66,15 +66,12 @@ mod users;
 
 use mutant::Mutant;
 use run::{Faults, run};
+use sidecar_testkit::sim::mutant::missed;
 use sidecar_testkit::sim::{self, Dice};
 
 /// Runs seeds.
 fn hold(runs: u64, faults: Faults) {
-    for seed in 0..runs {
-        if let Err(violation) = run(seed, faults, Mutant::None) {
-            panic!("seed {seed}: {violation}");
-        }
-    }
+    sim::mutant::hold(runs, |seed| run(seed, faults, Mutant::None));
 }
 
 /// Runs of each kind.
@@ -118,14 +115,5 @@ fn one_call_for_each_wish_without_faults() {
 /// The simulation is worth something only if it finds what is wrong.
 #[test]
 fn every_mutant_is_caught() {
-    let missed = Mutant::CAUGHT_BY
-        .iter()
-        .filter(|(mutant, faults, expected)| {
-            let violation = |seed| run(seed, *faults, *mutant).err();
-            let caught =
-                |seed| violation(seed).is_some_and(|violation| violation.contains(expected));
-            !(0..MOST).any(caught)
-        });
-    let missed: Vec<_> = missed.collect();
-    assert!(missed.is_empty(), "not caught: {missed:?}");
+    assert_eq!(missed(&Mutant::CAUGHT_BY, MOST, run), [""; 0]);
 }

@@ -31,7 +31,7 @@
 //! |---|---|
 //! | `world` | one run: what happens next |
 //! | `process` | one process: the controller that ships, on queues that are sets |
-//! | `known`, `watch` | its caches |
+//! | `known` | its caches |
 //! | `step` | attempts advance: requests, answers, and what is held at each |
 //! | `sidecar` | who takes and deletes snapshots |
 //! | `groups` | the same of groups, and what is held of them |
@@ -47,10 +47,10 @@ mod quiescence;
 mod sidecar;
 mod step;
 mod users;
-mod watch;
 mod world;
 
 use mutant::Mutant;
+use sidecar_testkit::sim::mutant::missed;
 use sidecar_testkit::sim::{self, Dice};
 use world::{Faults, run};
 
@@ -63,11 +63,7 @@ fn runs() -> u64 {
 const MOST: u64 = 20_000;
 
 fn hold(faults: Faults) {
-    for seed in 0..runs() {
-        if let Err(violation) = run(seed, faults, Mutant::None) {
-            panic!("seed {seed}: {violation}");
-        }
-    }
+    sim::mutant::hold(runs(), |seed| run(seed, faults, Mutant::None));
 }
 
 #[test]
@@ -93,17 +89,7 @@ fn without_faults_nothing_fails_and_nothing_waits_for_its_back_off() {
 /// The simulation is worth something only if it finds what is wrong.
 #[test]
 fn every_mutant_is_caught() {
-    let missed = Mutant::CAUGHT_BY
-        .into_iter()
-        .filter_map(|(mutant, faults, expected)| {
-            let caught = (0..MOST).find_map(|seed| run(seed, faults, mutant).err());
-            match caught {
-                None => Some(format!("{mutant:?} was not caught")),
-                Some(violation) if violation.contains(expected) => None,
-                Some(violation) => Some(format!("{mutant:?}: {violation}")),
-            }
-        });
-    assert_eq!(missed.collect::<Vec<_>>(), Vec::<String>::new());
+    assert_eq!(missed(&Mutant::CAUGHT_BY, MOST, run), [""; 0]);
 }
 
 /// One run that is looked at: `SEED=… cargo test -p snapshot-controller --lib one_seed -- --ignored`.

@@ -71,16 +71,13 @@ mod world;
 
 use crate::model::Kind;
 use mutant::{Caught, Mutant};
+use sidecar_testkit::sim::mutant::missed;
 use sidecar_testkit::sim::{self, Dice};
 use world::{Faults, run};
 
 /// Runs seeds.
 fn hold(runs: u64, kind: Kind, faults: Faults) {
-    for seed in 0..runs {
-        if let Err(violation) = run(seed, kind, faults, Mutant::None) {
-            panic!("seed {seed}: {violation}");
-        }
-    }
+    sim::mutant::hold(runs, |seed| run(seed, kind, faults, Mutant::None));
 }
 
 /// Runs of each kind.
@@ -146,11 +143,6 @@ fn every_mutant_is_caught_with_groups() {
 }
 
 fn catch(kind: Kind, mutants: &[Caught]) {
-    let missed = mutants.iter().filter(|(mutant, faults, expected)| {
-        let violation = |seed| run(seed, kind, *faults, *mutant).err();
-        let caught = |seed| violation(seed).is_some_and(|violation| violation.contains(expected));
-        !(0..MOST).any(caught)
-    });
-    let missed: Vec<_> = missed.collect();
-    assert!(missed.is_empty(), "not caught: {missed:?}");
+    let run = |seed, faults, mutant| run(seed, kind, faults, mutant);
+    assert_eq!(missed(mutants, MOST, run), [""; 0]);
 }

@@ -15,8 +15,8 @@ impl World {
     /// The driver answers, or the deadline expires.
     pub(super) fn call(&mut self, index: usize, step: Step, id: u64) {
         let answer = self.answer(id);
-        let answered = Box::new(answer.into());
-        self.process.running[index].state = State::Answered(step, answered, Box::new(None));
+        let state = State::Answered(step, answer.into(), None);
+        self.process.attempts.enter(index, state);
     }
 
     fn answer(&mut self, id: u64) -> Answer {

@@ -50,7 +50,7 @@ impl Late {
 impl World {
     /// The process ends; what it sent is applied now, later or never.
     pub(super) fn crash(&mut self) {
-        let running = std::mem::take(&mut self.process.running);
+        let running = std::mem::take(&mut self.process.attempts.running);
         for Running { state, .. } in running {
             match state {
                 State::Sent(step) => {
@@ -59,7 +59,7 @@ impl World {
                     }
                 }
                 State::Calling(_, id) => self.driver.abandon(id),
-                State::Deciding | State::Answered(..) => {}
+                State::Deciding | State::Answered(..) | State::Fenced => {}
             }
         }
         self.comparison = None;

@@ -217,10 +217,10 @@ impl Mutant {
         if self == Self::CallsAtOnce
             && let Some(target) = target(&step)
         {
-            drop(process.attacher.in_flight_mut().calls.end(&target));
+            drop(process.attempts.reactor.in_flight_mut().calls.end(&target));
         }
         if self == Self::RecordsFirst && matches!(step, Step::PatchStatus(..)) {
-            let cures = process.attacher.in_flight_mut().hide_cures(key);
+            let cures = process.attempts.reactor.in_flight_mut().hide_cures(key);
             process.kept.insert(key.clone(), cures);
         }
         let Key::Attachment(name) = key else {
@@ -304,7 +304,7 @@ impl Mutant {
 
     /// What a mutant does once a step was answered.
     pub(super) fn answers(self, due: Due, told: &Told, key: &Key, process: &mut Process) -> Due {
-        let in_flight = process.attacher.in_flight_mut();
+        let in_flight = process.attempts.reactor.in_flight_mut();
         if let Some(cures) = process.kept.remove(key) {
             in_flight.show_cures(key, cures);
         }

@@ -1,14 +1,14 @@
 //! One attacher process: the controller that ships, caches fed by late events, queues that are sets,
 //! and attempts that advance step by step.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Instant;
 
-use jiff::Timestamp;
-use sidecar::controller::reactor::{Now, Reactor, Verdict};
+use sidecar::controller::reactor::{Reactor as _, Verdict};
 use sidecar::kube::cache::Source;
 use sidecar::kube::cache::store;
+use sidecar_testkit::sim::attempts::{self, Attempts, Simulated};
 use sidecar_testkit::sim::watch::{Part, Versioned, Watch};
 
 use super::mutant::{Mutant, Observed, Told};
@@ -16,27 +16,20 @@ use super::server::{Event, Server};
 use crate::model::{Attachment, CsiNode, Text, Volume};
 use crate::plan::in_flight::Key;
 use crate::plan::outcome::RequeueTrigger;
-use crate::plan::reactor::{Answered, Attempt, Change, Step};
+use crate::plan::reactor::{Answered, Change, Step};
 use crate::plan::{self, Attacher, Driver};
 
 /// What becomes due.
 pub(super) type Due = sidecar::controller::reactor::DueOf<Attacher>;
 
-/// An attempt under way.
-pub(super) struct Running {
-    pub(super) key: Key,
-    pub(super) attempt: Attempt,
-    pub(super) state: State,
-}
+pub(super) type Running = attempts::Running<Process>;
+pub(super) type State = attempts::State<Process>;
 
-pub(super) enum State {
-    Deciding,
-    /// Sent to the API server, not yet applied.
-    Sent(Step),
-    /// The driver works on it.
-    Calling(Step, u64),
-    /// The answer is on its way; with the object if a patch was applied and heard of.
-    Answered(Step, Box<Answered>, Box<Option<Written>>),
+impl Simulated for Process {
+    type Reactor = Attacher;
+    type Object = Written;
+    type Waiting = Infallible;
+    type Note = ();
 }
 
 /// What a request returned.
@@ -82,15 +75,11 @@ impl plan::Informers for Informers {
 }
 
 pub(super) struct Process {
-    pub(super) attacher: Attacher,
+    pub(super) attempts: Attempts<Self>,
     pub(super) informers: Informers,
     pub(super) mutant: Mutant,
     /// Whether everything was listed once: nothing is worked on before.
     pub(super) synced: bool,
-    pub(super) ready: BTreeSet<Key>,
-    pub(super) later: BTreeSet<Key>,
-    pub(super) running: Vec<Running>,
-    now: Now,
     /// What a mutant keeps from the controller's books until an attempt's last request is answered.
     pub(super) kept: HashMap<Key, HashSet<RequeueTrigger>>,
 }
@@ -99,7 +88,7 @@ impl Process {
     /// A process that has just started: nothing is listed yet.
     pub(super) fn start(driver: Driver, mutant: Mutant) -> Self {
         let mut process = Self {
-            attacher: Attacher::default(),
+            attempts: Attempts::new(Attacher::default(), "1970-01-01T00:00:00Z"),
             informers: Informers {
                 attachments: Watch::new(),
                 volumes: {
@@ -115,13 +104,6 @@ impl Process {
             },
             mutant,
             synced: mutant == Mutant::StartsEarly,
-            ready: BTreeSet::new(),
-            later: BTreeSet::new(),
-            running: Vec::new(),
-            now: Now {
-                instant: Instant::now(),
-                timestamp: Timestamp::UNIX_EPOCH,
-            },
             kept: HashMap::new(),
         };
         for kind in 0..3 {
@@ -268,35 +250,25 @@ impl Process {
             Change::Node(..) | Change::DriverBack => Observed::Node,
             Change::Attachment { .. } | Change::AttachmentResync(_) => Observed::Attachment,
         };
-        let due = self.attacher.observe(change, &self.informers);
-        let due = self.mutant.observes(event, due, &mut self.attacher);
-        self.take(due);
-    }
-
-    /// Puts into the queue what is due.
-    pub(super) fn take(&mut self, due: Due) {
-        self.ready
-            .extend(due.wakes.into_iter().map(|wake| wake.key));
+        let attacher = &mut self.attempts.reactor;
+        let due = attacher.observe(change, &self.informers);
+        let due = self.mutant.observes(event, due, attacher);
+        self.attempts.take(due);
     }
 
     /// An attempt on a queued key begins.
     pub(super) fn begin(&mut self, key: &Key) {
-        self.ready.remove(key);
-        // What is worked on is not waited with.
-        self.later.remove(key);
-        self.running.push(Running {
-            key: key.clone(),
-            attempt: self.attacher.begin(key, &self.informers, self.now),
-            state: State::Deciding,
-        });
+        self.attempts.begin(key, &self.informers);
     }
 
     /// The next step of attempt `index`; `None` if the attempt is over, and ended.
     pub(super) fn decide(&mut self, index: usize) -> Option<Step> {
-        let (running, now) = (&mut self.running[index], self.now);
+        let now = self.attempts.now;
+        let attempts = &mut self.attempts;
+        let running = &mut attempts.running[index];
         let step = self.mutant.deciding(
             &running.key,
-            &mut self.attacher,
+            &mut attempts.reactor,
             &mut self.informers,
             |attacher, informers| attacher.decide(&mut running.attempt, informers, now),
         );
@@ -304,20 +276,16 @@ impl Process {
             let key = running.key.clone();
             return Some(self.mutant.decides(step, &key, self));
         }
-        let Running { key, attempt, .. } = self.running.remove(index);
-        let (verdict, due) = self.attacher.end(attempt, &self.informers, self.now);
-        let due = self.mutant.ends(due, &key, &mut self.attacher);
+        let (key, verdict, due) = attempts.end(index, &self.informers);
+        let due = self.mutant.ends(due, &key, &mut attempts.reactor);
         match verdict {
             Verdict::Retry { .. } if self.mutant == Mutant::ForgetsRetries => {}
             Verdict::Retry { .. } if self.mutant == Mutant::Spins => {
-                self.ready.insert(key);
+                attempts.ready.insert(key);
             }
-            Verdict::Retry { .. } | Verdict::After { .. } => {
-                self.later.insert(key);
-            }
-            Verdict::Done => {}
+            verdict => attempts.settle(key, &verdict),
         }
-        self.take(due);
+        attempts.take(due);
         None
     }
 
@@ -325,11 +293,9 @@ impl Process {
     pub(super) fn answer(&mut self, index: usize, step: Step, answered: Answered) {
         let answered = self.mutant.hears(&step, answered);
         let told = Told::of(&step);
-        let running = &mut self.running[index];
-        let attempt = &mut running.attempt;
-        let due = { &mut self.attacher }.answered(attempt, step, answered, &self.informers);
-        let key = running.key.clone();
+        let due = { &mut self.attempts }.answer(index, (step, answered), &self.informers);
+        let key = self.attempts.running[index].key.clone();
         let due = self.mutant.answers(due, &told, &key, self);
-        self.take(due);
+        self.attempts.take(due);
     }
 }

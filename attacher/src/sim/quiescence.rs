@@ -1,5 +1,7 @@
 //! The end of a run: faults stop, everything comes to rest, and what is left is checked.
 
+use sidecar_testkit::sim::rest;
+
 use super::driver::key;
 use super::run::{Faults, NODES, World, target};
 use crate::model::{Attachment, Text};
@@ -26,8 +28,8 @@ impl World {
 
     fn compare(&mut self) -> Comparison {
         let process = &mut self.process;
-        let (expected, due) = process.attacher.compare(&process.informers);
-        process.take(due);
+        let (expected, due) = process.attempts.reactor.compare(&process.informers);
+        process.attempts.take(due);
         let mut listing = Listing::for_volumes_of(&expected);
         let mut page = ListVolumesResponse::default();
         for (handle, _) in &self.driver.attached {
@@ -53,8 +55,9 @@ impl World {
     fn end_comparison(&mut self, comparison: &Comparison) {
         let Comparison { expected, listing } = comparison;
         let process = &mut self.process;
-        let due = { &mut process.attacher }.compared(expected, Some(listing), &process.informers);
-        process.take(due);
+        let attacher = &mut process.attempts.reactor;
+        let due = attacher.compared(expected, Some(listing), &process.informers);
+        process.attempts.take(due);
     }
 
     /// Faults stop. Everything that can move moves until nothing does.
@@ -145,13 +148,13 @@ impl World {
     /// Nothing is left of what is gone, and nothing is remembered of it.
     pub(super) fn check_left(&self) -> Result<(), String> {
         let process = &self.process;
-        let mut left = process.attacher.in_flight().not_empty();
+        let mut left = process.attempts.reactor.in_flight().not_empty();
         let attachments = self.server.attachments.keys();
         left.extend(attachments.map(|name| format!("attachment {name}")));
         let volumes = self.server.volumes.keys();
         left.extend(volumes.map(|name| format!("volume {name}")));
-        if !process.later.is_empty() {
-            left.push(format!("retries {:?}", process.later));
+        if !process.attempts.later.is_empty() {
+            left.push(format!("retries {:?}", process.attempts.later));
         }
         if left.is_empty() {
             Ok(())
@@ -162,13 +165,10 @@ impl World {
 
     /// Works until no queue has anything; what waits for a retry keeps waiting.
     fn drain(&mut self) {
-        for _ in 0..4000 {
-            if self.process.ready.is_empty() && self.process.running.is_empty() {
-                return;
-            }
-            self.work();
+        let is_idle = |world: &mut Self| world.process.attempts.is_idle();
+        if let Err(violation) = rest::drain(self, is_idle, Self::work) {
+            self.complain(violation);
         }
-        self.complain("the work does not end".into());
     }
 
     /// Whoever else holds a deleted attachment lets go of it.
@@ -221,7 +221,8 @@ impl World {
                 // It goes with the object, or once the object does not ask for it any more.
                 let owed = self
                     .process
-                    .attacher
+                    .attempts
+                    .reactor
                     .in_flight()
                     .orphan(&target(object))
                     .is_some();

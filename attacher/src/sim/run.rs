@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sidecar_testkit::sim::watch::next_event;
+
 use super::Dice;
 use super::death::Late;
 use super::driver::{ModelDriver, key};
@@ -150,26 +152,10 @@ impl World {
             }
             return;
         }
-        let cursor = self.process.cursor(kind);
-        let at = if all && *cursor > 0 && self.dice.one_in(4) {
-            self.dice.below(*cursor)
-        } else {
-            let log = self.server.log.iter().enumerate().skip(*cursor);
-            let next = log
-                .filter(|(_, (_, event))| kind_of(event) == kind)
-                .map(|(at, _)| at);
-            match { next }.next() {
-                Some(at) => {
-                    *cursor = at + 1;
-                    at
-                }
-                None => return,
-            }
-        };
-        if let Some(event) = self.server.log.get(at)
-            && kind_of(&event.1) == kind
-        {
-            self.process.observe(event);
+        let (log, cursor) = (&self.server.log, self.process.cursor(kind));
+        let is_of = |event: &Event| kind_of(event) == kind;
+        if let Some(at) = next_event(&mut self.dice, log, cursor, all, is_of) {
+            self.process.observe(&log[at]);
         }
     }
 
@@ -205,8 +191,7 @@ impl World {
     }
 
     fn retry(&mut self) {
-        let process = &mut self.process;
-        process.ready.append(&mut process.later);
+        self.process.attempts.retry_all();
         self.asked.clear();
     }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use sidecar_testkit::sim::fate::Fate;
 use sidecar_testkit::sim::watch::{Versioned, key as key_of};
 
 use super::call::rpc;
@@ -20,18 +21,6 @@ use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::reactor::{Answered, Step};
 use crate::testing::F;
 
-/// What becomes of a request to the API server.
-enum Fate {
-    Applied,
-    /// Applied, and the answer is lost.
-    Unheard,
-    /// Not applied, and nobody knows.
-    Lost,
-    /// The answer is not waited for any longer, and it is applied at any later time.
-    Late,
-    Refused,
-}
-
 impl World {
     pub(super) fn faulty(&self) -> bool {
         self.has_faults() && !self.settling
@@ -39,7 +28,7 @@ impl World {
 
     /// Something in the process advances.
     pub(super) fn work(&mut self) {
-        let attempts = self.process.running.len();
+        let attempts = self.process.attempts.running.len();
         let choice = self.dice.below(attempts + 2);
         if choice < attempts {
             self.advance(choice);
@@ -53,33 +42,21 @@ impl World {
         if !self.process.synced {
             return self.deliver();
         }
-        let process = &mut self.process;
-        let busy = |key: &&Key| process.running.iter().any(|running| running.key == **key);
-        let ready: Vec<Key> = { process.ready.iter() }
-            .filter(|key| !busy(key))
-            .cloned()
-            .collect();
-        if !ready.is_empty() && process.running.len() < 6 {
-            process.begin(&ready[self.dice.below(ready.len())]);
+        if let Some(key) = self.process.attempts.choose(&mut self.dice, 6) {
+            self.process.begin(&key);
         }
     }
 
     fn fate(&mut self) -> Fate {
-        if self.faulty() && self.dice.one_in(5) {
-            match self.dice.below(4) {
-                0 => Fate::Unheard,
-                1 => Fate::Lost,
-                2 => Fate::Late,
-                _ => Fate::Refused,
-            }
+        if self.faulty() {
+            Fate::draw(&mut self.dice, 5, &Fate::FAULTS)
         } else {
             Fate::Applied
         }
     }
 
     fn advance(&mut self, index: usize) {
-        let running = &mut self.process.running[index];
-        match std::mem::replace(&mut running.state, State::Deciding) {
+        match self.process.attempts.leave(index) {
             State::Deciding => {
                 if let Some(step) = self.process.decide(index) {
                     self.take_step(index, step);
@@ -99,15 +76,15 @@ impl World {
                     Fate::Lost => (Answer::Refused(lost()), None),
                     Fate::Refused => (Answer::Refused(refused()), None),
                 };
-                let answered = Box::new(answer.into());
-                self.process.running[index].state =
-                    State::Answered(step, answered, Box::new(written));
+                let state = State::Answered(step, answer.into(), written);
+                self.process.attempts.enter(index, state);
             }
             State::Calling(step, id) => self.call(index, step, id),
             State::Answered(step, answered, written) => {
-                let answered = self.absorb(&step, *answered, *written);
+                let answered = self.absorb(&step, answered, written);
                 self.process.answer(index, step, answered);
             }
+            State::Fenced => unreachable!("its lease does not end"),
         }
     }
 
@@ -127,7 +104,7 @@ impl World {
             | Step::PatchVolume(..)
             | Step::LoadSecret(_) => {
                 self.announce(&step);
-                self.process.running[index].state = State::Sent(step);
+                self.process.attempts.enter(index, State::Sent(step));
                 return;
             }
         };
@@ -135,18 +112,23 @@ impl World {
     }
 
     fn take_off(&mut self, index: usize, step: Step, target: Target, kind: Kind) {
-        let others = self.process.running.iter().enumerate();
+        let others = self.process.attempts.running.iter().enumerate();
         let calling: Vec<u64> = others
             .filter_map(|(other, running)| match &running.state {
                 State::Calling(_, id) if other != index => Some(*id),
-                State::Deciding | State::Sent(_) | State::Calling(..) | State::Answered(..) => None,
+                State::Deciding
+                | State::Sent(_)
+                | State::Waiting(..)
+                | State::Calling(..)
+                | State::Answered(..)
+                | State::Fenced => None,
             })
             .collect();
         let mut held = self.driver.running.iter();
         if held.any(|call| calling.contains(&call.id) && call.target == target) {
             self.complain(format!("two calls at once for {target:?}"));
         }
-        let whom = match &self.process.running[index].key {
+        let whom = match &self.process.attempts.running[index].key {
             Key::Attachment(name) => {
                 let known = self.process.informers.attachments.get(name);
                 let uid = known.map(|known| known.uid.clone()).unwrap_or_default();
@@ -155,13 +137,11 @@ impl World {
             key @ (Key::Orphan(_) | Key::Volume(_)) => format!("{key:?}"),
         };
         self.asks(whom);
-        self.process.running[index].state = match self.driver.begin(&target, kind) {
+        let state = match self.driver.begin(&target, kind) {
             Ok(id) => State::Calling(step, id),
-            Err(code) => {
-                let answered = Answer::Failed(rpc(code)).into();
-                State::Answered(step, Box::new(answered), Box::new(None))
-            }
+            Err(code) => State::Answered(step, Answer::Failed(rpc(code)).into(), None),
         };
+        self.process.attempts.enter(index, state);
     }
 
     /// An own write, or a GET, is about to be sent.

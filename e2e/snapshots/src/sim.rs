@@ -52,7 +52,6 @@
 //! | `process` | one process of either program: the reactor that ships, on queues that are sets |
 //! | `controller`, `snapshotter` | what the two differ in: caches, words of their steps |
 //! | `driver` | groups in storage, and what the driver answers |
-//! | `watch` | one cache |
 //! | `request`, `effect` | requests to the API server, and what each brings about |
 //! | `step` | attempts advance |
 //! | `death` | a program stops, or stands still |
@@ -80,7 +79,6 @@ mod request;
 mod snapshotter;
 mod step;
 mod users;
-mod watch;
 mod window;
 mod world;
 

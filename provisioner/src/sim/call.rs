@@ -9,9 +9,9 @@ use csi_proto::csi::{
 use tonic::Code;
 
 use super::driver::{Kind, Refused};
+use super::process::State;
 use super::run::{World, rpc};
 use super::scene::{Scene, ZONE, needs_secret};
-use super::step::State;
 use super::volume::handle;
 use crate::keys::CLONE_FINALIZER;
 use crate::model::Claim;
@@ -50,7 +50,7 @@ impl World {
             self.complain(format!("CreateVolume of {name} is not in the journal"));
         }
         // What is owed may be made once more, to be deleted.
-        let attempt = &self.process.running[index].attempt;
+        let attempt = &self.process.attempts.running[index].attempt;
         let gone = matches!(attempt, Attempt::Claim(run) if run.is_gone());
         let needless = gone || !claim.volume.is_empty();
         let repays = needless && self.process.in_flight().owes(&key.uid);
@@ -58,7 +58,7 @@ impl World {
             self.unseen.insert((self.driver.site, name.clone()));
         }
         match self.driver.create(request, repays) {
-            Ok(id) => self.process.running[index].state = State::Calling(step, id),
+            Ok(id) => self.process.attempts.enter(index, State::Calling(step, id)),
             Err(refused) => {
                 if refused == Refused::Different {
                     self.complain(format!("CreateVolume of {name} repeated as another one"));

@@ -3,9 +3,9 @@
 //! It also says which volumes may be lost without a journal.
 
 use super::freeze::Late;
-use super::process::Running;
+use super::process::{Running, State, Waiting};
 use super::run::{Faults, World};
-use super::step::State;
+use super::step::prepared;
 use crate::plan::journal::Request;
 
 impl World {
@@ -31,7 +31,7 @@ impl World {
     /// Everything that is under way is cut off.
     pub(super) fn cut_off(&mut self) {
         let unknown = self.unknown();
-        for running in std::mem::take(&mut self.process.running) {
+        for running in std::mem::take(&mut self.process.attempts.running) {
             self.leave(running);
         }
         if let Some((Request::Write(write), _)) = self.process.asking.take() {
@@ -57,22 +57,22 @@ impl World {
     pub(super) fn leave(&mut self, running: Running) {
         match running.state {
             State::Sent(step) => self.outlive(step),
-            State::Writing(step, version) => {
+            State::Waiting(step, Waiting::Update(version)) => {
                 if self.version_to_edit(&step) == Some(version) {
                     self.outlive(step);
                 }
             }
             State::Calling(_, id) => self.driver.abandon(id),
-            State::Deciding | State::Intending(..) | State::Answered(..) => {}
+            State::Deciding | State::Waiting(..) | State::Answered(..) | State::Fenced => {}
         }
     }
 
     /// The process is asked to stop: what runs may end for a while, then what is settled leaves the
     /// journal.
     fn stop(&mut self) {
-        self.process.ready.clear();
+        self.process.attempts.ready.clear();
         for _ in 0..self.dice.below(8) {
-            let attempts = self.process.running.len();
+            let attempts = self.process.attempts.running.len();
             if attempts > 0 {
                 let index = self.dice.below(attempts);
                 self.advance(index);
@@ -87,7 +87,7 @@ impl World {
     /// Volumes that may be made, and of which only this process knows if there is no journal.
     fn unknown(&self) -> Vec<String> {
         let process = &self.process;
-        let running = process.running.iter().filter_map(Running::prepared);
+        let running = process.attempts.running.iter().filter_map(prepared);
         let doubts = process
             .in_flight()
             .doubts()

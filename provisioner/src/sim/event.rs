@@ -178,8 +178,8 @@ impl Process {
     }
 
     pub(super) fn changed(&mut self, change: Change<'_>) {
-        let due = self.provisioner.observe(change, &self.informers);
+        let due = self.attempts.reactor.observe(change, &self.informers);
         let due = self.mutant.observes(due);
-        self.take(due);
+        self.attempts.take(due);
     }
 }

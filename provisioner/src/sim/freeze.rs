@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tonic::Code;
 
-use super::process::Process;
+use super::process::{Process, State, Waiting};
 use super::run::{Faults, World, refused, rpc};
-use super::step::{State, not_done, released};
+use super::step::{not_done, released};
 use crate::plan::claim;
 use crate::plan::in_flight::Unsaved;
 use crate::plan::journal::Write;
@@ -32,16 +32,15 @@ impl World {
     /// The process stops anywhere, and another one leads.
     pub(super) fn freeze(&mut self) {
         // It goes on with its claims only.
-        for running in std::mem::take(&mut self.process.running) {
+        for running in std::mem::take(&mut self.process.attempts.running) {
             if matches!(running.key, Key::Claim(_)) {
-                self.process.running.push(running)
+                self.process.attempts.running.push(running)
             } else {
                 self.leave(running)
             }
         }
-        for index in 0..self.process.running.len() {
-            let state = &mut self.process.running[index].state;
-            match std::mem::replace(state, State::Deciding) {
+        for index in 0..self.process.attempts.running.len() {
+            match self.process.attempts.leave(index) {
                 State::Calling(step, id) if self.dice.one_in(2) => self.end_call(index, step, id),
                 State::Calling(step, id) => {
                     self.driver.abandon(id);
@@ -55,9 +54,9 @@ impl World {
                 }
                 state @ (State::Deciding
                 | State::Sent(_)
-                | State::Writing(..)
-                | State::Intending(..)
-                | State::Answered(..)) => self.process.running[index].state = state,
+                | State::Waiting(..)
+                | State::Answered(..)
+                | State::Fenced) => self.process.attempts.enter(index, state),
             }
         }
         self.asked.clear();
@@ -83,7 +82,7 @@ impl World {
         std::mem::swap(&mut self.process, &mut frozen);
         self.thawed = true;
         for _ in 0..self.dice.below(16) {
-            let attempts = self.process.running.len();
+            let attempts = self.process.attempts.running.len();
             if self.process.fenced {
                 break;
             }
@@ -91,7 +90,7 @@ impl World {
                 self.advance_journal()
             } else {
                 let index = self.dice.below(attempts);
-                let key = self.process.running[index].key.clone();
+                let key = self.process.attempts.running[index].key.clone();
                 self.advance(index);
                 self.send_nothing(index, &key);
             }
@@ -104,19 +103,20 @@ impl World {
     /// Its lease is too old for a request that it had not sent before: see findings FS-9. What it had read
     /// it does not write.
     fn send_nothing(&mut self, index: usize, key: &Key) {
-        let running = self.process.running.get_mut(index);
+        let running = self.process.attempts.running.get_mut(index);
         let Some(running) = running.filter(|running| running.key == *key) else {
             return;
         };
         running.state = match std::mem::replace(&mut running.state, State::Deciding) {
-            State::Sent(step) | State::Writing(step, _) => {
+            State::Sent(step) | State::Waiting(step, Waiting::Update(_)) => {
                 let answer = not_done(&step, refused());
                 State::Answered(step, answer, None)
             }
             state @ (State::Deciding
-            | State::Intending(..)
+            | State::Waiting(..)
             | State::Calling(..)
-            | State::Answered(..)) => state,
+            | State::Answered(..)
+            | State::Fenced) => state,
         };
     }
 

@@ -3,12 +3,13 @@
 
 use super::driver::ModelDriver;
 use super::mutant::Mutant;
-use super::run::{Fate, World, lost, refused};
+use super::run::{World, lost, refused};
 use super::server::{Server, refusal};
 use super::volume::handle;
 use crate::plan::journal::{Answer, Found, HEADER, INTENT, Lost, Request, Write};
 use crate::plan::outcome::Refusal;
 use crate::plan::settings::Protection;
+use sidecar_testkit::sim::fate::Fate;
 
 impl Server {
     fn found(&self, name: &str) -> Option<Found> {
@@ -83,7 +84,7 @@ impl World {
                 self.apply_journal(&request);
                 Answer::Failed(lost())
             }
-            Fate::Lost => Answer::Failed(lost()),
+            Fate::Lost | Fate::Late => Answer::Failed(lost()),
             Fate::Refused => Answer::Failed(refused()),
         };
         let process = &mut self.process;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-use sidecar::controller::reactor::{Now, Reactor, Verdict};
+use sidecar::controller::reactor::Verdict;
+use sidecar_testkit::sim::attempts::{self, Attempts, Simulated};
 use sidecar_testkit::sim::watch::Versioned;
 
 use super::deliver::KINDS;
@@ -15,12 +15,11 @@ use super::mutant::Mutant;
 use super::run::{Case, Faults};
 use super::scene::segment;
 use super::server::Server;
-use super::step::State;
 use crate::model::{Claim, Pairs, VolumeDetail};
 use crate::plan::in_flight::{ClaimKey, InFlightState};
-use crate::plan::journal::{Journal, Owner, Request};
+use crate::plan::journal::{Journal, Owner, Request, Ticket};
 use crate::plan::ownership::Pace;
-use crate::plan::reactor::{Answer, Attempt, Change, Failed, Key, Setup, Step};
+use crate::plan::reactor::{Answer, Change, Failed, Key, Setup, Step};
 use crate::plan::request::PinnedRequest;
 use crate::plan::settings::{NodeDeployment, Protection};
 use crate::plan::topology::TopologyIndex;
@@ -29,11 +28,22 @@ use crate::plan::{Provisioner, event};
 /// What becomes due.
 pub(super) type Due = sidecar::controller::reactor::DueOf<Provisioner>;
 
-/// An attempt under way.
-pub(super) struct Running {
-    pub(super) key: Key,
-    pub(super) attempt: Attempt,
-    pub(super) state: State,
+pub(super) type Running = attempts::Running<Process>;
+pub(super) type State = attempts::State<Process>;
+
+/// What a step waits for, that is neither the API server nor a call of the driver.
+pub(super) enum Waiting {
+    /// The claim was read in this version; the update is not yet applied.
+    Update(u64),
+    /// The journal.
+    Journal(Ticket),
+}
+
+impl Simulated for Process {
+    type Reactor = Provisioner;
+    type Object = Written;
+    type Waiting = Waiting;
+    type Note = ();
 }
 
 /// What a write returned.
@@ -45,18 +55,15 @@ pub(super) enum Written {
 pub(super) struct Process {
     /// Which of several.
     pub(super) site: usize,
-    pub(super) provisioner: Provisioner,
+    pub(super) attempts: Attempts<Self>,
     pub(super) informers: Informers,
     pub(super) mutant: Mutant,
     /// Node deployment: this process's node.
     pub(super) node: Option<NodeDeployment>,
     /// Kinds of objects that are not listed yet.
     pub(super) filling: Vec<usize>,
-    pub(super) ready: BTreeSet<Key>,
-    pub(super) later: BTreeSet<Key>,
     /// A volume of which an own write's answer told is looked at again, after a pause.
     pub(super) follows: bool,
-    pub(super) running: Vec<Running>,
     protection: Protection,
     /// The journal's request under way, and when it was sent.
     pub(super) asking: Option<(Request, Instant)>,
@@ -124,15 +131,13 @@ impl Process {
         let journal = (protection == Protection::Journal).then_some(journal);
         let mut process = Self {
             site,
-            provisioner: Provisioner::new(setup, journal),
+            // Objects are dated by the API server here.
+            attempts: Attempts::new(Provisioner::new(setup, journal), "1970-01-01T00:00:00Z"),
             informers: Informers::new(driver, mutant),
             mutant,
             node,
             filling: (0..KINDS).collect(),
-            ready: BTreeSet::new(),
-            later: BTreeSet::new(),
             follows: false,
-            running: Vec::new(),
             protection,
             asking: None,
             header: None,
@@ -147,12 +152,12 @@ impl Process {
     }
 
     pub(super) fn in_flight(&self) -> &InFlightState<PinnedRequest> {
-        self.provisioner.in_flight()
+        self.attempts.reactor.in_flight()
     }
 
     /// The journal. To be asked only where there is one.
     pub(super) fn journal(&mut self) -> &mut Journal {
-        self.provisioner.journal().unwrap()
+        self.attempts.reactor.journal().unwrap()
     }
 
     /// Whether the driver may be asked for claims.
@@ -163,12 +168,6 @@ impl Process {
     /// Whether all is known that decisions are made on.
     pub(super) fn may_work(&self) -> bool {
         self.filling.is_empty() || self.mutant == Mutant::StartsEarly
-    }
-
-    /// Puts into the queue what is due.
-    pub(super) fn take(&mut self, due: Due) {
-        self.ready
-            .extend(due.wakes.into_iter().map(|wake| wake.key));
     }
 
     /// Looks at all claims again.
@@ -187,10 +186,11 @@ impl Process {
     /// Goes on with what earlier processes have left, or takes in what others did to the journal.
     pub(super) fn recover(&mut self, now: Instant) {
         self.informers.hidden.volumes = self.mutant == Mutant::RecoversEarly;
+        let provisioner = &mut self.attempts.reactor;
         let due = if std::mem::replace(&mut self.recovered, true) {
-            self.provisioner.learn(&self.informers, now)
+            provisioner.learn(&self.informers, now)
         } else {
-            self.provisioner.recover(&self.informers, now)
+            provisioner.recover(&self.informers, now)
         };
         self.informers.hidden.volumes = false;
         for wake in &due.wakes {
@@ -198,89 +198,75 @@ impl Process {
                 self.resumed.insert(key.clone());
             }
         }
-        self.take(due);
+        self.attempts.take(due);
     }
 
     /// An attempt on a queued key begins.
     pub(super) fn begin(&mut self, key: &Key, now: Instant) {
-        self.ready.remove(key);
-        // What is worked on is not waited with.
-        self.later.remove(key);
+        self.attempts.dequeue(key);
         if self.mutant.leaves(key, self) {
             return;
         }
-        let hidden = self.mutant.hides_doubt(key, &mut self.provisioner);
-        let attempt = self.provisioner.begin(key, &self.informers, at(now));
+        let attempts = &mut self.attempts;
+        attempts.now.instant = now;
+        let hidden = self.mutant.hides_doubt(key, &mut attempts.reactor);
+        attempts.begin(key, &self.informers);
         if let Key::Claim(key) = key {
-            self.provisioner.in_flight_mut().show_doubt(key, hidden);
+            attempts.reactor.in_flight_mut().show_doubt(key, hidden);
         }
-        self.running.push(Running {
-            key: key.clone(),
-            attempt,
-            state: State::Deciding,
-        });
     }
 
     /// The next step of attempt `index`; `None` if the attempt is over, and ended.
     pub(super) fn decide(&mut self, index: usize, now: Instant) -> Option<Step> {
-        let running = &mut self.running[index];
-        self.informers.hidden = self.mutant.hides(&running.key, &self.resumed);
-        let step = { &mut self.provisioner }.decide(&mut running.attempt, &self.informers, at(now));
+        self.attempts.now.instant = now;
+        let key = &self.attempts.running[index].key;
+        self.informers.hidden = self.mutant.hides(key, &self.resumed);
+        let step = self.attempts.decide(index, &self.informers);
         self.informers.hidden = Default::default();
         match step {
             Some(step) => Some(self.mutant.decides(step, &self.informers)),
             None => {
-                self.end(index, now);
+                self.end(index);
                 None
             }
         }
     }
 
-    fn end(&mut self, index: usize, now: Instant) {
-        let Running { key, attempt, .. } = self.running.remove(index);
-        let mutant = self.mutant;
+    fn end(&mut self, index: usize) {
+        let (mutant, attempts) = (self.mutant, &mut self.attempts);
         let keeps = mutant == Mutant::KeepsIntents;
-        let hidden = keeps.then(|| self.provisioner.hide_journal());
-        let (verdict, due) = { &mut self.provisioner }.end(attempt, &self.informers, at(now));
+        let hidden = keeps.then(|| attempts.reactor.hide_journal());
+        let (key, verdict, due) = attempts.end(index, &self.informers);
         if let Some(hidden) = hidden {
-            self.provisioner.show_journal(hidden);
+            attempts.reactor.show_journal(hidden);
         }
         let due = mutant.ends(&key, &verdict, due, self);
-        match verdict {
-            Verdict::Done => {}
+        let attempts = &mut self.attempts;
+        match &verdict {
             Verdict::Retry { .. } if mutant == Mutant::ForgetsRetries => {}
-            Verdict::Retry { failure, .. } if mutant.spins(&failure) => {
-                self.ready.insert(key);
+            Verdict::Retry { failure, .. } if mutant.spins(failure) => {
+                attempts.ready.insert(key);
             }
-            Verdict::Retry { failure, .. } => {
-                self.follows |= matches!(failure, Failed::Follows);
-                self.later.insert(key);
-            }
-            Verdict::After { .. } => {
-                self.later.insert(key);
+            verdict => {
+                let follows = |failure: &Failed| matches!(failure, Failed::Follows);
+                self.follows |=
+                    matches!(verdict, Verdict::Retry { failure, .. } if follows(failure));
+                attempts.settle(key, verdict);
             }
         }
-        self.take(due);
+        attempts.take(due);
     }
 
     /// What came of the last step of attempt `index` reaches the controller.
     pub(super) fn answer(&mut self, index: usize, step: Step, answer: Answer) {
+        let attempts = &mut self.attempts;
         let answer = self.mutant.hears(&step, answer);
-        self.mutant.settles(&step, &answer, &mut self.provisioner);
+        self.mutant.settles(&step, &answer, &mut attempts.reactor);
         let saves = super::mutant::is_save(&step);
-        let attempt = &mut self.running[index].attempt;
-        let due = { &mut self.provisioner }.answered(attempt, step, answer, &self.informers);
+        let due = attempts.answer(index, (step, answer), &self.informers);
         if !(saves && self.mutant == Mutant::LeavesSaved) {
-            self.take(due);
+            attempts.take(due);
         }
-    }
-}
-
-/// Objects are dated by the API server here.
-fn at(instant: Instant) -> Now {
-    Now {
-        instant,
-        timestamp: Timestamp::UNIX_EPOCH,
     }
 }
 

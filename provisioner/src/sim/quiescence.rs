@@ -1,5 +1,7 @@
 //! The end of a run: faults stop, everything comes to rest, and what is left is checked.
 
+use sidecar_testkit::sim::rest;
+
 use super::driver::base;
 use super::process::RETENTION;
 use super::run::{Faults, World};
@@ -223,20 +225,16 @@ impl World {
 
     /// Works until no queue has anything; what waits for a retry keeps waiting.
     fn drain(&mut self) {
-        for _ in 0..4000 {
-            let journals = self.journals();
-            let process = &mut self.process;
-            let idle = process.ready.is_empty()
-                && process.running.is_empty()
+        let is_idle = |world: &mut Self| {
+            let journals = world.journals();
+            let process = &mut world.process;
+            process.attempts.is_idle()
                 && !process.fenced
-                && (!journals
-                    || process.asking.is_none() && process.journal().next(true).is_none());
-            if idle {
-                return;
-            }
-            self.work();
+                && (!journals || process.asking.is_none() && process.journal().next(true).is_none())
+        };
+        if let Err(violation) = rest::drain(self, is_idle, Self::work) {
+            self.complain(violation);
         }
-        self.complain("the work does not end".into());
     }
 
     pub(super) fn check_rest(&self) -> Result<(), String> {
@@ -336,7 +334,7 @@ impl World {
         let left = self.processes().map(|process| {
             let mut uids = process.in_flight().doubts().map(|(key, _)| &key.uid);
             let known = uids.all(|uid| self.is_left_to_people(uid));
-            let mut left = process.provisioner.left();
+            let mut left = process.attempts.reactor.left();
             left.retain(|book| !known || !["doubts", "told"].contains(book));
             left
         });

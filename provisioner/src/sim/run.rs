@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use sidecar_testkit::sim::fate::Fate;
 use tonic::Code;
 
 use super::Dice;
@@ -40,16 +41,6 @@ pub(super) struct Case {
 const ACTIONS: usize = 140;
 /// Steps enough for a few attempts.
 const HURRY: usize = 60;
-
-/// What becomes of a request to the API server.
-pub(super) enum Fate {
-    Applied,
-    /// Applied, and the answer is lost.
-    Unheard,
-    /// Not applied, and nobody knows.
-    Lost,
-    Refused,
-}
 
 /// A provisioner and its driver.
 pub(super) struct Site {
@@ -213,12 +204,8 @@ impl World {
     }
 
     pub(super) fn fate(&mut self) -> Fate {
-        if self.faulty() && self.dice.one_in(5) {
-            match self.dice.below(3) {
-                0 => Fate::Unheard,
-                1 => Fate::Lost,
-                _ => Fate::Refused,
-            }
+        if self.faulty() {
+            Fate::draw(&mut self.dice, 5, &Fate::AWAITED)
         } else {
             Fate::Applied
         }
@@ -232,8 +219,8 @@ impl World {
             self.observe_attachments();
         }
         let process = &mut self.process;
-        process.provisioner.sweep(self.clock);
-        process.ready.append(&mut process.later);
+        process.attempts.reactor.sweep(self.clock);
+        process.attempts.retry_all();
         if self.case.scene == Scene::Sources && self.dice.one_in(3) {
             self.sweep();
         }

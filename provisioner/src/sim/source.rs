@@ -102,13 +102,13 @@ impl World {
         let snapshots: Vec<_> = snapshots.into_iter().map(Arc::new).collect();
         let process = &mut self.process;
         let frees = self.mutant == Mutant::FreesSnapshots;
-        let in_flight = process.provisioner.in_flight_mut();
+        let in_flight = process.attempts.reactor.in_flight_mut();
         let hidden = frees.then(|| in_flight.hide_busy());
         process.informers.hidden.claims = frees;
-        let orphans = { &process.provisioner }.orphans(&snapshots, &process.informers);
+        let orphans = { &process.attempts.reactor }.orphans(&snapshots, &process.informers);
         process.informers.hidden.claims = false;
         if let Some(hidden) = hidden {
-            process.provisioner.in_flight_mut().show_busy(hidden);
+            process.attempts.reactor.in_flight_mut().show_busy(hidden);
         }
         for snapshot in orphans {
             self.check_freed(&snapshot.name);

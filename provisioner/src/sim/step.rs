@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use sidecar::csi::Migrated;
+use sidecar_testkit::sim::fate::Fate;
 use sidecar_testkit::sim::watch::key as key_of;
 use tonic::Code;
 
 use super::mutant::Mutant;
-use super::process::{Running, Written};
-use super::run::{Fate, Faults, World, lost, refused, rpc};
+use super::process::{Running, State, Waiting, Written};
+use super::run::{Faults, World, lost, refused, rpc};
 use super::scene::zone;
 use super::server::refusal;
 use crate::plan::claim as claims;
@@ -17,23 +18,8 @@ use crate::plan::delete;
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::journal::{Intent, Ticket};
 use crate::plan::outcome::{ApiError, Refusal};
-use crate::plan::reactor::{Answer, Attempt, Key, Step};
+use crate::plan::reactor::{Answer, Attempt, Step};
 use crate::plan::request::PinnedRequest;
-
-#[expect(clippy::large_enum_variant, reason = "a handful at a time, in a test")]
-pub(super) enum State {
-    Deciding,
-    /// Sent to the API server, not yet applied.
-    Sent(Step),
-    /// The claim was read in this version; the update is not yet applied.
-    Writing(Step, u64),
-    /// It waits for the journal.
-    Intending(Step, Ticket),
-    /// The driver works on it.
-    Calling(Step, u64),
-    /// The answer is on its way; with the object if a write was applied and heard of.
-    Answered(Step, Answer, Option<Written>),
-}
 
 impl World {
     /// Something in the process advances.
@@ -50,7 +36,7 @@ impl World {
         if !self.process.may_work() {
             return self.fill_caches();
         }
-        let attempts = self.process.running.len();
+        let attempts = self.process.attempts.running.len();
         let choice = self.dice.below(attempts + 2);
         match choice < attempts {
             true => self.advance(choice),
@@ -60,21 +46,13 @@ impl World {
 
     /// A queued key gets a worker.
     fn begin(&mut self) {
-        let process = &self.process;
-        let busy = |key: &&Key| process.running.iter().any(|running| running.key == **key);
-        let ready: Vec<Key> = { process.ready.iter() }
-            .filter(|key| !busy(key))
-            .cloned()
-            .collect();
-        if !ready.is_empty() {
-            let place = self.dice.below(ready.len());
-            self.process.begin(&ready[place], self.clock);
+        if let Some(key) = self.process.attempts.choose(&mut self.dice, usize::MAX) {
+            self.process.begin(&key, self.clock);
         }
     }
 
     pub(super) fn advance(&mut self, index: usize) {
-        let running = &mut self.process.running[index];
-        match std::mem::replace(&mut running.state, State::Deciding) {
+        match self.process.attempts.leave(index) {
             State::Deciding => {
                 if let Some(step) = self.process.decide(index, self.clock) {
                     self.take_step(index, step);
@@ -89,9 +67,11 @@ impl World {
                     let name = format!("{}/{}", edit.namespace, edit.name);
                     self.touch_claim(&name);
                 }
-                self.process.running[index].state = State::Writing(step, version);
+                self.process
+                    .attempts
+                    .enter(index, State::Waiting(step, Waiting::Update(version)));
             }
-            State::Writing(step, version)
+            State::Waiting(step, Waiting::Update(version))
                 if { self.version_to_edit(&step) }.is_none_or(|now| now != version) =>
             {
                 let error = refusal(match self.version_to_edit(&step) {
@@ -99,15 +79,20 @@ impl World {
                     None => Refusal::NotFound,
                 });
                 let answer = self.mutant.hears_refusal(&step, error);
-                self.process.running[index].state = State::Answered(step, answer, None);
+                self.process
+                    .attempts
+                    .enter(index, State::Answered(step, answer, None));
             }
-            State::Sent(step) | State::Writing(step, _) => self.send(index, step),
-            State::Intending(step, ticket) => self.await_journal(index, step, ticket),
+            State::Sent(step) | State::Waiting(step, Waiting::Update(_)) => self.send(index, step),
+            State::Waiting(step, Waiting::Journal(ticket)) => {
+                self.await_journal(index, step, ticket)
+            }
             State::Calling(step, id) => self.end_call(index, step, id),
             State::Answered(step, answer, written) => {
                 let answer = self.absorb(&step, answer, written);
                 self.process.answer(index, step, answer);
             }
+            State::Fenced => unreachable!("answered without being sent"),
         }
     }
 
@@ -132,10 +117,12 @@ impl World {
                 self.apply(&step);
                 (not_done(&step, lost()), None)
             }
-            Fate::Lost => (not_done(&step, lost()), None),
+            Fate::Lost | Fate::Late => (not_done(&step, lost()), None),
             Fate::Refused => (not_done(&step, refused()), None),
         };
-        self.process.running[index].state = State::Answered(step, answer, written);
+        self.process
+            .attempts
+            .enter(index, State::Answered(step, answer, written));
     }
 
     /// The server applies what `step` asks for, or answers it.
@@ -175,7 +162,7 @@ impl World {
             Step::Take(claim, _) => {
                 let key = key_of(&claim.key());
                 self.process.informers.claims.slots.begin_write(&key);
-                self.process.running[index].state = State::Sent(step);
+                self.process.attempts.enter(index, State::Sent(step));
             }
             Step::Volume {
                 step: asked, name, ..
@@ -205,7 +192,7 @@ impl World {
                 | delete::Step::Release(_) => {
                     let slots = &mut self.process.informers.volumes.slots;
                     slots.begin_write(&key_of(name));
-                    self.process.running[index].state = State::Sent(step);
+                    self.process.attempts.enter(index, State::Sent(step));
                 }
                 delete::Step::Done | delete::Step::Ignored | delete::Step::Fail(_) => {
                     self.answer(index, step, Answer::Volume(delete::Answer::Written, None));
@@ -214,7 +201,7 @@ impl World {
             Step::Release(edit) => {
                 let key = key_of(&format!("{}/{}", edit.namespace, edit.name));
                 self.process.informers.claims.slots.begin_write(&key);
-                self.process.running[index].state = State::Sent(step);
+                self.process.attempts.enter(index, State::Sent(step));
             }
         }
     }
@@ -239,16 +226,16 @@ impl World {
                     let key = key_of(&format!("{}/{}", edit.namespace, edit.name));
                     self.process.informers.claims.slots.begin_write(&key);
                 }
-                self.process.running[index].state = State::Sent(step);
+                self.process.attempts.enter(index, State::Sent(step));
             }
             claims::Step::Save(unsaved) => {
                 let slots = &mut self.process.informers.volumes.slots;
                 slots.begin_write(&key_of(&unsaved.name));
-                self.process.running[index].state = State::Sent(step);
+                self.process.attempts.enter(index, State::Sent(step));
             }
             claims::Step::Create(_, request) => {
                 let early = self.mutant == Mutant::CallsEarly;
-                if !early && !{ &self.process.provisioner }.may_call(claim, self.clock) {
+                if !early && !{ &self.process.attempts.reactor }.may_call(claim, self.clock) {
                     let answer = claims::Answer::Unreachable(rpc(Code::Unavailable));
                     return self.answer(index, step, Answer::Claim(answer));
                 }
@@ -263,7 +250,7 @@ impl World {
                 self.answer(index, step, Answer::Claim(claims::Answer::Done));
             }
             claims::Step::Discard(request, _) => {
-                if !{ &self.process.provisioner }.may_call(claim, self.clock) {
+                if !{ &self.process.attempts.reactor }.may_call(claim, self.clock) {
                     let answer = claims::Answer::Unreachable(rpc(Code::Unavailable));
                     return self.answer(index, step, Answer::Claim(answer));
                 }
@@ -273,21 +260,23 @@ impl World {
             claims::Step::LoadNamesake(name, _) => {
                 let slots = &mut self.process.informers.volumes.slots;
                 slots.begin_write(&key_of(name));
-                self.process.running[index].state = State::Sent(step);
+                self.process.attempts.enter(index, State::Sent(step));
             }
             claims::Step::LoadSnapshot(..)
             | claims::Step::LoadContent(_)
             | claims::Step::LoadSourceClaim(..)
             | claims::Step::LoadSourceVolume(_)
             | claims::Step::LoadOwner(..)
-            | claims::Step::LoadSecret(_) => self.process.running[index].state = State::Sent(step),
+            | claims::Step::LoadSecret(_) => self.process.attempts.enter(index, State::Sent(step)),
             claims::Step::LoadAttributesClass(_) => unreachable!("no attributes class"),
         }
     }
 
     /// The answer is on its way.
     pub(super) fn answer(&mut self, index: usize, step: Step, answer: Answer) {
-        self.process.running[index].state = State::Answered(step, answer, None);
+        self.process
+            .attempts
+            .enter(index, State::Answered(step, answer, None));
     }
 
     fn intend(&mut self, index: usize, step: Step, intent: Option<Intent>) {
@@ -299,13 +288,13 @@ impl World {
             Ok(_) if self.mutant == Mutant::CallsEarly => {
                 State::Answered(step, Answer::Claim(claims::Answer::Done), None)
             }
-            Ok(ticket) => State::Intending(step, ticket),
+            Ok(ticket) => State::Waiting(step, Waiting::Journal(ticket)),
             Err(error) => {
                 let answer = claims::Answer::Unwritable(error);
                 State::Answered(step, Answer::Claim(answer), None)
             }
         };
-        self.process.running[index].state = state;
+        self.process.attempts.enter(index, state);
     }
 
     fn await_journal(&mut self, index: usize, step: Step, ticket: Ticket) {
@@ -317,7 +306,10 @@ impl World {
         };
         match answer {
             Some(answer) => self.answer(index, step, Answer::Claim(answer)),
-            None => self.process.running[index].state = State::Intending(step, ticket),
+            None => {
+                let state = State::Waiting(step, Waiting::Journal(ticket));
+                self.process.attempts.enter(index, state);
+            }
         }
         self.advance_journal();
     }
@@ -372,29 +364,27 @@ pub(super) fn not_done(step: &Step, error: ApiError) -> Answer {
     }
 }
 
-impl Running {
-    /// What the driver was or is to be asked for the claim.
-    pub(super) fn prepared(&self) -> Option<&Arc<PinnedRequest>> {
-        match (&self.state, &self.attempt) {
-            (
-                State::Calling(
-                    Step::Claim {
-                        step: claims::Step::Create(prepared, _),
-                        ..
-                    },
-                    _,
-                )
-                | State::Answered(
-                    Step::Claim {
-                        step: claims::Step::Create(prepared, _),
-                        ..
-                    },
-                    ..,
-                ),
+/// What the driver was or is to be asked for the claim.
+pub(super) fn prepared(running: &Running) -> Option<&Arc<PinnedRequest>> {
+    match (&running.state, &running.attempt) {
+        (
+            State::Calling(
+                Step::Claim {
+                    step: claims::Step::Create(prepared, _),
+                    ..
+                },
                 _,
-            ) => Some(prepared),
-            (_, Attempt::Claim(run)) => run.attempt()?.prepared(),
-            (_, _) => None,
-        }
+            )
+            | State::Answered(
+                Step::Claim {
+                    step: claims::Step::Create(prepared, _),
+                    ..
+                },
+                ..,
+            ),
+            _,
+        ) => Some(prepared),
+        (_, Attempt::Claim(run)) => run.attempt()?.prepared(),
+        (_, _) => None,
     }
 }

@@ -6,7 +6,7 @@ use sidecar_testkit::sim::watch::Versioned;
 
 use super::driver::{Kind, ModelDriver};
 use super::run::{Faults, World, rpc};
-use super::step::State;
+use super::process::State;
 use crate::model::{Reclaim, Text, VolumeDetail};
 use crate::plan::delete::{Answer, Step};
 use crate::plan::outcome::ApiError;
@@ -34,7 +34,7 @@ impl World {
         }
         self.complain_about_second_call(handle);
         match self.driver.delete(handle) {
-            Ok(id) => self.process.running[index].state = State::Calling(step, id),
+            Ok(id) => self.process.attempts.enter(index, State::Calling(step, id)),
             Err(refused) => {
                 let answer = Answer::Failed(rpc(refused.code()));
                 self.answer(index, step, reactor::Answer::Volume(answer, None));

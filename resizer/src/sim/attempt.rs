@@ -1,40 +1,32 @@
 //! An attempt under way, between two of its steps or within one.
 
+use std::convert::Infallible;
+
+use sidecar_testkit::sim::attempts::{self, Simulated};
 use sidecar_testkit::sim::watch::Versioned;
 
+use super::process::Process;
 use crate::model::{ClaimDetail, Volume};
-use crate::plan::Task;
+use crate::plan::Resizer;
 use crate::plan::attempt::Attempt;
-use crate::plan::reactor::Run;
-use crate::plan::step::{Answer, Step};
 
-/// An attempt under way.
-pub(super) struct Running {
-    pub(super) task: Task,
-    pub(super) run: Run,
-    pub(super) state: State,
-}
+pub(super) type Running = attempts::Running<Process>;
+pub(super) type State = attempts::State<Process>;
 
-impl Running {
-    pub(super) fn attempt(&self) -> &Attempt {
-        self.run.attempt().expect("it takes steps")
-    }
-}
-
-pub(super) enum State {
-    Deciding,
-    /// Sent to the API server, not yet applied.
-    Sent(Step),
-    /// The driver works on it.
-    Calling(Step, u64),
-    /// The answer is on its way; with the object if there is one.
-    Answered(Step, Answer, Option<Object>),
-    /// The lease is over: it is not sent.
-    Fenced,
+impl Simulated for Process {
+    type Reactor = Resizer;
+    type Object = Object;
+    type Waiting = Infallible;
+    type Note = ();
 }
 
 /// What a request returned.
 pub(super) enum Object {
     Claim(Box<Versioned<ClaimDetail>>),
     Volume(Box<Versioned<Volume>>),
+}
+
+/// What an attempt has learnt that takes steps.
+pub(super) fn learnt(running: &Running) -> &Attempt {
+    running.attempt.attempt().expect("it takes steps")
 }

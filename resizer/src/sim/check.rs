@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::attempt::learnt;
 use super::driver::Wish;
 use super::run::{Faults, World};
 use super::server::Event;
@@ -16,7 +17,7 @@ const EFFORT: u32 = 80;
 impl World {
     /// A request is sent, or the driver is asked.
     pub(super) fn count_effort(&mut self, index: usize) {
-        let uid = self.process.running[index].attempt().uid().clone();
+        let uid = learnt(&self.process.attempts.running[index]).uid().clone();
         let truth = self.truth(&uid);
         truth.effort += 1;
         if truth.effort > EFFORT {
@@ -27,13 +28,13 @@ impl World {
     /// The driver is asked for what was recorded, and for nothing that nobody wants any more, unless
     /// it may be at it already.
     pub(super) fn check_asked(&mut self, index: usize, wish: &Wish) {
-        let running = &self.process.running[index];
-        let uid = running.attempt().uid().clone();
+        let running = &self.process.attempts.running[index];
+        let uid = learnt(running).uid().clone();
         let known = self
             .process
             .informers
             .claims
-            .get(&running.task.claim)
+            .get(&running.key.claim)
             .cloned();
         let known = known.as_ref().and_then(|claim| claim.detail()).cloned();
         let before = self.truth(&uid);
@@ -69,7 +70,9 @@ impl World {
                 }
                 let wait = self.process.settings.infeasible_wait;
                 let soon = |(size, since)| {
-                    size == *bytes && self.process.now < since + wait - Duration::from_millis(1)
+                    size == *bytes
+                        && self.process.attempts.now.instant
+                            < since + wait - Duration::from_millis(1)
                 };
                 if impossible.is_some_and(soon) {
                     self.complain(format!("{bytes} are asked for too soon: {known:?}"));
@@ -80,14 +83,14 @@ impl World {
 
     /// A call carries the Secret that the volume names.
     pub(super) fn check_secret(&mut self, index: usize, none: bool) {
-        let running = &self.process.running[index];
+        let running = &self.process.attempts.running[index];
         let known = self
             .process
             .informers
             .claims
-            .get(&running.task.claim)
+            .get(&running.key.claim)
             .cloned();
-        let volume = running.attempt().volume(known.as_deref());
+        let volume = learnt(running).volume(known.as_deref());
         let volume = volume.and_then(|name| self.process.informers.volumes.get(&name).cloned());
         let Some(volume) = volume else {
             return;
@@ -101,13 +104,13 @@ impl World {
 
     /// What is told is true.
     pub(super) fn check_told(&mut self, index: usize, told: &Announcement) {
-        let running = &self.process.running[index];
-        let uid = running.attempt().uid().clone();
+        let running = &self.process.attempts.running[index];
+        let uid = learnt(running).uid().clone();
         let known = self
             .process
             .informers
             .claims
-            .get(&running.task.claim)
+            .get(&running.key.claim)
             .cloned();
         let wanted = known.as_ref().and_then(|claim| claim.detail());
         let wanted = wanted.map_or_else(Text::default, |claim| claim.class.clone());
@@ -148,9 +151,9 @@ impl World {
     /// What the driver is asked must be on the claim, and is in doubt from now on.
     pub(super) fn check_recorded(&mut self, index: usize, wish: &Wish) {
         use ResizeStatus::ControllerInfeasible;
-        let running = &self.process.running[index];
-        let uid = running.attempt().uid().clone();
-        let claim = self.server.claims.get(&running.task.claim);
+        let running = &self.process.attempts.running[index];
+        let uid = learnt(running).uid().clone();
+        let claim = self.server.claims.get(&running.key.claim);
         let claim = claim
             .map(|(_, claim)| claim)
             .filter(|claim| claim.uid == uid);

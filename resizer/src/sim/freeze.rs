@@ -9,7 +9,7 @@ use super::attempt::{Object, State};
 use super::mutant::Mutant;
 use super::run::World;
 use super::server::error;
-use super::step::rpc;
+use super::step::{is_patch, rpc};
 use crate::model::Text;
 use crate::plan::outcome::Refusal;
 use crate::plan::step::{Answer, Step};
@@ -29,7 +29,7 @@ impl World {
 
     fn freeze(&mut self) {
         self.send();
-        for index in 0..self.process.running.len() {
+        for index in 0..self.process.attempts.running.len() {
             self.overtake(index);
         }
         self.frozen = Some(Box::new(self.take_over()));
@@ -39,34 +39,34 @@ impl World {
     /// Answers come while the process stands still, or its deadline passes. What it has sent arrives
     /// before its successor lists, later or never.
     fn overtake(&mut self, index: usize) {
-        let running = &mut self.process.running[index];
-        let claim = running.task.claim.clone();
-        let state = std::mem::replace(&mut running.state, State::Deciding);
+        let claim = self.process.attempts.running[index].key.claim.clone();
+        let state = self.process.attempts.leave(index);
         let in_time = self.dice.one_in(2);
         let state = match state {
-            State::Calling(step, id) if in_time => return self.call(index, step, id),
-            State::Calling(step, id) => {
+            State::Calling(request, id) if in_time => self.call(index, request, id),
+            State::Calling(request, id) => {
                 self.driver.abandon(id);
-                State::Answered(step, Answer::Failed(rpc(Code::DeadlineExceeded)), None)
+                State::Answered(request, Answer::Failed(rpc(Code::DeadlineExceeded)), None)
             }
-            State::Sent(step @ (Step::PatchClaim(..) | Step::PatchVolume(..))) => {
-                let result = in_time.then(|| self.apply(&claim, &step));
+            State::Sent(request) if is_patch(&request.step) => {
+                let step = &request.step;
+                let result = in_time.then(|| self.apply(&claim, step));
                 let (answer, object): (_, Option<Object>) = match result {
                     Some(Ok(object)) => (Answer::Done, Some(object)),
                     Some(Err(error)) => (Answer::Refused(error), None),
                     None => (Answer::Refused(error(Refusal::Unknown)), None),
                 };
                 if !in_time && self.dice.one_in(2) {
-                    self.leave_behind(&claim, &step);
+                    self.leave_behind(&claim, step);
                 }
-                State::Answered(step, answer, object)
+                State::Answered(request, answer, object)
             }
-            State::Sent(step) => {
-                State::Answered(step, Answer::Refused(error(Refusal::Unknown)), None)
+            State::Sent(request) => {
+                State::Answered(request, Answer::Refused(error(Refusal::Unknown)), None)
             }
             state @ (State::Deciding | State::Answered(..) | State::Fenced) => state,
         };
-        self.process.running[index].state = state;
+        self.process.attempts.enter(index, state);
     }
 
     /// The process goes on until it notices that its lease is over.

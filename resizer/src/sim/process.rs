@@ -8,15 +8,14 @@
     reason = "a model that meets anything else has failed, and mutants differ in one point"
 )]
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use sidecar::controller::reactor::{Now, Reactor, Verdict};
+use sidecar::controller::reactor::{Reactor as _, Verdict};
 use sidecar::kube::cache::store;
+use sidecar_testkit::sim::attempts::Attempts;
 use sidecar_testkit::sim::watch::{Versioned, Watch, key};
 
-use super::attempt::{Object, Running, State};
+use super::attempt::{Object, learnt};
 use super::informers::Informers;
 use super::mutant::Mutant;
 use super::server::{Event, Server};
@@ -28,14 +27,10 @@ use crate::plan::{self, Driver, Kind, Resizer, Settings, Task};
 use crate::testing::NOW;
 
 pub(super) struct Process {
-    pub(super) resizer: Resizer,
+    pub(super) attempts: Attempts<Self>,
     pub(super) informers: Informers,
     pub(super) settings: Settings,
     pub(super) mutant: Mutant,
-    pub(super) ready: BTreeSet<Task>,
-    pub(super) later: BTreeSet<Task>,
-    pub(super) running: Vec<Running>,
-    pub(super) now: Instant,
     /// How far the server's log was when this began.
     pub(super) began: usize,
 }
@@ -48,7 +43,7 @@ impl Process {
         mutant: Mutant,
     ) -> Self {
         let mut process = Self {
-            resizer: Resizer::new(&driver, &settings),
+            attempts: Attempts::new(Resizer::new(&driver, &settings), NOW),
             informers: Informers {
                 claims: Watch::only(Claim::is_open),
                 volumes: Watch::new(),
@@ -59,10 +54,6 @@ impl Process {
             },
             settings,
             mutant,
-            ready: BTreeSet::new(),
-            later: BTreeSet::new(),
-            running: Vec::new(),
-            now: Instant::now(),
             began: server.log.len(),
         };
         if mutant == Mutant::OpensEarly {
@@ -148,10 +139,9 @@ impl Process {
             | (Mutant::ForgetsClasses, Change::Class { .. }) => false,
             _ => true,
         };
-        let due = self.resizer.observe(change, &self.informers);
+        let due = self.attempts.reactor.observe(change, &self.informers);
         if heard {
-            self.ready
-                .extend(due.wakes.into_iter().map(|wake| wake.key));
+            self.attempts.take(due);
         }
     }
 
@@ -231,79 +221,62 @@ impl Process {
         self.changed(Change::DriverBack);
     }
 
-    fn moment(&self) -> Now {
-        Now {
-            instant: self.now,
-            timestamp: NOW.parse().unwrap(),
-        }
-    }
-
     /// Begins an attempt on a queued task.
     pub(super) fn begin(&mut self, task: &Task) {
-        self.ready.remove(task);
-        self.later.remove(task);
+        let attempts = &mut self.attempts;
+        attempts.dequeue(task);
+        let now = attempts.now;
         let run = match self.mutant {
-            Mutant::None => self.resizer.begin(task, &self.informers, self.moment()),
+            Mutant::None => attempts.reactor.begin(task, &self.informers, now),
             Mutant::TakesUnknownForGone if self.informers.claims.get(&task.claim).is_none() => {
                 Run::new(task, None)
             }
             mutant => {
-                let mut started = self.resizer.start(task, &self.informers, self.now);
+                let mut started = attempts.reactor.start(task, &self.informers, now.instant);
                 if let Some((_, start)) = &mut started {
                     mutant.begins(start);
                 }
                 Run::new(task, started)
             }
         };
-        self.running.push(Running {
-            task: task.clone(),
-            run,
-            state: State::Deciding,
-        });
+        attempts.push(task, run);
     }
 
     /// The next step of attempt `index`; `None` if the attempt is over, and ended.
-    pub(super) fn decide(&mut self, index: usize) -> Option<Step> {
-        let now = self.moment();
-        let running = &mut self.running[index];
-        let request = self.resizer.decide(&mut running.run, &self.informers, now);
-        let Some(request) = request else {
+    pub(super) fn decide(&mut self, index: usize) -> Option<Request> {
+        let Some(request) = self.attempts.decide(index, &self.informers) else {
             self.finish(index);
             return None;
         };
+        let running = &mut self.attempts.running[index];
         let known = plan::Informers::claim(&self.informers, &request.task.claim);
-        let held = { running.attempt().volume(known.as_deref()) }
+        let held = { learnt(running).volume(known.as_deref()) }
             .and_then(|name| self.informers.volumes.get(&name))
             .and_then(|volume| volume.capacity);
         let claim = known.as_deref().and_then(Claim::detail);
         let step = self.mutant.decides(request.step, claim, held);
         if let Step::End(_) = step {
-            running.run.drop_work();
+            running.attempt.drop_work();
             self.finish(index);
             return None;
         }
-        self.mutant.calls(&step, self.resizer.in_flight_mut());
-        Some(step)
+        let in_flight = self.attempts.reactor.in_flight_mut();
+        self.mutant.calls(&step, in_flight);
+        Some(Request { step, ..request })
     }
 
     /// What came of the last step of attempt `index` reaches the controller.
-    pub(super) fn answer(&mut self, index: usize, step: Step, answer: Answer) {
-        let answer = self.mutant.hears(&step, answer);
-        let running = &mut self.running[index];
-        let handle = self.mutant.holds(&step);
-        let request = Request {
-            task: running.task.clone(),
-            uid: running.attempt().uid().clone(),
-            step,
-        };
-        let (run, task) = (&mut running.run, running.task.clone());
-        let due = { &mut self.resizer }.answered(run, request, answer, &self.informers);
+    pub(super) fn answer(&mut self, index: usize, request: Request, answer: Answer) {
+        let answer = self.mutant.hears(&request.step, answer);
+        let handle = self.mutant.holds(&request.step);
+        let task = request.task.clone();
+        let due = { &mut self.attempts }.answer(index, (request, answer), &self.informers);
         if let Some(handle) = handle {
-            let _held = self.resizer.in_flight_mut().calls.begin(&handle, task);
+            let calls = &mut self.attempts.reactor.in_flight_mut().calls;
+            let _held = calls.begin(&handle, task);
         }
         if self.mutant != Mutant::EndsCallsUnheard {
-            self.ready
-                .extend(due.wakes.into_iter().map(|wake| wake.key));
+            self.attempts.take(due);
         }
     }
 
@@ -349,33 +322,19 @@ impl Process {
 
     /// Ends attempt `index`.
     fn finish(&mut self, index: usize) {
-        let Running { task, run, .. } = self.running.remove(index);
-        let now = self.moment();
-        let (verdict, due) = self.resizer.end(run, &self.informers, now);
-        let heard = |woken: &Task| match self.mutant {
-            Mutant::EndsTurnsUnheard => *woken == task,
-            _ => true,
-        };
-        let woken: Vec<Task> = { due.wakes.into_iter() }
-            .map(|wake| wake.key)
-            .filter(heard)
-            .collect();
-        self.ready.extend(woken);
+        let (task, verdict, mut due) = self.attempts.end(index, &self.informers);
+        if self.mutant == Mutant::EndsTurnsUnheard {
+            due.wakes.retain(|wake| wake.key == task);
+        }
+        let attempts = &mut self.attempts;
+        attempts.take(due);
         match verdict {
-            Verdict::Done => {}
             Verdict::Retry { .. } | Verdict::After { .. }
                 if self.mutant == Mutant::ForgetsRetries => {}
             Verdict::Retry { .. } if self.mutant == Mutant::RetriesAtOnce => {
-                self.ready.insert(task);
+                attempts.ready.insert(task);
             }
-            Verdict::Retry { .. } | Verdict::After { .. } => {
-                self.later.insert(task);
-            }
+            verdict => attempts.settle(task, &verdict),
         }
-    }
-
-    /// Time passes.
-    pub(super) fn wait(&mut self, seconds: u64) {
-        self.now += Duration::from_secs(seconds);
     }
 }

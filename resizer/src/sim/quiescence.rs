@@ -1,5 +1,7 @@
 //! The end of a run: faults stop, everything comes to rest, and what is left is checked.
 
+use sidecar_testkit::sim::rest;
+
 use super::run::{Faults, World};
 use crate::keys::{MODIFYING_VOLUME, RESIZE_CONDITIONS};
 use crate::model::{ClaimDetail, Text, Volume};
@@ -38,7 +40,7 @@ impl World {
             quiet = if now == before { quiet + 1 } else { 0 };
             // What is tried again for ever changes nothing.
             let lasting = self.faults == Faults::Lasting && quiet >= 3;
-            let over = self.process.later.is_empty() || lasting;
+            let over = self.process.attempts.later.is_empty() || lasting;
             if quiet > 0 && over {
                 return;
             }
@@ -64,9 +66,9 @@ impl World {
 
     /// Nothing is remembered of what is gone, whatever stood in its way.
     pub(super) fn check_left(&self) -> Result<(), String> {
-        let mut left = self.process.resizer.in_flight().not_empty();
-        if !self.process.later.is_empty() {
-            left.push(format!("retries: {:?}", self.process.later));
+        let mut left = self.process.attempts.reactor.in_flight().not_empty();
+        if !self.process.attempts.later.is_empty() {
+            left.push(format!("retries: {:?}", self.process.attempts.later));
         }
         if left.is_empty() {
             Ok(())
@@ -77,13 +79,10 @@ impl World {
 
     /// Works until the queue has nothing; what waits for a retry keeps waiting.
     fn drain(&mut self) {
-        for _ in 0..4000 {
-            if self.process.ready.is_empty() && self.process.running.is_empty() {
-                return;
-            }
-            self.work();
+        let is_idle = |world: &mut Self| world.process.attempts.is_idle();
+        if let Err(violation) = rest::drain(self, is_idle, Self::work) {
+            self.complain(violation);
         }
-        self.complain("the work does not end".into());
     }
 
     fn settle_nodes(&mut self) {
@@ -97,7 +96,7 @@ impl World {
     }
 
     pub(super) fn check_rest(&self) -> Result<(), String> {
-        let later = &self.process.later;
+        let later = &self.process.attempts.later;
         if self.faults != Faults::Lasting && !later.is_empty() {
             return Err(format!("tried for ever: {later:?}"));
         }

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use sidecar_testkit::sim::watch::next_event;
+
 use super::Dice;
 use super::attempt::{Object, Running, State};
 use super::driver::ModelDriver;
 use super::mutant::Mutant;
 use super::process::Process;
 use super::server::{Event, Server};
+use super::step::is_patch;
 use crate::model::{ClaimDetail, ResizeStatus, Text};
 use crate::plan::driver::Expansion;
 use crate::plan::step::Step;
@@ -179,20 +182,9 @@ impl World {
             2 => &mut self.process.informers.classes.cursor,
             _ => &mut self.process.informers.pods.cursor,
         };
-        let at = if all && *cursor > 0 && self.dice.one_in(4) {
-            self.dice.below(*cursor)
-        } else {
-            let log = self.server.log.iter().enumerate().skip(*cursor);
-            let mut next = log.filter(|(_, (_, event))| kind_of(event) == kind);
-            let Some((at, _)) = next.next() else {
-                return;
-            };
-            *cursor = at + 1;
-            at
-        };
-        let event = self.server.log.get(at);
-        if let Some(event) = event.filter(|(_, event)| kind_of(event) == kind) {
-            self.process.observe(event);
+        let (log, is_of) = (&self.server.log, |event: &Event| kind_of(event) == kind);
+        if let Some(at) = next_event(&mut self.dice, log, cursor, all, is_of) {
+            self.process.observe(&log[at]);
         }
     }
 
@@ -203,21 +195,23 @@ impl World {
         } else {
             [1, 100, 400][self.dice.below(3)]
         };
-        let process = &mut self.process;
-        process.wait(seconds);
-        process.ready.append(&mut process.later);
+        let attempts = &mut self.process.attempts;
+        attempts.wait(seconds);
+        attempts.retry_all();
     }
 
     /// What matters most are stops right after a patch has left.
     pub(super) fn send(&mut self) {
-        let sent = |running: &Running| {
-            matches!(
-                running.state,
-                State::Sent(Step::PatchClaim(..) | Step::PatchVolume(..))
-            )
+        let sent = |running: &Running| match &running.state {
+            State::Sent(request) => is_patch(&request.step),
+            State::Deciding
+            | State::Waiting(..)
+            | State::Calling(..)
+            | State::Answered(..)
+            | State::Fenced => false,
         };
         for _ in 0..self.dice.below(24) {
-            if self.process.running.iter().any(sent) {
+            if self.process.attempts.running.iter().any(sent) {
                 return;
             }
             self.work();
@@ -226,15 +220,17 @@ impl World {
 
     /// The process ends; what it sent is applied now, later or never.
     pub(super) fn stop(&mut self) {
-        let running = std::mem::take(&mut self.process.running);
-        for Running { task, state, .. } in running {
+        let running = std::mem::take(&mut self.process.attempts.running);
+        for Running { key, state, .. } in running {
             let fate = self.dice.below(3);
             match state {
-                State::Sent(step @ (Step::PatchClaim(..) | Step::PatchVolume(..))) if fate == 0 => {
-                    self.late.push((task.claim, step));
+                State::Sent(request) if fate == 0 && is_patch(&request.step) => {
+                    self.late.push((key.claim, request.step));
                 }
-                State::Sent(step) if fate == 1 && !matches!(step, Step::LoadSecret(_)) => {
-                    drop(self.apply(&task.claim, &step));
+                State::Sent(request)
+                    if fate == 1 && !matches!(request.step, Step::LoadSecret(_)) =>
+                {
+                    drop(self.apply(&key.claim, &request.step));
                 }
                 State::Calling(_, id) => self.driver.abandon(id),
                 State::Deciding | State::Sent(_) | State::Answered(..) | State::Fenced => {}

@@ -8,10 +8,11 @@
 
 use csi_proto::csi::ControllerExpandVolumeResponse;
 use serde_json::Value;
+use sidecar_testkit::sim::fate::Fate;
 use sidecar_testkit::sim::watch::Versioned;
 use tonic::Code;
 
-use super::attempt::{Object, State};
+use super::attempt::{Object, State, learnt};
 use super::check::targets;
 use super::driver::Wish;
 use super::mutant::Mutant;
@@ -19,21 +20,9 @@ use super::run::{Faults, World};
 use super::server::error;
 use super::users::UNIT;
 use crate::model::{ClaimDetail, ResizeStatus, Text, Volume};
-use crate::plan::Task;
 use crate::plan::outcome::{ApiError, Refusal, RpcError};
+use crate::plan::reactor::Request;
 use crate::plan::step::{Answer, ClaimWrite, Step};
-
-/// What becomes of a request to the API server.
-enum Fate {
-    Applied,
-    /// Applied, and the answer is lost.
-    Unheard,
-    /// Not applied, and nobody knows.
-    Lost,
-    /// The answer is not waited for any longer, and it is applied at any later time.
-    Late,
-    Refused,
-}
 
 impl World {
     fn faulty(&self) -> bool {
@@ -42,167 +31,152 @@ impl World {
 
     /// Something in the process advances.
     pub(super) fn work(&mut self) {
-        let attempts = self.process.running.len();
+        let attempts = self.process.attempts.running.len();
         let choice = self.dice.below(attempts + 2);
         if choice < attempts {
             return self.advance(choice);
         }
-        let process = &mut self.process;
-        let busy = |task: &&Task| process.running.iter().any(|running| running.task == **task);
-        let ready = process.ready.iter().filter(|task| !busy(task));
-        let ready: Vec<Task> = ready.cloned().collect();
-        if !ready.is_empty() && attempts < 3 {
-            let task = &ready[self.dice.below(ready.len())];
-            process.begin(task);
+        if let Some(task) = self.process.attempts.choose(&mut self.dice, 3) {
+            self.process.begin(&task);
         }
     }
 
     fn fate(&mut self) -> Fate {
-        if self.faulty() && self.dice.one_in(6) {
-            match self.dice.below(4) {
-                0 => Fate::Unheard,
-                1 => Fate::Lost,
-                2 => Fate::Late,
-                _ => Fate::Refused,
-            }
+        if self.faulty() {
+            Fate::draw(&mut self.dice, 6, &Fate::FAULTS)
         } else {
             Fate::Applied
         }
     }
 
     pub(super) fn advance(&mut self, index: usize) {
-        let running = &mut self.process.running[index];
-        let claim = running.task.claim.clone();
-        match std::mem::replace(&mut running.state, State::Deciding) {
-            State::Deciding => self.decide(index),
-            State::Sent(step @ Step::LoadSecret(_)) => {
-                let Step::LoadSecret(reference) = &step else {
-                    unreachable!("matched");
-                };
-                let answer = match self.fate() {
-                    Fate::Applied => self.server.secret(&reference.name),
-                    Fate::Unheard | Fate::Lost | Fate::Late => {
-                        Answer::Refused(error(Refusal::Unknown))
-                    }
-                    Fate::Refused => Answer::Refused(error(Refusal::Other)),
-                };
-                self.process.running[index].state = State::Answered(step, answer, None);
-            }
-            State::Sent(step) => {
-                let result = match self.fate() {
-                    Fate::Applied => self.apply(&claim, &step),
-                    Fate::Unheard => {
-                        drop(self.apply(&claim, &step));
-                        Err(error(Refusal::Unknown))
-                    }
-                    Fate::Late => {
-                        self.leave_behind(&claim, &step);
-                        Err(error(Refusal::Unknown))
-                    }
-                    Fate::Lost => Err(error(Refusal::Unknown)),
-                    Fate::Refused => Err(error(Refusal::Other)),
-                };
-                let (answer, object) = match result {
-                    Ok(object) => (Answer::Done, Some(object)),
-                    Err(error) => (Answer::Refused(error), None),
-                };
-                self.process.running[index].state = State::Answered(step, answer, object);
-            }
-            State::Calling(step, id) => self.call(index, step, id),
-            State::Answered(step, answer, object) => {
+        let claim = self.process.attempts.running[index].key.claim.clone();
+        let state = match self.process.attempts.leave(index) {
+            State::Deciding => return self.decide(index),
+            State::Sent(request) => self.arrive(&claim, request),
+            State::Calling(request, id) => self.call(index, request, id),
+            State::Answered(request, answer, object) => {
                 if !matches!(
-                    step,
+                    request.step,
                     Step::Expand(..) | Step::Modify(..) | Step::LoadSecret(_)
                 ) {
-                    self.process.absorb(&claim, &step, object);
+                    self.process.absorb(&claim, &request.step, object);
                 }
-                self.process.answer(index, step, answer);
+                return self.process.answer(index, request, answer);
             }
-            State::Fenced => self.process.running[index].state = State::Fenced,
+            State::Fenced => State::Fenced,
+        };
+        self.process.attempts.enter(index, state);
+    }
+
+    /// A request reaches the API server.
+    fn arrive(&mut self, claim: &Text, request: Request) -> State {
+        let fate = self.fate();
+        if let Step::LoadSecret(reference) = &request.step {
+            let answer = match fate {
+                Fate::Applied => self.server.secret(&reference.name),
+                Fate::Unheard | Fate::Lost | Fate::Late => Answer::Refused(error(Refusal::Unknown)),
+                Fate::Refused => Answer::Refused(error(Refusal::Other)),
+            };
+            return State::Answered(request, answer, None);
+        }
+        let result = match fate {
+            Fate::Applied => self.apply(claim, &request.step),
+            Fate::Unheard => {
+                drop(self.apply(claim, &request.step));
+                Err(error(Refusal::Unknown))
+            }
+            Fate::Late => {
+                self.leave_behind(claim, &request.step);
+                Err(error(Refusal::Unknown))
+            }
+            Fate::Lost => Err(error(Refusal::Unknown)),
+            Fate::Refused => Err(error(Refusal::Other)),
+        };
+        match result {
+            Ok(object) => State::Answered(request, Answer::Done, Some(object)),
+            Err(error) => State::Answered(request, Answer::Refused(error), None),
         }
     }
 
     fn decide(&mut self, index: usize) {
-        let Some(step) = self.process.decide(index) else {
+        let Some(request) = self.process.decide(index) else {
             return;
         };
-        if self.is_fenced(&step) {
-            self.process.running[index].state = State::Fenced;
-            return;
+        let step = &request.step;
+        if self.is_fenced(step) {
+            return self.process.attempts.enter(index, State::Fenced);
         }
-        if let Step::PatchClaim(ClaimWrite::MarkModifying, patch) = &step {
+        if let Step::PatchClaim(ClaimWrite::MarkModifying, patch) = step {
             self.check_own_class(patch);
         }
-        match &step {
+        let state = match step {
             Step::End(_) => unreachable!("the controller ends attempts"),
             Step::Announce(announcement) => {
                 if !self.thawed {
                     self.check_told(index, announcement);
                 }
-                self.process.answer(index, step, Answer::Done);
+                return self.process.answer(index, request, Answer::Done);
             }
             Step::LoadSecret(_) => {
                 self.count_effort(index);
-                self.process.running[index].state = State::Sent(step);
+                State::Sent(request)
             }
             Step::ReadClaim
             | Step::ReadVolume(_)
             | Step::PatchClaim(..)
             | Step::PatchVolume(..) => {
                 self.count_effort(index);
-                let claim = self.process.running[index].task.claim.clone();
-                self.process.announce(&claim, &step);
-                self.process.running[index].state = State::Sent(step);
+                self.process.announce(&request.task.claim, step);
+                State::Sent(request)
             }
-            Step::Expand(request, _) => {
-                self.check_secret(index, request.secrets.is_empty());
-                let bytes = request.capacity_range.as_ref().unwrap().required_bytes;
-                let handle = request.volume_id.clone();
-                self.take_off(index, step, &handle, Wish::Size(bytes));
+            Step::Expand(asked, _) => {
+                self.check_secret(index, asked.secrets.is_empty());
+                let bytes = asked.capacity_range.as_ref().unwrap().required_bytes;
+                let handle = asked.volume_id.clone();
+                self.ask(index, request, &handle, Wish::Size(bytes))
             }
-            Step::Modify(target, request) => {
-                self.check_secret(index, request.secrets.is_empty());
+            Step::Modify(target, asked) => {
+                self.check_secret(index, asked.secrets.is_empty());
                 let wish = Wish::Class(target.to_string());
-                let handle = request.volume_id.clone();
-                self.take_off(index, step, &handle, wish);
+                let handle = asked.volume_id.clone();
+                self.ask(index, request, &handle, wish)
             }
-        }
+        };
+        self.process.attempts.enter(index, state);
     }
 
-    fn take_off(&mut self, index: usize, step: Step, handle: &str, wish: Wish) {
-        let task = self.process.running[index].task.clone();
+    fn ask(&mut self, index: usize, request: Request, handle: &str, wish: Wish) -> State {
         let calls = self.driver.running.iter();
         if { calls }.any(|call| call.handle == handle && call.awaited) {
             self.complain(format!("two calls at once for {handle}"));
         }
         if self.driver.away {
-            self.process.running[index].state =
-                State::Answered(step, Answer::Unreachable(rpc(Code::Unavailable)), None);
-            return;
+            let answer = Answer::Unreachable(rpc(Code::Unavailable));
+            return State::Answered(request, answer, None);
         }
         self.count_effort(index);
         self.check_asked(index, &wish);
-        let used = self.server.is_used(&task.claim);
-        let state = match self.driver.begin(handle, wish, used) {
-            Ok(id) => State::Calling(step, id),
+        let used = self.server.is_used(&request.task.claim);
+        match self.driver.begin(handle, wish, used) {
+            Ok(id) => State::Calling(request, id),
             Err(code) => {
-                self.heard(index, &step, Some(code));
-                State::Answered(step, Answer::Failed(rpc(code)), None)
+                self.heard(index, &request.step, Some(code));
+                State::Answered(request, Answer::Failed(rpc(code)), None)
             }
-        };
-        self.process.running[index].state = state;
+        }
     }
 
     /// The driver's answer has arrived; a final one ends all doubt.
     fn heard(&mut self, index: usize, step: &Step, code: Option<Code>) {
         use crate::plan::outcome::{Finality, classify};
-        let running = &self.process.running[index];
-        let kind = running.task.kind;
+        let running = &self.process.attempts.running[index];
+        let kind = running.key.kind;
         if code.is_some_and(|code| classify(kind, code) == Finality::InDoubt) {
             return;
         }
-        let uid = running.attempt().uid().clone();
-        let now = self.process.now;
+        let uid = learnt(running).uid().clone();
+        let now = self.process.attempts.now.instant;
         let impossible = code.is_some_and(|code| classify(kind, code) == Finality::Infeasible);
         let truth = self.truth(&uid);
         match step {
@@ -221,7 +195,7 @@ impl World {
     }
 
     /// The driver answers, or the deadline expires.
-    pub(super) fn call(&mut self, index: usize, step: Step, id: u64) {
+    pub(super) fn call(&mut self, index: usize, request: Request, id: u64) -> State {
         let call = self.driver.running.iter().find(|call| call.id == id);
         let call = call.unwrap().clone();
         let (answer, code) = if self.faulty() && self.dice.one_in(4) {
@@ -229,8 +203,8 @@ impl World {
         } else {
             (self.succeed(id), None)
         };
-        self.heard(index, &step, code);
-        self.process.running[index].state = State::Answered(step, answer, None);
+        self.heard(index, &request.step, code);
+        State::Answered(request, answer, None)
     }
 
     fn succeed(&mut self, id: u64) -> Answer {
@@ -384,6 +358,11 @@ fn claim_object(found: Versioned<ClaimDetail>) -> Object {
 
 fn volume_object(found: Versioned<Volume>) -> Object {
     Object::Volume(Box::new(found))
+}
+
+/// Whether a step changes an object.
+pub(super) fn is_patch(step: &Step) -> bool {
+    matches!(step, Step::PatchClaim(..) | Step::PatchVolume(..))
 }
 
 pub(super) fn rpc(code: Code) -> RpcError {

@@ -1,5 +1,12 @@
 //! What crash simulations stand on: a seed is an interleaving, the same on every machine.
 
+#[cfg(feature = "watch")]
+pub mod attempts;
+pub mod fate;
+#[cfg(feature = "watch")]
+pub mod informer;
+pub mod mutant;
+pub mod rest;
 pub mod server;
 pub mod storage;
 #[cfg(feature = "watch")]

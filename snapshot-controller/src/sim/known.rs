@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use sidecar_testkit::sim::informer::Informer;
+
 use super::mutant::Mutant;
-use super::watch::Watch;
 use crate::model::{
     Claim, Class, Content, Group, GroupClass, GroupContent, Snapshot, Text, Volume,
 };
 use crate::plan::{Informers, Settings};
 use crate::testing::server::{Kind, Server};
+
+pub(super) type Watch<R> = Informer<Kind, R>;
 
 /// What the controller looks at.
 pub(super) struct Known {
@@ -32,32 +35,32 @@ impl Informers for Known {
     }
 
     fn snapshot(&self, key: &str) -> Option<Arc<Snapshot>> {
-        let snapshot = self.snapshots.slots.get(key)?;
+        let snapshot = self.snapshots.store.get(key)?;
         Some(self.mutant.sees_snapshot(snapshot))
     }
 
     fn content(&self, name: &str) -> Option<Arc<Content>> {
-        let content = self.contents.slots.get(name)?;
+        let content = self.contents.store.get(name)?;
         Some(self.mutant.sees_content(content))
     }
 
     fn class(&self, name: &str) -> Option<Arc<Class>> {
-        self.classes.slots.get(name).cloned()
+        self.classes.store.get(name).cloned()
     }
 
     fn default_classes(&self, driver: &str) -> Vec<Text> {
-        let all = self.classes.slots.iter();
+        let all = self.classes.store.iter();
         all.filter(|(_, class)| class.default && *class.driver == *driver)
             .map(|(key, _)| Text::from(key.as_str()))
             .collect()
     }
 
     fn claim(&self, key: &str) -> Option<Arc<Claim>> {
-        self.claims.slots.get(key).cloned()
+        self.claims.store.get(key).cloned()
     }
 
     fn volume(&self, name: &str) -> Option<Arc<Volume>> {
-        self.volumes.slots.get(name).cloned()
+        self.volumes.store.get(name).cloned()
     }
 
     fn volume_of(&self, driver: &str, handle: &str) -> Option<Arc<Volume>> {
@@ -67,7 +70,7 @@ impl Informers for Known {
                 .as_ref()
                 .is_some_and(|csi| csi.is(driver, handle))
         };
-        let mut all = self.volumes.slots.iter();
+        let mut all = self.volumes.store.iter();
         all.find_map(|(_, volume)| is(volume).then(|| Arc::clone(volume)))
     }
 
@@ -76,21 +79,21 @@ impl Informers for Known {
     }
 
     fn group(&self, key: &str) -> Option<Arc<Group>> {
-        let group = self.groups.slots.get(key)?;
+        let group = self.groups.store.get(key)?;
         Some(self.mutant.sees_group(group))
     }
 
     fn group_content(&self, name: &str) -> Option<Arc<GroupContent>> {
-        let content = self.group_contents.slots.get(name)?;
+        let content = self.group_contents.store.get(name)?;
         Some(self.mutant.sees_group_content(content))
     }
 
     fn group_class(&self, name: &str) -> Option<Arc<GroupClass>> {
-        self.group_classes.slots.get(name).cloned()
+        self.group_classes.store.get(name).cloned()
     }
 
     fn default_group_classes(&self, driver: &str) -> Vec<Text> {
-        let all = self.group_classes.slots.iter();
+        let all = self.group_classes.store.iter();
         all.filter(|(_, class)| class.0.default && *class.0.driver == *driver)
             .map(|(key, _)| Text::from(key.as_str()))
             .collect()
@@ -118,25 +121,25 @@ impl Known {
 
     /// Whether everything was listed once.
     pub(super) fn is_listed(&self) -> bool {
-        self.snapshots.is_listed()
-            && self.contents.is_listed()
-            && self.classes.is_listed()
-            && self.claims.is_listed()
-            && self.volumes.is_listed()
-            && self.groups.is_listed()
-            && self.group_contents.is_listed()
-            && self.group_classes.is_listed()
+        self.snapshots.listed
+            && self.contents.listed
+            && self.classes.listed
+            && self.claims.listed
+            && self.volumes.listed
+            && self.groups.listed
+            && self.group_contents.listed
+            && self.group_classes.listed
     }
 
     /// Whether everything was told.
     pub(super) fn is_current(&self, server: &Server) -> bool {
-        self.snapshots.is_current(server)
-            && self.contents.is_current(server)
-            && self.classes.is_current(server)
-            && self.claims.is_current(server)
-            && self.volumes.is_current(server)
-            && self.groups.is_current(server)
-            && self.group_contents.is_current(server)
-            && self.group_classes.is_current(server)
+        self.snapshots.news(server).is_none()
+            && self.contents.news(server).is_none()
+            && self.classes.news(server).is_none()
+            && self.claims.news(server).is_none()
+            && self.volumes.news(server).is_none()
+            && self.groups.news(server).is_none()
+            && self.group_contents.news(server).is_none()
+            && self.group_classes.news(server).is_none()
     }
 }

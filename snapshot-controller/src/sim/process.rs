@@ -1,19 +1,20 @@
 //! One process: the controller that ships, caches fed by late events, queues that are sets, and
 //! attempts that advance step by step.
 
-use std::collections::BTreeSet;
+use std::convert::Infallible;
 
-use sidecar::controller::reactor::{Due, Reactor, Verdict};
-use sidecar::kube::cache::{Source, store};
+use sidecar::controller::reactor::{Due, Reactor as _, Verdict};
+use sidecar::kube::cache::store;
+use sidecar_testkit::sim::attempts::{self, Attempts, Simulated};
+use sidecar_testkit::sim::informer::parts;
 
 use super::known::Known;
 use super::mutant::Mutant;
-use super::watch::Watch;
 use crate::model::{Claim, Content, Group, GroupContent, Snapshot, Text, Volume};
 use crate::plan::in_flight::Key;
-use crate::plan::reactor::{Attempt, Change, Controller, Notice};
+use crate::plan::reactor::{Change, Controller, Notice};
 use crate::plan::step::{Answer, Object, Step};
-use crate::testing::request::{kind_and_key, now};
+use crate::testing::request::kind_and_key;
 use crate::testing::server::{Kind, Server};
 
 /// Kinds that are watched.
@@ -28,27 +29,18 @@ pub(super) const WATCHED: [Kind; 8] = [
     Kind::GroupClass,
 ];
 
-/// An attempt under way.
-pub(super) struct Running {
-    pub(super) key: Key,
-    attempt: Attempt,
-    pub(super) state: State,
-}
+pub(super) type State = attempts::State<Process>;
 
-pub(super) enum State {
-    Deciding,
-    /// Sent to the API server, not yet applied.
-    Sent(Step),
-    /// The answer is on its way, with the object if there is one in it.
-    Answered(Step, Answer, Option<Text>),
+impl Simulated for Process {
+    type Reactor = Controller;
+    type Object = Text;
+    type Waiting = Infallible;
+    type Note = ();
 }
 
 pub(super) struct Process {
-    pub(super) controller: Controller,
+    pub(super) attempts: Attempts<Self>,
     pub(super) known: Known,
-    pub(super) ready: BTreeSet<Key>,
-    pub(super) later: BTreeSet<Key>,
-    pub(super) running: Vec<Running>,
     /// Warnings told since the last look: reason, key of the object, text.
     pub(super) warnings: Vec<(&'static str, Text, String)>,
 }
@@ -56,11 +48,8 @@ pub(super) struct Process {
 impl Process {
     pub(super) fn start(mutant: Mutant) -> Self {
         Self {
-            controller: Controller::default(),
+            attempts: Attempts::new(Controller::default(), "2026-01-02T03:04:05Z"),
             known: Known::new(mutant),
-            ready: BTreeSet::new(),
-            later: BTreeSet::new(),
-            running: Vec::new(),
             warnings: Vec::new(),
         }
     }
@@ -76,63 +65,52 @@ impl Process {
 
     /// The objects of this kind are listed, or the next event of theirs arrives.
     pub(super) fn watch(&mut self, kind: Kind, server: &Server, list: bool) {
-        fn changes<R: sidecar::kube::cache::Record>(
-            watch: &mut Watch<R>,
-            server: &Server,
-            list: bool,
-        ) -> Vec<store::Change<R>> {
-            if list || !watch.is_listed() {
-                watch.list(server)
-            } else {
-                watch.hear(server).into_iter().collect()
-            }
-        }
         let known = &mut self.known;
         match kind {
             Kind::Snapshot => {
-                let changes = changes(&mut known.snapshots, server, list);
+                let changes = known.snapshots.next(server, list);
                 changes
                     .into_iter()
                     .for_each(|change| self.snapshot_changed(&change));
             }
             Kind::Content => {
-                let changes = changes(&mut known.contents, server, list);
+                let changes = known.contents.next(server, list);
                 changes
                     .into_iter()
                     .for_each(|change| self.content_changed(&change));
             }
             Kind::Claim => {
-                let changes = changes(&mut known.claims, server, list);
+                let changes = known.claims.next(server, list);
                 changes
                     .into_iter()
                     .for_each(|change| self.claim_changed(&change));
             }
             Kind::Class => {
-                for change in changes(&mut known.classes, server, list) {
+                for change in known.classes.next(server, list) {
                     if let store::Change::Upserted { key, .. } = change {
                         self.observe(Change::Class(key.as_str().into()));
                     }
                 }
             }
             Kind::Volume => {
-                for change in changes(&mut known.volumes, server, list) {
+                for change in known.volumes.next(server, list) {
                     self.volume_changed(&change);
                 }
             }
             Kind::Group => {
-                let changes = changes(&mut known.groups, server, list);
+                let changes = known.groups.next(server, list);
                 changes
                     .into_iter()
                     .for_each(|change| self.group_changed(&change));
             }
             Kind::GroupContent => {
-                let changes = changes(&mut known.group_contents, server, list);
+                let changes = known.group_contents.next(server, list);
                 changes
                     .into_iter()
                     .for_each(|change| self.group_content_changed(&change));
             }
             Kind::GroupClass => {
-                for change in changes(&mut known.group_classes, server, list) {
+                for change in known.group_classes.next(server, list) {
                     if let store::Change::Upserted { key, .. } = change {
                         self.observe(Change::GroupClass(key.as_str().into()));
                     }
@@ -143,17 +121,17 @@ impl Process {
     }
 
     fn group_changed(&mut self, change: &store::Change<Group>) {
-        let (old, new, own) = parts(change);
+        let (_, old, new, own) = parts(change);
         self.observe(Change::Group { old, new, own });
     }
 
     fn group_content_changed(&mut self, change: &store::Change<GroupContent>) {
-        let (old, new, own) = parts(change);
+        let (_, old, new, own) = parts(change);
         self.observe(Change::GroupContent { old, new, own });
     }
 
     fn snapshot_changed(&mut self, change: &store::Change<Snapshot>) {
-        let (old, new, own) = parts(change);
+        let (_, old, new, own) = parts(change);
         let mutant = self.known.mutant;
         let (old, new) = (mutant.hears_snapshot(old), mutant.hears_snapshot(new));
         let gone = new.is_none().then(|| key_of(change));
@@ -162,16 +140,16 @@ impl Process {
             new: new.as_ref(),
             own,
         });
-        mutant.heard(gone, &mut self.controller);
+        mutant.heard(gone, &mut self.attempts.reactor);
     }
 
     fn content_changed(&mut self, change: &store::Change<Content>) {
-        let (old, new, own) = parts(change);
+        let (_, old, new, own) = parts(change);
         self.observe(Change::Content { old, new, own });
     }
 
     fn claim_changed(&mut self, change: &store::Change<Claim>) {
-        let (old, new, _) = parts(change);
+        let (_, old, new, _) = parts(change);
         let mutant = self.known.mutant;
         let (old, new) = (mutant.hears_claim(old), mutant.hears_claim(new));
         self.observe(Change::Claim {
@@ -192,15 +170,16 @@ impl Process {
         let Some(change) = mutant.hears(change) else {
             return;
         };
-        let due = self.controller.observe(change, &self.known);
+        let due = self.attempts.reactor.observe(change, &self.known);
         self.take(due);
     }
 
-    pub(super) fn take(&mut self, due: Due<Key, Notice>) {
+    pub(super) fn take(&mut self, mut due: Due<Key, Notice>) {
         let mutant = self.known.mutant;
-        let wakes = due.wakes.into_iter().map(|wake| wake.key);
-        self.ready.extend(wakes.filter(|key| mutant.wakes(key)));
-        for notice in due.notices {
+        due.wakes.retain(|wake| mutant.wakes(&wake.key));
+        let notices = std::mem::take(&mut due.notices);
+        self.attempts.take(due);
+        for notice in notices {
             if let Notice::Event(event) = notice
                 && event.warning
             {
@@ -210,46 +189,26 @@ impl Process {
         }
     }
 
-    /// Keys that could be worked on now.
-    pub(super) fn startable(&self) -> Vec<Key> {
-        let busy = |key: &&Key| self.running.iter().any(|running| running.key == **key);
-        self.ready
-            .iter()
-            .filter(|key| !busy(key))
-            .cloned()
-            .collect()
-    }
-
     pub(super) fn begin(&mut self, key: &Key) {
-        self.ready.remove(key);
-        self.later.remove(key);
-        self.running.push(Running {
-            key: key.clone(),
-            attempt: self.controller.begin(key, &self.known, now()),
-            state: State::Deciding,
-        });
+        self.attempts.begin(key, &self.known);
     }
 
     /// The next step of attempt `index`; `None` if the attempt is over, and ended.
     pub(super) fn decide(&mut self, index: usize) -> Option<Step> {
-        let mutant = self.known.mutant;
-        let running = &mut self.running[index];
-        let step = self
-            .controller
-            .decide(&mut running.attempt, &self.known, now());
-        mutant.decided(&running.key, &mut self.controller);
+        let (mutant, attempts) = (self.known.mutant, &mut self.attempts);
+        let step = attempts.decide(index, &self.known);
+        mutant.decided(&attempts.running[index].key, &mut attempts.reactor);
         if let Some(step) = step {
             let step = mutant.wants(step);
             self.announce(&step);
             return Some(step);
         }
-        let running = self.running.remove(index);
-        let (verdict, due) = self.controller.end(running.attempt, &self.known, now());
+        let (key, verdict, due) = attempts.end(index, &self.known);
         self.take(due);
         if let Verdict::Retry { .. } = verdict
             && mutant.retries()
         {
-            self.later.insert(running.key);
+            self.attempts.settle(key, &verdict);
         }
         None
     }
@@ -261,12 +220,12 @@ impl Process {
         let (kind, key) = about(step);
         let known = &mut self.known;
         match kind {
-            Kind::Snapshot => known.snapshots.announce(&key),
-            Kind::Content => known.contents.announce(&key),
-            Kind::Claim => known.claims.announce(&key),
-            Kind::Volume => known.volumes.announce(&key),
-            Kind::Group => known.groups.announce(&key),
-            Kind::GroupContent => known.group_contents.announce(&key),
+            Kind::Snapshot => known.snapshots.begin_write(&key),
+            Kind::Content => known.contents.begin_write(&key),
+            Kind::Claim => known.claims.begin_write(&key),
+            Kind::Volume => known.volumes.begin_write(&key),
+            Kind::Group => known.groups.begin_write(&key),
+            Kind::GroupContent => known.group_contents.begin_write(&key),
             Kind::Class | Kind::Node | Kind::GroupClass => {}
         }
     }
@@ -286,37 +245,37 @@ impl Process {
         let known = &mut self.known;
         match kind {
             Kind::Snapshot => {
-                let change = known.snapshots.answered(&key, json);
+                let change = known.snapshots.end_write(&key, json);
                 change
                     .into_iter()
                     .for_each(|change| self.snapshot_changed(&change));
             }
             Kind::Content => {
-                let change = known.contents.answered(&key, json);
+                let change = known.contents.end_write(&key, json);
                 change
                     .into_iter()
                     .for_each(|change| self.content_changed(&change));
             }
             Kind::Claim => {
-                let change = known.claims.answered(&key, json);
+                let change = known.claims.end_write(&key, json);
                 change
                     .into_iter()
                     .for_each(|change| self.claim_changed(&change));
             }
             Kind::Volume => {
-                let change = known.volumes.answered(&key, json);
+                let change = known.volumes.end_write(&key, json);
                 change
                     .into_iter()
                     .for_each(|change| self.volume_changed(&change));
             }
             Kind::Group => {
-                let change = known.groups.answered(&key, json);
+                let change = known.groups.end_write(&key, json);
                 change
                     .into_iter()
                     .for_each(|change| self.group_changed(&change));
             }
             Kind::GroupContent => {
-                let change = known.group_contents.answered(&key, json);
+                let change = known.group_contents.end_write(&key, json);
                 change
                     .into_iter()
                     .for_each(|change| self.group_content_changed(&change));
@@ -324,11 +283,7 @@ impl Process {
             Kind::Class | Kind::Node | Kind::GroupClass => {}
         }
         let answer = self.known.mutant.told(&step, answer);
-        let running = &mut self.running[index];
-        let due = self
-            .controller
-            .answered(&mut running.attempt, step, answer, &self.known);
-        running.state = State::Deciding;
+        let due = { &mut self.attempts }.answer(index, (step, answer), &self.known);
         self.take(due);
     }
 }
@@ -358,17 +313,6 @@ pub(super) fn answer_of(step: &Step, json: &Text) -> Answer {
         | Step::Create(..)
         | Step::Delete(..)
         | Step::UpdateClaim(..) => Answer::Done,
-    }
-}
-
-type Sides<'a, R> = (Option<&'a R>, Option<&'a R>, bool);
-
-fn parts<R>(change: &store::Change<R>) -> Sides<'_, R> {
-    match change {
-        store::Change::Upserted {
-            old, new, source, ..
-        } => (old.as_deref(), Some(&**new), *source == Source::Own),
-        store::Change::Deleted { old, .. } => (Some(&**old), None, false),
     }
 }
 

@@ -67,8 +67,8 @@ impl World {
         for _ in 0..MOST {
             self.verdict()?;
             self.claims_that_are_wanted();
-            if !self.process.running.is_empty()
-                || self.process.is_synced() && !self.process.startable().is_empty()
+            if !self.process.attempts.running.is_empty()
+                || self.process.is_synced() && !self.process.attempts.startable().is_empty()
             {
                 self.work();
             } else if !self.process.is_synced() || !self.process.is_current(&self.server) {
@@ -80,8 +80,7 @@ impl World {
                 self.late.clear();
             } else if self.faults != Faults::None && self.has_failed() {
                 self.spins = 0;
-                let due = std::mem::take(&mut self.process.later);
-                self.process.ready.extend(due);
+                self.process.attempts.retry_all();
                 self.retried += 1;
             } else {
                 return Ok(());
@@ -92,7 +91,7 @@ impl World {
 
     /// Whether something is left to be tried again that has not been tried in vain time and again.
     fn has_failed(&self) -> bool {
-        !self.process.later.is_empty() && self.retried < 40
+        !self.process.attempts.later.is_empty() && self.retried < 40
     }
 
     /// A claim that somebody deleted comes again, for who waits for it.
@@ -194,19 +193,19 @@ impl World {
             return Err(format!("the snapshot of {uid} is left in storage"));
         }
         let told = self.faults == Faults::Strips;
-        if !told && !self.process.controller.in_flight().is_empty() {
+        if !told && !self.process.attempts.reactor.in_flight().is_empty() {
             return Err(format!(
                 "remembers {:?}",
-                self.process.controller.in_flight()
+                self.process.attempts.reactor.in_flight()
             ));
         }
-        if !self.process.controller.operations().is_empty() {
+        if !self.process.attempts.reactor.operations().is_empty() {
             return Err(format!(
                 "measures {:?}",
-                self.process.controller.operations()
+                self.process.attempts.reactor.operations()
             ));
         }
-        if self.process.ready.is_empty() && self.process.running.is_empty() {
+        if self.process.attempts.is_idle() {
             Ok(())
         } else {
             Err("works on nothing".to_owned())

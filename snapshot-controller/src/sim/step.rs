@@ -4,6 +4,8 @@
 use serde_json::Value;
 use sidecar::snapshot::{CLAIM_AS_SOURCE, GROUP_HANDLE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND};
 
+use sidecar_testkit::sim::fate::Fate;
+
 use super::process::{State, about, answer_of};
 use super::world::{Faults, World};
 use crate::model::Text;
@@ -37,36 +39,26 @@ fn is_of_group(step: &Step) -> bool {
     }
 }
 
-/// What becomes of a request.
-enum Fate {
-    Applied,
-    /// Applied, and the answer is lost.
-    Unheard,
-    /// Not applied, and nobody knows.
-    Lost,
-    /// The answer is not waited for any longer, and it is applied at any later time.
-    Late,
-    Refused,
-}
-
 impl World {
     pub(super) fn advance(&mut self, index: usize) {
-        let running = &mut self.process.running[index];
-        match std::mem::replace(&mut running.state, State::Deciding) {
+        match self.process.attempts.leave(index) {
             State::Deciding => {
                 if let Some(step) = self.process.decide(index) {
                     self.spin();
                     self.hold_decision(&step);
-                    self.process.running[index].state = State::Sent(step);
+                    self.process.attempts.enter(index, State::Sent(step));
                 }
             }
             State::Sent(step) => {
                 let (answer, json) = self.send(&step);
-                self.process.running[index].state = State::Answered(step, answer, json);
+                self.process
+                    .attempts
+                    .enter(index, State::Answered(step, answer, json));
             }
             State::Answered(step, answer, json) => {
                 self.process.answer(index, step, answer, json.as_deref());
             }
+            State::Calling(..) | State::Fenced => unreachable!("no driver, and no lease that ends"),
         }
         self.hear_warnings();
     }
@@ -77,25 +69,23 @@ impl World {
             return;
         };
         let known = &self.process.known;
-        let content = known.contents.slots.get(name);
+        let content = known.contents.store.get(name);
         let restores = content.map(|content| content.snapshot_key());
-        let claims = &known.claims.slots;
+        let claims = &known.claims.store;
         if restores.is_some() && claims.iter().any(|(_, claim)| claim.restores == restores) {
             self.complain(format!("{name} is deleted and is being restored"));
         }
     }
 
     fn fate(&mut self, step: &Step) -> Fate {
-        let in_order = comes_in_order(step);
-        if self.is_faulty() && self.dice.one_in(6) {
-            match self.dice.below(4) {
-                0 => Fate::Unheard,
-                1 => Fate::Lost,
-                2 if !in_order => Fate::Late,
-                _ => Fate::Refused,
-            }
+        if !self.is_faulty() {
+            return Fate::Applied;
+        }
+        let fate = Fate::draw(&mut self.dice, 6, &Fate::FAULTS);
+        if comes_in_order(step) {
+            fate.in_order()
         } else {
-            Fate::Applied
+            fate
         }
     }
 

@@ -134,8 +134,8 @@ impl World {
         if !self.process.is_synced() {
             return self.deliver();
         }
-        let startable = self.process.startable();
-        let running = self.process.running.len();
+        let startable = self.process.attempts.startable();
+        let running = self.process.attempts.running.len();
         if running < 4 && !startable.is_empty() && (running == 0 || self.dice.one_in(3)) {
             let key = self.dice.of(&startable).clone();
             self.process.begin(&key);
@@ -163,8 +163,7 @@ impl World {
     fn time_goes_on(&mut self) {
         self.spins = 0;
         if self.faults != Faults::None {
-            let due = std::mem::take(&mut self.process.later);
-            self.process.ready.extend(due);
+            self.process.attempts.retry_all();
         }
         if !self.late.is_empty() {
             let index = self.dice.below(self.late.len());
@@ -185,7 +184,7 @@ impl World {
     fn crash(&mut self) {
         let mutant = self.process.known.mutant;
         let died = std::mem::replace(&mut self.process, Process::start(mutant));
-        for running in died.running {
+        for running in died.attempts.running {
             let State::Sent(step) = running.state else {
                 continue;
             };

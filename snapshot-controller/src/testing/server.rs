@@ -9,7 +9,6 @@ use crate::plan::step::{ApiError, ErrorKind};
 pub(crate) use model::{Part, finalizers};
 
 pub(crate) type Server = model::Server<Kind>;
-pub(crate) type Event = model::Event<Kind>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {

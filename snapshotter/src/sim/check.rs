@@ -48,7 +48,7 @@ impl World {
             self.complain(format!("another name, {wanted}: {content:?}"));
         }
         self.check_driver(&content);
-        let now = self.process.now;
+        let now = self.process.attempts.now.instant;
         let truth = self.truth(name);
         truth.calls.0 += 1;
         let soon = |since| now < since + std::time::Duration::from_secs(30);

@@ -28,7 +28,7 @@ impl World {
 
     fn freeze(&mut self) {
         self.send();
-        for index in 0..self.process.running.len() {
+        for index in 0..self.process.attempts.running.len() {
             self.overtake(index);
         }
         self.frozen = Some(Box::new(self.take_over()));
@@ -38,9 +38,8 @@ impl World {
     /// Answers come while the process stands still, or its deadline passes. What it has sent arrives
     /// before its successor lists, later or never.
     fn overtake(&mut self, index: usize) {
-        let running = &mut self.process.running[index];
-        let name = running.name.clone();
-        let state = std::mem::replace(&mut running.state, State::Deciding);
+        let name = self.process.attempts.running[index].key.clone();
+        let state = self.process.attempts.leave(index);
         let in_time = self.dice.one_in(2);
         let state = match state {
             State::Calling(request, id) if in_time => self.call(&name, request, id),
@@ -57,9 +56,7 @@ impl World {
                 let patch = matches!(request.step, Step::Patch(..) | Step::PatchStatus(..));
                 if patch && in_time {
                     match self.apply(&name, &request.step) {
-                        Ok(object) => {
-                            State::Answered(request, Answer::Done, Some(Box::new(object)))
-                        }
+                        Ok(object) => State::Answered(request, Answer::Done, Some(object)),
                         Err(error) => State::Answered(request, Answer::Refused(error), None),
                     }
                 } else {
@@ -69,7 +66,7 @@ impl World {
             }
             state @ (State::Deciding | State::Answered(..) | State::Fenced) => state,
         };
-        self.process.running[index].state = state;
+        self.process.attempts.enter(index, state);
     }
 
     /// The process goes on until it notices that its lease is over.

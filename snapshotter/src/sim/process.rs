@@ -3,17 +3,19 @@
 //!
 //! The caches are the real ones, without their locks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use sidecar::controller::reactor::{Due, Now, Reactor, Verdict};
+use sidecar::controller::reactor::{Due, Reactor as _, Verdict};
 use sidecar::kube::cache::{Source, store};
+use sidecar_testkit::sim::attempts::{self, Attempts, Simulated};
 use sidecar_testkit::sim::watch::{Watch, key};
 
 use super::mutant::Mutant;
 use crate::model::{Class, Content, Text};
-use crate::plan::reactor::{Change, Notice, Request, Run};
+use crate::plan::reactor::{Change, Notice, Request};
 use crate::plan::step::{Answer, Step};
 use crate::plan::{Driver, Informers, Settings, Snapshotter};
 use crate::testing::{Event, NOW, Server, Versioned, driver};
@@ -40,51 +42,42 @@ impl Informers for Known {
     }
 }
 
-/// An attempt under way.
-pub(super) struct Running {
-    pub(super) name: Text,
-    run: Run,
-    pub(super) state: State,
+pub(super) type Running = attempts::Running<Process>;
+pub(super) type State = attempts::State<Process>;
+
+/// What is noted of an attempt.
+#[derive(Default)]
+pub(super) struct Note {
     /// What the driver says of the snapshot is not on the content.
     pub(super) untold: bool,
 }
 
-/// Between two steps, or within one.
-pub(super) enum State {
-    Deciding,
-    /// Sent to the API server or to a list, not yet applied.
-    Sent(Request),
-    /// The driver works on it.
-    Calling(Request, u64),
-    /// The answer is on its way; with the object if there is one.
-    Answered(Request, Answer, Option<Box<Versioned<Content>>>),
-    /// The lease is over: it is not sent.
-    Fenced,
+impl Simulated for Process {
+    type Reactor = Snapshotter;
+    type Object = Versioned<Content>;
+    type Waiting = Infallible;
+    type Note = Note;
 }
 
 pub(super) struct Process {
-    pub(super) snapshotter: Snapshotter,
+    pub(super) attempts: Attempts<Self>,
     pub(super) known: Known,
     pub(super) mutant: Mutant,
-    pub(super) ready: BTreeSet<Text>,
-    pub(super) later: BTreeMap<Text, Instant>,
     /// Keys that something has woken since the world looked last.
     pub(super) woken: BTreeSet<Text>,
     /// Keys that are ready since their back-off has ended, and for nothing else.
     waited: BTreeSet<Text>,
-    failures: BTreeMap<Text, u32>,
-    pub(super) running: Vec<Running>,
-    pub(super) now: Instant,
 }
 
 impl Process {
     /// A process that has just begun to list everything.
     pub(super) fn start(server: &Server, mutant: Mutant) -> Self {
+        let snapshotter = Snapshotter::new(&Settings {
+            topology: true,
+            ..Settings::default()
+        });
         let mut process = Self {
-            snapshotter: Snapshotter::new(&Settings {
-                topology: true,
-                ..Settings::default()
-            }),
+            attempts: Attempts::new(snapshotter, NOW),
             known: Known {
                 driver: Arc::new(driver()),
                 contents: Watch::new(),
@@ -92,13 +85,8 @@ impl Process {
                 mutant,
             },
             mutant,
-            ready: BTreeSet::new(),
-            later: BTreeMap::new(),
             woken: BTreeSet::new(),
             waited: BTreeSet::new(),
-            failures: BTreeMap::new(),
-            running: Vec::new(),
-            now: Instant::now(),
         };
         process.relist(server);
         process
@@ -142,20 +130,18 @@ impl Process {
 
     fn changed(&mut self, change: Change<'_>) {
         let heard = self.mutant.is_told(&change);
-        let due = self.snapshotter.observe(change, &self.known);
+        let due = self.attempts.reactor.observe(change, &self.known);
         if heard {
             self.wake(due);
         }
     }
 
     fn wake(&mut self, due: Due<Text, Notice>) {
-        let keys = due.wakes.into_iter().map(|wake| wake.key);
-        for name in keys {
-            self.later.remove(&name);
-            self.waited.remove(&name);
-            self.woken.insert(name.clone());
-            self.ready.insert(name);
+        for wake in &due.wakes {
+            self.waited.remove(&wake.key);
+            self.woken.insert(wake.key.clone());
         }
+        self.attempts.take(due);
     }
 
     /// Takes in one event of the server's log.
@@ -208,33 +194,15 @@ impl Process {
         self.changed(Change::DriverBack);
     }
 
-    fn moment(&self) -> Now {
-        Now {
-            instant: self.now,
-            timestamp: NOW.parse().unwrap(),
-        }
-    }
-
     /// Begins an attempt on a queued content; whether it has waited out its back-off.
     pub(super) fn begin(&mut self, name: &Text) -> bool {
-        self.ready.remove(name);
-        self.later.remove(name);
-        let now = self.moment();
-        let run = self.snapshotter.begin(name, &self.known, now);
-        self.running.push(Running {
-            name: name.clone(),
-            run,
-            state: State::Deciding,
-            untold: false,
-        });
+        self.attempts.begin(name, &self.known);
         self.waited.remove(name)
     }
 
     /// The next step of attempt `index`; `None` if the attempt is over, and ended.
     pub(super) fn decide(&mut self, index: usize) -> Option<Request> {
-        let now = self.moment();
-        let run = &mut self.running[index].run;
-        match self.snapshotter.decide(run, &self.known, now) {
+        match self.attempts.decide(index, &self.known) {
             Some(request) => {
                 let content = self.known.contents.get(&request.content).cloned();
                 Some(self.mutant.decides(request, content.as_deref()))
@@ -249,8 +217,7 @@ impl Process {
     /// What came of the last step of attempt `index` reaches the controller.
     pub(super) fn answer(&mut self, index: usize, request: Request, answer: Answer) {
         let answer = self.mutant.hears(&request.step, answer);
-        let run = &mut self.running[index].run;
-        let due = self.snapshotter.answered(run, request, answer, &self.known);
+        let due = { &mut self.attempts }.answer(index, (request, answer), &self.known);
         self.wake(due);
     }
 
@@ -260,14 +227,11 @@ impl Process {
     }
 
     /// Takes the answer to a request about the content into the cache; `None` is a failure.
-    pub(super) fn absorb(&mut self, name: &Text, object: Option<Box<Versioned<Content>>>) {
+    pub(super) fn absorb(&mut self, name: &Text, object: Option<Versioned<Content>>) {
         let forgets = self.mutant == Mutant::ForgetsOwnWrites;
         let slots = &mut self.known.contents.slots;
         let change = match object.filter(|_| !forgets) {
-            Some(object) => {
-                let (version, object) = *object;
-                slots.write_answered(&key(name), object, version)
-            }
+            Some((version, object)) => slots.write_answered(&key(name), object, version),
             None => slots.write_failed(&key(name)),
         };
         if let Some(change) = change {
@@ -277,40 +241,27 @@ impl Process {
 
     /// Ends attempt `index`.
     fn finish(&mut self, index: usize) {
-        let Running { name, run, .. } = self.running.remove(index);
-        let now = self.moment();
-        let (verdict, due) = self.snapshotter.end(run, &self.known, now);
+        let (name, verdict, due) = self.attempts.end(index, &self.known);
         self.wake(due);
-        let wait = match verdict {
-            Verdict::Done => {
-                self.failures.remove(&name);
-                return;
+        let attempts = &mut self.attempts;
+        match verdict {
+            Verdict::Retry { failure, .. } if !self.mutant.retries(&failure) => {}
+            Verdict::Retry { .. } | Verdict::After { .. }
+                if self.mutant == Mutant::RetriesAtOnce =>
+            {
+                attempts.ready.insert(name);
             }
-            Verdict::Retry { failure, .. } if !self.mutant.retries(&failure) => return,
-            Verdict::After { .. } if self.mutant == Mutant::ForgetsImpossible => 1,
-            Verdict::After { delay, .. } => delay.as_secs(),
-            Verdict::Retry { .. } => {
-                let failures = self.failures.entry(name.clone()).or_default();
-                *failures += 1;
-                2_u64.saturating_pow(*failures - 1).min(300)
+            Verdict::After { .. } if self.mutant == Mutant::ForgetsImpossible => {
+                attempts.delay(name, Duration::from_secs(1));
             }
-        };
-        if self.mutant == Mutant::RetriesAtOnce {
-            self.ready.insert(name);
-        } else if !self.ready.contains(&name) {
-            let due = self.now + Duration::from_secs(wait);
-            self.later.insert(name, due);
+            verdict => attempts.settle(name, &verdict),
         }
     }
 
     /// Time passes, and back-offs end.
     pub(super) fn wait(&mut self, seconds: u64) {
-        self.now += Duration::from_secs(seconds);
-        let now = self.now;
-        let due = self.later.extract_if(.., |_, at| *at <= now);
-        let due: Vec<Text> = due.map(|(name, _)| name).collect();
-        self.waited.extend(due.iter().cloned());
-        self.ready.extend(due);
+        let due = self.attempts.wait(seconds);
+        self.waited.extend(due);
     }
 }
 

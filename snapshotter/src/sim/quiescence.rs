@@ -1,5 +1,7 @@
 //! The end of a run: faults stop, everything comes to rest, and what is left is checked.
 
+use sidecar_testkit::sim::rest;
+
 use super::users::is_held;
 use super::world::{Faults, World};
 use crate::model::{Content, Kind, Policy, Source, Text};
@@ -41,7 +43,7 @@ impl World {
             quiet = if now == before { quiet + 1 } else { 0 };
             // What is tried again for ever changes nothing.
             let lasting = self.faults == Faults::Lasting && quiet >= 6;
-            if quiet > 0 && self.process.later.is_empty() || lasting {
+            if quiet > 0 && self.process.attempts.later.is_empty() || lasting {
                 return;
             }
             before = now;
@@ -50,13 +52,10 @@ impl World {
 
     /// Works until the queue has nothing; what waits for a retry keeps waiting.
     fn drain(&mut self) {
-        for _ in 0..4000 {
-            if self.process.ready.is_empty() && self.process.running.is_empty() {
-                return;
-            }
-            self.work();
+        let is_idle = |world: &mut Self| world.process.attempts.is_idle();
+        if let Err(violation) = rest::drain(self, is_idle, Self::work) {
+            self.complain(violation);
         }
-        self.complain("the work does not end".into());
     }
 
     pub(super) fn check_rest(&self) -> Result<(), String> {
@@ -69,7 +68,7 @@ impl World {
             if let Some(wrong) = wrong.filter(|_| !self.is_hopeless(content)) {
                 return Err(format!("{name} {wrong}: {content:?}"));
             }
-            let later = self.process.later.contains_key(name);
+            let later = self.process.attempts.later.contains_key(name);
             if later && !self.is_hopeless(content) {
                 return Err(format!("{name} is tried again for ever: {content:?}"));
             }
@@ -160,9 +159,9 @@ impl World {
 
     /// Nothing is remembered of what is gone, whatever stood in its way.
     pub(super) fn check_left(&self) -> Result<(), String> {
-        let mut left = self.process.snapshotter.in_flight().not_empty();
-        if !self.process.later.is_empty() {
-            left.push(format!("retries: {:?}", self.process.later));
+        let mut left = self.process.attempts.reactor.in_flight().not_empty();
+        if !self.process.attempts.later.is_empty() {
+            left.push(format!("retries: {:?}", self.process.attempts.later));
         }
         if left.is_empty() {
             Ok(())

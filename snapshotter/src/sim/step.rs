@@ -1,5 +1,6 @@
 //! Attempts advance: requests reach the server, calls reach the driver, answers come back.
 
+use sidecar_testkit::sim::fate::Fate;
 use sidecar_testkit::sim::storage::Wish;
 use tonic::Code;
 
@@ -11,18 +12,6 @@ use crate::plan::reactor::Request;
 use crate::plan::step::{Answer, Step};
 use crate::testing::{Versioned, refused};
 
-/// What becomes of a request to the API server.
-enum Fate {
-    Applied,
-    /// Applied, and the answer is lost.
-    Unheard,
-    /// Not applied, and nobody knows.
-    Lost,
-    /// The answer is not waited for any longer, and it is applied at any later time.
-    Late,
-    Refused,
-}
-
 impl World {
     pub(super) fn faulty(&self) -> bool {
         self.has_all_faults() && !self.settling
@@ -30,43 +19,35 @@ impl World {
 
     /// Something in the process advances.
     pub(super) fn work(&mut self) {
-        let attempts = self.process.running.len();
+        let attempts = self.process.attempts.running.len();
         let choice = self.dice.below(attempts + 2);
         if choice < attempts {
             return self.advance(choice);
         }
         let process = &mut self.process;
-        let busy = |name: &&Text| process.running.iter().any(|running| running.name == **name);
-        let ready = process.ready.iter().filter(|name| !busy(name));
-        let ready: Vec<Text> = ready.cloned().collect();
-        if !ready.is_empty() && attempts < 3 && process.is_open() {
-            let name = &ready[self.dice.below(ready.len())];
+        if !process.is_open() {
+            return;
+        }
+        if let Some(name) = process.attempts.choose(&mut self.dice, 3) {
             // Whatever woke it meanwhile counts, also what the last attempt had seen.
-            if !process.begin(name) {
-                self.truth(name).impossible = None;
+            if !process.begin(&name) {
+                self.truth(&name).impossible = None;
             }
         }
     }
 
     fn fate(&mut self) -> Fate {
         let rare = if self.stormy { 3 } else { 6 };
-        if self.faulty() && self.dice.one_in(rare) {
-            match self.dice.below(4) {
-                0 => Fate::Unheard,
-                1 => Fate::Lost,
-                2 => Fate::Late,
-                _ => Fate::Refused,
-            }
+        if self.faulty() {
+            Fate::draw(&mut self.dice, rare, &Fate::FAULTS)
         } else {
             Fate::Applied
         }
     }
 
     pub(super) fn advance(&mut self, index: usize) {
-        let running = &mut self.process.running[index];
-        let name = running.name.clone();
-        let state = std::mem::replace(&mut running.state, State::Deciding);
-        let state = match state {
+        let name = self.process.attempts.running[index].key.clone();
+        let state = match self.process.attempts.leave(index) {
             State::Deciding => return self.decide(index),
             State::Sent(request) => self.arrive(&name, request),
             State::Calling(request, id) => self.call(&name, request, id),
@@ -76,7 +57,7 @@ impl World {
                     // What others changed is known from this answer.
                     self.begin_anew();
                 }
-                let untold = &mut self.process.running[index].untold;
+                let untold = &mut self.process.attempts.running[index].note.untold;
                 match (&request.step, &answer) {
                     (Step::Create(_), Answer::Created(_)) => *untold = true,
                     (Step::PatchStatus(..), Answer::Done) => *untold = false,
@@ -86,12 +67,12 @@ impl World {
             }
             State::Fenced => State::Fenced,
         };
-        self.process.running[index].state = state;
+        self.process.attempts.enter(index, state);
     }
 
     fn decide(&mut self, index: usize) {
-        let Running { name, untold, .. } = &self.process.running[index];
-        let (name, untold) = (name.clone(), *untold);
+        let Running { key, note, .. } = &self.process.attempts.running[index];
+        let (name, untold) = (key.clone(), note.untold);
         let Some(request) = self.process.decide(index) else {
             if untold && self.is_unwanted(&name) {
                 self.truth(&name).unwanted += 1;
@@ -100,7 +81,7 @@ impl World {
         };
         let name = request.content.clone();
         if self.is_fenced(&request.step) {
-            self.process.running[index].state = State::Fenced;
+            self.process.attempts.enter(index, State::Fenced);
             return;
         }
         self.count_effort(&name);
@@ -153,7 +134,7 @@ impl World {
                 self.ask(&name, request, wish)
             }
         };
-        self.process.running[index].state = state;
+        self.process.attempts.enter(index, state);
     }
 
     fn ask(&mut self, name: &Text, request: Request, wish: Wish) -> State {
@@ -161,7 +142,7 @@ impl World {
             Ok(id) => State::Calling(request, id),
             Err(code) => {
                 if code == Code::InvalidArgument {
-                    self.truth(name).impossible = Some(self.process.now);
+                    self.truth(name).impossible = Some(self.process.attempts.now.instant);
                 }
                 State::Answered(request, Answer::Failed(rpc(code)), None)
             }
@@ -224,7 +205,7 @@ impl World {
             },
         };
         match result {
-            Ok(object) => State::Answered(request, Answer::Done, Some(Box::new(object))),
+            Ok(object) => State::Answered(request, Answer::Done, Some(object)),
             Err(error) => State::Answered(request, Answer::Refused(error), None),
         }
     }

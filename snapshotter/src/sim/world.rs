@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use sidecar_testkit::sim::storage::Storage;
+use sidecar_testkit::sim::watch::next_event;
+
 use super::Dice;
 use super::mutant::Mutant;
 use super::process::{Process, Running, State};
-use sidecar_testkit::sim::storage::Storage;
-
 use crate::model::{Content, Kind, Text};
 use crate::plan::step::Step;
 use crate::testing::{Event, Server};
@@ -163,20 +164,9 @@ impl World {
             &mut self.process.known.classes.cursor
         };
         let is_of = |event: &Event| matches!(event, Event::Content(..)) == contents;
-        let at = if all && *cursor > 0 && self.dice.one_in(4) {
-            self.dice.below(*cursor)
-        } else {
-            let log = self.server.log.iter().enumerate().skip(*cursor);
-            let mut next = log.filter(|(_, (_, event))| is_of(event));
-            let Some((at, _)) = next.next() else {
-                return;
-            };
-            *cursor = at + 1;
-            at
-        };
-        let event = self.server.log.get(at).filter(|(_, event)| is_of(event));
-        if let Some(event) = event.cloned() {
-            self.process.observe(&event);
+        let log = &self.server.log;
+        if let Some(at) = next_event(&mut self.dice, log, cursor, all, is_of) {
+            self.process.observe(&log[at]);
             self.begin_anew();
         }
     }
@@ -196,10 +186,14 @@ impl World {
         let patches = |step: &Step| matches!(step, Step::Patch(..) | Step::PatchStatus(..));
         let sent = |running: &Running| match &running.state {
             State::Sent(request) => patches(&request.step),
-            State::Deciding | State::Calling(..) | State::Answered(..) | State::Fenced => false,
+            State::Deciding
+            | State::Waiting(..)
+            | State::Calling(..)
+            | State::Answered(..)
+            | State::Fenced => false,
         };
         for _ in 0..self.dice.below(24) {
-            if self.process.running.iter().any(sent) {
+            if self.process.attempts.running.iter().any(sent) {
                 return;
             }
             self.work();
@@ -208,12 +202,12 @@ impl World {
 
     /// The process ends; what it sent is applied now, later or never.
     pub(super) fn stop(&mut self) {
-        let running = std::mem::take(&mut self.process.running);
-        for Running { name, state, .. } in running {
+        let running = std::mem::take(&mut self.process.attempts.running);
+        for Running { key, state, .. } in running {
             match state {
                 State::Sent(request) => match self.dice.below(3) {
-                    0 => self.leave_behind(&name, request.step),
-                    1 => drop(self.apply(&name, &request.step)),
+                    0 => self.leave_behind(&key, request.step),
+                    1 => drop(self.apply(&key, &request.step)),
                     _ => {}
                 },
                 State::Calling(_, id) => self.driver.abandon(id),

@@ -2,9 +2,13 @@
 
 mod informers;
 
+use std::convert::Infallible;
+
 use sidecar::controller::reactor::Reactor;
 use sidecar::kube::cache::store;
 use sidecar::text::Text;
+use sidecar_testkit::sim::attempts::Simulated;
+use sidecar_testkit::sim::informer::parts;
 use sidecar_testkit::sim::server::{Part, Why};
 use snapshot_controller::model::{
     Claim, Class, Content, Group, GroupClass, GroupContent, Snapshot, Volume,
@@ -15,11 +19,10 @@ use snapshot_controller::plan::reactor::{Change, Controller as Shipped};
 use snapshot_controller::plan::step::{Answer, ApiError, ErrorKind, Exactly, Object, Step};
 use tonic::Code;
 
-use super::kind::{Kind, Server};
+use super::kind::{Kind, Server, Watch};
 use super::mutant::Mutant;
-use super::process::{Act, Dues, Failure, Process, Program};
+use super::process::{Act, Dues, Failure, Note, Process, Program};
 use super::request::Request;
-use super::watch::{Watch, parts};
 use super::world::World;
 
 pub(super) struct Controller {
@@ -99,8 +102,14 @@ fn object(object: &Object) -> (Kind, Text) {
     }
 }
 
-impl Program for Controller {
+impl Simulated for Controller {
     type Reactor = Shipped;
+    type Object = Text;
+    type Waiting = Infallible;
+    type Note = Note;
+}
+
+impl Program for Controller {
     const WATCHED: &'static [Kind] = &[
         Kind::Snapshot,
         Kind::Content,

@@ -28,7 +28,7 @@ impl World {
 
     /// What it has sent leaves it behind; and which windows it stops in.
     fn stop<P: Program>(&mut self) {
-        for mut running in std::mem::take(&mut P::of(self).running) {
+        for mut running in std::mem::take(&mut P::of(self).attempts.running) {
             if let State::Sent(step) = &running.state
                 && let Act::Api(request) = P::act(step)
                 && request.is_write()
@@ -37,7 +37,7 @@ impl World {
                     (0, _) => {}
                     (1, _) => {
                         if let Ok((_, effect)) = self.applies(&request) {
-                            running.last = effect.or(running.last);
+                            running.note.last = effect.or(running.note.last);
                         }
                     }
                     (_, true) => self.soon.push(request),
@@ -58,7 +58,7 @@ impl World {
             grouped: P::is_of_group(&running.key),
             calling,
         };
-        self.windows.pass(end, running.last);
+        self.windows.pass(end, running.note.last);
     }
 
     pub(super) fn freeze_or_thaw(&mut self) {
@@ -74,7 +74,7 @@ impl World {
         let running = self.still::<Controller>();
         self.pass_windows_of_objects();
         let mut old = std::mem::replace(&mut self.controller, Process::start(self.mutant));
-        old.running = running;
+        old.attempts.running = running;
         self.frozen.0 = Some(Box::new(old));
     }
 
@@ -85,19 +85,19 @@ impl World {
         let single = self.still::<Snapshotter<Single>>();
         let grouped = self.still::<Snapshotter<Grouped>>();
         let mut old = std::mem::replace(&mut self.snapshotter, Both::start(self.mutant));
-        old.single.running = single;
-        old.grouped.running = grouped;
+        old.single.attempts.running = single;
+        old.grouped.attempts.running = grouped;
         self.frozen.1 = Some(Box::new(old));
     }
 
     /// Attempts as they stand: what was sent is on its way, and nobody takes the answers in. The driver
     /// still works for who stands still.
     fn still<P: Program>(&mut self) -> Vec<Running<P>> {
-        let all = std::mem::take(&mut P::of(self).running);
+        let all = std::mem::take(&mut P::of(self).attempts.running);
         let (calling, others) = all
             .into_iter()
             .partition(|running| matches!(running.state, State::Calling(..) | State::Deciding));
-        P::of(self).running = others;
+        P::of(self).attempts.running = others;
         self.stop::<P>();
         calling
     }
@@ -131,7 +131,7 @@ impl World {
     fn goes_on<P: Program>(&mut self) {
         self.fenced = true;
         for _ in 0..self.dice.below(STEPS) {
-            let running = P::of(self).running.len();
+            let running = P::of(self).attempts.running.len();
             if running > 0 {
                 let index = self.dice.below(running);
                 self.advance::<P>(index);
@@ -154,5 +154,5 @@ impl World {
 
 fn is_calling<S: Sort>(process: &Process<Snapshotter<S>>) -> bool {
     let calling = |running: &Running<_>| matches!(running.state, State::Calling(..));
-    process.running.iter().any(calling)
+    process.attempts.running.iter().any(calling)
 }

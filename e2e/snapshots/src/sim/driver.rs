@@ -234,9 +234,9 @@ impl World {
 
     /// What the driver did for the attempt on a content.
     fn did<S: Sort>(&mut self, name: &Text, effect: Effect) {
-        let attempts = S::of(self).running.iter_mut();
+        let attempts = S::of(self).attempts.running.iter_mut();
         for running in attempts.filter(|running| running.key == *name) {
-            running.last = Some(effect);
+            running.note.last = Some(effect);
         }
     }
 

@@ -1,5 +1,6 @@
 //! The kinds of objects that the two programs meet.
 
+use sidecar_testkit::sim::informer::Informer;
 use sidecar_testkit::sim::server;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +17,7 @@ pub(super) enum Kind {
 }
 
 pub(super) type Server = server::Server<Kind>;
+pub(super) type Watch<R> = Informer<Kind, R>;
 
 impl server::Kind for Kind {
     fn plural(self) -> &'static str {

@@ -1,12 +1,13 @@
 //! One process of either program: the reactor that ships, caches fed by late events, queues that are
 //! sets, and attempts that advance step by step.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
-use std::time::{Duration, Instant};
+use std::convert::Infallible;
 
-use sidecar::controller::reactor::{Due, DueOf, Now, Reactor, Verdict};
+use sidecar::controller::reactor::DueOf;
 use sidecar::text::Text;
+use sidecar_testkit::sim::attempts::{
+    self, AnswerOf, Attempts, InformersOf, KeyOf, Simulated, StepOf,
+};
 use sidecar_testkit::sim::server::Refused;
 use sidecar_testkit::sim::storage::Wish;
 
@@ -34,23 +35,30 @@ pub(super) enum Failure {
     Unknown,
 }
 
-pub(super) type Steps<P> = <<P as Program>::Reactor as Reactor>::Step;
-pub(super) type Answers<P> = <<P as Program>::Reactor as Reactor>::Answer;
-pub(super) type Keys<P> = <<P as Program>::Reactor as Reactor>::Key;
-pub(super) type Dues<P> = Vec<DueOf<<P as Program>::Reactor>>;
+pub(super) type Running<P> = attempts::Running<P>;
+pub(super) type State<P> = attempts::State<P>;
+pub(super) type Dues<P> = Vec<DueOf<<P as Simulated>::Reactor>>;
+
+/// What is noted of an attempt.
+#[derive(Default)]
+pub(super) struct Note {
+    /// What it has brought about last.
+    pub(super) last: Option<Effect>,
+}
 
 /// What the two programs differ in: their caches, and the words of their steps.
-pub(super) trait Program: Sized {
-    type Reactor: Reactor<Key: Ord + Clone + Debug, Step: Debug>;
+pub(super) trait Program:
+    Simulated<Object = Text, Waiting = Infallible, Note = Note> + Sized
+{
     const WATCHED: &'static [Kind];
     /// Index among the programs.
     const WHO: usize;
 
     /// Whether this is the key of a group, or of a group's content.
-    fn is_of_group(key: &Keys<Self>) -> bool;
+    fn is_of_group(key: &KeyOf<Self>) -> bool;
     fn reactor() -> Self::Reactor;
     fn new(mutant: Mutant) -> Self;
-    fn informers(&self) -> &<Self::Reactor as Reactor>::Informers;
+    fn informers(&self) -> &InformersOf<Self>;
     fn is_synced(&self) -> bool;
     /// Kinds of which something is left to be told.
     fn news(&self, server: &Server) -> Vec<Kind>;
@@ -62,131 +70,55 @@ pub(super) trait Program: Sized {
         about: (Kind, &Text),
         json: Option<&str>,
     ) -> Dues<Self>;
-    fn decided(&self, key: &Keys<Self>, step: Steps<Self>) -> Steps<Self>;
+    fn decided(&self, key: &KeyOf<Self>, step: StepOf<Self>) -> StepOf<Self>;
     fn retries(&self) -> bool;
-    fn act(step: &Steps<Self>) -> Act;
-    fn answered(&self, step: &Steps<Self>, came: Result<Text, Failure>) -> Answers<Self>;
-    fn said(&self, step: &Steps<Self>, answer: Answers<Self>) -> Answers<Self>;
-    fn told(&self) -> Answers<Self>;
+    fn act(step: &StepOf<Self>) -> Act;
+    fn answered(&self, step: &StepOf<Self>, came: Result<Text, Failure>) -> AnswerOf<Self>;
+    fn said(&self, step: &StepOf<Self>, answer: AnswerOf<Self>) -> AnswerOf<Self>;
+    fn told(&self) -> AnswerOf<Self>;
     fn of(world: &mut World) -> &mut Process<Self>;
     /// What must be true of a step at the moment at which it is decided on.
-    fn hold(world: &mut World, key: &Keys<Self>, step: &Steps<Self>);
+    fn hold(world: &mut World, key: &KeyOf<Self>, step: &StepOf<Self>);
     /// A call's answer; which of its effects are there is known to the storage.
-    fn call(world: &mut World, step: &Steps<Self>, id: u64) -> Answers<Self>;
-    fn refuse(step: &Steps<Self>, code: tonic::Code) -> Answers<Self>;
-    fn away(step: &Steps<Self>) -> Answers<Self>;
-    fn list(world: &mut World, handle: &Text) -> Answers<Self>;
-}
-
-pub(super) enum State<P: Program> {
-    Deciding,
-    /// Sent to the API server or to a list, not yet applied.
-    Sent(Steps<P>),
-    /// The driver works on it.
-    Calling(Steps<P>, u64),
-    /// The answer is on its way, with the object if there is one in it.
-    Answered(Steps<P>, Answers<P>, Option<Text>),
-    /// The lease is over: it is not sent.
-    Fenced,
-}
-
-/// An attempt under way.
-pub(super) struct Running<P: Program> {
-    pub(super) key: Keys<P>,
-    attempt: <P::Reactor as Reactor>::Attempt,
-    pub(super) state: State<P>,
-    /// What it has brought about last.
-    pub(super) last: Option<Effect>,
+    fn call(world: &mut World, step: &StepOf<Self>, id: u64) -> AnswerOf<Self>;
+    fn refuse(step: &StepOf<Self>, code: tonic::Code) -> AnswerOf<Self>;
+    fn away(step: &StepOf<Self>) -> AnswerOf<Self>;
+    fn list(world: &mut World, handle: &Text) -> AnswerOf<Self>;
 }
 
 pub(super) struct Process<P: Program> {
-    pub(super) reactor: P::Reactor,
+    pub(super) attempts: Attempts<P>,
     pub(super) known: P,
-    pub(super) ready: BTreeSet<Keys<P>>,
-    pub(super) later: BTreeMap<Keys<P>, Instant>,
-    failures: BTreeMap<Keys<P>, u32>,
-    pub(super) running: Vec<Running<P>>,
-    now: Instant,
 }
 
 impl<P: Program> Process<P> {
     pub(super) fn start(mutant: Mutant) -> Self {
         Self {
-            reactor: P::reactor(),
+            attempts: Attempts::new(P::reactor(), "2026-01-02T03:04:05Z"),
             known: P::new(mutant),
-            ready: BTreeSet::new(),
-            later: BTreeMap::new(),
-            failures: BTreeMap::new(),
-            running: Vec::new(),
-            now: Instant::now(),
-        }
-    }
-
-    fn moment(&self) -> Now {
-        Now {
-            instant: self.now,
-            timestamp: "2026-01-02T03:04:05Z".parse().unwrap(),
         }
     }
 
     pub(super) fn watch(&mut self, kind: Kind, server: &Server, breaks: bool) {
-        let dues = self.known.watch(&mut self.reactor, (kind, server, breaks));
-        dues.into_iter().for_each(|due| self.take(due));
+        let from = (kind, server, breaks);
+        let dues = self.known.watch(&mut self.attempts.reactor, from);
+        dues.into_iter().for_each(|due| self.attempts.take(due));
     }
 
-    pub(super) fn take<N>(&mut self, due: Due<Keys<P>, N>) {
-        for wake in due.wakes {
-            if !wake.unless_delayed {
-                self.later.remove(&wake.key);
-            }
-            self.ready.insert(wake.key);
-        }
-    }
-
-    /// Keys that could be worked on now.
-    pub(super) fn startable(&self) -> Vec<Keys<P>> {
-        let busy = |key: &&Keys<P>| self.running.iter().any(|running| running.key == **key);
-        let ready = self.ready.iter().filter(|key| !busy(key));
-        ready.cloned().collect()
-    }
-
-    pub(super) fn begin(&mut self, key: &Keys<P>) {
-        self.ready.remove(key);
-        self.later.remove(key);
-        let now = self.moment();
-        self.running.push(Running {
-            key: key.clone(),
-            attempt: self.reactor.begin(key, self.known.informers(), now),
-            state: State::Deciding,
-            last: None,
-        });
+    pub(super) fn begin(&mut self, key: &KeyOf<P>) {
+        self.attempts.begin(key, self.known.informers());
     }
 
     /// The next step of attempt `index`; `None` if the attempt is over, and ended.
-    pub(super) fn decide(&mut self, index: usize) -> Option<Steps<P>> {
-        let now = self.moment();
-        let informers = self.known.informers();
-        let running = &mut self.running[index];
-        if let Some(step) = self.reactor.decide(&mut running.attempt, informers, now) {
-            return Some(self.known.decided(&running.key, step));
+    pub(super) fn decide(&mut self, index: usize) -> Option<StepOf<P>> {
+        let (attempts, informers) = (&mut self.attempts, self.known.informers());
+        if let Some(step) = attempts.decide(index, informers) {
+            return Some(self.known.decided(&attempts.running[index].key, step));
         }
-        let Running { key, attempt, .. } = self.running.remove(index);
-        let (verdict, due) = self.reactor.end(attempt, informers, now);
-        self.take(due);
-        let wait = match verdict {
-            Verdict::Done => {
-                self.failures.remove(&key);
-                return None;
-            }
-            Verdict::After { delay, .. } => delay,
-            Verdict::Retry { .. } => {
-                let failures = self.failures.entry(key.clone()).or_default();
-                *failures += 1;
-                Duration::from_secs(2_u64.saturating_pow(*failures - 1).min(300))
-            }
-        };
-        if self.known.retries() && !self.ready.contains(&key) {
-            self.later.insert(key, self.now + wait);
+        let (key, verdict, due) = attempts.end(index, informers);
+        attempts.take(due);
+        if self.known.retries() {
+            attempts.settle(key, &verdict);
         }
         None
     }
@@ -195,37 +127,25 @@ impl<P: Program> Process<P> {
     pub(super) fn answer(
         &mut self,
         index: usize,
-        step: Steps<P>,
-        answer: Answers<P>,
+        (step, answer): (StepOf<P>, AnswerOf<P>),
         json: Option<&str>,
     ) {
         if let Act::Api(request) = P::act(&step) {
-            let known = &mut self.known;
-            let reactor = &mut self.reactor;
+            let (known, reactor) = (&mut self.known, &mut self.attempts.reactor);
             let about = request.about();
             let dues = about.map(|about| known.end_write(reactor, about, json));
-            dues.into_iter().flatten().for_each(|due| self.take(due));
+            let dues = dues.into_iter().flatten();
+            dues.for_each(|due| self.attempts.take(due));
         }
         let answer = self.known.said(&step, answer);
-        let running = &mut self.running[index];
         let informers = self.known.informers();
-        let due = self
-            .reactor
-            .answered(&mut running.attempt, step, answer, informers);
-        running.state = State::Deciding;
-        self.take(due);
-    }
-
-    /// Time passes, and back-offs end.
-    pub(super) fn wait(&mut self, seconds: u64) {
-        self.now += Duration::from_secs(seconds);
-        let now = self.now;
-        let due = self.later.extract_if(.., |_, at| *at <= now);
-        self.ready.extend(due.map(|(key, _)| key));
+        let due = { &mut self.attempts }.answer(index, (step, answer), informers);
+        self.attempts.take(due);
     }
 
     /// Whether there is something to do without time going on.
     pub(super) fn is_busy(&self) -> bool {
-        !self.running.is_empty() || self.known.is_synced() && !self.startable().is_empty()
+        let attempts = &self.attempts;
+        !attempts.running.is_empty() || self.known.is_synced() && !attempts.startable().is_empty()
     }
 }

@@ -97,7 +97,7 @@ impl World {
     }
 
     fn waits(&self) -> bool {
-        !self.controller.later.is_empty() || !self.snapshotter.later().is_empty()
+        !self.controller.attempts.later.is_empty() || !self.snapshotter.later().is_empty()
     }
 
     fn check_rest(&self) -> Result<(), String> {
@@ -209,14 +209,20 @@ impl World {
             }
         }
         let mut left = self.snapshotter.not_empty();
-        if !self.controller.reactor.in_flight().is_empty() {
-            left.push(format!("{:?}", self.controller.reactor.in_flight()));
+        if !self.controller.attempts.reactor.in_flight().is_empty() {
+            left.push(format!(
+                "{:?}",
+                self.controller.attempts.reactor.in_flight()
+            ));
         }
-        if !self.controller.reactor.operations().is_empty() {
-            left.push(format!("{:?}", self.controller.reactor.operations()));
+        if !self.controller.attempts.reactor.operations().is_empty() {
+            left.push(format!(
+                "{:?}",
+                self.controller.attempts.reactor.operations()
+            ));
         }
         if self.waits() {
-            let later = (&self.controller.later, self.snapshotter.later());
+            let later = (&self.controller.attempts.later, self.snapshotter.later());
             left.push(format!("{later:?}"));
         }
         if left.is_empty() {

@@ -2,12 +2,15 @@
 //! ships, one for single snapshots and one for groups, in one process.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use sidecar::controller::reactor::Reactor;
 use sidecar::kube::cache::store;
 use sidecar::text::Text;
+use sidecar_testkit::sim::attempts::Simulated;
+use sidecar_testkit::sim::informer::parts;
 use sidecar_testkit::sim::server::{Part, Why};
 use sidecar_testkit::sim::storage::Wish;
 use snapshotter::model::{Class, Content};
@@ -19,12 +22,11 @@ use snapshotter::plan::step::{Answer, Step};
 use snapshotter::plan::{Driver, Informers, Settings, Snapshotter as Shipped};
 use tonic::Code;
 
-use super::kind::{Kind, Server};
+use super::kind::{Kind, Server, Watch};
 use super::mutant::Mutant;
 use super::objects::DRIVER;
-use super::process::{Act, Dues, Failure, Process, Program};
+use super::process::{Act, Dues, Failure, Note, Process, Program};
 use super::request::Request;
-use super::watch::{Watch, parts};
 use super::world::World;
 
 /// What one of the two controllers is for.
@@ -87,29 +89,31 @@ impl Both {
     }
 
     pub(super) fn wait(&mut self, seconds: u64) {
-        self.single.wait(seconds);
-        self.grouped.wait(seconds);
+        self.single.attempts.wait(seconds);
+        self.grouped.attempts.wait(seconds);
     }
 
     /// What is tried again later.
     pub(super) fn later(&self) -> Vec<&Text> {
-        let all = self.single.later.keys();
-        all.chain(self.grouped.later.keys()).collect()
+        let all = self.single.attempts.later.keys();
+        all.chain(self.grouped.attempts.later.keys()).collect()
     }
 
     /// What is remembered, in words.
     pub(super) fn not_empty(&self) -> Vec<String> {
-        let mut left = self.single.reactor.in_flight().not_empty();
-        left.extend(self.grouped.reactor.in_flight().not_empty());
+        let mut left = self.single.attempts.reactor.in_flight().not_empty();
+        left.extend(self.grouped.attempts.reactor.in_flight().not_empty());
         left
     }
 
     pub(super) fn driver_is_back(&mut self) {
         let Self { single, grouped } = self;
-        let due = single.reactor.observe(Change::DriverBack, &single.known);
-        single.take(due);
-        let due = grouped.reactor.observe(Change::DriverBack, &grouped.known);
-        grouped.take(due);
+        let reactor = &mut single.attempts.reactor;
+        let due = reactor.observe(Change::DriverBack, &single.known);
+        single.attempts.take(due);
+        let reactor = &mut grouped.attempts.reactor;
+        let due = reactor.observe(Change::DriverBack, &grouped.known);
+        grouped.attempts.take(due);
     }
 }
 
@@ -158,8 +162,14 @@ impl<S: Sort> Snapshotter<S> {
     }
 }
 
-impl<S: Sort> Program for Snapshotter<S> {
+impl<S: Sort> Simulated for Snapshotter<S> {
     type Reactor = Shipped;
+    type Object = Text;
+    type Waiting = Infallible;
+    type Note = Note;
+}
+
+impl<S: Sort> Program for Snapshotter<S> {
     const WATCHED: &'static [Kind] = S::WATCHED;
     const WHO: usize = 1;
 

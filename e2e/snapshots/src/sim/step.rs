@@ -1,6 +1,8 @@
 //! Attempts advance: requests reach the server, calls reach the driver, answers come back.
 
 use sidecar::text::Text;
+use sidecar_testkit::sim::attempts::StepOf;
+use sidecar_testkit::sim::fate::Fate;
 use sidecar_testkit::sim::server::{Refused, Why};
 
 use super::effect::Effect;
@@ -9,23 +11,9 @@ use super::process::{Act, Failure, Program, State};
 use super::request::Request;
 use super::world::World;
 
-/// What becomes of a request.
-enum Fate {
-    Applied,
-    /// Applied, and the answer is lost.
-    Unheard,
-    /// Not applied, and nobody knows.
-    Lost,
-    /// The answer is not waited for any longer, and it is applied at any later time.
-    Late,
-    Refused,
-}
-
 impl World {
     pub(super) fn advance<P: Program>(&mut self, index: usize) {
-        let running = &mut P::of(self).running[index];
-        let state = std::mem::replace(&mut running.state, State::Deciding);
-        let state = match state {
+        let state = match P::of(self).attempts.leave(index) {
             State::Deciding => {
                 if self.stops_here(P::WHO) {
                     return;
@@ -38,11 +26,11 @@ impl World {
                 State::Answered(step, answer, None)
             }
             State::Answered(step, answer, json) => {
-                return P::of(self).answer(index, step, answer, json.as_deref());
+                return P::of(self).answer(index, (step, answer), json.as_deref());
             }
             State::Fenced => State::Fenced,
         };
-        P::of(self).running[index].state = state;
+        P::of(self).attempts.enter(index, state);
     }
 
     /// A run that is looked at closely has a program stop at this step.
@@ -64,13 +52,13 @@ impl World {
     }
 
     fn decide<P: Program>(&mut self, index: usize) {
-        let key = P::of(self).running[index].key.clone();
+        let key = P::of(self).attempts.running[index].key.clone();
         let Some(step) = P::of(self).decide(index) else {
             return;
         };
         let act = P::act(&step);
         if self.is_fenced(&act) {
-            P::of(self).running[index].state = State::Fenced;
+            P::of(self).attempts.enter(index, State::Fenced);
             return;
         }
         self.spin();
@@ -99,11 +87,11 @@ impl World {
                 State::Answered(step, answer, None)
             }
         };
-        P::of(self).running[index].state = state;
+        P::of(self).attempts.enter(index, state);
     }
 
     /// A request reaches the API server, or the driver's list.
-    fn arrive<P: Program>(&mut self, index: usize, step: super::process::Steps<P>) -> State<P> {
+    fn arrive<P: Program>(&mut self, index: usize, step: StepOf<P>) -> State<P> {
         let request = match P::act(&step) {
             Act::Api(request) => request,
             Act::List(handle) => {
@@ -137,8 +125,8 @@ impl World {
                 message: "refused".to_owned(),
             })),
         };
-        let running = &mut P::of(self).running[index];
-        running.last = effect.or(running.last);
+        let note = &mut P::of(self).attempts.running[index].note;
+        note.last = effect.or(note.last);
         // The answer to a DELETE that leaves nothing is no object.
         let there = |(kind, key): (Kind, &Text)| self.server.get(kind, key).is_some();
         let deletes = matches!(request, Request::Delete(..));
@@ -157,14 +145,14 @@ impl World {
     }
 
     fn fate(&mut self, request: &Request) -> Fate {
-        if !self.is_faulty() || !self.dice.one_in(6) {
+        if !self.is_faulty() {
             return Fate::Applied;
         }
-        match self.dice.below(4) {
-            0 => Fate::Unheard,
-            1 => Fate::Lost,
-            2 if !request.comes_in_order() => Fate::Late,
-            _ => Fate::Refused,
+        let fate = Fate::draw(&mut self.dice, 6, &Fate::FAULTS);
+        if request.comes_in_order() {
+            fate.in_order()
+        } else {
+            fate
         }
     }
 

@@ -229,8 +229,8 @@ impl World {
         if !P::of(self).known.is_synced() {
             return self.deliver::<P>();
         }
-        let startable = P::of(self).startable();
-        let running = P::of(self).running.len();
+        let startable = P::of(self).attempts.startable();
+        let running = P::of(self).attempts.running.len();
         if running < 3 && !startable.is_empty() && (running == 0 || self.dice.one_in(3)) {
             let key = self.dice.of(&startable).clone();
             P::of(self).begin(&key);
@@ -306,7 +306,13 @@ impl World {
     /// What matters most are stops right after something has been brought about.
     fn come_to_write<P: Program>(&mut self) {
         for _ in 0..self.dice.below(60) {
-            if P::of(self).running.iter().any(|one| one.last.is_some()) && self.dice.one_in(4) {
+            if P::of(self)
+                .attempts
+                .running
+                .iter()
+                .any(|one| one.note.last.is_some())
+                && self.dice.one_in(4)
+            {
                 return;
             }
             if P::of(self).is_busy() {
@@ -319,7 +325,7 @@ impl World {
 
     pub(super) fn passes(&mut self, seconds: u64) {
         self.spins = 0;
-        self.controller.wait(seconds);
+        self.controller.attempts.wait(seconds);
         self.snapshotter.wait(seconds);
     }
 

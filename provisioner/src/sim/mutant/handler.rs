@@ -100,10 +100,8 @@ impl Mutant {
                 if let Notice::Deleted(name, volume, _) = notice
                     && let Volume::Deletable(detail) = &**volume
                 {
-                    process
-                        .provisioner
-                        .in_flight_mut()
-                        .removed(name, &detail.uid);
+                    let in_flight = process.attempts.reactor.in_flight_mut();
+                    in_flight.removed(name, &detail.uid);
                 }
             }
         }
@@ -118,7 +116,7 @@ impl Mutant {
         let cached = process.informers.claims.get(&key.name);
         let cached = cached.filter(|claim| claim.uid == key.uid);
         let gone = cached.is_none();
-        let in_flight = process.provisioner.in_flight_mut();
+        let in_flight = process.attempts.reactor.in_flight_mut();
         match (self, failure) {
             (Self::ForgetsDoubt, Some(_)) => in_flight.drop_pinned(key),
             (Self::BelievesRefusals, Some(Failure::Call(_) | Failure::Full(_))) => {
@@ -137,7 +135,7 @@ impl Mutant {
             }
             _ => return due,
         }
-        process.provisioner.settle_again(key);
+        process.attempts.reactor.settle_again(key);
         due
     }
 

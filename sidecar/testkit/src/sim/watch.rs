@@ -7,6 +7,8 @@ use std::sync::Arc;
 use sidecar::kube::cache::store::{Change, Store};
 use sidecar::kube::key::Key;
 
+use super::Dice;
+
 type Text = Arc<str>;
 
 /// An object and its resource version.
@@ -171,6 +173,28 @@ impl<T: Clone> Watch<T> {
             change => Part::Arrived(change.into_iter().collect()),
         })
     }
+}
+
+/// Where in the log the event is that a watch brings now: the next one of its kind, which `cursor` goes
+/// beyond; or, where events come `again`, one that it brought before.
+pub fn next_event<E>(
+    dice: &mut Dice,
+    log: &[Versioned<E>],
+    cursor: &mut usize,
+    again: bool,
+    is_of: impl Fn(&E) -> bool,
+) -> Option<usize> {
+    if again && *cursor > 0 && dice.one_in(4) {
+        let at = dice.below(*cursor);
+        return log
+            .get(at)
+            .is_some_and(|(_, event)| is_of(event))
+            .then_some(at);
+    }
+    let mut left = log.iter().enumerate().skip(*cursor);
+    let (at, _) = left.find(|(_, (_, event))| is_of(event))?;
+    *cursor = at + 1;
+    Some(at)
 }
 
 /// The cache's key of an object, whose namespace is part of `name`.

@@ -1,25 +1,33 @@
-//! One kind of object as a process sees it: the real cache's contents, fed from the server's log.
+//! One kind of object as a process sees it: the real cache's contents, fed from the log of a
+//! [`Server`](super::server::Server) of whole objects.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
+use serde_json::Value;
 use sidecar::kube::cache::store::{Change, Store};
 use sidecar::kube::cache::{Record, Source};
 use sidecar::kube::interner::Interner;
-use sidecar::kube::key::Key;
-use sidecar::text::Text;
 
-use super::kind::{Kind, Server};
+use super::server::{Kind, Server};
+use super::watch::key as cached;
 
-pub(super) struct Watch<R> {
-    kind: Kind,
-    pub(super) store: Store<R>,
+type Text = Arc<str>;
+
+/// See the module.
+pub struct Informer<K, R> {
+    kind: K,
+    /// What the process knows.
+    pub store: Store<R>,
     /// How far into the server's log this watch has come.
     cursor: Cell<usize>,
-    pub(super) listed: bool,
+    /// Whether a list was complete once.
+    pub listed: bool,
 }
 
-impl<R: Record> Watch<R> {
-    pub(super) fn new(kind: Kind) -> Self {
+impl<K: Kind, R: Record> Informer<K, R> {
+    /// Nothing is known.
+    pub fn new(kind: K) -> Self {
         Self {
             kind,
             store: Store::new(),
@@ -29,7 +37,7 @@ impl<R: Record> Watch<R> {
     }
 
     /// The kind, if something is left to be told.
-    pub(super) fn news(&self, server: &Server) -> Option<Kind> {
+    pub fn news(&self, server: &Server<K>) -> Option<K> {
         let left = server.log.get(self.cursor.get()..).unwrap_or_default();
         let others = left.iter().take_while(|event| event.kind != self.kind);
         let others = others.count();
@@ -39,7 +47,7 @@ impl<R: Record> Watch<R> {
     }
 
     /// The list if there was none or the watch broke, else the next event.
-    pub(super) fn next(&mut self, server: &Server, breaks: bool) -> Vec<Change<R>> {
+    pub fn next(&mut self, server: &Server<K>, breaks: bool) -> Vec<Change<R>> {
         if breaks || !self.listed {
             return self.list(server);
         }
@@ -49,8 +57,9 @@ impl<R: Record> Watch<R> {
                 continue;
             }
             let key = cached(&event.key);
-            let change = match &event.json {
-                Some(json) => self.store.upsert(key, record::<R>(json), event.version),
+            let record = event.json.as_deref().and_then(record::<R>);
+            let change = match record {
+                Some(record) => self.store.upsert(key, record, event.version),
                 None => self.store.delete(key, event.version),
             };
             return change.into_iter().collect();
@@ -58,13 +67,13 @@ impl<R: Record> Watch<R> {
         Vec::new()
     }
 
-    fn list(&mut self, server: &Server) -> Vec<Change<R>> {
+    fn list(&mut self, server: &Server<K>) -> Vec<Change<R>> {
         self.store.begin_list();
         let mut changes = Vec::new();
         for (key, object) in server.all(self.kind) {
-            let json = object.to_string();
-            let version = version(object);
-            changes.extend(self.store.upsert(cached(key), record::<R>(&json), version));
+            if let Some(record) = record::<R>(&object.to_string()) {
+                changes.extend(self.store.upsert(cached(key), record, version(object)));
+            }
         }
         changes.extend(self.store.finish_list(server.version));
         self.cursor.set(server.log.len());
@@ -72,41 +81,41 @@ impl<R: Record> Watch<R> {
         changes
     }
 
-    pub(super) fn begin_write(&mut self, key: &Text) {
+    /// An own write, or a GET, is about to be sent.
+    pub fn begin_write(&mut self, key: &str) {
         self.store.begin_write(&cached(key));
     }
 
-    /// An own write, or a GET, was answered; `None` if it failed.
-    pub(super) fn end_write(&mut self, key: &Text, json: Option<&str>) -> Option<Change<R>> {
+    /// It was answered; `None` if it failed.
+    ///
+    /// # Panics
+    /// The answer is no object.
+    pub fn end_write(&mut self, key: &str, json: Option<&str>) -> Option<Change<R>> {
         let key = cached(key);
-        let Some(json) = json else {
+        let answer = json.and_then(|json| Some((json, record::<R>(json)?)));
+        let Some((json, record)) = answer else {
             return self.store.write_failed(&key);
         };
-        let version = version(&serde_json::from_str(json).unwrap());
-        self.store.write_answered(&key, record::<R>(json), version)
+        let version = version(&serde_json::from_str(json).expect("an object"));
+        self.store.write_answered(&key, record, version)
     }
 }
 
 /// Reads an object as a cache does.
-fn record<R: Record>(json: &str) -> R {
-    R::from_wire(serde_json::from_str(json).unwrap(), &Interner::default()).unwrap()
+fn record<R: Record>(json: &str) -> Option<R> {
+    let wire = serde_json::from_str(json).expect("an object");
+    R::from_wire(wire, &Interner::default())
 }
 
-fn version(object: &serde_json::Value) -> u64 {
+fn version(object: &Value) -> u64 {
     let version = object["metadata"]["resourceVersion"].as_str();
-    version.unwrap().parse().unwrap()
+    version
+        .and_then(|version| version.parse().ok())
+        .expect("a version")
 }
 
-fn cached(key: &str) -> Key {
-    match key.split_once('/') {
-        Some((namespace, name)) => Key::new(Some(namespace), name),
-        None => Key::new(None, key),
-    }
-    .unwrap()
-}
-
-/// What was known, what is known, and whether from an answer to this process.
-pub(super) fn parts<R>(change: &Change<R>) -> (Text, Option<&R>, Option<&R>, bool) {
+/// The key, what was known, what is known, and whether from an answer to this process.
+pub fn parts<R>(change: &Change<R>) -> (Text, Option<&R>, Option<&R>, bool) {
     match change {
         Change::Upserted {
             key,

@@ -1,0 +1,39 @@
+//! Runs that must hold, and faulty controllers that must be caught.
+
+use std::fmt::Debug;
+
+/// Runs `runs` interleavings.
+///
+/// # Panics
+/// One of them violates something.
+pub fn hold(runs: u64, run: impl Fn(u64) -> Result<(), String>) {
+    for seed in 0..runs {
+        if let Err(violation) = run(seed) {
+            panic!("seed {seed}: {violation}");
+        }
+    }
+}
+
+/// Which mutants go unnoticed: of each it is said under which faults it must be caught, and what the
+/// first violation says then. `run` returns what was violated in the run of a seed.
+pub fn missed<M: Copy + Debug, F: Copy>(
+    mutants: &[(M, F, &str)],
+    most: u64,
+    run: impl Fn(u64, F, M) -> Result<(), String>,
+) -> Vec<String> {
+    let missed = mutants.iter().filter_map(|&(mutant, faults, expected)| {
+        let mut others = None;
+        for seed in 0..most {
+            match run(seed, faults, mutant) {
+                Err(violation) if violation.contains(expected) => return None,
+                Err(violation) => others = others.or(Some(violation)),
+                Ok(()) => {}
+            }
+        }
+        Some(match others {
+            Some(violation) => format!("{mutant:?}: {violation}"),
+            None => format!("{mutant:?} was not caught"),
+        })
+    });
+    missed.collect()
+}
