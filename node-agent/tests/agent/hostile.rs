@@ -148,6 +148,23 @@ async fn pods_with_impossible_names_are_told_and_do_no_harm() {
     stage.until_running("q").await;
 }
 
+/// Taken for gone, its volumes would be unmounted under it.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_cannot_be_read_keeps_its_volumes() {
+    let stage = Stage::started().await;
+    stage.mounted("p", "c").await;
+    stage.api.edit("pods", "default/p", |pod| {
+        pod["spec"]["volumes"] = json!("none");
+    });
+    pass(120.0).await;
+    // The next list has it as well.
+    stage.api.compact();
+    stage.api.break_watches();
+    pass(120.0).await;
+    assert_eq!(stage.calls(), ["NodeStageVolume", "NodePublishVolume"]);
+    stage.mounted("q", "d").await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_strangers_left_on_disk_is_passed_over() {
     let mut stage = Stage::set();
