@@ -271,9 +271,8 @@ impl World {
     /// A volume in use is to be kept after all, or one that was to be kept is not.
     fn change_policy(&mut self) {
         let busy = |name: &Text| {
-            let mut running = self
-                .processes()
-                .flat_map(|process| &process.attempts.running);
+            let attempts = self.processes().map(|process| &process.attempts);
+            let mut running = attempts.flat_map(|attempts| &attempts.running);
             running.any(|running| matches!(&running.key, Key::Volume(busy) if busy == name))
         };
         let names = self.volumes(|volume| {

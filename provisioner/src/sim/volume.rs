@@ -5,8 +5,8 @@ use serde_json::Value;
 use sidecar_testkit::sim::watch::Versioned;
 
 use super::driver::{Kind, ModelDriver};
-use super::run::{Faults, World, rpc};
 use super::process::State;
+use super::run::{Faults, World, rpc};
 use crate::model::{Reclaim, Text, VolumeDetail};
 use crate::plan::delete::{Answer, Step};
 use crate::plan::outcome::ApiError;
