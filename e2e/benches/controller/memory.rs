@@ -201,7 +201,9 @@ fn relists(
     let every = Duration::from_secs_f64(measured.seconds * 1.5 + 5.0);
     proxy.replace(&gone_after(every, watched))?;
     let start = Instant::now();
-    for relist in 0..RELISTS {
+    let mut relist = 0;
+    // Where other watches are busy, too, not each rise of the processor time is a relist.
+    while relist < RELISTS || proxy.hits("counted")? < RELISTS - 1 {
         // The first watches were opened under the rules before; they end without being counted.
         let cpu = Usage::of(process)?.cpu;
         while Usage::of(process)?.cpu - cpu < measured.cpu / 10.0 {
@@ -218,13 +220,9 @@ fn relists(
             }
         }
         measured.relisted.push(Usage::of(process)?.resident);
+        relist += 1;
     }
     measured.relists_cpu = Usage::of(process)?.cpu - before;
-    let hits = proxy.hits("counted")?;
-    ensure!(
-        hits >= RELISTS - 1,
-        "{hits} watches of {watched} were ended"
-    );
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use anyhow::Result;
 
 use crate::contender::{Contender, Controller};
 use crate::figure::Figure;
-use crate::world::World;
+use crate::world::{Controllers, World};
 use crate::{Profile, rest};
 
 pub(crate) const SNAPSHOTTER: Controller = Controller {
@@ -63,7 +63,7 @@ fn size(contenders: &[Contender]) -> Result<Vec<Figure>> {
 }
 
 fn idle(contenders: &[Contender]) -> Result<Vec<Figure>> {
-    let world = World::with_snapshots()?;
+    let world = World::with_snapshots(Controllers::Stopped)?;
     let driver = objects::driver(&world)?;
     let figures = rest::idle_in(&world, Some(&driver), contenders, MOST_MB)?;
     drop(driver);
@@ -72,7 +72,7 @@ fn idle(contenders: &[Contender]) -> Result<Vec<Figure>> {
 }
 
 fn controller_idle(contenders: &[Contender]) -> Result<Vec<Figure>> {
-    let world = World::with_snapshots()?;
+    let world = World::with_snapshots(Controllers::Stopped)?;
     let figures = rest::idle_in(&world, None, contenders, MOST_MB)?;
     world.down()?;
     Ok(figures)

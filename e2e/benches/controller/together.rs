@@ -1,11 +1,15 @@
 //! What is measured of all of a driver's sidecars in one process, `ours`, beside the sum of the single programs, `other`.
 //!
-//! Layout: `side` starts either of them; `idle`, `large` and `restart` measure.
+//! Layout: `side` starts either of them; `cycle`, `flood`, `idle`, `large` and `restart` measure.
 
+mod cycle;
+mod flood;
 mod idle;
 mod large;
 mod restart;
 mod side;
+
+use std::time::Duration;
 
 use anyhow::Result;
 
@@ -25,6 +29,14 @@ pub(crate) static PROFILES: &[Profile] = &[
         run: size,
     },
     Profile {
+        name: "cycle",
+        run: cycle::run,
+    },
+    Profile {
+        name: "flood",
+        run: flood::run,
+    },
+    Profile {
         name: "idle",
         run: idle::run,
     },
@@ -37,6 +49,12 @@ pub(crate) static PROFILES: &[Profile] = &[
         run: restart::run,
     },
 ];
+
+fn percentile(times: &mut [Duration], part: f64) -> Option<Duration> {
+    times.sort_unstable();
+    let last = times.len().checked_sub(1)?;
+    times.get((last as f64 * part).round() as usize).copied()
+}
 
 fn size(contenders: &[Contender]) -> Result<Vec<Figure>> {
     rest::size(contenders, 11.7)

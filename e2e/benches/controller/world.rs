@@ -72,9 +72,9 @@ impl World {
         Ok(Self { load, cluster })
     }
 
-    /// The same with the snapshot API, and nobody to look at what is written.
-    pub(crate) fn with_snapshots() -> Result<Self> {
-        let world = Self::up(Controllers::Stopped)?;
+    /// The same with the snapshot API.
+    pub(crate) fn with_snapshots(controllers: Controllers) -> Result<Self> {
+        let world = Self::up(controllers)?;
         snapshots::install(&world.cluster, &world.cluster.api()?)?;
         Ok(world)
     }

@@ -18,7 +18,7 @@ use crate::figure::{Figure, Target, median};
 use crate::told;
 use crate::usage::{Usage, at_rest};
 use crate::watch::Watch;
-use crate::world::{Driver, Route, UNLIMITED, World};
+use crate::world::{Controllers, Driver, Route, UNLIMITED, World};
 
 const COUNT: usize = 500;
 const WARM_UP: usize = 50;
@@ -67,7 +67,7 @@ struct Stage<'a> {
 
 pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let pairs = pairs(contenders)?;
-    let world = World::with_snapshots()?;
+    let world = World::with_snapshots(Controllers::Stopped)?;
     let driver = objects::driver(&world)?;
     objects::create_class(&world.load)?;
     bound::create_bound(&world.load, &driver.volumes(COUNT)?, Drivers::One)?;

@@ -11,7 +11,7 @@ use crate::bound::{self, Drivers};
 use crate::contender::Contender;
 use crate::figure::Figure;
 use crate::memory::{self, Limits};
-use crate::world::World;
+use crate::world::{Controllers, World};
 
 const LIMITS: Limits = Limits {
     resident_mb: 25.0,
@@ -24,7 +24,7 @@ const KEPT: usize = 10;
 
 pub(super) fn run(snapshotters: &[Contender]) -> Result<Vec<Figure>> {
     let count = (20_000.0 * memory::scale()?) as usize;
-    let world = World::with_snapshots()?;
+    let world = World::with_snapshots(Controllers::Stopped)?;
     fill(&world, count)?;
     let driver = objects::driver(&world)?;
     let controllers = SNAPSHOT_CONTROLLER.contenders()?;

@@ -10,7 +10,7 @@ use super::side::{self, Side};
 use crate::contender::Contender;
 use crate::figure::{Figure, Target};
 use crate::usage::{Usage, at_rest};
-use crate::world::{Route, World};
+use crate::world::{Controllers, Route, World};
 
 /// Until what the start took is given back.
 const SETTLE: Duration = Duration::from_secs(20);
@@ -21,7 +21,7 @@ const WATCHED: Duration = Duration::from_secs(120);
 const SOON: Duration = Duration::from_secs(60);
 
 pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
-    let world = World::with_snapshots()?;
+    let world = World::with_snapshots(Controllers::Stopped)?;
     let driver = world.driver()?;
     side::equip(&driver)?;
     let (mut resident, mut anonymous, mut cpu) = (Vec::new(), Vec::new(), Vec::new());

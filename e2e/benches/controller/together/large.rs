@@ -8,13 +8,14 @@ use anyhow::{Context, Result};
 use e2e::node::http_get;
 use e2e::suite::say;
 
+use super::percentile;
 use super::side::{self, Side};
 use crate::bound::Drivers;
 use crate::contender::Contender;
 use crate::figure::{Figure, Target};
 use crate::memory::{self, Limits};
 use crate::provisioner::large::fill;
-use crate::world::{Driver, World};
+use crate::world::{Controllers, Driver, World};
 
 const LIMIT: Duration = Duration::from_secs(180);
 
@@ -28,7 +29,7 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let scale = memory::scale()?;
     let count = |full: f64| (full * scale) as usize;
     let (volumes, nodes) = (count(50_000.0), count(5_000.0));
-    let world = World::with_snapshots()?;
+    let world = World::with_snapshots(Controllers::Stopped)?;
     fill(&world, Drivers::One, volumes, nodes)?;
     let driver = world.driver()?;
     side::equip(&driver)?;
@@ -128,10 +129,4 @@ fn ask(address: &str, is_full: &AtomicBool) -> Vec<Duration> {
         thread::sleep(EVERY);
     }
     times
-}
-
-fn percentile(times: &mut [Duration], part: f64) -> Option<Duration> {
-    times.sort_unstable();
-    let last = times.len().checked_sub(1)?;
-    times.get((last as f64 * part).round() as usize).copied()
 }

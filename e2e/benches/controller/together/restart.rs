@@ -17,7 +17,7 @@ use crate::figure::{Figure, Target};
 use crate::provisioner::objects::{CSI_NODES, NODES, csi_node, node};
 use crate::resizer::objects::{create_class, wish};
 use crate::snapshotter::objects::{self as snapshots, CONTENTS, content};
-use crate::world::{DRIVER, Driver, World};
+use crate::world::{Controllers, DRIVER, Driver, World};
 
 const VOLUMES: usize = 10_000;
 
@@ -32,7 +32,7 @@ const FIRST: [&str; 4] = [
 ];
 
 pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
-    let world = World::with_snapshots()?;
+    let world = World::with_snapshots(Controllers::Stopped)?;
     let driver = world.driver()?;
     side::equip(&driver)?;
     create_class(&world.load)?;

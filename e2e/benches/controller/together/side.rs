@@ -39,6 +39,11 @@ pub(super) fn singles() -> Result<Vec<Contender>> {
     ])
 }
 
+/// Whether the program asks the API server for anything.
+pub(super) fn asks(program: &Contender) -> bool {
+    program.name != LIVENESSPROBE
+}
+
 /// Lets the driver have work for each of the controllers.
 pub(super) fn equip(driver: &Driver) -> Result<()> {
     let capabilities = json!({ "capabilities": {
@@ -89,7 +94,7 @@ impl Side {
         if is_asked {
             command.arg(format!("--http-endpoint={}", self.health));
         }
-        if contender.name != LIVENESSPROBE {
+        if asks(contender) {
             let direct = world.kubeconfig(contender, Route::Direct)?;
             let text = fs::read_to_string(&direct)?;
             let (_, rest) = text.split_once("https://").context("a server's address")?;

@@ -1,0 +1,92 @@
+//! How long an attachment takes while a thousand claims are provisioned by the same process, beside how long it takes alone.
+
+use std::iter::once;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use e2e::suite::say;
+
+use super::percentile;
+use super::side::{self, Side};
+use crate::attacher::objects::{ATTACHMENTS, attachment, is_attached};
+use crate::bound::{self, CLAIMS, Drivers};
+use crate::contender::Contender;
+use crate::figure::{Figure, Target};
+use crate::provisioner::objects::{CSI_NODES, NODES, csi_node, is_bound, node};
+use crate::resizer::objects::create_class;
+use crate::watch::Watch;
+use crate::world::{Controllers, World};
+
+/// Attachments that are timed, one every 50 ms.
+const COUNT: usize = 100;
+const EVERY: Duration = Duration::from_millis(50);
+
+const CLAIMS_AT_ONCE: usize = 1_000;
+
+const LIMIT: Duration = Duration::from_secs(180);
+
+const NODE: &str = "node";
+
+pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
+    let world = World::with_snapshots(Controllers::Running)?;
+    let driver = world.driver()?;
+    side::equip(&driver)?;
+    let load = &world.load;
+    create_class(load)?;
+    load.create(NODES, once(node(NODE, 0)))?;
+    load.create(CSI_NODES, once(csi_node(NODE)))?;
+    let handles = driver.volumes(2 * COUNT)?;
+    bound::create_bound(load, &handles, Drivers::One)?;
+    let attached = Watch::open(load, ATTACHMENTS, is_attached)?;
+    let bound = Watch::open(load, CLAIMS, is_bound)?;
+    let mut side = Side::start(&world, &driver, contenders)?;
+    side.at_rest(LIMIT)?;
+    let alone = attach(&world, &attached, 0)?;
+    side.at_rest(LIMIT)?;
+    let flooded = thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let names = (0..CLAIMS_AT_ONCE).map(|at| format!("flood-{at}"));
+            load.create(CLAIMS, names.map(|name| bound::claim(&name)))
+        });
+        let took = attach(&world, &attached, COUNT);
+        let created = flood.join().ok().context("a thread panicked")?;
+        created.and(took)
+    })?;
+    let during = bound.done("flood-").len();
+    let all = bound.wait(LIMIT, CLAIMS_AT_ONCE, |watch| watch.done("flood-").len())?;
+    ensure!(all, "not all claims are bound after {LIMIT:?}");
+    say(&format!(
+        "attach p99 alone {alone:?}, while {during} of {CLAIMS_AT_ONCE} claims were provisioned {flooded:?}"
+    ));
+    drop((side, attached, bound, driver));
+    world.down()?;
+    let milliseconds = [flooded, alone].map(|p99| p99.as_secs_f64() * 1e3);
+    let what = "p99 of attachments amid 1,000 claims, beside alone, ms";
+    Ok(vec![Figure::new(
+        what,
+        &milliseconds,
+        Target::RatioAtMost(1.5),
+    )])
+}
+
+/// Attaches volumes one after the other; how long most took from the request to the status.
+fn attach(world: &World, attached: &Watch, first: usize) -> Result<Duration> {
+    let prefix = format!("from-{first}-");
+    let mut created = Vec::new();
+    for at in first..first + COUNT {
+        let name = format!("{prefix}{at}");
+        let wanted = attachment(&name, &bound::name(at), NODE);
+        created.push((name, Instant::now()));
+        world.load.create(ATTACHMENTS, once(wanted))?;
+        thread::sleep(EVERY);
+    }
+    let there = attached.wait(LIMIT, COUNT, |watch| watch.done(&prefix).len())?;
+    ensure!(there, "not all volumes are attached after {LIMIT:?}");
+    let done = attached.done(&prefix);
+    let times = created.into_iter().filter_map(|(name, began)| {
+        let done = done.get(&name)?;
+        Some(done.saturating_duration_since(began))
+    });
+    percentile(&mut times.collect::<Vec<_>>(), 0.99).context("no attachment")
+}
