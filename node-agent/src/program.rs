@@ -28,7 +28,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     let node = config.registration.node.as_str();
     info!(version = VERSION, node, "Starting");
     let rules = needs(&config);
-    stand_in(
+    Box::pin(stand_in(
         &values,
         "csi-node-agent",
         http,
@@ -38,7 +38,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
             let initialized = agent.initialized();
             Ok((initialized, async { Ok(Box::pin(agent.run()).await?) }))
         },
-    )
+    ))
     .await
 }
 

@@ -278,12 +278,14 @@ impl Process {
         }
         let (key, verdict, due) = attempts.end(index, &self.informers);
         let due = self.mutant.ends(due, &key, &mut attempts.reactor);
-        match verdict {
+        match &verdict {
             Verdict::Retry { .. } if self.mutant == Mutant::ForgetsRetries => {}
             Verdict::Retry { .. } if self.mutant == Mutant::Spins => {
                 attempts.ready.insert(key);
             }
-            verdict => attempts.settle(key, &verdict),
+            Verdict::Done | Verdict::Retry { .. } | Verdict::After { .. } => {
+                attempts.settle(key, &verdict);
+            }
         }
         attempts.take(due);
         None

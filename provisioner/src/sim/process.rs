@@ -247,11 +247,11 @@ impl Process {
             Verdict::Retry { failure, .. } if mutant.spins(failure) => {
                 attempts.ready.insert(key);
             }
-            verdict => {
+            Verdict::Done | Verdict::Retry { .. } | Verdict::After { .. } => {
                 let follows = |failure: &Failed| matches!(failure, Failed::Follows);
                 self.follows |=
-                    matches!(verdict, Verdict::Retry { failure, .. } if follows(failure));
-                attempts.settle(key, verdict);
+                    matches!(&verdict, Verdict::Retry { failure, .. } if follows(failure));
+                attempts.settle(key, &verdict);
             }
         }
         attempts.take(due);

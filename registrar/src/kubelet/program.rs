@@ -46,7 +46,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
     log::init(&log, &["registrar", "csi_plugin_manager"]);
     info!(version = VERSION, node = config.node, "Starting");
     let rules = rules(&config);
-    stand_in(
+    Box::pin(stand_in(
         &values,
         "csi-plugin-manager",
         http,
@@ -56,7 +56,7 @@ pub async fn run(argv: impl IntoIterator<Item = OsString>) -> Result<(), Exit> {
             let initialized = kubelet.initialized();
             Ok((initialized, async { Ok(kubelet.run().await?) }))
         },
-    )
+    ))
     .await
 }
 

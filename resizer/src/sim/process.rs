@@ -334,7 +334,9 @@ impl Process {
             Verdict::Retry { .. } if self.mutant == Mutant::RetriesAtOnce => {
                 attempts.ready.insert(task);
             }
-            verdict => attempts.settle(task, &verdict),
+            Verdict::Done | Verdict::Retry { .. } | Verdict::After { .. } => {
+                attempts.settle(task, &verdict);
+            }
         }
     }
 }

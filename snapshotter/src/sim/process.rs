@@ -244,8 +244,8 @@ impl Process {
         let (name, verdict, due) = self.attempts.end(index, &self.known);
         self.wake(due);
         let attempts = &mut self.attempts;
-        match verdict {
-            Verdict::Retry { failure, .. } if !self.mutant.retries(&failure) => {}
+        match &verdict {
+            Verdict::Retry { failure, .. } if !self.mutant.retries(failure) => {}
             Verdict::Retry { .. } | Verdict::After { .. }
                 if self.mutant == Mutant::RetriesAtOnce =>
             {
@@ -254,7 +254,9 @@ impl Process {
             Verdict::After { .. } if self.mutant == Mutant::ForgetsImpossible => {
                 attempts.delay(name, Duration::from_secs(1));
             }
-            verdict => attempts.settle(name, &verdict),
+            Verdict::Done | Verdict::Retry { .. } | Verdict::After { .. } => {
+                attempts.settle(name, &verdict);
+            }
         }
     }
 
