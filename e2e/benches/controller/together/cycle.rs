@@ -5,6 +5,7 @@ use std::iter::once;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::api::text;
 use e2e::suite::say;
 use serde_json::Value;
 
@@ -127,12 +128,13 @@ impl<'a> Stage<'a> {
     /// Names of volumes by those of their claims.
     fn volumes_of(&self) -> Result<HashMap<String, String>> {
         let list = self.load.get(CLAIMS)?;
-        let claims = list["items"].as_array().context("a list of claims")?;
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let both = |claim: &Value| {
+        let claims = list.get("items").and_then(Value::as_array);
+        let claims = claims.context("a list of claims")?;
+        let text = |claim: &Value, pointer| text(claim, pointer).unwrap_or_default().to_owned();
+        let both = |claim| {
             (
-                text(&claim["metadata"]["name"]),
-                text(&claim["spec"]["volumeName"]),
+                text(claim, "/metadata/name"),
+                text(claim, "/spec/volumeName"),
             )
         };
         Ok(claims.iter().map(both).collect())

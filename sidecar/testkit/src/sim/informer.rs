@@ -1,5 +1,5 @@
 //! One kind of object as a process sees it: the real cache's contents, fed from the log of a
-//! [`Server`](super::server::Server) of whole objects.
+//! [`Server`] of whole objects.
 
 use std::cell::Cell;
 use std::sync::Arc;
