@@ -161,6 +161,11 @@ impl Programs {
         Self(processes)
     }
 
+    /// Their numbers.
+    pub fn ids(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().map(Process::id)
+    }
+
     /// Fails, with the end of its log, if one has ended.
     pub fn must_run(&mut self) -> Result<()> {
         self.0.iter_mut().try_for_each(Process::must_run)

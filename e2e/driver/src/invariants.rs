@@ -84,15 +84,16 @@ pub fn check(calls: &[Call], options: &Options) -> Vec<Violation> {
 }
 
 fn violation(invariant: Invariant, calls: &[&Call], message: String) -> Violation {
-    let calls = calls
-        .iter()
-        .map(|call| format!("{}#{}", call.instance, call.seq))
-        .collect();
     Violation {
         invariant,
-        calls,
+        calls: calls.iter().map(|call| name_of(call)).collect(),
         message,
     }
+}
+
+/// `instance#seq` of a call.
+pub fn name_of(call: &Call) -> String {
+    format!("{}#{}", call.instance, call.seq)
 }
 
 #[cfg(test)]
