@@ -70,10 +70,8 @@ impl Calls {
     /// As [`check`](Self::check), but calls of these processes may overlap each other: another
     /// project's controllers, of which each calls without regard for the rest.
     pub fn check_but_overlaps_of(&self, callers: &BTreeSet<u32>, options: &Options) -> Result<()> {
-        let theirs = self.calls.iter().filter(|call| {
-            let caller = call.caller;
-            caller.is_some_and(|caller| callers.contains(&caller))
-        });
+        let is_theirs = |call: &&Call| call.caller.is_some_and(|it| callers.contains(&it));
+        let theirs = self.calls.iter().filter(is_theirs);
         let theirs: HashSet<_> = theirs.map(invariants::name_of).collect();
         let mut violations = invariants::check(&self.calls, options);
         violations.retain(|violation| {

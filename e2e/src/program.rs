@@ -89,6 +89,11 @@ pub fn snapshot_controller() -> Result<PathBuf> {
     )
 }
 
+/// Whether `UPSTREAM` names a folder of upstream's programs.
+pub fn has_upstreams() -> bool {
+    env::var_os("UPSTREAM").is_some_and(|folder| !folder.is_empty())
+}
+
 /// Upstream's program in the folder that `UPSTREAM` names.
 fn upstreams(name: &str) -> Result<PathBuf> {
     let folder = env::var_os("UPSTREAM").unwrap_or_default();

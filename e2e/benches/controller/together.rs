@@ -9,8 +9,6 @@ mod large;
 mod restart;
 mod side;
 
-use std::time::Duration;
-
 use anyhow::Result;
 
 use crate::contender::{Contender, Controller};
@@ -49,12 +47,6 @@ pub(crate) static PROFILES: &[Profile] = &[
         run: restart::run,
     },
 ];
-
-fn percentile(times: &mut [Duration], part: f64) -> Option<Duration> {
-    times.sort_unstable();
-    let last = times.len().checked_sub(1)?;
-    times.get((last as f64 * part).round() as usize).copied()
-}
 
 fn size(contenders: &[Contender]) -> Result<Vec<Figure>> {
     rest::size(contenders, 11.7)

@@ -1,7 +1,6 @@
 //! What the lives of 1,000 volumes cost in requests: provisioned, attached, made larger, detached and deleted.
 
 use std::collections::HashMap;
-use std::iter::once;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -9,14 +8,14 @@ use e2e::api::text;
 use e2e::suite::say;
 use serde_json::Value;
 
-use super::side::{self, Side};
+use super::side::{self, NODE, Side};
 use crate::attacher::objects::{ATTACHMENTS, attachment, is_attached};
 use crate::bound::{self, CLAIMS, VOLUMES};
 use crate::contender::Contender;
 use crate::figure::{Figure, Target};
 use crate::load::Load;
-use crate::provisioner::objects::{CSI_NODES, NODES, csi_node, is_bound, node};
-use crate::resizer::objects::{create_class, is_grown, wish};
+use crate::provisioner::objects::is_bound;
+use crate::resizer::objects::{is_grown, wish};
 use crate::watch::Watch;
 use crate::world::{Controllers, World};
 
@@ -24,15 +23,11 @@ const COUNT: usize = 1_000;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-const NODE: &str = "node";
-
 pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let world = World::with_snapshots(Controllers::Running)?;
     let driver = world.driver()?;
     side::equip(&driver)?;
-    create_class(&world.load)?;
-    world.load.create(NODES, once(node(NODE, 0)))?;
-    world.load.create(CSI_NODES, once(csi_node(NODE)))?;
+    side::create_class_and_node(&world.load)?;
     let stage = Stage::new(&world.load)?;
     let (mut requests, mut cpu) = (Vec::new(), Vec::new());
     let singles = side::singles()?;

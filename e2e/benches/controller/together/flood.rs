@@ -8,14 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use e2e::suite::say;
 
-use super::percentile;
-use super::side::{self, Side};
+use super::side::{self, NODE, Side};
 use crate::attacher::objects::{ATTACHMENTS, attachment, is_attached};
 use crate::bound::{self, CLAIMS, Drivers};
 use crate::contender::Contender;
-use crate::figure::{Figure, Target};
-use crate::provisioner::objects::{CSI_NODES, NODES, csi_node, is_bound, node};
-use crate::resizer::objects::create_class;
+use crate::figure::{Figure, Target, quantile};
+use crate::provisioner::objects::is_bound;
 use crate::watch::Watch;
 use crate::world::{Controllers, World};
 
@@ -27,16 +25,12 @@ const CLAIMS_AT_ONCE: usize = 1_000;
 
 const LIMIT: Duration = Duration::from_secs(180);
 
-const NODE: &str = "node";
-
 pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let world = World::with_snapshots(Controllers::Running)?;
     let driver = world.driver()?;
     side::equip(&driver)?;
     let load = &world.load;
-    create_class(load)?;
-    load.create(NODES, once(node(NODE, 0)))?;
-    load.create(CSI_NODES, once(csi_node(NODE)))?;
+    side::create_class_and_node(load)?;
     let handles = driver.volumes(4 * COUNT)?;
     bound::create_bound(load, &handles, Drivers::One)?;
     let attached = Watch::open(load, ATTACHMENTS, is_attached)?;
@@ -64,11 +58,11 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
         ensure!(all_bound, "not all claims are bound after {LIMIT:?}");
         side.at_rest(LIMIT)?;
         say(&format!(
-            "{:>2} programs: attach p99 alone {before:?}, while {during} of {CLAIMS_AT_ONCE} claims were provisioned {amid:?}",
+            "{:>2} programs: attach p99 alone {before:.1} ms, while {during} of {CLAIMS_AT_ONCE} claims were provisioned {amid:.1} ms",
             all.len()
         ));
-        alone.push(before.as_secs_f64() * 1e3);
-        flooded.push(amid.as_secs_f64() * 1e3);
+        alone.push(before);
+        flooded.push(amid);
         drop(side);
         world.free_leases()?;
     }
@@ -85,8 +79,8 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     ])
 }
 
-/// Attaches volumes one after the other; how long most took from the request to the status.
-fn attach(world: &World, attached: &Watch, first: usize) -> Result<Duration> {
+/// Attaches volumes one after the other; the p99 from the request to the status, in ms.
+fn attach(world: &World, attached: &Watch, first: usize) -> Result<f64> {
     let prefix = format!("from-{first}-");
     let mut created = Vec::new();
     for at in first..first + COUNT {
@@ -101,7 +95,7 @@ fn attach(world: &World, attached: &Watch, first: usize) -> Result<Duration> {
     let done = attached.done(&prefix);
     let times = created.into_iter().filter_map(|(name, began)| {
         let done = done.get(&name)?;
-        Some(done.saturating_duration_since(began))
+        Some(done.saturating_duration_since(began).as_secs_f64() * 1e3)
     });
-    percentile(&mut times.collect::<Vec<_>>(), 0.99).context("no attachment")
+    Ok(quantile(&times.collect::<Vec<_>>(), 0.99))
 }

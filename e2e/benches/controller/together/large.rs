@@ -4,15 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use e2e::node::http_get;
 use e2e::suite::say;
 
-use super::percentile;
 use super::side::{self, Side};
 use crate::bound::Drivers;
 use crate::contender::Contender;
-use crate::figure::{Figure, Target};
+use crate::figure::{Figure, Target, quantile};
 use crate::memory::{self, Limits};
 use crate::provisioner::large::fill;
 use crate::world::{Controllers, Driver, World};
@@ -87,30 +86,31 @@ fn fill_caches(world: &World, driver: &Driver, all: &[Contender]) -> Result<Fill
     let mut side = Side::start(world, driver, all)?;
     let address = side.health.clone();
     let is_full = AtomicBool::new(false);
-    let (busy, mut times) = thread::scope(|scope| {
+    let (busy, times) = thread::scope(|scope| {
         let asked = scope.spawn(|| ask(&address, &is_full));
         let busy = side.at_rest(LIMIT);
         is_full.store(true, Ordering::Relaxed);
         (busy, asked.join())
     });
     let seconds = busy?.as_secs_f64();
-    let times = times.as_mut().ok().context("a thread panicked")?;
-    let p99 = percentile(times, 0.99).context("no answer about the driver's health")?;
+    let times = times.ok().context("a thread panicked")?;
+    ensure!(!times.is_empty(), "no answer about the driver's health");
     let usage = side.usage()?;
     let filled = Filled {
         resident_mb: usage.resident / 1e6,
         cpu: usage.cpu,
         read_mb: side.bytes() as f64 / 1e6,
         seconds,
-        health_ms: p99.as_secs_f64() * 1e3,
+        health_ms: quantile(&times, 0.99),
     };
     say(&format!(
-        "{:>2} programs: full after {seconds:.1} s with {:.2} CPU-s and {:.1} MB read: {:.1} MB; /healthz {} times, p99 {p99:?}",
+        "{:>2} programs: full after {seconds:.1} s with {:.2} CPU-s and {:.1} MB read: {:.1} MB; /healthz {} times, p99 {:.1} ms",
         all.len(),
         filled.cpu,
         filled.read_mb,
         filled.resident_mb,
         times.len(),
+        filled.health_ms,
     ));
     Ok(filled)
 }
@@ -118,13 +118,13 @@ fn fill_caches(world: &World, driver: &Driver, all: &[Contender]) -> Result<Fill
 /// How often: so that the program counts as at rest in between.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Asks for the driver's health until all is read; how long each answer took. Who does not listen yet is not asked.
-fn ask(address: &str, is_full: &AtomicBool) -> Vec<Duration> {
+/// Asks for the driver's health until all is read; how long each answer took, in ms. Who does not listen yet is not asked.
+fn ask(address: &str, is_full: &AtomicBool) -> Vec<f64> {
     let mut times = Vec::new();
     while !is_full.load(Ordering::Relaxed) {
         let began = Instant::now();
         if http_get(address, "/healthz").is_ok() {
-            times.push(began.elapsed());
+            times.push(began.elapsed().as_secs_f64() * 1e3);
         }
         thread::sleep(EVERY);
     }

@@ -9,13 +9,12 @@ use e2e::suite::say;
 use e2e::{object, wait};
 use serde_json::json;
 
-use super::side::{self, Side};
+use super::side::{self, NODE, Side};
 use crate::attacher::objects::{ATTACHMENTS, attachment};
 use crate::bound::{self, CLAIMS, Drivers, name};
 use crate::contender::Contender;
 use crate::figure::{Figure, Target};
-use crate::provisioner::objects::{CSI_NODES, NODES, csi_node, node};
-use crate::resizer::objects::{create_class, wish};
+use crate::resizer::objects::wish;
 use crate::snapshotter::objects::{self as snapshots, CONTENTS, content};
 use crate::world::{Controllers, DRIVER, Driver, World};
 
@@ -35,12 +34,8 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     let world = World::with_snapshots(Controllers::Stopped)?;
     let driver = world.driver()?;
     side::equip(&driver)?;
-    create_class(&world.load)?;
+    side::create_class_and_node(&world.load)?;
     snapshots::create_class(&world.load)?;
-    world.load.create(NODES, std::iter::once(node("node", 0)))?;
-    world
-        .load
-        .create(CSI_NODES, std::iter::once(csi_node("node")))?;
     let handles = driver.volumes(VOLUMES)?;
     bound::create_bound(&world.load, &handles, Drivers::One)?;
     let mut seconds = Vec::new();
@@ -80,7 +75,7 @@ fn work_for_each(world: &World, round: usize, handle: &str) -> Result<()> {
     } } });
     let claim = object::with(bound::claim(&new), &asked);
     load.create(CLAIMS, std::iter::once(claim))?;
-    let attachment = attachment(&new, &volume, "node");
+    let attachment = attachment(&new, &volume, NODE);
     load.create(ATTACHMENTS, std::iter::once(attachment))?;
     load.merge(std::iter::once((format!("{CLAIMS}/{volume}"), wish("2Mi"))))?;
     let uid = format!("6d9b1f1c-6f0e-4a63-9f9e-0d8a3c3c000{round}");

@@ -1,6 +1,7 @@
 //! One process, or the programs that do the same side by side.
 
 use std::fs;
+use std::iter::once;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -13,6 +14,9 @@ use e2e::program;
 use serde_json::json;
 
 use crate::contender::Contender;
+use crate::load::Load;
+use crate::provisioner::objects::{CSI_NODES, NODES, csi_node, node};
+use crate::resizer::objects::create_class;
 use crate::usage::{Usage, at_rest};
 use crate::world::{Driver, Route, World};
 
@@ -54,6 +58,17 @@ pub(super) fn equip(driver: &Driver) -> Result<()> {
         ],
     } });
     Ok(driver.control.set(&capabilities)?)
+}
+
+/// Where volumes are attached.
+pub(super) const NODE: &str = "node";
+
+/// A class for claims, and a node that has the driver.
+pub(super) fn create_class_and_node(load: &Load) -> Result<()> {
+    create_class(load)?;
+    load.create(NODES, once(node(NODE, 0)))?;
+    load.create(CSI_NODES, once(csi_node(NODE)))?;
+    Ok(())
 }
 
 /// Programs that run side by side.

@@ -1,7 +1,5 @@
 //! Volumes that upstream's sidecars have made and attached, and that ours go on with.
 
-use std::env;
-
 use anyhow::{Context, Result, ensure};
 use e2e::api::text;
 use e2e::cluster::Cluster;
@@ -26,7 +24,7 @@ pub(super) fn from_upstream(cluster: &Cluster) -> Result<Verdict> {
     if let Some(skipped) = skipped() {
         return Ok(skipped);
     }
-    if env::var_os("UPSTREAM").is_none_or(|folder| folder.is_empty()) {
+    if !program::has_upstreams() {
         return Ok(Verdict::Skipped(
             "UPSTREAM=FOLDER names upstream's sidecars".to_owned(),
         ));

@@ -1,7 +1,5 @@
 //! Snapshots that upstream's programs have begun and ours finish, and the other way round.
 
-use std::env;
-
 use anyhow::{Result, ensure};
 use e2e::api::text;
 use e2e::cluster::Cluster;
@@ -73,7 +71,7 @@ pub(super) fn and_back(cluster: &Cluster) -> Result<Verdict> {
     if let Some(skipped) = skipped() {
         return Ok(skipped);
     }
-    if env::var_os("UPSTREAM").is_none_or(|folder| folder.is_empty()) {
+    if !program::has_upstreams() {
         return Ok(Verdict::Skipped(
             "UPSTREAM=FOLDER names upstream's programs".to_owned(),
         ));

@@ -1,7 +1,6 @@
 //! Rolling updates between both kinds, while claims come and go.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::env;
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -94,7 +93,7 @@ pub(super) fn there_and_back(cluster: &Cluster) -> Result<Verdict> {
         let name = format!("{replica}");
         let since = latest(&scene.calls()?);
         let mut next = scene.start(kind, &name)?;
-        if kind == Kind::Separate && separate_are_upstreams() {
+        if kind == Kind::Separate && program::has_upstreams() {
             foreign.extend(next.ids());
         }
         if let Some((before, old)) = running.take() {
@@ -138,10 +137,6 @@ pub(super) fn there_and_back(cluster: &Cluster) -> Result<Verdict> {
     }
     scene.remove()?;
     Ok(Verdict::Passed)
-}
-
-fn separate_are_upstreams() -> bool {
-    env::var_os("UPSTREAM").is_some_and(|folder| !folder.is_empty())
 }
 
 struct Scene<'a> {
@@ -204,7 +199,7 @@ impl<'a> Scene<'a> {
             let process = self.controller.start(replica, Route::Direct, &flags)?;
             return Ok(Programs::of(vec![process]));
         }
-        let programs: [fn() -> Result<PathBuf>; 3] = if separate_are_upstreams() {
+        let programs: [fn() -> Result<PathBuf>; 3] = if program::has_upstreams() {
             [
                 program::upstreams_provisioner,
                 program::upstreams_attacher,
