@@ -29,8 +29,9 @@
 //! 11. no request is repeated again and again without time going on.
 //!
 //! In half of the runs people take groups, too, of claims with a label and of what an administrator made;
-//! the driver cuts and deletes them member by member, fails in the middle, and lists members late. All of
-//! the above is held of them and their contents, and beyond that:
+//! the driver cuts and deletes them member by member, fails in the middle, lists members late, and at times
+//! answers with fewer members, or about others, than it was asked for or told before. All of the above is
+//! held of them and their contents, and beyond that:
 //!
 //! 12. a group has one content and one group snapshot, ever, and is protected before its content is made;
 //! 13. who belongs to a group is written with its handle, is named when it is deleted, and never changes;
@@ -39,7 +40,8 @@
 //! 15. a member's content is bound to the VolumeSnapshot of its name, has the snapshot of its volume, and is
 //!     never reset to what the driver said first;
 //! 16. no group is deleted of which a member is being restored;
-//! 17. at rest each snapshot of a group that lives has a VolumeSnapshot that can be used, and no half member
+//! 17. what is called ready of a group is the group that was cut, and ready;
+//! 18. at rest each snapshot of a group that lives has a VolumeSnapshot that can be used, and no half member
 //!     is left behind.
 //!
 //! What is assumed: requests of a stopped process arrive at any later time or never, but a content's

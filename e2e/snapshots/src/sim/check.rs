@@ -56,7 +56,8 @@ impl World {
     /// After each tick.
     pub(super) fn check(&mut self) {
         self.check_storage();
-        if let Some(wrong) = self.wrong_promise() {
+        let wrong = self.wrong_promise();
+        if let Some(wrong) = wrong.or_else(|| self.wrong_promise_of_group()) {
             self.complain(wrong);
         }
     }

@@ -16,8 +16,13 @@ use snapshotter::plan::step::Answer;
 use tonic::Code;
 
 use super::effect::Effect;
+use super::groups::members_of;
+use super::kind::Kind;
 use super::snapshotter::{Sort, rpc};
 use super::world::World;
+
+/// A handle that nothing in storage has.
+const ANOTHER: &str = "another";
 
 /// A snapshot of a group.
 #[derive(Clone, Debug)]
@@ -219,7 +224,11 @@ impl World {
         };
         self.did::<S>(content, Effect::Takes);
         if self.groups.is_group(&handle) {
-            let group_snapshot = Some(self.group(&handle));
+            let mut group = self.group(&handle);
+            if self.is_faulty() && self.dice.one_in(6) {
+                self.misreport(content, &mut group);
+            }
+            let group_snapshot = Some(group);
             return Answer::GroupCreated(CreateVolumeGroupSnapshotResponse { group_snapshot });
         }
         let found = self.storage.snapshots.get_mut(&handle).unwrap();
@@ -261,12 +270,42 @@ impl World {
         }
     }
 
+    /// The answer does not fit what was asked for, or what the driver has said before.
+    fn misreport(&mut self, content: &Text, group: &mut VolumeGroupSnapshot) {
+        let content = self.server.get(Kind::GroupContent, content);
+        let said = content.is_some_and(|content| !members_of(content).is_empty());
+        let wrong = self.dice.below(if said { 5 } else { 3 });
+        match (wrong, group.snapshots.last_mut()) {
+            (0, Some(_)) => drop(group.snapshots.pop()),
+            (1, Some(last)) => last.group_snapshot_id = ANOTHER.to_owned(),
+            (2, Some(last)) => last.source_volume_id = ANOTHER.to_owned(),
+            (3, Some(last)) => {
+                last.snapshot_id = ANOTHER.to_owned();
+                group.ready_to_use = true;
+            }
+            (_, _) => {
+                group.group_snapshot_id = ANOTHER.to_owned();
+                let members = group.snapshots.iter_mut();
+                members.for_each(|one| one.group_snapshot_id.clear());
+                group.ready_to_use = true;
+            }
+        }
+    }
+
     /// GetVolumeGroupSnapshot.
     pub(super) fn shows_group(&mut self, handle: &Text) -> Answer {
         if !self.storage.snapshots.contains_key(handle) {
             return Answer::Failed(rpc(Code::NotFound));
         }
-        let group_snapshot = Some(self.group(handle));
+        let mut group = self.group(handle);
+        if self.is_faulty() && self.dice.one_in(6) {
+            match (self.dice.below(2), group.snapshots.last_mut()) {
+                (0, Some(last)) => last.snapshot_id = ANOTHER.to_owned(),
+                (_, _) => group.group_snapshot_id = ANOTHER.to_owned(),
+            }
+            group.ready_to_use = true;
+        }
+        let group_snapshot = Some(group);
         Answer::GroupGot(GetVolumeGroupSnapshotResponse { group_snapshot })
     }
 

@@ -23,7 +23,7 @@ pub(super) fn is_member(content: &Value) -> bool {
 }
 
 /// Volumes and handles of a group's content.
-fn members_of(content: &Value) -> Vec<(&str, &str)> {
+pub(super) fn members_of(content: &Value) -> Vec<(&str, &str)> {
     let list = content["status"]["volumeSnapshotInfoList"].as_array();
     let list = list.into_iter().flatten();
     list.filter_map(|member| {
@@ -281,6 +281,22 @@ impl World {
         let listed = |handle: &Text| says.iter().any(|(_, one)| **one == **handle);
         (taken && !all.iter().all(listed))
             .then(|| format!("{name} is without its members: {patch}"))
+    }
+
+    /// A group that can be used is there as a whole, and so are its members.
+    pub(super) fn wrong_promise_of_group(&self) -> Option<String> {
+        self.server
+            .all(Kind::GroupContent)
+            .find_map(|(name, content)| {
+                let handle = content["status"]["volumeGroupSnapshotHandle"].as_str()?;
+                let whole = self.storage.snapshots.get(handle);
+                let mut members = self.groups.members.values();
+                let early = whole.is_some_and(|whole| whole.unready > 0)
+                    || members.any(|member| *member.group == *handle && member.unready > 0);
+                let ready = content["status"]["readyToUse"] == true;
+                (early && ready && !is_deleting(content))
+                    .then(|| format!("{name} is called ready too early: {content}"))
+            })
     }
 
     /// What is true of groups at rest.

@@ -118,6 +118,10 @@ pub(super) enum Mutant {
     NamesGroupsAnew,
     /// Takes every end of a group's deletion for success.
     BelievesGroupsDeleted,
+    /// Makes up what an answer about a group lacks.
+    CompletesAnswers,
+    /// Takes an answer about another group for one about its own.
+    BelievesOtherGroups,
 }
 
 impl Mutant {
@@ -274,7 +278,12 @@ impl Mutant {
         Request { step, ..request }
     }
 
-    pub(super) fn snapshotter_hears(self, step: &Step, answer: Answer) -> Answer {
+    pub(super) fn snapshotter_hears(
+        self,
+        step: &Step,
+        answer: Answer,
+        content: Option<&Content>,
+    ) -> Answer {
         match (self, step, answer) {
             (Self::TakesTimeoutForFinal, Step::Create(_), Answer::Failed(mut error))
                 if error.code == Code::DeadlineExceeded =>
@@ -289,7 +298,7 @@ impl Mutant {
                 }
                 Answer::Created(answer)
             }
-            (_, step, answer) => self.hears_of_group(step, answer),
+            (_, step, answer) => self.hears_of_group(step, answer, content),
         }
     }
 }

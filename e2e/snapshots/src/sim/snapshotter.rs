@@ -310,7 +310,10 @@ impl<S: Sort> Program for Snapshotter<S> {
     }
 
     fn said(&self, request: &Decided, answer: Answer) -> Answer {
-        self.mutant.snapshotter_hears(&request.step, answer)
+        let content = self.contents.store.get(&request.content);
+        let content = content.map(|known| &**known);
+        self.mutant
+            .snapshotter_hears(&request.step, answer, content)
     }
 
     fn told(&self) -> Answer {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use csi_proto::csi::{Snapshot, VolumeGroupSnapshot};
 use sidecar::snapshot::GROUP_SNAPSHOT_BOUND;
 use sidecar::text::Text;
 use snapshot_controller::model as controller;
 use snapshot_controller::plan::step as asked;
-use snapshotter::model::{Content, Kind, Policy};
+use snapshotter::model::{Content, Kind, Policy, Status};
 use snapshotter::plan::patch;
 use snapshotter::plan::step::{Answer, StatusWrite, Step, Write};
 
@@ -16,7 +17,7 @@ use super::Mutant;
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(in super::super) const CAUGHT_WITH_GROUPS: [(Self, Faults, &'static str); 21] = [
+    pub(in super::super) const CAUGHT_WITH_GROUPS: [(Self, Faults, &'static str); 23] = [
         (Self::LeavesGroupsBare, Faults::None, "is not protected"),
         (Self::IgnoresGroupPolicy, Faults::None, "was to be kept"),
         (Self::ForgetsToAnnounceGroups, Faults::None, "Terminating"),
@@ -46,6 +47,8 @@ impl Mutant {
             Faults::All,
             "is cleared before",
         ),
+        (Self::CompletesAnswers, Faults::All, "without its members"),
+        (Self::BelievesOtherGroups, Faults::All, "ready too early"),
     ];
 
     /// Whether a run must have groups to show it; `None` of no mutant.
@@ -183,12 +186,58 @@ impl Mutant {
         }
     }
 
-    pub(super) fn hears_of_group(self, step: &Step, answer: Answer) -> Answer {
+    pub(super) fn hears_of_group(
+        self,
+        step: &Step,
+        answer: Answer,
+        content: Option<&Content>,
+    ) -> Answer {
         match (self, step, answer) {
+            (Self::CompletesAnswers, Step::CreateGroup(call), Answer::GroupCreated(mut answer)) => {
+                if let Some(group) = &mut answer.group_snapshot {
+                    complete(group, &call.source_volume_ids);
+                }
+                Answer::GroupCreated(answer)
+            }
+            (Self::BelievesOtherGroups, _, Answer::GroupCreated(mut answer)) => {
+                let known = content.and_then(|content| content.status.as_ref());
+                if let (Some(known), Some(group)) = (known, &mut answer.group_snapshot) {
+                    rename(group, known);
+                }
+                Answer::GroupCreated(answer)
+            }
             (Self::BelievesGroupsDeleted, Step::DeleteGroup(_), Answer::Failed(_)) => {
                 Answer::Deleted
             }
             (_, _, answer) => answer,
+        }
+    }
+}
+
+/// Gives the group a snapshot of each volume.
+fn complete(group: &mut VolumeGroupSnapshot, volumes: &[String]) {
+    for volume in volumes {
+        let there = |one: &Snapshot| one.source_volume_id == *volume;
+        if !group.snapshots.iter().any(there) {
+            group.snapshots.push(Snapshot {
+                snapshot_id: format!("made up of {volume}"),
+                source_volume_id: volume.clone(),
+                ..Snapshot::default()
+            });
+        }
+    }
+}
+
+/// Calls the group, and its snapshots, as they are known.
+fn rename(group: &mut VolumeGroupSnapshot, known: &Status) {
+    if let Some(handle) = &known.handle {
+        group.group_snapshot_id = handle.to_string();
+    }
+    for member in known.members.iter() {
+        let volume = |one: &&mut Snapshot| one.source_volume_id == *member.volume;
+        if let Some(one) = group.snapshots.iter_mut().find(volume) {
+            one.snapshot_id = member.handle.to_string();
+            one.group_snapshot_id.clear();
         }
     }
 }
