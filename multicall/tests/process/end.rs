@@ -1,7 +1,9 @@
-//! Rows: the end.
+//! Rows: the end.
 
 use std::time::Duration;
 
+use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::process::no_more_memory;
 use sidecar_testkit::{CallFault, Gate};
 use tokio::time::{Instant, sleep};
 
@@ -12,6 +14,29 @@ const METHODS: [&str; 3] = [
     "ControllerPublishVolume",
     "ControllerExpandVolume",
 ];
+
+/// A container's limit ends it as SIGKILL does; a limit of the process ends it where it asks for more.
+#[tokio::test]
+async fn a_54_without_memory_the_process_ends_and_the_next_one_goes_on() {
+    let stage = Stage::new().await;
+    let running = stage.three_in_election(&[]);
+    stage.all_work(0).await;
+    let holder = stage.holder_of("provisioner");
+    no_more_memory(running.id());
+    let much = "x".repeat(1 << 20);
+    for number in 0..8 {
+        let claim = build::claim(&format!("ns1/large{number}"));
+        stage.api.insert(claim.annotation("much", &much));
+    }
+    let ended = running.end().await;
+    assert_eq!(ended.code, None, "{}", ended.log);
+    assert!(ended.log.contains("memory allocation of"), "{}", ended.log);
+    assert_eq!(stage.holder_of("provisioner"), holder, "not given back");
+    stage.ask_all(1);
+    let next = stage.three_in_election(&[]);
+    stage.until_done_by(1, &ALL).await;
+    next.terminated().await.well();
+}
 
 #[tokio::test]
 async fn a_62_what_is_under_way_ends_and_is_recorded() {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 pub use rustix::process::Signal;
-use rustix::process::{Pid, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, kill_process, prlimit};
 
 /// More than anything here should ever take, on a machine that is busy with other tests.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -214,9 +214,25 @@ pub fn keeps_no_core(id: u32) {
 
 /// Sends a signal to a process.
 pub fn signal_to(id: u32, signal: Signal) {
+    kill_process(pid(id), signal).expect("send a signal");
+}
+
+/// The process gets no more memory than it has.
+///
+/// # Panics
+///
+/// It does not run.
+pub fn no_more_memory(id: u32) {
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    prlimit(Some(pid(id)), Resource::As, none).expect("set a limit");
+}
+
+fn pid(id: u32) -> Pid {
     let id = i32::try_from(id).ok().and_then(Pid::from_raw);
-    let id = id.expect("a process id");
-    kill_process(id, signal).expect("send a signal");
+    id.expect("a process id")
 }
 
 /// How a process ended.
