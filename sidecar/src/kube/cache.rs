@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use super::interner::Interner;
 use super::key::Key;
-use super::lean::{Meta, Object};
+use super::lean::{Json, Meta, Object};
 
 pub(crate) use sink::{RawObject, Sink};
 use store::{Change, Store};
@@ -356,7 +356,7 @@ impl<R> fmt::Debug for OwnWrite<R> {
 }
 
 /// The key and version of an object of which nothing else can be read.
-fn identity(json: &str) -> Result<(Key, u64), ObjectError> {
+fn identity(json: &Json<'_>) -> Result<(Key, u64), ObjectError> {
     #[derive(Deserialize)]
     struct Named<'a> {
         #[serde(borrow, default)]
@@ -372,7 +372,7 @@ fn identity(json: &str) -> Result<(Key, u64), ObjectError> {
         #[serde(borrow)]
         resource_version: Option<super::lean::Text<'a>>,
     }
-    let Named { metadata } = serde_json::from_str(json).map_err(ObjectError::Decode)?;
+    let Named { metadata } = json.decode().map_err(ObjectError::Decode)?;
     let Identity {
         name,
         namespace,

@@ -1,8 +1,10 @@
 //! Reading only what is needed out of the API server's JSON.
 //!
 //! Building blocks for the `Deserialize` types behind a cache's records. They borrow from the
-//! response where they can, never build `managedFields` (40 to 75 % of an object), and take `null`
+//! response where they can, leave `managedFields` out (40 to 75 % of an object), and take `null`
 //! and absent alike, so that nothing an API server may send fails to decode.
+
+mod json;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,6 +15,8 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::interner::Interner;
 use crate::text;
+
+pub(crate) use json::Json;
 
 /// A text, borrowed unless the JSON has escapes in it. (`Option<Cow<str>>` would always copy.)
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]

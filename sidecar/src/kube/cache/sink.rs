@@ -6,26 +6,26 @@ use std::sync::Arc;
 use super::sync_state::SyncState;
 use super::{Cache, Event, ObjectError, Record, identity, key_and_version};
 use crate::kube::key::Key;
-use crate::kube::lean::{Meta, Object as _};
+use crate::kube::lean::{Json, Meta, Object as _};
 
-/// An object as the list or the watch brought it. Each cache decodes it for itself; who it is, is read
-/// once for all of them.
+/// An object as the list or the watch brought it, without `managedFields`. Each cache decodes it for
+/// itself; who it is, is read once for all of them.
 pub(crate) struct RawObject<'a> {
-    json: &'a str,
+    json: Json<'a>,
     identity: OnceCell<(Key, u64)>,
 }
 
 impl<'a> RawObject<'a> {
     pub(crate) fn new(json: &'a str) -> Self {
         Self {
-            json,
+            json: Json::new(json),
             identity: OnceCell::new(),
         }
     }
 
     /// Its key and version, 0 if that is no number.
     pub(crate) fn identity(&self) -> Result<(Key, u64), ObjectError> {
-        self.identity_or(|| identity(self.json))
+        self.identity_or(|| identity(&self.json))
     }
 
     /// Its version as far as it is known by now; 0 if that is no number.
@@ -79,7 +79,7 @@ impl<R: Record> Sink for Cache<R> {
     }
 
     fn upsert(&self, object: &RawObject<'_>) -> Result<(), ObjectError> {
-        let wire: R::Wire<'_> = serde_json::from_str(object.json).map_err(ObjectError::Decode)?;
+        let wire: R::Wire<'_> = object.json.decode().map_err(ObjectError::Decode)?;
         let (key, version) = object.of(wire.meta())?;
         let record = || self.read(wire).map(R::into_shared);
         let Some(passed) = self.inner.passed.get() else {

@@ -1,0 +1,210 @@
+//! `metadata.managedFields` are half of an object. They are left out before it is decoded: each cache of a
+//! feed would go through them again, only to find their end.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+/// As API servers write them: without blanks, after other fields of the metadata. Within a text the quotes
+/// would be escaped.
+const MANAGED_FIELDS: &str = r#","managedFields":[{"#;
+
+/// The JSON of an object, most often cut short.
+pub(crate) struct Json<'a> {
+    whole: &'a str,
+    lean: Cow<'a, str>,
+}
+
+impl<'a> Json<'a> {
+    pub(crate) fn new(whole: &'a str) -> Self {
+        let lean = match without_managed_fields(whole) {
+            Some((before, after)) => Cow::Owned([before, after].concat()),
+            None => Cow::Borrowed(whole),
+        };
+        Self { whole, lean }
+    }
+
+    /// Decodes it without what is left out.
+    pub(crate) fn decode<'b, T: Deserialize<'b>>(&'b self) -> Result<T, serde_json::Error> {
+        // What was cut in a wrong place is no JSON any more.
+        serde_json::from_str(&self.lean).or_else(|_| serde_json::from_str(self.whole))
+    }
+}
+
+/// What may follow: API servers write them as the last field of the metadata, or sorted by name where they
+/// have no type of the object.
+const FOLLOWS: [&str; 2] = ["}", r#","name":"#];
+
+/// What is before the first `managedFields`, and behind the first `}]` of them.
+///
+/// That is their end, as they are a list of objects. A text in them may have those two bytes as well: then
+/// what is left begins within a text, and its last one has no end. Or a list in them ends so: then what is
+/// left closes more than it opens.
+fn without_managed_fields(json: &str) -> Option<(&str, &str)> {
+    let (before, list) = json.split_once(MANAGED_FIELDS)?;
+    let mut ends = list.match_indices(']').map(|(at, _)| at);
+    let end = ends.find(|at| list.get(..*at).is_some_and(|list| list.ends_with('}')))?;
+    let after = list.get(end + 1..)?;
+    let follows = FOLLOWS.iter().any(|next| after.starts_with(next));
+    follows.then_some((before, after))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn is_lean(json: &str) -> bool {
+        matches!(Json::new(json).lean, Cow::Owned(_))
+    }
+
+    /// What is decoded is the object, with `managedFields` or without.
+    fn decoded(json: &str) -> Value {
+        let mut value: Value = Json::new(json).decode().unwrap();
+        value["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("managedFields");
+        value
+    }
+
+    fn object(managed_fields: &Value) -> (String, Value) {
+        let json = |more: &Value| {
+            json!({
+                "metadata": {
+                    "annotations": {"a": r#"{"x":1,"managedFields":[{"#}, "managedFields": more, "name": "é",
+                },
+                "spec": {"a": [{"b": "}]"}]},
+            })
+        };
+        let mut rest = json(&Value::Null);
+        rest["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("managedFields");
+        (json(managed_fields).to_string(), rest)
+    }
+
+    #[test]
+    fn everything_else_is_read() {
+        let fields = json!([
+            {"manager": "a", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": {
+                "f:metadata": {"f:finalizers": {".": {}, "v:\"x\"": {}}},
+                "f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {".": {}, "f:type": {}}}},
+            }},
+            {"manager": "b", "operation": "Apply", "fieldsV1": {}, "subresource": "status"},
+        ]);
+        let (json, rest) = object(&fields);
+        let lean = Json::new(&json).lean.len();
+        assert_eq!(
+            lean,
+            json.len() - fields.to_string().len() - r#","managedFields":"#.len()
+        );
+        assert_eq!(decoded(&json), rest);
+    }
+
+    #[test]
+    fn they_are_the_last_of_the_metadata_or_come_before_the_name() {
+        for (json, lean) in [
+            (
+                r#"{"metadata":{"uid":"a","managedFields":[{}]},"spec":[{}]}"#,
+                r#"{"metadata":{"uid":"a"},"spec":[{}]}"#,
+            ),
+            (
+                r#"{"metadata":{"labels":{},"managedFields":[{"a":{}},{}],"name":"a"}}"#,
+                r#"{"metadata":{"labels":{},"name":"a"}}"#,
+            ),
+        ] {
+            assert_eq!(Json::new(json).lean, lean);
+        }
+    }
+
+    /// Managers are called as users like.
+    #[test]
+    fn what_looks_like_the_end_is_none() {
+        for name in [
+            "}]",
+            "}],",
+            "}]}",
+            "}]},",
+            "\\\"}],\\\"x\\\":\\\"",
+            "}],\"a\":\"",
+            "\"}]",
+        ] {
+            for fields in [
+                json!([{"manager": name, "operation": "Update"}]),
+                json!([{"fieldsV1": {name: {}}}]),
+                json!([{"fieldsV1": {}, "manager": name}]),
+            ] {
+                let (json, rest) = object(&fields);
+                assert_eq!(decoded(&json), rest, "{json}");
+            }
+        }
+        let (json, rest) = object(&json!([{"a": [{}], "b": [{"c": "d"}]}]));
+        assert_eq!(decoded(&json), rest, "{json}");
+    }
+
+    #[test]
+    fn another_form_is_left_as_it_is() {
+        for json in [
+            r#"{"metadata":{"name":"a"}}"#,
+            r#"{"metadata":{"managedFields":[{}]}}"#,
+            r#"{"metadata":{"name":"a", "managedFields" : [{}]}}"#,
+            r#"{"metadata":{"name":"a","managedFields":null}}"#,
+            r#"{"metadata":{"name":"a","managedFields":[]},"x":[{}]}"#,
+            r#"{"metadata":{"name":"a","managedFields":[{},1],"ownerReferences":[{"uid":"x"}],"uid":"5"}}"#,
+            r#"{"metadata":{"name":"a","managedFields":[{} ]},"spec":{"l":[{}],"finalizers":["x"]}}"#,
+        ] {
+            assert!(!is_lean(json));
+            assert_eq!(
+                Json::new(json).decode::<Value>().unwrap()["metadata"],
+                decoded_whole(json)
+            );
+        }
+    }
+
+    fn decoded_whole(json: &str) -> Value {
+        serde_json::from_str::<Value>(json).unwrap()["metadata"].take()
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let text = r#"[\[\]{}"\\,:a-cé\n]{0,6}"#;
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<i32>().prop_map(Value::from),
+            text.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 30, 4, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::vec((text, inner), 0..4).prop_map(object_of),
+            ]
+        })
+    }
+
+    fn object_of(fields: Vec<(String, Value)>) -> Value {
+        Value::Object(fields.into_iter().collect())
+    }
+
+    fn any_list() -> impl Strategy<Value = Value> {
+        let entry =
+            prop::collection::vec((r#"[\]}"\\a]{0,4}"#, any_json()), 0..4).prop_map(object_of);
+        prop::collection::vec(entry, 0..4).prop_map(Value::from)
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_they_are_nothing_else_changes(list in any_list()) {
+            let (json, rest) = object(&list);
+            prop_assert_eq!(decoded(&json), rest);
+        }
+
+        /// Whatever comes, nothing panics.
+        #[test]
+        fn no_text_is_too_strange(text in r#"(\{"a":1,"managedFields":\[\{)?[\[\]{}"\\é]{0,12}"#) {
+            drop(Json::new(&text).decode::<Value>());
+        }
+    }
+}
