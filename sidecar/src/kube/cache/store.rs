@@ -2,7 +2,7 @@
 //!
 //! Its rules can be tested as such. The rules:
 //!
-//! * A relist marks what it meets with a generation and sweeps the rest; there is never a second map.
+//! * A relist marks what it meets and sweeps the rest; there is never a second map.
 //! * The answer to an own write is taken over at once, and an older event of the same object is
 //!   passed over, so that no decision is taken on a state older than what this process wrote itself.
 //! * While watching, an object's version only rises: an event older than what is known of its object
@@ -23,6 +23,7 @@
 
 mod deletions;
 mod own_writes;
+mod stamp;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -32,6 +33,7 @@ use crate::kube::key::Key;
 
 use super::Source;
 use deletions::Deletions;
+use stamp::Stamp;
 
 /// A change of one object, to be told to the handler.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,12 +61,7 @@ pub enum Change<R> {
 #[derive(Debug)]
 struct Slot<R> {
     record: Arc<R>,
-    version: u64,
-    /// The list or watch this object was last met in; 0 if it is known from an answer only.
-    generation: u32,
-    /// The generation in which an own write's answer was taken over, until an event confirms it; 0
-    /// if there is none.
-    own: u32,
+    stamp: Stamp,
 }
 
 /// Own writes under way on one object.
@@ -160,7 +157,7 @@ impl<R> Store<R> {
     /// What is known of the object with this key, and the version that this is; 0 if that is no number.
     pub fn get_versioned(&self, key: &str) -> Option<(Arc<R>, u64)> {
         let slot = self.map.get(key)?;
-        Some((Arc::clone(&slot.record), slot.version))
+        Some((Arc::clone(&slot.record), slot.stamp.version()))
     }
 
     /// Whether nobody was told that there is an object with this key, be it not wanted or asked for at
@@ -189,6 +186,9 @@ impl<R> Store<R> {
     pub fn begin_list(&mut self) {
         self.generation = self.generation.wrapping_add(1).max(1);
         self.listing = true;
+        for slot in self.map.values_mut() {
+            slot.stamp.begin_list();
+        }
     }
 
     /// The list is complete, as of `version`, 0 if unknown: what it did not contain is gone, except
@@ -199,8 +199,9 @@ impl<R> Store<R> {
         self.listed_at = version;
         let generation = self.generation;
         let stale = |slot: &Slot<R>| {
-            let later = slot.own == generation && (slot.version == 0 || slot.version > version);
-            slot.generation != generation && !later
+            let known = slot.stamp.version();
+            let later = slot.stamp.is_own() && (known == 0 || known > version);
+            !slot.stamp.is_met() && !later
         };
         let gone: Vec<Key> = self
             .map
@@ -222,7 +223,7 @@ impl<R> Store<R> {
     /// The list met this object but could not read it: what is known of it stays.
     pub(super) fn keep(&mut self, key: &str) {
         if let Some(slot) = self.map.get_mut(key) {
-            slot.generation = self.generation;
+            slot.stamp.meet();
         }
     }
 
@@ -245,9 +246,9 @@ impl<R> Store<R> {
         record: impl FnOnce() -> Option<A>,
     ) -> Option<Change<R>> {
         if let Some(slot) = self.map.get_mut(&key) {
-            slot.generation = self.generation;
-            if version != 0 && version == slot.version {
-                slot.own = 0;
+            slot.stamp.meet();
+            if version != 0 && version == slot.stamp.version() {
+                slot.stamp.confirm();
                 return None;
             }
         }
@@ -286,7 +287,7 @@ impl<R> Store<R> {
         }
         let (generation, listing) = (self.generation, self.listing);
         match self.map.get(key.as_str()) {
-            Some(slot) => version < slot.version && (!listing || slot.own == generation),
+            Some(Slot { stamp, .. }) => version < stamp.version() && (!listing || stamp.is_own()),
             // What a watch brings has come after the list it began with.
             None if !listing && version <= self.listed_at => true,
             None => self.deletions.of(key).is_some_and(|gone| {
@@ -299,9 +300,7 @@ impl<R> Store<R> {
         let old = self.map.get(&key).map(|slot| Arc::clone(&slot.record));
         let slot = Slot {
             record,
-            version,
-            generation: self.generation,
-            own: 0,
+            stamp: Stamp::met(version),
         };
         let new = self.put(key.clone(), slot);
         if let Some(pending) = self.pending.get_mut(&key) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Change, Pending, Slot, Source, Store};
+use super::{Change, Pending, Slot, Source, Stamp, Store};
 use crate::kube::key::Key;
 
 impl<R> Store<R> {
@@ -32,7 +32,7 @@ impl<R> Store<R> {
         let newest = match known {
             // An equal version may still be news: the patch that removes the last finalizer of an
             // object being deleted is answered with the new content and the old version.
-            Some(slot) => version == 0 || version >= slot.version,
+            Some(slot) => version == 0 || version >= slot.stamp.version(),
             None if { pending.deleted_at }
                 .is_some_and(|deleted| deleted == 0 || deleted >= version) =>
             {
@@ -52,18 +52,15 @@ impl<R> Store<R> {
             };
             // An answer is no proof that a list under way will contain the object; one that may have
             // passed it by already is not waited for.
-            let met = match known {
-                Some(slot) => slot.generation,
-                None if !wanted && pending.generation == self.generation => self.generation,
-                None => 0,
+            let is_met = match known {
+                Some(slot) => slot.stamp.is_met(),
+                None => !wanted && pending.generation == self.generation,
             };
             let new = self.put(
                 key.clone(),
                 Slot {
                     record,
-                    version,
-                    generation: met,
-                    own: self.generation,
+                    stamp: Stamp::own(version, is_met),
                 },
             );
             return Some(Change::Upserted {
@@ -74,7 +71,7 @@ impl<R> Store<R> {
             });
         }
         let source = match known {
-            Some(slot) if slot.version == version => Source::Own,
+            Some(slot) if slot.stamp.version() == version => Source::Own,
             Some(_) | None => Source::Watch,
         };
         self.catch_up(key, pending, source)
@@ -85,7 +82,7 @@ impl<R> Store<R> {
         let pending = self.end_write(key);
         if let Some(slot) = self.map.get(key.as_str())
             && version != 0
-            && version < slot.version
+            && version < slot.stamp.version()
         {
             return self.catch_up(key, pending, Source::Watch);
         }

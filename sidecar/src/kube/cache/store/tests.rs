@@ -76,6 +76,23 @@ fn a_relist_that_broke_off_sweeps_nothing() {
 }
 
 #[test]
+fn versions_of_servers_without_etcd_are_numbers_too() {
+    let mut store = listed();
+    store.upsert(key("b"), 1, FIRST + 1);
+    assert_eq!(store.get_versioned("b"), Some((Arc::new(1), FIRST + 1)));
+    assert_eq!(store.upsert(key("b"), 2, FIRST), None, "older");
+    assert_eq!(store.delete(key("b"), FIRST), None, "older");
+    store.begin_list();
+    assert_eq!(store.upsert(key("b"), 3, FIRST + 1), None, "known");
+}
+
+/// There is one for every object in every cache.
+#[test]
+fn a_slot_has_no_bytes_to_spare() {
+    assert_eq!(size_of::<(Key, Slot<u64>)>(), 32);
+}
+
+#[test]
 fn an_object_that_became_unreadable_stays_as_it_was() {
     let mut store = listed();
     store.begin_list();
@@ -505,6 +522,9 @@ struct World {
     asked_for: BTreeSet<u8>,
 }
 
+/// Some API servers have no etcd and count nanoseconds.
+const FIRST: u64 = 1_753_647_547_040_015_001;
+
 /// Half of what the cache is not to keep unasked comes and goes with the version.
 fn is_wanted(version: u64) -> bool {
     !version.is_multiple_of(2)
@@ -514,7 +534,7 @@ impl World {
     fn new(store: Store<u64>) -> Self {
         Self {
             store,
-            version: 1,
+            version: FIRST,
             objects: BTreeMap::new(),
             history: Vec::new(),
             delivered: 0,
