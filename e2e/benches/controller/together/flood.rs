@@ -61,13 +61,11 @@ pub(super) fn run(contenders: &[Contender]) -> Result<Vec<Figure>> {
     };
     let singles = side::singles()?;
     let mut sides = [contenders, &singles].map(|programs| (programs, Times::default()));
-    for number in 0..ROUNDS {
+    for _ in 0..ROUNDS {
         for (programs, times) in &mut sides {
             stage.turn(programs, times)?;
         }
-        if number + 1 < ROUNDS {
-            sides.reverse();
-        }
+        sides.reverse();
     }
     drop(stage);
     drop(driver);
