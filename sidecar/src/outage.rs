@@ -17,10 +17,14 @@ pub struct Outage {
     state: Arc<watch::Sender<State>>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct State {
     since: Option<Instant>,
     ended: u64,
+    /// What somebody has to mend before there can be an answer.
+    problem: Option<Arc<str>>,
+    /// The last one that was news.
+    told: Option<Arc<str>>,
 }
 
 impl Outage {
@@ -31,6 +35,35 @@ impl Outage {
             state.since = state.since.or_else(|| Some(Instant::now()));
             news
         });
+    }
+
+    /// There can be no answer before somebody has mended `problem`. Whether that is news: it is not while it comes
+    /// and goes, as behind several servers of which one has it.
+    pub fn needs_mending(&self, problem: &str) -> bool {
+        let mut news = false;
+        self.state.send_if_modified(|state| {
+            let problem: Arc<str> = problem.into();
+            news = state.told.as_ref() != Some(&problem);
+            state.told = Some(problem.clone());
+            state.problem = Some(problem);
+            false
+        });
+        news
+    }
+
+    /// What somebody has to mend; `None` once there was an answer, whichever.
+    pub fn problem(&self) -> Option<Arc<str>> {
+        self.state.borrow().problem.clone()
+    }
+
+    /// There was an answer.
+    pub fn answered(&self) {
+        if self.state.borrow().problem.is_some() {
+            self.state.send_if_modified(|state| {
+                state.problem = None;
+                false
+            });
+        }
     }
 
     /// A request was served. Whether an outage ended with that.
@@ -45,6 +78,7 @@ impl Outage {
                 .take()
                 .is_some_and(|since| since.elapsed() >= LEAST);
             state.ended += u64::from(over);
+            state.told.take_if(|_| over);
         });
         over
     }
@@ -78,6 +112,26 @@ mod tests {
     use tokio::time::{advance, timeout};
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_needs_mending_is_news_once_until_an_outage_has_ended() {
+        let outage = Outage::default();
+        assert_eq!(outage.problem(), None);
+        outage.unanswered();
+        assert!(outage.needs_mending("expired"));
+        assert!(!outage.needs_mending("expired"));
+        assert_eq!(outage.problem().as_deref(), Some("expired"));
+        outage.answered();
+        assert_eq!(outage.problem(), None);
+        assert!(!outage.served(), "too short");
+        assert!(!outage.needs_mending("expired"), "it comes and goes");
+        assert!(outage.needs_mending("another"));
+        outage.unanswered();
+        advance(LEAST).await;
+        outage.answered();
+        assert!(outage.served());
+        assert!(outage.needs_mending("another"));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn an_outage_ends_with_the_first_answer_and_one_lost_answer_is_none() {

@@ -11,7 +11,7 @@ use super::serve::{self, LeaderHealth, serve};
 use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::{Exit, Values};
-use crate::http::{RouteError, Routes};
+use crate::http::{Reply, RouteError, Routes};
 use crate::kube::access::Findings;
 use crate::kube::connect::{self, ApiServer, ConnectError, Variable};
 use crate::kube::feed::Feeds;
@@ -227,7 +227,10 @@ impl Process {
         http: Option<&Http>,
         working: impl Future<Output = Result<(), Exit>>,
     ) -> Result<(), Exit> {
-        self.serve_also(http, |_| Ok(()), working).await
+        let server = self.server.clone();
+        let ready = move || std::future::ready(Reply::ready(server.problem()));
+        self.serve_also(http, |routes| routes.add(serve::READY, ready), working)
+            .await
     }
 
     /// The same, with routes that `more` adds.

@@ -14,6 +14,9 @@ use crate::metrics::Registry;
 /// Path of the health check.
 pub const HEALTH: &str = "/healthz/leader-election";
 
+/// Path of the answer whether the process can do its work at all.
+pub const READY: &str = "/readyz";
+
 /// Where the health of leadership is found once there is an election; clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct LeaderHealth(Arc<Mutex<BTreeMap<String, Health>>>);

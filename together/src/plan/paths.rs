@@ -46,6 +46,8 @@ pub struct Readiness<'a> {
     pub off: &'a [Off<'a>],
     /// Why kubelet has not confirmed the driver; `None` if it has, or is not asked to.
     pub unregistered: Option<&'a str>,
+    /// Why there can be no API server before somebody mends it.
+    pub unreachable: Option<&'a str>,
     /// A signal has come: what runs is ended, nothing is begun.
     pub is_ending: bool,
 }
@@ -96,10 +98,8 @@ pub fn ready(state: &Readiness<'_>) -> Reply {
         reasons.push(format!("{controller} is off: {reason}"));
     }
     reasons.extend(state.unregistered.map(str::to_owned));
-    if reasons.is_empty() {
-        return Reply::ok();
-    }
-    Reply::text(StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n")
+    reasons.extend(state.unreachable.map(str::to_owned));
+    Reply::ready(reasons)
 }
 
 #[cfg(test)]

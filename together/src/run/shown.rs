@@ -9,6 +9,7 @@ use sidecar::flags::Exit;
 use sidecar::http::{Reply, RouteError, Routes};
 use sidecar::kube::access::Findings;
 use sidecar::metrics::ControllerMetrics;
+use sidecar::outage::Outage;
 use tokio::sync::watch;
 
 use crate::plan::paths::{self, Missing, Off, Readiness};
@@ -20,6 +21,7 @@ pub(super) struct Shown {
     up: ControllerMetrics,
     health: LeaderHealth,
     missing: Findings,
+    server: Outage,
     /// If the registrar is here.
     registration: Option<Registration>,
     ending: watch::Receiver<bool>,
@@ -42,6 +44,7 @@ impl Shown {
             up: ControllerMetrics::new(&process.registry)?,
             health: process.health.clone(),
             missing: process.missing.clone(),
+            server: process.server.clone(),
             registration,
             ending: process.shutdown.watch(),
             state: Arc::default(),
@@ -108,6 +111,7 @@ impl Shown {
             missing: &missing,
             off: &off,
             unregistered: unregistered.as_deref(),
+            unreachable: self.server.problem().as_deref(),
             is_ending: *self.ending.borrow(),
         })
     }

@@ -17,6 +17,7 @@ use super::Limiter;
 use super::adaptive::Verdict;
 use super::gate::{Entered, Gate};
 use super::lane::{Lane, lane};
+use crate::kube::connect::certificate_problem;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -92,8 +93,9 @@ impl Limiter {
             let answer = answer
                 .map_err(|_| BoxError::from(RequestTimeout(self.timeout)))
                 .and_then(|answer| answer);
-            if answer.is_err() {
-                self.server.unanswered();
+            match &answer {
+                Ok(_) => self.server.answered(),
+                Err(error) => self.unanswered(&**error),
             }
             let answer = answer?;
             // One that is only beginning, or ending, refuses what it will serve.
@@ -116,6 +118,18 @@ impl Limiter {
             sleep(pause).await;
         }
         Err(RequestTimeout(self.timeout).into())
+    }
+
+    fn unanswered(&self, error: &(dyn std::error::Error + 'static)) {
+        self.server.unanswered();
+        if let Some(problem) = certificate_problem(error)
+            && self.server.needs_mending(&problem)
+        {
+            tracing::error!(
+                problem,
+                "Cannot speak with the API server until this is mended"
+            );
+        }
     }
 
     async fn enter(&self, lane: Lane, gate: &Arc<Gate>) -> Entered {

@@ -116,8 +116,18 @@ fn a_57_ready_names_every_reason_on_a_line_of_its_own() {
     let not_allowed = "attacher, resizer: not allowed to list persistentvolumes\n";
     let is_off = "attacher is off: it failed five times within ten minutes\n";
     let not_registered = "not registered: kubelet has not asked yet\n";
+    let not_accepted = "certificate expired; renew it\n";
     for (state, readiness, status, body) in [
         ("standby, or at work", ready, 200, "ok".to_owned()),
+        (
+            "no API server before somebody mends it",
+            Readiness {
+                unreachable: Some("certificate expired; renew it"),
+                ..ready
+            },
+            503,
+            not_accepted.to_owned(),
+        ),
         (
             "no driver yet",
             Readiness::default(),
@@ -164,10 +174,13 @@ fn a_57_ready_names_every_reason_on_a_line_of_its_own() {
                 missing: &missing,
                 off: &off,
                 unregistered: Some(unregistered),
+                unreachable: Some("certificate expired; renew it"),
                 is_ending: true,
             },
             503,
-            format!("shutting down\n{not_named}{not_allowed}{is_off}{not_registered}"),
+            format!(
+                "shutting down\n{not_named}{not_allowed}{is_off}{not_registered}{not_accepted}"
+            ),
         ),
     ] {
         must_be(state, &super::ready(&readiness), status, &body);
