@@ -113,6 +113,15 @@ impl FakeApi {
         self.lock().kinds.push(Arc::new(kind));
     }
 
+    /// From now on the definition of a type has no such field, as an older one: a JSON pointer to it.
+    pub fn forget_field(&self, resource: &str, field: &str) {
+        let mut inner = self.lock();
+        let of = { inner.kinds.iter_mut() }.filter(|kind| kind.resource == resource);
+        for kind in of {
+            Arc::make_mut(kind).without.push(field.to_owned());
+        }
+    }
+
     /// Forgets a type, as an older server or one without the CRD; requests for it get 404.
     pub fn forget_kind(&self, resource: &str) {
         self.lock().kinds.retain(|kind| kind.resource != resource);
