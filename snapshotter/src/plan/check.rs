@@ -94,7 +94,8 @@ fn found_secret(view: &View<'_>) -> Result<(Purpose, Option<SecretRef>), Problem
     Ok((Purpose::List, secret.map_err(Problem::Unclear)?))
 }
 
-fn report(view: &View<'_>, said: &Said) -> Next {
+/// What the driver said is written down.
+pub(super) fn report(view: &View<'_>, said: &Said) -> Next {
     if let Some(topology) = topology::news(view, said) {
         let body = patch::topology(view.content, topology);
         return Next::step(Step::Patch(Write::Topology(Task::Check), body));

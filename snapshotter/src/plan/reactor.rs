@@ -77,7 +77,8 @@ pub enum Notice {
     Processed(Text),
     /// The driver has this snapshot for a content that is gone.
     Lost(Text, Text),
-    /// The driver answers with another handle than the one on record: content, record, answer.
+    /// The driver answers with another handle than it was asked about, and means the same: content, question,
+    /// answer.
     OtherHandle(Text, Text, Text),
 }
 
@@ -302,14 +303,12 @@ impl Reactor for Snapshotter {
         };
         let content = known(informers, &run.name, attempt);
         let problem = attempt.fold(&request.step, answer, request.now.timestamp);
-        let creates = matches!(request.step, Step::Create(_) | Step::CreateGroup(_));
-        if let Some(said) = attempt.said().filter(|_| creates) {
-            let stored = content.as_deref().and_then(Content::handle);
-            if let Some(stored) = stored.filter(|stored| **stored != said.handle) {
-                let (name, said) = (run.name.clone(), said.handle.clone());
-                due.notices
-                    .push(Notice::OtherHandle(name, stored.clone(), said));
-            }
+        if let (Some(said), Some(asked)) = (attempt.said(), request.step.looks_up())
+            && *said.handle != *asked
+        {
+            let (name, said) = (run.name.clone(), said.handle.clone());
+            due.notices
+                .push(Notice::OtherHandle(name, asked.into(), said));
         }
         if let Some(problem) = problem {
             self.fail((&run.name, attempt), content.as_deref(), problem);

@@ -11,7 +11,7 @@ use csi_proto::csi::{
     ListSnapshotsResponse, Snapshot, Topology, VolumeGroupSnapshot,
 };
 use sidecar::text::Text;
-use sidecar_testkit::sim::storage::{Call, Wish};
+use sidecar_testkit::sim::storage::{Call, Wish, full, plain};
 use snapshotter::plan::step::Answer;
 use tonic::Code;
 
@@ -298,26 +298,32 @@ impl World {
             return Answer::Failed(rpc(Code::NotFound));
         }
         let mut group = self.group(handle);
-        if self.is_faulty() && self.dice.one_in(6) {
-            match (self.dice.below(2), group.snapshots.last_mut()) {
-                (0, Some(last)) => last.snapshot_id = ANOTHER.to_owned(),
-                (_, _) => group.group_snapshot_id = ANOTHER.to_owned(),
-            }
+        // One that is not what was asked for beside one that is; in another spelling it would be all of them.
+        if self.is_faulty()
+            && self.dice.one_in(6)
+            && let [_, .., last] = &mut *group.snapshots
+        {
+            last.snapshot_id = ANOTHER.to_owned();
             group.ready_to_use = true;
         }
         let group_snapshot = Some(group);
         Answer::GroupGot(GetVolumeGroupSnapshotResponse { group_snapshot })
     }
 
-    /// ListSnapshots, for one handle.
+    /// ListSnapshots, for one handle, which the driver may spell in another way.
     pub(super) fn lists(&mut self, handle: &Text) -> Answer {
+        let spelled = self.dice.one_in(4);
         let found = if let Some(member) = self.groups.members.get_mut(handle) {
             let late = member.hidden > 0;
             member.hidden = member.hidden.saturating_sub(1);
             (!late).then(|| member.shown(handle))
         } else {
+            let handle = plain(handle);
             self.storage.snapshots.get_mut(handle).map(|found| {
-                let snapshot = shown(handle, found.size, found.unready == 0);
+                let mut snapshot = shown(&handle.into(), found.size, found.unready == 0);
+                if spelled {
+                    snapshot.snapshot_id = full(handle);
+                }
                 found.unready = found.unready.saturating_sub(1);
                 snapshot
             })

@@ -129,8 +129,8 @@ fn s_78_s_79_s_80_what_cannot_be_found() {
             "failed to list snapshot for content pp: \"can not find snapshot for snapshotID snap-9\"",
         ),
         (
-            "3.9, another snapshot alone",
-            listing(listed(&["other"], "", |_| {})),
+            "S-124, other snapshots",
+            listing(listed(&["other", "another"], "", |_| {})),
             &[LIST],
             "failed to list snapshot for content pp: \"can not find snapshot for snapshotID snap-9\"",
         ),
