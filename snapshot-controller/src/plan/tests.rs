@@ -1,5 +1,6 @@
 //! The acceptance rows of the controller: what is put into a cluster, and what comes out of it.
 
+mod backup;
 mod bind;
 mod class;
 mod delete;

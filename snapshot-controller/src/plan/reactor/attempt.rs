@@ -211,7 +211,7 @@ impl Controller {
                 (next, Some(Subject::Group(subject)))
             }),
             Key::GroupContent(name) => informers.group_content(name).map(|subject| {
-                let next = group::content::decide(&subject);
+                let next = group::content::decide(&view, &subject);
                 (next, Some(Subject::GroupContent(subject)))
             }),
         };
@@ -235,9 +235,11 @@ impl Controller {
     ) -> Option<Step> {
         self.in_flight.failed(&attempt.key, &complaint.triggers);
         match &attempt.subject {
-            Some(Subject::Content(content)) if complaint.reason == contents::ORPHANED => {
-                // No retry: only its deletion for a VolumeSnapshot, or an administrator, ends this.
-                self.in_flight.tell(&content.uid);
+            Some(subject)
+                if [contents::ORPHANED, group::content::ORPHANED].contains(&complaint.reason) =>
+            {
+                // No retry: only its deletion for its owner, or an administrator, ends this.
+                self.in_flight.tell(subject.uid());
                 attempt.complain(complaint);
                 attempt.done()
             }

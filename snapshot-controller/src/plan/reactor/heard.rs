@@ -31,7 +31,7 @@ impl Controller {
                 self.learns(attempt, object, Learnt::Read(json));
             }
             (Answer::Refused(error), Purpose::Read(object)) => {
-                self.unread(attempt, object, error);
+                self.unread(attempt, object, error, informers);
             }
             (Answer::Done | Answer::Read(_), purpose) => {
                 // What was read before is not so any more.
@@ -53,9 +53,23 @@ impl Controller {
         attempt.learnt.push((object, learnt));
     }
 
-    fn unread(&mut self, attempt: &mut Attempt, object: Object, error: ApiError) {
-        let told = error.kind == ErrorKind::NotFound
-            || matches!(object, Object::Volume(_) | Object::Claims(..));
+    fn unread(
+        &mut self,
+        attempt: &mut Attempt,
+        object: Object,
+        error: ApiError,
+        informers: Informed<'_>,
+    ) {
+        let told = match &object {
+            Object::Volume(_) | Object::Claims(..) => true,
+            // A role need not allow what is not served.
+            Object::Group(_) if !informers.groups() && error.kind == ErrorKind::Refused => true,
+            Object::Snapshot(_)
+            | Object::Content(_)
+            | Object::Claim(_)
+            | Object::Group(_)
+            | Object::GroupContent(_) => error.kind == ErrorKind::NotFound,
+        };
         if told {
             self.learns(attempt, object, Learnt::Unread(error))
         } else {

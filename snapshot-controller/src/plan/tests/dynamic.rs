@@ -452,7 +452,7 @@ fn c_36_c_37_a_content_that_is_something_else_is_left_alone() {
             bench.add(Kind::Content, content);
         });
         let [status, event] = complains(reason, message);
-        shows(row, &lines, &[PROTECTED, &status, &event]);
+        shows(row, &lines, &[&status, &event]);
         let content = bench.server.get(Kind::Content, "snapcontent-U1").unwrap();
         assert_eq!(content["metadata"]["resourceVersion"], "4");
     }
