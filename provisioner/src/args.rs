@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use sidecar::controller::{self, Election, Http};
 use sidecar::flags::{Exit, Values};
+use sidecar::gates::retired::PROVISIONER as RETIRED_GATES;
 use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
 use sidecar::kube::rate::Rate;
 
@@ -125,7 +126,9 @@ pub struct Ownership {
 /// # Errors
 /// Exit code and a line that names the flag.
 pub fn decide(values: &Values, environment: &Environment) -> Result<(Command, Vec<String>), Exit> {
-    let mut gates = Gates::new(GATES).ignoring(API_SERVER);
+    let mut gates = Gates::new(GATES)
+        .ignoring(API_SERVER)
+        .retired(&RETIRED_GATES);
     let warnings = gates.set(&values.gates("feature-gates"));
     let refused = |error| Exit::failure(FATAL, format_args!("--feature-gates: {error}"));
     let warnings = warnings.map_err(refused)?;

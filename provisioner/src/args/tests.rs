@@ -62,14 +62,6 @@ const ENDS: &[(&str, &str, bool, u8, &str)] = &[
         2,
         "expect string=bool",
     ),
-    (
-        "7",
-        "--feature-gates=HonorPVReclaimPolicy=true",
-        false,
-        FATAL,
-        "HonorPVReclaimPolicy",
-    ),
-    ("8", "--logtostderr", false, 2, "unknown flag"),
     ("9", "-csi-address=/x", false, 2, "unknown shorthand"),
     (
         "19",
@@ -85,7 +77,6 @@ const ENDS: &[(&str, &str, bool, u8, &str)] = &[
         2,
         "lease-duration",
     ),
-    ("1.2", "--provisioner=x", false, 2, "unknown flag"),
     ("1.5", "--enable-capacity", true, FATAL, "NAMESPACE"),
     (
         "threads",
@@ -123,6 +114,16 @@ fn rows_1_to_9_19_20_and_25_errors_and_their_codes() {
         "row 1"
     );
     assert_eq!(config("--enable-pprof").http, None, "row 25");
+}
+
+#[test]
+fn rows_7_and_8_what_upstream_retired_is_passed_over_with_a_warning_each() {
+    let line = "csi-provisioner --feature-gates=HonorPVReclaimPolicy=true --logtostderr --v=2";
+    let values = parse(&SPEC, line.split(' ')).unwrap();
+    let (command, of_gates) = decide(&values, &Environment::default()).unwrap();
+    assert_eq!(command, Command::Run(Box::new(config(""))));
+    assert_eq!(values.uint("v"), 2);
+    assert_eq!((values.warnings().len(), of_gates.len()), (1, 1));
 }
 
 #[test]
