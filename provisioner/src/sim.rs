@@ -33,7 +33,9 @@
 //!     anything;
 //! 12. no volume is cloned from a claim without our finalizer, unless that is being deleted already;
 //! 13. while a fault lasts, what people delete goes all the same, but for what a call in doubt is
-//!     made from.
+//!     made from;
+//! 14. of a journal of which an administrator has deleted some objects nothing is lost but what was in
+//!     those, and while its objects cannot be written, be it before the process has begun, all else goes on.
 //!
 //! Assumptions: a request of a stopped process is applied before its successor lists, or never, but
 //! for writes of the journal and of PersistentVolumes, which may be applied at any time. A process that
@@ -150,6 +152,7 @@ fn every_mutant_is_caught() {
     let mut wrong = Vec::new();
     for (mutant, case, expected) in Mutant::CAUGHT_BY {
         let caught = (0..MOST).find_map(|seed| run(seed, case, mutant).err());
+        println!("{mutant:?}: {caught:?}");
         match caught {
             None => wrong.push(format!("{mutant:?} was not caught")),
             Some(violation) if expected.iter().any(|text| violation.contains(text)) => {}

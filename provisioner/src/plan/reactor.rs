@@ -215,8 +215,8 @@ pub struct Provisioner {
     seed: u64,
     /// The provisioning journal, if there is one.
     journal: Option<Journal>,
-    /// Everything was listed once, so that what is in the journal can be compared with it.
-    listed: bool,
+    /// What earlier processes have asked is known: everything was listed, and the journal is open.
+    recovered: bool,
 }
 
 impl Provisioner {
@@ -233,7 +233,7 @@ impl Provisioner {
             pace: setup.pace,
             seed: setup.seed,
             journal,
-            listed: false,
+            recovered: false,
         }
     }
 

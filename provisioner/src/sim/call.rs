@@ -46,7 +46,7 @@ impl World {
             names.insert(name.clone());
         }
         let durable = self.server.intents().any(|held| *held == *uid);
-        if self.journals() && !durable {
+        if self.journals() && !durable && !self.excused.contains(name) {
             self.complain(format!("CreateVolume of {name} is not in the journal"));
         }
         // What is owed may be made once more, to be deleted.
@@ -231,6 +231,10 @@ impl World {
     pub(super) fn check_doubles(&mut self) {
         let doubled = self.names.iter().find(|(uid, names)| {
             let exist = |name: &String| {
+                // What somebody gave up may be made elsewhere as well.
+                if self.excused.contains(name) {
+                    return 0;
+                }
                 let sites = self.drivers();
                 let seen = sites.filter(|driver| {
                     !self.unseen.contains(&(driver.site, name.clone()))

@@ -23,6 +23,7 @@ impl World {
             self.apply_late();
         }
         self.settling = true;
+        self.server.refuses_leases = false;
         for _ in 0..self.sites() {
             self.turn();
             self.settle_driver();
@@ -64,9 +65,17 @@ impl World {
     /// A fault that does not heal, and people who have had enough: what they delete goes, but for what
     /// a call in doubt is made from. Then it heals after all.
     fn suffer(&mut self) {
-        match self.dice.below(3) {
+        match self.dice.below(4) {
             0 => self.server.put_class(&CLASS.into(), None),
             1 => self.server.secret = false,
+            // Before the process has begun.
+            2 if self.journals() => {
+                self.server.refuses_leases = true;
+                for _ in 0..self.sites() {
+                    self.turn();
+                    self.end_process();
+                }
+            }
             _ => {
                 let nodes = self.case.scene.nodes();
                 self.driver.full = nodes.iter().map(|node| zone(node)).collect();
@@ -90,13 +99,17 @@ impl World {
             self.complain(format!("while a fault lasts, {violation}"));
         }
         self.server.secret = true;
+        self.server.refuses_leases = false;
         self.settle_driver();
     }
 
     /// What was deleted is gone.
     fn check_gone(&self) -> Result<(), String> {
-        let owed = self.server.intents().next().is_some() || { self.processes() }
-            .any(|process| process.in_flight().doubts().next().is_some());
+        // What they are made from stays also as long as nobody can read what is owed.
+        let owed = self.server.refuses_leases || self.server.intents().next().is_some() || {
+            self.processes()
+        }
+        .any(|process| process.in_flight().doubts().next().is_some());
         let mut claims = self.server.claims.values().map(|(_, claim)| claim);
         if let Some(stuck) = claims.find(|claim| !owed || !is_ending_source(claim)) {
             return Err(format!("{} does not go: {stuck:?}", stuck.name));
@@ -226,11 +239,12 @@ impl World {
     /// Works until no queue has anything; what waits for a retry keeps waiting.
     fn drain(&mut self) {
         let is_idle = |world: &mut Self| {
-            let journals = world.journals();
+            let journals = world.journals() && !world.server.refuses_leases;
             let process = &mut world.process;
             process.attempts.is_idle()
                 && !process.fenced
                 && (!journals || process.asking.is_none() && process.journal().next(true).is_none())
+                && process.filling.is_empty()
         };
         if let Err(violation) = rest::drain(self, is_idle, Self::work) {
             self.complain(violation);

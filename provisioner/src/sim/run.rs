@@ -165,6 +165,7 @@ impl World {
             }
             10 if self.frozen.is_some() => self.thaw(),
             10 => self.apply_late(),
+            11 if self.dice.one_in(8) => self.administrate(),
             11 => self.end_orphan(),
             12 if self.faulty() && self.dice.one_in(4) => self.hurry(),
             12 | 13 => {

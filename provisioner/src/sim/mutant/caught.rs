@@ -15,7 +15,7 @@ const fn case(faults: Faults, protection: Protection, scene: Scene) -> Case {
 
 impl Mutant {
     /// In which kind of run each must be caught, and by what.
-    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 50] = {
+    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 52] = {
         use Faults::{All, Kills, None, Stops};
         use Protection::{Journal, Off};
         use Scene::{Apart, Moved, Nodes, Plain, Sources, TopologyIndex};
@@ -47,6 +47,8 @@ impl Mutant {
             "two CreateVolume calls",
         ];
         [
+            (Self::WaitsForJournal, case(All, Journal, Plain), STAYS),
+            (Self::OverlooksObjects, case(All, Journal, Plain), LOST),
             (Self::RemovesFirst, case(None, Journal, Plain), EARLY),
             (Self::ReleasesFirst, case(None, Journal, Plain), EARLY),
             (

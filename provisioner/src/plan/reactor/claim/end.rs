@@ -29,6 +29,17 @@ impl Provisioner {
                 due.notices.push(Notice::Later(key, wait));
                 return after(wait);
             }
+            Run::Unrecovered(_, claim, failure) => {
+                let Some(failure) = failure else {
+                    // It is looked at again once that is known.
+                    return after(self.pace.max);
+                };
+                due.notices.push(Notice::NotProvisioned(Arc::clone(&claim)));
+                if let Some(text) = failure.event(claim.class_name()) {
+                    due.notices.push(Notice::ClaimFailed(claim, text));
+                }
+                return retry(Failed::Claim(*failure, false));
+            }
             Run::Open(open) => open,
         };
         if let Some(contest) = open.contest.take() {
