@@ -142,6 +142,37 @@ fn every_mutant_is_caught_with_groups() {
     catch(Kind::Group, &Mutant::CAUGHT_BY);
 }
 
+/// What is violated with one mutant: `MUTANT=ForgetsMark cargo test -p snapshotter one_mutant -- --ignored
+/// --nocapture`.
+#[test]
+#[ignore = "for looking at one mutant"]
+fn one_mutant() {
+    let wanted = std::env::var("MUTANT").unwrap();
+    let all = [
+        &Mutant::CAUGHT_BY[..],
+        &Mutant::CAUGHT_ALONE,
+        &Mutant::CAUGHT_WITH_GROUPS,
+    ];
+    for &(mutant, faults, expected) in all.concat().iter() {
+        if format!("{mutant:?}") != wanted {
+            continue;
+        }
+        for kind in [Kind::Single, Kind::Group] {
+            let violations = (0..sim::runs(200)).filter_map(|seed| {
+                let violation = run(seed, kind, faults, mutant).err()?;
+                Some((violation.contains(expected), violation))
+            });
+            let (caught, others): (Vec<_>, Vec<_>) = violations.partition(|(caught, _)| *caught);
+            let other = others.first().map(|(_, violation)| violation);
+            println!(
+                "{kind:?}: caught {} times; {} others: {other:?}",
+                caught.len(),
+                others.len()
+            );
+        }
+    }
+}
+
 fn catch(kind: Kind, mutants: &[Caught]) {
     let run = |seed, faults, mutant| run(seed, kind, faults, mutant);
     assert_eq!(missed(mutants, MOST, run), [""; 0]);

@@ -23,7 +23,7 @@ impl World {
         let ready = found.unready == 0;
         found.unready = found.unready.saturating_sub(1);
         let mut answer = group(handle, found.size, ready);
-        if self.dice.one_in(4) {
+        if spells(handle) {
             answer.group_snapshot_id = full(handle);
         }
         let group_snapshot = Some(answer);
@@ -41,14 +41,14 @@ impl World {
             }),
         };
         let mut entries = Vec::new();
+        let spelled = spells(handle);
         let (paged, crowded) = (self.dice.one_in(3), self.dice.one_in(3));
+        let (paged, crowded) = (paged && !spelled, crowded && !spelled);
         let first = token.is_empty();
         if crowded {
             entries.extend([1, 2].map(|number| entry(&format!("another-{number}"), 77, true)));
         }
-        let alone = first && !paged && !crowded;
-        // Whoever names one by a shorter handle is shown the full one.
-        let full = (alone && self.dice.one_in(4)).then(|| full(plain(handle)));
+        let full = spelled.then(|| full(plain(handle)));
         if !first || !paged {
             let found = self.driver.snapshots.get_mut(plain(handle));
             entries.extend(found.map(|found| {
@@ -98,6 +98,11 @@ impl World {
         });
         Answer::Created(CreateSnapshotResponse { snapshot })
     }
+}
+
+/// Whether the driver shows this handle in a longer way than administrators name it.
+fn spells(handle: &str) -> bool {
+    plain(handle).ends_with(['2', '5', '8'])
 }
 
 /// Where every snapshot is.

@@ -161,7 +161,7 @@ impl Mutant {
         (Self::ForgetsUnready, Faults::None, "is not ready"),
         (Self::RetriesAtOnce, Faults::Lasting, "requests at once"),
         (Self::ForgetsImpossible, Faults::Lasting, "too soon"),
-        (Self::ForgetsOwnWrites, Faults::None, "requests at once"),
+        (Self::ForgetsOwnWrites, Faults::None, "snapcontent-"),
         (Self::OverhearsContents, Faults::None, "snapcontent-"),
         (Self::LeavesMark, Faults::None, "snapcontent-"),
         (Self::AsksWithoutLease, Faults::Crashes, "is nobody's"),

@@ -36,6 +36,10 @@ impl World {
             self.process.wait(20);
             self.rest_truths();
             self.drain();
+            // What takes long to be ready is what a driver may lose.
+            if self.has_all_faults() && self.dice.one_in(4) {
+                self.forget();
+            }
             self.retry();
             self.rest_truths();
             self.drain();
@@ -126,7 +130,7 @@ impl World {
     /// What is in the way stays so.
     fn is_hopeless(&self, content: &Content) -> bool {
         let name = format!("snapshot-{}", content.snapshot.uid);
-        if self.forgotten.contains(&name) && !content.deleting {
+        if self.forgotten.contains(&name) && !(content.deleting && content.being_deleted) {
             return true;
         }
         if self.faults != Faults::Lasting {

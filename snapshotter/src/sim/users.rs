@@ -234,7 +234,7 @@ impl World {
     pub(super) fn surroundings(&mut self) {
         let all = self.has_all_faults();
         let class = ["c1", "c2"][self.dice.below(2)];
-        match self.dice.below(8) {
+        match self.dice.below(9) {
             0 => self.server.put_class(&class.into(), None),
             1 => self.put_class(class),
             2 if all => {
@@ -248,15 +248,15 @@ impl World {
             4 if all => drop(self.server.secrets.insert(listing(), None)),
             5 => self.put_secrets(),
             6 if all => self.driver.picky = !self.driver.picky,
-            7 if all && self.dice.one_in(2) => self.forget(),
             7 if all => self.go_or_come(),
+            8 if all => self.forget(),
             _ => {}
         }
         self.begin_anew();
     }
 
     /// The driver loses a snapshot that it never called ready, and takes another one when it is asked again.
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         if self.frozen.is_some() {
             return;
         }
