@@ -57,7 +57,7 @@ pub(crate) async fn work(
     groups: &Groups,
     driver: &Arc<DriverView>,
 ) -> Result<(), Exit> {
-    let engines = snapshotters(seat, config, groups.name(), driver)?;
+    let engines = snapshotters(seat, config, groups, driver)?;
     let result = Box::pin(lead(seat, config, groups, &engines)).await;
     drop(engines);
     seat.last_events().await;
@@ -67,7 +67,7 @@ pub(crate) async fn work(
 fn snapshotters(
     seat: &Seat,
     config: &Config,
-    groups: Option<&Name>,
+    groups: &Groups,
     driver: &Arc<DriverView>,
 ) -> Result<Vec<Arc<Engine>>, Exit> {
     let events = seat.record_events(Source {
@@ -80,15 +80,25 @@ fn snapshotters(
         engine.depends_on(&seat.process.server);
         Ok::<_, Exit>(engine)
     };
-    let mut engines = vec![of(Kind::Single, &config.settings)?];
-    if let Some(name) = groups {
-        let settings = Settings {
-            name: name.clone(),
-            ..config.settings.clone()
-        };
-        engines.push(of(Kind::Group, &settings)?);
+    let single = of(Kind::Single, &config.settings)?;
+    let Some(name) = groups.name() else {
+        return Ok(vec![single]);
+    };
+    let settings = Settings {
+        name: name.clone(),
+        ..config.settings.clone()
+    };
+    let grouped = of(Kind::Group, &settings)?;
+    if matches!(groups, Groups::Served(_)) {
+        know_groups(&single, &grouped);
     }
-    Ok(engines)
+    Ok(vec![single, grouped])
+}
+
+/// What is known of groups tells about their members.
+fn know_groups(single: &Engine, grouped: &Engine) {
+    let contents = &grouped.shell().informers.contents;
+    single.shell().informers.know_groups(contents);
 }
 
 async fn lead(
@@ -109,6 +119,8 @@ async fn lead(
     let serving = async {
         let serving_groups = async {
             if let Some(engine) = others.first() {
+                watch::ready(&grouped).await;
+                know_groups(single, engine);
                 serve(engine, &grouped, "Group snapshots are served from now on").await;
             }
         };

@@ -139,6 +139,18 @@ impl Said {
         ))
     }
 
+    /// What the driver said of a member with its group.
+    #[must_use]
+    pub fn of_member(member: &Member, now: Timestamp) -> Self {
+        let assumed = Self::assumed(&member.handle, now);
+        Self {
+            created: member.created.unwrap_or(assumed.created),
+            size: member.size,
+            ready: member.ready == Some(true),
+            ..assumed
+        }
+    }
+
     /// What is assumed where the driver cannot be asked.
     #[must_use]
     pub fn assumed(handle: &Text, now: Timestamp) -> Self {

@@ -14,9 +14,9 @@ use super::goal::{Goal, goal};
 use super::in_flight::InFlightState;
 use super::outcome::{Failure, Problem, RequeueTrigger, Task};
 use super::step::{Answer, Step, Write};
-use super::view::{Informers, View};
+use super::view::{Informers, Membership, View};
 use super::{Settings, request};
-use crate::model::{Class, Content, Text};
+use crate::model::{Class, Content, Source, Text};
 
 /// What an informer tells. `old` is what was known before, `new` what is known now; neither is there
 /// of an object that does not exist.
@@ -180,6 +180,15 @@ fn known(informers: Informed<'_>, name: &Text, attempt: &Attempt) -> Option<Arc<
     (content.uid == *attempt.uid()).then_some(content)
 }
 
+/// What its group's content says of a snapshot that was taken with a group.
+fn membership(content: &Content, informers: Informed<'_>) -> Membership {
+    let found = content.source.as_ref().and_then(Source::wished).is_some();
+    match (content.group(), content.handle()) {
+        (Some(group), Some(handle)) if !found => informers.member(group, handle),
+        (_, _) => Membership::Unknown,
+    }
+}
+
 impl Reactor for Snapshotter {
     type Key = Text;
     type Informers = dyn Informers;
@@ -250,12 +259,14 @@ impl Reactor for Snapshotter {
             };
             let class = content.class.as_ref();
             let class = class.and_then(|name| informers.class(name));
+            let member = membership(&content, informers);
             let next = attempt.decide(&View {
                 driver: &driver,
                 settings: &self.settings,
                 name: &run.name,
                 content: &content,
                 class: class.as_deref(),
+                member: &member,
                 now: now.timestamp,
             });
             match next {

@@ -17,7 +17,7 @@ use crate::model::{Class, Content, SecretRef, Text};
 use crate::plan::outcome::Refusal;
 use crate::plan::reactor::{Change, Notice, Run};
 use crate::plan::step::Answer;
-use crate::plan::{Driver, Informers, Settings, Snapshotter};
+use crate::plan::{Driver, Informers, Membership, Settings, Snapshotter};
 
 pub(crate) use answers::{created, fails, got, group, group_created, group_got, listed, snapshot};
 
@@ -29,6 +29,8 @@ pub(crate) struct Bench {
     pub(crate) retry_start: Duration,
     pub(crate) driver: Driver,
     pub(crate) server: Server,
+    /// What the contents of groups say of members.
+    pub(crate) member: Membership,
     /// Answers of the driver, in turn; then as [`taken`].
     pub(crate) script: VecDeque<Answer>,
     /// Refusals of patches, in turn: of metadata, or of the status.
@@ -53,6 +55,7 @@ struct Known {
     driver: Arc<Driver>,
     contents: BTreeMap<Text, Arc<Content>>,
     classes: BTreeMap<Text, Arc<Class>>,
+    member: Membership,
 }
 
 impl Informers for Known {
@@ -66,6 +69,10 @@ impl Informers for Known {
 
     fn class(&self, name: &Text) -> Option<Arc<Class>> {
         self.classes.get(name).cloned()
+    }
+
+    fn member(&self, _group: &Text, _handle: &Text) -> Membership {
+        self.member.clone()
     }
 }
 
@@ -102,6 +109,7 @@ impl Bench {
             retry_start: Duration::from_secs(1),
             driver: driver(),
             server: Server::default(),
+            member: Membership::Unknown,
             script: VecDeque::new(),
             refusals: VecDeque::new(),
             meddling: None,
@@ -155,6 +163,7 @@ impl Bench {
         let classes = self.server.classes.iter();
         Known {
             driver: Arc::new(self.driver.clone()),
+            member: self.member.clone(),
             contents: contents
                 .map(|(name, (_, content))| (name.clone(), Arc::new(content.clone())))
                 .collect(),
