@@ -29,6 +29,12 @@ pub enum Record {
     Unready,
 }
 
+/// What users are told of a write that failed, or was not begun, in upstream's words.
+#[must_use]
+pub fn unwritten(name: &str, error: &dyn std::fmt::Display) -> String {
+    format!("snapshot controller failed to update {name} on API server: {error}")
+}
+
 /// A failure that users are told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {

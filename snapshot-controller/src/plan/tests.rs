@@ -11,6 +11,7 @@ mod group_late;
 mod group_static;
 mod lost;
 mod others;
+mod refusals;
 mod silent;
 
 use crate::plan::step::{ApiError, ErrorKind};

@@ -145,7 +145,7 @@ fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError
     }
     let complaint = match &attempt.subject {
         Some(Subject::Snapshot(of)) => outcome::refusal(of, &purpose, &error),
-        Some(Subject::Group(of)) => outcome::refusal_of_group(of, &purpose, &error),
+        Some(Subject::Group(of)) => outcome::refusal_of_group(of, &purpose, step, &error),
         Some(Subject::Content(_) | Subject::GroupContent(_)) | None => None,
     };
     match complaint {
@@ -155,7 +155,7 @@ fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError
 }
 
 /// The object that a step writes.
-fn written(step: &Step) -> Option<Object> {
+pub(super) fn written(step: &Step) -> Option<Object> {
     match step {
         Step::Patch(of, _)
         | Step::PatchStatus(of, _)

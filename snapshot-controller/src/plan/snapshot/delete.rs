@@ -24,7 +24,8 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     }
     match group::holding(view, snapshot)? {
         Some(Held::By(group)) => {
-            let why = "Deleting the group snapshot will trigger the deletion of its members";
+            let why = "Deleting the group snapshot will trigger the deletion of all the \
+                       individual volume snapshots that are part of the group.";
             return Ok(fail(pending(snapshot, group, why)));
         }
         Some(Held::Unserved(group, unread)) => {
