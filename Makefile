@@ -14,6 +14,11 @@ MAKEFLAGS += --no-print-directory
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 CARGO_TARGET_DIR ?= target
 export CARGO_TARGET_DIR
+# Tests and the programs that they run come from one compilation. These programs are static like the released ones, so that
+# they run in an empty image; cargo does that to a named target alone, since macros are libraries of the compiler.
+export CARGO_BUILD_TARGET := $(HOST)
+export CARGO_TARGET_$(shell tr a-z- A-Z_ <<<'$(HOST)')_RUSTFLAGS := -C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"
+COMPILED := $(CARGO_TARGET_DIR)/$(HOST)/debug
 # As long in every clone: how short git makes a commit depends on what else there is.
 VERSION ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo unknown)
 export CSI_SIDECARS_VERSION := $(VERSION)
@@ -41,10 +46,9 @@ STATIC += $(if $(filter 1,$(FIPS)),--cfg fips)
 release = RUSTFLAGS='$(STATIC)' cargo build --release --locked --target $(HOST)
 RELEASED := $(CARGO_TARGET_DIR)/$(HOST)/release
 # What is not shipped is built from one selection of packages and features, so that no dependency
-# is compiled twice. That goes for programs too: they are built with a test of their package, since
-# without any test dependencies would lack features, and be compiled once more.
+# is compiled twice: `.ci/guards dependencies` compares the features with and without those of tests.
 ALL := --locked --workspace --all-features
-with-test = cargo test $(ALL) --no-run --test
+compile = cargo build $(ALL) --bin
 
 # One way to compile Go for all that is made of Kubernetes' packages, helm too, whose module pins the
 # same ones: three thousand packages are then compiled once. Nobody runs a debugger on them.
@@ -78,11 +82,8 @@ csi-sidecars := -p multicall
 PROGRAMS ?= csi-node-driver-registrar csi-node-sidecars csi-plugin-manager csi-node-agent livenessprobe csi-attacher csi-provisioner csi-resizer \
             csi-snapshotter snapshot-controller
 
-# To link it takes minutes: only for what runs it.
-bench demo: PROGRAMS += csi-sidecars
-ifeq ($(SIDECARS),together)
-conformance chaos: PROGRAMS += csi-sidecars
-endif
+# To link it takes minutes: only for what measures it.
+bench: PROGRAMS += csi-sidecars
 
 # Linking takes most of the time and one processor: what has the same dependencies is linked side by side.
 ALIKE := csi-attacher csi-provisioner csi-resizer csi-snapshotter snapshot-controller
@@ -103,6 +104,27 @@ build: ## Every shipped program, released and static, into bin/ (needs Rust alon
 	$(foreach some,KUBELETS ALIKE,$(if $(filter $($(some)),$(PROGRAMS)),$(call released,$(filter $($(some)),$(PROGRAMS)))))
 	@ls -l $(PROGRAMS:%=bin/%) | awk '{ sub("bin/", "", $$NF); printf "    %-28s %6.2f MB\n", $$NF, $$5 / 1e6 }'
 
+# As tests run them: static, and they end at a panic like the released ones, but nothing is optimized between crates, which takes
+# a minute for each program. SHIPPED=1 has what runs programs run those in bin/, as `make release-check` does.
+TESTED := build/programs
+export CSI_PROGRAMS := $(if $(filter 1,$(SHIPPED)),bin,$(TESTED))
+ARCHIVES := $(if $(filter 1,$(SHIPPED)),build,$(TESTED))/images
+
+.PHONY: programs
+ifeq ($(SHIPPED),1)
+programs: PROGRAMS += csi-sidecars
+programs: build
+else
+programs: ## Every program as tests run it, into build/programs: like the released ones, but quick to compile (SHIPPED=1: bin/ instead)
+	$(need-rust)
+	$(call say,programs: static programs that are not optimized)
+	@cargo build $(ALL) --bins
+	@mkdir -p $(TESTED)
+	@for one in $(PROGRAMS) csi-sidecars; do \
+	    [ $(TESTED)/$$one -nt $(COMPILED)/$$one ] || strip -o $(TESTED)/$$one $(COMPILED)/$$one; \
+	done
+endif
+
 # A tag v1.2.3 is version 1.2.3 of images and charts. Images carry the time of their source.
 IMAGE_TAG ?= $(patsubst v%,%,$(VERSION))
 # Names of images on this machine alone: who pushes them says where to.
@@ -119,8 +141,8 @@ unexport SOURCE_DATE_EPOCH
 PROCESSOR = $(patsubst aarch64-%,arm64,$(patsubst x86_64-%,amd64,$(HOST)))
 
 # Archives of programs in bin/, by name.
-archives = $(with-test) images && \
-    SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' $(CARGO_TARGET_DIR)/debug/images --tag '$(IMAGE_TAG)' --target '$(HOST)' --registry '$(IMAGE_REGISTRY)' \
+archives = $(compile) images && \
+    SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' $(COMPILED)/images --tag '$(IMAGE_TAG)' --target '$(HOST)' --registry '$(IMAGE_REGISTRY)' \
         --program-version '$(VERSION)' --source '$(IMAGE_SOURCE)' --revision "$(REVISION)" $(1)
 IMAGES ?= $(PROGRAMS) csi-sidecars
 
@@ -134,10 +156,10 @@ images: $(if $(filter 1,$(FIPS)),fips-images) ## OCI archive and SBOM of every p
 fips-images:
 	@echo 'FIPS=1: make builds programs with it, no images; see docs/platforms.md' >&2; exit 1
 
-# Real nodes load what is shipped; to link the program that holds all takes too long for every test.
+# What real nodes load: images of the programs that tests run.
 .PHONY: archives
-archives: $(if $(filter 1,$(FIPS)),fips-images) build
-	@$(call archives,$(filter-out csi-sidecars,$(IMAGES)) $(notdir $(wildcard bin/csi-sidecars)))
+archives: $(if $(filter 1,$(FIPS)),fips-images) programs
+	@$(call archives,--programs $(CSI_PROGRAMS) --out $(ARCHIVES) $(IMAGES))
 
 .PHONY: reproduce
 reproduce: images ## Builds the images again, elsewhere, and fails unless every byte is the same
@@ -181,10 +203,10 @@ model: cluster ## The model API server of the tests answers like the real one
 	@e2e/cluster/model bin/csi-cluster cargo test $(ALL) --test conformance -- --include-ignored
 
 # What is measured beside the driver must not wait for it, as tests may.
-driver-build := $(with-test) component
-driver-folder := debug
+driver-build := $(compile) csi-test-driver
+driver-folder := $(COMPILED)
 bench: driver-build := cargo build --locked -p csi-test-driver --profile tool
-bench: driver-folder := tool
+bench: driver-folder := $(CARGO_TARGET_DIR)/$(HOST)/tool
 
 .PHONY: driver
 driver: ## The CSI driver of the tests, into bin/
@@ -192,7 +214,7 @@ driver: ## The CSI driver of the tests, into bin/
 	$(call say,driver: the CSI driver of the tests)
 	@mkdir -p bin
 	@$(driver-build)
-	@install -C $(CARGO_TARGET_DIR)/$(driver-folder)/csi-test-driver bin/
+	@install -C $(driver-folder)/csi-test-driver bin/
 
 .PHONY: helm
 helm: bin/helm ## helm, for the charts (needs Go), into bin/
@@ -225,27 +247,35 @@ DEMO := $(if $(DEMO_KUBECONFIG),guest,whole)
 .PHONY: demo-needs
 demo-needs:
 	@e2e/needs.sh $(DEMO)
+	@[ -x $(TESTED)/csi-sidecars ] && [ -x bin/csi-cluster ] && echo '==> demo: compiles what has changed, then tells its story in a minute' || \
+	    echo '==> demo: the first run compiles the sidecars, a Kubernetes control plane and helm: some ten minutes on two processors; later runs take a minute'
 
 .PHONY: demo
-demo: demo-needs build driver $(if $(DEMO_KUBECONFIG),,cluster helm) ## The whole life of volumes, step by step (KUBECONFIG=file: a driver's registration on that cluster)
+demo: demo-needs programs driver $(if $(DEMO_KUBECONFIG),,cluster helm) ## The whole life of volumes, step by step (SIDECARS=separate, together or both; KUBECONFIG=file: a driver's registration on that cluster)
 	$(call say,demo: the program that tells it)
-	@$(with-test) scenarios
+	@$(compile) demo
 	$(call say,demo)
-	@$(CARGO_TARGET_DIR)/debug/demo $(if $(DEMO_KUBECONFIG),--kubeconfig '$(DEMO_KUBECONFIG)')
+	@$(others) $(COMPILED)/demo $(if $(DEMO_KUBECONFIG),--kubeconfig '$(DEMO_KUBECONFIG)')
 
 # --- Checks -----------------------------------------------------------------------------------
 
 .PHONY: test
 test: ## Every check and test
-	@.ci/stages 'nice go-programs &' lint test-programs build driver wait cluster \
-	    'units +' 'nice simulations + &' 'outside +' wait \
+	@.ci/stages 'nice go-programs &' checks test-programs programs driver wait cluster \
+	    'units +' 'nice simulations + lint &' 'outside +' \
 	    'nice chart real-node + smoke sanity model conformance-quick &' 'e2e +' wait
 
 .PHONY: go-programs
 go-programs: cluster helm snapshot-crds storage-suite translator
 
+# What ends within seconds comes first, so that whoever forgot it need not wait for a compiler.
+.PHONY: checks
+checks: ## Format and guards: the part of lint that compiles nothing
+	$(need-rust)
+	@.ci/lint checks
+
 .PHONY: lint
-lint: ## Format, clippy, rustdoc, dependency guards
+lint: ## Format, guards, clippy, rustdoc, licences
 	$(need-rust)
 	@.ci/lint
 
@@ -312,8 +342,8 @@ outside:
 process-together: ## Process tests of the single controllers, with csi-sidecars --controllers=... in their place
 	$(need-rust)
 	$(call say,process-together: csi-sidecars does what each single program does)
-	@$(with-test) process
-	@for one in ATTACHER PROVISIONER RESIZER SNAPSHOTTER; do export CSI_$${one}_BINARY="$(abspath $(CARGO_TARGET_DIR))/debug/csi-sidecars"; done; \
+	@$(compile) csi-sidecars
+	@for one in ATTACHER PROVISIONER RESIZER SNAPSHOTTER; do export CSI_$${one}_BINARY="$(abspath $(COMPILED))/csi-sidecars"; done; \
 	    $(threads) cargo test $(ALL) --no-fail-fast --exclude e2e --exclude multicall --exclude snapshot-controller --test process
 
 threads = RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))}
@@ -347,7 +377,7 @@ e2e: helm snapshot-crds ## Scenarios on the test cluster (ONLY=name runs one, AT
 # A cluster of each version is 140 MB and minutes of compilation.
 OLDER ?= 1.34 1.35
 .PHONY: versions
-versions: build driver helm snapshot-crds ## Scenarios on clusters of older Kubernetes versions (OLDER='1.34 1.35', ONLY=name)
+versions: programs driver helm snapshot-crds ## Scenarios on clusters of older Kubernetes versions (OLDER='1.34 1.35', ONLY=name)
 	$(need-go)
 	@for version in $(OLDER); do \
 	    [ -f e2e/cluster/go-$$version.mod ] || { echo "OLDER: there is no e2e/cluster/go-$$version.mod; versions are $(patsubst e2e/cluster/go-%.mod,%,$(wildcard e2e/cluster/go-*.mod))" >&2; exit 1; }; \
@@ -360,7 +390,7 @@ versions: build driver helm snapshot-crds ## Scenarios on clusters of older Kube
 	@printf '==> versions: the scenarios passed with Kubernetes %s\n' '$(OLDER)'
 
 .PHONY: clones
-clones: build cluster driver helm ## Claims and clones at once, ten times a thousand (CLAIMS=, ROUNDS=, PROVISIONER=path)
+clones: programs cluster driver helm ## Claims and clones at once, ten times a thousand (CLAIMS=, ROUNDS=, PROVISIONER=path)
 	$(call say,clones: claims and clones at once)
 	@$(if $(PROVISIONER),PROVISIONER='$(PROVISIONER)') CLAIMS=$${CLAIMS:-1000} ROUNDS=$${ROUNDS:-10} \
 	    cargo test $(ALL) --test scenarios -- provisioner_clones
@@ -368,8 +398,8 @@ clones: build cluster driver helm ## Claims and clones at once, ten times a thou
 .PHONY: real-node
 real-node: archives cluster driver helm ## Scenarios on a node that runs containers (ONLY=name): manifests of upstream, the chart
 	$(call say,real-node: scenarios on a node that runs containers)
-	@$(with-test) scenarios
-	@$(others) e2e/runtime/enclosed.sh $(CARGO_TARGET_DIR)/debug/real-node $(ONLY)
+	@$(compile) real-node
+	@$(others) e2e/runtime/enclosed.sh $(COMPILED)/real-node $(ONLY)
 
 # Kubernetes' own storage suite and what its specs run, from the pinned Kubernetes.
 SUITE := $(GO) go build -C e2e/cluster -ldflags '-s -w' -o ../../build/
@@ -382,9 +412,9 @@ storage-suite:
 	@$(GO) go test -C e2e/cluster -vet=off -tags storagesuite -ldflags '-s -w' \
 	    -c -o ../../build/storage.test ./storagesuite
 
-CONFORMANCE = build cluster driver helm snapshot-crds storage-suite
-conformance = $(with-test) scenarios && \
-    $(others) e2e/runtime/enclosed.sh $(CARGO_TARGET_DIR)/debug/conformance
+CONFORMANCE = programs cluster driver helm snapshot-crds storage-suite
+conformance = $(compile) conformance && \
+    $(others) e2e/runtime/enclosed.sh $(COMPILED)/conformance
 
 .PHONY: conformance
 conformance: $(CONFORMANCE) ## Kubernetes' own storage suite on a real node (FOCUS=regex, SIDECARS=together, PROVISIONER=path, DRIVER=folder, ...)
@@ -401,6 +431,8 @@ OTHERS := REGISTRAR LIVENESSPROBE ATTACHER PROVISIONER RESIZER SNAPSHOTTER SNAPS
 others = $(foreach one,$(OTHERS),$(if $($(one)),$(one)='$($(one))'))
 bench = $(others) cargo bench -q --locked --profile tool
 
+# What is measured ships.
+bench: export CSI_PROGRAMS := bin
 .PHONY: bench
 bench: build cluster driver helm ## Figures of all programs (REGISTRAR=, ATTACHER=, ...: path of another binary; BENCH='csi-attacher cycle': only that)
 	$(call say,bench)
@@ -409,11 +441,25 @@ bench: build cluster driver helm ## Figures of all programs (REGISTRAR=, ATTACHE
 	@$(bench) -p e2e --bench controller -- $(BENCH)
 
 .PHONY: chaos
-chaos: build cluster driver helm ## Claims while everything fails, then an audit (SEED=, MINUTES=, CLAIMS=, SCHEDULE=file, SIDECARS=together, PROVISIONER=path, ...)
+chaos: programs cluster driver helm ## Claims while everything fails, then an audit (SEED=, MINUTES=, CLAIMS=, SCHEDULE=file, SIDECARS=together, PROVISIONER=path, ...)
 	$(call say,chaos: claims come and go while everything around the controllers fails)
-	@$(with-test) scenarios
-	@$(others) $(CARGO_TARGET_DIR)/debug/chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
+	@$(compile) chaos
+	@$(others) $(COMPILED)/chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) \
 	    $(if $(CLAIMS),--claims $(CLAIMS)) $(if $(SCHEDULE),--schedule '$(SCHEDULE)') $(if $(BREAK),--break $(BREAK)) $(if $(QUIET),--quiet $(QUIET))
+
+# Scenarios by a part of their names, one of each program.
+SHIPPED_SCENARIOS := kubelet_registers dead_driver attacher_pod provisioner_immediate resizer_file_system_grows_under snapshots_data \
+    node_agent_takes plugin_manager_registers a_37_
+
+.PHONY: release-check
+release-check: cluster driver helm snapshot-crds ## What ships, before a release: file sizes, the smoke test, a scenario of each program, images on a real node
+	@$(MAKE) build PROGRAMS='$(IMAGES)'
+	$(call say,release-check: the released programs)
+	@.ci/sizes bin
+	@$(MAKE) smoke
+	@for one in $(SHIPPED_SCENARIOS); do $(MAKE) e2e SHIPPED=1 ONLY=$$one || exit 1; done
+	@$(MAKE) real-node SHIPPED=1
+	@printf '==> %s\n' 'release-check: PASSED'
 
 # In the gate each simulation runs a fixed number of interleavings.
 .PHONY: simulate
@@ -433,14 +479,18 @@ fuzz: ## Long fuzzing of the parsers that read untrusted bytes (FUZZ_SECONDS=60)
 	$(call say,fuzz)
 	@.ci/fuzz
 
+.PHONY: lines
+lines: ## Counts the code that ships, simulations and tests, by crate
+	@.ci/lines
+
 .PHONY: generate
 generate: ## Rewrites csi-proto's generated code
 	@cargo run -q --locked -p csi-codegen
 
 .PHONY: crds
 crds: ## Rewrites the snapshot API's definitions in the chart from their types
-	@$(with-test) written
-	@$(CARGO_TARGET_DIR)/debug/snapshot-crds charts/snapshot-controller/definitions
+	@$(compile) snapshot-crds
+	@$(COMPILED)/snapshot-crds charts/snapshot-controller/definitions
 
 .PHONY: clean
 clean: ## Removes what the targets above built

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use oci_archive::{Archive, Image, Layer};
 use serde_json::Value;
 
-use crate::{process, program};
+use crate::process;
 
 /// The image in which scenarios run a shell.
 pub const SHELL: &str = "registry.k8s.io/e2e-test-images/busybox:1.37.0-1";
@@ -88,11 +88,10 @@ pub fn agnhost(archive: &mut Archive, busybox: &Path, agnhost: &Path) -> Result<
     Ok(())
 }
 
-/// The archive that `make images` wrote of a program of ours; an older build's is refused.
-pub fn shipped(program: &Path) -> Result<PathBuf> {
+/// The archive in `folder` of a program of ours; an older build's is refused.
+pub fn shipped(folder: &Path, program: &Path) -> Result<PathBuf> {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let stem = format!("{name}-{}", architecture());
-    let folder = program::root().join("build").join("images");
     let way_out = || format!("no archive of {}: run `make archives`", program.display());
     let sbom = fs::read(folder.join(format!("{stem}.cdx.json"))).with_context(way_out)?;
     let sbom: Value = serde_json::from_slice(&sbom).with_context(way_out)?;

@@ -11,8 +11,29 @@ pub fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// A program in `bin/`, or the file that the environment variable `override_by` names.
+/// A tool of the tests in `bin/`, or the file that the environment variable `override_by` names.
 pub fn find(name: &str, override_by: &str, make_target: &str) -> Result<PathBuf> {
+    find_in(&root().join("bin"), name, override_by, make_target)
+}
+
+/// A program of ours in the folder that `CSI_PROGRAMS` names (relative to the repository's root), or the file that the environment
+/// variable `override_by` names. The folder is `build/programs` unless `make` says otherwise, as it does for measurements, which are
+/// about what ships.
+fn sidecar(name: &str, override_by: &str) -> Result<PathBuf> {
+    find_in(&folder(), name, override_by, "programs")
+}
+
+fn folder() -> PathBuf {
+    let folder = env::var_os("CSI_PROGRAMS").unwrap_or_else(|| "build/programs".into());
+    root().join(folder)
+}
+
+/// Are the programs under test the released ones?
+pub fn ships() -> bool {
+    folder() == root().join("bin")
+}
+
+fn find_in(folder: &Path, name: &str, override_by: &str, make_target: &str) -> Result<PathBuf> {
     if let Some(path) = env::var_os(override_by).filter(|path| !path.is_empty()) {
         let path = PathBuf::from(path);
         if !path.is_file() {
@@ -20,7 +41,7 @@ pub fn find(name: &str, override_by: &str, make_target: &str) -> Result<PathBuf>
         }
         return Ok(path.canonicalize()?);
     }
-    let path = root().join("bin").join(name);
+    let path = folder.join(name);
     if !path.is_file() {
         bail!(
             "{} is missing: run `make {make_target}` first",
@@ -42,51 +63,47 @@ pub fn helm() -> Result<PathBuf> {
 
 /// The registrar under test.
 pub fn registrar() -> Result<PathBuf> {
-    find("csi-node-driver-registrar", "REGISTRAR", "build")
+    sidecar("csi-node-driver-registrar", "REGISTRAR")
 }
 
 /// The health check under test.
 pub fn livenessprobe() -> Result<PathBuf> {
-    find("livenessprobe", "LIVENESSPROBE", "build")
+    sidecar("livenessprobe", "LIVENESSPROBE")
 }
 
 /// The registration loop for machines without kubelet.
 pub fn plugin_manager() -> Result<PathBuf> {
-    find("csi-plugin-manager", "PLUGIN_MANAGER", "build")
+    sidecar("csi-plugin-manager", "PLUGIN_MANAGER")
 }
 
 /// The node agent for machines without kubelet.
 pub fn node_agent() -> Result<PathBuf> {
-    find("csi-node-agent", "NODE_AGENT", "build")
+    sidecar("csi-node-agent", "NODE_AGENT")
 }
 
 /// The attacher under test.
 pub fn attacher() -> Result<PathBuf> {
-    find("csi-attacher", "ATTACHER", "build")
+    sidecar("csi-attacher", "ATTACHER")
 }
 
 /// The provisioner under test.
 pub fn provisioner() -> Result<PathBuf> {
-    find("csi-provisioner", "PROVISIONER", "build")
+    sidecar("csi-provisioner", "PROVISIONER")
 }
 
 /// The resizer under test.
 pub fn resizer() -> Result<PathBuf> {
-    find("csi-resizer", "RESIZER", "build")
+    sidecar("csi-resizer", "RESIZER")
 }
 
 /// The snapshotter under test.
 pub fn snapshotter() -> Result<PathBuf> {
-    find("csi-snapshotter", "SNAPSHOTTER", "build")
+    sidecar("csi-snapshotter", "SNAPSHOTTER")
 }
 
 /// The controller of all snapshots of a cluster.
 pub fn snapshot_controller() -> Result<PathBuf> {
-    find(
-        "snapshot-controller",
-        "SNAPSHOT_CONTROLLER",
-        "build PROGRAMS=snapshot-controller",
-    )
+    sidecar("snapshot-controller", "SNAPSHOT_CONTROLLER")
 }
 
 /// Whether `UPSTREAM` names a folder of upstream's programs.
@@ -129,25 +146,14 @@ pub fn upstreams_snapshot_controller() -> Result<PathBuf> {
     upstreams("snapshot-controller")
 }
 
-/// All sidecars in one program: the released one or, since that takes minutes to link, the one that
-/// its own tests built.
+/// All sidecars in one program.
 pub fn all_in_one() -> Result<PathBuf> {
-    released_or_tested("csi-sidecars", "CSI_SIDECARS")
+    sidecar("csi-sidecars", "CSI_SIDECARS")
 }
 
-/// The sidecars of a node in one program, as [`all_in_one`].
+/// The sidecars of a node in one program.
 pub fn node_sidecars() -> Result<PathBuf> {
-    released_or_tested("csi-node-sidecars", "CSI_NODE_SIDECARS")
-}
-
-fn released_or_tested(name: &str, override_by: &str) -> Result<PathBuf> {
-    let released = find(name, override_by, "images");
-    let target = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let tested = root().join(target).join("debug").join(name);
-    match released {
-        Err(_) if tested.is_file() => Ok(tested),
-        released => released,
-    }
+    sidecar("csi-node-sidecars", "CSI_NODE_SIDECARS")
 }
 
 /// Whether one process does the work of a driver's controllers: `SIDECARS=together`.
@@ -170,9 +176,17 @@ pub fn are_together() -> Result<bool> {
     Ok(true)
 }
 
-/// Is it one of the static programs that `make build` and `make images` built?
-pub fn is_released(program: &Path) -> bool {
-    program.parent() == Some(&root().join("bin"))
+/// The folder with the archives that `make archives` or `make images` wrote of a program of ours; none of another program.
+pub fn archives(program: &Path) -> Option<PathBuf> {
+    let build = root().join("build");
+    let folder = program.parent()?;
+    if folder == root().join("bin") {
+        Some(build.join("images"))
+    } else if folder == build.join("programs") {
+        Some(folder.join("images"))
+    } else {
+        None
+    }
 }
 
 /// Is the sidecar under test another project's? A program outside of this repository is: scenarios

@@ -25,48 +25,47 @@ use crate::snapshot;
 use crate::tally::{self, Tally};
 use crate::workload::{self, LARGE, Member, SET, SMALL};
 
-/// Tells it twice, with a program for each sidecar and with one process for all of a pod, and takes everything
-/// down whatever happens.
+/// Tells it as `SIDECARS` asks, with a program for each sidecar (the default), with one process for all of a pod, or with both one
+/// after the other, and takes everything down whatever happens.
 pub(crate) fn tell() -> Result<()> {
     if program::driver_is_foreign() {
         bail!("HOSTPATHPLUGIN is set, but the nodes of this story share their storage: unset it");
     }
-    let (separate, mut steps, mut took) = told_once(Sidecars::Separate)?;
-    let together = match one_process() {
-        Ok(()) => {
+    let tellings = wanted()?;
+    let mut told = Vec::new();
+    for (index, sidecars) in tellings.iter().enumerate() {
+        if index > 0 {
             say("\nThe same once more, with one process for all sidecars of a pod:\n");
-            let (tally, more, time) = told_once(Sidecars::Together)?;
-            steps += more;
-            took += time;
-            Some(tally)
         }
-        Err(why) => {
-            say(&format!(
-                "\nNot told with one process for all sidecars of a pod: {why:#}"
-            ));
-            None
-        }
-    };
-    separate.print();
-    if let Some(together) = together {
-        together.print();
-        together.print_beside(&separate);
+        told.push(told_once(*sidecars)?);
     }
+    for (tally, ..) in &told {
+        tally.print();
+    }
+    if let [(separate, ..), (together, ..)] = told.as_slice() {
+        together.print_beside(separate);
+    }
+    if !program::ships() {
+        say(
+            "\nThese programs are compiled for tests. The released ones need less memory: `make demo SHIPPED=1` compiles them first.",
+        );
+    }
+    let steps: usize = told.iter().map(|(_, steps, _)| steps).sum();
+    let took: Duration = told.iter().map(|(.., took)| *took).sum();
     let took = took.as_secs_f64();
     say(&format!("\ndemo: PASSED, {steps} steps in {took:.1} s"));
     Ok(())
 }
 
-/// Fails unless there are programs that run in empty root directories.
-fn one_process() -> Result<()> {
-    for file in [program::all_in_one()?, program::node_sidecars()?] {
-        let name = file.display();
-        ensure!(
-            program::is_released(&file),
-            "{name} is no static program; `make images` builds them"
-        );
+/// # Errors
+/// A value of `SIDECARS` that there is not.
+fn wanted() -> Result<&'static [Sidecars]> {
+    match std::env::var("SIDECARS").as_deref() {
+        Err(_) | Ok("" | "separate") => Ok(&[Sidecars::Separate]),
+        Ok("together") => Ok(&[Sidecars::Together]),
+        Ok("both") => Ok(&[Sidecars::Separate, Sidecars::Together]),
+        Ok(other) => bail!("SIDECARS={other}: must be separate, together or both"),
     }
-    Ok(())
 }
 
 /// One telling, on a cluster of its own.

@@ -20,8 +20,8 @@ pub(crate) fn load(cluster: &Cluster, name: &str) -> Result<bool> {
         image::program_with_tools(&mut images, &[name], &real::busybox(), &file)?;
     } else if program::is_foreign(&file)? {
         image::program(&mut images, &[name], &file, &[])?;
-    } else if program::is_released(&file) {
-        real::load_shipped(cluster, &image::shipped(&file)?, name)?;
+    } else if let Some(folder) = program::archives(&file) {
+        real::load_shipped(cluster, &image::shipped(&folder, &file)?, name)?;
         return Ok(true);
     } else {
         let links = if base(name) == "csi-sidecars" {
