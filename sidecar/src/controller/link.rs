@@ -197,14 +197,22 @@ impl Link {
         loop {
             losses.next().await;
             self.away.send_replace(true);
-            tracing::error!(
-                driver,
-                "Lost the connection to the CSI driver, waiting for it to come back"
-            );
             let lost = Instant::now();
-            let limit = self.settings.patience.unwrap_or(Duration::MAX);
-            let Ok((name, capabilities)) = timeout(limit, self.ask_again()).await else {
-                return Lost::StaysAway;
+            let at_once = loss::back_at_once(&losses, self.ask()).await;
+            let is_told = at_once.is_none();
+            let (name, capabilities) = match at_once {
+                Some(answer) => answer,
+                None => {
+                    tracing::error!(
+                        driver,
+                        "Lost the connection to the CSI driver, waiting for it to come back"
+                    );
+                    let limit = self.settings.patience.unwrap_or(Duration::MAX);
+                    let Ok(answer) = timeout(limit, self.ask_again()).await else {
+                        return Lost::StaysAway;
+                    };
+                    answer
+                }
             };
             let is_taken = self.tell(&name, capabilities);
             if name != self.name {
@@ -214,9 +222,9 @@ impl Link {
             *lock(&self.recovered) = losses.clone();
             self.away.send_replace(false);
             let seconds = lost.elapsed().as_secs_f32();
-            if is_taken {
+            if is_taken && is_told {
                 tracing::info!(driver, seconds, "The CSI driver is back");
-            } else {
+            } else if !is_taken {
                 tracing::error!(
                     driver,
                     seconds,

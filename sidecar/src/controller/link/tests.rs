@@ -1,4 +1,5 @@
 use sidecar_testkit::FakeDriver;
+use sidecar_testkit::driver::Probe;
 
 use super::super::view::{Driver, View};
 use super::*;
@@ -157,6 +158,43 @@ async fn who_follows_next_takes_over_where_the_last_one_was_dropped() {
     assert!(timeout(brief, view.follow()).await.is_err());
     assert_eq!(said("Lost the connection"), 2, "that one is over");
     assert!(view.channel().await.is_ok());
+}
+
+#[tokio::test]
+async fn a_driver_that_ends_a_connection_in_good_order_is_not_lost() {
+    let log = crate::log::capture();
+    let driver = FakeDriver::new("test.csi.driver");
+    let view = view(&driver, None).await;
+    let rounds = async {
+        for round in 2..5 {
+            driver.end_connections();
+            while driver.connections() < round || view.channel().await.is_err() {
+                sleep(Duration::from_millis(20)).await;
+            }
+            while driver.calls_to("GetPluginInfo").len() < round || *view.link.away.borrow() {
+                sleep(Duration::from_millis(20)).await;
+            }
+        }
+    };
+    tokio::select! {
+        exit = view.follow() => panic!("{exit:?}"),
+        rounds = timeout(SOON, rounds) => rounds.unwrap(),
+    }
+    let lines = log.lines();
+    let is_told = |line: &String| line.contains("Lost") || line.contains("is back");
+    assert!(!lines.iter().any(is_told), "{lines:?}");
+    // One that says goodbye and stays away is.
+    driver.configure(|model| model.probes.push_back(Probe::NotReady));
+    driver.end_connections();
+    let told = async {
+        while !log.lines().iter().any(is_told) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        exit = view.follow() => panic!("{exit:?}"),
+        told = timeout(SOON, told) => told.unwrap(),
+    }
 }
 
 #[tokio::test]
