@@ -32,7 +32,7 @@ use access::{Access, Allow};
 pub use certificate::ClientCertificate;
 use fault::{Fault, FaultHandle, Faults};
 use kind::Kind;
-pub use listen::Served;
+pub use listen::{Served, signing};
 use record::Request;
 use route::Target;
 pub use service::{Body, Broken, Service};

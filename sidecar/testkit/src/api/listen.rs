@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring::sign::any_supported_type;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
+use tokio_rustls::rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 
 use super::FakeApi;
 use super::certificate::AnyClient;
@@ -74,25 +74,25 @@ impl FakeApi {
     pub async fn serve(&self) -> Served {
         let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
         let made = rcgen::generate_simple_self_signed(names).expect("make a certificate");
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-        self.serve_as(vec![made.cert.der().clone()], &key, &made.cert.pem())
+        let key = made.signing_key.serialize_der();
+        self.serve_as(made.cert.der(), signing(key), &made.cert.pem())
             .await
     }
 
-    /// The same, showing `chain`, signing with `key` whether or not that is the chain's, and with `authority` in
+    /// The same, showing `certificate`, signing with `key` whether or not that is the certificate's, and with `authority` in
     /// the kubeconfig's file.
     ///
     /// # Panics
     ///
-    /// If the machine refuses, or ring has no such keys.
+    /// If the machine refuses.
     pub async fn serve_as(
         &self,
-        chain: Vec<CertificateDer<'static>>,
-        key: &PrivateKeyDer<'_>,
+        certificate: &CertificateDer<'static>,
+        key: Arc<dyn SigningKey>,
         authority: &str,
     ) -> Served {
-        let key = any_supported_type(key).expect("a key that ring can sign with");
-        let shown = SingleCertAndKey::from(CertifiedKey::new(chain, key));
+        let shown = CertifiedKey::new(vec![certificate.clone()], key);
+        let shown = SingleCertAndKey::from(shown);
         let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
@@ -139,6 +139,17 @@ impl FakeApi {
             _task: AbortOnDrop(task),
         }
     }
+}
+
+/// A key that ring can sign with.
+///
+/// # Panics
+///
+/// If it is not in PKCS #8.
+#[must_use]
+pub fn signing(pkcs8: Vec<u8>) -> Arc<dyn SigningKey> {
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pkcs8));
+    any_supported_type(&key).expect("a key in PKCS #8")
 }
 
 fn write(path: &Path, text: &str) {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes certificates.pem beside this file: what tests.rs shows to the verifier. Keys are thrown away. Needs openssl 3.
+# Writes certificates.pem beside this file: what tests.rs shows to the verifier. All keys but one are thrown away. Needs openssl 3.
 set -eu
 out=$(cd "$(dirname "$0")" && pwd)/certificates.pem
 work=$(mktemp -d)
@@ -62,6 +62,7 @@ by ca sha512 api sha512 "$leaf" "$server"
 by ca by-hash-sha1 api sha1 "$leaf" "$server"
 key p521-key secp521r1
 by ca p521-key api sha256 "$leaf" "$server"
+{ echo "= p521-key.key"; openssl ec -in p521-key.key 2>/dev/null; } >> "$out"
 key rsa1024-key rsa1024
 by ca rsa1024-key api sha256 "$leaf" "$server"
 

@@ -3,9 +3,12 @@
 
 use std::fs;
 
-use rustls::pki_types::PrivateKeyDer;
+use p256::ecdsa::signature::hazmat::RandomizedPrehashSigner as _;
+use p256::elliptic_curve::rand_core;
+use rustls::SignatureAlgorithm;
+use rustls::sign::{Signer, SigningKey};
 use sidecar_testkit::FakeApi;
-use sidecar_testkit::api::Served;
+use sidecar_testkit::api::{Served, signing};
 use sidecar_testkit::build::{Object as _, node};
 
 use super::*;
@@ -222,11 +225,92 @@ async fn serving(
 ) -> (FakeApi, Served) {
     let api = FakeApi::new();
     api.insert(node("n1").build());
-    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-    let served = api
-        .serve_as(vec![certificate.der().clone()], &key, authority)
-        .await;
+    let key = signing(key.serialize_der());
+    let served = api.serve_as(certificate.der(), key, authority).await;
     (api, served)
+}
+
+/// The key on P-521, with which ring does not sign.
+#[derive(Clone)]
+struct OnP521(p521::ecdsa::SigningKey);
+
+impl OnP521 {
+    fn new() -> Self {
+        let base64: String = { pem("p521-key.key").lines() }
+            .filter(|line| !line.starts_with('-'))
+            .collect();
+        let sec1 = STANDARD.decode(base64).unwrap();
+        // Behind three heads and a version.
+        Self(p521::ecdsa::SigningKey::from_slice(&sec1[8..74]).unwrap())
+    }
+}
+
+impl fmt::Debug for OnP521 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnP521")
+    }
+}
+
+impl SigningKey for OnP521 {
+    fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        let is_known = offered.contains(&self.scheme());
+        is_known.then(|| Box::new(self.clone()) as Box<dyn Signer>)
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        SignatureAlgorithm::ECDSA
+    }
+}
+
+/// Randomness enough for a test, between zeros, so that any number of them is below the curve's order.
+struct Sevens;
+
+impl rand_core::CryptoRng for Sevens {}
+
+impl rand_core::RngCore for Sevens {
+    fn next_u32(&mut self) -> u32 {
+        7
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        7
+    }
+
+    fn fill_bytes(&mut self, bytes: &mut [u8]) {
+        bytes.fill(7);
+        let last = bytes.len() - 1;
+        (bytes[0], bytes[last]) = (0, 0);
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), rand_core::Error> {
+        self.fill_bytes(bytes);
+        Ok(())
+    }
+}
+
+impl Signer for OnP521 {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        use sha2::Digest as _;
+        let hash = sha2::Sha512::digest(message);
+        let signed = self.0.sign_prehash_with_rng(&mut Sevens, &hash);
+        let signature: p521::ecdsa::Signature = signed.unwrap();
+        Ok(signature.to_der().as_bytes().to_vec())
+    }
+
+    fn scheme(&self) -> SignatureScheme {
+        SignatureScheme::ECDSA_NISTP521_SHA512
+    }
+}
+
+#[tokio::test]
+async fn row_94_a_server_whose_key_is_on_p_521_is_spoken_with() {
+    for authority in ["ca", "p521-key"] {
+        let api = FakeApi::new();
+        api.insert(node("n1").build());
+        let key = Arc::new(OnP521::new());
+        let served = api.serve_as(&der("p521-key"), key, pem(authority)).await;
+        assert_eq!(asked(&served).await, Ok(()));
+    }
 }
 
 async fn asked(served: &Served) -> Result<(), String> {
