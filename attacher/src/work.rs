@@ -7,7 +7,7 @@
 //! | `informers` | caches, and what their changes are to the controller |
 //! | `executor` | the controller's steps |
 //! | `drift` | comparison with the driver's list |
-//! | `complaint` | events on volumes whose attach or detach keeps failing |
+//! | `events` | events on volumes whose attach or detach keeps failing |
 
 pub mod drift;
 pub mod driver;

@@ -13,7 +13,7 @@
 //! | `journal` | the provisioning journal at the API server |
 //! | `attributes` | VolumeAttributesClasses that claims wait for |
 //! | `protection` | finalizers of snapshots |
-//! | `news` | events |
+//! | `events` | events |
 //! | `metrics` | what is counted |
 //! | `capacity` | CSIStorageCapacity objects |
 

@@ -49,7 +49,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `driver`, `answer` | the model driver, and what it answers about snapshots |
+//! | `answer` | what the model driver answers about snapshots |
 //! | `users` | what the snapshot-controller, users and administrators do |
 //! | `check` | what is held at each step |
 //! | `process` | one snapshotter process: the controller that ships, its caches, a queue that is a set |

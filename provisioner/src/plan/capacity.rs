@@ -2,7 +2,7 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `book` | which objects there should be, and which there are |
+//! | `desired_objects` | which objects there should be, and which there are |
 //! | `object` | what an object says |
 //! | `owner` | with whom the objects vanish |
 //! | `name` | which objects are this process's own |

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `event` | what events make due |
 //! | `claim` | attempts for claims |
-//! | `contest` | node deployment: claims that nobody has taken yet |
+//! | `ownership` | node deployment: claims that nobody has taken yet |
 //! | `volume` | attempts on PersistentVolumes |
 //! | `source` | finalizers of data sources |
 //! | `journal` | what of this is in the provisioning journal |

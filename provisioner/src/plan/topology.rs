@@ -6,7 +6,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `term` | labels of a place |
-//! | `places` | the places of the cluster, kept in step with its nodes |
+//! | `index` | the places of the cluster, kept in step with its nodes |
 //! | `allowed` | the places that a StorageClass allows |
 //! | `requirement` | the places for one claim |
 //! | `spread` | with which place a claim without a node begins |

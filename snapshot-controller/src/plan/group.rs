@@ -5,7 +5,6 @@
 //!
 //! | file | decides |
 //! |---|---|
-//! | `mod` | in which order, and what protects the VolumeGroupSnapshot |
 //! | `class` | which class it has |
 //! | `claims` | which claims it is of, and their volumes |
 //! | `selector` | how the selector of its claims is asked for |

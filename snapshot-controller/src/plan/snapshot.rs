@@ -2,7 +2,6 @@
 //!
 //! | file | decides |
 //! |---|---|
-//! | `mod` | in which order, and what protects the VolumeSnapshot |
 //! | `class` | which class it has |
 //! | `create` | what has to be there before its content is made |
 //! | `body` | the content |
