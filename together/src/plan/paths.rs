@@ -44,6 +44,8 @@ pub struct Readiness<'a> {
     pub missing: &'a [Missing<'a>],
     /// Controllers that are off.
     pub off: &'a [Off<'a>],
+    /// No lease is held or asked for: the driver is met first.
+    pub is_idle: bool,
     /// Why kubelet has not confirmed the driver; `None` if it has, or is not asked to.
     pub unregistered: Option<&'a str>,
     /// Why there can be no API server before somebody mends it.
@@ -90,6 +92,9 @@ pub fn ready(state: &Readiness<'_>) -> Reply {
     }
     if !state.is_named {
         reasons.push("the driver has not told its name yet".to_owned());
+    }
+    if state.is_idle {
+        reasons.push("no lease is asked for: waiting for the driver".to_owned());
     }
     for Missing { rule, controllers } in state.missing {
         reasons.push(format!("{}: not allowed to {rule}", controllers.join(", ")));

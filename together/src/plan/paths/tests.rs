@@ -113,6 +113,7 @@ fn a_57_ready_names_every_reason_on_a_line_of_its_own() {
     }];
     let unregistered = "not registered: kubelet has not asked yet";
     let not_named = "the driver has not told its name yet\n";
+    let is_idle = "no lease is asked for: waiting for the driver\n";
     let not_allowed = "attacher, resizer: not allowed to list persistentvolumes\n";
     let is_off = "attacher is off: it failed five times within ten minutes\n";
     let not_registered = "not registered: kubelet has not asked yet\n";
@@ -168,9 +169,19 @@ fn a_57_ready_names_every_reason_on_a_line_of_its_own() {
             "shutting down\n".to_owned(),
         ),
         (
+            "between two campaigns",
+            Readiness {
+                is_idle: true,
+                ..ready
+            },
+            503,
+            is_idle.to_owned(),
+        ),
+        (
             "everything",
             Readiness {
                 is_named: false,
+                is_idle: true,
                 missing: &missing,
                 off: &off,
                 unregistered: Some(unregistered),
@@ -179,7 +190,7 @@ fn a_57_ready_names_every_reason_on_a_line_of_its_own() {
             },
             503,
             format!(
-                "shutting down\n{not_named}{not_allowed}{is_off}{not_registered}{not_accepted}"
+                "shutting down\n{not_named}{is_idle}{not_allowed}{is_off}{not_registered}{not_accepted}"
             ),
         ),
     ] {
