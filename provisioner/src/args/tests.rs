@@ -127,6 +127,36 @@ fn rows_7_and_8_what_upstream_retired_is_passed_over_with_a_warning_each() {
 }
 
 #[test]
+fn row_53_a_prefix_with_which_no_object_can_be_named_ends_the_program() {
+    let long = "a".repeat(217);
+    for line in [
+        "--volume-name-prefix=Pvc",
+        "--volume-name-prefix=-pvc",
+        "--volume-name-prefix=p_v",
+        "--volume-name-prefix=pvc.",
+        "--volume-name-uuid-length=0",
+        &format!("--volume-name-prefix={long}"),
+    ] {
+        let exit = decided(line, &Environment::default()).unwrap_err();
+        let error = exit.error.unwrap_or_default();
+        assert_eq!(exit.code, 1, "{line}: {error}");
+        assert!(
+            error.contains("no PersistentVolume can be called"),
+            "{error}"
+        );
+    }
+    for prefix in ["p", "0", "a.b", "pvc-", &long[1..]] {
+        let line = format!("--volume-name-prefix={prefix}");
+        assert_eq!(config(&line).settings.volume_name_prefix, prefix);
+    }
+    // Row 54: each claim is told.
+    assert_eq!(
+        config("--volume-name-prefix=").settings.volume_name_prefix,
+        ""
+    );
+}
+
+#[test]
 fn row_6_gates_add_up() {
     let config =
         config("--feature-gates=Topology=false --feature-gates=VolumeAttributesClass=false");
