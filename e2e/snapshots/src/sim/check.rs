@@ -114,7 +114,9 @@ impl World {
     }
 
     fn stray(&self) -> Option<String> {
-        let twice = self.storage.made.iter().find(|(_, count)| **count > 1);
+        let forgotten = |name: &str| self.seen.forgotten.contains(name);
+        let mut made = self.storage.made.iter();
+        let twice = made.find(|(name, count)| **count > 1 && !forgotten(name));
         if let Some((name, _)) = twice {
             return Some(format!("two snapshots of {name}"));
         }
@@ -126,7 +128,8 @@ impl World {
         };
         for (handle, snapshot) in &self.storage.snapshots {
             let kept = &self.seen.kept;
-            if kept.contains(handle) || kept.contains(&*snapshot.name) {
+            let known = kept.contains(handle) || kept.contains(&*snapshot.name);
+            if known || forgotten(&snapshot.name) {
                 continue;
             }
             let mut all = self.contents();
@@ -140,7 +143,8 @@ impl World {
             let Wish::Create(name) = &call.wish else {
                 return None;
             };
-            let wild = call.found.is_none() && !marked(name) && !self.seen.kept.contains(&**name);
+            let known = marked(name) || self.seen.kept.contains(&**name) || forgotten(name);
+            let wild = call.found.is_none() && !known;
             wild.then(|| format!("{name} is nobody's, and may come to be"))
         })
     }

@@ -10,11 +10,13 @@ use csi_proto::csi::{
     CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, GetVolumeGroupSnapshotResponse,
     ListSnapshotsResponse, Snapshot, Topology, VolumeGroupSnapshot,
 };
+use serde_json::Value;
 use sidecar::text::Text;
 use sidecar_testkit::sim::storage::{Call, Wish, full, plain};
 use snapshotter::plan::step::Answer;
 use tonic::Code;
 
+use super::check::uid_of;
 use super::effect::Effect;
 use super::groups::members_of;
 use super::kind::Kind;
@@ -132,6 +134,33 @@ impl World {
         }
         let members = self.groups.all[&group].clone();
         (group, members)
+    }
+
+    /// The driver loses a snapshot that it never called ready, and takes another one when it is asked again.
+    pub(super) fn forget(&mut self) {
+        if self.frozen.1.is_some() {
+            return;
+        }
+        let lost = self.server.all(Kind::Content).find_map(|(name, content)| {
+            let handle = content["status"]["snapshotHandle"].as_str()?;
+            let snapshot = self.storage.snapshots.get(handle)?;
+            let attempts = self.snapshotter.single.attempts.running.iter();
+            let mut calls = self.storage.running.iter();
+            let busy = { attempts }.any(|running| running.key == *name)
+                || calls.any(|call| call.found.as_deref() == Some(handle));
+            let early = snapshot.unready > 0 && !snapshot.name.is_empty();
+            (early && !busy).then(|| (Text::from(handle), Text::from(&*snapshot.name)))
+        });
+        if let Some((handle, name)) = lost {
+            self.storage.snapshots.remove(&handle);
+            self.seen.forgotten.insert(name);
+        }
+    }
+
+    /// Whether it lost the snapshot that a content names.
+    pub(super) fn forgot(&self, content: &Value) -> bool {
+        let name = format!("snapshot-{}", uid_of(content));
+        self.seen.forgotten.contains(&*name)
     }
 
     /// What the driver says at once to a call, if it does.

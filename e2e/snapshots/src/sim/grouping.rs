@@ -1,7 +1,9 @@
 //! What users and administrators do with groups, and the garbage collector of the cluster.
 
 use serde_json::json;
-use sidecar::snapshot::{GROUP_BEING_CREATED, GROUP_BEING_DELETED, GROUP_CONTENT_BOUND};
+use sidecar::snapshot::{
+    GROUP_BEING_CREATED, GROUP_BEING_DELETED, GROUP_CONTENT_BOUND, GROUP_HANDLE,
+};
 use sidecar::text::Text;
 
 use super::kind::Kind;
@@ -9,10 +11,11 @@ use super::objects::{content, group, group_content, group_of_content, of_content
 use super::world::World;
 
 /// What a content of a group has: its finalizer, and marks.
-const GROUP_MARKS: [&str; 3] = [
+const GROUP_MARKS: [&str; 4] = [
     GROUP_CONTENT_BOUND,
     GROUP_BEING_CREATED,
     GROUP_BEING_DELETED,
+    GROUP_HANDLE,
 ];
 /// Of claims.
 const TAKEN: [&str; 2] = ["v1", "v2"];

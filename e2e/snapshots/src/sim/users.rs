@@ -1,7 +1,7 @@
 //! What users and administrators do.
 
 use serde_json::{Value, json};
-use sidecar::snapshot::{BEING_CREATED, BEING_DELETED, CONTENT_BOUND};
+use sidecar::snapshot::{BEING_CREATED, BEING_DELETED, CONTENT_BOUND, GROUP_HANDLE};
 use sidecar::text::Text;
 use sidecar_testkit::sim::server::finalizers;
 
@@ -12,7 +12,7 @@ use super::objects::{claim, class, content, group_class, of_content, restored, s
 use super::world::{Faults, World};
 
 /// What a content of a single snapshot has: its finalizer, and marks.
-const SINGLE_MARKS: [&str; 3] = [CONTENT_BOUND, BEING_CREATED, BEING_DELETED];
+const SINGLE_MARKS: [&str; 4] = [CONTENT_BOUND, BEING_CREATED, BEING_DELETED, GROUP_HANDLE];
 const NAMES: [&str; 3] = ["s1", "s2", "s3"];
 /// What other programs hold.
 const HELD: [Kind; 4] = [
@@ -218,7 +218,7 @@ impl World {
     }
 
     /// Backup tools re-create objects with what these had of their older life.
-    pub(super) fn copy_of_an_older_life(&mut self, made: &mut Value, marks: [&str; 3]) {
+    pub(super) fn copy_of_an_older_life(&mut self, made: &mut Value, marks: [&str; 4]) {
         let [finalizer, marks @ ..] = marks;
         for mark in marks {
             if self.dice.one_in(4) {
