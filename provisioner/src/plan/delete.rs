@@ -67,6 +67,18 @@ pub enum Step {
     Fail(Failure),
 }
 
+impl Step {
+    /// The answer to it if it is not taken.
+    #[must_use]
+    pub fn unsent(&self, why: String) -> Answer {
+        if matches!(self, Self::Delete(..)) {
+            Answer::Failed(RpcError::unsent(why))
+        } else {
+            Answer::Refused(ApiError::local(why))
+        }
+    }
+}
+
 /// What came of a step.
 #[derive(Debug)]
 pub enum Answer {

@@ -3,6 +3,7 @@
 //! The crash simulation drives this object and no other. Group snapshots have one of their own: what is
 //! remembered of a content is nothing to a group's of the same name, and the two share but the driver.
 
+use std::hash::Hash;
 use std::sync::Arc;
 
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
@@ -325,6 +326,19 @@ impl Reactor for Snapshotter {
             self.fail((&run.name, attempt), content.as_deref(), problem);
         }
         due
+    }
+
+    fn write(request: &Request) -> Option<impl Hash> {
+        let (part, body) = request.step.write()?;
+        Some((part, &request.content, body))
+    }
+
+    fn is_written(answer: &Answer) -> bool {
+        matches!(answer, Answer::Done)
+    }
+
+    fn unsent(request: &Request, why: String) -> Answer {
+        request.step.unsent(why)
     }
 
     fn end(&mut self, run: Run, informers: Informed<'_>, _now: Now) -> (Verdict<Retry>, News) {

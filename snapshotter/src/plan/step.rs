@@ -85,6 +85,46 @@ impl Step {
     }
 }
 
+impl Step {
+    /// The part of the content that it patches, and the body.
+    #[must_use]
+    pub fn write(&self) -> Option<(&'static str, &Value)> {
+        match self {
+            Self::Patch(_, body) => Some(("content", body)),
+            Self::PatchStatus(_, body) => Some(("status", body)),
+            Self::Read
+            | Self::Announce(_)
+            | Self::LoadSecret(..)
+            | Self::Create(_)
+            | Self::List(_)
+            | Self::Get(_)
+            | Self::Delete(_)
+            | Self::CreateGroup(_)
+            | Self::GetGroup(_)
+            | Self::DeleteGroup(_) => None,
+        }
+    }
+
+    /// The answer to it if it is not taken.
+    #[must_use]
+    pub fn unsent(&self, why: String) -> Answer {
+        match self {
+            Self::Read
+            | Self::Patch(..)
+            | Self::PatchStatus(..)
+            | Self::Announce(_)
+            | Self::LoadSecret(..) => Answer::Refused(ApiError::local(why)),
+            Self::Create(_)
+            | Self::List(_)
+            | Self::Get(_)
+            | Self::Delete(_)
+            | Self::CreateGroup(_)
+            | Self::GetGroup(_)
+            | Self::DeleteGroup(_) => Answer::Unreachable(RpcError::unsent(why)),
+        }
+    }
+}
+
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {

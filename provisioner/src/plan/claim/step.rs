@@ -60,6 +60,18 @@ pub enum Step {
     Fail(Failure),
 }
 
+impl Step {
+    /// The answer to it if it is not taken.
+    #[must_use]
+    pub fn unsent(&self, why: String) -> Answer {
+        if matches!(self, Self::Create(..) | Self::Discard(..)) {
+            Answer::Unreachable(RpcError::unsent(why))
+        } else {
+            Answer::Refused(ApiError::local(why))
+        }
+    }
+}
+
 /// An event of type Normal on the claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Announcement {
