@@ -1,6 +1,7 @@
 //! The tower service that puts the budgets, time limits and retries around the HTTP client.
 
 use std::future::{Future, poll_fn};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -8,13 +9,13 @@ use std::time::Duration;
 
 use ::kube::client::Body;
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header};
 use hyper::body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout_at};
 use tower_service::Service;
 
 use super::Limiter;
-use super::adaptive::Verdict;
+use super::adaptive::{Object, Verdict};
 use super::gate::{Entered, Gate};
 use super::lane::{Lane, lane};
 use crate::kube::connect::certificate_problem;
@@ -84,9 +85,10 @@ impl Limiter {
     {
         let lane = lane(request.uri());
         let gate = self.gate(lane, request.uri());
+        let object = object(&request);
         for retry in 0_u32.. {
             let copy = copy(&request);
-            let entered = self.enter(lane, &gate).await;
+            let entered = self.enter(lane, (&gate, object)).await;
             let _running = self.metrics.as_ref().map(|metrics| metrics.running(lane));
             let deadline = Instant::now() + self.timeout;
             let answer = timeout_at(deadline, send(inner, request)).await;
@@ -132,14 +134,24 @@ impl Limiter {
         }
     }
 
-    async fn enter(&self, lane: Lane, gate: &Arc<Gate>) -> Entered {
+    async fn enter(&self, lane: Lane, (gate, object): (&Arc<Gate>, Object)) -> Entered {
         let started = Instant::now();
-        let entered = gate.enter().await;
+        let entered = gate.enter(object).await;
         if let Some(metrics) = &self.metrics {
             metrics.waited(lane, started.elapsed());
         }
         entered
     }
+}
+
+/// What the request is about. A status is a part of its object; what is being created has no name of its own
+/// in the path.
+fn object(request: &Request<Body>) -> Object {
+    let path = request.uri().path();
+    let path = path.strip_suffix("/status").unwrap_or(path);
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    (request.method() != Method::POST).then(|| hasher.finish())
 }
 
 /// How long to wait before the request is sent once more, if it is.
