@@ -2,6 +2,7 @@
 //!
 //! Whoever asks it says what became of that; whoever waits out a back-off because of it is told.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ struct State {
     ended: u64,
     /// What somebody has to mend before there can be an answer.
     problem: Option<Arc<str>>,
+    /// Kinds without which there is no work, and why the server does not list them.
+    refused: BTreeMap<&'static str, String>,
     /// The last one that was news.
     told: Option<Arc<str>>,
 }
@@ -51,9 +54,35 @@ impl Outage {
         news
     }
 
-    /// What somebody has to mend; `None` once there was an answer, whichever.
+    /// The server refuses to list these objects, and there is no work before it does.
+    pub fn refuses(&self, kind: &'static str, reason: &str) {
+        self.state.send_if_modified(|state| {
+            let reason = format!("{kind} cannot be listed: {reason}");
+            state.refused.insert(kind, reason);
+            false
+        });
+    }
+
+    /// These objects are listed, or are not needed any more.
+    pub fn lists(&self, kind: &'static str) {
+        self.state.send_if_modified(|state| {
+            state.refused.remove(kind);
+            false
+        });
+    }
+
+    /// What somebody has to mend before there can be work, a line each; `None` once there was an answer,
+    /// whichever, and nothing that is needed is refused.
     pub fn problem(&self) -> Option<Arc<str>> {
-        self.state.borrow().problem.clone()
+        let state = self.state.borrow();
+        let refused = state.refused.values().map(String::as_str);
+        let lines: Vec<&str> = state
+            .problem
+            .as_deref()
+            .into_iter()
+            .chain(refused)
+            .collect();
+        (!lines.is_empty()).then(|| lines.join("\n").into())
     }
 
     /// There was an answer.
@@ -131,6 +160,25 @@ mod tests {
         outage.answered();
         assert!(outage.served());
         assert!(outage.needs_mending("another"));
+    }
+
+    #[test]
+    fn what_is_refused_is_a_problem_until_it_is_listed() {
+        let outage = Outage::default();
+        outage.needs_mending("expired");
+        outage.refuses("pods", "403");
+        outage.refuses("nodes", "404");
+        outage.refuses("nodes", "403");
+        let all = "expired\nnodes cannot be listed: 403\npods cannot be listed: 403";
+        assert_eq!(outage.problem().as_deref(), Some(all));
+        outage.answered();
+        outage.lists("pods");
+        assert_eq!(
+            outage.problem().as_deref(),
+            Some("nodes cannot be listed: 403")
+        );
+        outage.lists("nodes");
+        assert_eq!(outage.problem(), None);
     }
 
     #[tokio::test(start_paused = true)]

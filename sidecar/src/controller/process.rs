@@ -82,7 +82,7 @@ impl Tenure {
         let client = api_server.client(options.budget(rates), server);
         Ok(Self {
             fence,
-            feeds: Feeds::new(client.clone(), gather),
+            feeds: Feeds::reporting_to(server, client.clone(), gather),
             api_server,
             client,
         })
