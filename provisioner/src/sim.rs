@@ -9,7 +9,8 @@
 //! What is held, in every run:
 //!
 //! 1. no volume is left without a PersistentVolume, wherever the process is killed or stopped and
-//!    whatever becomes of its claim; only `--provisioning-protection=off` may lose some;
+//!    whatever becomes of its claim; only `--provisioning-protection=off` may lose some, and one beside a
+//!    PersistentVolume of the name that says another id waits in the journal until that is gone;
 //! 2. no claim has two volumes, however many provisioners there are, but for one that its driver has
 //!    refused to know of, until what was asked is asked again, and one that the provisioner of a node owes
 //!    that is no longer selected;
@@ -35,7 +36,10 @@
 //! 13. while a fault lasts, what people delete goes all the same, but for what a call in doubt is
 //!     made from;
 //! 14. of a journal of which an administrator has deleted some objects nothing is lost but what was in
-//!     those, and while its objects cannot be written, be it before the process has begun, all else goes on.
+//!     those, and while its objects cannot be written, be it before the process has begun, all else goes on;
+//! 15. no PersistentVolume loses its volume, however the driver spells ids;
+//! 16. while nobody answers from a node that is gone, claims for which another node is selected get their
+//!     volumes there.
 //!
 //! Assumptions: a request of a stopped process is applied before its successor lists, or never, but
 //! for writes of the journal and of PersistentVolumes, which may be applied at any time. A process that

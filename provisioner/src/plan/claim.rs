@@ -25,8 +25,9 @@ use super::identity::Identity;
 use super::in_flight::{self, Unsaved};
 use super::outcome::RpcError;
 use super::pv::{self, Unusable};
-use super::request::{self, NameError, PinnedRequest, Secrets};
+use super::request::{self, NameError, PinnedRequest, Secrets, WHOLE_UID};
 use super::settings::Protection;
+use super::topology::{Entry, TopologyIndex};
 use super::view::View;
 use crate::model::{AttributesClass, Claim, Content, SecretRef, Snapshot, Text, VolumeDetail};
 
@@ -53,6 +54,8 @@ pub struct Attempt {
     recalled: bool,
     /// What else was asked before and may have made a volume.
     owed: Vec<Arc<PinnedRequest>>,
+    /// The node that was asked last is gone, and nobody was told yet.
+    left: Option<String>,
     /// The claim is gone, or has a volume.
     needless: bool,
     /// It was looked at as it is at the moment.
@@ -85,6 +88,8 @@ struct Loaded {
     content: Option<Box<Content>>,
     claim: Option<Box<Claim>>,
     volume: Option<Box<VolumeDetail>>,
+    /// The PersistentVolume that has the name.
+    namesake: Option<Box<VolumeDetail>>,
     /// With the name that was asked for.
     attributes: Option<(Text, Box<AttributesClass>)>,
     /// With the reference that was asked for.
@@ -163,6 +168,7 @@ impl Attempt {
             inherited,
             recalled,
             owed,
+            left: None,
             needless: !needed,
             owner_known: false,
             repaying,
@@ -177,6 +183,26 @@ impl Attempt {
             concluded: Concluded::default(),
             made: None,
             reached: Reached::Start,
+        }
+    }
+
+    /// Gives up the node for which a call had no answer, if it is gone and `claim` is not for it any more: nobody
+    /// may ever answer there. What was asked is owed.
+    pub fn leave(&mut self, claim: &Claim, places: &TopologyIndex) {
+        let left = |asked: &mut Arc<PinnedRequest>| {
+            let node = &*asked.node;
+            !node.is_empty()
+                && node != claim.selected_node()
+                && *places.driver(node) == Entry::NoCsiNode
+        };
+        // What was owed has its turn wherever it is.
+        if self.needless || self.recalled || self.unsaved.is_some() {
+            return;
+        }
+        if let Some(asked) = self.frozen.take_if(left) {
+            self.doubted = false;
+            self.left = Some(asked.node.clone());
+            self.owed.push(asked);
         }
     }
 
@@ -245,6 +271,7 @@ impl Attempt {
                 return Ok(self.compare());
             }
             if !self.repaying {
+                self.look_at_namesake(view)?;
                 let one_of_several = !self.owed.is_empty() || view.settings.node.is_some();
                 return Ok(if self.doubted && one_of_several {
                     Step::Done(End::Owing)
@@ -274,6 +301,22 @@ impl Attempt {
         }
         let request = prepared.request(secrets.clone());
         Ok(Step::Create(prepared, Box::new(request)))
+    }
+
+    /// Two claims may have one volume name if not all of their UIDs is in it.
+    fn look_at_namesake(&self, view: &View<'_>) -> Result<(), Stop> {
+        if view.settings.volume_name_uuid_length == WHOLE_UID {
+            return Ok(());
+        }
+        match &self.loaded.namesake {
+            Some(found) if found.is_for(&view.claim.uid) => Ok(()),
+            Some(found) => Err(Failure::name_taken(found).into()),
+            None => {
+                let name = self.volume_name(view.claim, view.settings);
+                let name = name.map_err(Failure::Name)?;
+                Err(Stop::first(Step::LoadNamesake(name.into(), None)))
+            }
+        }
     }
 
     /// A claim that has lost its PersistentVolume would be bound to what gets the name, which is empty.
@@ -333,7 +376,14 @@ impl Attempt {
     }
 
     fn announce(&self, view: &View<'_>) -> Result<(), Stop> {
-        if self.announced || view.gone || self.repaying {
+        if view.gone || self.repaying {
+            return Ok(());
+        }
+        if let Some(node) = &self.left {
+            let left = Announcement::Left(node.clone());
+            return Err(Stop::first(Step::Announce(left)));
+        }
+        if self.announced {
             Ok(())
         } else {
             Err(Stop::first(Step::Announce(Announcement::Provisioning)))

@@ -1,7 +1,7 @@
 //! Processes and the provisioning journal: requests that are under way, applied late, or lose their
 //! answer, and what must not be written.
 
-use super::driver::ModelDriver;
+use super::driver::{ModelDriver, is_same};
 use super::mutant::Mutant;
 use super::run::{World, lost, refused};
 use super::server::{Server, refusal};
@@ -184,7 +184,8 @@ impl World {
             return false;
         }
         let volumes = || self.server.volumes.values().map(|(_, volume)| volume);
-        let says = |id: &str| volumes().any(|volume| handle(volume) == Some(id));
+        let says =
+            |id: &str| volumes().any(|volume| handle(volume).is_some_and(|held| is_same(held, id)));
         let saved = self.server.volumes.contains_key(name);
         let lost = |driver: &ModelDriver| {
             !saved && driver.makes(name) || driver.named(name).any(|id| !says(id))

@@ -146,7 +146,12 @@ impl Mutant {
         let mut volume = volume.clone();
         match self {
             Self::DeletesKept => volume.reclaim = Reclaim::Delete,
-            Self::DeletesOthers => volume.owner.csi_driver = Some("test-driver".into()),
+            Self::DeletesOthers => {
+                volume.owner.csi_driver = Some("test-driver".into());
+                if let Source::Csi(csi) = &mut volume.source {
+                    csi.driver = "test-driver".into();
+                }
+            }
             Self::DeletesUnmoved if volume.owner.in_tree => {
                 volume.owner.migrated_to = Some("test-driver".into());
             }

@@ -2,10 +2,10 @@
 
 use sidecar_testkit::sim::rest;
 
-use super::driver::base;
+use super::driver::{ModelDriver, base, is_same};
 use super::process::RETENTION;
 use super::run::{Faults, World};
-use super::scene::{CLASS, SOURCE, Scene, zone};
+use super::scene::{CLASS, SOURCE, Scene, node_in, zone};
 use super::volume::handle;
 use crate::model::{Claim, Reclaim, Snapshot, Text, VolumeDetail, VolumePhase};
 use crate::plan::in_flight::ClaimKey;
@@ -34,9 +34,13 @@ impl World {
         }
         self.server.secret = true;
         if self.case.scene == Scene::TopologyIndex {
+            // At most one stays away.
+            let away = self.driver.silent.pop_first();
+            let away = away.filter(|_| self.dice.one_in(2));
             for node in self.case.scene.nodes() {
-                self.put_node(node, true);
+                self.put_node(node, away.as_ref() != Some(&zone(node)));
             }
+            self.driver.silent = away.into_iter().collect();
         }
         if self.case.scene == Scene::Sources && self.dice.one_in(2) {
             self.server.delete_claim(&format!("ns/{SOURCE}").into());
@@ -49,7 +53,10 @@ impl World {
         if !self.has_complaint() && self.give_up_hopeless() {
             self.come_to_rest();
         }
-        // A place without room says nothing of what was asked of it before.
+        if !self.has_complaint() {
+            self.check_moved_on();
+        }
+        // A place without room says nothing of what was asked of it before, nor does a node that is gone.
         let owes = self
             .processes()
             .any(|process| process.in_flight().doubts().next().is_some());
@@ -57,7 +64,13 @@ impl World {
             for _ in 0..self.sites() {
                 self.turn();
                 self.driver.full.clear();
+                for zone in std::mem::take(&mut self.driver.silent) {
+                    self.put_node(&node_in(&zone), true);
+                }
             }
+            self.come_to_rest();
+        }
+        if !self.has_complaint() && self.give_up_contradicted() {
             self.come_to_rest();
         }
     }
@@ -169,7 +182,9 @@ impl World {
             if quiet > 2 * classes || self.has_complaint() {
                 return;
             }
-            if quiet > 0 && self.check_rest().is_ok() {
+            // What contradicts a PersistentVolume is asked for again and again.
+            let rests = quiet > 0 || self.contradicted().next().is_some();
+            if rests && self.check_rest().is_ok() {
                 return;
             }
         }
@@ -177,7 +192,8 @@ impl World {
         let owes = self
             .processes()
             .any(|process| process.in_flight().doubts().next().is_some());
-        if !owes || self.drivers().all(|driver| driver.full.is_empty()) {
+        let limited = |driver: &ModelDriver| !driver.full.is_empty() || !driver.silent.is_empty();
+        if !owes || !self.drivers().any(limited) {
             self.complain("it does not come to rest".into());
         }
     }
@@ -261,7 +277,7 @@ impl World {
             return Err(format!("{} does not get its volume: {open:?}", open.name));
         }
         let mut intents = self.server.intents();
-        if let Some(uid) = intents.find(|uid| !self.is_left_to_people(uid)) {
+        if let Some(uid) = intents.find(|uid| !self.is_left_to_people(uid) && !self.is_held(uid)) {
             return Err(format!("the intent of {uid} stays behind"));
         }
         let ours = |volume: &&VolumeDetail| self.is_ours(volume);
@@ -292,8 +308,12 @@ impl World {
         self.check_snapshots()?;
         self.check_books()?;
         for (name, id) in self.drivers().flat_map(|driver| &driver.volumes) {
-            if !volumes().any(|volume| handle(volume) == Some(&**id))
+            let has = |volume: &VolumeDetail| handle(volume).is_some_and(|held| is_same(held, id));
+            if !volumes().any(has)
                 && !self.excused.contains(base(name))
+                && !self
+                    .contradicted()
+                    .any(|volume| *volume.name == *base(name))
             {
                 return Err(format!("the volume {name} is left over"));
             }
@@ -343,11 +363,75 @@ impl World {
             && doubts.all(|(_, doubt)| doubt.requests().all(|prepared| is_gone(prepared)))
     }
 
+    /// PersistentVolumes in use beside which the driver names their volume by another id, or has another volume
+    /// of the name: as long as they are there, what was asked for their claims stays in the journal.
+    fn contradicted(&self) -> impl Iterator<Item = &VolumeDetail> {
+        let volumes = self.server.volumes.values().map(|(_, volume)| volume);
+        volumes.filter(|volume| {
+            let other = |id: &String| !handle(volume).is_some_and(|held| is_same(held, id));
+            let mut drivers = self.drivers();
+            let contradicts =
+                drivers.any(|driver| driver.spells || driver.named(&volume.name).any(other));
+            let uid = volume.claim.as_ref().map(|claim| &claim.uid);
+            let owes = |uid: &Text| {
+                let mut processes = self.processes();
+                processes.any(|process| process.in_flight().owes(uid))
+            };
+            contradicts && self.is_ours(volume) && uid.is_some_and(owes)
+        })
+    }
+
+    /// Whether what is owed for the claim of this UID contradicts its PersistentVolume.
+    fn is_held(&self, uid: &str) -> bool {
+        let of = |volume: &VolumeDetail| {
+            let claim = volume.claim.as_ref();
+            claim.is_some_and(|claim| *claim.uid == *uid)
+        };
+        self.contradicted().any(of)
+    }
+
+    /// Claims whose PersistentVolumes contradict what is owed for them are given up, with all that belongs to
+    /// them.
+    fn give_up_contradicted(&mut self) -> bool {
+        let volumes: Vec<VolumeDetail> = self.contradicted().cloned().collect();
+        for volume in &volumes {
+            if let Some(claim) = &volume.claim {
+                let name = format!("{}/{}", claim.namespace, claim.name);
+                self.server.delete_claim(&name.into());
+            }
+            if volume.reclaim != Reclaim::Delete {
+                self.excuse(volume.name.to_string());
+                self.server.delete_volume(&volume.name, None).ok();
+            }
+        }
+        !volumes.is_empty()
+    }
+
+    /// While nobody answers from a node that is gone, claims get their volumes elsewhere, unless one was made
+    /// already.
+    fn check_moved_on(&mut self) {
+        if self.drivers().all(|driver| driver.silent.is_empty()) {
+            return;
+        }
+        let made = |claim: &Claim| {
+            let name = format!("pvc-{}", claim.uid);
+            self.drivers().any(|driver| driver.may_have(&name))
+        };
+        let claims = self.server.claims.values().map(|(_, claim)| claim);
+        let mut open = claims.filter(|claim| claim.phase.is_open() && claim.volume.is_empty());
+        if let Some(stuck) = open.find(|claim| !made(claim)).cloned() {
+            let name = &stuck.name;
+            self.complain(format!(
+                "{name} does not get its volume while a node is gone: {stuck:?}"
+            ));
+        }
+    }
+
     /// What is settled is forgotten: a process runs for months.
     fn check_books(&self) -> Result<(), String> {
         let left = self.processes().map(|process| {
             let mut uids = process.in_flight().doubts().map(|(key, _)| &key.uid);
-            let known = uids.all(|uid| self.is_left_to_people(uid));
+            let known = uids.all(|uid| self.is_left_to_people(uid) || self.is_held(uid));
             let mut left = process.attempts.reactor.left();
             left.retain(|book| !known || !["doubts", "told"].contains(book));
             left

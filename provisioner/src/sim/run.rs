@@ -74,6 +74,8 @@ pub(super) struct World {
     pub(super) asked: BTreeMap<(usize, String), u32>,
     /// Volumes that the chosen protection allows to be lost, or that people gave up.
     pub(super) excused: BTreeSet<String>,
+    /// Places of nodes that were gone.
+    pub(super) away: BTreeSet<String>,
     /// Sites and names of volumes that their driver refused to know of, or makes to be deleted.
     pub(super) unseen: BTreeSet<(usize, String)>,
     /// What went wrong first.
@@ -87,7 +89,10 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
     let strict = seed.is_multiple_of(2);
     let server = Server::default();
     let process = |site| Process::start(&server, case, mutant, site, (strict, site as u64));
-    let driver = |site| ModelDriver::new(site, case.scene.names(case.protection, seed));
+    let names = case.scene.names(case.protection, seed);
+    // In the words of a plugin ids are compared by what they mean.
+    let spells = case.scene != Scene::Moved && seed % 4 == 1;
+    let driver = |site| ModelDriver::new(site, (names, spells));
     let site = |site| Site {
         process: process(site),
         driver: driver(site),
@@ -111,6 +116,7 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
         names: BTreeMap::new(),
         asked: BTreeMap::new(),
         excused: BTreeSet::new(),
+        away: BTreeSet::new(),
         unseen: BTreeSet::new(),
         violation: None,
         settling: false,

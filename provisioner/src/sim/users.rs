@@ -329,6 +329,16 @@ impl World {
             labels: Some([(ZONE, &*zone(name))].into_iter().collect()),
             driver: registered(),
         };
+        let zone = zone(name);
+        if present {
+            self.driver.silent.remove(&zone);
+        } else {
+            // Whatever is asked of it from now on may have no answer.
+            if self.faulty() {
+                self.driver.silent.insert(zone.clone());
+            }
+            self.away.insert(zone);
+        }
         self.server.put_node(&name.into(), present.then_some(info));
     }
 

@@ -86,7 +86,7 @@ impl Executor {
     fn announce(&self, claim: &Claim, announcement: &Announcement) {
         let text = announcement.text(claim);
         match announcement {
-            Announcement::Provisioning => {
+            Announcement::Provisioning | Announcement::Left(_) => {
                 self.events
                     .claim(claim, Severity::Normal, "Provisioning", &text);
             }

@@ -259,14 +259,71 @@ async fn moved(made: &'static str) {
     let calls = stage.calls(CREATE);
     // Whoever leads when the claim is bound.
     program.kill().await;
-    let _successor = stage.start(&[QUICK, "--strict-topology"]);
+    let successor = stage.start(&[QUICK, "--retry-interval-max=1s", "--strict-topology"]);
     stage.bind("ns1/c1", PV);
-    stage.until_settled().await;
+    if another {
+        // It may be the claim's, spelled differently.
+        successor.logs("nothing is deleted").await;
+        settle().await;
+        assert_eq!(stage.intents(), [U], "{made}");
+    } else {
+        stage.until_settled().await;
+    }
     assert!(stage.calls(CREATE) > calls);
     let first = stage.creations().remove(0);
     assert!(stage.creations()[calls..].contains(&first), "word for word");
-    assert_eq!(stage.calls("DeleteVolume"), usize::from(another), "{made}");
+    assert_eq!(stage.calls("DeleteVolume"), 0, "{made}");
     assert_eq!(stage.volume(PV)["spec"]["csi"]["volumeHandle"], handle);
-    let left = stage.handles().len();
-    assert_eq!(left, usize::from(!another), "{made}");
+    assert_eq!(stage.handles().len(), 1, "{made}");
+    if another {
+        stage.api.remove("persistentvolumeclaims", "ns1/c1");
+        stage.api.remove("persistentvolumes", PV);
+        goes_with_its_object(&stage).await;
+    }
+}
+
+/// P-3: the node and all that it had to say are gone before the driver has answered for it.
+#[tokio::test]
+async fn j_8_a_node_that_is_gone_is_left_for_the_one_that_is_selected_now() {
+    together(["the same process", "its successor"], left).await;
+}
+
+async fn left(who: &'static str) {
+    let stage = topology::stage().await;
+    let away = CallFault::on(CREATE).fail(Code::Unavailable, "nobody there");
+    let away = stage.driver.fault(away);
+    let flags = [QUICK, "--retry-interval-max=1s", "--strict-topology"];
+    let mut program = Some(stage.start(&flags));
+    stage.api.insert(claim().annotation(SELECTED, "n0"));
+    stage.until_events("ProvisioningFailed", 1).await;
+    if let Some(program) = program.take_if(|_| who == "its successor") {
+        program.kill().await;
+    }
+    for kind in ["nodes", "csinodes"] {
+        stage.api.remove(kind, "n0");
+    }
+    stage
+        .api
+        .edit("persistentvolumeclaims", "ns1/c1", |object| {
+            object["metadata"]["annotations"][SELECTED] = "n1".into();
+        });
+    let _program = program.unwrap_or_else(|| stage.start(&flags));
+    stage
+        .until("the new node is asked", |stage| {
+            let asked = stage.creations();
+            asked.first() != asked.last()
+        })
+        .await;
+    away.remove();
+    stage.until_volume(PV).await;
+    let left = |event: &String| event.contains("Node n0 is gone");
+    assert!(stage.events("Provisioning").iter().any(left), "{who}");
+    assert_eq!(
+        stage.intents(),
+        [U],
+        "{who}: what may have been made there is owed"
+    );
+    stage.bind("ns1/c1", PV);
+    stage.until_settled().await;
+    assert_eq!(stage.handles().len(), 1, "{who}");
 }

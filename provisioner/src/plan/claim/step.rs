@@ -79,6 +79,8 @@ pub enum Announcement {
     Provisioning,
     /// Reason `Provisioning`, of the component `external-provisioner`: somebody else fills the volume.
     Populator,
+    /// Reason `Provisioning`: another node is asked for the volume, since this one is gone.
+    Left(String),
     /// Reason `ProvisioningSucceeded`; the volume's name.
     Succeeded(String),
 }
@@ -95,6 +97,10 @@ impl Announcement {
             Self::Populator => {
                 "Assuming an external populator will provision the volume".to_owned()
             }
+            Self::Left(node) => format!(
+                "Node {node} is gone, and CreateVolume for it has had no answer: the volume is asked for \
+                 elsewhere, and what may have been made there is looked for later"
+            ),
             Self::Succeeded(name) => format!("Successfully provisioned volume {name}"),
         }
     }

@@ -62,9 +62,11 @@ impl Provisioner {
             return Run::Slow(key.clone(), wait);
         }
         let start = self.in_flight.begin(key);
+        let mut attempt = claim::Attempt::new(start, !gone && claim.volume.is_empty());
+        attempt.leave(&claim, &self.places);
         Run::Open(Box::new(Open {
             key: key.clone(),
-            attempt: claim::Attempt::new(start, !gone && claim.volume.is_empty()),
+            attempt,
             claim,
             gone,
             started: now,
