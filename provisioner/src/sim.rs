@@ -58,7 +58,7 @@
 //! | `scene` | what a run is about: plain volumes, places, data sources, a plugin, node deployment |
 //! | `server`, `wire` | the model API server, with its event log |
 //! | `driver` | the model driver |
-//! | `users` | what people do |
+//! | `users`, `nodes`, `hopeless` | what people do, what happens to nodes, what people have to end |
 //! | `cluster` | what Kubernetes' controllers do |
 //! | `deliver` | what comes to a process's caches |
 //! | `informers` | the caches as a mutant sees them |
@@ -81,9 +81,11 @@ mod deliver;
 mod driver;
 mod event;
 mod freeze;
+mod hopeless;
 mod informers;
 mod journal;
 mod mutant;
+mod nodes;
 mod process;
 mod quiescence;
 mod request;

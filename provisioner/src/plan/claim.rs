@@ -13,6 +13,7 @@
 //! | `step` | the language of steps and answers |
 //! | `prepare`, `place` | what the driver is to be asked |
 //! | `fold` | what the answers mean |
+//! | `namesake` | whose PersistentVolume there is |
 //! | `ending` | what is written when the driver has answered |
 //! | `failure` | what can go wrong, and what that means |
 
@@ -25,7 +26,7 @@ use super::identity::Identity;
 use super::in_flight::{self, Unsaved};
 use super::outcome::RpcError;
 use super::pv::{self, Unusable};
-use super::request::{self, NameError, PinnedRequest, Secrets, WHOLE_UID};
+use super::request::{self, NameError, PinnedRequest, Secrets};
 use super::settings::Protection;
 use super::topology::{Entry, TopologyIndex};
 use super::view::View;
@@ -34,6 +35,7 @@ use crate::model::{AttributesClass, Claim, Content, SecretRef, Snapshot, Text, V
 mod ending;
 mod failure;
 mod fold;
+mod namesake;
 mod place;
 mod prepare;
 mod step;
@@ -301,69 +303,6 @@ impl Attempt {
         }
         let request = prepared.request(secrets.clone());
         Ok(Step::Create(prepared, Box::new(request)))
-    }
-
-    /// Two claims may have one volume name if not all of their UIDs is in it.
-    fn look_at_namesake(&self, view: &View<'_>) -> Result<(), Stop> {
-        if view.settings.volume_name_uuid_length == WHOLE_UID {
-            return Ok(());
-        }
-        match &self.loaded.namesake {
-            Some(found) if found.is_for(&view.claim.uid) => Ok(()),
-            Some(found) => Err(Failure::name_taken(found).into()),
-            None => {
-                let name = self.volume_name(view.claim, view.settings);
-                let name = name.map_err(Failure::Name)?;
-                Err(Stop::first(Step::LoadNamesake(name.into(), None)))
-            }
-        }
-    }
-
-    /// A claim that has lost its PersistentVolume would be bound to what gets the name, which is empty.
-    fn look_at_owner(&self, view: &View<'_>) -> Result<(), Stop> {
-        let unknown = self.needless && !self.owner_known && (!view.volume_exists || self.called);
-        match &self.frozen {
-            Some(prepared) if unknown => {
-                let claim = &prepared.blueprint.claim;
-                let (namespace, name) = (claim.namespace.as_str(), claim.name.as_str());
-                Err(Stop::first(Step::LoadOwner(namespace.into(), name.into())))
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// Whose PersistentVolume it is that has the name. If the claim needs no volume, somebody may have given
-    /// the volume one of another name meanwhile.
-    fn compare(&self) -> Step {
-        match &self.unsaved {
-            Some(unsaved) => {
-                let identity = self.needless.then(|| unsaved.identity.clone());
-                Step::LoadNamesake(unsaved.name.clone(), identity)
-            }
-            // Cannot be: there is something to compare it with.
-            None => Step::Done(End::Exists),
-        }
-    }
-
-    /// Whether there is a PersistentVolume of the volume that what is owed has made, also one that
-    /// somebody wrote by hand, or of the name.
-    fn look_for_namesake(&self) -> Step {
-        let identity = match &self.reached {
-            Reached::Held(identity, _) => Some(identity.clone()),
-            Reached::Taken(_)
-            | Reached::Start
-            | Reached::Bad(_)
-            | Reached::Repaid
-            | Reached::Made
-            | Reached::Named
-            | Reached::Saved
-            | Reached::Failed(_) => None,
-        };
-        match &self.frozen {
-            Some(prepared) => Step::LoadNamesake(prepared.name.as_str().into(), identity),
-            // Cannot be: it was asked for.
-            None => Step::Done(End::Repaid),
-        }
     }
 
     fn discard(&self, unusable: &Unusable) -> Result<Step, Stop> {
