@@ -3,12 +3,12 @@
 
 use csi_proto::csi::{CreateVolumeRequest, CreateVolumeResponse, Volume};
 use serde_json::{Value, json};
-use sidecar_testkit::CallFault;
-use sidecar_testkit::build::Object;
+use sidecar_testkit::build::{self, Object};
+use sidecar_testkit::{CallFault, Fault, Gate};
 use tonic::Code;
 
 use super::stage::{
-    DRIVER, GI, JOURNAL, PV, Stage, U, claim, class, free_address, get, settle, together,
+    DRIVER, GI, JOURNAL, PV, Stage, U, claim, class, free_address, get, many, settle, together,
 };
 use super::topology;
 
@@ -326,4 +326,60 @@ async fn left(who: &'static str) {
     stage.bind("ns1/c1", PV);
     stage.until_settled().await;
     assert_eq!(stage.handles().len(), 1, "{who}");
+}
+
+/// P-6: a namespace with calls in doubt is deleted in a cluster with more PersistentVolumes than one page has.
+#[tokio::test]
+async fn p_6_one_list_answers_all_who_look_for_their_volumes() {
+    const CLAIMS: usize = 40;
+    const VOLUMES: usize = 1_200;
+    const PAGES: usize = VOLUMES.div_ceil(500);
+    let stage = Stage::new().await;
+    for number in 0..VOLUMES {
+        let volume = build::volume(&format!("other-{number}"));
+        stage
+            .api
+            .insert(volume.csi("other-driver", "vol").phase("Available"));
+    }
+    let late = CallFault::on(CREATE).fail(Code::DeadlineExceeded, "late");
+    let late = stage.driver.fault(late);
+    let program = stage.start(&["--retry-interval-start=1s", "--retry-interval-max=2s"]);
+    for number in 0..CLAIMS {
+        stage.api.insert(many(number));
+    }
+    stage.until_events("ProvisioningFailed", CLAIMS).await;
+    for number in 0..CLAIMS {
+        stage
+            .api
+            .remove("persistentvolumeclaims", &format!("ns1/many-{number}"));
+    }
+    program
+        .logs_times("cannot be repeated; it is", CLAIMS)
+        .await;
+    // The first list is under way while the others come.
+    let gate = Gate::new();
+    let list =
+        Fault::on("GET", "*/persistentvolumes").when(|request| request.query.contains_key("limit"));
+    stage.api.fault(list.hold(&gate).times(1));
+    stage.api.clear_requests();
+    late.remove();
+    stage
+        .until("all volumes are made", |stage| {
+            stage.handles().len() == CLAIMS
+        })
+        .await;
+    gate.open();
+    stage
+        .until("all volumes have their objects", |stage| {
+            stage.api.objects("persistentvolumes").len() == VOLUMES + CLAIMS
+        })
+        .await;
+    let mut pages = stage.api.requests_to("GET", "*/persistentvolumes");
+    pages.retain(|request| request.query.contains_key("limit"));
+    assert!(pages.len() >= 2 * PAGES, "{}", pages.len());
+    assert!(
+        pages.len() <= 5 * PAGES,
+        "{} pages for {CLAIMS} claims",
+        pages.len()
+    );
 }
