@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::kube::client::RustlsTlsError;
 use ::kube::config::{
     AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo,
     NamedCluster, NamedContext,
@@ -383,6 +384,10 @@ fn explain(error: &KubeconfigError) -> String {
 
 /// Why there can be no client with these credentials.
 fn explain_client(error: &::kube::Error) -> String {
+    if let ::kube::Error::RustlsTls(RustlsTlsError::InvalidPrivateKey(_)) = error {
+        let advice = "the user's client-key must be ECDSA on P-256 or P-384, Ed25519, or RSA of 2048 bits and more";
+        return format!("{}; {advice}", Chain(error));
+    }
     let plugin = if let ::kube::Error::Auth(error) = error {
         stack::plugin_failure(error)
     } else {

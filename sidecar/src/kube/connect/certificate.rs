@@ -21,17 +21,19 @@ pub(crate) fn problem(error: &(dyn StdError + 'static)) -> Option<String> {
 }
 
 fn explain(error: &Error) -> Option<String> {
-    let what = match error {
-        Error::InvalidCertificate(error) => explain_certificate(error),
-        Error::AlertReceived(AlertDescription::HandshakeFailure) | Error::PeerIncompatible(_) => {
-            format!(
-                "there is no TLS that the API server and this program both know: {error}; \
-                 docs/platforms.md says which keys and certificates can be used"
-            )
-        }
-        _ => return None,
-    };
-    Some(what)
+    if let Error::InvalidCertificate(error) = error {
+        return Some(explain_certificate(error));
+    }
+    let nothing_in_common = matches!(
+        error,
+        Error::AlertReceived(AlertDescription::HandshakeFailure) | Error::PeerIncompatible(_)
+    );
+    nothing_in_common.then(|| {
+        format!(
+            "there is no TLS that the API server and this program both know: {error}; \
+             docs/platforms.md says which keys and certificates can be used"
+        )
+    })
 }
 
 #[expect(

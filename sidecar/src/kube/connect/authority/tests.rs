@@ -330,6 +330,27 @@ async fn asked(served: &Served) -> Result<(), String> {
         .map_err(|error| Chain(&error).to_string())
 }
 
+#[tokio::test]
+async fn a_client_key_that_cannot_sign_is_refused_with_those_that_can() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let api = FakeApi::new();
+    let served = api.serve().await;
+    let text = fs::read_to_string(served.kubeconfig()).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    config["users"][0]["user"] = serde_json::json!({
+        "client-certificate": file("tls.crt", pem("p521-key")),
+        "client-key": file("tls.key", pem("p521-key.key")),
+    });
+    fs::write(served.kubeconfig(), config.to_string()).unwrap();
+    let problem = asked(&served).await.unwrap_err();
+    assert!(problem.contains("ECDSA on P-256 or P-384"), "{problem}");
+}
+
 fn made(is_ca: rcgen::IsCa) -> (rcgen::Certificate, rcgen::KeyPair) {
     let names = vec!["127.0.0.1".to_owned()];
     let mut parameters = rcgen::CertificateParams::new(names).unwrap();
