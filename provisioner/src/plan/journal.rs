@@ -103,6 +103,8 @@ pub struct Journal {
     room: usize,
     /// Bytes up to which intents share an object.
     budget: usize,
+    /// More objects than there may be.
+    most: usize,
     /// Calls that wait for the journal or are under way, by UID of the claim.
     calls: HashMap<String, Ticket>,
     adopted: Vec<Text>,
@@ -128,6 +130,7 @@ impl Journal {
             failures: 0,
             room,
             budget: BUDGET,
+            most: MOST_OBJECTS,
             calls: HashMap::new(),
             adopted: Vec::new(),
             forgotten: Vec::new(),
@@ -285,6 +288,11 @@ impl Journal {
     /// The same with so little room that each intent gets an object of its own.
     pub(crate) fn crowded(self) -> Self {
         Self { budget: 0, ..self }
+    }
+
+    /// The same with fewer objects, of which all are soon looked for.
+    pub(crate) fn small(self) -> Self {
+        Self { most: 6, ..self }
     }
 }
 

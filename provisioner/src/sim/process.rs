@@ -133,6 +133,7 @@ impl Process {
         });
         // Intents share an object, or each has its own.
         let journal = if strict { journal.crowded() } else { journal };
+        let journal = journal.small();
         let journal = (protection == Protection::Journal).then_some(journal);
         let mut process = Self {
             site,

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::header::{Headed, Header};
 use super::object::{Forgotten, Found, Object, Stored};
 use super::request::{Answer, Lost, Request, Verdict, Write};
-use super::{Journal, MOST_OBJECTS, TRIES, intent};
+use super::{Journal, TRIES, intent};
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::request::PinnedRequest;
 
@@ -116,13 +116,13 @@ impl Journal {
     fn look_for_more(&mut self, number: usize, found: Option<&Found>, header: Option<&Header>) {
         let epoch = header.map_or(0, |header| header.epoch);
         self.epoch = self.epoch.max(epoch.saturating_add(1));
-        let named = header.map_or(1, |header| header.objects.clamp(1, MOST_OBJECTS));
+        let named = header.map_or(1, |header| header.objects.clamp(1, self.most));
         self.named = self.named.max(named);
         let believed = header.is_some() && !found.is_some_and(Found::is_copy);
         let known = if number > 0 || believed {
             self.named
         } else {
-            MOST_OBJECTS
+            self.most
         };
         let (room, known) = (self.room, known.max(self.objects.len()));
         self.objects.resize_with(known, || Object::new(0, room));

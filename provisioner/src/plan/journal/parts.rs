@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::intent::{Encoded, Intent, name_of};
 use super::object::{Entry, Object};
-use super::{Journal, LIMIT, MOST_OBJECTS, Ticket, Unwritable};
+use super::{Journal, LIMIT, Ticket, Unwritable};
 use crate::plan::request::PinnedRequest;
 
 impl Journal {
@@ -195,7 +195,7 @@ impl Journal {
         if size > LIMIT {
             return Err(Unwritable::TooLarge(size));
         }
-        if number == MOST_OBJECTS {
+        if number == self.most {
             return Err(Unwritable::Full);
         }
         if let Some(first) = self.objects.first_mut() {
