@@ -155,11 +155,8 @@ impl Story {
         api.clear_requests();
         self.ends_within(3 * S).await;
         let writes = api.requests_to("PUT", "*/leases/*");
-        let mut freed = writes
-            .iter()
-            .filter(|write| write.body["spec"]["holderIdentity"] == "");
-        let freed: Vec<_> = freed
-            .by_ref()
+        let freed: Vec<_> = { writes.iter() }
+            .filter(|write| write.body["spec"]["holderIdentity"] == "")
             .map(|write| write.body["metadata"]["name"].clone())
             .collect();
         assert_eq!(freed.len(), NAMES.len(), "{freed:?}");
@@ -208,7 +205,7 @@ impl Story {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "which one it was, if it fails")]
+/// Tells a story; its title says which one it was, if it fails.
 fn tell<F: Future<Output = ()>>(title: &str, story: F) {
     eprintln!("{title}");
     let runtime = tokio::runtime::Builder::new_current_thread()
