@@ -206,13 +206,13 @@ async fn lead(parts: &Parts<'_>, engine: &Arc<Engine>) -> Result<(), Exit> {
     let lost = async {
         tokio::select! {
             biased;
-            lost = keep_journal(engine) => not_leading(&lost),
+            lost = keep_journal(engine, |why| seat.hindered(why)) => not_leading(&lost),
             exit = driver.follow() => exit,
         }
     };
     let tasks = Tasks {
         lost,
-        serving: serve(engine, &watches),
+        serving: serve(seat, engine, &watches),
         background,
         grace: GRACE,
     };
@@ -248,7 +248,7 @@ fn watches(config: &Config, executor: &Executor) -> Vec<Watch> {
 }
 
 /// Works on what the caches bring, once they are complete.
-async fn serve(engine: &Arc<Engine>, watches: &[Watch]) {
+async fn serve(seat: &Seat, engine: &Arc<Engine>, watches: &[Watch]) {
     watch::ready(watches).await;
     // Before anything is asked of the driver for a claim, and after all is known that answers it. Volumes are
     // deleted, and room is told of, whatever becomes of the journal.
@@ -256,7 +256,10 @@ async fn serve(engine: &Arc<Engine>, watches: &[Watch]) {
     let recovered = tokio::select! {
         biased;
         () = &mut recovering => true,
-        () = not_to_be_opened(engine) => false,
+        hindrance = not_to_be_opened(engine) => {
+            seat.hindered(hindrance);
+            false
+        }
     };
     tracing::info!("Starting CSI provisioner");
     let workers = async {

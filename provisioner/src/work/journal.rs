@@ -31,6 +31,7 @@ mod nodes;
 mod opening;
 mod settled;
 
+use opening::hindrance;
 pub use opening::{not_to_be_opened, recover};
 use settled::Settled;
 
@@ -48,6 +49,8 @@ const GATHER: Duration = Duration::from_secs(1);
 /// Between tries while the API server refuses or does not answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// What still fails with so long a pause is for somebody to mend.
+const LASTS: Duration = Duration::from_millis(800);
 
 /// The journal of one process at the API server.
 pub struct Keeper {
@@ -292,10 +295,10 @@ fn lease<'a, M: Deserialize<'a>>(json: &'a str) -> Result<M, ApiError> {
     Ok(lease.metadata)
 }
 
-/// Keeps the journal for ever.
+/// Keeps the journal for ever; `hindered` is told why it cannot be written, and when it can again.
 ///
 /// Returns why it is not this process's any more: nothing may be done then.
-pub async fn keep_journal(engine: &Engine) -> Lost {
+pub async fn keep_journal(engine: &Engine, hindered: impl Fn(Option<String>)) -> Lost {
     let executor = engine.shell();
     let Some(keeper) = &executor.journal else {
         return std::future::pending().await;
@@ -303,6 +306,7 @@ pub async fn keep_journal(engine: &Engine) -> Lost {
     let mut pause = FIRST_PAUSE;
     let mut settled = Settled::default();
     let mut said = false;
+    hindered(None);
     loop {
         let Some(request) = executor.wait(keeper, &mut settled).await else {
             continue;
@@ -311,12 +315,18 @@ pub async fn keep_journal(engine: &Engine) -> Lost {
         match executor.send(keeper, &request).await {
             Err(lost) => return lost,
             Ok(Verdict::Go) => {
+                if matches!(request, Request::Write(_)) {
+                    hindered(None);
+                }
                 pause = FIRST_PAUSE;
                 said = false;
             }
             Ok(Verdict::Later(error)) => {
                 if !std::mem::replace(&mut said, true) {
                     tracing::error!(err = %error, namespace = keeper.namespace, "The provisioning journal cannot be written, no volume is made before it can");
+                }
+                if pause >= LASTS {
+                    hindered(Some(hindrance(&error)));
                 }
                 sleep(pause).await;
                 pause = LONGEST_PAUSE.min(pause * 2);

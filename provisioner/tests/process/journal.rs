@@ -7,12 +7,13 @@ use serde_json::json;
 use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::build::{self, Object};
 use sidecar_testkit::driver::ControllerRpc;
+use sidecar_testkit::process::within;
 use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
 use super::stage::{
-    ANNOTATION, DRIVER, JOURNAL, PROTECTION, PV, READY, Stage, U, claim, class, finalizers,
-    free_address, get, is_journal, released, settle, together,
+    ANNOTATION, DRIVER, JOURNAL, PATIENCE, PROTECTION, PV, READY, Stage, U, claim, class,
+    finalizers, free_address, get, is_journal, released, settle, together,
 };
 
 const CREATE: &str = "CreateVolume";
@@ -380,7 +381,9 @@ async fn refused_from_the_start((row, fault): (&'static str, Fault)) {
     stage.driver.volume("vol-pv1");
     stage.api.insert(released("pv1"));
     stage.api.insert(claim());
-    let program = stage.start(&[QUICK]);
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let program = stage.start(&[QUICK, &endpoint]);
     program.logs(READY).await;
     stage
         .until("the volume is deleted", |stage| {
@@ -397,6 +400,8 @@ async fn refused_from_the_start((row, fault): (&'static str, Fault)) {
     stage.api.insert(numbered(2));
     stage.api.delete("persistentvolumeclaims", "ns1/c2");
     assert_eq!(stage.calls(CREATE), 0, "{row}");
+    let hindered = "csi-provisioner: no volume is made before the provisioning journal";
+    until_ready(&address, 503, hindered).await;
     if row == "quota" {
         // Killed, and begun again, before it could be written at all.
         program.kill().await;
@@ -409,8 +414,17 @@ async fn refused_from_the_start((row, fault): (&'static str, Fault)) {
     refused.remove();
     stage.until_volume(PV).await;
     assert_eq!(stage.calls(CREATE), 1, "{row}");
+    until_ready(&address, 200, "ok").await;
     program.terminate();
     assert_eq!(program.end().await.code, Some(0), "{row}");
+}
+
+async fn until_ready(address: &str, status: u16, text: &str) {
+    within(PATIENCE, "/readyz", async || {
+        let (code, body) = get(address, "/readyz").await;
+        code == status && body.contains(text)
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::kube::Client;
 
 use super::flags::Http;
-use super::serve::{self, LeaderHealth, serve};
+use super::serve::{self, Hindrances, LeaderHealth, serve};
 use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::{Exit, Values};
@@ -112,6 +112,8 @@ pub struct Process {
     pub election: ElectionMetrics,
     /// Where the health of leadership is shown.
     pub health: LeaderHealth,
+    /// What keeps its controllers from some of their work.
+    pub hindrances: Hindrances,
     program: Program,
 }
 
@@ -164,6 +166,7 @@ impl Process {
             election: ElectionMetrics::new(&registry)?,
             registry,
             health: LeaderHealth::default(),
+            hindrances: Hindrances::default(),
         }))
     }
 
@@ -227,8 +230,9 @@ impl Process {
         http: Option<&Http>,
         working: impl Future<Output = Result<(), Exit>>,
     ) -> Result<(), Exit> {
-        let server = self.server.clone();
-        let ready = move || std::future::ready(Reply::ready(server.problem()));
+        let (server, hindrances) = (self.server.clone(), self.hindrances.clone());
+        let problem = move || server.problem().or_else(|| hindrances.problem());
+        let ready = move || std::future::ready(Reply::ready(problem()));
         self.serve_also(http, |routes| routes.add(serve::READY, ready), working)
             .await
     }

@@ -39,6 +39,31 @@ impl LeaderHealth {
     }
 }
 
+/// What keeps controllers from some of their work until somebody mends it; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Hindrances(Arc<Mutex<BTreeMap<&'static str, String>>>);
+
+impl Hindrances {
+    /// From now on this hinders `controller`; `None` if nothing does.
+    pub fn set(&self, controller: &'static str, hindrance: Option<String>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match hindrance {
+            Some(text) => drop(all.insert(controller, text)),
+            None => drop(all.remove(controller)),
+        }
+    }
+
+    /// All of them, each on a line of its own.
+    #[must_use]
+    pub fn problem(&self) -> Option<Arc<str>> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines: Vec<String> = { all.iter() }
+            .map(|(controller, text)| format!("{controller}: {text}"))
+            .collect();
+        (!lines.is_empty()).then(|| lines.join("\n").into())
+    }
+}
+
 /// What a controller shows: its metrics, and its health if it may lead.
 ///
 /// # Errors
