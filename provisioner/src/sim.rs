@@ -167,3 +167,29 @@ fn every_mutant_is_caught() {
     }
     assert_eq!(wrong, [""; 0]);
 }
+
+/// What is violated with one mutant: `MUTANT=ForgetsReads cargo test -p provisioner one_mutant -- --ignored
+/// --nocapture`.
+#[test]
+#[ignore = "for looking at one mutant"]
+fn one_mutant() {
+    let wanted = std::env::var("MUTANT").unwrap();
+    for (mutant, case, expected) in Mutant::CAUGHT_BY {
+        if format!("{mutant:?}") != wanted {
+            continue;
+        }
+        let violations = (0..sim::runs(MOST)).filter_map(|seed| {
+            let violation = run(seed, case, mutant).err()?;
+            let caught = expected.iter().any(|text| violation.contains(text));
+            Some((caught, seed, violation))
+        });
+        let (caught, others): (Vec<_>, Vec<_>) = violations.partition(|(caught, ..)| *caught);
+        println!(
+            "{case:?}: caught {} times, first {:?}; {} others: {:?}",
+            caught.len(),
+            caught.first(),
+            others.len(),
+            others.first()
+        );
+    }
+}

@@ -41,6 +41,8 @@ pub(super) struct Case {
 const ACTIONS: usize = 140;
 /// Steps enough for a few attempts.
 const HURRY: usize = 60;
+/// Steps enough for an attempt whose answer is lost, the next one, and one that comes too many.
+const STALL: usize = 150;
 
 /// A provisioner and its driver.
 pub(super) struct Site {
@@ -173,6 +175,7 @@ impl World {
             10 => self.apply_late(),
             11 if self.dice.one_in(8) => self.administrate(),
             11 => self.end_orphan(),
+            12 if self.may_stall() && self.dice.one_in(2) => self.stall(),
             12 if self.faulty() && self.dice.one_in(4) => self.hurry(),
             12 | 13 => {
                 self.control();
@@ -185,6 +188,33 @@ impl World {
     fn hurry(&mut self) {
         for _ in 0..HURRY {
             self.work();
+        }
+    }
+
+    /// Where what a claim asks for changes with classes and nodes, and no journal remembers what was asked: there
+    /// a process that forgets what it has read asks for something else under the same name.
+    fn may_stall(&self) -> bool {
+        self.faulty() && self.case.scene == Scene::TopologyIndex && !self.journals()
+    }
+
+    /// The watch of volumes stands still for a while, and all else goes on.
+    fn stall(&mut self) {
+        for _ in 0..STALL {
+            match self.dice.below(8) {
+                0 => {
+                    let kind = [0, 3, 4][self.dice.below(3)];
+                    self.deliver_next(kind);
+                }
+                1 if self.dice.one_in(3) => self.retry(),
+                2 if self.dice.one_in(6) => {
+                    let number = self.dice.below(self.case.scene.classes());
+                    self.set_class(number);
+                    // Claims that wait now get a node.
+                    self.control_all();
+                }
+                3 if self.dice.one_in(3) => self.user(),
+                _ => self.work(),
+            }
         }
     }
 

@@ -182,13 +182,7 @@ impl Mutant {
             (
                 Self::TakesEverything,
                 case(All, Journal, Nodes),
-                // Two processes that save and delete the same volume have two PersistentVolumes for it, one after
-                // the other.
-                &[
-                    "two volumes",
-                    "moved while it may be made",
-                    "deleted before its volume",
-                ],
+                &["two volumes", "moved while it may be made"],
             ),
             (Self::IgnoresNodes, case(None, Journal, Nodes), TWO),
             (Self::IgnoresNodes, case(None, Journal, Apart), TWO),
