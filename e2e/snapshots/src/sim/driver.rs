@@ -254,7 +254,7 @@ impl World {
         self.did::<S>(content, Effect::Takes);
         if self.groups.is_group(&handle) {
             let mut group = self.group(&handle);
-            if self.is_faulty() && self.dice.one_in(6) {
+            if self.is_faulty() && self.dice.one_in(3) {
                 self.misreport(content, &mut group);
             }
             let group_snapshot = Some(group);
@@ -303,7 +303,12 @@ impl World {
     fn misreport(&mut self, content: &Text, group: &mut VolumeGroupSnapshot) {
         let content = self.server.get(Kind::GroupContent, content);
         let said = content.is_some_and(|content| !members_of(content).is_empty());
-        let wrong = self.dice.below(if said { 5 } else { 3 });
+        let wrong = match (said, group.ready_to_use) {
+            // What is waited for is what a ready one is mistaken for.
+            (true, false) => 3 + self.dice.below(2),
+            (true, true) => self.dice.below(5),
+            (false, _) => self.dice.below(3),
+        };
         match (wrong, group.snapshots.last_mut()) {
             (0, Some(_)) => drop(group.snapshots.pop()),
             (1, Some(last)) => last.group_snapshot_id = ANOTHER.to_owned(),
