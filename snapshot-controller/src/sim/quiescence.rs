@@ -69,13 +69,10 @@ impl World {
                 claim["status"]["phase"] = "Bound".into()
             });
         }
-        // Of two defaults nobody knows which is meant. One that somebody was given stays as a class.
-        let is_named = |(_, one): (_, &Value)| one["spec"]["volumeSnapshotClassName"] == "d2";
-        let named = self.server.all(Kind::Snapshot).any(is_named);
+        // Of two defaults nobody knows which is meant. One that somebody was given stays as a class; a
+        // process that has not heard yet may still give it to somebody.
         let _ = self.server.delete(Kind::Class, "d2", None);
-        if named {
-            self.add(Kind::Class, class("d2", "T"));
-        }
+        self.add(Kind::Class, class("d2", "T"));
         for (name, object) in [("cx", class("cx", "T")), ("d1", default_class("d1", "T"))] {
             if self.server.get(Kind::Class, name).is_none() {
                 self.add(Kind::Class, object);
