@@ -70,7 +70,7 @@ impl<E: std::error::Error + 'static> From<E> for Exit {
 /// Tasks that are still running are dropped, blocking ones are not waited for.
 pub fn run(main: impl Future<Output = Result<(), Exit>>) -> ExitCode {
     keep_no_core();
-    #[cfg(panic = "unwind")]
+    #[cfg(all(panic = "unwind", not(test)))]
     abort_at_a_panic();
     let wakeups = Mutex::new(WakeUps::new(Instant::now()));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -109,7 +109,7 @@ fn keep_no_core() {
 
 /// Released programs abort when they panic (`panic = "abort"`). Programs that are compiled for tests unwind, as the harness of tests
 /// must, and the runtime would keep the panic of a task to itself: they end the same way by this hook.
-#[cfg(panic = "unwind")]
+#[cfg(all(panic = "unwind", not(test)))]
 fn abort_at_a_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Who waits for a list of all PersistentVolumes.
 #[derive(Default)]
-pub struct Holders {
+pub(super) struct Holders {
     waiting: Mutex<Vec<Question>>,
     /// When the next list may begin. Whoever has this makes it.
     turn: tokio::sync::Mutex<Option<Instant>>,

@@ -201,7 +201,9 @@ async fn s_4_every_attempt_has_a_bound_then_a_back_off_and_one_line() {
         let failed = engine.shell().failed.lock().unwrap().clone();
         match fault {
             Fault::Deaf | Fault::Careless => assert!(failed.is_empty(), "the engine's own line"),
-            _ => assert_eq!(failed.len(), 20, "{fault:?}: a line for each attempt"),
+            Fault::Dropped | Fault::Undone | Fault::Stamped | Fault::Reads | Fault::Calls => {
+                assert_eq!(failed.len(), 20, "{fault:?}: a line for each attempt");
+            }
         }
         let said = failed.first().map_or("", |text| text.as_str());
         match fault {
