@@ -48,8 +48,14 @@ impl World {
             names.insert(name.clone());
         }
         let durable = self.server.intents().any(|held| *held == *uid);
-        if self.journals() && !durable && !self.excused.contains(name) {
+        // Somebody may have given it up while the process was up, which still asks for it; its successor may
+        // ask for something else.
+        let given_up = self.excused.contains(&format!("pvc-{uid}"));
+        if self.journals() && !durable && !given_up {
             self.complain(format!("CreateVolume of {name} is not in the journal"));
+        }
+        if given_up {
+            self.driver.forget(name);
         }
         // What is owed may be made once more, to be deleted.
         let attempt = &self.process.attempts.running[index].attempt;

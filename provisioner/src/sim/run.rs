@@ -124,6 +124,13 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
         settling: false,
     };
     world.furnish();
+    // Most processes find their journal as soon as they look for it.
+    for _ in 0..world.sites() {
+        world.turn();
+        if world.journals() && world.dice.one_in(2) {
+            world.flush_journal();
+        }
+    }
     for _ in 0..ACTIONS {
         world.act();
         if let Some(violation) = world.violation.take() {
