@@ -1,15 +1,24 @@
-//! Rows 1, 2, 8, 9 and 10: what is said and returned before anything is contacted.
+//! Rows 1, 2, 7, 8, 9 and 10: what is said and returned before anything is contacted.
 
 use super::stage::{PROGRAM, Stage};
 
 /// Row, arguments, exit code, and what the log says.
-const ENDS: [(&str, &[&str], i32, &str); 9] = [
+const ENDS: [(&str, &[&str], i32, &str); 10] = [
     ("2", &["--node-deployment"], 255, "NODE_NAME"),
     (
         "2 version",
         &["--node-deployment", "--version"],
         255,
         "NODE_NAME",
+    ),
+    (
+        "7",
+        &[
+            "--feature-gates=HonorPVReclaimPolicy=true",
+            "--node-deployment",
+        ],
+        255,
+        "Feature gate HonorPVReclaimPolicy=true was retired in csi-provisioner v6.2.0",
     ),
     (
         "8",
@@ -41,7 +50,7 @@ const ENDS: [(&str, &[&str], i32, &str); 9] = [
 ];
 
 #[tokio::test]
-async fn rows_2_8_and_9_errors_and_their_codes() {
+async fn rows_2_7_8_and_9_errors_and_their_codes() {
     for (row, arguments, code, text) in ENDS {
         let ended = PROGRAM.start(arguments).end().await;
         assert_eq!(ended.code, Some(code), "row {row}: {}", ended.log);

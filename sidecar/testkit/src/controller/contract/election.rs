@@ -234,7 +234,12 @@ pub async fn no_renewal(program: &'static Program) {
 /// Nobody may be told.
 pub async fn no_events(program: &'static Program) {
     let stage = Stage::prepared(program, 1).await;
-    stage.api.fault(Fault::on("POST", "*/events").answer(403));
+    // The authorizer's words: what a policy or a quota refuses silences no namespace.
+    let forbidden =
+        "events.events.k8s.io is forbidden: User \"sidecar\" cannot create resource \"events\"";
+    stage
+        .api
+        .fault(Fault::on("POST", "*/events").answer_saying(403, forbidden));
     let mut running = stage.started(&ELECTION).await;
     running.logs("Server rejected event").await;
     settle().await;
