@@ -68,10 +68,8 @@ impl SharedConnection {
                 connection,
                 since: Instant::now(),
             })));
-            // One that the driver ends in good order is made anew when it is needed, and told of if that fails.
-            if let Some(lost) = lost
-                && !lost.await
-            {
+            if let Some(lost) = lost {
+                lost.await;
                 tracing::error!("Lost the connection to the driver");
             }
         });

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use sidecar::csi::connection::{self, Address, ConnectError, Connection, OnLoss, Options};
 use sidecar::csi::identity::{self, IdentityError};
-use sidecar::csi::loss;
 use sidecar::error::Chain;
 use tokio::time::Instant;
 
@@ -99,17 +98,9 @@ impl Driver {
         let mut losses = self.connection.losses();
         loop {
             losses.next().await;
+            tracing::error!(driver = self.name, "Lost the connection to the driver");
             let lost = Instant::now();
-            let asking = identity::driver_name(self.connection.channel(), self.timeout);
-            let at_once = loss::back_at_once(&losses, asking).await;
-            let is_told = at_once.is_none();
-            let now = match at_once {
-                Some(name) => name,
-                None => {
-                    tracing::error!(driver = self.name, "Lost the connection to the driver");
-                    self.name_after_restart().await
-                }
-            };
+            let now = self.name_after_restart().await;
             if now != self.name {
                 return DriverError::Renamed {
                     address: self.address.clone(),
@@ -117,10 +108,8 @@ impl Driver {
                     now,
                 };
             }
-            if is_told {
-                let seconds = lost.elapsed().as_secs_f32();
-                tracing::info!(driver = self.name, seconds, "The driver is back");
-            }
+            let seconds = lost.elapsed().as_secs_f32();
+            tracing::info!(driver = self.name, seconds, "The driver is back");
             // One that drops every connection would else be asked without a pause.
             tokio::time::sleep(RETRY_INTERVAL).await;
         }

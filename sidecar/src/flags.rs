@@ -6,11 +6,10 @@
 //! pure: it returns what to print instead of printing.
 //!
 //! Layout: `spec` the table, `dialect` argument rewriting, `value` the notation of values, `help`
-//! the usage text, `standard` the tables that programs share, `retired` what upstream's once had.
+//! the usage text, `standard` the tables that programs share.
 
 mod dialect;
 mod help;
-pub mod retired;
 mod spec;
 pub mod standard;
 mod value;
@@ -21,7 +20,6 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-pub use retired::Retired;
 pub use spec::{Dialect, Flag, Kind, Note, Spec};
 pub use value::parse_bool;
 pub use values::Values;
@@ -37,9 +35,9 @@ use value::{Reason, Value};
 /// a request for help (also on stderr, as in Go).
 ///
 /// ```
-/// use sidecar::flags::{self, Dialect, Flag, Kind, Spec, retired};
+/// use sidecar::flags::{self, Dialect, Flag, Kind, Spec};
 /// static FLAGS: &[Flag] = &[Flag::new("timeout", Kind::Duration, "15s", "Timeout of a call.")];
-/// static SPEC: Spec = Spec { dialect: Dialect::Go, tables: &[FLAGS], retired: &retired::NONE };
+/// static SPEC: Spec = Spec { dialect: Dialect::Go, tables: &[FLAGS] };
 /// let values = flags::parse(&SPEC, ["prog", "-timeout=1m30s"]).unwrap();
 /// assert_eq!(values.duration("timeout").to_string(), "1m30s");
 /// ```
@@ -60,7 +58,9 @@ where
     match line.end {
         End::Done => {
             let mut values = collect(spec, program, &matches);
-            values.warn_of(line.warnings);
+            if let Some(stray) = line.stray {
+                values.warn_of(&stray);
+            }
             Ok(values)
         }
         End::Help => Err(Exit {
@@ -86,14 +86,20 @@ fn refuse(spec: &Spec, program: &str, diagnostic: &str) -> Exit {
 
 fn command(spec: &Spec) -> Command {
     let args = spec.flags().map(|flag| {
-        let kind = flag.kind;
+        let (kind, ignored) = (flag.kind, flag.is_ignored());
+        let read = move |text: &str| {
+            if ignored {
+                return Ok(Value::Text(text.to_owned()));
+            }
+            value::read(kind, text)
+        };
         Arg::new(flag.name)
             .long(flag.name)
             .num_args(1)
             .require_equals(true)
             .allow_hyphen_values(true)
             .action(ArgAction::Append)
-            .value_parser(move |text: &str| value::read(kind, text))
+            .value_parser(read)
     });
     Command::new("")
         .no_binary_name(true)

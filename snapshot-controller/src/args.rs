@@ -10,8 +10,7 @@ use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, HTTP_ENDPOINT, KUBE_API, LOGGING, METRICS_PATH, UNLABELLED_ELECTION, VERSION,
 };
-use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
-use sidecar::gates::retired::SNAPSHOT_CONTROLLER as RETIRED_GATES;
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
 use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
 
 use crate::plan::Settings;
@@ -84,7 +83,6 @@ pub static SPEC: Spec = Spec {
         AUTOMAXPROCS,
         LOGGING,
     ],
-    retired: &retired::SNAPSHOT_CONTROLLER,
 };
 
 const GROUPS: &str = "CSIVolumeGroupSnapshot";
@@ -125,9 +123,7 @@ pub struct Config {
 /// # Errors
 /// Exit code and a line that names the flag.
 pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
-    let mut gates = Gates::new(GATES)
-        .ignoring(API_SERVER)
-        .retired(&RETIRED_GATES);
+    let mut gates = Gates::new(GATES).ignoring(API_SERVER);
     let warnings = gates.set(&values.gates("feature-gates"))?;
     if values.bool("version") {
         return Ok((Command::Version, warnings));

@@ -33,11 +33,6 @@ pub fn rules(settings: Settings, groups: bool) -> Vec<Rule> {
     }
     if groups {
         rules.extend(of_groups());
-    } else {
-        let gone = Rule::required(GROUP_SNAPSHOT_GROUP, "volumegroupsnapshots", &["get"]);
-        rules.push(gone.optional(
-            "what was in a group snapshot stays when it is deleted, even if the group is gone",
-        ));
     }
     rules
 }
@@ -126,12 +121,12 @@ mod tests {
 
     #[test]
     fn nothing_is_used_that_the_replaced_manifest_does_not_grant() {
-        for (distributed, groups) in [(false, true), (true, true), (false, false)] {
+        for distributed in [false, true] {
             let settings = Settings {
                 distributed,
                 ..Settings::default()
             };
-            let rules = rules(settings, groups);
+            let rules = rules(settings, true);
             assert_eq!(
                 rules.iter().any(|rule| rule.resource == "nodes"),
                 distributed

@@ -13,8 +13,9 @@ use sidecar::kube::connect::Variable;
 use sidecar::names::LeaseOwner;
 
 use crate::args::{self, Command, Config};
-use crate::control::{self, Groups};
+use crate::control;
 use crate::plan::Driver;
+use crate::plan::settings::Name;
 use crate::work::driver::DriverView;
 
 /// Runs csi-snapshotter.
@@ -63,8 +64,8 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
 #[derive(Debug)]
 pub struct Snapshotter {
     config: Config,
-    /// What becomes of groups, once that is known.
-    groups: Groups,
+    /// How groups are named, if they are served.
+    groups: Option<Name>,
 }
 
 impl Snapshotter {
@@ -73,7 +74,7 @@ impl Snapshotter {
     pub fn new(config: Config) -> Self {
         Self {
             config,
-            groups: Groups::Off,
+            groups: None,
         }
     }
 }
@@ -120,7 +121,7 @@ impl Controller for Snapshotter {
     }
 
     fn settings(&self) -> bool {
-        matches!(self.groups, Groups::Served(_))
+        self.groups.is_some()
     }
 
     async fn discover(&mut self, seat: &Seat) -> Result<(), Exit> {
@@ -129,7 +130,7 @@ impl Controller for Snapshotter {
     }
 
     async fn work(&self, seat: &Seat, driver: &Arc<DriverView>) -> Result<(), Exit> {
-        let work = control::work(seat, &self.config, &self.groups, driver);
+        let work = control::work(seat, &self.config, self.groups.as_ref(), driver);
         Box::pin(work).await
     }
 }

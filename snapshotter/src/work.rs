@@ -5,7 +5,6 @@
 //! | `api` | names the kinds of objects |
 //! | `record` | reads objects into the records of the model |
 //! | `informers` | keeps the caches, and tells the controller of their changes |
-//! | `kinds` | looks whether the kinds of groups are there |
 //! | `driver` | sees the driver as decisions do |
 //! | `executor` | requests, calls, events, log |
 
@@ -13,5 +12,4 @@ pub mod api;
 pub mod driver;
 pub mod executor;
 pub mod informers;
-pub mod kinds;
 mod record;

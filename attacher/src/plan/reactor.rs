@@ -7,10 +7,8 @@
 mod attachment;
 mod drift;
 mod orphan;
-mod unsent;
 mod volume;
 
-use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -286,18 +284,6 @@ impl Reactor for Attacher {
             Attempt::Volume(run) => run.end(),
         };
         (verdict, due)
-    }
-
-    fn write(step: &Step) -> Option<impl Hash> {
-        step.write()
-    }
-
-    fn is_written(answered: &Answered) -> bool {
-        matches!(answered.answer, Answer::Written)
-    }
-
-    fn unsent(step: &Step, why: String) -> Answered {
-        Answered::from(step.unsent(why))
     }
 
     fn hangs_after(&self, key: &Key, informers: Informed<'_>) -> Option<Duration> {

@@ -27,10 +27,7 @@ impl World {
         if self.process.fenced {
             return self.end_process();
         }
-        let waits = self.journals() && !self.process.is_open();
-        // While it cannot be opened, the rest goes on.
-        let idles = waits && self.mutant == Mutant::WaitsForJournal;
-        if self.journals() && (idles || self.dice.one_in(if waits { 2 } else { 4 })) {
+        if self.journals() && (!self.process.is_open() || self.dice.one_in(4)) {
             match self.process.filling.is_empty() || self.dice.one_in(2) {
                 true => return self.advance_journal(),
                 false => return self.fill_caches(),
@@ -238,9 +235,7 @@ impl World {
             }
             claims::Step::Create(_, request) => {
                 let early = self.mutant == Mutant::CallsEarly;
-                let leads = self.leads();
-                if !early && !{ &self.process.attempts.reactor }.may_call(claim, self.clock, leads)
-                {
+                if !early && !{ &self.process.attempts.reactor }.may_call(claim, self.clock) {
                     let answer = claims::Answer::Unreachable(rpc(Code::Unavailable));
                     return self.answer(index, step, Answer::Claim(answer));
                 }
@@ -255,8 +250,7 @@ impl World {
                 self.answer(index, step, Answer::Claim(claims::Answer::Done));
             }
             claims::Step::Discard(request, _) => {
-                let leads = self.leads();
-                if !{ &self.process.attempts.reactor }.may_call(claim, self.clock, leads) {
+                if !{ &self.process.attempts.reactor }.may_call(claim, self.clock) {
                     let answer = claims::Answer::Unreachable(rpc(Code::Unavailable));
                     return self.answer(index, step, Answer::Claim(answer));
                 }
@@ -305,8 +299,7 @@ impl World {
 
     fn await_journal(&mut self, index: usize, step: Step, ticket: Ticket) {
         let clock = self.clock;
-        let leads = self.leads();
-        let answer = match self.process.journal().state(ticket, clock, leads) {
+        let answer = match self.process.journal().state(ticket, clock) {
             Some(Ok(())) => Some(claims::Answer::Done),
             Some(Err(error)) => Some(claims::Answer::Unwritable(error)),
             None => None,

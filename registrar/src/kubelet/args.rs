@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use sidecar::flags::standard::{AUTOMAXPROCS, HTTP_ENDPOINT, KUBE_API, LOGGING, VERSION};
-use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
 
 use super::run::Config;
 
@@ -50,7 +50,6 @@ pub static SPEC: Spec = Spec {
         AUTOMAXPROCS,
         LOGGING,
     ],
-    retired: &retired::NONE,
 };
 
 /// What a program that stands in for a kubelet shall do.

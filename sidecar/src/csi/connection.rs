@@ -103,16 +103,14 @@ impl Connection {
         self.state.clone()
     }
 
-    /// Resolves when the connection is lost, at once if it already was; even while no call runs. Says whether the
-    /// driver ended it in good order.
+    /// Resolves when the connection is lost, at once if it already was; even while no call runs.
     ///
     /// Also resolves when the last clone of the connection and its channels is gone.
-    pub fn lost(&self) -> impl Future<Output = bool> + Send + 'static {
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut state = self.state.clone();
         async move {
             // An error means that nobody can report a loss any more.
-            let lost = state.wait_for(|state| state.losses > 0).await;
-            lost.is_ok_and(|state| state.in_order)
+            let _ = state.wait_for(|state| state.losses > 0).await;
         }
     }
 
@@ -147,11 +145,6 @@ impl Losses {
             // Cannot be: the open channel holds the sender.
             Err(_) => std::future::pending().await,
         }
-    }
-
-    /// Whether the driver ended the last one in good order.
-    pub(super) fn in_order(&self) -> bool {
-        self.state.borrow().in_order
     }
 }
 

@@ -221,3 +221,42 @@ pub static FEATURE_GATES: &[Flag] = &[Flag::new(
     "",
     "Comma-separated Name=bool pairs that switch features.",
 )];
+
+/// Flags of klog and of the sidecars that were removed, and what to do about it.
+pub(super) static REMOVED: &[(&str, &str)] = &[
+    ("logtostderr", STDERR),
+    ("alsologtostderr", STDERR),
+    ("stderrthreshold", STDERR),
+    ("log_dir", STDERR),
+    ("log_file", STDERR),
+    ("log_file_max_size", STDERR),
+    ("one_output", STDERR),
+    ("skip_headers", STDERR),
+    ("skip_log_headers", STDERR),
+    ("add_dir_header", STDERR),
+    ("log_backtrace_at", STDERR),
+    ("provisioner", NAMED),
+    (
+        "connection-timeout",
+        "this flag was removed: remove it, the driver is waited for",
+    ),
+    (
+        "enable-leader-election",
+        "this flag was removed: use --leader-election",
+    ),
+    (
+        "leader-election-type",
+        "this flag was removed: remove it, leases are always used",
+    ),
+    (
+        "capacity-controller-deployment-mode",
+        "this flag was removed: use --enable-capacity, and --node-deployment on each node",
+    ),
+    ("provisioning-retry-count", RETRIES),
+    ("deletion-retry-count", RETRIES),
+];
+
+const NAMED: &str = "this flag was removed: remove it, the driver says its name itself";
+const RETRIES: &str = "this flag was removed: remove it, nothing is ever given up";
+
+const STDERR: &str = "this klog flag was removed: remove it, the log always goes to stderr";

@@ -35,6 +35,18 @@ impl Values {
     pub(super) fn insert(&mut self, flag: &'static Flag, values: impl Iterator<Item = Value>) {
         let mut held: Option<Value> = None;
         for value in values {
+            if flag.is_ignored() {
+                let text = if let Value::Text(text) = &value {
+                    text.as_str()
+                } else {
+                    ""
+                };
+                self.warnings.push(format!(
+                    "Warning: option {}={text:?} is deprecated and has no effect",
+                    flag.name
+                ));
+                continue;
+            }
             held = Some(match (held, value) {
                 (Some(Value::Texts(mut all)), Value::Texts(more)) => {
                     all.extend(more);
@@ -62,8 +74,11 @@ impl Values {
         self.values.insert(flag.name, Held { value, given });
     }
 
-    pub(super) fn warn_of(&mut self, warnings: Vec<String>) {
-        self.warnings.extend(warnings);
+    /// Go ignores what follows without a word, which hides typing errors.
+    pub(super) fn warn_of(&mut self, stray: &str) {
+        self.warnings.push(format!(
+            "Argument {stray:?} is not a flag: it and everything behind it are ignored"
+        ));
     }
 
     /// The program's name as it was started.
@@ -71,7 +86,7 @@ impl Values {
         &self.program
     }
 
-    /// What to warn about: use of deprecated and retired flags, arguments that are ignored.
+    /// What to warn about: use of deprecated flags, arguments that are ignored.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -206,7 +221,7 @@ impl Values {
 }
 
 fn default(flag: &Flag) -> Value {
-    if flag.default.is_empty() {
+    if flag.default.is_empty() || flag.is_ignored() {
         return zero(flag.kind);
     }
     let value = value::read(flag.kind, flag.default);

@@ -42,7 +42,7 @@ impl Object {
 }
 
 /// One request, complete in every detail. Bodies of patches are merge patches.
-#[derive(Clone, Debug, PartialEq, Hash)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// GET, whose answer the cache takes in.
     Read(Object),
@@ -59,7 +59,7 @@ pub enum Step {
 }
 
 /// One object at one moment.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exactly {
     /// `metadata.uid`
     pub uid: Text,

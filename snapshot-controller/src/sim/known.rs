@@ -16,8 +16,6 @@ pub(super) type Watch<R> = Informer<Kind, R>;
 /// What the controller looks at.
 pub(super) struct Known {
     pub(super) mutant: Mutant,
-    /// Whether group snapshots are switched on.
-    serves_groups: bool,
     pub(super) snapshots: Watch<Snapshot>,
     pub(super) contents: Watch<Content>,
     pub(super) classes: Watch<Class>,
@@ -77,7 +75,7 @@ impl Informers for Known {
     }
 
     fn groups(&self) -> bool {
-        self.serves_groups
+        true
     }
 
     fn group(&self, key: &str) -> Option<Arc<Group>> {
@@ -107,10 +105,9 @@ impl Informers for Known {
 }
 
 impl Known {
-    pub(super) fn new(mutant: Mutant, serves_groups: bool) -> Self {
+    pub(super) fn new(mutant: Mutant) -> Self {
         Self {
             mutant,
-            serves_groups,
             snapshots: Watch::new(Kind::Snapshot),
             contents: Watch::new(Kind::Content),
             classes: Watch::new(Kind::Class),

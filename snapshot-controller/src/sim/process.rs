@@ -46,11 +46,10 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// One that serves groups, or does not.
-    pub(super) fn start(mutant: Mutant, groups: bool) -> Self {
+    pub(super) fn start(mutant: Mutant) -> Self {
         Self {
             attempts: Attempts::new(Controller::default(), "2026-01-02T03:04:05Z"),
-            known: Known::new(mutant, groups),
+            known: Known::new(mutant),
             warnings: Vec::new(),
         }
     }
@@ -88,7 +87,9 @@ impl Process {
             }
             Kind::Class => {
                 for change in known.classes.next(server, list) {
-                    self.observe(Change::Class(key_of(&change)));
+                    if let store::Change::Upserted { key, .. } = change {
+                        self.observe(Change::Class(key.as_str().into()));
+                    }
                 }
             }
             Kind::Volume => {
@@ -110,7 +111,9 @@ impl Process {
             }
             Kind::GroupClass => {
                 for change in known.group_classes.next(server, list) {
-                    self.observe(Change::GroupClass(key_of(&change)));
+                    if let store::Change::Upserted { key, .. } = change {
+                        self.observe(Change::GroupClass(key.as_str().into()));
+                    }
                 }
             }
             Kind::Node => {}

@@ -46,8 +46,6 @@ pub(super) struct World {
     pub(super) robbed: BTreeSet<String>,
     /// UIDs of VolumeSnapshots that were taken away by force.
     pub(super) stripped: BTreeSet<String>,
-    /// UIDs of members that were cut loose from their group.
-    pub(super) loose: BTreeSet<String>,
     pub(super) uids: usize,
     pub(super) spins: usize,
     /// How often back-offs have passed since faults ended.
@@ -75,7 +73,7 @@ impl World {
             dice: Dice::new(seed),
             faults,
             server: Server::default(),
-            process: Process::start(mutant, true),
+            process: Process::start(mutant),
             sidecar: Sidecar::default(),
             late: Vec::new(),
             soon: Vec::new(),
@@ -83,7 +81,6 @@ impl World {
             made: BTreeMap::new(),
             robbed: BTreeSet::new(),
             stripped: BTreeSet::new(),
-            loose: BTreeSet::new(),
             uids: 0,
             spins: 0,
             retried: 0,
@@ -183,15 +180,10 @@ impl World {
         }
     }
 
-    /// The process is no more, and another one begins, which somebody may have told to serve no groups.
+    /// The process is no more, and another one begins.
     fn crash(&mut self) {
-        let groups = !self.dice.one_in(5);
-        self.begins_anew(groups);
-    }
-
-    pub(super) fn begins_anew(&mut self, groups: bool) {
         let mutant = self.process.known.mutant;
-        let died = std::mem::replace(&mut self.process, Process::start(mutant, groups));
+        let died = std::mem::replace(&mut self.process, Process::start(mutant));
         for running in died.attempts.running {
             let State::Sent(step) = running.state else {
                 continue;

@@ -216,9 +216,7 @@ impl Process {
 
     /// What came of the last step of attempt `index` reaches the controller.
     pub(super) fn answer(&mut self, index: usize, request: Request, answer: Answer) {
-        let content = self.known.contents.get(&request.content).cloned();
-        let record = content.as_ref().and_then(|content| content.handle());
-        let answer = self.mutant.hears(&request.step, answer, record);
+        let answer = self.mutant.hears(&request.step, answer);
         let due = { &mut self.attempts }.answer(index, (request, answer), &self.known);
         self.wake(due);
     }

@@ -146,12 +146,11 @@ impl Shell<Snapshotter> for Executor {
                 snapshot_handle = &*handle,
                 "The content is gone although its snapshot is there; nobody will delete it"
             ),
-            Notice::OtherHandle(content, asked, answered) => tracing::warn!(
+            Notice::OtherHandle(content, stored, answered) => tracing::error!(
                 content = &*content,
-                asked = &*asked,
+                snapshot_handle = &*stored,
                 answered = &*answered,
-                "The driver spells the handle in another way than it was asked about; its own goes into the \
-                 status of a content that has none"
+                "The driver answered with another snapshot for the same name; the one on record stays"
             ),
         }
     }

@@ -12,7 +12,6 @@
 
 mod command_line;
 mod contract;
-mod copied;
 mod crash;
 mod create;
 mod delete;

@@ -61,9 +61,8 @@ pub struct Ends {
     has_others: bool,
 }
 
-/// How often something has begun and ended.
 #[derive(Clone, Debug, Default)]
-pub struct Life {
+struct Life {
     is_off: bool,
     /// When it began last.
     began: Option<Instant>,
@@ -84,7 +83,7 @@ impl Ends {
     /// The controller at `place` works from now on.
     pub fn began(&mut self, place: Place, now: Instant) {
         if let Some(life) = self.controllers.get_mut(place) {
-            life.begin(now);
+            life.began = Some(now);
         }
     }
 
@@ -117,13 +116,7 @@ impl Ends {
 }
 
 impl Life {
-    /// It works from now on.
-    pub fn begin(&mut self, now: Instant) {
-        self.began = Some(now);
-    }
-
-    /// It has ended, and waits for so long before it begins anew.
-    pub fn pause(&mut self, now: Instant) -> Duration {
+    fn pause(&mut self, now: Instant) -> Duration {
         let began = self.began.take();
         let worked = began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
         if worked >= STEADY {

@@ -33,6 +33,7 @@ pub(super) fn rest(story: &mut Story) -> Result<(), String> {
         story.server.write(of, &write);
     }
     for who in 0..story.replicas.len() {
+        let now = story.now(who);
         if stays(end, who) {
             story.begin(who);
         } else if story.dice.one_in(2) {
@@ -40,7 +41,7 @@ pub(super) fn rest(story: &mut Story) -> Result<(), String> {
         }
         if let Some(replica) = &mut story.replicas[who] {
             replica.frozen = false;
-            replica.go_on();
+            replica.go_on(now);
             if !stays(end, who) {
                 replica.end();
             }

@@ -17,10 +17,9 @@ pub(super) fn owner_of(snapshot: &Value) -> Option<&str> {
     snapshot["metadata"]["ownerReferences"][0]["uid"].as_str()
 }
 
-/// Whether a content was made for a member: on what was there before, the annotation is a copy.
+/// Whether a content was made for a member.
 pub(super) fn is_member(content: &Value) -> bool {
-    let annotated = content["metadata"]["annotations"][GROUP_HANDLE].is_string();
-    annotated && content["spec"]["source"]["volumeHandle"].is_string()
+    content["metadata"]["annotations"][GROUP_HANDLE].is_string()
 }
 
 /// Volumes and handles of a group's content.
@@ -114,7 +113,7 @@ impl World {
         let unbound = found && (uid_of(content).is_empty() || known.snapshot.uid.is_empty());
         let wrong = if !is_deleting(content) || !(is_told(content) || unbound) {
             Some("a deletion that nobody asked for")
-        } else if is_marked(content) && !found {
+        } else if is_marked(content) && !unbound {
             Some("a deletion while a call is in doubt")
         } else {
             None

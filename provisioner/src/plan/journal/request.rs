@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::annotation::{Annotation, Annotations};
-use super::object::{Found, KeptMetadata};
+use super::object::Found;
 use super::{LIMIT, intent};
 use crate::plan::outcome::ApiError;
 
@@ -22,8 +23,6 @@ pub struct Owner {
     pub node: String,
     /// This process, unlike any other.
     pub holder: String,
-    /// `--leader-election-labels`: the policies of a cluster may want them on every Lease.
-    pub labels: Vec<(String, String)>,
 }
 
 impl Owner {
@@ -80,7 +79,7 @@ pub struct Write {
     pub version: Option<String>,
     /// Intents that it makes durable.
     pub intents: usize,
-    pub(super) kept: KeptMetadata,
+    pub(super) labels: Value,
     pub(super) holder: String,
     pub(super) annotations: Vec<Arc<Annotation>>,
     /// The last change that is in it.
@@ -98,7 +97,7 @@ impl Write {
                 name: &self.name,
                 namespace,
                 resource_version: self.version.as_deref(),
-                kept: &self.kept,
+                labels: &self.labels,
                 annotations: Annotations(&self.annotations),
             },
             spec: Spec {
@@ -130,8 +129,8 @@ struct Metadata<'a> {
     namespace: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     resource_version: Option<&'a str>,
-    #[serde(flatten)]
-    kept: &'a KeptMetadata,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    labels: &'a Value,
     annotations: Annotations<'a>,
 }
 
@@ -195,9 +194,6 @@ pub enum Unwritable {
          parameters of the class, or set --provisioning-protection=off"
     )]
     TooLarge(usize),
-    /// The journal is not this process's yet.
-    #[error("it is not open yet, since the API server has not answered")]
-    Closed,
     /// There are as many objects as there may be, and all are full.
     #[error(
         "the provisioning journal is full of calls of which nobody knows whether they made a volume: see \

@@ -1,5 +1,4 @@
-//! Node deployment: journals of nodes that are gone are removed if nothing is in them, and else told of and
-//! left alone.
+//! Node deployment: journals of nodes that are gone are told of, and left alone.
 //!
 //! Without the permission it is left out.
 
@@ -13,8 +12,8 @@ use sidecar::verbose;
 use tokio::time::sleep;
 
 use super::{Keeper, Lease, Metadata};
-use crate::plan::journal::{Found, Neighbour, looks_at_empty, pause};
-use crate::work::api::{LEASES, NODES, key, page};
+use crate::plan::journal::{Neighbour, pause};
+use crate::work::api::{NODES, key, page};
 use crate::work::executor::Executor;
 
 /// Leases of one page.
@@ -55,7 +54,7 @@ impl Executor {
         loop {
             sleep(pause(leases, std::mem::take(&mut first), unit_random())).await;
             match self
-                .tell_of_gone_nodes(journal, &node.name, leases, &mut told)
+                .tell_of_gone_nodes(journal, &node.name, &mut told)
                 .await
             {
                 Ok(found) => leases = found,
@@ -64,12 +63,11 @@ impl Executor {
         }
     }
 
-    /// Says once of each of them what there is to do. How many Leases there are; about `before` so far.
+    /// Says once of each of them what there is to do. How many Leases there are.
     async fn tell_of_gone_nodes(
         &self,
         journal: &Keeper,
         node: &str,
-        before: usize,
         told: &mut HashSet<String>,
     ) -> Result<usize, ApiError> {
         let driver = self.driver.current().name.clone();
@@ -80,18 +78,10 @@ impl Executor {
             leases += list.items.len();
             for lease in list.items {
                 let name = lease.metadata.name.clone();
-                let found = lease.metadata.found();
-                let Some(neighbour) = Neighbour::of(&found, &driver, node) else {
+                let Some(neighbour) = Neighbour::of(&lease.metadata.found(), &driver, node) else {
                     continue;
                 };
-                let empty = neighbour.volumes.is_empty();
-                if empty && !looks_at_empty(before, unit_random())
-                    || !journal.is_gone(&neighbour.node).await?
-                {
-                    continue;
-                }
-                if empty {
-                    journal.remove(&name, &found).await;
+                if !journal.is_gone(&neighbour.node).await? {
                     continue;
                 }
                 gone += 1;
@@ -129,27 +119,6 @@ impl Keeper {
             Err(error) => {
                 not_looked_for(&error);
                 1
-            }
-        }
-    }
-
-    /// Removes a journal, unless something has come into it meanwhile. Without the permission it stays.
-    async fn remove(&self, name: &str, found: &Found) {
-        let removed = async {
-            let key = key(Some(&self.namespace), name)?;
-            let only = (&*found.uid, &*found.version);
-            self.api.delete_unchanged(&LEASES, &key, only).await
-        };
-        match removed.await {
-            Ok(_) => {
-                tracing::info!(
-                    lease = name,
-                    "Removed the empty journal of a node that is gone"
-                )
-            }
-            Err(error) if error.is_not_found() => {}
-            Err(error) => {
-                verbose!(2, lease = name, err = %error, "The empty journal of a node that is gone stays");
             }
         }
     }

@@ -20,7 +20,6 @@ use tokio::time::Instant;
 use tower::{BoxError, ServiceExt as _};
 use tower_service::Service;
 
-use super::authority::Authority;
 use super::bearer::Bearer;
 use super::identity::Identity;
 use super::proxy::Proxy;
@@ -45,7 +44,6 @@ pub(super) struct Transport {
 
 struct Shared {
     config: Config,
-    authority: Option<Arc<Authority>>,
     proxy: Option<Proxy>,
     bearer: Option<Bearer>,
     fence: Fence,
@@ -67,14 +65,13 @@ impl Transport {
     /// With credentials as they are now: reads files and asks exec plugins.
     pub(super) fn new(
         config: Config,
-        authority: Option<Arc<Authority>>,
         proxy: Option<Proxy>,
         bearer: Option<Bearer>,
         fence: Fence,
     ) -> Result<Self, Error> {
         // Read before the connector reads the same files: what changes in between is seen next time.
         let identity = Identity::read(&config.auth_info);
-        let dial = stack::dial(&config, authority.as_ref(), proxy.clone(), &fence)?;
+        let dial = stack::dial(&config, proxy.clone(), &fence)?;
         let state = State {
             connections: dial(),
             dial,
@@ -86,7 +83,6 @@ impl Transport {
         Ok(Self {
             shared: Arc::new(Shared {
                 config,
-                authority,
                 proxy,
                 bearer,
                 fence,
@@ -173,14 +169,13 @@ impl Shared {
         let read = tokio::task::spawn_blocking(move || {
             let Shared {
                 config,
-                authority,
                 proxy,
                 fence,
                 ..
             } = &*shared;
             (
                 Identity::read(&config.auth_info),
-                stack::dial(config, authority.as_ref(), proxy.clone(), fence),
+                stack::dial(config, proxy.clone(), fence),
             )
         });
         match read.await {

@@ -12,8 +12,9 @@ use crate::plan::view::{Next, Purpose, View};
 
 /// The next step until the VolumeSnapshot shows what the content of this name does.
 pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>, name: &Text) -> Decision {
-    let Some(content) = view.content(name)? else {
-        protect(snapshot, None)?;
+    let content = view.content(name)?;
+    protect(snapshot, content.as_deref())?;
+    let Some(content) = content else {
         return Ok(missing(name));
     };
     if content.source != ContentSource::Snapshot {
@@ -25,9 +26,8 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>, name: &Text) -> 
     }
     let bound = !content.snapshot.uid.is_empty();
     if !content.names(snapshot) || bound && !content.is_of(snapshot) {
-        return misbound(view, snapshot, &content);
+        return Ok(misbound(&content));
     }
-    protect(snapshot, Some(&content))?;
     // Nobody has said which class it is, and the VolumeSnapshot does.
     let classless = content.class.is_none() && snapshot.class.is_some();
     if bound && !classless {

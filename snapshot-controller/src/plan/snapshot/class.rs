@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use sidecar::log::quote;
 
 use super::{Decision, fail};
 use crate::model::{Class, Snapshot, Text};
@@ -60,8 +59,10 @@ fn default(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     let of_claim = RequeueTrigger::Object(Object::Claim(key.clone()));
     let Some(claim) = view.claim(&key)? else {
         let (_, name) = key.split_once('/').unwrap_or_default();
-        let cause = quote(&format!("persistentvolumeclaim {} not found", quote(name)));
-        let error = format!("failed to retrieve PVC {name} from the lister: {cause}");
+        let error = format!(
+            "failed to retrieve PVC {name} from the lister: \"persistentvolumeclaim {name:?} not \
+             found\""
+        );
         return Err(refuse(error, of_claim));
     };
     let origin = Origin::of(view, &key, &claim)?;

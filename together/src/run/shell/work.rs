@@ -1,29 +1,36 @@
 //! The controllers: how they begin, and what follows when one ends by itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::abortable;
+use sidecar::controller::Seat;
 use sidecar::flags::Exit;
 use sidecar::shutdown::Requested;
 use tokio::time::{Instant, sleep};
 
 use super::{Event, Shell};
 use crate::plan::ends::{End, Next};
-use crate::plan::order::{Order, Place};
-use crate::run::members::Controllers;
+use crate::plan::order::Place;
 
-impl<C: Controllers> Shell<'_, C> {
+impl Shell<'_> {
     pub(super) fn start(&mut self, place: Place) {
         let (ending, requested) = Requested::channel();
-        let Some(slot) = self.slots.get_mut(place) else {
+        let (Some(ground), Some(member), Some(slot)) = (
+            &self.ground,
+            self.members.get(place),
+            self.slots.get_mut(place),
+        ) else {
             return;
         };
-        match { self.controllers }.begin(place, (slot.fence.clone(), requested)) {
+        let (process, program) = (Arc::clone(self.process), member.controller.program());
+        let with = (slot.fence.clone(), requested);
+        let seat = Seat::among(process, &ground.tenure, program, &member.own, with);
+        match Arc::clone(&member.controller).begin(seat, &ground.link) {
             Ok(working) => {
+                self.shown.is_up(member.own.controller);
+                self.ends.began(place, Instant::now().into_std());
                 slot.ending = Some(ending);
-                self.shown.is_up(self.controllers.name(place));
-                let ends = &mut self.lasting.ends;
-                ends.began(place, Instant::now().into_std());
                 self.work(place, async move { Event::Ended(place, working.await) });
             }
             Err(exit) => {
@@ -57,18 +64,19 @@ impl<C: Controllers> Shell<'_, C> {
     /// A controller has nothing to do with this driver.
     pub(super) fn switch_off(&mut self, place: Place, exit: Exit) {
         self.order.switch_off(place);
-        if let Some(off) = self.lasting.off.get_mut(place) {
-            *off = Some(exit.clone());
+        if let Some(slot) = self.slot(place) {
+            slot.off = Some(exit.clone());
         }
-        let was_named = self.controllers.is_named(place);
+        let member = self.members.get(place);
+        let was_named = member.is_some_and(|member| member.is_named);
         let end = End::NothingToDo { place, was_named };
         self.conclude(Some(place), end, exit);
     }
 
     /// Carries out what follows from an end, that of the controller at `place` or of the driver.
     pub(super) fn conclude(&mut self, place: Option<Place>, end: End, exit: Exit) {
-        let next = self.lasting.ends.after(end, Instant::now().into_std());
-        let name = place.map_or("", |place| self.controllers.name(place));
+        let next = self.ends.after(end, Instant::now().into_std());
+        let name = place.map_or("", |place| self.name(place));
         let reason = exit.error.as_deref().unwrap_or_default();
         match next {
             Next::BeginAnew(pause) => {
@@ -88,11 +96,11 @@ impl<C: Controllers> Shell<'_, C> {
             }
             Next::Rest => {
                 tracing::error!("The CSI driver stays away, others may try");
-                self.finish(Order::rest);
+                self.order.rest();
             }
             Next::Exit => self.end_with(exit),
             Next::ExitAs(place) => {
-                let reason = self.lasting.off.get(place).cloned().flatten();
+                let reason = self.slots.get(place).and_then(|slot| slot.off.clone());
                 self.end_with(reason.unwrap_or(exit));
             }
         }
