@@ -15,7 +15,7 @@ HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 CARGO_TARGET_DIR ?= target
 export CARGO_TARGET_DIR
 # Tests and the programs that they run come from one compilation. These programs are static like the released ones, so that
-# they run in an empty image; cargo does that to a named target alone, since macros are libraries of the compiler.
+# they run in an empty image. The target is named because cargo would otherwise link procedural macros statically, too, and fail.
 export CARGO_BUILD_TARGET := $(HOST)
 export CARGO_TARGET_$(shell tr a-z- A-Z_ <<<'$(HOST)')_RUSTFLAGS := -C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"
 COMPILED := $(CARGO_TARGET_DIR)/$(HOST)/debug
@@ -431,7 +431,7 @@ OTHERS := REGISTRAR LIVENESSPROBE ATTACHER PROVISIONER RESIZER SNAPSHOTTER SNAPS
 others = $(foreach one,$(OTHERS),$(if $($(one)),$(one)='$($(one))'))
 bench = $(others) cargo bench -q --locked --profile tool
 
-# What is measured ships.
+# Benchmarks run the released programs.
 bench: export CSI_PROGRAMS := bin
 .PHONY: bench
 bench: build cluster driver helm ## Figures of all programs (REGISTRAR=, ATTACHER=, ...: path of another binary; BENCH='csi-attacher cycle': only that)

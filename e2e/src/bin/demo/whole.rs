@@ -58,7 +58,7 @@ pub(crate) fn tell() -> Result<()> {
 }
 
 /// # Errors
-/// A value of `SIDECARS` that there is not.
+/// `SIDECARS` has an unknown value.
 fn wanted() -> Result<&'static [Sidecars]> {
     match std::env::var("SIDECARS").as_deref() {
         Err(_) | Ok("" | "separate") => Ok(&[Sidecars::Separate]),
