@@ -10,7 +10,8 @@ use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, FEATURE_GATES, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING,
     METRICS, VERSION,
 };
-use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
+use sidecar::gates::retired::ATTACHER as RETIRED_GATES;
 use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
 
 static FLAGS: &[Flag] = &[
@@ -86,6 +87,7 @@ pub static SPEC: Spec = Spec {
         AUTOMAXPROCS,
         LOGGING,
     ],
+    retired: &retired::ATTACHER,
 };
 
 const ERROR_CODES: &str = "MutableCSINodeAllocatableCount";
@@ -132,7 +134,9 @@ pub struct Config {
 /// # Errors
 /// Exit code and a line that names the flag.
 pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
-    let mut gates = Gates::new(GATES).ignoring(API_SERVER);
+    let mut gates = Gates::new(GATES)
+        .ignoring(API_SERVER)
+        .retired(&RETIRED_GATES);
     let warnings = gates.set(&values.gates("feature-gates"))?;
     if values.bool("version") {
         return Ok((Command::Version, warnings));

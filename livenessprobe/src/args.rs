@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sidecar::csi::connection::{Address, AddressError, OnLoss};
 use sidecar::flags::standard::{AUTOMAXPROCS, CSI_ADDRESS, LOGGING, METRICS};
-use sidecar::flags::{Dialect, Exit, Flag, Kind, Note, Spec, Values};
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Note, Spec, Values, retired};
 
 /// Where `/healthz` listens if nothing is said.
 const HEALTH_PORT: &str = "9808";
@@ -39,6 +39,7 @@ static FLAGS: &[Flag] = &[
 pub static SPEC: Spec = Spec {
     dialect: Dialect::Go,
     tables: &[CSI_ADDRESS, FLAGS, METRICS, AUTOMAXPROCS, LOGGING],
+    retired: &retired::LIVENESSPROBE,
 };
 
 /// What the program shall do.

@@ -68,8 +68,10 @@ impl SharedConnection {
                 connection,
                 since: Instant::now(),
             })));
-            if let Some(lost) = lost {
-                lost.await;
+            // One that the driver ends in good order is made anew when it is needed, and told of if that fails.
+            if let Some(lost) = lost
+                && !lost.await
+            {
                 tracing::error!("Lost the connection to the driver");
             }
         });

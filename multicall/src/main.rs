@@ -6,6 +6,8 @@
 //! that a container chooses with `command: ["/csi-attacher"]` and everything after that is as usual.
 //! Called by its own name with flags alone, it runs the controllers that `--controllers` names together.
 
+#[cfg(test)]
+mod command_lines;
 mod programs;
 
 use std::ffi::OsString;

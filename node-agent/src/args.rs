@@ -5,7 +5,7 @@
 
 use registrar::kubelet::args as manager;
 use sidecar::flags::standard::{AUTOMAXPROCS, HTTP_ENDPOINT, KUBE_API, LOGGING, VERSION};
-use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
 
 use crate::run::Config;
 
@@ -38,6 +38,7 @@ pub static SPEC: Spec = Spec {
         AUTOMAXPROCS,
         LOGGING,
     ],
+    retired: &retired::NONE,
 };
 
 /// What the program shall do.

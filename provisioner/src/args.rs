@@ -9,9 +9,12 @@ use std::time::Duration;
 
 use sidecar::controller::{self, Election, Http};
 use sidecar::flags::{Exit, Values};
+use sidecar::gates::retired::PROVISIONER as RETIRED_GATES;
 use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
 use sidecar::kube::rate::Rate;
+use sidecar::names::is_subdomain;
 
+use crate::plan::request::volume_name;
 use crate::plan::settings::{self, NodeDeployment, Protection, Settings};
 
 pub use table::SPEC;
@@ -19,6 +22,8 @@ pub use table::SPEC;
 /// Exit code of upstream's fatal log line: whatever is wrong after parsing and is not the
 /// connection to the driver.
 pub const FATAL: u8 = 255;
+
+const EXAMPLE_UID: &str = "00000000-0000-0000-0000-000000000000";
 
 const TOPOLOGY: &str = "Topology";
 const CROSS_NAMESPACE: &str = "CrossNamespaceVolumeDataSource";
@@ -125,7 +130,9 @@ pub struct Ownership {
 /// # Errors
 /// Exit code and a line that names the flag.
 pub fn decide(values: &Values, environment: &Environment) -> Result<(Command, Vec<String>), Exit> {
-    let mut gates = Gates::new(GATES).ignoring(API_SERVER);
+    let mut gates = Gates::new(GATES)
+        .ignoring(API_SERVER)
+        .retired(&RETIRED_GATES);
     let warnings = gates.set(&values.gates("feature-gates"));
     let refused = |error| Exit::failure(FATAL, format_args!("--feature-gates: {error}"));
     let warnings = warnings.map_err(refused)?;
@@ -189,7 +196,7 @@ fn settings(
     gates: &Gates,
     node: Option<NodeDeployment>,
 ) -> Result<Settings, Exit> {
-    Ok(Settings {
+    let settings = Settings {
         volume_name_prefix: values.string("volume-name-prefix").to_owned(),
         volume_name_uuid_length: values.int("volume-name-uuid-length"),
         strict_topology: values.bool("strict-topology"),
@@ -206,7 +213,26 @@ fn settings(
             attributes_class: gates.enabled(ATTRIBUTES_CLASS),
         },
         identity: String::new(),
-    })
+    };
+    named(&settings)?;
+    Ok(settings)
+}
+
+/// A volume whose object can have no name would be made and stay in storage.
+fn named(settings: &Settings) -> Result<(), Exit> {
+    match volume_name(settings, EXAMPLE_UID) {
+        Ok(name) if !is_subdomain(&name) => Err(Exit::failure(
+            1,
+            format_args!(
+                "--volume-name-prefix={} --volume-name-uuid-length={}: no PersistentVolume can be called \
+                 {name:?}: up to 253 lower-case letters, digits, - and ., with letters or digits at both \
+                 ends and beside each .",
+                settings.volume_name_prefix, settings.volume_name_uuid_length
+            ),
+        )),
+        // That there is none is told to each claim.
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 fn protection(text: &str) -> Result<Protection, Exit> {

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ use crate::work::capacity::{self, Capacity, Origin};
 use crate::work::driver::{DriverView, OwnNode};
 use crate::work::events::Events;
 use crate::work::executor::{self, Engine, Executor, Pacing};
-use crate::work::journal::{Keeper, keep_journal, recover};
+use crate::work::journal::{Keeper, keep_journal, not_to_be_opened, recover};
 use crate::work::metrics::{Metrics, Room};
 use crate::work::protection::sweep_snapshots;
 
@@ -205,13 +206,13 @@ async fn lead(parts: &Parts<'_>, engine: &Arc<Engine>) -> Result<(), Exit> {
     let lost = async {
         tokio::select! {
             biased;
-            lost = keep_journal(engine) => not_leading(&lost),
+            lost = keep_journal(engine, |why| seat.hindered(why)) => not_leading(&lost),
             exit = driver.follow() => exit,
         }
     };
     let tasks = Tasks {
         lost,
-        serving: serve(engine, &watches),
+        serving: serve(seat, engine, &watches),
         background,
         grace: GRACE,
     };
@@ -247,15 +248,28 @@ fn watches(config: &Config, executor: &Executor) -> Vec<Watch> {
 }
 
 /// Works on what the caches bring, once they are complete.
-async fn serve(engine: &Arc<Engine>, watches: &[Watch]) {
+async fn serve(seat: &Seat, engine: &Arc<Engine>, watches: &[Watch]) {
     watch::ready(watches).await;
-    // Before anything is asked of the driver, and after all is known that answers it.
-    recover(engine).await;
+    // Before anything is asked of the driver for a claim, and after all is known that answers it. Volumes are
+    // deleted, and room is told of, whatever becomes of the journal.
+    let mut recovering = pin!(recover(engine));
+    let recovered = tokio::select! {
+        biased;
+        () = &mut recovering => true,
+        hindrance = not_to_be_opened(engine) => {
+            seat.hindered(hindrance);
+            false
+        }
+    };
     tracing::info!("Starting CSI provisioner");
     let workers = async {
         tokio::join!(engine.serve(), produce(engine));
     };
     let forgetting = async {
+        if !recovered {
+            recovering.await;
+            tracing::info!("The provisioning journal is open, volumes are made for claims");
+        }
         loop {
             sleep(SWEEP_INTERVAL).await;
             let now = Instant::now().into_std();

@@ -81,8 +81,10 @@ pub fn rules(can: Abilities, uses: &Uses<'_>) -> Vec<Rule> {
     }
     if let (Some(namespace), Some(_)) = (journal, &settings.node) {
         const WITHOUT: &str = "calls in the journals of nodes that are gone are not told of";
-        let leases = Rule::required("coordination.k8s.io", "leases", &["list"]);
-        rules.push(leases.within(namespace).optional(WITHOUT));
+        const STAY: &str = "empty journals of nodes that are gone stay";
+        let leases = |verbs| Rule::required("coordination.k8s.io", "leases", verbs);
+        rules.push(leases(&["list"]).within(namespace).optional(WITHOUT));
+        rules.push(leases(&["delete"]).within(namespace).optional(STAY));
         rules.push(Rule::required("", "nodes", GET).optional(WITHOUT));
     }
     if let Some(namespace) = capacity {

@@ -9,7 +9,8 @@
 //! What is held, in every run:
 //!
 //! 1. no volume is left without a PersistentVolume, wherever the process is killed or stopped and
-//!    whatever becomes of its claim; only `--provisioning-protection=off` may lose some;
+//!    whatever becomes of its claim; only `--provisioning-protection=off` may lose some, and one beside a
+//!    PersistentVolume of the name that says another id waits in the journal until that is gone;
 //! 2. no claim has two volumes, however many provisioners there are, but for one that its driver has
 //!    refused to know of, until what was asked is asked again, and one that the provisioner of a node owes
 //!    that is no longer selected;
@@ -33,7 +34,12 @@
 //!     anything;
 //! 12. no volume is cloned from a claim without our finalizer, unless that is being deleted already;
 //! 13. while a fault lasts, what people delete goes all the same, but for what a call in doubt is
-//!     made from.
+//!     made from;
+//! 14. of a journal of which an administrator has deleted some objects nothing is lost but what was in
+//!     those, and while its objects cannot be written, be it before the process has begun, all else goes on;
+//! 15. no PersistentVolume loses its volume, however the driver spells ids;
+//! 16. while nobody answers from a node that is gone, claims for which another node is selected get their
+//!     volumes there.
 //!
 //! Assumptions: a request of a stopped process is applied before its successor lists, or never, but
 //! for writes of the journal and of PersistentVolumes, which may be applied at any time. A process that
@@ -52,7 +58,7 @@
 //! | `scene` | what a run is about: plain volumes, places, data sources, a plugin, node deployment |
 //! | `server`, `wire` | the model API server, with its event log |
 //! | `driver` | the model driver |
-//! | `users` | what people do |
+//! | `users`, `nodes`, `hopeless` | what people do, what happens to nodes, what people have to end |
 //! | `cluster` | what Kubernetes' controllers do |
 //! | `deliver` | what comes to a process's caches |
 //! | `informers` | the caches as a mutant sees them |
@@ -75,9 +81,11 @@ mod deliver;
 mod driver;
 mod event;
 mod freeze;
+mod hopeless;
 mod informers;
 mod journal;
 mod mutant;
+mod nodes;
 mod process;
 mod quiescence;
 mod request;
@@ -150,6 +158,7 @@ fn every_mutant_is_caught() {
     let mut wrong = Vec::new();
     for (mutant, case, expected) in Mutant::CAUGHT_BY {
         let caught = (0..MOST).find_map(|seed| run(seed, case, mutant).err());
+        println!("{mutant:?}: {caught:?}");
         match caught {
             None => wrong.push(format!("{mutant:?} was not caught")),
             Some(violation) if expected.iter().any(|text| violation.contains(text)) => {}
@@ -157,4 +166,30 @@ fn every_mutant_is_caught() {
         }
     }
     assert_eq!(wrong, [""; 0]);
+}
+
+/// What is violated with one mutant: `MUTANT=ForgetsReads cargo test -p provisioner one_mutant -- --ignored
+/// --nocapture`.
+#[test]
+#[ignore = "for looking at one mutant"]
+fn one_mutant() {
+    let wanted = std::env::var("MUTANT").unwrap();
+    for (mutant, case, expected) in Mutant::CAUGHT_BY {
+        if format!("{mutant:?}") != wanted {
+            continue;
+        }
+        let violations = (0..sim::runs(MOST)).filter_map(|seed| {
+            let violation = run(seed, case, mutant).err()?;
+            let caught = expected.iter().any(|text| violation.contains(text));
+            Some((caught, seed, violation))
+        });
+        let (caught, others): (Vec<_>, Vec<_>) = violations.partition(|(caught, ..)| *caught);
+        println!(
+            "{case:?}: caught {} times, first {:?}; {} others: {:?}",
+            caught.len(),
+            caught.first(),
+            others.len(),
+            others.first()
+        );
+    }
 }

@@ -9,6 +9,7 @@
 //! | `informers` | caches, and what their changes are to the controller |
 //! | `executor` | what steps are carried out with |
 //! | `step`, `ownership`, `volume` | the single steps for claims, also of node deployment, and for volumes |
+//! | `holders` | which PersistentVolumes have which volumes |
 //! | `telling` | what the controller has to say |
 //! | `journal` | the provisioning journal at the API server |
 //! | `attributes` | VolumeAttributesClasses that claims wait for |
@@ -24,6 +25,7 @@ pub mod discovery;
 pub mod driver;
 pub mod events;
 pub mod executor;
+mod holders;
 pub mod informers;
 pub mod journal;
 pub mod metrics;

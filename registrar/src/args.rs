@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use sidecar::flags::standard::{AUTOMAXPROCS, CSI_ADDRESS, LOGGING, VERSION};
-use sidecar::flags::{Dialect, Exit, Flag, Kind, Note, Spec, Values};
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Note, Spec, Values, retired};
 
 static FLAGS: &[Flag] = &[
     Flag::new(
@@ -73,6 +73,7 @@ static FLAGS: &[Flag] = &[
 pub static SPEC: Spec = Spec {
     dialect: Dialect::Go,
     tables: &[CSI_ADDRESS, FLAGS, VERSION, AUTOMAXPROCS, LOGGING],
+    retired: &retired::REGISTRAR,
 };
 
 const PROBE_MODE: &str = "kubelet-registration-probe";

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sidecar::csi::connection::{self, Address, ConnectError, Connection, OnLoss, Options};
 use sidecar::csi::identity::{self, IdentityError};
+use sidecar::csi::loss;
 use sidecar::error::Chain;
 use tokio::time::Instant;
 
@@ -98,9 +99,17 @@ impl Driver {
         let mut losses = self.connection.losses();
         loop {
             losses.next().await;
-            tracing::error!(driver = self.name, "Lost the connection to the driver");
             let lost = Instant::now();
-            let now = self.name_after_restart().await;
+            let asking = identity::driver_name(self.connection.channel(), self.timeout);
+            let at_once = loss::back_at_once(&losses, asking).await;
+            let is_told = at_once.is_none();
+            let now = match at_once {
+                Some(name) => name,
+                None => {
+                    tracing::error!(driver = self.name, "Lost the connection to the driver");
+                    self.name_after_restart().await
+                }
+            };
             if now != self.name {
                 return DriverError::Renamed {
                     address: self.address.clone(),
@@ -108,8 +117,10 @@ impl Driver {
                     now,
                 };
             }
-            let seconds = lost.elapsed().as_secs_f32();
-            tracing::info!(driver = self.name, seconds, "The driver is back");
+            if is_told {
+                let seconds = lost.elapsed().as_secs_f32();
+                tracing::info!(driver = self.name, seconds, "The driver is back");
+            }
             // One that drops every connection would else be asked without a pause.
             tokio::time::sleep(RETRY_INTERVAL).await;
         }

@@ -15,7 +15,7 @@ use crate::health::{self, RegistrationHealth};
 use crate::registration::Plugin;
 use crate::registration_status;
 use crate::serve::serve;
-use crate::socket::{self, Presence, RegistrationSocket};
+use crate::socket::{self, Presence, RegistrationSocket, SocketError};
 
 /// A driver that has told its name and is to be registered.
 #[derive(Debug)]
@@ -24,6 +24,30 @@ pub struct Registrar {
     driver: Driver,
     plugin: Arc<Plugin>,
     path: PathBuf,
+}
+
+/// How a registration ends that is not asked to.
+#[derive(Debug)]
+pub enum Ended {
+    /// kubelet has refused it, or the driver has another name now: whoever goes on may begin anew.
+    ForNow(Exit),
+    /// Only another start of the container can mend that: nobody can listen, or the directory of the socket was
+    /// replaced, and a container keeps the one that it started with.
+    ForGood(Exit),
+}
+
+impl From<Ended> for Exit {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::ForNow(exit) | Ended::ForGood(exit) => exit,
+        }
+    }
+}
+
+impl From<SocketError> for Ended {
+    fn from(error: SocketError) -> Self {
+        Self::ForGood(error.into())
+    }
 }
 
 impl Registrar {
@@ -56,8 +80,8 @@ impl Registrar {
     /// HTTP server of its own, if the flags ask for one.
     ///
     /// # Errors
-    /// How the process ends otherwise: kubelet has refused, the driver has another name, nobody can listen.
-    pub async fn run(self, ending: &Requested) -> Result<(), Exit> {
+    /// kubelet has refused, the driver has another name, nobody can listen.
+    pub async fn run(self, ending: &Requested) -> Result<(), Ended> {
         let health = self.health();
         let Self {
             config,
@@ -89,10 +113,11 @@ impl Registrar {
             () = ending.requested() => {}
             reason = plugin.refused() => {
                 // The socket stays: its removal would mean a deregistration.
-                return Err(Exit::failure(1, format_args!("kubelet refused to register the driver: {reason}")));
+                let text = format_args!("kubelet refused to register the driver: {reason}");
+                return Err(Ended::ForNow(Exit::failure(1, text)));
             }
-            exit = http => return Err(exit),
-            renamed = driver.renamed() => return Err(renamed.into()),
+            exit = http => return Err(Ended::ForGood(exit)),
+            renamed = driver.renamed() => return Err(Ended::ForNow(renamed.into())),
             lost = serve(&mut socket, &plugin) => return Err(lost.into()),
             never = remark_on_silence(&plugin, || tracing::warn!("{}", registration_status::NOT_ASKED)) => match never {},
         }

@@ -118,7 +118,7 @@ impl Registration for Peer {
         let status = request.into_inner();
         if !status.plugin_registered {
             self.plugin.refusal.send_replace(Some(status.error));
-            // The process ends. kubelet gets no answer, as from upstream.
+            // The connection ends. kubelet gets no answer, as from upstream.
             return std::future::pending().await;
         }
         tracing::info!(

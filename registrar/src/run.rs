@@ -40,5 +40,6 @@ async fn register(config: Config) -> Result<(), Exit> {
     // From before the socket exists, so that none is left behind.
     let shutdown = Shutdown::listen(&[Signal::Terminate])?;
     drop(early);
-    registrar.run(&shutdown.request()).await
+    registrar.run(&shutdown.request()).await?;
+    Ok(())
 }

@@ -7,6 +7,7 @@ use sidecar::error::Chain;
 use sidecar::verbose;
 use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use crate::directory::DirectoryWatch;
@@ -33,9 +34,10 @@ const PEERS: usize = 128;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers kubelet until the socket is gone and cannot be created again. Before that it is, whenever
-/// it is gone.
+/// it is gone. Dropping it ends all connections.
 pub async fn serve(socket: &mut RegistrationSocket, plugin: &Arc<Plugin>) -> SocketError {
     let room = Arc::new(Semaphore::new(PEERS));
+    let mut peers = JoinSet::new();
     let mut keeper = Keeper::default();
     let mut watch = watch(socket);
     // What happened before the watch it does not tell.
@@ -56,7 +58,8 @@ pub async fn serve(socket: &mut RegistrationSocket, plugin: &Arc<Plugin>) -> Soc
                 match accepted {
                     Ok((stream, _)) => {
                         let plugin = Arc::clone(plugin);
-                        tokio::spawn(async move {
+                        while peers.try_join_next().is_some() {}
+                        peers.spawn(async move {
                             converse(stream, plugin).await;
                             drop(permit);
                         });

@@ -11,7 +11,8 @@ use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING, MASTER, METRICS,
     VERSION,
 };
-use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
+use sidecar::gates::retired::RESIZER as RETIRED_GATES;
 use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
 
 use crate::plan::Settings;
@@ -91,6 +92,7 @@ pub static SPEC: Spec = Spec {
         AUTOMAXPROCS,
         LOGGING,
     ],
+    retired: &retired::RESIZER,
 };
 
 const ANNOTATE: &str = "AnnotateFsResize";
@@ -140,7 +142,9 @@ pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
         return Ok((Command::Version, Vec::new()));
     }
     let http = Http::from_flags(values)?;
-    let mut gates = Gates::new(GATES).ignoring(API_SERVER);
+    let mut gates = Gates::new(GATES)
+        .ignoring(API_SERVER)
+        .retired(&RETIRED_GATES);
     let warnings = gates.set(&values.gates("feature-gates"))?;
     let duration = |name| values.duration(name).to_timeout();
     let pacing = Pacing::from_flags(values, at_least_one(values, "workers")?);

@@ -10,6 +10,7 @@ pub mod connection;
 mod exchange;
 #[cfg(test)]
 mod fake;
+mod goodbye;
 pub mod identity;
 pub mod loss;
 pub mod observe;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
+pub use exchange::LARGEST_LIST;
 pub use observe::Channel;
 
 /// When a call, or several calls together, must be done.

@@ -6,10 +6,11 @@
 //! pure: it returns what to print instead of printing.
 //!
 //! Layout: `spec` the table, `dialect` argument rewriting, `value` the notation of values, `help`
-//! the usage text, `standard` the tables that programs share.
+//! the usage text, `standard` the tables that programs share, `retired` what upstream's once had.
 
 mod dialect;
 mod help;
+pub mod retired;
 mod spec;
 pub mod standard;
 mod value;
@@ -20,6 +21,7 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+pub use retired::Retired;
 pub use spec::{Dialect, Flag, Kind, Note, Spec};
 pub use value::parse_bool;
 pub use values::Values;
@@ -35,9 +37,9 @@ use value::{Reason, Value};
 /// a request for help (also on stderr, as in Go).
 ///
 /// ```
-/// use sidecar::flags::{self, Dialect, Flag, Kind, Spec};
+/// use sidecar::flags::{self, Dialect, Flag, Kind, Spec, retired};
 /// static FLAGS: &[Flag] = &[Flag::new("timeout", Kind::Duration, "15s", "Timeout of a call.")];
-/// static SPEC: Spec = Spec { dialect: Dialect::Go, tables: &[FLAGS] };
+/// static SPEC: Spec = Spec { dialect: Dialect::Go, tables: &[FLAGS], retired: &retired::NONE };
 /// let values = flags::parse(&SPEC, ["prog", "-timeout=1m30s"]).unwrap();
 /// assert_eq!(values.duration("timeout").to_string(), "1m30s");
 /// ```
@@ -58,9 +60,7 @@ where
     match line.end {
         End::Done => {
             let mut values = collect(spec, program, &matches);
-            if let Some(stray) = line.stray {
-                values.warn_of(&stray);
-            }
+            values.warn_of(line.warnings);
             Ok(values)
         }
         End::Help => Err(Exit {
@@ -86,20 +86,14 @@ fn refuse(spec: &Spec, program: &str, diagnostic: &str) -> Exit {
 
 fn command(spec: &Spec) -> Command {
     let args = spec.flags().map(|flag| {
-        let (kind, ignored) = (flag.kind, flag.is_ignored());
-        let read = move |text: &str| {
-            if ignored {
-                return Ok(Value::Text(text.to_owned()));
-            }
-            value::read(kind, text)
-        };
+        let kind = flag.kind;
         Arg::new(flag.name)
             .long(flag.name)
             .num_args(1)
             .require_equals(true)
             .allow_hyphen_values(true)
             .action(ArgAction::Append)
-            .value_parser(read)
+            .value_parser(move |text: &str| value::read(kind, text))
     });
     Command::new("")
         .no_binary_name(true)

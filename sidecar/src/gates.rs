@@ -4,10 +4,12 @@
 //! parsed and logging is up, with an exit code of their own.
 
 mod api_server;
+pub mod retired;
 
 use std::collections::BTreeMap;
 
 pub use api_server::API_SERVER;
+pub use retired::Retired;
 
 /// How far a feature has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +73,7 @@ const ALL_BETA: &str = "AllBeta";
 pub struct Gates {
     known: &'static [Gate],
     ignored: &'static [Gate],
+    retired: &'static Retired,
     values: BTreeMap<&'static str, bool>,
     explicit: Vec<&'static str>,
 }
@@ -81,6 +84,7 @@ impl Gates {
         Self {
             known,
             ignored: &[],
+            retired: &retired::NONE,
             values: known.iter().map(|gate| (gate.name, gate.default)).collect(),
             explicit: Vec::new(),
         }
@@ -90,6 +94,13 @@ impl Gates {
     #[must_use]
     pub fn ignoring(mut self, ignored: &'static [Gate]) -> Self {
         self.ignored = ignored;
+        self
+    }
+
+    /// Also accepts gates that upstream's program no longer knows, each with a warning.
+    #[must_use]
+    pub fn retired(mut self, retired: &'static Retired) -> Self {
+        self.retired = retired;
         self
     }
 
@@ -129,11 +140,19 @@ impl Gates {
                 ));
             }
         }
+        for (name, value) in &last {
+            if let Some(release) = self.retired.release(name) {
+                warnings.push(format!(
+                    "Feature gate {name}={value} was retired in {} {release} and has no effect",
+                    self.retired.program
+                ));
+            }
+        }
         Ok(warnings)
     }
 
     fn check(&self, name: &str, value: bool) -> Result<(), GateError> {
-        if name == ALL_ALPHA || name == ALL_BETA {
+        if name == ALL_ALPHA || name == ALL_BETA || self.retired.release(name).is_some() {
             return Ok(());
         }
         let mut all = self.known.iter().chain(self.ignored);
@@ -296,7 +315,7 @@ mod tests {
             set("WatchList", false).unwrap(),
             ["Feature gate WatchList=false belongs to the API server and has no effect here."]
         );
-        for (name, value) in [("APIServerTracing", true), ("SeparateCacheWatchRPC", false)] {
+        for (name, value) in [("APIServerTracing", true), ("BtreeWatchCache", true)] {
             assert!(set(name, value).is_ok(), "{name}");
             let error = set(name, !value).unwrap_err().to_string();
             assert_eq!(
@@ -307,11 +326,48 @@ mod tests {
                 )
             );
         }
+        // Locked by the library of now, not by an earlier one that released programs linked.
+        for value in [true, false] {
+            assert!(set("SeparateCacheWatchRPC", value).is_ok());
+        }
         assert!(set("ContextualLogging", true).is_err());
         assert_eq!(set("AllBeta", true), Ok(Vec::new()));
         let names: Vec<_> = API_SERVER.iter().map(|gate| gate.name).collect();
         assert!(names.is_sorted() && names.len() > 30);
         assert!(KNOWN.iter().all(|gate| !names.contains(&gate.name)));
+    }
+
+    #[test]
+    fn a_retired_gate_has_no_effect_and_one_warning_that_names_the_release() {
+        for value in [true, false] {
+            let mut gates = Gates::new(KNOWN).retired(&retired::PROVISIONER);
+            let wanted = ("HonorPVReclaimPolicy".to_owned(), value);
+            let warnings = gates.set(&[wanted.clone(), wanted]);
+            assert_eq!(
+                warnings.unwrap(),
+                [format!(
+                    "Feature gate HonorPVReclaimPolicy={value} was retired in csi-provisioner v6.2.0 \
+                     and has no effect"
+                )]
+            );
+        }
+        // It was another program's.
+        assert!(set(&[("HonorPVReclaimPolicy", true)]).is_err());
+    }
+
+    #[test]
+    fn no_gate_is_both_known_and_retired() {
+        let known = API_SERVER.iter().chain(KNOWN);
+        for table in [
+            &retired::ATTACHER,
+            &retired::PROVISIONER,
+            &retired::RESIZER,
+            &retired::SNAPSHOTTER,
+            &retired::SNAPSHOT_CONTROLLER,
+        ] {
+            let gone = |gate: &&Gate| table.release(gate.name).is_some();
+            assert_eq!(known.clone().find(gone), None, "{}", table.program);
+        }
     }
 
     #[test]

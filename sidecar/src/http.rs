@@ -71,6 +71,16 @@ impl Reply {
         }
     }
 
+    /// Readiness: 200 `ok`, or 503 with one line for each reason why not.
+    pub fn ready<T: fmt::Display>(reasons: impl IntoIterator<Item = T>) -> Self {
+        let lines = reasons.into_iter().map(|reason| format!("{reason}\n"));
+        let text: String = lines.collect();
+        if text.is_empty() {
+            return Self::ok();
+        }
+        Self::text(StatusCode::SERVICE_UNAVAILABLE, text)
+    }
+
     /// A scrape; the header with the start of the process tells a restart from a reset.
     pub fn metrics(text: String) -> Self {
         Self {

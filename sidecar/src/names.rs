@@ -53,6 +53,21 @@ pub fn lease(owner: LeaseOwner, driver: &str) -> String {
     sanitize(&lease_unsanitized(owner, driver))
 }
 
+/// A DNS-1123 label, as namespaces are named.
+pub fn is_label(text: &str) -> bool {
+    text.len() <= 63 && is_part(text)
+}
+
+/// A DNS-1123 subdomain, as most objects are named: Kubernetes bounds the whole, not its labels.
+pub fn is_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_part)
+}
+
+fn is_part(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    text.starts_with(fits) && text.ends_with(fits) && text.chars().all(|c| fits(c) || c == '-')
+}
+
 /// The operating system's host name; `$HOSTNAME` has no say in it.
 pub fn hostname() -> io::Result<String> {
     let name = rustix::system::uname();
@@ -98,6 +113,30 @@ mod tests {
             ("\u{e9}", "-X"),
         ] {
             assert_eq!(sanitize(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_an_object_can_be_called() {
+        for (name, label, subdomain) in [
+            ("a", true, true),
+            ("a-1", true, true),
+            ("a.b-c.d", false, true),
+            ("A", false, false),
+            ("-a", false, false),
+            ("a.-b", false, false),
+            ("a-", false, false),
+            ("a..b", false, false),
+            ("a_b", false, false),
+            ("", false, false),
+            (&"a".repeat(64), false, true),
+            (&"a".repeat(254), false, false),
+        ] {
+            assert_eq!(
+                (is_label(name), is_subdomain(name)),
+                (label, subdomain),
+                "{name}"
+            );
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Whoever asks it says what became of that; whoever waits out a back-off because of it is told.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,10 +18,16 @@ pub struct Outage {
     state: Arc<watch::Sender<State>>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct State {
     since: Option<Instant>,
     ended: u64,
+    /// What somebody has to mend before there can be an answer.
+    problem: Option<Arc<str>>,
+    /// Kinds without which there is no work, and why the server does not list them.
+    refused: BTreeMap<&'static str, String>,
+    /// The last one that was news.
+    told: Option<Arc<str>>,
 }
 
 impl Outage {
@@ -31,6 +38,61 @@ impl Outage {
             state.since = state.since.or_else(|| Some(Instant::now()));
             news
         });
+    }
+
+    /// There can be no answer before somebody has mended `problem`. Whether that is news: it is not while it comes
+    /// and goes, as behind several servers of which one has it.
+    pub fn needs_mending(&self, problem: &str) -> bool {
+        let mut news = false;
+        self.state.send_if_modified(|state| {
+            let problem: Arc<str> = problem.into();
+            news = state.told.as_ref() != Some(&problem);
+            state.told = Some(problem.clone());
+            state.problem = Some(problem);
+            false
+        });
+        news
+    }
+
+    /// The server refuses to list these objects, and there is no work before it does.
+    pub fn refuses(&self, kind: &'static str, reason: &str) {
+        self.state.send_if_modified(|state| {
+            let reason = format!("{kind} cannot be listed: {reason}");
+            state.refused.insert(kind, reason);
+            false
+        });
+    }
+
+    /// These objects are listed, or are not needed any more.
+    pub fn lists(&self, kind: &'static str) {
+        self.state.send_if_modified(|state| {
+            state.refused.remove(kind);
+            false
+        });
+    }
+
+    /// What somebody has to mend before there can be work, a line each; `None` once there was an answer,
+    /// whichever, and nothing that is needed is refused.
+    pub fn problem(&self) -> Option<Arc<str>> {
+        let state = self.state.borrow();
+        let refused = state.refused.values().map(String::as_str);
+        let lines: Vec<&str> = state
+            .problem
+            .as_deref()
+            .into_iter()
+            .chain(refused)
+            .collect();
+        (!lines.is_empty()).then(|| lines.join("\n").into())
+    }
+
+    /// There was an answer.
+    pub fn answered(&self) {
+        if self.state.borrow().problem.is_some() {
+            self.state.send_if_modified(|state| {
+                state.problem = None;
+                false
+            });
+        }
     }
 
     /// A request was served. Whether an outage ended with that.
@@ -45,6 +107,7 @@ impl Outage {
                 .take()
                 .is_some_and(|since| since.elapsed() >= LEAST);
             state.ended += u64::from(over);
+            state.told.take_if(|_| over);
         });
         over
     }
@@ -78,6 +141,45 @@ mod tests {
     use tokio::time::{advance, timeout};
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_needs_mending_is_news_once_until_an_outage_has_ended() {
+        let outage = Outage::default();
+        assert_eq!(outage.problem(), None);
+        outage.unanswered();
+        assert!(outage.needs_mending("expired"));
+        assert!(!outage.needs_mending("expired"));
+        assert_eq!(outage.problem().as_deref(), Some("expired"));
+        outage.answered();
+        assert_eq!(outage.problem(), None);
+        assert!(!outage.served(), "too short");
+        assert!(!outage.needs_mending("expired"), "it comes and goes");
+        assert!(outage.needs_mending("another"));
+        outage.unanswered();
+        advance(LEAST).await;
+        outage.answered();
+        assert!(outage.served());
+        assert!(outage.needs_mending("another"));
+    }
+
+    #[test]
+    fn what_is_refused_is_a_problem_until_it_is_listed() {
+        let outage = Outage::default();
+        outage.needs_mending("expired");
+        outage.refuses("pods", "403");
+        outage.refuses("nodes", "404");
+        outage.refuses("nodes", "403");
+        let all = "expired\nnodes cannot be listed: 403\npods cannot be listed: 403";
+        assert_eq!(outage.problem().as_deref(), Some(all));
+        outage.answered();
+        outage.lists("pods");
+        assert_eq!(
+            outage.problem().as_deref(),
+            Some("nodes cannot be listed: 403")
+        );
+        outage.lists("nodes");
+        assert_eq!(outage.problem(), None);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn an_outage_ends_with_the_first_answer_and_one_lost_answer_is_none() {

@@ -105,6 +105,17 @@ pub struct RpcError {
     pub message: String,
 }
 
+impl RpcError {
+    /// Of a call that was not made.
+    #[must_use]
+    pub fn unsent(why: String) -> Self {
+        Self {
+            code: Code::Unavailable,
+            message: why,
+        }
+    }
+}
+
 impl fmt::Display for RpcError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (code, message) = (name(self.code), &self.message);

@@ -10,7 +10,8 @@ use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, HTTP_ENDPOINT, KUBE_API, LOGGING, METRICS_PATH, UNLABELLED_ELECTION, VERSION,
 };
-use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
+use sidecar::gates::retired::SNAPSHOT_CONTROLLER as RETIRED_GATES;
 use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
 
 use crate::plan::Settings;
@@ -83,6 +84,7 @@ pub static SPEC: Spec = Spec {
         AUTOMAXPROCS,
         LOGGING,
     ],
+    retired: &retired::SNAPSHOT_CONTROLLER,
 };
 
 const GROUPS: &str = "CSIVolumeGroupSnapshot";
@@ -123,7 +125,9 @@ pub struct Config {
 /// # Errors
 /// Exit code and a line that names the flag.
 pub fn decide(values: &Values) -> Result<(Command, Vec<String>), Exit> {
-    let mut gates = Gates::new(GATES).ignoring(API_SERVER);
+    let mut gates = Gates::new(GATES)
+        .ignoring(API_SERVER)
+        .retired(&RETIRED_GATES);
     let warnings = gates.set(&values.gates("feature-gates"))?;
     if values.bool("version") {
         return Ok((Command::Version, warnings));

@@ -30,7 +30,7 @@ pub use group::{
 pub use node::Node;
 pub use sidecar::snapshot::{Policy, SnapshotRef};
 pub use sidecar::text::{List, Pairs, Text};
-pub use snapshot::{Failure, Owners, Snapshot, SnapshotStatus, Source};
+pub use snapshot::{Failure, MISBOUND, MISSING, Owners, Snapshot, SnapshotStatus, Source};
 pub use volume::{ClaimRef, Csi, Uid, Volume};
 
 /// The key of an object in a namespace, as caches and queues have it.

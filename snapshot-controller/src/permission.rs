@@ -33,6 +33,11 @@ pub fn rules(settings: Settings, groups: bool) -> Vec<Rule> {
     }
     if groups {
         rules.extend(of_groups());
+    } else {
+        let gone = Rule::required(GROUP_SNAPSHOT_GROUP, "volumegroupsnapshots", &["get"]);
+        rules.push(gone.optional(
+            "what was in a group snapshot stays when it is deleted, even if the group is gone",
+        ));
     }
     rules
 }
@@ -121,12 +126,12 @@ mod tests {
 
     #[test]
     fn nothing_is_used_that_the_replaced_manifest_does_not_grant() {
-        for distributed in [false, true] {
+        for (distributed, groups) in [(false, true), (true, true), (false, false)] {
             let settings = Settings {
                 distributed,
                 ..Settings::default()
             };
-            let rules = rules(settings, true);
+            let rules = rules(settings, groups);
             assert_eq!(
                 rules.iter().any(|rule| rule.resource == "nodes"),
                 distributed

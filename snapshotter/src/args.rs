@@ -10,7 +10,8 @@ use sidecar::controller::{self, Election, Http, Pacing};
 use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING, METRICS, VERSION,
 };
-use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
+use sidecar::gates::retired::SNAPSHOTTER as RETIRED_GATES;
 use sidecar::gates::{API_SERVER, Gate, Gates, Stage};
 
 use crate::plan::Settings;
@@ -113,6 +114,7 @@ pub static SPEC: Spec = Spec {
         AUTOMAXPROCS,
         LOGGING,
     ],
+    retired: &retired::SNAPSHOTTER,
 };
 
 const GROUPS: &str = "CSIVolumeGroupSnapshot";
@@ -161,7 +163,9 @@ pub struct Config {
 /// # Errors
 /// Exit code and a line that names the flag.
 pub fn decide(values: &Values, node_name: Option<&str>) -> Result<(Command, Vec<String>), Exit> {
-    let mut gates = Gates::new(GATES).ignoring(API_SERVER);
+    let mut gates = Gates::new(GATES)
+        .ignoring(API_SERVER)
+        .retired(&RETIRED_GATES);
     let mut warnings = gates.set(&values.gates("feature-gates"))?;
     if values.bool("version") {
         return Ok((Command::Version, warnings));

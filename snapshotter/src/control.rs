@@ -19,25 +19,46 @@ use crate::plan::reactor::Change;
 use crate::plan::settings::Name;
 use crate::work::driver::DriverView;
 use crate::work::executor::{Engine, Executor, engine};
+use crate::work::kinds;
 
-/// The snapshotters of one process: that of single snapshots, and that of groups if they are served.
+/// The snapshotters of one process: that of single snapshots, and that of groups unless they are off.
 type Engines = [Arc<Engine>];
-/// What they are of, in this order.
-const KINDS: [Kind; 2] = [Kind::Single, Kind::Group];
 
-/// Works until a signal comes, then finishes what is under way. `groups`: how groups are named, if they
-/// are served.
+/// What becomes of group snapshots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Groups {
+    /// Nothing.
+    Off,
+    /// Their kinds were there at the start. This is how groups are named.
+    Served(Name),
+    /// The same, and they are served as soon as their kinds appear.
+    Awaited(Name),
+}
+
+impl Groups {
+    fn name(&self) -> Option<&Name> {
+        match self {
+            Self::Off => None,
+            Self::Served(name) | Self::Awaited(name) => Some(name),
+        }
+    }
+}
+
+/// How often kinds are looked for where nothing is looked at again by itself.
+const LOOK: Duration = Duration::from_mins(15);
+
+/// Works until a signal comes, then finishes what is under way.
 ///
 /// # Errors
 /// How the process ends: the driver came back as something else.
 pub(crate) async fn work(
     seat: &Seat,
     config: &Config,
-    groups: Option<&Name>,
+    groups: &Groups,
     driver: &Arc<DriverView>,
 ) -> Result<(), Exit> {
     let engines = snapshotters(seat, config, groups, driver)?;
-    let result = Box::pin(lead(seat, config, &engines)).await;
+    let result = Box::pin(lead(seat, config, groups, &engines)).await;
     drop(engines);
     seat.last_events().await;
     result
@@ -46,7 +67,7 @@ pub(crate) async fn work(
 fn snapshotters(
     seat: &Seat,
     config: &Config,
-    groups: Option<&Name>,
+    groups: &Groups,
     driver: &Arc<DriverView>,
 ) -> Result<Vec<Arc<Engine>>, Exit> {
     let events = seat.record_events(Source {
@@ -59,34 +80,53 @@ fn snapshotters(
         engine.depends_on(&seat.process.server);
         Ok::<_, Exit>(engine)
     };
-    let mut engines = vec![of(Kind::Single, &config.settings)?];
-    if let Some(name) = groups {
-        let settings = Settings {
-            name: name.clone(),
-            ..config.settings.clone()
-        };
-        engines.push(of(Kind::Group, &settings)?);
+    let single = of(Kind::Single, &config.settings)?;
+    let Some(name) = groups.name() else {
+        return Ok(vec![single]);
+    };
+    let settings = Settings {
+        name: name.clone(),
+        ..config.settings.clone()
+    };
+    let grouped = of(Kind::Group, &settings)?;
+    if matches!(groups, Groups::Served(_)) {
+        know_groups(&single, &grouped);
     }
-    Ok(engines)
+    Ok(vec![single, grouped])
 }
 
-async fn lead(seat: &Seat, config: &Config, engines: &Engines) -> Result<(), Exit> {
-    let Some(driver) = engines.first().map(|engine| &engine.shell().driver) else {
+/// What is known of groups tells about their members.
+fn know_groups(single: &Engine, grouped: &Engine) {
+    let contents = &grouped.shell().informers.contents;
+    single.shell().informers.know_groups(contents);
+}
+
+async fn lead(
+    seat: &Seat,
+    config: &Config,
+    groups: &Groups,
+    engines: &Engines,
+) -> Result<(), Exit> {
+    let [single, others @ ..] = engines else {
         return Ok(());
     };
-    let each = engines.iter().zip(KINDS);
-    let watches = each.flat_map(|(engine, kind)| {
-        let watches = watches(engine.shell(), config.node.as_deref(), config.resync);
-        watches.map(|watch| watch.only_for(kind))
-    });
-    let watches: Vec<Watch<Kind>> = watches.collect();
-    let rules = permission::rules(engines.len() > 1);
-    // One does not wait for the other: kinds of groups may be broken where single ones are not.
-    let [single, group] = KINDS;
+    let driver = &single.shell().driver;
+    let of = |engine: &Engine| watches(engine.shell(), config.node.as_deref(), config.resync);
+    let singles = of(single);
+    let grouped: Vec<Watch> = others.iter().flat_map(|engine| of(engine)).collect();
+    let rules = permission::rules(matches!(groups, Groups::Served(_)));
+    // One does not wait for the other: kinds of groups may be broken where single ones are not, or come later.
     let serving = async {
+        let serving_groups = async {
+            if let Some(engine) = others.first() {
+                watch::ready(&grouped).await;
+                know_groups(single, engine);
+                serve(engine, &grouped, "Group snapshots are served from now on").await;
+            }
+        };
         tokio::join!(
-            serve(engines.first(), single, &watches),
-            serve(engines.get(1), group, &watches)
+            serve(single, &singles, "Starting CSI snapshotter"),
+            serving_groups
         );
     };
     let back = || {
@@ -94,9 +134,17 @@ async fn lead(seat: &Seat, config: &Config, engines: &Engines) -> Result<(), Exi
             engine.observe(Change::DriverBack);
         }
     };
+    let watching_groups = async {
+        if matches!(groups, Groups::Awaited(_)) {
+            let look = Some(config.resync).filter(|period| !period.is_zero());
+            kinds::appear(&seat.api(), look.unwrap_or(LOOK)).await;
+        }
+        seat.watch(&grouped).await
+    };
     let background = async {
         tokio::select! {
-            never = seat.watch(&watches) => never,
+            never = seat.watch(&singles) => never,
+            never = watching_groups => never,
             never = driver.whenever_back(back) => never,
             never = seat.advise(&rules) => never,
         }
@@ -111,18 +159,14 @@ async fn lead(seat: &Seat, config: &Config, engines: &Engines) -> Result<(), Exi
 }
 
 /// Works as soon as its objects are known.
-async fn serve(engine: Option<&Arc<Engine>>, kind: Kind, watches: &[Watch<Kind>]) {
-    let Some(engine) = engine else { return };
-    watch::ready_for(watches, &kind).await;
-    match kind {
-        Kind::Single => tracing::info!("Starting CSI snapshotter"),
-        Kind::Group => tracing::info!("Group snapshots are served from now on"),
-    }
+async fn serve(engine: &Arc<Engine>, watches: &[Watch], begins: &'static str) {
+    watch::ready(watches).await;
+    tracing::info!("{begins}");
     engine.serve().await;
 }
 
 /// What is watched: of contents those of the `node`, if there is one. Classes have no label.
-fn watches(shell: &Executor, node: Option<&str>, resync: Duration) -> [Watch<Kind>; 2] {
+fn watches(shell: &Executor, node: Option<&str>, resync: Duration) -> [Watch; 2] {
     let (caches, resources) = (&shell.informers, &shell.resources);
     let contents = Scope {
         labels: node.map_or_else(String::new, |node| format!("{MANAGED_BY}={node}")),

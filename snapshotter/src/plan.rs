@@ -46,7 +46,7 @@ pub mod view;
 pub use driver::Driver;
 pub use reactor::Snapshotter;
 pub use settings::Settings;
-pub use view::{Informers, View};
+pub use view::{Informers, Membership, View};
 
 #[cfg(test)]
 mod tests;

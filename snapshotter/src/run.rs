@@ -13,9 +13,8 @@ use sidecar::kube::connect::Variable;
 use sidecar::names::LeaseOwner;
 
 use crate::args::{self, Command, Config};
-use crate::control;
+use crate::control::{self, Groups};
 use crate::plan::Driver;
-use crate::plan::settings::Name;
 use crate::work::driver::DriverView;
 
 /// Runs csi-snapshotter.
@@ -64,8 +63,8 @@ async fn start(seat: Seat, config: Config) -> Result<(), Exit> {
 #[derive(Debug)]
 pub struct Snapshotter {
     config: Config,
-    /// How groups are named, if they are served.
-    groups: Option<Name>,
+    /// What becomes of groups, once that is known.
+    groups: Groups,
 }
 
 impl Snapshotter {
@@ -74,7 +73,7 @@ impl Snapshotter {
     pub fn new(config: Config) -> Self {
         Self {
             config,
-            groups: None,
+            groups: Groups::Off,
         }
     }
 }
@@ -121,7 +120,7 @@ impl Controller for Snapshotter {
     }
 
     fn settings(&self) -> bool {
-        self.groups.is_some()
+        matches!(self.groups, Groups::Served(_))
     }
 
     async fn discover(&mut self, seat: &Seat) -> Result<(), Exit> {
@@ -130,7 +129,7 @@ impl Controller for Snapshotter {
     }
 
     async fn work(&self, seat: &Seat, driver: &Arc<DriverView>) -> Result<(), Exit> {
-        let work = control::work(seat, &self.config, self.groups.as_ref(), driver);
+        let work = control::work(seat, &self.config, &self.groups, driver);
         Box::pin(work).await
     }
 }

@@ -2,21 +2,23 @@
 //! and administrators.
 //!
 //! One run is one interleaving, drawn from a seed: contents come, with and without the finalizer that
-//! protects them, are bound, go with their VolumeSnapshots or are deleted by hand, change their policy;
-//! classes come, go, change and become another driver's; Secrets come and go; others hold contents;
+//! protects them, and with what backup tools copy of an older life, are bound, go with their
+//! VolumeSnapshots or are deleted by hand, change their policy; classes come, go, change and become another driver's; Secrets come and go; others hold contents;
 //! watch events arrive late or again; attempts on several contents advance one step at a time; requests
 //! are refused, conflict, lose their answer, or are applied when nobody waits for them any more; calls
 //! fail with or without effect, outlive their caller, or find the driver away; snapshots become ready
-//! some time after they are cut; and the process stops at any point and starts anew with empty caches,
+//! some time after they are cut, or are lost before, and the driver takes others; it spells some handles in
+//! another way than administrators; and the process stops at any point and starts anew with empty caches,
 //! while its patches are still on their way, or stands still while another one leads and then goes on.
 //! Then the faults end and everything must come to rest; in some runs what is impossible stays so, and
 //! everything else must come to rest. In the end all objects go.
 //!
 //! What is held, in every run:
 //!
-//! 1. there is at most one snapshot for each VolumeSnapshot, ever;
+//! 1. there is at most one snapshot for each VolumeSnapshot, ever, unless the driver lost one: another makes
+//!    nothing ready, and is told of;
 //! 2. no snapshot is in storage, nor may come into being, without a content that names it or is marked,
-//!    unless its policy was to retain it;
+//!    unless its policy was to retain it; nor one that was there before, and was found or bound;
 //! 3. the driver is asked to delete what a content names that is being deleted, whose VolumeSnapshot has
 //!    said so or was never bound, and whose policy is to delete; never while a call is in doubt;
 //! 4. a handle, once in a status, is the driver's and never changes but for being cleared, after the
@@ -140,6 +142,37 @@ fn every_mutant_is_caught() {
 fn every_mutant_is_caught_with_groups() {
     catch(Kind::Group, &Mutant::CAUGHT_WITH_GROUPS);
     catch(Kind::Group, &Mutant::CAUGHT_BY);
+}
+
+/// What is violated with one mutant: `MUTANT=ForgetsMark cargo test -p snapshotter one_mutant -- --ignored
+/// --nocapture`.
+#[test]
+#[ignore = "for looking at one mutant"]
+fn one_mutant() {
+    let wanted = std::env::var("MUTANT").unwrap();
+    let all = [
+        &Mutant::CAUGHT_BY[..],
+        &Mutant::CAUGHT_ALONE,
+        &Mutant::CAUGHT_WITH_GROUPS,
+    ];
+    for &(mutant, faults, expected) in all.concat().iter() {
+        if format!("{mutant:?}") != wanted {
+            continue;
+        }
+        for kind in [Kind::Single, Kind::Group] {
+            let violations = (0..sim::runs(200)).filter_map(|seed| {
+                let violation = run(seed, kind, faults, mutant).err()?;
+                Some((violation.contains(expected), violation))
+            });
+            let (caught, others): (Vec<_>, Vec<_>) = violations.partition(|(caught, _)| *caught);
+            let other = others.first().map(|(_, violation)| violation);
+            println!(
+                "{kind:?}: caught {} times; {} others: {other:?}",
+                caught.len(),
+                others.len()
+            );
+        }
+    }
 }
 
 fn catch(kind: Kind, mutants: &[Caught]) {

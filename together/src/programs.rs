@@ -1,8 +1,8 @@
 //! What can be in one process, in the order of their leases.
 
 use sidecar::flags::standard::{AUTOMAXPROCS, HTTP_ENDPOINT, LOGGING, METRICS};
-use sidecar::flags::{Dialect, Spec};
-use sidecar::gates::Gate;
+use sidecar::flags::{Dialect, Spec, retired};
+use sidecar::gates::{Gate, retired as retired_gates};
 
 use crate::plan::split::Program;
 
@@ -13,6 +13,7 @@ const LIVENESSPROBE: Program = Program {
     others: &[],
     spec: &livenessprobe::args::SPEC,
     gates: NO_GATES,
+    retired_gates: &retired_gates::NONE,
     is_for_nodes: false,
     has_own_listener: true,
 };
@@ -22,6 +23,7 @@ const REGISTRAR: Program = Program {
     others: &["registrar", "csi-node-driver-registrar"],
     spec: &registrar::args::SPEC,
     gates: NO_GATES,
+    retired_gates: &retired_gates::NONE,
     is_for_nodes: true,
     has_own_listener: true,
 };
@@ -30,6 +32,7 @@ const REGISTRAR: Program = Program {
 pub static PROCESS: Spec = Spec {
     dialect: Dialect::Go,
     tables: &[HTTP_ENDPOINT, METRICS, AUTOMAXPROCS, LOGGING],
+    retired: &retired::NONE,
 };
 
 /// What a process without a Kubernetes client can have.
@@ -39,6 +42,7 @@ pub static NODE: &[Program] = &[
         others: &[],
         spec: &PROCESS,
         gates: NO_GATES,
+        retired_gates: &retired_gates::NONE,
         is_for_nodes: false,
         has_own_listener: false,
     },
@@ -58,6 +62,7 @@ pub static ALL: &[Program] = &[
         others: &["csi-provisioner", "external-provisioner"],
         spec: &provisioner::args::SPEC,
         gates: provisioner::args::GATES,
+        retired_gates: &retired_gates::PROVISIONER,
         is_for_nodes: false,
         has_own_listener: false,
     },
@@ -66,6 +71,7 @@ pub static ALL: &[Program] = &[
         others: &["csi-attacher", "external-attacher"],
         spec: &attacher::args::SPEC,
         gates: attacher::args::GATES,
+        retired_gates: &retired_gates::ATTACHER,
         is_for_nodes: false,
         has_own_listener: false,
     },
@@ -74,6 +80,7 @@ pub static ALL: &[Program] = &[
         others: &["csi-resizer", "external-resizer"],
         spec: &resizer::args::SPEC,
         gates: resizer::args::GATES,
+        retired_gates: &retired_gates::RESIZER,
         is_for_nodes: false,
         has_own_listener: false,
     },
@@ -82,6 +89,7 @@ pub static ALL: &[Program] = &[
         others: &["csi-snapshotter", "external-snapshotter"],
         spec: &snapshotter::args::SPEC,
         gates: snapshotter::args::GATES,
+        retired_gates: &retired_gates::SNAPSHOTTER,
         is_for_nodes: false,
         has_own_listener: false,
     },

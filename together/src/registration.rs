@@ -1,49 +1,165 @@
-//! What is known of the registration with kubelet, from before there is a socket for it.
+//! The registration with kubelet, in a process that others are in: it begins anew when kubelet has refused or
+//! the driver has another name, since they answer for the driver meanwhile.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use http::StatusCode;
+use registrar::args::Config;
 use registrar::health::RegistrationHealth;
+use registrar::registrar::{Ended, Registrar};
+use sidecar::flags::Exit;
 use sidecar::http::{Reply, RouteError, Routes};
+use sidecar::shutdown::Requested;
+use tokio::time::{Instant, sleep};
 
+use crate::plan::ends::Life;
 use crate::plan::paths;
 
 /// Before there is a registration socket.
 const NO_NAME: &str = "not registered: the driver has not told its name yet";
+/// Between attempts to meet the driver, each of which may take thirty seconds.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A registration, which may not have begun; clones are the same.
+/// What is seen of a registration; clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Registration(Arc<OnceLock<RegistrationHealth>>);
+pub(crate) struct Registration(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+enum State {
+    /// The driver has not told its name.
+    #[default]
+    Unnamed,
+    /// There is a socket to be looked at.
+    Begun(RegistrationHealth),
+    /// Why it has ended. It begins anew.
+    Ended(String),
+}
+
+/// Keeps a driver registered.
+#[derive(Debug)]
+pub(crate) struct Registering {
+    config: Config,
+    /// Nobody else is in this process: it ends as the program does.
+    is_alone: bool,
+    registration: Registration,
+}
+
+impl Registering {
+    pub(crate) fn new(config: Config, is_alone: bool) -> Self {
+        Self {
+            config,
+            is_alone,
+            registration: Registration::default(),
+        }
+    }
+
+    /// How far it has come.
+    pub(crate) fn registration(&self) -> Registration {
+        self.registration.clone()
+    }
+
+    /// Waits for the driver to tell its name.
+    ///
+    /// # Errors
+    /// As the program, if it is alone.
+    pub(crate) async fn meet(&self) -> Result<Registrar, Exit> {
+        let mut last = Exit::default();
+        loop {
+            match Registrar::meet_driver(self.config.clone()).await {
+                Ok(registrar) => {
+                    self.registration.set(State::Begun(registrar.health()));
+                    return Ok(registrar);
+                }
+                Err(exit) if self.is_alone => return Err(exit),
+                Err(exit) if exit == last => {}
+                Err(exit) => {
+                    say("Cannot register the driver yet", &exit);
+                    last = exit;
+                }
+            }
+            sleep(RETRY_INTERVAL).await;
+        }
+    }
+
+    /// Registers the driver and keeps it registered until it is to end; then removes the socket.
+    ///
+    /// # Errors
+    /// As the program: always if it is alone, else for what only another start of the container mends.
+    pub(crate) async fn keep(
+        &self,
+        mut registrar: Registrar,
+        ending: &Requested,
+    ) -> Result<(), Exit> {
+        let mut life = Life::default();
+        loop {
+            life.begin(Instant::now().into_std());
+            let exit = match registrar.run(ending).await {
+                Ok(()) => return Ok(()),
+                Err(Ended::ForNow(exit)) if !self.is_alone => exit,
+                Err(ended) => return Err(ended.into()),
+            };
+            say("The registration has ended, and begins anew", &exit);
+            let pause = life.pause(Instant::now().into_std());
+            let reason = exit.error.unwrap_or_default();
+            self.registration.set(State::Ended(reason));
+            let again = async {
+                sleep(pause).await;
+                self.meet().await
+            };
+            registrar = tokio::select! {
+                biased;
+                () = ending.requested() => return Ok(()),
+                met = again => met?,
+            };
+        }
+    }
+}
+
+fn say(what: &str, exit: &Exit) {
+    let (controller, reason) = ("node-driver-registrar", exit.error.as_deref());
+    tracing::error!(controller, reason, "{what}");
+}
 
 impl Registration {
-    /// There is something to be looked at from now on.
-    pub(crate) fn begins(&self, health: RegistrationHealth) {
-        let _ = self.0.set(health);
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, state: State) {
+        *self.lock() = state;
     }
 
     /// The driver has told the registrar its name.
     pub(crate) fn has_begun(&self) -> bool {
-        self.0.get().is_some()
+        !matches!(*self.lock(), State::Unnamed)
     }
 
-    /// What the registrar says of its socket, once it has one.
+    /// What the registrar says of its socket, as long as it has one.
     pub(crate) async fn socket(&self) -> Option<Reply> {
-        match self.0.get() {
-            Some(health) => Some(health.health().await),
-            None => None,
-        }
+        let health = match &*self.lock() {
+            State::Begun(health) => health.clone(),
+            State::Unnamed | State::Ended(_) => return None,
+        };
+        Some(health.health().await)
     }
 
     /// For `/healthz`.
     pub(crate) async fn health(&self) -> Reply {
-        let none = || Reply::text(StatusCode::NOT_FOUND, NO_NAME);
-        self.socket().await.unwrap_or_else(none)
+        let socket = self.socket().await;
+        socket.unwrap_or_else(|| match &*self.lock() {
+            State::Ended(reason) => Reply::text(StatusCode::INTERNAL_SERVER_ERROR, reason.clone()),
+            State::Unnamed | State::Begun(_) => Reply::text(StatusCode::NOT_FOUND, NO_NAME),
+        })
     }
 
     /// Why kubelet has not registered the driver, unless it has.
     pub(crate) fn unregistered(&self) -> Option<String> {
-        let health = self.0.get();
-        health.and_then(RegistrationHealth::unregistered)
+        match &*self.lock() {
+            State::Unnamed => None,
+            State::Begun(health) => health.unregistered(),
+            State::Ended(reason) => Some(format!("not registered: {reason}")),
+        }
     }
 
     /// Adds the path that is about it alone.
@@ -53,9 +169,12 @@ impl Registration {
     pub(crate) fn add_to(&self, routes: &mut Routes) -> Result<(), RouteError> {
         let this = self.clone();
         routes.add(paths::REGISTRATION, move || {
-            let none = || Reply::text(StatusCode::SERVICE_UNAVAILABLE, NO_NAME);
-            let reply = this.0.get().map(RegistrationHealth::registration);
-            std::future::ready(reply.unwrap_or_else(none))
+            let unavailable = |text: String| Reply::text(StatusCode::SERVICE_UNAVAILABLE, text);
+            std::future::ready(match &*this.lock() {
+                State::Begun(health) => health.registration(),
+                State::Unnamed => unavailable(NO_NAME.to_owned()),
+                State::Ended(reason) => unavailable(format!("not registered: {reason}")),
+            })
         })
     }
 }

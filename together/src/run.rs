@@ -4,14 +4,15 @@
 //! carried out.
 
 mod chosen;
-mod ground;
 mod liveness;
+mod members;
 mod registering;
 mod shell;
 mod shown;
 
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use sidecar::controller::link::{Calls, Identity, Questions, Settings};
@@ -23,21 +24,25 @@ use sidecar::kube::connect::Variable;
 use sidecar::kube::rate::{Rate, RateMetrics};
 use sidecar::log;
 use sidecar::names::LeaseOwner;
+use tokio::time::sleep;
 
 use crate::plan::ends;
+use crate::plan::order::Place;
 use crate::plan::split::{Line, Part, split};
+use crate::registration::Registering;
 use crate::{node, programs};
 use chosen::{Chosen, Read, Selection};
-use ground::Ground;
 use liveness::Liveness;
-use registering::Registering;
-use shell::Member;
+use members::{Member, Members};
 use shown::Shown;
 
 /// The name of the file, as the API server sees it.
 pub const NAME: &str = "csi-sidecars";
 
 const CRATES: &[&str] = &["together", "csi_sidecars"];
+
+/// Before a controller tries once more to find out what it has to know before it leads.
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// Crates whose lines are a controller's.
 const CONTROLLERS: &[(&str, &str)] = &[
@@ -145,7 +150,7 @@ async fn start(
         });
     }
     let http = { made.first() }.and_then(|head| head.controller.http().cloned());
-    let registering = selection.registrar.map(Registering::new);
+    let registering = { selection.registrar }.map(|config| Registering::new(config, false));
     let liveness = { selection.liveness }.map(|wanted| Liveness::new(wanted, &process.registry));
     let liveness = liveness.transpose()?;
     let registration = { registering.as_ref() }.map(Registering::registration);
@@ -159,9 +164,11 @@ async fn start(
         if let Some(liveness) = &liveness {
             liveness.counted_by(link.operations());
         }
-        let ground = Ground { tenure, link };
-        let members = process.unless_ended(prepare(made, &ground)).await?;
-        shell::run(&process, members, ground, (has_others, &shown)).await
+        let preparing = async { Ok(prepare(made, &link).await) };
+        let (list, idle) = process.unless_ended(preparing).await?;
+        let mut members = Members::new(&process, list, (tenure, link)).await?;
+        let ending = process.shutdown.request();
+        shell::run(&mut members, &ending, idle, (has_others, &shown)).await
     };
     let routes = |routes: &mut _| {
         shown.add_to(routes)?;
@@ -176,7 +183,7 @@ async fn start(
     let working = async {
         let working = Box::pin(working);
         match registering {
-            Some(registering) => registering.beside(working).await,
+            Some(registering) => registering::beside(registering, working).await,
             None => working.await,
         }
     };
@@ -222,7 +229,7 @@ async fn meet(
     let controllers = made.iter().map(|one| &one.controller);
     let mut questions = Questions::default();
     let mut calls = Calls {
-        timeout: std::time::Duration::ZERO,
+        timeout: Duration::ZERO,
         methods: &[
             csi_proto::csi::methods::IDENTITY,
             csi_proto::csi::methods::CONTROLLER,
@@ -255,25 +262,39 @@ async fn meet(
     handshake.fetch_capabilities(questions).await
 }
 
-/// Lets the controllers find out what else has to be known before they lead.
-async fn prepare(made: Vec<Made>, ground: &Ground) -> Result<Vec<Member>, Exit> {
-    let mut members = Vec::new();
-    for mut one in made {
-        let idle = match one.controller.prepare(&one.seat, &ground.link) {
-            Ok(preparing) => {
-                preparing.await?;
-                None
-            }
-            Err(exit) => Some(exit),
-        };
+/// Lets the controllers find out what else has to be known before they lead; also those that have nothing to
+/// do with the driver as it is.
+async fn prepare(made: Vec<Made>, link: &Arc<Link>) -> (Vec<Member>, Vec<(Place, Exit)>) {
+    let (mut members, mut idle) = (Vec::new(), Vec::new());
+    for (place, mut one) in made.into_iter().enumerate() {
+        // A driver that restarts meanwhile does not end the process.
+        while let Err(exit) = prepare_one(&mut one, link, place, &mut idle).await {
+            let (controller, reason) = (one.own.controller, exit.error);
+            tracing::error!(controller, reason, "Cannot begin yet");
+            sleep(PAUSE).await;
+        }
         members.push(Member {
-            idle,
             own: one.own,
             is_named: one.is_named,
             controller: Arc::from(one.controller),
         });
     }
-    Ok(members)
+    (members, idle)
+}
+
+async fn prepare_one(
+    one: &mut Made,
+    link: &Arc<Link>,
+    place: Place,
+    idle: &mut Vec<(Place, Exit)>,
+) -> Result<(), Exit> {
+    match one.controller.prepare(&one.seat, link) {
+        Ok(preparing) => preparing.await,
+        Err(exit) => {
+            idle.push((place, exit));
+            Ok(())
+        }
+    }
 }
 
 /// The flags of one part, for [`chosen::decide`].

@@ -7,8 +7,10 @@
 mod attachment;
 mod drift;
 mod orphan;
+mod unsent;
 mod volume;
 
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -284,6 +286,18 @@ impl Reactor for Attacher {
             Attempt::Volume(run) => run.end(),
         };
         (verdict, due)
+    }
+
+    fn write(step: &Step) -> Option<impl Hash> {
+        step.write()
+    }
+
+    fn is_written(answered: &Answered) -> bool {
+        matches!(answered.answer, Answer::Written)
+    }
+
+    fn unsent(step: &Step, why: String) -> Answered {
+        Answered::from(step.unsent(why))
     }
 
     fn hangs_after(&self, key: &Key, informers: Informed<'_>) -> Option<Duration> {

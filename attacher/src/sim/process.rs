@@ -274,6 +274,10 @@ impl Process {
         );
         if let Some(step) = step {
             let key = running.key.clone();
+            let step = match attempts.admit(index, step, &self.informers) {
+                Ok(step) => step,
+                Err(_) => return self.decide(index),
+            };
             return Some(self.mutant.decides(step, &key, self));
         }
         let (key, verdict, due) = attempts.end(index, &self.informers);

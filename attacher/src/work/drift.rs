@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use csi_proto::csi::controller_client::ControllerClient;
 use csi_proto::csi::{ListVolumesRequest, ListVolumesResponse};
-use sidecar::csi::{Channel, Deadline, call};
+use sidecar::csi::{Channel, Deadline, LARGEST_LIST, call};
 use sidecar::{rpc_code, verbose};
 use tokio::time::sleep;
 
@@ -80,7 +80,7 @@ async fn page(
     deadline: Deadline,
     request: ListVolumesRequest,
 ) -> Result<ListVolumesResponse, RpcError> {
-    let mut client = ControllerClient::new(channel);
+    let mut client = ControllerClient::new(channel).max_decoding_message_size(LARGEST_LIST);
     let answer = call(deadline, request, async |request| {
         client.list_volumes(request).await
     });

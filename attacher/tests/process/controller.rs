@@ -1,6 +1,8 @@
 //! Rows that the specification has for all controllers, asked of this one: rows 49 to 54, 63, 80, 83,
 //! 85, 86 and 88 of the common table.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::stage::{PROGRAM, Stage, free_address, get};
@@ -145,4 +147,40 @@ async fn common_88_a_rate_that_is_asked_for_is_kept_to() {
     assert_eq!(writes.len(), 6);
     let took = (writes[5].at - writes[0].at).as_secs_f64();
     assert!(took > 4.5, "{took}");
+}
+
+#[tokio::test]
+async fn common_99_a_certificate_that_is_not_accepted_is_told_and_named_by_readyz() {
+    let (stage, other) = (Stage::over_tls().await, Stage::over_tls().await);
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let authority = |stage: &Stage| {
+        let flag = stage.kubeconfig();
+        Path::new(flag.trim_start_matches("--kubeconfig=")).with_file_name("ca.crt")
+    };
+    let own = std::fs::read(authority(&stage)).unwrap();
+    std::fs::copy(authority(&other), authority(&stage)).unwrap();
+    let attacher = stage.start(&[&endpoint]);
+    let told = "Cannot speak with the API server until this is mended";
+    attacher.logs(told).await;
+    let (status, text) = get(&address, "/readyz").await;
+    assert_eq!(status, 503, "{text}");
+    assert!(
+        text.contains("UnknownIssuer; certificate-authority of"),
+        "{text}"
+    );
+    assert_eq!(
+        attacher.log().matches(told).count(),
+        1,
+        "{}",
+        attacher.log()
+    );
+    assert!(stage.api.requests().is_empty());
+    attacher.terminate();
+    assert_eq!(attacher.end().await.code, Some(0));
+
+    std::fs::write(authority(&stage), own).unwrap();
+    let attacher = stage.start(&[&endpoint]);
+    attacher.logs("Starting CSI attacher").await;
+    assert_eq!(get(&address, "/readyz").await, (200, "ok".to_owned()));
 }

@@ -58,8 +58,11 @@ async fn common_68_the_lease_is_renewed_on_time_while_the_controllers_wait_for_t
 #[tokio::test]
 async fn row_137_names_of_lease_and_finalizer() {
     let stage = Stage::new().await;
+    // With a sign at its end no Lease can be called so: common row 112.
+    stage
+        .driver
+        .configure(|model| model.name = "a/b_c.d".into());
     let driver = "a/b_c.d-";
-    stage.driver.configure(|model| model.name = driver.into());
     stage.volume("pv2", None);
     stage
         .api
@@ -68,7 +71,7 @@ async fn row_137_names_of_lease_and_finalizer() {
     standby
         .logs("Could not get or renew the leader lease")
         .await;
-    let path = "*/namespaces/ns/leases/external-attacher-leader-a-b-c-d-X";
+    let path = "*/namespaces/ns/leases/external-attacher-leader-a-b-c-d";
     assert!(
         !stage.api.requests_to("GET", path).is_empty(),
         "{:#?}",
@@ -76,6 +79,7 @@ async fn row_137_names_of_lease_and_finalizer() {
     );
     drop(standby);
 
+    stage.driver.configure(|model| model.name = driver.into());
     let _attacher = stage.start(&[]);
     stage
         .api

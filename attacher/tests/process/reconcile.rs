@@ -121,6 +121,34 @@ async fn rows_116_and_121_entries_that_do_not_count() {
     }
 }
 
+/// Upstream refuses it, and compares nothing.
+#[tokio::test]
+async fn a_list_of_more_than_4_mib_is_compared_too() {
+    use csi_proto::csi::list_volumes_response::{Entry, VolumeStatus};
+    use csi_proto::csi::{ListVolumesResponse, Volume};
+    let stage = listing().await;
+    stage.attached("va1", "pv1");
+    let entry = |id: &str, length: usize| Entry {
+        volume: Some(Volume {
+            volume_id: id.into(),
+            volume_context: [("k".into(), "v".repeat(length))].into(),
+            ..Volume::default()
+        }),
+        status: Some(VolumeStatus::default()),
+    };
+    let answer = ListVolumesResponse {
+        entries: vec![entry("other", 5 << 20), entry("h-pv1", 1)],
+        ..ListVolumesResponse::default()
+    };
+    stage
+        .driver
+        .fault(CallFault::on("ListVolumes").answer(answer));
+    let attacher = stage.start(&["--reconcile-sync=200ms"]);
+    stage.until_calls(PUBLISH, 1).await;
+    let log = attacher.log();
+    assert!(!log.contains("failed to ListVolumes"), "{log}");
+}
+
 #[tokio::test]
 async fn row_117_what_is_still_published_is_detached_each_time() {
     let stage = listing().await;

@@ -113,7 +113,7 @@
 {{- /* The journal is in Leases that are numbered as they are needed, beside the one of the election. */}}
 - apiGroups: ["coordination.k8s.io"]
   resources: ["leases"]
-  verbs: ["get", "create", "update"{{ if .Values.features.nodeDeployment }}, "list"{{ end }}]
+  verbs: ["get", "create", "update"{{ if .Values.features.nodeDeployment }}, "list", "delete"{{ end }}]
 {{- else if not .Values.features.nodeDeployment }}
 {{- include "csi-sidecars.rules.lease" (dict "root" . "prefix" "") }}
 {{- end }}

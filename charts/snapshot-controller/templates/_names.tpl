@@ -59,6 +59,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and (not .Values.port) (or .Values.metrics.service .Values.metrics.serviceMonitor.enabled) -}}
 {{- fail "metrics.service and metrics.serviceMonitor need port: there would be nothing to ask" -}}
 {{- end -}}
+{{- /* An upgrade goes on, with a warning: whoever may create one could stop it else. */}}
+{{- if and .Release.IsInstall (include "snapshot-controller.groupsForgotten" .) -}}
+{{- fail "the cluster has VolumeGroupSnapshots, which nobody would take or delete, nor their members: set features.groupSnapshots=true, or delete them with the controller that has made them" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether the cluster has VolumeGroupSnapshots that nobody would work on. */}}
+{{- define "snapshot-controller.groupsForgotten" -}}
+{{- if and (not .Values.features.groupSnapshots) (.Capabilities.APIVersions.Has "groupsnapshot.storage.k8s.io/v1/VolumeGroupSnapshot") -}}
+{{- if get (lookup "groupsnapshot.storage.k8s.io/v1" "VolumeGroupSnapshot" "" "") "items" -}}
+true
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The user, for container and pod. */}}

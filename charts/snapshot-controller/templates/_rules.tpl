@@ -44,6 +44,10 @@
 - apiGroups: ["groupsnapshot.storage.k8s.io"]
   resources: ["volumegroupsnapshotclasses"]
   verbs: ["list", "watch"]
+{{- else }}
+- apiGroups: ["groupsnapshot.storage.k8s.io"]
+  resources: ["volumegroupsnapshots"]
+  verbs: ["get"]
 {{- end }}
 {{- end -}}
 

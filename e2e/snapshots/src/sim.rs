@@ -12,7 +12,8 @@
 //!
 //! What is held, in every run:
 //!
-//! 1. there is at most one snapshot, and at most one content, for each VolumeSnapshot, ever;
+//! 1. there is at most one snapshot, and at most one content, for each VolumeSnapshot, ever, unless the driver
+//!    lost a snapshot and took another, which then makes nothing ready;
 //! 2. no snapshot is in storage, nor may come into being, without a content that names it or is marked,
 //!    unless its policy was to retain it or nothing held what users took away;
 //! 3. no content is deleted whose policy is `Retain` or whose VolumeSnapshot lives, and no snapshot under
@@ -164,4 +165,20 @@ fn one_seed() {
         _ => Faults::None,
     };
     run(seed, faults, Mutant::None).unwrap();
+}
+
+/// What is violated with one mutant: `MUTANT=ForgetsMark cargo test -p snapshot-programs one_mutant --
+/// --ignored --nocapture`.
+#[test]
+#[ignore = "for looking at one mutant"]
+fn one_mutant() {
+    let wanted = std::env::var("MUTANT").unwrap();
+    let mut all = Mutant::CAUGHT_BY.iter().chain(&Mutant::CAUGHT_WITH_GROUPS);
+    let of = all.find(|(mutant, ..)| format!("{mutant:?}") == wanted);
+    let (mutant, faults, expected) = of.unwrap();
+    for seed in 0..runs() {
+        if let Err(violation) = run(seed, *faults, *mutant) {
+            println!("seed {seed}, {}: {violation}", violation.contains(expected));
+        }
+    }
 }

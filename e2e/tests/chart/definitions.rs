@@ -164,6 +164,7 @@ pub(super) fn kept(cluster: &Cluster) -> Result<Verdict> {
     );
 
     let folder = chart::folder("snapshot-controller").join("definitions");
+    without_webhook(cluster, &api, &folder)?;
     for folder in [folder, snapshots::definitions()?] {
         for (name, _) in read(cluster, &folder)? {
             let (plural, group) = name.split_once('.').context("plural and group")?;
@@ -174,6 +175,79 @@ pub(super) fn kept(cluster: &Cluster) -> Result<Verdict> {
         }
         served(&api)?;
     }
+    Ok(Verdict::Passed)
+}
+
+/// Definitions of a predecessor whose conversion webhook is gone: what the README says takes it away.
+fn without_webhook(cluster: &Cluster, api: &Api, folder: &Path) -> Result<()> {
+    let all = ours(cluster)?;
+    let names: Vec<_> = all.keys().cloned().collect();
+    remove(api, &names)?;
+    for mut definition in all.into_values() {
+        let conversion = json!({"strategy": "Webhook", "webhook": {
+            "conversionReviewVersions": ["v1"],
+            "clientConfig": {"service": {
+                "namespace": "default", "name": "gone", "path": "/convert",
+            }},
+        }});
+        if let Some(spec) = definition.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.insert("conversion".to_owned(), conversion);
+        }
+        api.create(DEFINITIONS, &definition)?;
+    }
+    let patch = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
+    let mut kubectl = cluster.command(&["kubectl"]);
+    kubectl.args(["patch", "--type=merge", "-p", &patch.to_string(), "-f"]);
+    process::output(kubectl.arg(folder))?;
+    let mut kubectl = cluster.command(&["kubectl"]);
+    kubectl.args(["apply", "--server-side", "--force-conflicts", "-f"]);
+    process::output(kubectl.arg(folder))?;
+    for definition in stored(api, &names)? {
+        let conversion = definition.pointer("/spec/conversion");
+        ensure!(
+            conversion == Some(&json!({"strategy": "None"})),
+            "{conversion:?}"
+        );
+    }
+    served(api)
+}
+
+/// A release without group snapshots does not take over a cluster that has some, and says so at an upgrade.
+pub(super) fn groups_remembered(cluster: &Cluster) -> Result<Verdict> {
+    let api = cluster.api()?;
+    snapshots::install(cluster, &api)?;
+    let groups = format!(
+        "{}/namespaces/default/volumegroupsnapshots",
+        snapshots::GROUPS
+    );
+    let group = json!({
+        "apiVersion": "groupsnapshot.storage.k8s.io/v1", "kind": "VolumeGroupSnapshot",
+        "metadata": {"name": "forgotten", "namespace": "default"},
+        "spec": {"source": {"selector": {"matchLabels": {"app": "x"}}}},
+    });
+    api.create(&groups, &group)?;
+    let refused = install(cluster).err().context("helm install succeeds")?;
+    let refused = format!("{refused:#}");
+    ensure!(
+        refused.contains("features.groupSnapshots=true"),
+        "{refused}"
+    );
+    let on = |verb: &str, on: bool| -> Result<String> {
+        let mut helm = helm(cluster, &[verb, RELEASE])?;
+        helm.arg(chart::folder("snapshot-controller"));
+        let image = "image.registry=registry.example.com/storage,replicas=0";
+        helm.arg(format!("--set={image},features.groupSnapshots={on}"));
+        process::output(&mut helm)
+    };
+    let said = on("install", true)?;
+    ensure!(!said.contains("WARNING"), "{said}");
+    let said = on("upgrade", false)?;
+    ensure!(
+        said.contains("WARNING: the cluster has VolumeGroupSnapshots"),
+        "{said}"
+    );
+    uninstall(cluster)?;
+    api.delete(&format!("{groups}/forgotten"))?;
     Ok(Verdict::Passed)
 }
 

@@ -80,6 +80,10 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
         run: definitions::kept,
     },
     Scenario {
+        name: "chart_groups_that_exist_are_not_left_unattended",
+        run: definitions::groups_remembered,
+    },
+    Scenario {
         name: "chart_is_accepted_by_the_api_server",
         run: server::dry_run,
     },

@@ -96,10 +96,8 @@ fn what_go_refuses_ends_with_2_and_says_why() {
     for (row, arg, word) in [
         ("L-1", "--version", "version"),
         ("", "--timeout=1s", "timeout"),
-        ("", "--connection-timeout=1s", "connection-timeout"),
         ("", "--probe-timeout=5", "probe-timeout"),
         ("", "--automaxprocs=x", "automaxprocs"),
-        ("", "--logtostderr=true", "logtostderr"),
     ] {
         let exit = decide_on(&[arg]).unwrap_err();
         assert_eq!(exit.code, 2, "{row} {arg}");

@@ -38,6 +38,23 @@ async fn requests_share_one_connection() {
 }
 
 #[tokio::test]
+async fn a_connection_that_the_driver_ends_in_good_order_is_not_lost() {
+    if is_foreign() {
+        return;
+    }
+    let driver = process::driver();
+    let serving = Serving::beside(&driver, &[]).await;
+    for connections in 1..3 {
+        serving.is_healthy().await;
+        assert_eq!(driver.connections(), AT_START + connections);
+        driver.end_connections();
+        until("its end", async || driver.open_connections() == 0).await;
+    }
+    let log = serving.process.log();
+    assert!(!log.contains("Lost the connection"), "{log}");
+}
+
+#[tokio::test]
 async fn the_driver_is_replaced_while_its_predecessor_lives_on() {
     let driver = process::driver();
     let serving = Serving::beside(&driver, &[]).await;

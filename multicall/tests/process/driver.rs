@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sidecar_testkit::driver::ControllerRpc;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::stage::{ALL, Stage, free_address, get, is_together, settle};
 
@@ -165,7 +165,14 @@ async fn a_52_a_driver_that_stays_away_costs_the_leases_and_not_the_process() {
     stage.until_held(&ALL, str::is_empty).await;
     assert!(gone.elapsed() > Duration::from_secs(50), "{gone:?}");
     assert_eq!(get(&address, "/healthz").await.0, 500);
-    sleep(Duration::from_secs(3)).await;
+    // Longer than a single program waits for its driver at the start, too.
+    let before = running.log().matches("Still connecting").count();
+    running.logs_times("Still connecting", before + 4).await;
+    let (status, why) = get(&address, "/readyz").await;
+    assert_eq!(
+        (status, why.as_str()),
+        (503, "no lease is asked for: waiting for the driver\n")
+    );
     assert!(running.is_running(), "{}", running.log());
     for controller in ALL {
         assert_eq!(stage.holder_of(controller), "", "{controller}");
@@ -173,6 +180,25 @@ async fn a_52_a_driver_that_stays_away_costs_the_leases_and_not_the_process() {
     stage.driver.start();
     stage.until_held(&ALL, is_together).await;
     stage.all_work(1).await;
+    assert_eq!(get(&address, "/healthz").await.0, 200);
+    running.terminated().await.well();
+}
+
+/// Longer than a single program waits for it.
+#[tokio::test]
+async fn a_101_a_driver_that_comes_late_is_waited_for() {
+    let stage = Stage::new().await;
+    stage.driver.stop();
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let controllers = "--controllers=provisioner,attacher,resizer,livenessprobe";
+    let mut running = stage.start(&[controllers, &endpoint, "--probe-timeout=500ms"]);
+    running.logs_times("Still connecting", 7).await;
+    assert_eq!(get(&address, "/healthz").await.0, 500);
+    assert_eq!(get(&address, "/readyz").await.0, 503);
+    assert!(running.is_running());
+    stage.driver.start();
+    stage.all_work(0).await;
     assert_eq!(get(&address, "/healthz").await.0, 200);
     running.terminated().await.well();
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use sidecar_testkit::build::Object;
 use sidecar_testkit::process::{Process, Signal};
-use sidecar_testkit::{FakeDriver, build, controller};
+use sidecar_testkit::{FakeDriver, Fault, build, controller};
 use tokio::time::{Instant, sleep};
 
-use super::stage::{ALL, Stage, free_address, get, is_together, lease_writes, settle};
+use super::stage::{ALL, Stage, free_address, get, is_together, lease, lease_writes, settle};
 
 const QUICK: [&str; 3] = [
     "--leader-election-lease-duration=4s",
@@ -66,9 +66,7 @@ async fn a_38_without_the_head_nothing_works_and_the_process_lives() {
     stage.until_held(&ALL, is_together).await;
     stage.all_work(0).await;
     stage.take_away("provisioner", "somebody");
-    stage
-        .until_held(&["attacher", "resizer"], str::is_empty)
-        .await;
+    running.logs("Stopped leading").await;
     stage.ask_all(1);
     settle().await;
     assert!(stage.done(1).is_empty(), "nobody leads");
@@ -77,6 +75,39 @@ async fn a_38_without_the_head_nothing_works_and_the_process_lives() {
     stage.take_away("provisioner", "");
     stage.until_done_by(1, &ALL).await;
     stage.until_held(&ALL, is_together).await;
+    running.terminated().await.well();
+}
+
+/// In turn refused and left without an answer, each time until the head is lost, with a signal in the last one.
+#[tokio::test]
+async fn a_103_outages_longer_than_the_lease_cost_one_lease_duration_each() {
+    let stage = Stage::new().await;
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let controllers = "--controllers=provisioner,attacher,resizer,livenessprobe";
+    let election = ["--leader-election", "--leader-election-namespace=ns"];
+    let arguments = [&[controllers, &endpoint], &election[..], &QUICK].concat();
+    let mut running = stage.start(&arguments);
+    stage.until_held(&ALL, is_together).await;
+    for round in 0..4 {
+        let fault = Fault::on("*", "*/leases*");
+        let fault = match round % 2 {
+            0 => fault.hang(),
+            _ => fault.answer(503),
+        };
+        let outage = stage.api.fault(fault);
+        let lost = format!("\"Stopped leading\" lease=\"{}\"", lease("provisioner"));
+        running.logs_times(&lost, round + 1).await;
+        assert_eq!(get(&address, "/healthz").await.0, 200);
+        assert_eq!(get(&address, "/livez").await.0, 200);
+        if round == 3 {
+            break;
+        }
+        outage.remove();
+        stage.all_work(round).await;
+        assert_eq!(get(&address, "/readyz").await.0, 200);
+    }
+    assert!(running.is_running());
     running.terminated().await.well();
 }
 
@@ -139,8 +170,8 @@ async fn a_42_killed_and_started_again_it_takes_its_leases_at_once() {
     // Not after the fifteen seconds of the leases.
     assert!(start.elapsed() < Duration::from_secs(12), "{start:?}");
     for controller in ALL {
-        let lease = stage.api.object("leases", super::stage::lease(controller));
-        let transitions = lease.unwrap()["spec"]["leaseTransitions"].clone();
+        let stored = stage.api.object("leases", lease(controller));
+        let transitions = stored.unwrap()["spec"]["leaseTransitions"].clone();
         assert_eq!(transitions, 0, "{controller}");
     }
     again.terminated().await.well();

@@ -91,11 +91,13 @@ async fn a_72_the_registrar_beside_the_provisioner_of_a_node() {
 }
 
 #[tokio::test]
-async fn a_72_who_is_refused_by_kubelet_ends() {
+async fn a_104_who_is_refused_by_kubelet_works_on_and_asks_again() {
     let stage = stage().await;
     let directory = tempfile::tempdir().unwrap();
+    let address = free_address();
     let arguments = [
-        "--controllers=provisioner,node-driver-registrar",
+        "--controllers=provisioner,node-driver-registrar,livenessprobe",
+        &format!("--http-endpoint={address}"),
         "--provisioner-node-deployment",
         "--kubelet-registration-path=/p/csi.sock",
         &format!("--plugin-registration-path={}", directory.path().display()),
@@ -105,5 +107,21 @@ async fn a_72_who_is_refused_by_kubelet_ends() {
     stage.until("the socket", || socket.exists()).await;
     // It may end before it answers.
     let _ = kubelet::notify(&socket, false, "a name that is taken").await;
-    running.end().await.says("A-72", 1, "a name that is taken");
+    running.logs("a name that is taken").await;
+    let (status, why) = get(&address, "/readyz").await;
+    assert!(
+        status == 503 && why.contains("a name that is taken"),
+        "{why}"
+    );
+    assert_eq!(get(&address, "/healthz").await, (200, "ok".to_owned()));
+    assert_eq!(get(&address, "/livez").await, (200, "ok".to_owned()));
+    provision_here(&stage, 0);
+    stage.until("a volume", || is_provisioned(&stage, 0)).await;
+    running
+        .logs_times("Waiting for kubelet to register", 2)
+        .await;
+    kubelet::notify(&socket, true, "").await.unwrap();
+    assert_eq!(get(&address, "/readyz").await, (200, "ok".to_owned()));
+    running.terminated().await.well();
+    assert!(!socket.exists());
 }

@@ -55,6 +55,9 @@ async fn a_21_each_line_of_a_call_says_whose_it_is_and_is_cut_for_that_one_alone
         content.unwrap_or_default()["status"]["readyToUse"] == true
     };
     stage.until("the snapshot", is_ready).await;
+    // The log is written a moment later.
+    let answered = "err=null controller=\"snapshotter\"";
+    running.logs(answered).await;
     let log = running.log();
     let lines = |parts: &[&str]| -> Vec<&str> {
         let lines = log.lines();

@@ -6,7 +6,7 @@ use sidecar::flags::standard::{
     AUTOMAXPROCS, CSI_ADDRESS, FEATURE_GATES, HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING,
     MASTER, METRICS, VERSION,
 };
-use sidecar::flags::{Dialect, Flag, Kind, Spec};
+use sidecar::flags::{Dialect, Flag, Kind, Spec, retired};
 
 const fn flag(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Flag {
     Flag::new(name, kind, default, help)
@@ -214,4 +214,5 @@ pub static SPEC: Spec = Spec {
         AUTOMAXPROCS,
         LOGGING,
     ],
+    retired: &retired::PROVISIONER,
 };

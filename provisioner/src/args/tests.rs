@@ -62,14 +62,6 @@ const ENDS: &[(&str, &str, bool, u8, &str)] = &[
         2,
         "expect string=bool",
     ),
-    (
-        "7",
-        "--feature-gates=HonorPVReclaimPolicy=true",
-        false,
-        FATAL,
-        "HonorPVReclaimPolicy",
-    ),
-    ("8", "--logtostderr", false, 2, "unknown flag"),
     ("9", "-csi-address=/x", false, 2, "unknown shorthand"),
     (
         "19",
@@ -85,7 +77,6 @@ const ENDS: &[(&str, &str, bool, u8, &str)] = &[
         2,
         "lease-duration",
     ),
-    ("1.2", "--provisioner=x", false, 2, "unknown flag"),
     ("1.5", "--enable-capacity", true, FATAL, "NAMESPACE"),
     (
         "threads",
@@ -123,6 +114,46 @@ fn rows_1_to_9_19_20_and_25_errors_and_their_codes() {
         "row 1"
     );
     assert_eq!(config("--enable-pprof").http, None, "row 25");
+}
+
+#[test]
+fn rows_7_and_8_what_upstream_retired_is_passed_over_with_a_warning_each() {
+    let line = "csi-provisioner --feature-gates=HonorPVReclaimPolicy=true --logtostderr --v=2";
+    let values = parse(&SPEC, line.split(' ')).unwrap();
+    let (command, of_gates) = decide(&values, &Environment::default()).unwrap();
+    assert_eq!(command, Command::Run(Box::new(config(""))));
+    assert_eq!(values.uint("v"), 2);
+    assert_eq!((values.warnings().len(), of_gates.len()), (1, 1));
+}
+
+#[test]
+fn row_53_a_prefix_with_which_no_object_can_be_named_ends_the_program() {
+    let long = "a".repeat(217);
+    for line in [
+        "--volume-name-prefix=Pvc",
+        "--volume-name-prefix=-pvc",
+        "--volume-name-prefix=p_v",
+        "--volume-name-prefix=pvc.",
+        "--volume-name-uuid-length=0",
+        &format!("--volume-name-prefix={long}"),
+    ] {
+        let exit = decided(line, &Environment::default()).unwrap_err();
+        let error = exit.error.unwrap_or_default();
+        assert_eq!(exit.code, 1, "{line}: {error}");
+        assert!(
+            error.contains("no PersistentVolume can be called"),
+            "{error}"
+        );
+    }
+    for prefix in ["p", "0", "a.b", "pvc-", &long[1..]] {
+        let line = format!("--volume-name-prefix={prefix}");
+        assert_eq!(config(&line).settings.volume_name_prefix, prefix);
+    }
+    // Row 54: each claim is told.
+    assert_eq!(
+        config("--volume-name-prefix=").settings.volume_name_prefix,
+        ""
+    );
 }
 
 #[test]

@@ -51,6 +51,10 @@ pub(super) async fn open(parts: &Parts<'_>) -> Option<(Journal, Keeper)> {
         );
         return None;
     }
-    let keeper = Keeper::new(seat.api(), &namespace, &parts.metrics);
-    Some((journal(&parts.driver.current().name, settings), keeper))
+    let election = parts.config.election.as_ref();
+    let fence = election.map(|_| seat.fence.clone());
+    let keeper = Keeper::new(seat.api(), &namespace, &parts.metrics, fence);
+    let labels = election.map_or(&[][..], |election| &election.labels);
+    let driver = &parts.driver.current().name;
+    Some((journal(driver, settings, labels), keeper))
 }

@@ -141,6 +141,13 @@ impl VolumeDetail {
             }
     }
 
+    /// Whether it is for the claim of this UID, or for whatever claim has the name that it says.
+    #[must_use]
+    pub fn is_for(&self, uid: &str) -> bool {
+        let claim = self.claim.as_ref().map(|claim| &*claim.uid);
+        claim.is_none_or(|claim| claim.is_empty() || *claim == *uid)
+    }
+
     /// Whether it is a volume of `driver` with an in-tree source that names it by something else than the
     /// driver does, and not for good.
     #[must_use]

@@ -13,6 +13,7 @@
 //! | `step` | the language of steps and answers |
 //! | `prepare`, `place` | what the driver is to be asked |
 //! | `fold` | what the answers mean |
+//! | `namesake` | whose PersistentVolume there is |
 //! | `ending` | what is written when the driver has answered |
 //! | `failure` | what can go wrong, and what that means |
 
@@ -27,12 +28,14 @@ use super::outcome::RpcError;
 use super::pv::{self, Unusable};
 use super::request::{self, NameError, PinnedRequest, Secrets};
 use super::settings::Protection;
+use super::topology::{Entry, TopologyIndex};
 use super::view::View;
 use crate::model::{AttributesClass, Claim, Content, SecretRef, Snapshot, Text, VolumeDetail};
 
 mod ending;
 mod failure;
 mod fold;
+mod namesake;
 mod place;
 mod prepare;
 mod step;
@@ -53,6 +56,8 @@ pub struct Attempt {
     recalled: bool,
     /// What else was asked before and may have made a volume.
     owed: Vec<Arc<PinnedRequest>>,
+    /// The node that was asked last is gone, and nobody was told yet.
+    left: Option<String>,
     /// The claim is gone, or has a volume.
     needless: bool,
     /// It was looked at as it is at the moment.
@@ -85,6 +90,8 @@ struct Loaded {
     content: Option<Box<Content>>,
     claim: Option<Box<Claim>>,
     volume: Option<Box<VolumeDetail>>,
+    /// The PersistentVolume that has the name.
+    namesake: Option<Box<VolumeDetail>>,
     /// With the name that was asked for.
     attributes: Option<(Text, Box<AttributesClass>)>,
     /// With the reference that was asked for.
@@ -163,6 +170,7 @@ impl Attempt {
             inherited,
             recalled,
             owed,
+            left: None,
             needless: !needed,
             owner_known: false,
             repaying,
@@ -177,6 +185,26 @@ impl Attempt {
             concluded: Concluded::default(),
             made: None,
             reached: Reached::Start,
+        }
+    }
+
+    /// Gives up the node for which a call had no answer, if it is gone and `claim` is not for it any more: nobody
+    /// may ever answer there. What was asked is owed.
+    pub fn leave(&mut self, claim: &Claim, places: &TopologyIndex) {
+        let left = |asked: &mut Arc<PinnedRequest>| {
+            let node = &*asked.node;
+            !node.is_empty()
+                && node != claim.selected_node()
+                && *places.driver(node) == Entry::NoCsiNode
+        };
+        // What was owed has its turn wherever it is.
+        if self.needless || self.recalled || self.unsaved.is_some() {
+            return;
+        }
+        if let Some(asked) = self.frozen.take_if(left) {
+            self.doubted = false;
+            self.left = Some(asked.node.clone());
+            self.owed.push(asked);
         }
     }
 
@@ -245,6 +273,7 @@ impl Attempt {
                 return Ok(self.compare());
             }
             if !self.repaying {
+                self.look_at_namesake(view)?;
                 let one_of_several = !self.owed.is_empty() || view.settings.node.is_some();
                 return Ok(if self.doubted && one_of_several {
                     Step::Done(End::Owing)
@@ -276,53 +305,6 @@ impl Attempt {
         Ok(Step::Create(prepared, Box::new(request)))
     }
 
-    /// A claim that has lost its PersistentVolume would be bound to what gets the name, which is empty.
-    fn look_at_owner(&self, view: &View<'_>) -> Result<(), Stop> {
-        let unknown = self.needless && !self.owner_known && (!view.volume_exists || self.called);
-        match &self.frozen {
-            Some(prepared) if unknown => {
-                let claim = &prepared.blueprint.claim;
-                let (namespace, name) = (claim.namespace.as_str(), claim.name.as_str());
-                Err(Stop::first(Step::LoadOwner(namespace.into(), name.into())))
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-
-    /// Whose PersistentVolume it is that has the name. If the claim needs no volume, somebody may have given
-    /// the volume one of another name meanwhile.
-    fn compare(&self) -> Step {
-        match &self.unsaved {
-            Some(unsaved) => {
-                let identity = self.needless.then(|| unsaved.identity.clone());
-                Step::LoadNamesake(unsaved.name.clone(), identity)
-            }
-            // Cannot be: there is something to compare it with.
-            None => Step::Done(End::Exists),
-        }
-    }
-
-    /// Whether there is a PersistentVolume of the volume that what is owed has made, also one that
-    /// somebody wrote by hand, or of the name.
-    fn look_for_namesake(&self) -> Step {
-        let identity = match &self.reached {
-            Reached::Held(identity, _) => Some(identity.clone()),
-            Reached::Taken(_)
-            | Reached::Start
-            | Reached::Bad(_)
-            | Reached::Repaid
-            | Reached::Made
-            | Reached::Named
-            | Reached::Saved
-            | Reached::Failed(_) => None,
-        };
-        match &self.frozen {
-            Some(prepared) => Step::LoadNamesake(prepared.name.as_str().into(), identity),
-            // Cannot be: it was asked for.
-            None => Step::Done(End::Repaid),
-        }
-    }
-
     fn discard(&self, unusable: &Unusable) -> Result<Step, Stop> {
         let reference = self.frozen.as_ref().and_then(|prepared| prepared.secret());
         let request = DeleteVolumeRequest {
@@ -333,7 +315,14 @@ impl Attempt {
     }
 
     fn announce(&self, view: &View<'_>) -> Result<(), Stop> {
-        if self.announced || view.gone || self.repaying {
+        if view.gone || self.repaying {
+            return Ok(());
+        }
+        if let Some(node) = &self.left {
+            let left = Announcement::Left(node.clone());
+            return Err(Stop::first(Step::Announce(left)));
+        }
+        if self.announced {
             Ok(())
         } else {
             Err(Stop::first(Step::Announce(Announcement::Provisioning)))

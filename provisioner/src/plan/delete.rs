@@ -67,6 +67,18 @@ pub enum Step {
     Fail(Failure),
 }
 
+impl Step {
+    /// The answer to it if it is not taken.
+    #[must_use]
+    pub fn unsent(&self, why: String) -> Answer {
+        if matches!(self, Self::Delete(..)) {
+            Answer::Failed(RpcError::unsent(why))
+        } else {
+            Answer::Refused(ApiError::local(why))
+        }
+    }
+}
+
 /// What came of a step.
 #[derive(Debug)]
 pub enum Answer {
@@ -224,11 +236,14 @@ impl Attempt {
 
     fn delete(&self, volume: &VolumeDetail, view: &View<'_>) -> Result<Step, Failure> {
         let source = match &volume.source {
-            Source::Csi(source) => source,
             // The id of another driver's volume may be the id of one of this driver's.
-            Source::InTree(source) if *source.driver != *view.driver.name => {
-                return Err(Failure::OtherDriver(source.driver));
+            Source::Csi(source) if *source.driver != *view.driver.name => {
+                return Err(Failure::OtherDriver(source.driver.clone()));
             }
+            Source::InTree(source) if *source.driver != *view.driver.name => {
+                return Err(Failure::OtherDriver(source.driver.into()));
+            }
+            Source::Csi(source) => source,
             Source::InTree(source) => match &source.csi {
                 Ok(source) => source,
                 Err(why) => return Err(Failure::Untranslatable(why.clone())),
@@ -251,7 +266,7 @@ impl Attempt {
             (Some(reference), None) => return Ok(Step::LoadSecret(reference)),
         };
         if let Some(node) = view.attached_to {
-            return Err(Failure::Attached(node.clone()));
+            return Err(Failure::Attached(volume.name.clone(), node.clone()));
         }
         if view.attachments_missed {
             return Err(Failure::AttachmentsMissed);
@@ -309,12 +324,7 @@ fn detail(volume: &Volume) -> Option<&VolumeDetail> {
 /// Whether the volume is this driver's, and has a source that it can be asked for.
 #[must_use]
 pub fn is_ours(owner: &Owner, driver: &Driver) -> bool {
-    let source = if owner.in_tree {
-        owner.csi_driver.as_deref() == Some(&*driver.name)
-    } else {
-        owner.csi_driver.is_some()
-    };
-    source && concerns(owner, driver)
+    owner.csi_driver.as_deref() == Some(&*driver.name) && concerns(owner, driver)
 }
 
 fn upkeep(volume: &Volume) -> Option<FinalizerAction> {

@@ -62,6 +62,8 @@ pub struct InFlightState<P> {
     /// Of these it was said that they are owed for a claim that needs no volume any more.
     told: HashMap<ClaimKey, Vec<Arc<P>>>,
     slow: SlowSet<ClaimKey>,
+    /// Claims whose last attempt ended with what may pass by itself.
+    hindered: HashSet<ClaimKey>,
     /// What somebody took out of the journal while a call for the claim was running.
     revoked: HashMap<ClaimKey, Vec<Arc<P>>>,
     /// What would cure the last failure of a claim, and the claims by it.
@@ -81,6 +83,7 @@ impl<P: Asked> InFlightState<P> {
             doubts: HashMap::new(),
             unsaved: HashMap::new(),
             told: HashMap::new(),
+            hindered: HashSet::new(),
             revoked: HashMap::new(),
             slow: SlowSet::new(retention),
             waits: HashMap::new(),
@@ -238,6 +241,18 @@ impl<P: Asked> InFlightState<P> {
         self.doubts.remove(key);
         self.unsaved.remove(key);
         self.told.remove(key);
+        self.hindered.remove(key);
+    }
+
+    /// An attempt has failed; `may` says whether with what may pass by itself. Whether it is the first of them
+    /// in a row. To be called before [`end`](Self::end).
+    pub fn passes(&mut self, key: &ClaimKey, may: bool) -> bool {
+        if may {
+            self.hindered.insert(key.clone())
+        } else {
+            self.hindered.remove(key);
+            false
+        }
     }
 
     /// Whether nobody was told yet that this is owed for a claim that needs no volume any more; who asks

@@ -8,6 +8,7 @@
 //! * **Fence.** Each process that begins to lead has a greater epoch, and writes it into every object
 //!   before anything else. Every write carries the `resourceVersion`. Who finds the epoch of another
 //!   process is not the leader any more, whatever its clock says.
+//!   All objects are read first, also those that an object which somebody deleted would have named.
 //! * **Unknown outcomes.** After a write that failed in whatever way the object is read before it is
 //!   written again; its header says which changes it has.
 //! * **Backups.** The header has the UID of its object. Intents of an object that was made from a copy
@@ -31,6 +32,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::model::Text;
+use crate::plan::outcome::ApiError;
 
 mod annotation;
 mod answer;
@@ -42,8 +44,8 @@ mod parts;
 mod request;
 
 pub use intent::{Intent, Recovery};
-pub use neighbour::{Neighbour, pause};
-pub use object::{Forgotten, Found, HEADER, INTENT, TERMS};
+pub use neighbour::{Neighbour, looks_at_empty, pause};
+pub use object::{Forgotten, Found, HEADER, INTENT, KeptMetadata, TERMS};
 pub use request::{Answer, Lost, Owner, Request, Unwritable, Verdict, Write};
 
 use header::Header;
@@ -60,7 +62,12 @@ pub const LIMIT: usize = 256 * 1024;
 /// so long that another one leads finds out before it calls.
 pub const FRESH: Duration = Duration::from_secs(4);
 
-/// More objects than anybody needs: a header that says more is wrong.
+/// What is said of answers that come too late to prove anything, where no election proves it.
+const SLOW: &str = "the API server takes more than 4 s to answer requests for Leases, and without \
+    --leader-election nothing else shows that no other process works";
+
+/// More objects than anybody needs: a header that says more is wrong. So many are looked for when the
+/// first one, which says how many there are, is not there.
 const MOST_OBJECTS: usize = 64;
 
 /// So many requests may fail one after the other before those who wait are told.
@@ -80,14 +87,24 @@ pub struct Journal {
     /// Number of the last change.
     change: u64,
     objects: Vec<Object>,
+    /// Objects that were read to open the journal; the first ones.
+    read: usize,
+    /// Objects that must be made although they are not there, since a predecessor may still write them.
+    named: usize,
     /// Objects that have this process's epoch; the first ones.
     taken: usize,
+    /// Why the journal could not be opened the last times.
+    shut: Option<ApiError>,
     /// The object whose turn it is.
     turn: usize,
     /// Requests that failed one after the other, whatever they were for.
     failures: u32,
     /// Bytes of each object that are kept for its header.
     room: usize,
+    /// Bytes up to which intents share an object.
+    budget: usize,
+    /// More objects than there may be.
+    most: usize,
     /// Calls that wait for the journal or are under way, by UID of the claim.
     calls: HashMap<String, Ticket>,
     adopted: Vec<Text>,
@@ -105,10 +122,15 @@ impl Journal {
             epoch: 0,
             change: 0,
             objects: vec![Object::new(0, room)],
+            read: 0,
+            named: 1,
             taken: 0,
+            shut: None,
             turn: 0,
             failures: 0,
             room,
+            budget: BUDGET,
+            most: MOST_OBJECTS,
             calls: HashMap::new(),
             adopted: Vec::new(),
             forgotten: Vec::new(),
@@ -119,7 +141,23 @@ impl Journal {
     /// Whether all of it is this process's, so that intents can be written.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.taken == self.objects.len()
+        self.read == self.objects.len() && self.taken == self.objects.len()
+    }
+
+    /// Why no intent can be written yet; `None` if one can.
+    #[must_use]
+    pub fn closed(&self) -> Option<Unwritable> {
+        let reason = || match &self.shut {
+            Some(error) => Unwritable::Refused(error.clone()),
+            None => Unwritable::Closed,
+        };
+        (!self.is_open()).then(reason)
+    }
+
+    /// Whether the API server has refused, or not answered, what would open the journal.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.shut.is_some() && !self.is_open()
     }
 
     /// Name of the object of this number.
@@ -161,6 +199,10 @@ impl Journal {
             Stored::Unread => Request::Read(number),
             Stored::Absent | Stored::Version(_) => Request::Write(self.write(number, object)),
         };
+        // All are read before the first one is written: the epoch must be greater than any of theirs.
+        if self.read < self.objects.len() {
+            return Some(Request::Read(self.read));
+        }
         if let Some(object) = self.objects.get(self.taken) {
             return Some(ask(self.taken, object));
         }
@@ -202,7 +244,7 @@ impl Journal {
                 Stored::Unread | Stored::Absent => None,
             },
             intents: object.waiting(),
-            labels: object.labels().clone(),
+            kept: object.metadata(&self.owner.labels),
             holder: self.owner.holder.clone(),
             annotations: object.annotations(header),
             change: self.change,
@@ -216,16 +258,41 @@ impl Journal {
 
     /// Whether the API server has the change and nobody else led a moment ago; `None` if that is not
     /// known yet.
-    pub fn state(&mut self, ticket: Ticket, now: Instant) -> Option<Result<(), Unwritable>> {
+    ///
+    /// `leads`: the election's lease says that nobody else does. That counts once the object has been looked
+    /// at since the ticket was asked for, however long that took.
+    pub fn state(
+        &mut self,
+        ticket: Ticket,
+        now: Instant,
+        leads: bool,
+    ) -> Option<Result<(), Unwritable>> {
         let object = self.objects.get_mut(ticket.number)?;
         if object.durable >= ticket.change {
-            if object.is_fresh(now) {
+            if object.is_fresh(now) || leads && !object.unconfirmed {
+                object.late = 0;
                 return Some(Ok(()));
             }
-            object.unconfirmed = true;
+            object.late += u32::from(!std::mem::replace(&mut object.unconfirmed, true));
+            if object.late > TRIES {
+                object.refuse(self.change, ApiError::local(SLOW));
+            }
         }
         let (refused, error) = object.refused.as_ref()?;
         (*refused >= ticket.change).then(|| Err(Unwritable::Refused(error.clone())))
+    }
+}
+
+#[cfg(test)]
+impl Journal {
+    /// The same with so little room that each intent gets an object of its own.
+    pub(crate) fn crowded(self) -> Self {
+        Self { budget: 0, ..self }
+    }
+
+    /// The same with fewer objects, of which all are soon looked for.
+    pub(crate) fn small(self) -> Self {
+        Self { most: 6, ..self }
     }
 }
 

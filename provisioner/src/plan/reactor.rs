@@ -14,6 +14,7 @@
 //! | `journal` | what of this is in the provisioning journal |
 //! | `notice` | what is to be told |
 
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -215,8 +216,8 @@ pub struct Provisioner {
     seed: u64,
     /// The provisioning journal, if there is one.
     journal: Option<Journal>,
-    /// Everything was listed once, so that what is in the journal can be compared with it.
-    listed: bool,
+    /// What earlier processes have asked is known: everything was listed, and the journal is open.
+    recovered: bool,
 }
 
 impl Provisioner {
@@ -233,7 +234,7 @@ impl Provisioner {
             pace: setup.pace,
             seed: setup.seed,
             journal,
-            listed: false,
+            recovered: false,
         }
     }
 
@@ -306,6 +307,42 @@ impl Reactor for Provisioner {
             Attempt::Source(run) => run.answered(answer, &mut due),
         }
         due
+    }
+
+    fn write(step: &Step) -> Option<impl Hash> {
+        match step {
+            Step::Volume {
+                step: delete::Step::FinalizerAction(body) | delete::Step::Release(body),
+                name,
+                ..
+            } => Some((name, body)),
+            Step::Claim {
+                step: claims::Step::Save(unsaved),
+                ..
+            } => Some((&unsaved.name, &*unsaved.object)),
+            Step::Claim { .. }
+            | Step::Volume { .. }
+            | Step::AskForRoom(_)
+            | Step::Take(..)
+            | Step::Release(_) => None,
+        }
+    }
+
+    fn is_written(answer: &Answer) -> bool {
+        matches!(
+            answer,
+            Answer::Claim(claims::Answer::Done) | Answer::Volume(delete::Answer::Written, _)
+        )
+    }
+
+    fn unsent(step: &Step, why: String) -> Answer {
+        match step {
+            Step::Claim { step, .. } => Answer::Claim(step.unsent(why)),
+            Step::AskForRoom(_) => Answer::Room(Err(RpcError::unsent(why))),
+            Step::Take(..) => Answer::Taken(Err(ApiError::local(why))),
+            Step::Volume { step, .. } => Answer::Volume(step.unsent(why), None),
+            Step::Release(_) => Answer::Released(Err(ApiError::local(why))),
+        }
     }
 
     fn end(

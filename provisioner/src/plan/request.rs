@@ -178,6 +178,9 @@ pub enum NameError {
     Length(i64),
 }
 
+/// `--volume-name-uuid-length` with which all of the UID is in the name.
+pub const WHOLE_UID: i64 = -1;
+
 /// Name of the volume for the claim of this UID.
 ///
 /// # Errors
@@ -191,7 +194,7 @@ pub fn volume_name(settings: &Settings, uid: &str) -> Result<String, NameError> 
         return Err(NameError::NoUid);
     }
     let length = settings.volume_name_uuid_length;
-    if length == -1 {
+    if length == WHOLE_UID {
         return Ok(format!("{prefix}-{uid}"));
     }
     let count = usize::try_from(length).ok().filter(|count| *count <= 32);

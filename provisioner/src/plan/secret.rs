@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use sidecar::names::{is_label, is_subdomain};
 use sidecar::template::{self, UnknownTokens};
 
 use crate::model::{Pairs, SecretRef};
@@ -342,21 +343,6 @@ fn expand<'v>(
             resolved,
         })
     }
-}
-
-/// A DNS-1123 label, as namespaces are named.
-fn is_label(text: &str) -> bool {
-    text.len() <= 63 && is_part(text)
-}
-
-/// A DNS-1123 subdomain, as Secrets are named: Kubernetes bounds the whole, not its labels.
-fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_part)
-}
-
-fn is_part(text: &str) -> bool {
-    let may_be = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !text.is_empty() && text.bytes().all(may_be) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 #[cfg(test)]

@@ -157,7 +157,8 @@ pub fn restore(
     let handle = content.handle.as_ref();
     let handle = handle.ok_or_else(|| Error::NoSnapshotHandle(content.name.clone()))?;
     if let Some(restore) = snapshot.restore_size {
-        let requested = claim.request.ok_or(Error::NoRequest)?;
+        let requested = in_bytes(claim.request.ok_or(Error::NoRequest)?);
+        let restore = in_bytes(restore);
         if requested < restore {
             return Err(Error::TooSmallForSnapshot { requested, restore });
         }
@@ -173,6 +174,11 @@ pub fn restore(
         return Err(Error::ModeConversion { from, to });
     }
     Ok(handle.to_string())
+}
+
+/// As drivers are asked for it: 1.1Gi is no whole number of bytes, and what was made of it is the next one.
+fn in_bytes(size: Quantity) -> Quantity {
+    Quantity::from_bytes(size.value())
 }
 
 /// What Go's `strconv.ParseBool` takes for true.
@@ -199,8 +205,8 @@ pub fn volume_of<'a>(claim: &Claim, source: &'a Claim) -> Result<&'a Text, Error
         return Err(Error::ClaimWithoutClass);
     }
     let zero = || Quantity::from_bytes(0);
-    let requested = claim.request.unwrap_or_else(zero);
-    let has = source.request.unwrap_or_else(zero);
+    let requested = in_bytes(claim.request.unwrap_or_else(zero));
+    let has = in_bytes(source.request.unwrap_or_else(zero));
     if requested < has {
         return Err(Error::TooSmallForClone {
             requested,

@@ -1,6 +1,7 @@
 //! CreateVolume calls begin and end, and are held against the invariants.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use csi_proto::csi::volume_content_source::Type;
 use csi_proto::csi::{
@@ -8,16 +9,17 @@ use csi_proto::csi::{
 };
 use tonic::Code;
 
-use super::driver::{Kind, Refused};
+use super::driver::{Kind, Refused, is_same};
 use super::process::State;
 use super::run::{World, rpc};
-use super::scene::{Scene, ZONE, needs_secret};
+use super::scene::{Scene, ZONE, needs_secret, zone};
 use super::volume::handle;
 use crate::keys::CLONE_FINALIZER;
 use crate::model::Claim;
-use crate::plan::claim::Answer;
+use crate::plan::claim::{self, Answer};
 use crate::plan::in_flight::ClaimKey;
 use crate::plan::reactor::{self, Attempt, Step};
+use crate::plan::request::PinnedRequest;
 
 /// Calls with one request between two events or ticks.
 const MOST_ASKED: u32 = 2;
@@ -46,18 +48,25 @@ impl World {
             names.insert(name.clone());
         }
         let durable = self.server.intents().any(|held| *held == *uid);
-        if self.journals() && !durable {
+        // Somebody may have given it up while the process was up, which still asks for it; its successor may
+        // ask for something else.
+        let given_up = self.excused.contains(&format!("pvc-{uid}"));
+        if self.journals() && !durable && !given_up {
             self.complain(format!("CreateVolume of {name} is not in the journal"));
+        }
+        if given_up {
+            self.driver.forget(name);
         }
         // What is owed may be made once more, to be deleted.
         let attempt = &self.process.attempts.running[index].attempt;
         let gone = matches!(attempt, Attempt::Claim(run) if run.is_gone());
         let needless = gone || !claim.volume.is_empty();
         let repays = needless && self.process.in_flight().owes(&key.uid);
-        if repays {
+        let moved = self.is_moved(index, &step, claim);
+        if repays || moved {
             self.unseen.insert((self.driver.site, name.clone()));
         }
-        match self.driver.create(request, repays) {
+        match self.driver.create(request, repays || moved) {
             Ok(id) => self.process.attempts.enter(index, State::Calling(step, id)),
             Err(refused) => {
                 if refused == Refused::Different {
@@ -67,6 +76,30 @@ impl World {
                 self.answer(index, step, reactor::Answer::Claim(answer));
             }
         }
+    }
+
+    /// Whether the call before was one for a node that has been gone since, and is owed.
+    fn is_moved(&self, index: usize, step: &Step, claim: &Claim) -> bool {
+        let attempt = &self.process.attempts.running[index].attempt;
+        let (Attempt::Claim(run), Some(prepared)) = (attempt, created(step)) else {
+            return false;
+        };
+        let Some(attempt) = run.attempt() else {
+            return false;
+        };
+        let open = self.driver.open.get(&prepared.name);
+        let owed = attempt.intent(claim, prepared).owed;
+        owed.iter().any(|owed| {
+            let away = !owed.node.is_empty() && self.away.contains(&zone(&owed.node));
+            away && open == Some(&owed.request(BTreeMap::new()))
+        })
+    }
+
+    /// Whether nobody answers the call.
+    fn is_silent(&self, step: &Step) -> bool {
+        let node = created(step).map(|prepared| &prepared.node);
+        let node = node.filter(|node| !node.is_empty());
+        node.is_some_and(|node| self.driver.silent.contains(&zone(node)))
     }
 
     /// Without a pause, and without anything that was learnt, nobody is asked the same again and again.
@@ -90,7 +123,8 @@ impl World {
         };
         let id = source.volume_id.as_str();
         let mut volumes = self.server.volumes.values();
-        let volume = volumes.find(|(_, volume)| handle(volume) == Some(id));
+        let volume =
+            volumes.find(|(_, volume)| handle(volume).is_some_and(|held| is_same(held, id)));
         let owner = volume.and_then(|(_, volume)| volume.claim.as_ref());
         let mut claims = self.server.claims.values().map(|(_, claim)| claim);
         let claim = claims.find(|claim| owner.is_some_and(|owner| owner.uid == claim.uid));
@@ -106,6 +140,11 @@ impl World {
         let new = self.faulty() && self.driver.new > 0;
         self.driver.new = self.driver.new.saturating_sub(1);
         let answer = match self.faulty() && self.dice.one_in(3) {
+            _ if self.is_silent(&step) => {
+                self.driver.abandon(id);
+                self.driver.fail(id);
+                Answer::Failed(rpc(Code::Unavailable))
+            }
             _ if new && !self.dice.one_in(4) => self.refuse(id),
             false => self.created(id, 1 << 30),
             true => match self.dice.below(6) {
@@ -181,12 +220,13 @@ impl World {
         let segments = |zone: &String| Topology {
             segments: [(ZONE.to_owned(), zone.clone())].into_iter().collect(),
         };
+        let accessible_topology = zone.map(segments).into_iter().collect();
         Answer::Created(Box::new(CreateVolumeResponse {
             volume: Some(Volume {
-                volume_id,
+                volume_id: self.driver.spelled(&volume_id),
                 capacity_bytes: bytes,
                 volume_context: context,
-                accessible_topology: zone.map(segments).into_iter().collect(),
+                accessible_topology,
                 content_source: sourced.then(VolumeContentSource::default),
             }),
         }))
@@ -231,6 +271,10 @@ impl World {
     pub(super) fn check_doubles(&mut self) {
         let doubled = self.names.iter().find(|(uid, names)| {
             let exist = |name: &String| {
+                // What somebody gave up may be made elsewhere as well.
+                if self.excused.contains(name) {
+                    return 0;
+                }
                 let sites = self.drivers();
                 let seen = sites.filter(|driver| {
                     !self.unseen.contains(&(driver.site, name.clone()))
@@ -275,5 +319,18 @@ impl World {
             }
         };
         self.answer(index, step, reactor::Answer::Claim(answer));
+    }
+}
+
+/// What the step asks of the driver.
+fn created(step: &Step) -> Option<&Arc<PinnedRequest>> {
+    if let Step::Claim {
+        step: claim::Step::Create(prepared, _),
+        ..
+    } = step
+    {
+        Some(prepared)
+    } else {
+        None
     }
 }

@@ -81,7 +81,7 @@ impl World {
         self.schedule(index)
     }
 
-    /// The scheduler selects a node for a claim that waits for one.
+    /// The scheduler selects a node for a claim that waits for one, or people do whose node is gone.
     fn schedule(&mut self, index: usize) -> bool {
         let Some((_, class)) = self.server.classes.get(CLASS) else {
             return false;
@@ -90,7 +90,10 @@ impl World {
         let Some((_, claim)) = self.server.claims.values().nth(index) else {
             return false;
         };
-        if !waits || !claim.selected_node().is_empty() {
+        let node = claim.selected_node();
+        let gone = !node.is_empty() && !self.server.nodes.contains_key(node);
+        let given_up = gone && (self.settling || self.dice.one_in(4));
+        if !waits || !node.is_empty() && !given_up {
             return false;
         }
         let allowed = |zone: &str| {

@@ -88,6 +88,14 @@ impl World {
         }
     }
 
+    /// This watch brings its next event, if there is one.
+    pub(super) fn deliver_next(&mut self, kind: usize) {
+        self.asked.clear();
+        if let Some(at) = self.next(kind) {
+            self.observe(at, kind);
+        }
+    }
+
     /// Where in the log the next event for this watch is.
     fn next(&mut self, kind: usize) -> Option<usize> {
         let process = &self.process;

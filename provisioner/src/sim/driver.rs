@@ -3,7 +3,8 @@
 //! It keeps its word as CSI asks for it: one volume per name, everywhere or in each place; a call
 //! while another one for the same volume runs is `ABORTED`. An error that is final means that nothing
 //! exists under the name, unless the driver refuses without looking, as one does that has just begun
-//! and whose storage system does not let it in yet.
+//! and whose storage system does not let it in yet. Some drivers spell the id of a volume differently when they
+//! are asked for it again, and know it by either spelling. At some places nobody answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,6 +70,12 @@ pub(super) struct ModelDriver {
     pub(super) places: BTreeMap<String, String>,
     /// TopologyIndex without room.
     pub(super) full: BTreeSet<String>,
+    /// Places from which no call for a node there gets an answer.
+    pub(super) silent: BTreeSet<String>,
+    /// Whether it spells the ids of volumes differently when it names them again.
+    pub(super) spells: bool,
+    /// Ids of volumes that it has named.
+    told: BTreeSet<String>,
     pub(super) running: Vec<Call>,
     /// The request by name, until the driver has refused it for good or the volume is deleted.
     pub(super) open: BTreeMap<String, CreateVolumeRequest>,
@@ -80,25 +87,36 @@ pub(super) struct ModelDriver {
 }
 
 impl ModelDriver {
-    pub(super) fn new(site: usize, names: Names) -> Self {
+    pub(super) fn new(site: usize, (names, spells): (Names, bool)) -> Self {
         Self {
             site,
             names,
+            spells,
             ..Self::default()
         }
     }
 
-    /// CreateVolume arrives. What is owed, `repays`, is several requests, one after the other.
+    /// How it spells the id of this volume now.
+    pub(super) fn spelled(&mut self, id: &str) -> String {
+        if !self.told.insert(id.to_owned()) && self.spells {
+            id.to_uppercase()
+        } else {
+            id.to_owned()
+        }
+    }
+
+    /// CreateVolume arrives. `others` says that it may be another request than the one before: what is owed is
+    /// asked one after the other, and what had no answer from a node that is gone is owed.
     pub(super) fn create(
         &mut self,
         request: &CreateVolumeRequest,
-        repays: bool,
+        others: bool,
     ) -> Result<u64, Refused> {
         self.calls.entry(request.name.clone()).or_default().0 += 1;
         let mut asked = request.clone();
         asked.secrets.clear();
         let again = self.refused.get(&request.name);
-        let again = repays || again.is_some_and(|refused| refused.contains(&asked));
+        let again = others || again.is_some_and(|refused| refused.contains(&asked));
         match self.open.get(&request.name) {
             Some(before) if *before != asked && !again => return Err(Refused::Different),
             Some(_) => {}
@@ -192,7 +210,7 @@ impl ModelDriver {
         if let Some(name) = self.name_of(id) {
             self.calls.entry(name).or_default().1 += 1;
         }
-        self.begin(Kind::Delete(id.to_owned()))
+        self.begin(Kind::Delete(id.to_lowercase()))
     }
 
     fn begin(&mut self, kind: Kind) -> Result<u64, Refused> {
@@ -232,7 +250,7 @@ impl ModelDriver {
     fn name_of(&self, id: &str) -> Option<String> {
         let mut volumes = self.volumes.iter();
         volumes
-            .find(|(_, held)| *held == id)
+            .find(|(_, held)| is_same(held, id))
             .map(|(name, _)| base(name).to_owned())
     }
 
@@ -314,7 +332,7 @@ impl ModelDriver {
 
     /// Whether the volume of this id exists.
     pub(super) fn has(&self, id: &str) -> bool {
-        self.volumes.values().any(|held| held == id)
+        self.volumes.values().any(|held| is_same(held, id))
     }
 
     /// Whether there is a volume of this name, or a call for one is running.
@@ -328,6 +346,11 @@ impl ModelDriver {
         let creates = |call: &Call| matches!(&call.kind, Kind::Create(created) if created == name);
         self.running.iter().any(creates)
     }
+}
+
+/// Whether both are ids of one volume.
+pub(super) fn is_same(id: &str, other: &str) -> bool {
+    id.eq_ignore_ascii_case(other)
 }
 
 fn local(name: &str, zone: &str) -> String {

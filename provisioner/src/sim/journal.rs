@@ -1,7 +1,7 @@
 //! Processes and the provisioning journal: requests that are under way, applied late, or lose their
 //! answer, and what must not be written.
 
-use super::driver::ModelDriver;
+use super::driver::{ModelDriver, is_same};
 use super::mutant::Mutant;
 use super::run::{World, lost, refused};
 use super::server::{Server, refusal};
@@ -15,7 +15,10 @@ impl Server {
     fn found(&self, name: &str) -> Option<Found> {
         let (version, annotations) = self.leases.get(name)?;
         Some(Found {
-            uid: name.to_owned(),
+            uid: format!(
+                "{name}-{}",
+                self.made.get(name).copied().unwrap_or_default()
+            ),
             version: version.to_string(),
             annotations: annotations.clone(),
             ..Found::default()
@@ -24,6 +27,9 @@ impl Server {
 
     /// POST or PUT of a Lease.
     fn write_lease(&mut self, write: &Write) -> Answer {
+        if self.refuses_leases {
+            return Answer::Failed(refusal(Refusal::Forbidden));
+        }
         let held = self.leases.get(&write.name);
         let held = held.map(|(version, _)| version.to_string());
         let refused = match (&write.version, held) {
@@ -39,9 +45,11 @@ impl Server {
         let all = all.map(|held| (held.name().to_owned(), held.text().to_owned()));
         let content = (self.version, all.collect());
         self.leases.insert(write.name.clone(), content);
+        let made = self.made.entry(write.name.clone()).or_default();
+        *made += u64::from(write.version.is_none());
         Answer::Written {
             version: self.version.to_string(),
-            uid: write.name.clone(),
+            uid: format!("{}-{made}", write.name),
         }
     }
 
@@ -62,6 +70,36 @@ impl Server {
 }
 
 impl World {
+    /// An administrator deletes some Leases of the journal, and gives up what is in them and no more; or
+    /// Leases cannot be written for a while.
+    pub(super) fn administrate(&mut self) {
+        if !self.journals() || !self.faulty() {
+            return;
+        }
+        if self.dice.one_in(3) {
+            self.server.refuses_leases = !self.server.refuses_leases;
+            return;
+        }
+        let names: Vec<String> = self.server.leases.keys().cloned().collect();
+        for name in names {
+            if self.dice.one_in(2) {
+                continue;
+            }
+            let (_, annotations) = self.server.leases.remove(&name).unwrap_or_default();
+            for uid in annotations
+                .keys()
+                .filter_map(|name| name.strip_prefix(INTENT))
+            {
+                self.excuse(format!("pvc-{uid}"));
+            }
+        }
+    }
+
+    /// Whether the election's lease says that nobody else leads. In some runs there is no election.
+    pub(super) fn leads(&self) -> bool {
+        !self.thawed && self.uids.is_multiple_of(2)
+    }
+
     pub(super) fn journals(&self) -> bool {
         self.case.protection == Protection::Journal
     }
@@ -86,6 +124,10 @@ impl World {
             }
             Fate::Lost | Fate::Late => Answer::Failed(lost()),
             Fate::Refused => Answer::Failed(refused()),
+        };
+        let answer = match &request {
+            Request::Read(number) => self.mutant.finds(answer, *number, &mut self.process),
+            Request::Write(_) => answer,
         };
         let process = &mut self.process;
         let answer = self.mutant.reads_journal(answer, process);
@@ -142,7 +184,8 @@ impl World {
             return false;
         }
         let volumes = || self.server.volumes.values().map(|(_, volume)| volume);
-        let says = |id: &str| volumes().any(|volume| handle(volume) == Some(id));
+        let says =
+            |id: &str| volumes().any(|volume| handle(volume).is_some_and(|held| is_same(held, id)));
         let saved = self.server.volumes.contains_key(name);
         let lost = |driver: &ModelDriver| {
             !saved && driver.makes(name) || driver.named(name).any(|id| !says(id))

@@ -47,6 +47,10 @@ pub(super) enum Mutant {
     SettlesEarly,
     /// Leaves settled intents in the journal.
     KeepsIntents,
+    /// Does nothing at all while the journal cannot be opened.
+    WaitsForJournal,
+    /// Looks for no object that the first one does not name, also if there is no first one.
+    OverlooksObjects,
     /// Takes any epoch for its own.
     IgnoresEpochs,
     /// Goes on with another process's calls before it knows what volumes there are.
@@ -142,7 +146,12 @@ impl Mutant {
         let mut volume = volume.clone();
         match self {
             Self::DeletesKept => volume.reclaim = Reclaim::Delete,
-            Self::DeletesOthers => volume.owner.csi_driver = Some("test-driver".into()),
+            Self::DeletesOthers => {
+                volume.owner.csi_driver = Some("test-driver".into());
+                if let Source::Csi(csi) = &mut volume.source {
+                    csi.driver = "test-driver".into();
+                }
+            }
             Self::DeletesUnmoved if volume.owner.in_tree => {
                 volume.owner.migrated_to = Some("test-driver".into());
             }
@@ -267,6 +276,24 @@ impl Mutant {
             }
             (_, step, _) => step,
         }
+    }
+
+    /// What a mutant finds of the journal's objects while it opens it.
+    pub(super) fn finds(
+        self,
+        answer: journal::Answer,
+        number: usize,
+        process: &mut Process,
+    ) -> journal::Answer {
+        if let (Self::OverlooksObjects, journal::Answer::Found(found)) = (self, &answer)
+            && !process.is_open()
+        {
+            process.headless |= number == 0 && found.is_none();
+            if number > 0 && process.headless {
+                return journal::Answer::Found(None);
+            }
+        }
+        answer
     }
 
     /// What a mutant reads in the journal.

@@ -69,6 +69,8 @@ pub(super) struct Process {
     pub(super) asking: Option<(Request, Instant)>,
     /// The header that the journal wrote last.
     pub(super) header: Option<String>,
+    /// It has found the journal without its first object.
+    pub(super) headless: bool,
     /// It has found out that another process leads.
     pub(super) fenced: bool,
     /// What earlier processes have left was looked at.
@@ -127,7 +129,11 @@ impl Process {
                 .map(|node| node.name.to_string())
                 .unwrap_or_default(),
             holder: format!("process-{number}"),
+            labels: Vec::new(),
         });
+        // Intents share an object, or each has its own.
+        let journal = if strict { journal.crowded() } else { journal };
+        let journal = journal.small();
         let journal = (protection == Protection::Journal).then_some(journal);
         let mut process = Self {
             site,
@@ -141,6 +147,7 @@ impl Process {
             protection,
             asking: None,
             header: None,
+            headless: false,
             fenced: false,
             recovered: false,
             resumed: BTreeSet::new(),
@@ -193,11 +200,9 @@ impl Process {
             provisioner.recover(&self.informers, now)
         };
         self.informers.hidden.volumes = false;
-        for wake in &due.wakes {
-            if let Key::Claim(key) = &wake.key {
-                self.resumed.insert(key.clone());
-            }
-        }
+        let doubts = provisioner.in_flight().doubts();
+        let resumed = doubts.filter(|(_, doubt)| !doubt.inherited.is_empty());
+        self.resumed.extend(resumed.map(|(key, _)| key.clone()));
         self.attempts.take(due);
     }
 

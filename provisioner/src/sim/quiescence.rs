@@ -2,13 +2,12 @@
 
 use sidecar_testkit::sim::rest;
 
-use super::driver::base;
+use super::driver::{ModelDriver, base, is_same};
 use super::process::RETENTION;
 use super::run::{Faults, World};
-use super::scene::{CLASS, SOURCE, Scene, zone};
+use super::scene::{CLASS, SOURCE, Scene, node_in, zone};
 use super::volume::handle;
 use crate::model::{Claim, Reclaim, Snapshot, Text, VolumeDetail, VolumePhase};
-use crate::plan::in_flight::ClaimKey;
 use crate::plan::protection::is_ending_source;
 use crate::plan::request::{ContentSource, PinnedRequest};
 
@@ -23,6 +22,7 @@ impl World {
             self.apply_late();
         }
         self.settling = true;
+        self.server.refuses_leases = false;
         for _ in 0..self.sites() {
             self.turn();
             self.settle_driver();
@@ -33,9 +33,13 @@ impl World {
         }
         self.server.secret = true;
         if self.case.scene == Scene::TopologyIndex {
+            // At most one stays away.
+            let away = self.driver.silent.pop_first();
+            let away = away.filter(|_| self.dice.one_in(2));
             for node in self.case.scene.nodes() {
-                self.put_node(node, true);
+                self.put_node(node, away.as_ref() != Some(&zone(node)));
             }
+            self.driver.silent = away.into_iter().collect();
         }
         if self.case.scene == Scene::Sources && self.dice.one_in(2) {
             self.server.delete_claim(&format!("ns/{SOURCE}").into());
@@ -48,7 +52,10 @@ impl World {
         if !self.has_complaint() && self.give_up_hopeless() {
             self.come_to_rest();
         }
-        // A place without room says nothing of what was asked of it before.
+        if !self.has_complaint() {
+            self.check_moved_on();
+        }
+        // A place without room says nothing of what was asked of it before, nor does a node that is gone.
         let owes = self
             .processes()
             .any(|process| process.in_flight().doubts().next().is_some());
@@ -56,7 +63,13 @@ impl World {
             for _ in 0..self.sites() {
                 self.turn();
                 self.driver.full.clear();
+                for zone in std::mem::take(&mut self.driver.silent) {
+                    self.put_node(&node_in(&zone), true);
+                }
             }
+            self.come_to_rest();
+        }
+        if !self.has_complaint() && self.give_up_contradicted() {
             self.come_to_rest();
         }
     }
@@ -64,9 +77,17 @@ impl World {
     /// A fault that does not heal, and people who have had enough: what they delete goes, but for what
     /// a call in doubt is made from. Then it heals after all.
     fn suffer(&mut self) {
-        match self.dice.below(3) {
+        match self.dice.below(4) {
             0 => self.server.put_class(&CLASS.into(), None),
             1 => self.server.secret = false,
+            // Before the process has begun.
+            2 if self.journals() => {
+                self.server.refuses_leases = true;
+                for _ in 0..self.sites() {
+                    self.turn();
+                    self.end_process();
+                }
+            }
             _ => {
                 let nodes = self.case.scene.nodes();
                 self.driver.full = nodes.iter().map(|node| zone(node)).collect();
@@ -90,13 +111,17 @@ impl World {
             self.complain(format!("while a fault lasts, {violation}"));
         }
         self.server.secret = true;
+        self.server.refuses_leases = false;
         self.settle_driver();
     }
 
     /// What was deleted is gone.
     fn check_gone(&self) -> Result<(), String> {
-        let owed = self.server.intents().next().is_some() || { self.processes() }
-            .any(|process| process.in_flight().doubts().next().is_some());
+        // What they are made from stays also as long as nobody can read what is owed.
+        let owed = self.server.refuses_leases || self.server.intents().next().is_some() || {
+            self.processes()
+        }
+        .any(|process| process.in_flight().doubts().next().is_some());
         let mut claims = self.server.claims.values().map(|(_, claim)| claim);
         if let Some(stuck) = claims.find(|claim| !owed || !is_ending_source(claim)) {
             return Err(format!("{} does not go: {stuck:?}", stuck.name));
@@ -156,7 +181,9 @@ impl World {
             if quiet > 2 * classes || self.has_complaint() {
                 return;
             }
-            if quiet > 0 && self.check_rest().is_ok() {
+            // What contradicts a PersistentVolume is asked for again and again.
+            let rests = quiet > 0 || self.contradicted().next().is_some();
+            if rests && self.check_rest().is_ok() {
                 return;
             }
         }
@@ -164,7 +191,8 @@ impl World {
         let owes = self
             .processes()
             .any(|process| process.in_flight().doubts().next().is_some());
-        if !owes || self.drivers().all(|driver| driver.full.is_empty()) {
+        let limited = |driver: &ModelDriver| !driver.full.is_empty() || !driver.silent.is_empty();
+        if !owes || !self.drivers().any(limited) {
             self.complain("it does not come to rest".into());
         }
     }
@@ -187,50 +215,15 @@ impl World {
         }
     }
 
-    /// Whoever asked for a copy of what is gone or going, and got no answer yet, gives up. What a
-    /// call was made for must have come to an end without that.
-    fn give_up_hopeless(&mut self) -> bool {
-        let is_hopeless = |claim: &Claim| {
-            let key = ClaimKey::of(claim);
-            let mut processes = self.processes();
-            let asked = processes.any(|process| process.in_flight().is_pinned(&key));
-            let open = claim.phase.is_open() && claim.volume.is_empty();
-            open && !asked && self.lacks_source(claim)
-        };
-        let claims = self.server.claims.values().map(|(_, claim)| claim);
-        let hopeless: Vec<Text> = { claims.filter(|claim| is_hopeless(claim)) }
-            .map(Claim::key)
-            .collect();
-        for name in &hopeless {
-            self.server.delete_claim(name);
-        }
-        !hopeless.is_empty()
-    }
-
-    /// Whether what the claim is to be filled from is gone or going.
-    fn lacks_source(&self, claim: &Claim) -> bool {
-        let Some(source) = &claim.data_source else {
-            return false;
-        };
-        let name = format!("{}/{}", claim.namespace, source.name);
-        let claim = self.server.claims.get(&*name);
-        match &*source.kind {
-            "VolumeSnapshot" => {
-                let snapshot = self.server.snapshots.get(&source.name);
-                snapshot.is_none_or(|snapshot| snapshot.deleting)
-            }
-            _ => claim.is_none_or(|(_, claim)| claim.deleting),
-        }
-    }
-
     /// Works until no queue has anything; what waits for a retry keeps waiting.
     fn drain(&mut self) {
         let is_idle = |world: &mut Self| {
-            let journals = world.journals();
+            let journals = world.journals() && !world.server.refuses_leases;
             let process = &mut world.process;
             process.attempts.is_idle()
                 && !process.fenced
                 && (!journals || process.asking.is_none() && process.journal().next(true).is_none())
+                && process.filling.is_empty()
         };
         if let Err(violation) = rest::drain(self, is_idle, Self::work) {
             self.complain(violation);
@@ -247,7 +240,7 @@ impl World {
             return Err(format!("{} does not get its volume: {open:?}", open.name));
         }
         let mut intents = self.server.intents();
-        if let Some(uid) = intents.find(|uid| !self.is_left_to_people(uid)) {
+        if let Some(uid) = intents.find(|uid| !self.is_left_to_people(uid) && !self.is_held(uid)) {
             return Err(format!("the intent of {uid} stays behind"));
         }
         let ours = |volume: &&VolumeDetail| self.is_ours(volume);
@@ -278,8 +271,12 @@ impl World {
         self.check_snapshots()?;
         self.check_books()?;
         for (name, id) in self.drivers().flat_map(|driver| &driver.volumes) {
-            if !volumes().any(|volume| handle(volume) == Some(&**id))
+            let has = |volume: &VolumeDetail| handle(volume).is_some_and(|held| is_same(held, id));
+            if !volumes().any(has)
                 && !self.excused.contains(base(name))
+                && !self
+                    .contradicted()
+                    .any(|volume| *volume.name == *base(name))
             {
                 return Err(format!("the volume {name} is left over"));
             }
@@ -329,11 +326,31 @@ impl World {
             && doubts.all(|(_, doubt)| doubt.requests().all(|prepared| is_gone(prepared)))
     }
 
+    /// While nobody answers from a node that is gone, claims get their volumes elsewhere, unless one was made
+    /// already.
+    fn check_moved_on(&mut self) {
+        if self.drivers().all(|driver| driver.silent.is_empty()) {
+            return;
+        }
+        let made = |claim: &Claim| {
+            let name = format!("pvc-{}", claim.uid);
+            self.drivers().any(|driver| driver.may_have(&name))
+        };
+        let claims = self.server.claims.values().map(|(_, claim)| claim);
+        let mut open = claims.filter(|claim| claim.phase.is_open() && claim.volume.is_empty());
+        if let Some(stuck) = open.find(|claim| !made(claim)).cloned() {
+            let name = &stuck.name;
+            self.complain(format!(
+                "{name} does not get its volume while a node is gone: {stuck:?}"
+            ));
+        }
+    }
+
     /// What is settled is forgotten: a process runs for months.
     fn check_books(&self) -> Result<(), String> {
         let left = self.processes().map(|process| {
             let mut uids = process.in_flight().doubts().map(|(key, _)| &key.uid);
-            let known = uids.all(|uid| self.is_left_to_people(uid));
+            let known = uids.all(|uid| self.is_left_to_people(uid) || self.is_held(uid));
             let mut left = process.attempts.reactor.left();
             left.retain(|book| !known || !["doubts", "told"].contains(book));
             left

@@ -41,6 +41,8 @@ pub(super) struct Case {
 const ACTIONS: usize = 140;
 /// Steps enough for a few attempts.
 const HURRY: usize = 60;
+/// Steps enough for an attempt whose answer is lost, the next one, and one that comes too many.
+const STALL: usize = 150;
 
 /// A provisioner and its driver.
 pub(super) struct Site {
@@ -74,6 +76,8 @@ pub(super) struct World {
     pub(super) asked: BTreeMap<(usize, String), u32>,
     /// Volumes that the chosen protection allows to be lost, or that people gave up.
     pub(super) excused: BTreeSet<String>,
+    /// Places of nodes that were gone.
+    pub(super) away: BTreeSet<String>,
     /// Sites and names of volumes that their driver refused to know of, or makes to be deleted.
     pub(super) unseen: BTreeSet<(usize, String)>,
     /// What went wrong first.
@@ -87,7 +91,10 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
     let strict = seed.is_multiple_of(2);
     let server = Server::default();
     let process = |site| Process::start(&server, case, mutant, site, (strict, site as u64));
-    let driver = |site| ModelDriver::new(site, case.scene.names(case.protection, seed));
+    let names = case.scene.names(case.protection, seed);
+    // In the words of a plugin ids are compared by what they mean.
+    let spells = case.scene != Scene::Moved && seed % 4 == 1;
+    let driver = |site| ModelDriver::new(site, (names, spells));
     let site = |site| Site {
         process: process(site),
         driver: driver(site),
@@ -111,11 +118,19 @@ pub(super) fn run(seed: u64, case: Case, mutant: Mutant) -> Result<(), String> {
         names: BTreeMap::new(),
         asked: BTreeMap::new(),
         excused: BTreeSet::new(),
+        away: BTreeSet::new(),
         unseen: BTreeSet::new(),
         violation: None,
         settling: false,
     };
     world.furnish();
+    // Most processes find their journal as soon as they look for it.
+    for _ in 0..world.sites() {
+        world.turn();
+        if world.journals() && world.dice.one_in(2) {
+            world.flush_journal();
+        }
+    }
     for _ in 0..ACTIONS {
         world.act();
         if let Some(violation) = world.violation.take() {
@@ -165,7 +180,9 @@ impl World {
             }
             10 if self.frozen.is_some() => self.thaw(),
             10 => self.apply_late(),
+            11 if self.dice.one_in(8) => self.administrate(),
             11 => self.end_orphan(),
+            12 if self.may_stall() && self.dice.one_in(2) => self.stall(),
             12 if self.faulty() && self.dice.one_in(4) => self.hurry(),
             12 | 13 => {
                 self.control();
@@ -178,6 +195,33 @@ impl World {
     fn hurry(&mut self) {
         for _ in 0..HURRY {
             self.work();
+        }
+    }
+
+    /// Where what a claim asks for changes with classes and nodes, and no journal remembers what was asked: there
+    /// a process that forgets what it has read asks for something else under the same name.
+    fn may_stall(&self) -> bool {
+        self.faulty() && self.case.scene == Scene::TopologyIndex && !self.journals()
+    }
+
+    /// The watch of volumes stands still for a while, and all else goes on.
+    fn stall(&mut self) {
+        for _ in 0..STALL {
+            match self.dice.below(8) {
+                0 => {
+                    let kind = [0, 3, 4][self.dice.below(3)];
+                    self.deliver_next(kind);
+                }
+                1 if self.dice.one_in(3) => self.retry(),
+                2 if self.dice.one_in(6) => {
+                    let number = self.dice.below(self.case.scene.classes());
+                    self.set_class(number);
+                    // Claims that wait now get a node.
+                    self.control_all();
+                }
+                3 if self.dice.one_in(3) => self.user(),
+                _ => self.work(),
+            }
         }
     }
 

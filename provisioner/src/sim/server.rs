@@ -45,6 +45,10 @@ pub(super) struct Server {
     pub(super) nodes: BTreeMap<Text, Versioned<NodeInfo>>,
     /// Annotations by name.
     pub(super) leases: BTreeMap<String, Versioned<BTreeMap<String, String>>>,
+    /// How often the Lease of this name was made.
+    pub(super) made: BTreeMap<String, u64>,
+    /// A quota or a webhook lets nobody write Leases.
+    pub(super) refuses_leases: bool,
     /// Nobody watches these here.
     pub(super) snapshots: BTreeMap<Text, Snapshot>,
     /// Whether the Secret is there.

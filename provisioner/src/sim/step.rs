@@ -27,7 +27,10 @@ impl World {
         if self.process.fenced {
             return self.end_process();
         }
-        if self.journals() && (!self.process.is_open() || self.dice.one_in(4)) {
+        let waits = self.journals() && !self.process.is_open();
+        // While it cannot be opened, the rest goes on.
+        let idles = waits && self.mutant == Mutant::WaitsForJournal;
+        if self.journals() && (idles || self.dice.one_in(if waits { 2 } else { 4 })) {
             match self.process.filling.is_empty() || self.dice.one_in(2) {
                 true => return self.advance_journal(),
                 false => return self.fill_caches(),
@@ -235,7 +238,9 @@ impl World {
             }
             claims::Step::Create(_, request) => {
                 let early = self.mutant == Mutant::CallsEarly;
-                if !early && !{ &self.process.attempts.reactor }.may_call(claim, self.clock) {
+                let leads = self.leads();
+                if !early && !{ &self.process.attempts.reactor }.may_call(claim, self.clock, leads)
+                {
                     let answer = claims::Answer::Unreachable(rpc(Code::Unavailable));
                     return self.answer(index, step, Answer::Claim(answer));
                 }
@@ -250,7 +255,8 @@ impl World {
                 self.answer(index, step, Answer::Claim(claims::Answer::Done));
             }
             claims::Step::Discard(request, _) => {
-                if !{ &self.process.attempts.reactor }.may_call(claim, self.clock) {
+                let leads = self.leads();
+                if !{ &self.process.attempts.reactor }.may_call(claim, self.clock, leads) {
                     let answer = claims::Answer::Unreachable(rpc(Code::Unavailable));
                     return self.answer(index, step, Answer::Claim(answer));
                 }
@@ -299,7 +305,8 @@ impl World {
 
     fn await_journal(&mut self, index: usize, step: Step, ticket: Ticket) {
         let clock = self.clock;
-        let answer = match self.process.journal().state(ticket, clock) {
+        let leads = self.leads();
+        let answer = match self.process.journal().state(ticket, clock, leads) {
             Some(Ok(())) => Some(claims::Answer::Done),
             Some(Err(error)) => Some(claims::Answer::Unwritable(error)),
             None => None,

@@ -1,15 +1,14 @@
 //! What people do: claims, classes, nodes, snapshots and attachments come and go.
 
 use super::run::{Faults, World};
-use super::scene::{CLASS, SOURCE, Scene, ZONE, registered, zone};
-use super::server::{NodeInfo, PV_PROTECTION};
+use super::scene::{CLASS, SOURCE, Scene};
+use super::server::PV_PROTECTION;
 use crate::keys::{SNAPSHOT_GROUP, STORAGE_PROVISIONER, VOLUME_FINALIZER};
 use crate::model::{
-    Attachment, Claim, ClaimPhase, ClaimRef, Csi, DataSource, InTree, List, Owner, Pairs, Quantity,
+    Attachment, Claim, ClaimPhase, ClaimRef, Csi, DataSource, InTree, List, Owner, Quantity,
     Reclaim, Snapshot, Source, Text, VolumeDetail, VolumePhase,
 };
 use crate::plan::reactor::Key;
-use crate::plan::topology::Entry;
 
 pub(super) const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 /// The only snapshot.
@@ -296,57 +295,6 @@ impl World {
                 ..volume.clone()
             };
             self.server.put_volume(volume);
-        }
-    }
-
-    /// A node goes, comes, or loses its labels or its driver; a place has no room any more.
-    fn move_house(&mut self) {
-        let nodes = self.case.scene.nodes();
-        let node = nodes[self.dice.below(nodes.len())];
-        match self.dice.below(6) {
-            0 => self.put_node(node, false),
-            1 => {
-                let info = NodeInfo {
-                    labels: Some(Pairs::default()),
-                    driver: registered(),
-                };
-                self.server.put_node(&node.into(), Some(info));
-            }
-            2 => {
-                let info = NodeInfo {
-                    labels: Some([(ZONE, &*zone(node))].into_iter().collect()),
-                    driver: Entry::NotInstalled,
-                };
-                self.server.put_node(&node.into(), Some(info));
-            }
-            3 => self.put_node(node, true),
-            _ => self.fill(),
-        }
-    }
-
-    pub(super) fn put_node(&mut self, name: &str, present: bool) {
-        let info = NodeInfo {
-            labels: Some([(ZONE, &*zone(name))].into_iter().collect()),
-            driver: registered(),
-        };
-        self.server.put_node(&name.into(), present.then_some(info));
-    }
-
-    /// A place has no room any more, or has room again.
-    fn fill(&mut self) {
-        if self.case.faults == Faults::None {
-            return;
-        }
-        let nodes = self.case.scene.nodes();
-        let node = match self.case.scene {
-            Scene::Nodes | Scene::Apart => nodes[self.driver.site],
-            Scene::Plain | Scene::TopologyIndex | Scene::Sources | Scene::Moved => {
-                nodes[self.dice.below(nodes.len())]
-            }
-        };
-        let zone = zone(node);
-        if !self.driver.full.remove(&zone) {
-            self.driver.full.insert(zone);
         }
     }
 

@@ -52,10 +52,17 @@ pub async fn edit(
 /// The path of a LIST that is read by pages.
 #[must_use]
 pub fn page(path: &str, limit: u32, token: Option<&str>) -> String {
-    let token = token.map(|token| {
-        let token = token.replace('+', "%2B");
-        let token = token.replace('/', "%2F").replace('=', "%3D");
-        format!("&continue={token}")
-    });
-    format!("{path}?limit={limit}{}", token.unwrap_or_default())
+    let mut path = format!("{path}?limit={limit}");
+    if let Some(token) = token {
+        path.push_str("&continue=");
+        // What is in it is the API server's affair.
+        for byte in token.bytes() {
+            if byte.is_ascii_alphanumeric() {
+                path.push(byte.into());
+            } else {
+                path.push_str(&format!("%{byte:02X}"));
+            }
+        }
+    }
+    path
 }

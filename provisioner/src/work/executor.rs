@@ -12,6 +12,7 @@ use tokio::sync::{Notify, SetOnce};
 use super::capacity::Capacity;
 use super::driver::DriverView;
 use super::events::Events;
+use super::holders::Holders;
 use super::informers::Informers;
 use super::journal::Keeper;
 use super::metrics::Metrics;
@@ -44,6 +45,8 @@ pub struct Executor {
     pub capacity: OnceLock<Arc<Capacity>>,
     /// Claims have begun to wait for something that is not watched.
     pub(super) looked_for: Notify,
+    /// Who waits for a list of all PersistentVolumes.
+    pub(super) holders: Holders,
     pub(super) engine: Weak<Engine>,
 }
 
@@ -114,6 +117,7 @@ pub fn engine(
         recovered: SetOnce::new(),
         capacity: OnceLock::new(),
         looked_for: Notify::new(),
+        holders: Holders::default(),
         engine: engine.clone(),
     }))
 }

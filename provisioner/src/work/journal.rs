@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 use sidecar::controller::reactor::Due;
+use sidecar::election::Fence;
 use sidecar::kube::api::{Api, ApiError};
 use sidecar::names::{self, LeaseOwner};
 use sidecar::verbose;
@@ -22,13 +23,16 @@ use crate::model::Claim;
 use crate::plan::Settings;
 use crate::plan::claim::Answer as StepAnswer;
 use crate::plan::journal::{
-    Answer, Found, Intent, Journal, Lost, Owner, Request, Unwritable, Verdict,
+    Answer, Found, Intent, Journal, KeptMetadata, Lost, Owner, Request, Unwritable, Verdict,
 };
 use crate::plan::outcome::Refusal;
 
 mod nodes;
+mod opening;
 mod settled;
 
+use opening::hindrance;
+pub use opening::{not_to_be_opened, recover};
 use settled::Settled;
 
 /// Between the beginnings of two writes while many claims come: a thousand claims a minute or a
@@ -45,6 +49,8 @@ const GATHER: Duration = Duration::from_secs(1);
 /// Between tries while the API server refuses or does not answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// What still fails with so long a pause is for somebody to mend.
+const LASTS: Duration = Duration::from_millis(800);
 
 /// The journal of one process at the API server.
 pub struct Keeper {
@@ -55,6 +61,8 @@ pub struct Keeper {
     api: Api,
     namespace: String,
     metrics: Metrics,
+    /// Of the election's lease, if there is one.
+    fence: Option<Fence>,
 }
 
 impl std::fmt::Debug for Keeper {
@@ -64,16 +72,23 @@ impl std::fmt::Debug for Keeper {
 }
 
 impl Keeper {
-    /// The journal in `namespace`.
+    /// The journal in `namespace`; `fence` is of the lease under which it is written, if there is one.
     #[must_use]
-    pub fn new(api: Api, namespace: &str, metrics: &Metrics) -> Self {
+    pub fn new(api: Api, namespace: &str, metrics: &Metrics, fence: Option<Fence>) -> Self {
         Self {
             wanted: Notify::new(),
             answered: Notify::new(),
             api,
             namespace: namespace.to_owned(),
             metrics: metrics.clone(),
+            fence,
         }
+    }
+
+    /// Whether the election's lease says that nobody else leads.
+    fn leads(&self) -> bool {
+        let fence = self.fence.as_ref();
+        fence.is_some_and(|fence| fence.poll_send().is_ready())
     }
 
     /// Where it is.
@@ -90,13 +105,14 @@ impl Keeper {
 
 /// What is known of the journal of `driver` in the beginning.
 #[must_use]
-pub fn journal(driver: &str, settings: &Settings) -> Journal {
+pub fn journal(driver: &str, settings: &Settings, labels: &[(String, String)]) -> Journal {
     let node = settings.node.as_ref();
     Journal::new(Owner {
         lease: names::lease(LeaseOwner::Provisioner, driver),
         driver: driver.to_owned(),
         node: node.map(|node| node.name.to_string()).unwrap_or_default(),
         holder: settings.identity.clone(),
+        labels: labels.to_vec(),
     })
 }
 
@@ -232,7 +248,11 @@ struct Metadata {
     #[serde(default)]
     annotations: Option<BTreeMap<String, String>>,
     #[serde(default)]
-    labels: Value,
+    labels: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    owner_references: Option<Vec<Value>>,
+    #[serde(default)]
+    finalizers: Option<Vec<String>>,
 }
 
 impl Metadata {
@@ -241,7 +261,11 @@ impl Metadata {
             uid: self.uid,
             version: self.resource_version,
             annotations: self.annotations.unwrap_or_default(),
-            labels: self.labels,
+            kept: KeptMetadata {
+                labels: self.labels.unwrap_or_default(),
+                owner_references: self.owner_references.unwrap_or_default(),
+                finalizers: self.finalizers.unwrap_or_default(),
+            },
         }
     }
 }
@@ -271,10 +295,10 @@ fn lease<'a, M: Deserialize<'a>>(json: &'a str) -> Result<M, ApiError> {
     Ok(lease.metadata)
 }
 
-/// Keeps the journal for ever.
+/// Keeps the journal for ever; `hindered` is told why it cannot be written, and when it can again.
 ///
 /// Returns why it is not this process's any more: nothing may be done then.
-pub async fn keep_journal(engine: &Engine) -> Lost {
+pub async fn keep_journal(engine: &Engine, hindered: impl Fn(Option<String>)) -> Lost {
     let executor = engine.shell();
     let Some(keeper) = &executor.journal else {
         return std::future::pending().await;
@@ -282,6 +306,7 @@ pub async fn keep_journal(engine: &Engine) -> Lost {
     let mut pause = FIRST_PAUSE;
     let mut settled = Settled::default();
     let mut said = false;
+    hindered(None);
     loop {
         let Some(request) = executor.wait(keeper, &mut settled).await else {
             continue;
@@ -290,12 +315,18 @@ pub async fn keep_journal(engine: &Engine) -> Lost {
         match executor.send(keeper, &request).await {
             Err(lost) => return lost,
             Ok(Verdict::Go) => {
+                if matches!(request, Request::Write(_)) {
+                    hindered(None);
+                }
                 pause = FIRST_PAUSE;
                 said = false;
             }
             Ok(Verdict::Later(error)) => {
                 if !std::mem::replace(&mut said, true) {
                     tracing::error!(err = %error, namespace = keeper.namespace, "The provisioning journal cannot be written, no volume is made before it can");
+                }
+                if pause >= LASTS {
+                    hindered(Some(hindrance(&error)));
                 }
                 sleep(pause).await;
                 pause = LONGEST_PAUSE.min(pause * 2);
@@ -311,19 +342,6 @@ pub async fn keep_journal(engine: &Engine) -> Lost {
                 .await;
         }
     }
-}
-
-/// Goes on with what earlier processes have left. To be called when claims and volumes are known.
-pub async fn recover(engine: &Engine) {
-    let executor = engine.shell();
-    if let Some(keeper) = &executor.journal {
-        let open = |journal: &mut Journal| journal.is_open().then_some(());
-        executor.until(keeper, open).await;
-    }
-    let now = Instant::now().into_std();
-    engine.turn(|provisioner, informers| ((), provisioner.recover(informers, now)));
-    // It is called once.
-    let _ = executor.recovered.set(());
 }
 
 impl Executor {
@@ -350,7 +368,7 @@ impl Executor {
         };
         let ticket = ticket?;
         self.until(keeper, |journal| {
-            journal.state(ticket, Instant::now().into_std())
+            journal.state(ticket, Instant::now().into_std(), keeper.leads())
         })
         .await
     }
@@ -358,9 +376,10 @@ impl Executor {
     /// Whether the driver may be asked: the journal knows of it, and nobody else led a moment ago.
     pub(super) fn may_call(&self, claim: &Claim) -> bool {
         let now = Instant::now().into_std();
+        let leads = self.journal.as_ref().is_some_and(Keeper::leads);
         let engine = self.engine.upgrade();
         engine.is_some_and(|engine| {
-            engine.turn(|provisioner, _| (provisioner.may_call(claim, now), Due::default()))
+            engine.turn(|provisioner, _| (provisioner.may_call(claim, now, leads), Due::default()))
         })
     }
 }

@@ -11,13 +11,12 @@ use sidecar::kube::api::SecretError;
 use sidecar::kube::cache::Record;
 use sidecar::kube::events::Severity;
 use sidecar::kube::key::Key;
-use sidecar::kube::objects;
 use sidecar::kube::reflect::Resource;
 use sidecar::verbose;
 use tonic::Code;
 
 use super::api::{
-    ATTRIBUTES_CLASSES, CLAIMS, CONTENTS, SNAPSHOTS, VOLUMES, edit as edit_object, key, page,
+    ATTRIBUTES_CLASSES, CLAIMS, CONTENTS, SNAPSHOTS, VOLUMES, edit as edit_object, key,
 };
 use super::executor::Executor;
 use super::record::{ClaimWire, read_claim, read_volume};
@@ -31,8 +30,6 @@ use crate::plan::outcome::{ApiError, Refusal, RpcError};
 
 /// How often the deletion of a volume that nobody can use is tried.
 const DISCARD_TRIES: u32 = 5;
-/// PersistentVolumes of one page, where all are looked at.
-const PAGE: u32 = 500;
 
 impl Executor {
     /// Carries out a step for `claim`.
@@ -86,7 +83,7 @@ impl Executor {
     fn announce(&self, claim: &Claim, announcement: &Announcement) {
         let text = announcement.text(claim);
         match announcement {
-            Announcement::Provisioning => {
+            Announcement::Provisioning | Announcement::Left(_) => {
                 self.events
                     .claim(claim, Severity::Normal, "Provisioning", &text);
             }
@@ -170,39 +167,6 @@ impl Executor {
             own.answered_with(Some(kept), found.version);
         }
         Ok(Answer::PersistentVolume(Box::new(found)))
-    }
-
-    /// The PersistentVolume of `volume`, whatever its name.
-    async fn holder(&self, volume: &Identity) -> Result<Option<VolumeDetail>, ApiError> {
-        #[derive(Deserialize)]
-        struct List<'a> {
-            #[serde(default)]
-            metadata: ListMeta,
-            #[serde(borrow)]
-            items: Vec<objects::volume::Volume<'a>>,
-        }
-        #[derive(Default, Deserialize)]
-        struct ListMeta {
-            #[serde(default, rename = "continue")]
-            token: Option<String>,
-        }
-        const PATH: &str = "/api/v1/persistentvolumes";
-        let mut path = page(PATH, PAGE, None);
-        loop {
-            let json = self.api.read(&path).await?;
-            let List { metadata, items } = wire(&json)?;
-            let volumes = items
-                .into_iter()
-                .map(|item| read_volume(item, &self.informers.strings));
-            let mut held = volumes.filter(|found| volume.is_of(found));
-            if let Some(found) = held.next() {
-                return Ok(Some(found));
-            }
-            match metadata.token.filter(|token| !token.is_empty()) {
-                Some(token) => path = page(PATH, PAGE, Some(&token)),
-                None => return Ok(None),
-            }
-        }
     }
 
     fn record<R: Record>(&self, json: &str) -> Result<R, ApiError> {
@@ -335,7 +299,7 @@ fn loaded(result: Result<Answer, ApiError>) -> Answer {
     result.unwrap_or_else(Answer::Refused)
 }
 
-fn wire<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, ApiError> {
+pub(super) fn wire<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, ApiError> {
     serde_json::from_str(json).map_err(|error| ApiError::unreadable(&error))
 }
 

@@ -1,4 +1,4 @@
-//! Rows 1, 2, 7, 9 and 10: what is said and returned before anything is contacted.
+//! Rows 1, 2, 7, 8, 9 and 10: what is said and returned before anything is contacted.
 
 use super::stage::{PROGRAM, Stage};
 
@@ -13,21 +13,24 @@ const ENDS: [(&str, &[&str], i32, &str); 10] = [
     ),
     (
         "7",
-        &["--feature-gates=HonorPVReclaimPolicy=true"],
+        &[
+            "--feature-gates=HonorPVReclaimPolicy=true",
+            "--node-deployment",
+        ],
         255,
-        "HonorPVReclaimPolicy",
+        "Feature gate HonorPVReclaimPolicy=true was retired in csi-provisioner v6.2.0",
+    ),
+    (
+        "8",
+        &["--logtostderr", "--node-deployment"],
+        255,
+        "Flag --logtostderr was retired in csi-provisioner v5.2.0 and has no effect",
     ),
     ("9", &["-csi-address=/x"], 2, "unknown shorthand flag"),
     (
-        "1.2 removed",
-        &["--enable-leader-election"],
-        2,
-        "use --leader-election",
-    ),
-    (
-        "1.2 removed",
-        &["--provisioner=test-driver"],
-        2,
+        "1.2 retired",
+        &["--provisioner=test-driver", "--enable-capacity"],
+        255,
         "the driver says its name itself",
     ),
     (
@@ -47,7 +50,7 @@ const ENDS: [(&str, &[&str], i32, &str); 10] = [
 ];
 
 #[tokio::test]
-async fn rows_2_7_and_9_errors_and_their_codes() {
+async fn rows_2_7_8_and_9_errors_and_their_codes() {
     for (row, arguments, code, text) in ENDS {
         let ended = PROGRAM.start(arguments).end().await;
         assert_eq!(ended.code, Some(code), "row {row}: {}", ended.log);

@@ -9,10 +9,10 @@ async fn row_18_the_name_of_the_lease() {
     let stage = Stage::new().await;
     stage
         .driver
-        .configure(|model| model.name = "org/drv.x_".into());
+        .configure(|model| model.name = "org/drv.x".into());
     let program = stage.start(&ELECTION);
     program.logs("Attempting to acquire leader lease").await;
-    let path = "*/namespaces/ns/leases/org-drv-x-X";
+    let path = "*/namespaces/ns/leases/org-drv-x";
     stage
         .until("row 18", |stage| {
             !stage.api.requests_to("GET", path).is_empty()

@@ -7,12 +7,13 @@ use serde_json::json;
 use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::build::{self, Object};
 use sidecar_testkit::driver::ControllerRpc;
+use sidecar_testkit::process::within;
 use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
 use super::stage::{
-    ANNOTATION, DRIVER, JOURNAL, PV, READY, Stage, U, claim, class, finalizers, free_address, get,
-    is_journal, settle, together,
+    ANNOTATION, DRIVER, JOURNAL, PATIENCE, PROTECTION, PV, READY, Stage, U, claim, class,
+    finalizers, free_address, get, is_journal, released, settle, together,
 };
 
 const CREATE: &str = "CreateVolume";
@@ -353,6 +354,152 @@ async fn j_11_refused_for_good() {
     );
     full.remove();
     stage.until_volume(PV).await;
+}
+
+/// The same before the process has begun, and for longer than a row lasts: what needs no call for a claim goes
+/// on, and so do claims once the Lease can be written.
+#[tokio::test]
+async fn p_1_j_4_j_10_and_j_11_refused_from_before_the_start() {
+    let post = || Fault::on("POST", "*/leases").when(is_journal);
+    together(
+        [
+            ("quota", post().answer_saying(403, "exceeded quota")),
+            ("no namespace", post().answer_saying(404, "not found")),
+            ("webhook", post().answer_saying(422, "labels are missing")),
+            ("500", post().answer_saying(500, "etcd")),
+            ("429", post().too_many(0)),
+            ("no answer", post().hang()),
+        ],
+        refused_from_the_start,
+    )
+    .await;
+}
+
+async fn refused_from_the_start((row, fault): (&'static str, Fault)) {
+    let stage = Stage::new().await;
+    let refused = stage.api.fault(fault);
+    stage.driver.volume("vol-pv1");
+    stage.api.insert(released("pv1"));
+    stage.api.insert(claim());
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let program = stage.start(&[QUICK, &endpoint]);
+    program.logs(READY).await;
+    stage
+        .until("the volume is deleted", |stage| {
+            finalizers(&stage.volume("pv1")) == json!([PROTECTION])
+        })
+        .await;
+    stage.until_events("ProvisioningFailed", 1).await;
+    let text = &stage.events("ProvisioningFailed")[0];
+    assert!(
+        text.contains("in the provisioning journal: "),
+        "{row}: {text}"
+    );
+    // What it says is as good as in a process whose journal is open.
+    stage.api.insert(numbered(2));
+    stage.api.delete("persistentvolumeclaims", "ns1/c2");
+    assert_eq!(stage.calls(CREATE), 0, "{row}");
+    let hindered = "csi-provisioner: no volume is made before the provisioning journal";
+    until_ready(&address, 503, hindered).await;
+    if row == "quota" {
+        // Killed, and begun again, before it could be written at all.
+        program.kill().await;
+        let again = stage.start(&[QUICK]);
+        again.logs(READY).await;
+        refused.remove();
+        stage.until_volume(PV).await;
+        return;
+    }
+    refused.remove();
+    stage.until_volume(PV).await;
+    assert_eq!(stage.calls(CREATE), 1, "{row}");
+    until_ready(&address, 200, "ok").await;
+    program.terminate();
+    assert_eq!(program.end().await.code, Some(0), "{row}");
+}
+
+async fn until_ready(address: &str, status: u16, text: &str) {
+    within(PATIENCE, "/readyz", async || {
+        let (code, body) = get(address, "/readyz").await;
+        code == status && body.contains(text)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn p_1_a_process_whose_journal_is_closed_ends_in_good_order() {
+    let stage = Stage::new().await;
+    let post = Fault::on("POST", "*/leases").when(is_journal);
+    stage.api.fault(post.answer_saying(403, "exceeded quota"));
+    let program = stage.start(&[QUICK]);
+    program.logs(READY).await;
+    program.terminate();
+    assert_eq!(program.end().await.code, Some(0));
+}
+
+/// A policy that wants labels on Leases wants them on all of them.
+#[tokio::test]
+async fn p_1_the_labels_of_the_election_are_on_the_journal() {
+    let stage = Stage::new().await;
+    let program = stage.start(&[
+        "--leader-election",
+        "--leader-election-namespace=csi",
+        "--leader-election-labels=team:storage",
+    ]);
+    program.logs(READY).await;
+    for name in ["csi/test-driver", JOURNAL] {
+        let lease = stage.api.object("leases", name).unwrap();
+        assert_eq!(lease["metadata"]["labels"]["team"], "storage", "{name}");
+    }
+}
+
+/// administrators.md names `-0` alone.
+#[tokio::test]
+async fn j_22_a_call_in_the_second_lease_survives_that_the_first_one_is_deleted() {
+    let stage = Stage::new().await;
+    killed_by(
+        &stage,
+        CallFault::on(CREATE).fail_after(Code::DeadlineExceeded, "late"),
+    )
+    .await;
+    let first = stage.api.object("leases", JOURNAL).unwrap();
+    stage.api.remove("leases", JOURNAL);
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    let mut second = first;
+    second["metadata"]["name"] = "test-driver-journal-1".into();
+    let metadata = second["metadata"].as_object_mut().unwrap();
+    metadata.retain(|field, _| ["name", "namespace", "annotations"].contains(&field.as_str()));
+    // As the process that wrote it there would have said.
+    let header = &mut second["metadata"]["annotations"]["csi-sidecars.io/journal"];
+    let mut said: serde_json::Value = serde_json::from_str(header.as_str().unwrap()).unwrap();
+    said["objects"] = 2.into();
+    said.as_object_mut().unwrap().remove("uid");
+    *header = said.to_string().into();
+    stage.api.insert(second);
+    let successor = stage.start(&[QUICK]);
+    stage.until_volume(PV).await;
+    successor
+        .logs("Going on with calls of an earlier process")
+        .await;
+    assert_eq!(stage.calls(CREATE), 2);
+    let requests = stage.creations();
+    assert_eq!(requests[0], requests[1]);
+}
+
+/// Slower than what makes sure that nobody else leads, which the election does here.
+#[tokio::test]
+async fn p_7_j_23_slow_leases_hold_up_no_call_under_an_election() {
+    let stage = Stage::new().await;
+    let program = stage.start(&["--leader-election", "--leader-election-namespace=csi"]);
+    program.logs(READY).await;
+    let slow = Fault::on("PUT", WRITE).late_reply(Duration::from_millis(4_500));
+    stage.api.fault(slow);
+    let slow = Fault::on("GET", WRITE).late_reply(Duration::from_millis(4_500));
+    stage.api.fault(slow);
+    stage.api.insert(claim());
+    stage.until_volume(PV).await;
+    assert!(stage.events("ProvisioningFailed").is_empty());
 }
 
 #[tokio::test]

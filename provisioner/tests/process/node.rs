@@ -227,7 +227,7 @@ async fn row_269_a_claim_that_waits_for_its_pod_is_nobody_s_yet() {
 
 /// Nobody else can find out what came of the calls of a node that is gone.
 #[tokio::test]
-async fn j_14_a_journal_of_a_node_that_is_gone_is_told_of_and_left_alone() {
+async fn j_14_p_8_a_journal_of_a_node_that_is_gone_goes_or_is_told_of() {
     let stage = Stage::new().await;
     for node in ["n1", "n3"] {
         stage.api.insert(json!({
@@ -257,6 +257,13 @@ async fn j_14_a_journal_of_a_node_that_is_gone_is_told_of_and_left_alone() {
     for (node, driver) in [("n2", DRIVER), ("n3", DRIVER), ("n4", "other")] {
         stage.api.insert(journal(node, driver));
     }
+    for node in ["n3", "n5"] {
+        let mut empty = journal(node, DRIVER);
+        empty["metadata"]["name"] = format!("test-driver-journal-{node}-1").into();
+        let annotations = empty["metadata"]["annotations"].as_object_mut().unwrap();
+        annotations.remove("intent.csi-sidecars.io/u1");
+        stage.api.insert(empty);
+    }
     let left = || stage.api.object("leases", "csi/test-driver-journal-n2-0");
     let before = left();
     let address = free_address();
@@ -279,5 +286,10 @@ async fn j_14_a_journal_of_a_node_that_is_gone_is_told_of_and_left_alone() {
     let line = "csi_sidecar_provisioning_journals_without_node 1";
     assert!(text.contains(line), "{text}");
     assert_eq!(left(), before);
+    let empty = |node: &str| {
+        let name = format!("csi/test-driver-journal-{node}-1");
+        stage.api.object("leases", &name).is_some()
+    };
+    assert!(!empty("n5") && empty("n3"), "of the node that is gone");
     assert_eq!(stage.calls("CreateVolume"), 0);
 }

@@ -306,6 +306,8 @@ async fn rows_199_and_200_the_volume_cannot_be_saved_at_first() {
         "row 199"
     );
     assert_eq!(stage.events("ProvisioningSucceeded").len(), 1, "row 199");
+    let failed = stage.events("ProvisioningFailed").len();
+    assert_eq!(failed, 1, "row 199: none of the first refusal");
     assert_eq!(stage.calls("DeleteVolume"), 0, "row 199");
 }
 
@@ -331,11 +333,7 @@ async fn until_asked_to_save(stage: &Stage) {
 /// The PersistentVolume is there when it is to be saved. Whose it is decides.
 #[tokio::test]
 async fn row_200_j_4_an_existing_persistentvolume_counts_if_it_is_of_the_same_volume() {
-    together(
-        ["this volume", "another volume", "another driver's"],
-        exists,
-    )
-    .await;
+    together(["this volume", "another driver's"], exists).await;
 }
 
 async fn exists(whose: &'static str) {
@@ -346,18 +344,14 @@ async fn exists(whose: &'static str) {
     stage.until_calls(CREATE, 1).await;
     until_asked_to_save(&stage).await;
     let made = stage.handles().remove(0);
-    let (driver, handle) = match whose {
-        "this volume" => (DRIVER, made.as_str()),
-        "another volume" => (DRIVER, "vol-of-another-node"),
-        _ => ("other-driver", made.as_str()),
-    };
+    let same = whose == "this volume";
+    let driver = if same { DRIVER } else { "other-driver" };
     stage
         .api
-        .insert(build::volume(PV).csi(driver, handle).class("sc1"));
+        .insert(build::volume(PV).csi(driver, &made).class("sc1"));
     gate.open();
     stage.until_settled().await;
     settle().await;
-    let same = whose == "this volume";
     assert_eq!(stage.calls("DeleteVolume"), usize::from(!same), "{whose}");
     let left = stage.handles().len();
     assert_eq!(left, usize::from(same), "{whose}");
@@ -367,10 +361,71 @@ async fn exists(whose: &'static str) {
     assert_eq!(posts.len(), 1, "{whose}");
 }
 
+/// P-4: it was saved before the process was killed, and now the driver spells its id differently.
+#[tokio::test]
+async fn j_4_a_volume_is_not_deleted_beside_a_persistentvolume_of_its_driver() {
+    let stage = Stage::new().await;
+    let gate = hold_the_save(&stage);
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let program = stage.start(&[QUICK, "--retry-interval-max=1s", &endpoint]);
+    stage.api.insert(claim());
+    until_asked_to_save(&stage).await;
+    let spelled = stage.handles().remove(0).to_uppercase();
+    let saved = build::volume(PV).csi(DRIVER, &spelled).class("sc1");
+    stage.api.insert(saved.bound_to("ns1/c1").phase("Bound"));
+    stage.bind("ns1/c1", PV);
+    gate.open();
+    program.logs("nothing is deleted").await;
+    settle().await;
+    assert_eq!(stage.intents(), [U], "it stays in the books");
+    let (_, text) = get(&address, "/metrics").await;
+    assert!(
+        text.contains("csi_sidecar_provisioning_in_doubt 1"),
+        "{text}"
+    );
+    assert_eq!(
+        stage.events("ProvisioningFailed").len(),
+        0,
+        "there is a volume"
+    );
+    assert_eq!(stage.calls("DeleteVolume"), 0);
+    // People have had enough of both.
+    stage.api.remove("persistentvolumeclaims", "ns1/c1");
+    stage.api.remove("persistentvolumes", PV);
+    stage.until_volume(PV).await;
+    stage.until_settled().await;
+    assert_eq!(stage.handles().len(), 1);
+}
+
+/// B-7: a policy that lets nobody write the volume's object, and is corrected.
+#[tokio::test]
+async fn p_5_a_persistentvolume_that_is_refused_is_told_from_the_second_refusal_on() {
+    let stage = Stage::new().await;
+    let post = Fault::on("POST", "*/persistentvolumes");
+    let policy = stage
+        .api
+        .fault(post.answer_saying(403, "volumes need a team label"));
+    let address = free_address();
+    let endpoint = format!("--http-endpoint={address}");
+    let _program = stage.start(&[QUICK, "--retry-interval-max=1s", &endpoint]);
+    stage.api.insert(claim());
+    stage.until_events("ProvisioningFailed", 1).await;
+    assert!(stage.api.requests_to("POST", "*/persistentvolumes").len() > 1);
+    let event = stage.events("ProvisioningFailed").remove(0);
+    assert!(event.contains("volumes need a team label"), "{event}");
+    let (_, text) = get(&address, "/metrics").await;
+    let failed = "controller_persistentvolumeclaim_provision_failed_total{class=\"sc1\"";
+    assert!(text.contains(failed), "{text}");
+    policy.remove();
+    stage.until_volume(PV).await;
+    assert_eq!((stage.calls(CREATE), stage.calls("DeleteVolume")), (1, 0));
+}
+
 /// What nobody knows of is owed until it is gone: while the driver does not delete it, it stays in the
 /// journal, and the claim may go.
 #[tokio::test]
-async fn j_4_a_volume_beside_another_one_s_persistentvolume_is_owed_for_deletion() {
+async fn j_4_a_volume_beside_another_driver_s_persistentvolume_is_owed_for_deletion() {
     let stage = Stage::new().await;
     let gate = hold_the_save(&stage);
     let busy = CallFault::on("DeleteVolume").fail(Code::Internal, "busy");
@@ -379,7 +434,7 @@ async fn j_4_a_volume_beside_another_one_s_persistentvolume_is_owed_for_deletion
     let _program = stage.start(&[QUICK]);
     stage.api.insert(claim());
     until_asked_to_save(&stage).await;
-    let other = build::volume(PV).csi(DRIVER, "vol-of-another-node");
+    let other = build::volume(PV).csi("other-driver", "vol-of-another-node");
     stage.api.insert(other.class("sc1"));
     gate.open();
     stage.until_calls("DeleteVolume", 5).await;

@@ -99,6 +99,25 @@ async fn row_97_a_snapshot_is_restored_and_protected_meanwhile() {
     }
 }
 
+/// Of 1.1Gi, 1181116006.4 bytes, there are volumes and snapshots of 1181116007.
+#[tokio::test]
+async fn b_1_a_claim_of_a_size_with_a_fraction_is_restored_from_its_own_snapshot() {
+    const BYTES: i64 = 1_181_116_007;
+    let stage = Stage::new().await;
+    snapshot(&stage);
+    stage.api.edit("volumesnapshots", "ns1/s1", |object| {
+        object["status"]["restoreSize"] = BYTES.to_string().into();
+    });
+    let _program = stage.start(&[]);
+    let size = "/spec/resources/requests/storage";
+    stage.api.insert(restoring().with(size, "1.1Gi"));
+    stage.until_volume(PV).await;
+    let range = stage.creations()[0].capacity_range.unwrap();
+    assert_eq!(range.required_bytes, BYTES);
+    let capacity = &stage.volume(PV)["spec"]["capacity"]["storage"];
+    assert_eq!(*capacity, BYTES.to_string());
+}
+
 #[tokio::test]
 async fn rows_110_and_111_the_snapshot_cannot_be_protected() {
     together([("110", 403, 0), ("111", 409, 1)], unprotected).await;

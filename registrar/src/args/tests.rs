@@ -114,7 +114,6 @@ fn other_modes_are_normal_operation() {
 fn what_go_refuses_ends_with_2_and_says_why() {
     for (row, arg, word) in [
         ("R-9", "--nope", "nope"),
-        ("R-9", "--logtostderr=true", "logtostderr"),
         ("R-10", "--timeout=5", "timeout"),
         ("R-10", "--health-port=abc", "health-port"),
         ("R-52", "--automaxprocs=x", "automaxprocs"),

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use sidecar::flags::standard::{AUTOMAXPROCS, HTTP_ENDPOINT, KUBE_API, LOGGING, VERSION};
-use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values};
+use sidecar::flags::{Dialect, Exit, Flag, Kind, Spec, Values, retired};
 
 use super::run::Config;
 
@@ -50,6 +50,7 @@ pub static SPEC: Spec = Spec {
         AUTOMAXPROCS,
         LOGGING,
     ],
+    retired: &retired::NONE,
 };
 
 /// What a program that stands in for a kubelet shall do.

@@ -77,7 +77,6 @@ async fn r_8_other_modes_register() {
 async fn r_9_r_10_r_52_what_go_refuses() {
     for arg in [
         "--nope",
-        "--logtostderr=true",
         "--timeout=5",
         "--health-port=abc",
         "--automaxprocs=x",
@@ -94,6 +93,14 @@ async fn r_9_r_10_r_52_what_go_refuses() {
         assert_eq!(end.stdout, "", "{arg}");
     }
     run(&[PATH, "--timeout"]).await.with_code(2);
+}
+
+#[tokio::test]
+async fn r_9_a_flag_that_upstream_retired_has_no_effect_and_a_warning() {
+    let seat = Seat::new();
+    let (_driver, process) = seat.running(&["--logtostderr=true"]).await;
+    let text = "was retired in csi-node-driver-registrar v2.11.0 and has no effect";
+    process.says(text).await;
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use sidecar_testkit::FakeDriver;
 
 use crate::driver::{Driver, NAME};
 use crate::process::{PROGRAM, Process, Seat, must_not_skip, until};
@@ -40,6 +41,28 @@ async fn r_47_the_driver_restarts() {
         http::get(&address, "/healthz").await.head_and_body(),
         (200, "ok")
     );
+}
+
+#[tokio::test]
+async fn a_driver_that_ends_idle_connections_in_good_order_is_no_error() {
+    let seat = Seat::new();
+    let driver = FakeDriver::new(NAME);
+    driver.start();
+    std::os::unix::fs::symlink(driver.socket(), seat.csi()).unwrap();
+    let mut process = seat.start(&[]);
+    process.listening(&seat.socket()).await;
+    for asked in 2..4 {
+        driver.end_connections();
+        until("the next connection", async || {
+            driver.calls_to("GetPluginInfo").len() == asked
+        })
+        .await;
+    }
+    process.must_run();
+    let log = process.log();
+    assert!(!log.contains("Lost") && !log.contains("is back"), "{log}");
+    driver.stop();
+    process.says("Lost the connection to the driver").await;
 }
 
 /// Each of its losses is followed by an answer, so nothing but a pause keeps the two apart.

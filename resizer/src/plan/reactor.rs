@@ -2,6 +2,7 @@
 //!
 //! The crash simulation drives this object and no other.
 
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
 use super::attempt::Attempt;
 use super::event::Origin;
 use super::in_flight::{InFlightState, Next, Start};
-use super::outcome::{Failure, RequeueTrigger};
+use super::outcome::{ApiError, Failure, RequeueTrigger, RpcError};
 use super::step::{Answer, End, Step};
 use super::sync_gate::SyncGates;
 use super::view::Informers;
@@ -292,6 +293,37 @@ impl Reactor for Resizer {
             attempt.fold(&request.step, answer);
         }
         due
+    }
+
+    fn write(request: &Request) -> Option<impl Hash> {
+        match &request.step {
+            Step::PatchClaim(_, body) => Some(("claim", &request.task.claim, body)),
+            Step::PatchVolume(name, _, body) => Some(("volume", name, body)),
+            Step::ReadClaim
+            | Step::ReadVolume(_)
+            | Step::Announce(_)
+            | Step::LoadSecret(_)
+            | Step::Expand(..)
+            | Step::Modify(..)
+            | Step::End(_) => None,
+        }
+    }
+
+    fn is_written(answer: &Answer) -> bool {
+        matches!(answer, Answer::Done)
+    }
+
+    fn unsent(request: &Request, why: String) -> Answer {
+        match &request.step {
+            Step::Expand(..) | Step::Modify(..) => Answer::Unreachable(RpcError::unsent(why)),
+            Step::ReadClaim
+            | Step::ReadVolume(_)
+            | Step::PatchClaim(..)
+            | Step::PatchVolume(..)
+            | Step::Announce(_)
+            | Step::LoadSecret(_)
+            | Step::End(_) => Answer::Refused(ApiError::local(why)),
+        }
     }
 
     fn end(&mut self, run: Run, _informers: Informed<'_>, now: Now) -> (Verdict<Failure>, Wakes) {

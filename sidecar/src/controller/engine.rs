@@ -1,6 +1,8 @@
 //! Drives a [`Reactor`]: informers' events become keys in queues, a worker takes a key through its
 //! steps, and the queue learns how that ended.
 
+mod bound;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -12,6 +14,8 @@ use super::reactor::{DueOf, Now, Reactor, Verdict};
 use crate::outage::Outage;
 use crate::queue::{Queue, Work};
 use crate::verbose;
+
+pub use bound::{Bound, Circle, MOST_STEPS};
 
 /// For an attempt of which nobody can say how long it should take.
 const NEVER: Duration = Duration::from_secs(86_400);
@@ -130,11 +134,18 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
     }
 
     async fn work(&self, queue: &Queue<R::Key>, work: Work<R::Key>) {
-        let attempt = self.attempt(&work).await;
+        let (attempt, circle) = self.attempt(&work).await;
         let verdict = self.turn(|reactor, informers| reactor.end(attempt, informers, now()));
-        match verdict {
-            Verdict::Done => work.done(),
-            Verdict::Retry { failure, hung } => {
+        match (verdict, circle) {
+            // Nobody else would say so, or try it again.
+            (Verdict::Done | Verdict::After { failure: None, .. }, Some(circle)) => {
+                let key = work.key().clone();
+                let wait = work.retry();
+                let failures = queue.failures(&key);
+                tracing::error!(?key, failures, retry_after = ?wait, err = %circle, "Error processing");
+            }
+            (Verdict::Done, None) => work.done(),
+            (Verdict::Retry { failure, hung }, _) => {
                 if hung {
                     work.hangs();
                 }
@@ -143,7 +154,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
                 let failures = queue.failures(&key);
                 self.shell.failed(&key, &failure, failures, wait);
             }
-            Verdict::After { delay, failure } => {
+            (Verdict::After { delay, failure }, _) => {
                 let key = work.key().clone();
                 work.again_after(delay);
                 if let Some(failure) = failure {
@@ -155,7 +166,7 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
     }
 
     /// Takes steps until there is none, and notices if that takes unusually long.
-    async fn attempt(&self, work: &Work<R::Key>) -> R::Attempt {
+    async fn attempt(&self, work: &Work<R::Key>) -> (R::Attempt, Option<Circle>) {
         let limit = {
             let reactor = self.reactor();
             reactor.hangs_after(work.key(), self.shell.informers())
@@ -173,20 +184,39 @@ impl<R: Reactor, S: Shell<R>> Engine<R, S> {
         }
     }
 
-    async fn steps(&self, key: &R::Key) -> R::Attempt {
-        let mut attempt = self.reactor().begin(key, self.shell.informers(), now());
+    /// The attempt when it is over, and why steps of it were not taken, if some were not.
+    async fn steps(&self, key: &R::Key) -> (R::Attempt, Option<Circle>) {
+        let (mut attempt, mut bound) = {
+            let mut reactor = self.reactor();
+            let bound = Bound::new(reactor.most_steps(key));
+            (reactor.begin(key, self.shell.informers(), now()), bound)
+        };
+        let mut circle = None;
         loop {
             let step = {
                 let mut reactor = self.reactor();
                 reactor.decide(&mut attempt, self.shell.informers(), now())
             };
             let Some(mut step) = step else {
-                return attempt;
+                return (attempt, circle);
             };
-            let answer = self.shell.execute(&mut step).await;
+            let answer = match bound.admit::<R>(&step) {
+                Ok(()) => {
+                    let answer = self.shell.execute(&mut step).await;
+                    bound.answered::<R>(&step, &answer);
+                    answer
+                }
+                Err(why) => {
+                    circle = Some(why);
+                    R::unsent(&step, why.to_string())
+                }
+            };
             self.turn(|reactor, informers| {
                 ((), reactor.answered(&mut attempt, step, answer, informers))
             });
+            if bound.is_exhausted() {
+                return (attempt, circle);
+            }
         }
     }
 }

@@ -90,7 +90,7 @@ impl Candidate<'_> {
     /// A standby, whose health is shown from now on, and the task that writes its events until it is gone.
     ///
     /// # Errors
-    /// The host has no name.
+    /// The host has no name, or the lease can have none.
     pub fn elector(&self, client: Client) -> Result<(Elector, JoinHandle<()>), Exit> {
         let (config, events) = self.config(client.clone())?;
         let lease = config.name.clone();
@@ -113,6 +113,15 @@ impl Candidate<'_> {
         );
         let hostname = names::hostname()?;
         let name = names::lease(self.owner, self.driver);
+        if !names::is_subdomain(&name) {
+            let line = format!(
+                "--leader-election: the API server refuses a Lease called {name:?}, so that nobody would \
+                 ever lead: the driver calls itself {:?}, and its name must consist of lower-case \
+                 letters, digits, - and ., with letters or digits at both ends",
+                self.driver
+            );
+            return Err(Exit::failure(1, line));
+        }
         let component = match self.owner {
             // Upstream's resizer alone sanitizes what it passes to the library.
             LeaseOwner::Resizer => name.clone(),

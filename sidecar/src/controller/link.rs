@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tonic::Code;
 
 use super::view::Follower;
@@ -194,17 +194,30 @@ impl Link {
     async fn keep_up(&self) -> Lost {
         let mut losses = lock(&self.recovered).clone();
         let driver = self.name();
+        // A driver that ends each connection soon is not asked more often than one that is away.
+        let mut next = Instant::now();
         loop {
             losses.next().await;
             self.away.send_replace(true);
-            tracing::error!(
-                driver,
-                "Lost the connection to the CSI driver, waiting for it to come back"
-            );
             let lost = Instant::now();
-            let limit = self.settings.patience.unwrap_or(Duration::MAX);
-            let Ok((name, capabilities)) = timeout(limit, self.ask_again()).await else {
-                return Lost::StaysAway;
+            sleep_until(next).await;
+            next = Instant::now() + RETRY_INTERVAL;
+            let at_once = loss::back_at_once(&losses, self.ask()).await;
+            let is_told = at_once.is_none();
+            let (name, capabilities) = match at_once {
+                Some(answer) => answer,
+                None => {
+                    tracing::error!(
+                        driver,
+                        "Lost the connection to the CSI driver, waiting for it to come back"
+                    );
+                    let limit = self.settings.patience.unwrap_or(Duration::MAX);
+                    let asking = until_answered(|| self.ask());
+                    let Ok(answer) = timeout(limit, asking).await else {
+                        return Lost::StaysAway;
+                    };
+                    answer
+                }
             };
             let is_taken = self.tell(&name, capabilities);
             if name != self.name {
@@ -214,9 +227,9 @@ impl Link {
             *lock(&self.recovered) = losses.clone();
             self.away.send_replace(false);
             let seconds = lost.elapsed().as_secs_f32();
-            if is_taken {
+            if is_taken && is_told {
                 tracing::info!(driver, seconds, "The CSI driver is back");
-            } else {
+            } else if !is_taken {
                 tracing::error!(
                     driver,
                     seconds,
@@ -242,22 +255,7 @@ impl Link {
         told == 0 || going_on > 0
     }
 
-    /// Asks until there is an answer. Each call connects anew if it has to.
-    async fn ask_again(&self) -> (String, Capabilities) {
-        let mut last = String::new();
-        loop {
-            match self.ask().await {
-                Ok(answer) => return answer,
-                Err(reason) if reason == last => {}
-                Err(reason) => {
-                    tracing::warn!(reason, "The CSI driver is not back yet");
-                    last = reason;
-                }
-            }
-            sleep(RETRY_INTERVAL).await;
-        }
-    }
-
+    /// Each call connects anew if it has to.
     async fn ask(&self) -> Result<(String, Capabilities), String> {
         let text = |error: IdentityError| Chain(&error).to_string();
         let channel = self.connection.channel();
@@ -269,6 +267,22 @@ impl Link {
         let name = self.settings.name(channel.clone()).await;
         let capabilities = self.settings.capabilities(channel, &self.questions).await;
         Ok((name.map_err(text)?, capabilities.map_err(text)?))
+    }
+}
+
+/// Asks once a second until there is an answer, and says why there is none each time that this changes.
+async fn until_answered<T>(ask: impl AsyncFn() -> Result<T, String>) -> T {
+    let mut last = String::new();
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(reason) if reason == last => {}
+            Err(reason) => {
+                tracing::warn!(reason, "The CSI driver does not answer yet");
+                last = reason;
+            }
+        }
+        sleep(RETRY_INTERVAL).await;
     }
 }
 

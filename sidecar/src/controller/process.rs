@@ -7,11 +7,11 @@ use std::time::Duration;
 use ::kube::Client;
 
 use super::flags::Http;
-use super::serve::{self, LeaderHealth, serve};
+use super::serve::{self, Hindrances, LeaderHealth, serve};
 use crate::election::Fence;
 use crate::error::Chain;
 use crate::flags::{Exit, Values};
-use crate::http::{RouteError, Routes};
+use crate::http::{Reply, RouteError, Routes};
 use crate::kube::access::Findings;
 use crate::kube::connect::{self, ApiServer, ConnectError, Variable};
 use crate::kube::feed::Feeds;
@@ -82,7 +82,7 @@ impl Tenure {
         let client = api_server.client(options.budget(rates), server);
         Ok(Self {
             fence,
-            feeds: Feeds::new(client.clone(), gather),
+            feeds: Feeds::reporting_to(server, client.clone(), gather),
             api_server,
             client,
         })
@@ -112,6 +112,8 @@ pub struct Process {
     pub election: ElectionMetrics,
     /// Where the health of leadership is shown.
     pub health: LeaderHealth,
+    /// What keeps its controllers from some of their work.
+    pub hindrances: Hindrances,
     program: Program,
 }
 
@@ -164,6 +166,7 @@ impl Process {
             election: ElectionMetrics::new(&registry)?,
             registry,
             health: LeaderHealth::default(),
+            hindrances: Hindrances::default(),
         }))
     }
 
@@ -227,7 +230,11 @@ impl Process {
         http: Option<&Http>,
         working: impl Future<Output = Result<(), Exit>>,
     ) -> Result<(), Exit> {
-        self.serve_also(http, |_| Ok(()), working).await
+        let (server, hindrances) = (self.server.clone(), self.hindrances.clone());
+        let problem = move || server.problem().or_else(|| hindrances.problem());
+        let ready = move || std::future::ready(Reply::ready(problem()));
+        self.serve_also(http, |routes| routes.add(serve::READY, ready), working)
+            .await
     }
 
     /// The same, with routes that `more` adds.

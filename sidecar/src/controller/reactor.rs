@@ -5,10 +5,12 @@
 //! [`Engine`](super::engine::Engine) drives it with tasks and queues; a crash simulation drives the
 //! very same object with random numbers, so that what is proven is what ships.
 
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use super::engine::MOST_STEPS;
 use crate::queue::{Place, WorkKey};
 
 /// A controller without its surroundings.
@@ -65,6 +67,25 @@ pub trait Reactor: Sized + Send + 'static {
         informers: &Self::Informers,
         now: Now,
     ) -> (Verdict<Self::Failure>, DueOf<Self>);
+
+    /// What a step writes to the API server, with the name of the object: equal for equal writes. `None` for
+    /// a step that writes nothing, or reads first what it changes.
+    ///
+    /// An attempt that wants to write once more what the server [has taken](Self::is_written) has not seen the
+    /// effect, and would not see it then: the step is not taken, and answered with [`unsent`](Self::unsent).
+    fn write(step: &Self::Step) -> Option<impl Hash>;
+
+    /// Whether this is the answer to a write that the server has taken.
+    fn is_written(answer: &Self::Answer) -> bool;
+
+    /// The answer to a step that was not taken, for this reason: a request to the API server is refused, a
+    /// call has not reached the driver. The attempt should end with a failure.
+    fn unsent(step: &Self::Step, why: String) -> Self::Answer;
+
+    /// More steps than any attempt on `key` needs.
+    fn most_steps(&self, _key: &Self::Key) -> u32 {
+        MOST_STEPS
+    }
 
     /// From when on an attempt on `key` hangs, so that others are to have the workers; `None` while
     /// nobody can say.

@@ -195,6 +195,13 @@ impl Seat {
         self.process.missing.ask(name, asking).await
     }
 
+    /// What keeps this controller from some of its work from now on, for who asks whether the process is ready;
+    /// `None` if nothing does.
+    pub fn hindered(&self, hindrance: Option<String>) {
+        let name = self.name_among_others().unwrap_or(self.program.name);
+        self.process.hindrances.set(name, hindrance);
+    }
+
     /// Logs which permissions are missing; what several controllers miss is said once.
     pub async fn say_missing(&self, report: access::Report) {
         match self.limits {

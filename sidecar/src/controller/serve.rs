@@ -14,6 +14,9 @@ use crate::metrics::Registry;
 /// Path of the health check.
 pub const HEALTH: &str = "/healthz/leader-election";
 
+/// Path of the answer whether the process can do its work at all.
+pub const READY: &str = "/readyz";
+
 /// Where the health of leadership is found once there is an election; clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct LeaderHealth(Arc<Mutex<BTreeMap<String, Health>>>);
@@ -33,6 +36,31 @@ impl LeaderHealth {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Health>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What keeps controllers from some of their work until somebody mends it; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Hindrances(Arc<Mutex<BTreeMap<&'static str, String>>>);
+
+impl Hindrances {
+    /// From now on this hinders `controller`; `None` if nothing does.
+    pub fn set(&self, controller: &'static str, hindrance: Option<String>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match hindrance {
+            Some(text) => drop(all.insert(controller, text)),
+            None => drop(all.remove(controller)),
+        }
+    }
+
+    /// All of them, each on a line of its own.
+    #[must_use]
+    pub fn problem(&self) -> Option<Arc<str>> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines: Vec<String> = { all.iter() }
+            .map(|(controller, text)| format!("{controller}: {text}"))
+            .collect();
+        (!lines.is_empty()).then(|| lines.join("\n").into())
     }
 }
 

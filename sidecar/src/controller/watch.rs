@@ -98,6 +98,11 @@ impl<W> Watch<W> {
         self
     }
 
+    /// Whether there is no work before they are known.
+    fn is_awaited(&self) -> bool {
+        matches!(self.start, Start::Listed | Start::Current)
+    }
+
     async fn ready(&self) {
         let state = self.cache.sync_state();
         match self.start {
@@ -119,7 +124,7 @@ pub async fn keep<W>(feeds: &Feeds, watches: &[Watch<W>]) -> Infallible {
     let watching = needed.map(|watch| {
         let Watch { scope, cache, .. } = watch;
         join(
-            feeds.keep(scope.clone(), Arc::clone(cache)),
+            feeds.keep(scope.clone(), Arc::clone(cache), watch.is_awaited()),
             resync_every(watch.resync, &**cache),
         )
     });

@@ -103,14 +103,16 @@ impl Connection {
         self.state.clone()
     }
 
-    /// Resolves when the connection is lost, at once if it already was; even while no call runs.
+    /// Resolves when the connection is lost, at once if it already was; even while no call runs. Says whether the
+    /// driver ended it in good order.
     ///
     /// Also resolves when the last clone of the connection and its channels is gone.
-    pub fn lost(&self) -> impl Future<Output = ()> + Send + 'static {
+    pub fn lost(&self) -> impl Future<Output = bool> + Send + 'static {
         let mut state = self.state.clone();
         async move {
             // An error means that nobody can report a loss any more.
-            let _ = state.wait_for(|state| state.losses > 0).await;
+            let lost = state.wait_for(|state| state.losses > 0).await;
+            lost.is_ok_and(|state| state.in_order)
         }
     }
 
@@ -145,6 +147,11 @@ impl Losses {
             // Cannot be: the open channel holds the sender.
             Err(_) => std::future::pending().await,
         }
+    }
+
+    /// Whether the driver ended the last one in good order.
+    pub(super) fn in_order(&self) -> bool {
+        self.state.borrow().in_order
     }
 }
 

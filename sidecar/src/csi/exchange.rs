@@ -10,6 +10,8 @@ use crate::error::Chain;
 
 /// Largest message accepted, as in Go's gRPC.
 const LARGEST: usize = 4 << 20;
+/// Largest list of all volumes: a driver without pages answers with as many as it has, some 200 bytes for each.
+pub const LARGEST_LIST: usize = 32 << 20;
 /// A gRPC message starts with a compression flag and a length.
 const PREFIX: usize = 5;
 
@@ -27,9 +29,19 @@ impl Answer {
     }
 }
 
-/// Reads the answer; `is_lost` tells whether the connection is gone.
+/// The largest message that is accepted as answer of a method.
+pub(super) fn largest(path: &str) -> usize {
+    if path == "/csi.v1.Controller/ListVolumes" {
+        LARGEST_LIST
+    } else {
+        LARGEST
+    }
+}
+
+/// Reads the answer, of at most so many bytes; `is_lost` tells whether the connection is gone.
 pub(super) async fn read(
     response: Response<Body>,
+    largest: usize,
     is_lost: impl Fn() -> bool,
 ) -> Result<Answer, Status> {
     let (head, mut body) = response.into_parts();
@@ -54,9 +66,9 @@ pub(super) async fn read(
     while let Some(part) = body.frame().await {
         let part = part.map_err(|status| transport_status(status.into(), is_lost()))?;
         match part.into_data() {
-            Ok(data) if frame.len() + data.len() > LARGEST + PREFIX => {
+            Ok(data) if frame.len() + data.len() > largest + PREFIX => {
                 return Err(Status::resource_exhausted(format!(
-                    "grpc: received message larger than max ({LARGEST})"
+                    "grpc: received message larger than max ({largest})"
                 )));
             }
             Ok(data) => frame.put(data),

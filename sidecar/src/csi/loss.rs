@@ -1,17 +1,41 @@
-//! What a controller does when it loses its driver.
+//! What a loss of the driver's connection comes to.
 //!
-//! It ends: its cached capabilities may be stale, and a leader without a driver must make room.
+//! A controller ends: its cached capabilities may be stale, and a leader without a driver must make room. A driver
+//! that ends a connection in good order and takes the next one at once is not lost.
 
 use std::path::Path;
+use std::time::Duration;
 
+use tokio::time::timeout;
+
+use super::connection::{Connection, Losses};
 use crate::rt::Exit;
-
-use super::connection::Connection;
+use crate::verbose;
 
 /// Where kubelet reads a container's last words.
 pub const TERMINATION_LOG: &str = "/dev/termination-log";
 /// Upstream's text; people search for it.
 pub const LAST_WORDS: &str = "Lost connection to CSI driver, exiting";
+
+/// For an answer over the next connection: a driver that needs longer is away.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// What the driver answers to `asking` if it ended the last connection in good order and answers at once; `None` if
+/// there was a loss that is to be told. Drivers end connections that are idle or old every few minutes.
+pub async fn back_at_once<T, E>(
+    losses: &Losses,
+    asking: impl Future<Output = Result<T, E>>,
+) -> Option<T> {
+    if !losses.in_order() {
+        return None;
+    }
+    let answer = timeout(AT_ONCE, asking).await.ok()?.ok()?;
+    verbose!(
+        4,
+        "The driver ended a connection in good order and took the next one"
+    );
+    Some(answer)
+}
 
 /// Waits until the connection is lost, leaves a note in `termination_log` (usually
 /// [`TERMINATION_LOG`]) and says how to end.

@@ -130,6 +130,7 @@ impl Channel {
     }
 
     async fn exchange(&mut self, request: Request<Body>) -> Result<exchange::Answer, Status> {
+        let largest = exchange::largest(request.uri().path());
         let ready = poll_fn(|cx| self.transport.poll_ready(cx)).await;
         let sent = match ready {
             Ok(()) => {
@@ -141,7 +142,7 @@ impl Channel {
             Err(error) => Err(error),
         };
         match sent {
-            Ok(response) => exchange::read(response, || self.is_lost()).await,
+            Ok(response) => exchange::read(response, largest, || self.is_lost()).await,
             Err(error) => Err(exchange::transport_status(error.into(), self.is_lost())),
         }
     }

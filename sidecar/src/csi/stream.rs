@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 
+use super::goodbye::Goodbye;
 use crate::election::Fence;
 
 /// Where the connection stands.
@@ -20,6 +21,8 @@ pub struct State {
     pub connected: bool,
     /// How often an established connection was lost.
     pub losses: u64,
+    /// The driver took leave of the connection that was lost last: GOAWAY without an error.
+    pub(super) in_order: bool,
     /// How many sockets have ended, those without preface included.
     pub(super) ends: u64,
 }
@@ -37,6 +40,7 @@ pub(super) struct Watched {
     socket: Socket,
     state: watch::Sender<State>,
     fence: Fence,
+    goodbye: Goodbye,
     established: bool,
     ended: bool,
 }
@@ -47,6 +51,7 @@ impl Watched {
             socket,
             state,
             fence,
+            goodbye: Goodbye::default(),
             established: false,
             ended: false,
         }
@@ -63,9 +68,11 @@ impl Watched {
         if !self.ended {
             self.ended = true;
             let losses = u64::from(self.established);
+            let in_order = self.goodbye.was_said();
             self.state.send_modify(|state| {
                 state.connected = false;
                 state.losses += losses;
+                state.in_order = in_order;
                 state.ends += 1;
             });
         }
@@ -93,7 +100,11 @@ impl AsyncRead for Watched {
             Socket::Tcp(socket) => Pin::new(socket).poll_read(cx, buffer),
         });
         match &result {
-            Ok(()) if buffer.filled().len() > before => self.establish(),
+            Ok(()) if buffer.filled().len() > before => {
+                self.establish();
+                let read = buffer.filled().get(before..).unwrap_or_default();
+                self.goodbye.read(read);
+            }
             Ok(()) if !wanted => {}
             Ok(()) | Err(_) => self.end(),
         }

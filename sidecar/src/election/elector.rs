@@ -155,7 +155,6 @@ impl Elector {
         if timeout(limit, self.try_release()).await.is_err() {
             tracing::warn!(lease = self.name(), "Could not release the lease in time");
         }
-        self.health.set(None);
         self.event("stopped leading");
     }
 
@@ -316,6 +315,17 @@ impl Elector {
             Err(error) => return Answer::Failed(Chain(&*error).to_string()),
         };
         answer(status, &body)
+    }
+}
+
+impl Drop for Elector {
+    /// Nobody renews the lease any more, whether it was given back or not.
+    fn drop(&mut self) {
+        self.config.fence.close();
+        self.health.set(None);
+        if let Some(metrics) = &self.config.metrics {
+            metrics.set_leading(false);
+        }
     }
 }
 

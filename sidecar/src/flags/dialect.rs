@@ -5,9 +5,8 @@
 
 use std::ffi::OsString;
 
-use super::standard::REMOVED;
 use super::value::Reason;
-use super::{Dialect, Flag, Kind, Spec};
+use super::{Dialect, Flag, Kind, Note, Spec};
 
 /// A rewritten command line.
 #[derive(Debug)]
@@ -16,8 +15,8 @@ pub(super) struct Line {
     pub(super) tokens: Vec<String>,
     /// What ended the reading.
     pub(super) end: End,
-    /// The argument that made Go stop reading, before the end of the line.
-    pub(super) stray: Option<String>,
+    /// Arguments that are no flags, and flags that were retired.
+    pub(super) warnings: Vec<String>,
 }
 
 /// What comes after the tokens.
@@ -37,13 +36,13 @@ pub(super) fn rewrite(spec: &Spec, arguments: impl Iterator<Item = OsString>) ->
         spec,
         arguments,
         tokens: Vec::new(),
-        stray: None,
+        warnings: Vec::new(),
     };
     let end = reader.read();
     Line {
         tokens: reader.tokens,
         end,
-        stray: reader.stray,
+        warnings: reader.warnings,
     }
 }
 
@@ -51,7 +50,7 @@ struct Reader<'a, I> {
     spec: &'a Spec,
     arguments: I,
     tokens: Vec<String>,
-    stray: Option<String>,
+    warnings: Vec<String>,
 }
 
 impl<I: Iterator<Item = OsString>> Reader<'_, I> {
@@ -68,11 +67,7 @@ impl<I: Iterator<Item = OsString>> Reader<'_, I> {
             }
             let dashed = argument.len() > 1 && argument.starts_with('-');
             let end = match (self.spec.dialect, dashed) {
-                (Dialect::Go, false) => {
-                    self.stray = Some(argument);
-                    return End::Done;
-                }
-                (Dialect::Pflag, false) => None,
+                (_, false) => self.stray(&argument),
                 (Dialect::Go, true) => self.go(&argument),
                 (Dialect::Pflag, true) => self.pflag(&argument),
             };
@@ -81,6 +76,18 @@ impl<I: Iterator<Item = OsString>> Reader<'_, I> {
             }
         }
         End::Done
+    }
+
+    /// Both packages pass over such a word in silence, which hides typing errors: `flag` with all
+    /// that follows, pflag alone.
+    fn stray(&mut self, argument: &str) -> Option<End> {
+        let (end, what) = match self.spec.dialect {
+            Dialect::Go => (Some(End::Done), "it and everything behind it are ignored"),
+            Dialect::Pflag => (None, "it is ignored"),
+        };
+        let warning = format!("Argument {argument:?} is not a flag: {what}");
+        self.warnings.push(warning);
+        end
     }
 
     /// One or two dashes are the same.
@@ -108,14 +115,33 @@ impl<I: Iterator<Item = OsString>> Reader<'_, I> {
             Some((name, value)) => (name, Some(value)),
             None => (body, None),
         };
+        let value = value.map(str::to_owned);
+        if let Some((flag, release)) = self.spec.retired.find(name) {
+            return self.retired(flag, release, value);
+        }
         match self.spec.find(name) {
-            Some(flag) => {
-                let value = value.map(str::to_owned);
-                self.push(flag, value)
-            }
+            Some(flag) => self.push(flag, value),
             None if name == "help" => Some(End::Help),
             None if name == "h" && self.spec.dialect == Dialect::Go => Some(End::Help),
             None => Some(End::Refused(self.unknown(name, dashes))),
+        }
+    }
+
+    /// A flag of an earlier release; repeated or not, there is one warning.
+    fn retired(&mut self, flag: &Flag, release: &str, value: Option<String>) -> Option<End> {
+        let warning = self.spec.retired.warning(flag, release);
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+        if let Note::Renamed(now) = flag.note {
+            return self.push(self.spec.find(now)?, value);
+        }
+        if let Some(end) = self.push(flag, value) {
+            return Some(end);
+        }
+        match self.tokens.pop() {
+            Some(token) if token.contains('=') => None,
+            _ => Some(End::Refused(needs_argument(self.spec.dialect, flag))),
         }
     }
 
@@ -181,9 +207,6 @@ impl<I: Iterator<Item = OsString>> Reader<'_, I> {
             Dialect::Go => format!("flag provided but not defined: -{name}"),
             Dialect::Pflag => format!("unknown flag: --{name}"),
         };
-        if let Some((_, why)) = REMOVED.iter().find(|(removed, _)| *removed == name) {
-            return format!("{text}\n{why}");
-        }
         let near = nearest(self.spec, name);
         with_hint(text, near.map(|near| format!("{dashes}{near}")))
     }
@@ -205,8 +228,9 @@ fn shorthand_hint(spec: &Spec, argument: &str) -> Option<String> {
 
 pub(super) fn nearest(spec: &Spec, name: &str) -> Option<&'static str> {
     let plain = name.replace('_', "-").to_ascii_lowercase();
-    let candidates = spec.flags().filter(|flag| !flag.is_ignored());
-    let measured = candidates.map(|flag| (distance(&plain, flag.name), flag.name));
+    let measured = spec
+        .flags()
+        .map(|flag| (distance(&plain, flag.name), flag.name));
     let (edits, near) = measured.min()?;
     // Short names are near to everything.
     (edits <= 2 && edits * 3 <= near.len()).then_some(near)

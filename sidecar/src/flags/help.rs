@@ -70,7 +70,7 @@ fn unquote(flag: &Flag, type_name: &str) -> (String, String) {
 fn default(flag: &Flag) -> String {
     let zero = matches!(flag.default, "" | "0" | "0s" | "false");
     match flag.kind {
-        _ if zero || flag.is_ignored() => String::new(),
+        _ if zero => String::new(),
         Kind::String => format!(" (default {})", quote(flag.default)),
         Kind::Bool
         | Kind::BoolFunc

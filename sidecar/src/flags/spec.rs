@@ -2,6 +2,8 @@
 //!
 //! A table and not a struct with attributes: help, documentation and the parity test walk over it.
 
+use super::Retired;
+
 /// Which Go package's rules a command line follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
@@ -61,8 +63,11 @@ pub enum Note {
     None,
     /// Works, and the text says what to use instead.
     Deprecated(&'static str),
-    /// Accepted with any value, without effect, with a warning.
-    Ignored,
+    /// Upstream's no longer has it: accepted with any value, without effect, with a warning. The
+    /// help text is a hint for that warning.
+    Retired,
+    /// The same, but it is read as the flag that took its place.
+    Renamed(&'static str),
 }
 
 /// One flag.
@@ -101,11 +106,6 @@ impl Flag {
     pub const fn noted(self, note: Note) -> Self {
         Self { note, ..self }
     }
-
-    /// The flag is accepted and does nothing.
-    pub const fn is_ignored(&self) -> bool {
-        matches!(self.note, Note::Ignored)
-    }
 }
 
 /// A program's command line.
@@ -115,6 +115,8 @@ pub struct Spec {
     pub dialect: Dialect,
     /// Its flags: the program's own table and the shared ones. Names are unique over all tables.
     pub tables: &'static [&'static [Flag]],
+    /// Flags of earlier releases, which are no part of the help text.
+    pub retired: &'static Retired,
 }
 
 impl Spec {
@@ -126,6 +128,12 @@ impl Spec {
     /// The flag called `name`.
     pub fn find(&self, name: &str) -> Option<&'static Flag> {
         self.flags().find(|flag| flag.name == name)
+    }
+
+    /// The flag called `name`, be it a retired one.
+    pub fn find_any(&self, name: &str) -> Option<&'static Flag> {
+        let retired = || self.retired.find(name).map(|(flag, _)| flag);
+        self.find(name).or_else(retired)
     }
 
     /// The flag that somebody may have meant who wrote `name`, which there is not.

@@ -7,8 +7,19 @@ const OWN: &[Flag] = &[
     Flag::new("timeout", Kind::Duration, "15s", "Timeout."),
     Flag::new("worker-threads", Kind::Uint, "10", "Threads."),
     Flag::new("max-entries", Kind::Int, "0", "Entries."),
-    Flag::new("gone", Kind::Bool, "", "Gone.").noted(Note::Ignored),
 ];
+
+static GONE: Retired = Retired {
+    program: "prog",
+    releases: &[(
+        "v2.0.0",
+        &[
+            Flag::new("gone", Kind::Bool, "", "").noted(Note::Retired),
+            Flag::new("hinted", Kind::String, "", "look elsewhere").noted(Note::Retired),
+            Flag::new("time-out", Kind::Duration, "", "").noted(Note::Renamed("timeout")),
+        ],
+    )],
+};
 
 const COMMON: &[&[Flag]] = &[
     OWN,
@@ -26,11 +37,13 @@ const COMMON: &[&[Flag]] = &[
 static GO: Spec = Spec {
     dialect: Dialect::Go,
     tables: COMMON,
+    retired: &GONE,
 };
 
 static PFLAG: Spec = Spec {
     dialect: Dialect::Pflag,
     tables: COMMON,
+    retired: &GONE,
 };
 
 fn line(arguments: &str) -> impl Iterator<Item = &str> {
@@ -145,14 +158,21 @@ fn pflag_goes_on_behind_a_word() {
 }
 
 #[test]
-fn what_go_ignores_is_at_least_warned_about() {
+fn row_111_what_go_ignores_is_at_least_warned_about() {
     let values = go("stray --nope");
     assert_eq!(
         values.warnings(),
         ["Argument \"stray\" is not a flag: it and everything behind it are ignored"]
     );
     assert!(go("-- stray").warnings().is_empty());
-    assert!(pflag("stray").warnings().is_empty());
+    assert_eq!(
+        pflag("stray --version more").warnings(),
+        [
+            "Argument \"stray\" is not a flag: it is ignored",
+            "Argument \"more\" is not a flag: it is ignored"
+        ]
+    );
+    assert!(pflag("-- stray").warnings().is_empty());
 }
 
 #[test]
@@ -251,12 +271,11 @@ fn row_76_and_r_9_unknown_flags() {
         refused(&PFLAG, "--timeuot=3s"),
         "unknown flag: --timeuot\ndid you mean --timeout?"
     );
-    let legacy = refused(&GO, "--logtostderr=true");
-    assert!(
-        legacy.starts_with("flag provided but not defined: -logtostderr\n"),
-        "{legacy}"
+    assert_eq!(
+        refused(&GO, "--gon"),
+        "flag provided but not defined: -gon",
+        "what is retired is no suggestion"
     );
-    assert!(legacy.contains("remove it"), "{legacy}");
 }
 
 #[test]
@@ -482,16 +501,26 @@ fn row_88_given_is_told_from_default() {
 }
 
 #[test]
-fn row_93_a_flag_without_effect() {
-    let values = go("--gone=anything --gone");
-    assert_eq!(
-        values.warnings(),
-        [
-            "Warning: option gone=\"anything\" is deprecated and has no effect",
-            "Warning: option gone=\"true\" is deprecated and has no effect",
-        ]
-    );
-    assert!(!values.bool("gone"));
+fn rows_93_and_110_flags_without_effect() {
+    for spec in [&GO, &PFLAG] {
+        let values = parse(spec, line("--gone=anything --gone --hinted --version")).unwrap();
+        assert_eq!(
+            values.warnings(),
+            [
+                "Flag --gone was retired in prog v2.0.0 and has no effect",
+                "Flag --hinted was retired in prog v2.0.0 and has no effect: look elsewhere",
+            ]
+        );
+        assert!(!values.bool("version"), "it was the value of another flag");
+        assert!(!values.has("gone"));
+        let values = parse(spec, line("--time-out=3s")).unwrap();
+        assert_eq!(values.duration("timeout").to_string(), "3s");
+        assert_eq!(
+            values.warnings(),
+            ["Flag --time-out was retired in prog v2.0.0: it is read as --timeout"]
+        );
+        assert!(refused(spec, "--hinted").contains("flag needs an argument"));
+    }
     let values = go("--metrics-address=:1");
     assert_eq!(values.string("metrics-address"), ":1", "still works");
     assert_eq!(
@@ -532,12 +561,12 @@ fn no_arguments_at_all() {
 
 #[test]
 fn a_document_can_be_checked_against_the_table() {
-    let document = "| `--timeout` | `--max-entries`, `--worker-threads` | --gone |";
+    let document = "| `--timeout` | `--worker-threads` | --max-entries |";
     let spec = Spec {
         tables: &[OWN],
         ..GO
     };
-    assert_eq!(spec.missing_from(document), ["gone"]);
+    assert_eq!(spec.missing_from(document), ["max-entries"]);
 }
 
 /// The flags of the program that wrote the golden files, with Go 1.26 and pflag 1.0.10.
@@ -573,6 +602,7 @@ fn help_has_the_layout_of_both_packages() {
         let spec = Spec {
             dialect,
             tables: const { &[GOLDEN] },
+            retired: &retired::NONE,
         };
         assert_eq!(help::usage(&spec, "prog"), expected);
     }

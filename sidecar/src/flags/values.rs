@@ -35,18 +35,6 @@ impl Values {
     pub(super) fn insert(&mut self, flag: &'static Flag, values: impl Iterator<Item = Value>) {
         let mut held: Option<Value> = None;
         for value in values {
-            if flag.is_ignored() {
-                let text = if let Value::Text(text) = &value {
-                    text.as_str()
-                } else {
-                    ""
-                };
-                self.warnings.push(format!(
-                    "Warning: option {}={text:?} is deprecated and has no effect",
-                    flag.name
-                ));
-                continue;
-            }
             held = Some(match (held, value) {
                 (Some(Value::Texts(mut all)), Value::Texts(more)) => {
                     all.extend(more);
@@ -74,11 +62,8 @@ impl Values {
         self.values.insert(flag.name, Held { value, given });
     }
 
-    /// Go ignores what follows without a word, which hides typing errors.
-    pub(super) fn warn_of(&mut self, stray: &str) {
-        self.warnings.push(format!(
-            "Argument {stray:?} is not a flag: it and everything behind it are ignored"
-        ));
+    pub(super) fn warn_of(&mut self, warnings: Vec<String>) {
+        self.warnings.extend(warnings);
     }
 
     /// The program's name as it was started.
@@ -86,7 +71,7 @@ impl Values {
         &self.program
     }
 
-    /// What to warn about: use of deprecated flags, arguments that are ignored.
+    /// What to warn about: use of deprecated and retired flags, arguments that are ignored.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -221,7 +206,7 @@ impl Values {
 }
 
 fn default(flag: &Flag) -> Value {
-    if flag.default.is_empty() || flag.is_ignored() {
+    if flag.default.is_empty() {
         return zero(flag.kind);
     }
     let value = value::read(flag.kind, flag.default);

@@ -17,7 +17,7 @@ pub static API_SERVER: &[Gate] = &[
         "AggregatedDiscoveryRemoveBetaType",
         true,
         Stage::Deprecated,
-        LOCKED,
+        ONCE_FREE,
     ),
     gate("AllowParsingUserUIDFromCertAuth", true, Stage::Beta, FREE),
     gate(
@@ -41,7 +41,7 @@ pub static API_SERVER: &[Gate] = &[
     gate("ConsistentListFromCache", true, Stage::Ga, LOCKED),
     gate("ConstrainedImpersonation", true, Stage::Beta, FREE),
     gate("CoordinatedLeaderElection", false, Stage::Beta, FREE),
-    gate("DeclarativeValidation", true, Stage::Ga, LOCKED),
+    gate("DeclarativeValidation", true, Stage::Ga, ONCE_FREE),
     gate("DeclarativeValidationBeta", true, Stage::Beta, FREE),
     gate(
         "DeclarativeValidationTakeover",
@@ -64,7 +64,7 @@ pub static API_SERVER: &[Gate] = &[
     gate("RemoteRequestHeaderUID", true, Stage::Beta, FREE),
     gate("ResilientWatchCacheInitialization", true, Stage::Ga, LOCKED),
     gate("RetryGenerateName", true, Stage::Ga, LOCKED),
-    gate("SeparateCacheWatchRPC", false, Stage::Deprecated, LOCKED),
+    gate("SeparateCacheWatchRPC", false, Stage::Deprecated, ONCE_FREE),
     gate("ShardedListAndWatch", false, Stage::Alpha, FREE),
     gate("SizeBasedListCostEstimate", true, Stage::Beta, FREE),
     gate("StorageVersionAPI", false, Stage::Alpha, FREE),
@@ -118,6 +118,8 @@ pub static API_SERVER: &[Gate] = &[
 
 const LOCKED: bool = true;
 const FREE: bool = false;
+/// Locked now, free in a release that accepted either value.
+const ONCE_FREE: bool = FREE;
 
 const fn gate(name: &'static str, default: bool, stage: Stage, locked: bool) -> Gate {
     Gate {

@@ -1,7 +1,12 @@
 //! A client of the API server from flags, files and the environment.
 
 mod api_server;
+mod authority;
 mod bearer;
+mod certificate;
+#[cfg(not(fips))]
+mod curves;
+mod empty;
 mod fenced;
 mod identity;
 mod proxy;
@@ -11,8 +16,10 @@ mod transport;
 mod tunnel;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use ::kube::client::RustlsTlsError;
 use ::kube::config::{
     AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo,
     NamedCluster, NamedContext,
@@ -25,12 +32,14 @@ use crate::error::Chain;
 use crate::flags::Values;
 use crate::outage::Outage;
 
+use authority::{Authority, Named};
 use bearer::Bearer;
 use transport::Transport;
 
 pub use api_server::{ApiServer, Budget};
+pub(crate) use certificate::problem as certificate_problem;
 pub use proxy::Environment as ProxyEnvironment;
-pub use source::{Given, NamedBy, NotInCluster, Source, resolve};
+pub use source::{Given, NamedBy, Nowhere, Source, resolve};
 
 /// For the answer to a request, from the moment it is sent. API servers themselves give up on a
 /// request after a minute, and say so.
@@ -44,7 +53,7 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 pub enum ConnectError {
     /// Nothing says where the API server is.
     #[error(transparent)]
-    NotInCluster(#[from] NotInCluster),
+    Nowhere(#[from] Nowhere),
     /// The flags of the rate contradict each other.
     #[error(transparent)]
     Rate(#[from] RateError),
@@ -207,22 +216,29 @@ pub async fn connect(
 
 /// The connections, and the namespace that the kubeconfig names.
 async fn transport(options: &Options) -> Result<(Transport, String), ConnectError> {
+    let refused = |problem| options.error(problem);
     let mut kubeconfig = kubeconfig(options)?;
-    let authority = authority_file(&kubeconfig);
-    let named = current_cluster(&mut kubeconfig).and_then(|cluster| cluster.proxy_url.take());
+    let cluster = current_cluster(&mut kubeconfig);
+    let (named, authority) = match cluster {
+        Some(cluster) => (
+            cluster.proxy_url.take(),
+            Named::take(cluster).map_err(refused)?,
+        ),
+        None => (None, None),
+    };
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
         .await
         .map_err(|error| options.error(explain(&error)))?;
-    config.root_cert_file = authority;
     // Taken from HTTPS_PROXY by the library, whatever NO_PROXY says.
     config.proxy_url = None;
-    let proxy = proxy::choose(named.as_deref(), &options.proxies, &config.cluster_url)
-        .map_err(|problem| options.error(problem))?;
-    let bearer = Bearer::take(&mut config.auth_info).map_err(|problem| options.error(problem))?;
-    let trusts_nobody = config.root_cert.is_none() && !config.accept_invalid_certs;
+    let trusts_nobody = authority.is_none() && !config.accept_invalid_certs;
+    let authority = with_authority(&mut config, authority).map_err(refused)?;
+    let proxy =
+        proxy::choose(named.as_deref(), &options.proxies, &config.cluster_url).map_err(refused)?;
+    let bearer = Bearer::take(&mut config.auth_info).map_err(refused)?;
     let namespace = config.default_namespace.clone();
     let fence = options.fence.clone();
-    let transport = Transport::new(config, proxy, bearer, fence);
+    let transport = Transport::new(config, authority, proxy, bearer, fence);
     let transport = transport.map_err(|error| {
         let problem = explain_client(&error);
         if matches!(error, ::kube::Error::RustlsTls(_)) && trusts_nobody {
@@ -235,12 +251,30 @@ async fn transport(options: &Options) -> Result<(Transport, String), ConnectErro
     Ok((transport, namespace))
 }
 
+/// Makes of `named` what servers are compared with, and shows it to a plugin that asked to be told.
+fn with_authority(
+    config: &mut Config,
+    named: Option<Named>,
+) -> Result<Option<Arc<Authority>>, String> {
+    // Then nobody else's authorities count: the system's may not even be there.
+    if named.is_some() || config.accept_invalid_certs {
+        config.root_cert = Some(Vec::new());
+    }
+    let Some(named) = named else { return Ok(None) };
+    let plugin = config.auth_info.exec.as_mut();
+    if let Some(told) = plugin.and_then(|plugin| plugin.cluster.as_mut()) {
+        told.certificate_authority_data = Some(named.read()?);
+    }
+    Ok(Some(Arc::new(Authority::new(named)?)))
+}
+
 fn kubeconfig(options: &Options) -> Result<Kubeconfig, ConnectError> {
     match &options.source {
         Source::File { path, server, .. } => {
             let mut file =
                 Kubeconfig::read_from(path).map_err(|error| options.error(explain(&error)))?;
-            if file.current_context.as_deref().is_none_or(str::is_empty) && server.is_none() {
+            empty::forget_empty(&mut file, path.parent());
+            if file.current_context.is_none() && server.is_none() {
                 let problem = "no current-context; choose one with kubectl config use-context, or check that this is a kubeconfig";
                 return Err(options.error(problem.to_owned()));
             }
@@ -333,18 +367,6 @@ fn current_cluster(file: &mut Kubeconfig) -> Option<&mut Cluster> {
     cluster.cluster.as_mut()
 }
 
-/// The file to read the certificate authority from again and again, so that it can be replaced.
-fn authority_file(file: &Kubeconfig) -> Option<PathBuf> {
-    let mut file = file.clone();
-    let cluster = current_cluster(&mut file)?;
-    let inline = cluster.certificate_authority_data.is_some();
-    cluster
-        .certificate_authority
-        .take()
-        .filter(|_| !inline)
-        .map(PathBuf::from)
-}
-
 /// What is wrong with a kubeconfig. The library's own text quotes the file, tokens included.
 fn explain(error: &KubeconfigError) -> String {
     if let KubeconfigError::Parse(error) = error {
@@ -362,6 +384,10 @@ fn explain(error: &KubeconfigError) -> String {
 
 /// Why there can be no client with these credentials.
 fn explain_client(error: &::kube::Error) -> String {
+    if let ::kube::Error::RustlsTls(RustlsTlsError::InvalidPrivateKey(_)) = error {
+        let advice = "the user's client-key must be ECDSA on P-256 or P-384, Ed25519, or RSA of 2048 bits and more";
+        return format!("{}; {advice}", Chain(error));
+    }
     let plugin = if let ::kube::Error::Auth(error) = error {
         stack::plugin_failure(error)
     } else {

@@ -2,7 +2,8 @@
 //!
 //! Several controllers of a process want to know the same objects, each in records of its own. The API
 //! server is asked once; what it says is given to every cache, which takes it as if the list and the
-//! watch were its own. What a controller writes is its cache's affair alone: to the others it is news, at
+//! watch were its own. A cache that comes later is given a list and a watch of its own, until that has come as
+//! far as the others': then it goes on with theirs, and they never notice. What a controller writes is its cache's affair alone: to the others it is news, at
 //! the moment when the watch brings it, as between two processes.
 
 mod members;
@@ -16,6 +17,7 @@ use tokio::task::AbortHandle;
 
 use super::cache::Sink;
 use super::reflect::{Reflector, Scope};
+use crate::outage::Outage;
 
 use members::Member;
 pub(super) use members::Members;
@@ -24,9 +26,11 @@ pub(super) use members::Members;
 #[derive(Clone)]
 pub struct Feeds(Arc<Inner>);
 
-struct Inner {
+pub(super) struct Inner {
     client: Client,
     gather: Duration,
+    server: Outage,
+    /// Of one scope the oldest first.
     open: Mutex<Vec<Feed>>,
 }
 
@@ -37,35 +41,50 @@ struct Feed {
 }
 
 impl Feeds {
-    /// Lists and watches with `client`. A cache that joins is given a list `gather` later, so that others
-    /// that join meanwhile have the same one: zero where there is one cache of each kind.
+    /// Lists and watches with `client`. A cache is given a list `gather` after it has come, so that others
+    /// that come meanwhile have the same one: zero where there is one cache of each kind.
     pub fn new(client: Client, gather: Duration) -> Self {
+        Self::reporting_to(&Outage::default(), client, gather)
+    }
+
+    /// The same, and tells `server` which lists without which there is no work are refused.
+    pub fn reporting_to(server: &Outage, client: Client, gather: Duration) -> Self {
         Self(Arc::new(Inner {
             client,
             gather,
+            server: server.clone(),
             open: Mutex::default(),
         }))
     }
 
-    /// Keeps a cache in step with the API server until it is dropped.
-    pub(crate) async fn keep(&self, scope: Scope, cache: Arc<dyn Sink>) -> Infallible {
-        let _membership = self.join(scope, cache);
+    /// Keeps a cache in step with the API server until it is dropped. `is_needed`: there is no work before it
+    /// is complete.
+    pub(crate) async fn keep(
+        &self,
+        scope: Scope,
+        cache: Arc<dyn Sink>,
+        is_needed: bool,
+    ) -> Infallible {
+        let _membership = self.join(scope, cache, is_needed);
         std::future::pending().await
     }
 
-    fn join(&self, scope: Scope, cache: Arc<dyn Sink>) -> Membership {
-        let member = Arc::new(Member::new(cache, scope.relist));
+    fn join(&self, scope: Scope, cache: Arc<dyn Sink>, is_needed: bool) -> Membership {
+        let member = Arc::new(Member::new(cache, scope.relist, is_needed));
         // What each cache wants besides is no reason for a list of its own.
         let scope = Scope {
             relist: false,
             ..scope
         };
-        let mut open = self.lock();
-        if let Some(feed) = open.iter().find(|feed| feed.scope == scope) {
-            feed.members.join(&member, self.0.gather);
+        let mut open = self.0.lock();
+        let same = || open.iter().filter(|feed| feed.scope == scope);
+        if let Some(feed) = same().find(|feed| feed.members.gathers()) {
+            feed.members.join(&member);
         } else {
-            let members = Arc::new(Members::default());
-            members.join(&member, self.0.gather);
+            let late = same().next().map(|_| Arc::downgrade(&self.0));
+            let members = Members::new(self.0.gather, late, self.0.server.clone());
+            let members = Arc::new(members);
+            members.join(&member);
             let (client, followed) = (self.0.client.clone(), Arc::clone(&members));
             let reflector = Reflector::new(client, scope.clone(), followed);
             let task = tokio::spawn(reflector.run()).abort_handle();
@@ -81,9 +100,30 @@ impl Feeds {
             member,
         }
     }
+}
 
+impl Inner {
     fn lock(&self) -> MutexGuard<'_, Vec<Feed>> {
-        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Everything up to `version` was told to these caches: if an older feed has come no further, they go on
+    /// with that. What it tells them again, a cache passes over.
+    fn merge(&self, members: &Members, version: u64) {
+        let mut open = self.lock();
+        let late = |feed: &Feed| std::ptr::eq(&*feed.members, members);
+        let Some(at) = open.iter().position(late) else {
+            return;
+        };
+        let scope = open.get(at).map(|feed| &feed.scope);
+        let mut older = open.iter().take(at);
+        let Some(into) =
+            older.find(|feed| Some(&feed.scope) == scope && feed.members.stands_by(version))
+        else {
+            return;
+        };
+        into.members.take_over(members);
+        open.remove(at).task.abort();
     }
 }
 
@@ -96,9 +136,10 @@ struct Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        self.feeds.lock().retain(|feed| {
+        self.feeds.0.lock().retain(|feed| {
             let is_used = feed.scope != self.scope || feed.members.leave(&self.member);
             if !is_used {
+                self.feeds.0.server.lists(self.scope.resource.plural);
                 feed.task.abort();
             }
             is_used

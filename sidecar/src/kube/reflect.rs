@@ -16,7 +16,7 @@ use ::kube::Client;
 use ::kube::client::Body;
 use http::{Request, Response, header};
 use http_body_util::{BodyExt, Limited};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::cache::RawObject;
 use super::feed::Members;
@@ -47,8 +47,12 @@ const STATUS_BYTES: usize = 64 << 10;
 /// more than any watch is late.
 const BRIEF: Duration = Duration::from_secs(1);
 
-/// What had happened before a watch was opened comes first, and at once.
+/// What has happened since a list comes first in the watch that follows it, and at once.
 const BACKLOG: Duration = Duration::from_millis(250);
+
+/// Where it matters what a watch has missed, it is listed when a watch has ended in good order, too, but not
+/// more often than this. Watches that we end ourselves last longer.
+const LISTED_LATELY: Duration = Duration::from_secs(300);
 
 /// What `KUBE_FEATURE_WatchListClient` says; senseless values say nothing, as in client-go.
 fn wants_streams(variable: Option<&str>) -> bool {
@@ -67,8 +71,10 @@ pub(super) struct Reflector {
     scope: Scope,
     members: Arc<Members>,
     progress: Progress,
-    /// When a watch ended that is to be resumed.
-    ended: Option<Instant>,
+    /// When a watch ended that is to be resumed, and whether in good order.
+    ended: Option<(Instant, bool)>,
+    /// The last list was complete.
+    listed: Option<Instant>,
     /// When the watch that is open began to tell of changes.
     told_since: Instant,
 }
@@ -114,13 +120,14 @@ impl Reflector {
             members,
             progress: Progress::new(wants_streams(streaming.ok().as_deref())),
             ended: None,
+            listed: None,
             told_since: Instant::now(),
         }
     }
 
     pub(super) async fn run(mut self) -> Infallible {
+        self.members.gathered().await;
         loop {
-            self.gather().await;
             let ask = self.progress.next();
             if matches!(ask, Ask::Stream | Ask::Page(None)) {
                 self.members.begin_list();
@@ -131,43 +138,47 @@ impl Reflector {
             };
             if let Err(Ended { end, lasted, cause }) = ended {
                 self.members.set_current(false);
-                self.ended.get_or_insert_with(Instant::now);
+                let in_order = end == End::Closed;
+                self.ended.get_or_insert((Instant::now(), in_order)).1 &= in_order;
                 let pause = self.progress.end(&end, lasted, unit_random());
-                if end != End::Closed {
-                    tracing::warn!(
-                        resource = self.scope.name(),
-                        error = cause,
-                        retry_after_ms = pause.as_millis(),
-                        "Listing or watching failed"
-                    );
-                    self.missed();
+                self.say(&ask, &end, &cause, pause);
+                if matches!(&end, End::Refused(refusal) if refusal.lasts()) {
+                    self.members.refused(self.scope.name(), &cause);
                 }
                 sleep(pause).await;
             }
         }
     }
 
-    /// If caches have joined, waits for more and lets the next request be a list. One that is under way
-    /// comes to its end first.
-    async fn gather(&mut self) {
-        let Some(at) = self
-            .members
-            .list_at()
-            .filter(|_| !self.progress.is_paging())
-        else {
-            return;
-        };
-        self.members.set_current(false);
-        if at > Instant::now() {
-            sleep_until(at).await;
+    fn say(&self, ask: &Ask, end: &End, error: &str, pause: Duration) {
+        let resource = self.scope.name();
+        if *end != End::Closed {
+            let verb = if let Ask::Page(_) = ask {
+                "list"
+            } else {
+                "watch"
+            };
+            let retry_after_ms = pause.as_millis();
+            tracing::warn!(
+                resource,
+                verb,
+                error,
+                retry_after_ms,
+                "Listing or watching failed"
+            );
+        } else if let Some(times) = self.progress.ends_early() {
+            tracing::warn!(
+                resource,
+                times,
+                "The API server, or what is between, ends watches within seconds"
+            );
         }
-        self.progress.start_over();
     }
 
     async fn send(&self, ask: &Ask) -> Result<Response<Body>, Ended> {
         // Watches of all sidecars of a cluster must not end at the same time.
         let lifetime = Duration::from_secs(300).mul_f64(1.0 + unit_random());
-        let request = Request::get(self.scope.uri(ask, lifetime))
+        let request = Request::get(self.scope.uri(ask, self.progress.limit(), lifetime))
             .header(header::ACCEPT, self.scope.accept(ask))
             .header(header::ACCEPT_ENCODING, "identity")
             .body(Body::empty())
@@ -193,51 +204,51 @@ impl Reflector {
             self.upsert(object);
         }
         if let Some(version) = self.progress.page(page.version(), page.token()) {
-            self.members.finish_list(version);
+            self.members.finish_list(self.scope.name(), version);
+            self.members.told(version);
             self.ended = None;
+            self.listed = Some(Instant::now());
         }
         Ok(())
     }
 
-    /// What happened while there was no watch is not to be waited for, if a cache says so.
-    fn missed(&mut self) {
-        if self.members.relist() {
-            self.progress.start_over();
-        }
+    /// Whether what a watch has missed is to be listed instead of waited for. Asked when the server takes
+    /// watches again: one that refuses them is not to be given more to do.
+    fn is_missed(&self, (ended, in_order): (Instant, bool)) -> bool {
+        let lately = self.listed.is_some_and(|at| at.elapsed() < LISTED_LATELY);
+        self.members.relist() && !(in_order && lately && ended.elapsed() <= BRIEF)
     }
 
     async fn watch(&mut self, ask: &Ask) -> Result<(), Ended> {
         let mut body = self.send(ask).await?.into_body();
-        let away = self.ended.take().map(|ended| ended.elapsed());
-        if self.members.relist()
-            && away.is_some_and(|away| away > BRIEF)
-            && matches!(ask, Ask::Watch(_))
-        {
-            self.missed();
+        let resumed = { self.ended.take() }.filter(|_| matches!(ask, Ask::Watch(_)));
+        if resumed.is_some_and(|ended| self.is_missed(ended)) {
+            drop(body);
+            sleep(self.progress.missed(unit_random())).await;
             return Ok(());
         }
         self.told_since = Instant::now();
-        let followed = self.follow(&mut body).await;
-        followed.map_err(|ended| Ended {
+        let Err(ended) = self.follow(&mut body, resumed.is_some()).await;
+        Err(Ended {
             lasted: self.told_since.elapsed(),
             ..ended
         })
     }
 
-    /// Follows an open watch to its end, which is one of the errors unless a cache has joined.
-    async fn follow(&mut self, body: &mut Body) -> Result<(), Ended> {
+    /// Follows an open watch to its end. Of one that is `resumed`, only a bookmark says that it has told what
+    /// was missed.
+    async fn follow(&mut self, body: &mut Body, resumed: bool) -> Result<Infallible, Ended> {
         let mut lines = Lines::default();
         let members = Arc::clone(&self.members);
-        let (backlog, joined) = (sleep(BACKLOG), members.list_is_due());
-        tokio::pin!(backlog, joined);
+        let backlog = sleep(BACKLOG);
+        tokio::pin!(backlog);
         loop {
             let streaming = self.progress.is_streaming();
             let silence = if streaming { STREAM_SILENCE } else { SILENCE };
             let frame = tokio::select! {
                 biased;
                 frame = timeout(silence, body.frame()) => frame,
-                () = &mut joined, if !streaming => return Ok(()),
-                () = &mut backlog, if !streaming && !members.are_current() => {
+                () = &mut backlog, if !resumed && !streaming && !members.are_current() => {
                     members.set_current(true);
                     continue;
                 }
@@ -261,6 +272,14 @@ impl Reflector {
                     self.line(line)?;
                 }
             }
+            if lines.passed_over() {
+                let (resource, limit) = (self.scope.name(), wire::LONGEST_LINE);
+                tracing::warn!(
+                    resource,
+                    limit,
+                    "Passing over a watch event of more bytes than this"
+                );
+            }
         }
     }
 
@@ -283,10 +302,14 @@ impl Reflector {
             } => {
                 if initial_events_end && self.progress.initial_events_end(&version) {
                     self.told_since = Instant::now();
-                    self.members.finish_list(&version);
-                    self.members.set_current(true);
+                    self.listed = Some(self.told_since);
+                    self.members.finish_list(self.scope.name(), &version);
                 }
                 self.progress.event(&version);
+                if !self.progress.is_streaming() {
+                    self.members.set_current(true);
+                    self.members.told(&version);
+                }
             }
             Line::Refused(refusal) => return Err(Ended::refused(refusal)),
             Line::Unknown => {}
@@ -300,7 +323,8 @@ impl Reflector {
                 0 => wire::version_of(json),
                 version => version.to_string(),
             };
-            self.progress.event(&text);
+            self.progress.object(&text);
+            self.members.told(&text);
         }
     }
 

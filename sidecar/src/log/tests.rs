@@ -257,11 +257,12 @@ fn vmodule_patterns_match_file_names() {
 
 mod flags {
     use super::*;
-    use crate::flags::{self, Dialect, Spec, standard};
+    use crate::flags::{self, Dialect, Spec, retired, standard};
 
     static SPEC: Spec = Spec {
         dialect: Dialect::Go,
         tables: &[standard::LOGGING],
+        retired: &retired::NONE,
     };
 
     fn config(arguments: &[&str]) -> Result<Config, Exit> {

@@ -32,7 +32,7 @@ use access::{Access, Allow};
 pub use certificate::ClientCertificate;
 use fault::{Fault, FaultHandle, Faults};
 use kind::Kind;
-pub use listen::Served;
+pub use listen::{Served, signing};
 use record::Request;
 use route::Target;
 pub use service::{Body, Broken, Service};
@@ -111,6 +111,15 @@ impl FakeApi {
     /// Adds a type that the server does not know by itself.
     pub fn serve_kind(&self, kind: Kind) {
         self.lock().kinds.push(Arc::new(kind));
+    }
+
+    /// From now on the definition of a type has no such field, as an older one: a JSON pointer to it.
+    pub fn forget_field(&self, resource: &str, field: &str) {
+        let mut inner = self.lock();
+        let of = { inner.kinds.iter_mut() }.filter(|kind| kind.resource == resource);
+        for kind in of {
+            Arc::make_mut(kind).without.push(field.to_owned());
+        }
     }
 
     /// Forgets a type, as an older server or one without the CRD; requests for it get 404.

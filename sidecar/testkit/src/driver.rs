@@ -35,6 +35,8 @@ struct Shared {
     changes: tokio::sync::watch::Sender<u64>,
     /// How many connections were ever accepted.
     accepted: AtomicUsize,
+    /// How many of them are open.
+    open: AtomicUsize,
     directory: tempfile::TempDir,
     listening: Mutex<Option<listen::Listening>>,
 }
@@ -95,6 +97,7 @@ impl FakeDriver {
             state: Mutex::new(state),
             changes: tokio::sync::watch::Sender::new(0),
             accepted: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
             directory: tempfile::tempdir().expect("make a temporary directory"),
             listening: Mutex::new(None),
         };
@@ -155,6 +158,14 @@ impl FakeDriver {
         }
     }
 
+    /// Ends every connection in good order (GOAWAY) and goes on listening, as servers of gRPC do with connections
+    /// that are idle or old.
+    pub fn end_connections(&self) {
+        if let Some(listening) = &*self.listening() {
+            listening.end_connections();
+        }
+    }
+
     /// Closes the listener and every connection, and removes the socket. Calls in flight are lost.
     pub fn stop(&self) {
         *self.listening() = None;
@@ -175,6 +186,12 @@ impl FakeDriver {
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.accepted.load(Ordering::SeqCst)
+    }
+
+    /// How many connections to the socket have not ended yet; those that [`stop`](Self::stop) ends go on counting.
+    #[must_use]
+    pub fn open_connections(&self) -> usize {
+        self.shared.open.load(Ordering::SeqCst)
     }
 
     fn listening(&self) -> MutexGuard<'_, Option<listen::Listening>> {

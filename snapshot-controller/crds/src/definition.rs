@@ -242,6 +242,8 @@ fn define(kind: &Kind) -> Definition {
             "annotations": {"api-approved.kubernetes.io": kind.approved},
         },
         "spec": {
+            // Said, so that one which somebody else has set does not stay behind.
+            "conversion": {"strategy": "None"},
             "group": kind.group,
             "names": {
                 "kind": kind.kind,

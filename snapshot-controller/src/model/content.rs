@@ -89,6 +89,17 @@ impl Content {
         self.names(snapshot) && self.snapshot.uid == snapshot.uid
     }
 
+    /// Whether it was made for a member of a group and nothing came of it: nobody has bound, held or
+    /// filled it. Backup tools clear the reference of a content that is in use, which is not this.
+    #[must_use]
+    pub fn is_half(&self) -> bool {
+        let unbound = self.group.is_some() && self.snapshot.uid.is_empty();
+        unbound
+            && self.source == ContentSource::Volume
+            && !self.is_protected()
+            && self.status.is_none()
+    }
+
     /// The key of the VolumeSnapshot that it names.
     #[must_use]
     pub fn snapshot_key(&self) -> Text {

@@ -4,6 +4,11 @@ use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_GROUP, content_name};
 
 use super::{List, Text, key};
 
+/// What the status of a VolumeSnapshot says whose content is gone, in upstream's words.
+pub const MISSING: &str = "VolumeSnapshotContent is missing";
+/// What it says where the content is another's by now, in upstream's words.
+pub const MISBOUND: &str = "VolumeSnapshotContent is not bound to the VolumeSnapshot correctly";
+
 /// What is read of a VolumeSnapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
@@ -89,10 +94,18 @@ impl Snapshot {
         self.finalizers.iter().any(|held| &**held == finalizer)
     }
 
-    /// Whether it is a member of a group snapshot, which made it and its content.
+    /// Whether a group snapshot made it and its content. Of what shows that, somebody may have taken
+    /// away the finalizer or the owner.
     #[must_use]
     pub fn is_member(&self) -> bool {
-        self.holds(SNAPSHOT_IN_GROUP)
+        self.holds(SNAPSHOT_IN_GROUP) || self.is_owned_member()
+    }
+
+    /// Whether a group snapshot made it, which still owns it: one that stands for a content of an
+    /// administrator may be owned as well.
+    #[must_use]
+    pub fn is_owned_member(&self) -> bool {
+        matches!(self.source, Source::Claim(_)) && self.owner().is_some()
     }
 
     /// UID and name of the group snapshot that owns it.
@@ -133,9 +146,9 @@ impl Snapshot {
         // Names of a member and of its content have the same end.
         let member = self.name.strip_prefix("snapshot-");
         match (&self.source, member.filter(|_| self.is_member())) {
+            (Source::Content(name), _) => Some(name.clone()),
             (_, Some(end)) => Some(content_name(end).into()),
             (Source::Claim(_), None) => Some(content_name(&self.uid).into()),
-            (Source::Content(name), None) => Some(name.clone()),
             (Source::Unclear, None) => None,
         }
     }
@@ -150,11 +163,19 @@ impl Snapshot {
     }
 
     /// The key of the claim that has to stay for it: it is not ready yet, and work on it has begun.
-    /// One that never got so far, for want of a class, must not hold the claim of others.
+    /// One that never got so far, for want of a class, must not hold the claim of others; nor one that
+    /// was taken and has lost its content, since it never becomes ready.
     #[must_use]
     pub fn uses(&self) -> Option<Text> {
-        let uses = !self.is_ready() && self.holds(SNAPSHOT_AS_SOURCE);
+        let uses = !self.is_ready() && self.holds(SNAPSHOT_AS_SOURCE) && !self.is_lost();
         self.claim().filter(|_| uses)
+    }
+
+    /// Whether its status says that the content of what was taken is gone, or another's.
+    fn is_lost(&self) -> bool {
+        let error = self.status.as_deref().and_then(|it| it.error.as_ref());
+        let message = error.and_then(|error| error.message.as_deref());
+        self.was_taken() && message.is_some_and(|text| [MISSING, MISBOUND].contains(&text))
     }
 
     /// Whether there was a snapshot at some time. Its data is of that moment: it is never taken anew.

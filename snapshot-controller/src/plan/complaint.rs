@@ -6,13 +6,13 @@ use crate::model::Text;
 /// What a failed attempt waits for. Whatever it is, its arrival brings the attempt back at once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RequeueTrigger {
-    /// The VolumeSnapshotClass of this name, new or changed.
+    /// The VolumeSnapshotClass of this name, new, changed or gone.
     Class(Text),
-    /// Any VolumeSnapshotClass, new or changed.
+    /// Any VolumeSnapshotClass, new, changed or gone.
     AnyClass,
-    /// The VolumeGroupSnapshotClass of this name, new or changed.
+    /// The VolumeGroupSnapshotClass of this name, new, changed or gone.
     GroupClass(Text),
-    /// Any VolumeGroupSnapshotClass, new or changed.
+    /// Any VolumeGroupSnapshotClass, new, changed or gone.
     AnyGroupClass,
     /// The object, new or changed.
     Object(Object),
@@ -27,6 +27,12 @@ pub enum Record {
     Error,
     /// The error is written, and that it is not ready.
     Unready,
+}
+
+/// What users are told of a write that failed, or was not begun, in upstream's words.
+#[must_use]
+pub fn unwritten(name: &str, error: &dyn std::fmt::Display) -> String {
+    format!("snapshot controller failed to update {name} on API server: {error}")
 }
 
 /// A failure that users are told of.
@@ -82,6 +88,26 @@ impl Complaint {
     pub fn ungrouped(error: &impl std::fmt::Display) -> Self {
         let message = format!("failed to create group snapshot content with error {error}");
         Self::unready("GroupSnapshotContentCreationFailed", message)
+    }
+
+    /// `what` cannot go while these claims are restored from it; `None` if there are none. The first few
+    /// are named.
+    #[must_use]
+    pub fn restoring(what: &str, claims: Vec<Text>) -> Option<Self> {
+        const NAMED: usize = 3;
+        let named: Vec<&str> = claims.iter().take(NAMED).map(|claim| &**claim).collect();
+        let others = match claims.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            number => format!(" and {number} more"),
+        };
+        let named = named.join(", ");
+        let message = format!("{what} is being used to restore a PVC: {named}{others}");
+        let complaint = Self::event("SnapshotDeletePending", message);
+        let triggers: Vec<_> = claims
+            .into_iter()
+            .map(|claim| RequeueTrigger::Object(Object::Claim(claim)))
+            .collect();
+        (!triggers.is_empty()).then(|| complaint.until_all(triggers))
     }
 
     /// The same, which any of `triggers` ends.

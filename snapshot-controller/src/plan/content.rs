@@ -45,8 +45,8 @@ pub fn decide(view: &View<'_>, content: &Arc<Content>) -> Next {
 /// Its group was known before it was made. The content of the group may be kept, and then others may
 /// have the same handle.
 fn left_over(view: &View<'_>, content: &Content) -> Result<Next, Next> {
-    let made = content.source == ContentSource::Volume && !content.deleting;
-    let Some(handle) = content.made_for().filter(|_| made) else {
+    let half = content.is_half() && !content.deleting;
+    let Some(handle) = content.made_for().filter(|_| half) else {
         return Ok(Next::Done);
     };
     if !view.informers.groups() {

@@ -64,25 +64,26 @@ fn living(view: &View<'_>, group: &Arc<Group>) -> Decision {
 
 /// One that is to be taken.
 fn dynamic(view: &View<'_>, group: &Arc<Group>, selector: &Text) -> Decision {
-    let name = Text::from(group_content_name(&group.uid));
-    let known = match group.was_taken() {
+    let made = Text::from(group_content_name(&group.uid));
+    let name = group.bound().unwrap_or(&made);
+    let is_bound = group.was_taken() || *name != made;
+    let known = match is_bound {
         // A cache may be late, and whoever relies on its data must not be alarmed for nothing.
-        true => view.group_content(&name)?,
+        true => view.group_content(name)?,
         // If a content is there that no watch has told of, its POST says so.
-        false => view.informers.group_content(&name),
+        false => view.informers.group_content(name),
     };
     let Some(content) = known else {
-        if group.was_taken() {
+        if is_bound {
             protect(group)?;
-            return Ok(missing(&name));
+            return Ok(missing(name));
         }
         let class = class::choose(view, group, selector)?;
         // Before there is anything that would be left behind.
         protect(group)?;
         return create::decide(view, group, selector, &class);
     };
-    protect(group)?;
-    if content.source != ContentSource::Volume {
+    if group.bound() != Some(name) && content.source != ContentSource::Volume {
         let message = format!(
             "VolumeGroupSnapshotContent {name} is pre-provisioned while expecting a dynamically \
              provisioned one"
@@ -91,8 +92,9 @@ fn dynamic(view: &View<'_>, group: &Arc<Group>, selector: &Text) -> Decision {
         return Ok(fail(complaint.until_changed(content.object())));
     }
     if !content.is_of(group) {
-        return Ok(misbound(&content));
+        return misbound(view, group, &content);
     }
+    protect(group)?;
     if let Some(first) = members::decide(view, group, &content) {
         return Ok(first);
     }
@@ -105,22 +107,14 @@ fn ready(view: &View<'_>, group: &Arc<Group>) -> Decision {
         return Ok(Next::Done);
     };
     let content = view.group_content(name)?;
-    protect(group)?;
-    let Some(content) = content else {
-        return Ok(missing(name));
-    };
-    if content.is_of(group) {
-        return Ok(Next::Done);
+    match &content {
+        Some(content) if !content.is_of(group) => return misbound(view, group, content),
+        Some(_) | None => protect(group)?,
     }
-    // A cache may be late: the binding of what an administrator made is a write of its own.
-    if view.learnt(&content.object()).is_none() {
-        return Err(read(content.object()));
-    }
-    let complaint = Complaint::unready(
-        "GroupSnapshotMisbound",
-        "VolumeGroupSnapshotContent is not bound to the VolumeGroupSnapshot correctly",
-    );
-    Ok(fail(complaint.until_changed(content.object())))
+    Ok(match content {
+        Some(_) => Next::Done,
+        None => missing(name),
+    })
 }
 
 /// The finalizer, if it is missing.
@@ -173,12 +167,23 @@ fn missing(name: &Text) -> Next {
     fail(complaint.until_changed(Object::GroupContent(name.clone())))
 }
 
-fn misbound(content: &GroupContent) -> Next {
-    let name = &content.name;
-    let message =
-        format!("VolumeGroupSnapshotContent [{name}] is bound to a different group snapshot");
-    let complaint = Complaint::unready("GroupSnapshotContentMisbound", message);
-    fail(complaint.until_changed(content.object()))
+/// Its content is another's. That is told in the same words whether it was ready or not.
+fn misbound(view: &View<'_>, group: &Group, content: &GroupContent) -> Decision {
+    let (name, object) = (&content.name, content.object());
+    let complaint = if group.bound() == Some(name) {
+        // A cache may be late: the binding of what an administrator made is a write of its own.
+        if view.learnt(&object).is_none() {
+            return Err(read(object));
+        }
+        let message =
+            "VolumeGroupSnapshotContent is not bound to the VolumeGroupSnapshot correctly";
+        Complaint::unready("GroupSnapshotMisbound", message)
+    } else {
+        let message =
+            format!("VolumeGroupSnapshotContent [{name}] is bound to a different group snapshot");
+        Complaint::unready("GroupSnapshotContentMisbound", message)
+    };
+    Ok(fail(complaint.until_changed(object)))
 }
 
 fn fail(complaint: Complaint) -> Next {

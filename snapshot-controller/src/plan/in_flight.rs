@@ -54,13 +54,13 @@ pub struct GroupHandle {
 pub struct InFlightState {
     /// VolumeSnapshots that need a claim, by the claim's key.
     users: Relation,
-    /// Claims that are restored from a VolumeSnapshot, by the VolumeSnapshot's key.
+    /// Claims that are to be restored from a VolumeSnapshot, by the VolumeSnapshot's key.
     restores: Relation,
     /// VolumeSnapshots of a group snapshot, by its UID.
     members: Relation,
     /// VolumeSnapshots whose content has the handle of a group.
     grouped: Relation<GroupHandle>,
-    /// Contents that were made for a member and are not bound, by the handle of the group.
+    /// Contents that were made for a member of which nothing came, by the handle of the group.
     unbound: Relation<GroupHandle>,
     /// Contents of groups, by the handle.
     groups: Relation<GroupHandle>,
@@ -128,8 +128,8 @@ impl InFlightState {
         self.grouped
             .change(old.and_then(grouped), new.and_then(grouped));
         let unbound = |of: &Content| {
-            let group = of.made_for()?;
-            (of.snapshot.uid.is_empty()).then(|| (group, of.name.clone()))
+            let group = of.made_for().filter(|_| of.is_half())?;
+            Some((group, of.name.clone()))
         };
         self.unbound
             .change(old.and_then(unbound), new.and_then(unbound));
@@ -164,7 +164,8 @@ impl InFlightState {
         self.grouped.of(handle)
     }
 
-    /// Names of the unbound contents that were made for members of the group with this handle.
+    /// Names of the contents that were made for members of the group with this handle, and of which
+    /// nothing came.
     pub fn unbound(&self, handle: &GroupHandle) -> impl Iterator<Item = &Text> {
         self.unbound.of(handle)
     }
@@ -197,10 +198,9 @@ impl InFlightState {
         users.any(|user| Some(user) != but)
     }
 
-    /// Keys of the claims that are being restored from the VolumeSnapshot.
-    #[must_use]
-    pub fn restoring(&self, snapshot: &Text) -> Vec<Text> {
-        self.restores.of(snapshot).cloned().collect()
+    /// Keys of the claims that are pending and name the VolumeSnapshot as their source.
+    pub fn restoring(&self, snapshot: &Text) -> impl Iterator<Item = &Text> {
+        self.restores.of(snapshot)
     }
 
     /// An attempt on `key` failed, and waits for these.

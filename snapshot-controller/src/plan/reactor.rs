@@ -9,6 +9,7 @@ mod heard;
 mod observe;
 mod outcome;
 
+use std::hash::Hash;
 use std::time::Duration;
 
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
@@ -19,7 +20,7 @@ use super::in_flight::{InFlightState, Key};
 use super::informers::Informers;
 use super::operation::Operations;
 use super::settled::{content_is_settled, is_settled};
-use super::step::{Answer, Object, Step};
+use super::step::{Answer, ApiError, ErrorKind, Object, Step};
 
 use observe::wake_named;
 
@@ -129,6 +130,25 @@ impl Reactor for Controller {
         let mut due = News::default();
         self.heard(attempt, &step, answer, informers, &mut due);
         due
+    }
+
+    fn write(step: &Step) -> Option<impl Hash> {
+        (!matches!(step, Step::Read(_))).then_some(step)
+    }
+
+    fn is_written(answer: &Answer) -> bool {
+        *answer == Answer::Done
+    }
+
+    fn unsent(_step: &Step, why: String) -> Answer {
+        Answer::Refused(ApiError {
+            message: why,
+            kind: ErrorKind::Refused,
+        })
+    }
+
+    fn most_steps(&self, key: &Key) -> u32 {
+        attempt::most_steps(key)
     }
 
     fn end(

@@ -26,8 +26,8 @@ use sidecar::snapshot::{SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, content_name};
 use super::claim;
 use super::complaint::Complaint;
 use super::step::{Object, Step};
-use super::view::{Next, Purpose, View};
-use crate::model::{Content, ContentSource, Policy, Snapshot, Source, Text};
+use super::view::{Next, Purpose, View, read};
+use crate::model::{Content, ContentSource, MISBOUND, MISSING, Policy, Snapshot, Source, Text};
 
 pub use class::{Chosen, only_default};
 pub use create::{Origin, Problem};
@@ -47,7 +47,7 @@ pub fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Next {
 type Decision<T = Next> = Result<T, Next>;
 
 fn living(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
-    if snapshot.is_member() {
+    if snapshot.is_owned_member() {
         return member(view, snapshot);
     }
     if snapshot.is_ready() && snapshot.bound().is_some() {
@@ -66,35 +66,45 @@ fn living(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
 
 /// One that a snapshot is to be taken for.
 fn dynamic(view: &View<'_>, snapshot: &Arc<Snapshot>, claim: &Text) -> Decision {
-    let name = Text::from(content_name(&snapshot.uid));
-    let known = match snapshot.was_taken() {
+    let made = Text::from(content_name(&snapshot.uid));
+    let name = &named(view, snapshot).unwrap_or_else(|| made.clone());
+    let is_bound = snapshot.was_taken() || *name != made;
+    let known = match is_bound {
         // A cache may be late, and whoever relies on its data must not be alarmed for nothing.
-        true => view.content(&name)?,
+        true => view.content(name)?,
         // If a content is there that no watch has told of, its POST says so.
-        false => view.informers.content(&name),
+        false => view.informers.content(name),
     };
     let Some(content) = known else {
-        if snapshot.was_taken() {
+        if is_bound {
             protect(snapshot, None)?;
-            return Ok(missing(&name));
+            return Ok(missing(name));
         }
         let class = class::choose(view, snapshot)?;
         protect(snapshot, None)?;
         return create::decide(view, snapshot, claim, &class);
     };
-    protect(snapshot, Some(&content))?;
-    if content.source != ContentSource::Volume {
+    if snapshot.bound() != Some(name) && content.source != ContentSource::Volume {
         let message = format!(
             "VolumeSnapshotContent {name} is pre-provisioned while expecting a dynamically \
              provisioned one"
         );
         let complaint = Complaint::unready("SnapshotContentMismatch", message);
-        return Ok(fail(complaint.until_changed(Object::Content(name))));
+        return Ok(fail(complaint.until_changed(content.object())));
     }
     if !content.is_of(snapshot) {
-        return Ok(misbound(&content));
+        return misbound(view, snapshot, &content);
     }
+    protect(snapshot, Some(&content))?;
     Ok(follow(view, snapshot, &content))
+}
+
+/// The content that it is bound to: what backup tools have bound, and members that were cut loose, have
+/// contents of other names. Those may have been cut loose before their status said so.
+fn named(view: &View<'_>, snapshot: &Snapshot) -> Option<Text> {
+    let ours = |name: &Text| { view.informers.content(name) }.is_some_and(|it| it.is_of(snapshot));
+    let name = snapshot.content_name();
+    name.filter(|name| snapshot.bound().is_some() || ours(name))
 }
 
 /// One that can be used: all that can happen is that its content is lost.
@@ -102,23 +112,14 @@ fn ready(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     let Some(name) = snapshot.bound() else {
         return Ok(Next::Done);
     };
-    let content = view.content(name)?;
-    protect(snapshot, content.as_deref())?;
-    let Some(content) = content else {
+    let Some(content) = view.content(name)? else {
+        protect(snapshot, None)?;
         return Ok(missing(name));
     };
     if !content.is_of(snapshot) {
-        // A cache may be late: the binding of what an administrator made is a write of its own.
-        let object = Object::Content(name.clone());
-        if view.learnt(&object).is_none() {
-            return Err(super::view::read(object));
-        }
-        let complaint = Complaint::unready(
-            "SnapshotMisbound",
-            "VolumeSnapshotContent is not bound to the VolumeSnapshot correctly",
-        );
-        return Ok(fail(complaint.until_changed(object)));
+        return misbound(view, snapshot, &content);
     }
+    protect(snapshot, Some(&content))?;
     let free = snapshot.claim();
     let free = free.and_then(|key| claim::release(view, &key, None));
     let joins = || group::join(view, snapshot, &content);
@@ -160,7 +161,7 @@ fn protect(snapshot: &Arc<Snapshot>, content: Option<&Content>) -> Decision<()> 
 
 /// The status of an unready one follows its content.
 fn follow(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Next {
-    let group = group::of(view, snapshot, content);
+    let group = group::shown(view, snapshot, content);
     let group = group.as_deref().map(|group| &group.name);
     match status::follow(snapshot, content, group) {
         None => Next::Done,
@@ -172,16 +173,24 @@ fn follow(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Next {
 }
 
 fn missing(name: &Text) -> Next {
-    let message = "VolumeSnapshotContent is missing";
-    let complaint = Complaint::unready("SnapshotContentMissing", message);
+    let complaint = Complaint::unready("SnapshotContentMissing", MISSING);
     fail(complaint.until_changed(Object::Content(name.clone())))
 }
 
-fn misbound(content: &Content) -> Next {
-    let name = content.name.clone();
-    let message = format!("VolumeSnapshotContent [{name}] is bound to a different snapshot");
-    let complaint = Complaint::unready("SnapshotContentMisbound", message);
-    fail(complaint.until_changed(Object::Content(name)))
+/// Its content is another's. That is told in the same words whether it was ready or not.
+fn misbound(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Decision {
+    let (name, object) = (&content.name, content.object());
+    let complaint = if snapshot.bound() == Some(name) {
+        // A cache may be late: the binding of what an administrator made is a write of its own.
+        if view.learnt(&object).is_none() {
+            return Err(read(object));
+        }
+        Complaint::unready("SnapshotMisbound", MISBOUND)
+    } else {
+        let message = format!("VolumeSnapshotContent [{name}] is bound to a different snapshot");
+        Complaint::unready("SnapshotContentMisbound", message)
+    };
+    Ok(fail(complaint.until_changed(object)))
 }
 
 fn fail(complaint: Complaint) -> Next {

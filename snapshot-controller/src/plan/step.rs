@@ -42,7 +42,7 @@ impl Object {
 }
 
 /// One request, complete in every detail. Bodies of patches are merge patches.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Hash)]
 pub enum Step {
     /// GET, whose answer the cache takes in.
     Read(Object),
@@ -59,7 +59,7 @@ pub enum Step {
 }
 
 /// One object at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Exactly {
     /// `metadata.uid`
     pub uid: Text,

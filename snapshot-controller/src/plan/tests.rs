@@ -1,5 +1,6 @@
 //! The acceptance rows of the controller: what is put into a cluster, and what comes out of it.
 
+mod backup;
 mod bind;
 mod class;
 mod delete;
@@ -10,6 +11,7 @@ mod group_late;
 mod group_static;
 mod lost;
 mod others;
+mod refusals;
 mod silent;
 
 use crate::plan::step::{ApiError, ErrorKind};

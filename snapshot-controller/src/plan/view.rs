@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use sidecar::snapshot::SNAPSHOT_IN_USE;
+
 use super::Informers;
 use super::complaint::{Complaint, RequeueTrigger};
 use super::in_flight::{GroupHandle, InFlightState};
@@ -115,9 +117,11 @@ impl View<'_> {
     /// The VolumeGroupSnapshot with this key; `None` if the API server has none.
     ///
     /// # Errors
-    /// It has to be read first: a cache may be late.
+    /// It has to be read first: a cache may be late, and nobody fills it where groups are not served.
     pub fn group(&self, key: &Text) -> Result<Option<Arc<Group>>, Next> {
-        self.sure(self.informers.group(key), Object::Group(key.clone()))
+        let object = Object::Group(key.clone());
+        let follows = self.informers.groups() || self.learnt(&object).is_some();
+        self.sure(self.informers.group(key).filter(|_| follows), object)
     }
 
     /// The group's content of this name; `None` if the API server has none.
@@ -150,6 +154,21 @@ impl View<'_> {
             };
             named && snapshot.namespace == group.namespace
         })
+    }
+
+    /// Keys of the claims that are being restored from a VolumeSnapshot. One of another namespace counts
+    /// once the provisioner holds the VolumeSnapshot for it: whether there is a grant nobody else says,
+    /// and without one it stays pending for ever.
+    #[must_use]
+    pub fn restoring(&self, snapshot: &Snapshot) -> Vec<Text> {
+        let is_held = snapshot.holds(SNAPSHOT_IN_USE);
+        let counts = |claim: &Text| {
+            let namespace = claim.split_once('/').map(|(namespace, _)| namespace);
+            is_held || namespace == Some(&*snapshot.namespace)
+        };
+        let key = snapshot.key();
+        let claims = self.in_flight.restoring(&key);
+        claims.filter(|claim| counts(claim)).cloned().collect()
     }
 
     /// The claim with this key; `None` if the API server has none.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use sidecar::snapshot::{
     GROUP_BEING_CREATED, GROUP_BEING_DELETED, GROUP_CONTENT_BOUND, GROUP_SNAPSHOT_BOUND,
+    SNAPSHOT_IN_GROUP,
 };
 
 use super::world::World;
@@ -117,6 +118,45 @@ impl World {
         all.find_map(|(_, group)| (group["metadata"]["uid"] == *uid).then_some(group))
     }
 
+    /// Somebody cuts a member that can be used loose, as backup tools do to keep it when its group goes.
+    pub(super) fn someone_cuts_loose(&mut self) {
+        let usable = |one: &Value| {
+            let owned = one["metadata"]["ownerReferences"][0]["uid"].is_string();
+            owned && !goes(one) && one["status"]["readyToUse"] == true
+        };
+        let all = self.server.all(Kind::Snapshot);
+        let all = all
+            .filter(|(_, one)| usable(one))
+            .map(|(key, _)| key.clone());
+        let members: Vec<Text> = all.collect();
+        if members.is_empty() {
+            return;
+        }
+        let key = self.dice.of(&members).clone();
+        let all = self.dice.one_in(2);
+        let member = self.server.get(Kind::Snapshot, &key).unwrap();
+        let uid = member["metadata"]["uid"].as_str().unwrap().to_owned();
+        if all {
+            // Nothing holds it before the controller has seen that: who deletes it now leaves its content.
+            self.stripped.insert(uid.clone());
+        }
+        self.loose.insert(uid);
+        self.server.edit(Kind::Snapshot, &key, |member| {
+            member["metadata"]["ownerReferences"] = Value::Null;
+            let mut left = finalizers(member);
+            left.retain(|one| !all && one != SNAPSHOT_IN_GROUP);
+            member["metadata"]["finalizers"] = left.into();
+        });
+    }
+
+    /// Whether a patch gives a VolumeSnapshot that was cut loose an owner again.
+    pub(super) fn adopts(&self, before: &Value, patch: &Value) -> Option<String> {
+        let uid = before["metadata"]["uid"].as_str()?;
+        let owned = !patch["metadata"]["ownerReferences"].is_null();
+        (owned && self.loose.contains(uid))
+            .then(|| format!("{uid} was cut loose and is owned again"))
+    }
+
     /// What must be true of a request about a group or a member, if it is applied.
     pub(super) fn hold_group(&self, step: &Step, before: Option<&Value>) -> Option<String> {
         match (step, before) {
@@ -183,7 +223,13 @@ impl World {
     /// Whether a VolumeSnapshot is a member of a group that lives, which holds it.
     pub(super) fn is_held_by_group(&self, snapshot: &Value) -> bool {
         let owner = &snapshot["metadata"]["ownerReferences"][0]["uid"];
-        owner.is_string() && self.group(owner).is_some_and(|group| !goes(group))
+        let named = snapshot["status"]["volumeGroupSnapshotName"].as_str();
+        let of = match named {
+            // Its snapshot is part of the group's although it was cut loose.
+            Some(name) if owner.is_null() => self.server.get(Kind::Group, &format!("ns/{name}")),
+            _ => self.group(owner),
+        };
+        of.is_some_and(|group| !goes(group))
     }
 
     /// What is true of groups when all is at rest.

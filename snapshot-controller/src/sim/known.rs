@@ -16,6 +16,8 @@ pub(super) type Watch<R> = Informer<Kind, R>;
 /// What the controller looks at.
 pub(super) struct Known {
     pub(super) mutant: Mutant,
+    /// Whether group snapshots are switched on.
+    serves_groups: bool,
     pub(super) snapshots: Watch<Snapshot>,
     pub(super) contents: Watch<Content>,
     pub(super) classes: Watch<Class>,
@@ -75,7 +77,7 @@ impl Informers for Known {
     }
 
     fn groups(&self) -> bool {
-        true
+        self.serves_groups
     }
 
     fn group(&self, key: &str) -> Option<Arc<Group>> {
@@ -105,9 +107,10 @@ impl Informers for Known {
 }
 
 impl Known {
-    pub(super) fn new(mutant: Mutant) -> Self {
+    pub(super) fn new(mutant: Mutant, serves_groups: bool) -> Self {
         Self {
             mutant,
+            serves_groups,
             snapshots: Watch::new(Kind::Snapshot),
             contents: Watch::new(Kind::Content),
             classes: Watch::new(Kind::Class),

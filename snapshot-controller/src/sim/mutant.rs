@@ -10,10 +10,10 @@
 
 use std::sync::Arc;
 
-use sidecar::snapshot::{CONTENT_BOUND, GROUP_SNAPSHOT_BOUND, SNAPSHOT_AS_SOURCE};
+use sidecar::snapshot::{CONTENT_BOUND, GROUP_SNAPSHOT_BOUND, SNAPSHOT_AS_SOURCE, SNAPSHOT_IN_USE};
 
 use super::world::Faults;
-use crate::model::{Claim, Content, Group, GroupContent, Policy, Snapshot, Text};
+use crate::model::{Claim, Content, Group, GroupContent, Policy, Snapshot, Source, Text};
 use crate::plan::complaint::RequeueTrigger;
 use crate::plan::in_flight::Key;
 use crate::plan::reactor::{Change, Controller};
@@ -70,11 +70,19 @@ pub(super) enum Mutant {
     ForgetsMembers,
     /// Does not look at a group when its content changes.
     ForgetsGroupContents,
+    /// Gives members that were cut loose their owner back, as upstream does.
+    AdoptsWhatIsLoose,
+    /// Knows contents by the name that it gives them alone, as upstream does.
+    ForgetsWhatIsBound,
+    /// Takes what has lost its content for something that needs its claim.
+    CountsWhatIsLost,
+    /// Takes each claim of another namespace for one that may be restored.
+    WaitsForStrangers,
 }
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 23] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 27] = [
         (
             Self::PostsWithoutFinalizer,
             Faults::Crashes,
@@ -102,6 +110,10 @@ impl Mutant {
         (Self::ResetsMembers, Faults::None, "is reset"),
         (Self::ForgetsMembers, Faults::None, ""),
         (Self::ForgetsGroupContents, Faults::None, "never ready"),
+        (Self::AdoptsWhatIsLoose, Faults::None, "is owned again"),
+        (Self::ForgetsWhatIsBound, Faults::None, "beside what it is"),
+        (Self::CountsWhatIsLost, Faults::All, "held for ever"),
+        (Self::WaitsForStrangers, Faults::None, "Terminating"),
     ];
 
     pub(super) fn sees_snapshot(self, snapshot: &Arc<Snapshot>) -> Arc<Snapshot> {
@@ -117,6 +129,26 @@ impl Mutant {
         {
             status.creation_time = None;
             status.restore_size = None;
+        }
+        if self == Self::AdoptsWhatIsLoose && seen.owners.is_none() {
+            let bound = seen.bound().cloned();
+            let seen = Arc::make_mut(&mut seen);
+            let named = seen.status.as_mut().and_then(|status| status.group.take());
+            if let Some(bound) = bound.filter(|_| named.is_some()) {
+                seen.source = Source::Content(bound);
+            }
+        }
+        if self == Self::ForgetsWhatIsBound
+            && !seen.is_ready()
+            && !seen.deleting
+            && let Some(status) = &mut Arc::make_mut(&mut seen).status
+        {
+            status.bound = None;
+        }
+        if self == Self::WaitsForStrangers {
+            let held = seen.finalizers.iter().cloned();
+            let held = held.chain([SNAPSHOT_IN_USE.into()]).collect();
+            Arc::make_mut(&mut seen).finalizers = held;
         }
         seen
     }
@@ -252,6 +284,11 @@ impl Mutant {
         let mut heard = snapshot.cloned()?;
         if self == Self::ForgetsMembers {
             heard.owners = None;
+        }
+        if self == Self::CountsWhatIsLost
+            && let Some(status) = &mut heard.status
+        {
+            status.error = None;
         }
         if self == Self::CountsWhatNeverBegan && !heard.holds(SNAPSHOT_AS_SOURCE) {
             let held = heard.finalizers.iter().cloned();

@@ -46,10 +46,11 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn start(mutant: Mutant) -> Self {
+    /// One that serves groups, or does not.
+    pub(super) fn start(mutant: Mutant, groups: bool) -> Self {
         Self {
             attempts: Attempts::new(Controller::default(), "2026-01-02T03:04:05Z"),
-            known: Known::new(mutant),
+            known: Known::new(mutant, groups),
             warnings: Vec::new(),
         }
     }
@@ -87,9 +88,7 @@ impl Process {
             }
             Kind::Class => {
                 for change in known.classes.next(server, list) {
-                    if let store::Change::Upserted { key, .. } = change {
-                        self.observe(Change::Class(key.as_str().into()));
-                    }
+                    self.observe(Change::Class(key_of(&change)));
                 }
             }
             Kind::Volume => {
@@ -111,9 +110,7 @@ impl Process {
             }
             Kind::GroupClass => {
                 for change in known.group_classes.next(server, list) {
-                    if let store::Change::Upserted { key, .. } = change {
-                        self.observe(Change::GroupClass(key.as_str().into()));
-                    }
+                    self.observe(Change::GroupClass(key_of(&change)));
                 }
             }
             Kind::Node => {}

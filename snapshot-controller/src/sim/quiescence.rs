@@ -3,7 +3,9 @@
 use serde_json::Value;
 use sidecar::snapshot::{CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE};
 
+use super::users::NAMES;
 use super::world::{Faults, World};
+use crate::plan::Informers as _;
 use crate::testing::objects::{class, default_class, labelled};
 use crate::testing::server::{Kind, finalizers};
 
@@ -13,6 +15,9 @@ const MOST: usize = 20_000;
 impl World {
     pub(super) fn rest(mut self) -> Result<(), String> {
         self.settling = true;
+        if !self.process.known.groups() {
+            self.begins_anew(true);
+        }
         if self.faults == Faults::None {
             // Even what is never mended holds nothing of others.
             self.settle()?;
@@ -26,6 +31,11 @@ impl World {
             for key in all.collect::<Vec<_>>() {
                 let _ = self.server.delete(kind, &key, None);
             }
+        }
+        self.settle()?;
+        // What was never restored is given up.
+        for name in NAMES {
+            self.server.strip(Kind::Claim, &format!("away/r-{name}"));
         }
         self.settle()?;
         self.check_end()
@@ -50,11 +60,19 @@ impl World {
             }
         }
         let claims = self.server.all(Kind::Claim).map(|(key, _)| key.clone());
-        for key in claims.collect::<Vec<_>>() {
+        // Nobody ever allows a restore into another namespace.
+        for key in claims
+            .filter(|key| key.starts_with("ns/"))
+            .collect::<Vec<_>>()
+        {
             self.server.edit(Kind::Claim, &key, |claim| {
                 claim["status"]["phase"] = "Bound".into()
             });
         }
+        // Of two defaults nobody knows which is meant. One that somebody was given stays as a class; a
+        // process that has not heard yet may still give it to somebody.
+        let _ = self.server.delete(Kind::Class, "d2", None);
+        self.add(Kind::Class, class("d2", "T"));
         for (name, object) in [("cx", class("cx", "T")), ("d1", default_class("d1", "T"))] {
             if self.server.get(Kind::Class, name).is_none() {
                 self.add(Kind::Class, object);
@@ -136,7 +154,10 @@ impl World {
                 let begun = finalizers(snapshot)
                     .iter()
                     .any(|one| one == SNAPSHOT_AS_SOURCE);
-                of && begun && snapshot["status"]["readyToUse"] != true
+                let uid = snapshot["metadata"]["uid"].as_str().unwrap();
+                let taken = !snapshot["status"]["creationTime"].is_null();
+                let lost = taken && self.contents_of(uid).is_empty();
+                of && begun && !lost && snapshot["status"]["readyToUse"] != true
             });
             if held && !used {
                 return Err(format!("{key} is held for ever"));

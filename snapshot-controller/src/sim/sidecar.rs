@@ -81,7 +81,8 @@ impl World {
         let Some(content) = self.server.get(Kind::Content, name).cloned() else {
             return false;
         };
-        if content["metadata"]["annotations"][GROUP_HANDLE].is_string() {
+        let made = content["spec"]["source"]["snapshotHandle"].is_string();
+        if content["metadata"]["annotations"][GROUP_HANDLE].is_string() && !made {
             return self.sidecar_of_member(name, &content);
         }
         let annotations = &content["metadata"]["annotations"];
@@ -90,7 +91,6 @@ impl World {
             !annotations[BEING_DELETED].is_null(),
         );
         let deleting = !content["metadata"]["deletionTimestamp"].is_null();
-        let made = content["spec"]["source"]["snapshotHandle"].is_string();
         let unbound = content["spec"]["volumeSnapshotRef"]["uid"]
             .as_str()
             .unwrap_or_default()

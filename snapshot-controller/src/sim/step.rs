@@ -72,7 +72,10 @@ impl World {
         let content = known.contents.store.get(name);
         let restores = content.map(|content| content.snapshot_key());
         let claims = &known.claims.store;
-        if restores.is_some() && claims.iter().any(|(_, claim)| claim.restores == restores) {
+        // Those of other namespaces have no grant.
+        let restored = restores.is_some() && { claims.iter() }
+            .any(|(key, claim)| key.as_str().starts_with("ns/") && claim.restores == restores);
+        if restored {
             self.complain(format!("{name} is deleted and is being restored"));
         }
     }
@@ -150,7 +153,9 @@ impl World {
                     self.deletes_anything() || *version == *exactly.version
                 })
                 .and_then(|before| self.may_not_delete(&before)),
-            Step::Patch(_, patch) => before.and_then(|before| self.loses(&before, patch)),
+            Step::Patch(_, patch) => before.and_then(|before| {
+                { self.adopts(&before, patch) }.or_else(|| self.loses(&before, patch))
+            }),
             Step::UpdateClaim(_, json) => {
                 let after: Value = serde_json::from_str(json).unwrap();
                 before.and_then(|before| self.may_not_free(&key, &before, &after))
@@ -166,6 +171,11 @@ impl World {
         let snapshot = self.snapshot(uid)?;
         if !snapshot["status"]["creationTime"].is_null() {
             return Some(format!("{uid} is made again although it was taken"));
+        }
+        if snapshot["status"]["boundVolumeSnapshotContentName"].is_string()
+            && !self.contents_of(uid).is_empty()
+        {
+            return Some(format!("{uid} is made again beside what it is bound to"));
         }
         let claim = snapshot["spec"]["source"]["persistentVolumeClaimName"].as_str()?;
         let claim = self.server.get(Kind::Claim, &format!("ns/{claim}"))?;
@@ -246,7 +256,9 @@ impl World {
                 // Groups protect no claims.
                 && snapshot["metadata"]["ownerReferences"].is_null()
                 && snapshot["metadata"]["deletionTimestamp"].is_null()
-                && !self.contents_of(uid).is_empty()
+                // What was applied with its content is taken without its claim.
+                && { self.contents_of(uid).into_iter() }
+                    .any(|one| one["metadata"]["name"] == format!("snapcontent-{uid}"))
         });
         user.map(|(user, _)| format!("{key} is let go, and {user} is being taken of it"))
     }

@@ -1,20 +1,23 @@
 //! Who else changes objects.
 
 use serde_json::{Value, json};
-use sidecar::snapshot::CONTENT_BOUND;
+use sidecar::snapshot::{
+    BEING_DELETED, CONTENT_BOUND, GROUP_HANDLE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND,
+};
 
 use super::world::{Faults, World};
 use crate::model::Text;
 use crate::testing::objects::{
-    claim, class, classless, default_class, group, handmade, labelled, of_content, snapshot,
+    claim, class, classless, content, default_class, group, handmade, labelled, of_content,
+    snapshot,
 };
 use crate::testing::server::{Kind, finalizers};
 
-const NAMES: [&str; 3] = ["s1", "s2", "s3"];
+pub(super) const NAMES: [&str; 3] = ["s1", "s2", "s3"];
 
 impl World {
     pub(super) fn people(&mut self) {
-        match self.dice.below(19) {
+        match self.dice.below(22) {
             0..=4 => self.someone_creates(),
             5..=6 => self.someone_deletes(Kind::Snapshot),
             7 => self.classes_come_and_go(),
@@ -25,6 +28,9 @@ impl World {
             14 => self.administrator_makes(),
             15 | 16 => self.someone_groups(),
             17 => self.someone_deletes(Kind::Group),
+            18 => self.someone_cuts_loose(),
+            19 => self.someone_applies_again(),
+            20 => self.someone_restores_elsewhere(),
             _ => self.someone_does_harm(),
         }
     }
@@ -88,13 +94,13 @@ impl World {
     }
 
     fn classes_come_and_go(&mut self) {
-        let name = *self.dice.of(&["cx", "d1"]);
+        let name = *self.dice.of(&["cx", "d1", "d2"]);
         let there = self.server.get(Kind::Class, name).is_some();
         match (there, name) {
             (true, _) => {
                 let _ = self.server.delete(Kind::Class, name, None);
             }
-            (false, "d1") => self.add(Kind::Class, default_class("d1", "T")),
+            (false, "d1" | "d2") => self.add(Kind::Class, default_class(name, "T")),
             (false, _) => self.add(Kind::Class, class(name, "T")),
         }
     }
@@ -148,6 +154,41 @@ impl World {
         self.add(Kind::Claim, claim);
     }
 
+    /// A backup tool applies a VolumeSnapshot and its content again, under names of its own, with what
+    /// held the two and what the status says of them.
+    fn someone_applies_again(&mut self) {
+        let name = *self.dice.of(&NAMES);
+        if { self.server.get(Kind::Snapshot, &format!("ns/{name}")) }.is_some() {
+            return;
+        }
+        self.uids += 1;
+        let uid = format!("U{}", self.uids);
+        let (mut content, mut again) = (content(name, &uid), snapshot(name, &uid));
+        let kept = format!("kept-{uid}");
+        content["metadata"]["name"] = kept.as_str().into();
+        again["metadata"]["finalizers"] = json!([SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND]);
+        again["status"] = json!({"boundVolumeSnapshotContentName": kept, "readyToUse": false});
+        self.add(Kind::Content, content);
+        self.add(Kind::Snapshot, again);
+    }
+
+    /// A claim of another namespace wants to be restored, without a grant.
+    fn someone_restores_elsewhere(&mut self) {
+        let name = *self.dice.of(&NAMES);
+        let mut claim = claim(&format!("r-{name}"), "");
+        if { self.server.get(Kind::Claim, &format!("away/r-{name}")) }.is_some() {
+            return;
+        }
+        claim["metadata"]["namespace"] = "away".into();
+        claim["metadata"]["finalizers"] = json!([]);
+        claim["status"]["phase"] = "Pending".into();
+        claim["spec"]["dataSourceRef"] = json!({
+            "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": name,
+            "namespace": "ns",
+        });
+        self.add(Kind::Claim, claim);
+    }
+
     /// An administrator decides to keep what was to be deleted.
     fn someone_keeps(&mut self) {
         let kind = *self.dice.of(&[Kind::Content, Kind::GroupContent]);
@@ -185,9 +226,17 @@ impl World {
     fn administrator_makes(&mut self) {
         let name = *self.dice.of(&NAMES);
         let content = format!("pp-{name}");
-        if self.server.get(Kind::Content, &content).is_none() {
-            self.add(Kind::Content, handmade(&content, name));
+        if self.server.get(Kind::Content, &content).is_some() {
+            return;
         }
+        let mut made = handmade(&content, name);
+        // Copied from an older life.
+        for annotation in [BEING_DELETED, GROUP_HANDLE] {
+            if self.dice.one_in(3) {
+                made["metadata"]["annotations"][annotation] = "yes".into();
+            }
+        }
+        self.add(Kind::Content, made);
     }
 
     fn someone_does_harm(&mut self) {

@@ -46,6 +46,8 @@ pub(super) struct World {
     pub(super) robbed: BTreeSet<String>,
     /// UIDs of VolumeSnapshots that were taken away by force.
     pub(super) stripped: BTreeSet<String>,
+    /// UIDs of members that were cut loose from their group.
+    pub(super) loose: BTreeSet<String>,
     pub(super) uids: usize,
     pub(super) spins: usize,
     /// How often back-offs have passed since faults ended.
@@ -73,7 +75,7 @@ impl World {
             dice: Dice::new(seed),
             faults,
             server: Server::default(),
-            process: Process::start(mutant),
+            process: Process::start(mutant, true),
             sidecar: Sidecar::default(),
             late: Vec::new(),
             soon: Vec::new(),
@@ -81,6 +83,7 @@ impl World {
             made: BTreeMap::new(),
             robbed: BTreeSet::new(),
             stripped: BTreeSet::new(),
+            loose: BTreeSet::new(),
             uids: 0,
             spins: 0,
             retried: 0,
@@ -180,10 +183,15 @@ impl World {
         }
     }
 
-    /// The process is no more, and another one begins.
+    /// The process is no more, and another one begins, which somebody may have told to serve no groups.
     fn crash(&mut self) {
+        let groups = !self.dice.one_in(5);
+        self.begins_anew(groups);
+    }
+
+    pub(super) fn begins_anew(&mut self, groups: bool) {
         let mutant = self.process.known.mutant;
-        let died = std::mem::replace(&mut self.process, Process::start(mutant));
+        let died = std::mem::replace(&mut self.process, Process::start(mutant, groups));
         for running in died.attempts.running {
             let State::Sent(step) = running.state else {
                 continue;

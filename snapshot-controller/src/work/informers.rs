@@ -280,7 +280,7 @@ fn group_content_changed(engine: &Engine, event: Event<'_, GroupContent>) {
 }
 
 fn group_class_changed(engine: &Engine, event: Event<'_, GroupClass>) {
-    if let Event::Upserted { key, .. } = event {
+    if let Event::Upserted { key, .. } | Event::Deleted { key, .. } = event {
         engine.observe(Change::GroupClass(key.as_str().into()));
     }
 }
@@ -306,7 +306,7 @@ fn claim_changed(engine: &Engine, event: Event<'_, Claim>) {
 }
 
 fn class_changed(engine: &Engine, event: Event<'_, Class>) {
-    if let Event::Upserted { key, .. } = event {
+    if let Event::Upserted { key, .. } | Event::Deleted { key, .. } = event {
         engine.observe(Change::Class(key.as_str().into()));
     }
 }

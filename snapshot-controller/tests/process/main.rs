@@ -10,6 +10,7 @@
     reason = "a panic is how a test fails"
 )]
 
+mod backup;
 mod command_line;
 mod contract;
 mod groups;

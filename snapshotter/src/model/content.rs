@@ -28,8 +28,8 @@ pub struct Content {
     /// Whether the annotation [`Kind::being_deleted`] is there: its VolumeSnapshot or
     /// VolumeGroupSnapshot is being deleted.
     pub being_deleted: bool,
-    /// Whether the annotation [`GROUP_HANDLE`](sidecar::snapshot::GROUP_HANDLE) is there: it is a
-    /// member of a group.
+    /// Whether the annotation [`GROUP_HANDLE`](sidecar::snapshot::GROUP_HANDLE) is there; see
+    /// [`Content::is_member`].
     pub member: bool,
     /// The annotations [`Kind::deletion_secret`], if both are there; each may be empty.
     pub secret: Option<Box<SecretRef>>,
@@ -162,6 +162,14 @@ impl Content {
     #[must_use]
     pub fn group(&self) -> Option<&Text> {
         self.status.as_ref()?.group.as_ref()
+    }
+
+    /// Whether its snapshot belongs to a group, with which it goes. The annotation says so of what the
+    /// controller made for a volume; on what was there before it may be a copy, and the status counts alone.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        let annotated = self.member && matches!(self.source, Some(Source::Volume(_)));
+        annotated || self.group().is_some()
     }
 
     /// `status.readyToUse`; absent is false.

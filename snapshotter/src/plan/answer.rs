@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::outcome::Problem;
 use super::topology;
-use crate::model::{Content, Kind, Member, Members, Text};
+use crate::model::{Content, Member, Members, Text};
 
 /// What is known of a snapshot or of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,11 +77,12 @@ impl Said {
         })
     }
 
-    /// Out of an answer about the group `handle` of the snapshots `asked`, which others name: drivers
-    /// that name none have not contradicted.
+    /// Out of an answer about the group `handle` of the snapshots `asked`, which others name. Drivers that
+    /// name none have not contradicted; and they may spell the handles in another way, all or none of those
+    /// of the snapshots.
     ///
     /// # Errors
-    /// It does not name the group, or is about others.
+    /// It does not name the group, or is about other snapshots.
     pub fn looked_up(
         answer: Option<VolumeGroupSnapshot>,
         (handle, asked): (&str, &[String]),
@@ -89,19 +90,14 @@ impl Said {
     ) -> Result<Self, Problem> {
         let answer = answer.filter(|answer| !answer.group_snapshot_id.is_empty());
         let answer = answer.ok_or(Problem::NoId)?;
-        if answer.group_snapshot_id != handle {
-            let other = &answer.group_snapshot_id;
-            let text = format!("the driver answered about another group, {other}");
-            return Err(Problem::Unfit(text));
-        }
-        let told: Vec<&String> = answer
-            .snapshots
-            .iter()
+        let told: BTreeSet<&String> = { answer.snapshots.iter() }
             .map(|one| &one.snapshot_id)
             .collect();
         let more = told.iter().find(|id| !asked.contains(id));
         let fewer = asked.iter().find(|id| !told.contains(id));
+        let spelled = told.len() == asked.len() && !asked.iter().any(|id| told.contains(id));
         let what = match (more, fewer.filter(|_| !told.is_empty())) {
+            (Some(_), Some(_)) if spelled => return Ok(Self::group(answer, now)),
             (Some(id), _) => format!("the snapshot {id}, which was not asked for"),
             (None, Some(id)) => format!("no snapshot {id}"),
             (None, None) => return Ok(Self::group(answer, now)),
@@ -124,13 +120,12 @@ impl Said {
         }
     }
 
-    /// How it names another group, or other members, than the status does after the same request: what is
-    /// ready then is not what was cut.
+    /// How it names another snapshot or group, or other members, than the status does after the same
+    /// request: what is ready then is not what was cut.
     #[must_use]
     pub fn contradicts(&self, content: &Content) -> Option<String> {
         let status = content.status.as_ref()?;
-        let group = content.kind() == Kind::Group;
-        let named = { status.handle.as_ref() }.filter(|_| group);
+        let named = status.handle.as_ref();
         let named = named.map(|had| (had, &self.handle));
         let members = status.members.iter().filter_map(|had| {
             let mut said = self.members.iter();
@@ -142,6 +137,18 @@ impl Said {
         Some(format!(
             "the driver answered with {said}, and with {had} before"
         ))
+    }
+
+    /// What the driver said of a member with its group.
+    #[must_use]
+    pub fn of_member(member: &Member, now: Timestamp) -> Self {
+        let assumed = Self::assumed(&member.handle, now);
+        Self {
+            created: member.created.unwrap_or(assumed.created),
+            size: member.size,
+            ready: member.ready == Some(true),
+            ..assumed
+        }
     }
 
     /// What is assumed where the driver cannot be asked.

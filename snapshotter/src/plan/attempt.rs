@@ -11,13 +11,13 @@ use std::sync::Arc;
 use tonic::Code;
 
 use super::answer::Said;
-use super::failing::{Failing, GROUP_CREATION_FAILED};
+use super::failing::{Before, Failing, GROUP_CREATION_FAILED};
 use super::goal::{Goal, deletes, goal, is_ours};
 use super::in_flight::Start;
 use super::outcome::{Failure, Finality, Problem, RpcError, Task};
 use super::request::{Parameters, Secrets};
 use super::secret::Loaded;
-use super::step::{Announcement, Purpose, Step, Write};
+use super::step::{Announcement, Purpose, Step, Write, Written};
 use super::{View, check, create, delete, patch};
 use crate::model::{Content, Kind, SecretRef, Source, Text};
 
@@ -45,12 +45,18 @@ pub struct Attempt {
     owns_mark: bool,
     deleted: bool,
     said: Option<Said>,
+    /// What an attempt before this one was told and could not write.
+    untold: Option<Said>,
+    /// What it has written, as the API server says.
+    written: Vec<Written>,
     page: Page,
     cannot_get: bool,
     /// It was said what the driver cannot do.
     warned: bool,
     /// How many calls for a snapshot in a row, of this attempt and those before, ran out of time.
     expired: u32,
+    /// How the attempt before this one failed.
+    before: Before,
     failing: Option<Failing>,
 }
 
@@ -120,10 +126,13 @@ impl Attempt {
             owns_mark: start.owns_mark,
             deleted: start.deleted,
             said: None,
+            untold: start.untold,
+            written: Vec::new(),
             page: Page::Next(String::new(), 0),
             cannot_get: false,
             warned: start.warned,
             expired: start.expired,
+            before: start.before,
             failing: None,
         }
     }
@@ -140,9 +149,24 @@ impl Attempt {
         self.said.as_ref()
     }
 
-    /// The next step under `view`.
+    /// The next step under `view`. What the API server has taken is not written again: where that does not
+    /// show in the object, a definition has dropped it or an admission webhook undone it, and would again.
     #[must_use]
     pub fn decide(&self, view: &View<'_>) -> Next {
+        let next = self.next(view);
+        let Next::Step(step) = &next else { return next };
+        let Some(written) = step.writes().filter(|&written| self.has_written(written)) else {
+            return next;
+        };
+        match (&self.failing, written, &self.said) {
+            (Some(failing), _, _) => Next::End(End::Failed(failing.failure.clone())),
+            (None, Written::Report, Some(said)) if said.ready => Next::End(End::Done),
+            (None, Written::Report, _) => Next::End(End::NotReady),
+            (None, written, _) => Next::Fail(written.task(), Problem::NoEffect(written)),
+        }
+    }
+
+    fn next(&self, view: &View<'_>) -> Next {
         let content = view.content;
         if self.unread {
             return Next::step(Step::Read);
@@ -160,8 +184,14 @@ impl Attempt {
             // What cannot be taken or found need not be once it is to be deleted.
             let failure = &failing.failure;
             let unknown = matches!(failure.problem, Problem::Read(_));
+            let unknown = unknown || self.unrecorded(content).is_some();
             let outlived = goal == Goal::Delete && failure.task != Task::Delete && !unknown;
-            match failing.decide(view).filter(|_| !outlived) {
+            let step = if outlived {
+                failing.last_word(content)
+            } else {
+                failing.decide(view)
+            };
+            match step {
                 Some(step) => return Next::step(step),
                 None if outlived => {}
                 None => return Next::End(End::Failed(failure.clone())),
@@ -169,12 +199,32 @@ impl Attempt {
         }
         match goal {
             Goal::Nothing => Next::End(End::Done),
+            Goal::Delete if let Some(said) = self.unrecorded(content) => check::report(view, said),
             Goal::Await => Next::End(End::Awaits),
             Goal::Unmark => Next::step(Step::Patch(Write::Unmark, patch::unmark(content))),
             Goal::Create => create::decide(self, view),
             Goal::Check => check::decide(self, view),
             Goal::Delete => delete::decide(self, view),
         }
+    }
+
+    /// What the driver has said of a snapshot whose handle is not on record: that comes before a deletion,
+    /// or nobody deletes the snapshot.
+    fn unrecorded(&self, content: &Content) -> Option<&Said> {
+        let said = self.said.as_ref().or(self.untold.as_ref());
+        let open = content.handle().is_none() && !self.deleted;
+        said.filter(|_| open && !self.has_written(Written::Report))
+    }
+
+    fn has_written(&self, what: Written) -> bool {
+        self.written.contains(&what)
+    }
+
+    /// What the next attempt is to know of that.
+    pub(super) fn untold(&self) -> Option<Said> {
+        let said = self.said.as_ref().or(self.untold.as_ref());
+        let told = self.deleted || self.has_written(Written::Report);
+        said.filter(|_| !told).cloned()
     }
 
     /// What follows if the driver does nothing about groups.
@@ -223,8 +273,14 @@ impl Attempt {
             volume,
             problem,
         };
-        let failing = Failing::new(failure, self.uncalled);
+        let failing = Failing::new(failure, self.uncalled, &self.before);
         &self.failing.insert(failing).failure
+    }
+
+    /// How it failed, for the next one.
+    pub(super) fn failed(&self) -> Before {
+        let failing = self.failing.as_ref();
+        failing.map(Failing::as_before).unwrap_or_default()
     }
 
     /// A call for a snapshot failed with this, which says what to do about it if that was too often for

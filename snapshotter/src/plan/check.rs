@@ -9,7 +9,7 @@ use super::attempt::{Attempt, End, Next};
 use super::outcome::{Problem, Task};
 use super::secret::{self, Unnamed};
 use super::step::{Purpose, StatusWrite, Step, Write};
-use super::{View, patch, topology};
+use super::{Membership, View, patch, topology};
 use crate::model::{SecretRef, Source, Text};
 
 /// The next step.
@@ -42,7 +42,11 @@ pub(super) fn decide(attempt: &Attempt, view: &View<'_>) -> Next {
     let (can, settings) = (view.driver.abilities, view.settings);
     let gets = !can.list && can.get && settings.get_snapshot && !attempt.cannot_get();
     if !can.list && !gets {
-        return report(view, &Said::assumed(handle, view.now));
+        return match view.member {
+            Membership::Known(member) => report(view, &Said::of_member(member, view.now)),
+            Membership::Absent => Next::End(End::NotReady),
+            Membership::Unknown => report(view, &Said::assumed(handle, view.now)),
+        };
     }
     let Some(secrets) = attempt.secrets(secret.as_ref()) else {
         return Next::load(purpose, secret);
@@ -94,7 +98,8 @@ fn found_secret(view: &View<'_>) -> Result<(Purpose, Option<SecretRef>), Problem
     Ok((Purpose::List, secret.map_err(Problem::Unclear)?))
 }
 
-fn report(view: &View<'_>, said: &Said) -> Next {
+/// What the driver said is written down.
+pub(super) fn report(view: &View<'_>, said: &Said) -> Next {
     if let Some(topology) = topology::news(view, said) {
         let body = patch::topology(view.content, topology);
         return Next::step(Step::Patch(Write::Topology(Task::Check), body));

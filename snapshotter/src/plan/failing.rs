@@ -3,6 +3,8 @@
 //! Taking and looking up a snapshot fail in the same way. A failed deletion is told in an event
 //! alone.
 
+use std::sync::Arc;
+
 use sidecar::alike::alike;
 
 use super::View;
@@ -14,10 +16,20 @@ use crate::model::{Content, Kind};
 /// Why there is no group snapshot.
 pub(super) const GROUP_CREATION_FAILED: &str = "GroupSnapshotCreationFailed";
 
+/// How the attempt before failed, for what need not be said twice.
+#[derive(Clone, Debug, Default)]
+pub struct Before {
+    /// Whether a write had no answer, or one that leaves open whether it was applied.
+    unanswered: bool,
+    /// The last event.
+    announced: Option<Arc<str>>,
+}
+
 /// The attempt is about to end with a failure.
 #[derive(Debug)]
 pub(super) struct Failing {
     pub(super) failure: Failure,
+    before: Before,
     /// Nothing is in doubt any more: the mark goes first.
     settled: bool,
     /// Whether the mark could not be taken away.
@@ -37,15 +49,48 @@ enum Told {
 
 impl Failing {
     /// `uncalled`: the mark on the content is this process's, and no call followed it.
-    pub(super) fn new(failure: Failure, uncalled: bool) -> Self {
+    pub(super) fn new(failure: Failure, uncalled: bool, before: &Before) -> Self {
         let said = failure.finality();
         let refused = matches!(said, Some(Finality::Final | Finality::Infeasible));
         Self {
             settled: refused || (uncalled && failure.is_before_the_call()),
             failure,
+            before: before.clone(),
             stays_marked: false,
             told: Told::Nothing,
         }
+    }
+
+    /// What the next attempt is to know of it.
+    pub(super) fn as_before(&self) -> Before {
+        Before {
+            unanswered: self.failure.is_unanswered(),
+            announced: self.before.announced.clone(),
+        }
+    }
+
+    /// Whether nobody else need hear of it: what the API server leaves open once is over soon.
+    fn is_quiet(&self) -> bool {
+        let lasts = self.before.unanswered && self.failure.is_unanswered();
+        self.failure.is_quiet() && !lasts
+    }
+
+    /// Whether an event said so when the attempt before failed.
+    fn is_known(&self, message: &str) -> bool {
+        let before = self.before.announced.as_deref();
+        before.is_some_and(|before| alike(before, message))
+    }
+
+    /// The next step if the content is to be deleted by now: the driver's last word is no event otherwise.
+    pub(super) fn last_word(&self, content: &Content) -> Option<Step> {
+        let said = self.failure.finality();
+        let refused = matches!(said, Some(Finality::Final | Finality::Infeasible));
+        let announcement = match &self.told {
+            Told::InStatus(announcement) => announcement.clone(),
+            Told::Nothing if refused => self.announcement(content),
+            Told::Nothing | Told::All => return None,
+        };
+        (!self.is_known(&announcement.message)).then_some(Step::Announce(announcement))
     }
 
     /// Whether the mark is to go.
@@ -61,7 +106,9 @@ impl Failing {
         }
         match &self.told {
             Told::All => None,
+            Told::InStatus(announcement) if self.is_known(&announcement.message) => None,
             Told::InStatus(announcement) => Some(Step::Announce(announcement.clone())),
+            Told::Nothing if self.is_quiet() => None,
             Told::Nothing if self.failure.task == Task::Delete => {
                 let message = self.failure.of_deletion()?;
                 let reason = match self.failure.kind {
@@ -71,7 +118,7 @@ impl Failing {
                 Some(Step::Announce(Announcement { reason, message }))
             }
             // What is ready stays so, whatever could not be tidied up.
-            Told::Nothing if self.failure.is_quiet() || content.is_ready() => None,
+            Told::Nothing if content.is_ready() => None,
             Told::Nothing => {
                 let announcement = self.announcement(content);
                 let message = &announcement.message;
@@ -117,7 +164,8 @@ impl Failing {
     }
 
     /// The event is on its way.
-    pub(super) fn is_announced(&mut self) {
+    pub(super) fn is_announced(&mut self, message: &str) {
         self.told = Told::All;
+        self.before.announced = Some(message.into());
     }
 }

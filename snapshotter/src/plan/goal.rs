@@ -36,11 +36,12 @@ pub fn goal(content: &Content) -> Goal {
     let Some(source) = &content.source else {
         return Goal::Nothing;
     };
+    // Marks on what was there before are copies of an older life: no call of ours takes it.
     let found = source.wished().is_some();
     let unbound = content.snapshot.uid.is_empty();
     if content.deleting {
         // A VolumeSnapshot that was never bound cannot tell that it goes.
-        let told = content.being_deleted && !content.being_created;
+        let told = content.being_deleted && (found || !content.being_created);
         if (found && unbound) || told {
             return Goal::Delete;
         }
@@ -54,7 +55,7 @@ pub fn goal(content: &Content) -> Goal {
     }
     // Nobody wants what outlives its VolumeSnapshot to become ready.
     let kept = content.being_deleted && content.policy == Policy::Retain;
-    if kept && !content.being_created {
+    if kept && !found && !content.being_created {
         return Goal::Nothing;
     }
     // What is being deleted cannot be protected any more: it may go under a call.
@@ -77,7 +78,7 @@ pub fn goal(content: &Content) -> Goal {
 #[must_use]
 pub fn deletes(content: &Content) -> Option<&Text> {
     // Members go with their group.
-    if content.policy != Policy::Delete || content.group().is_some() || content.member {
+    if content.policy != Policy::Delete || content.is_member() {
         return None;
     }
     if let Some(handle) = content.handle() {
@@ -155,6 +156,22 @@ mod tests {
                 Goal::Unmark,
             ),
             ("6", found(|_| {}), Goal::Check),
+            (
+                "6, S-121",
+                found(|c| {
+                    (c.being_created, c.being_deleted, c.member) = (true, true, true);
+                    c.policy = Policy::Retain;
+                }),
+                Goal::Check,
+            ),
+            (
+                "3, S-121",
+                found(|c| {
+                    (c.deleting, c.being_deleted, c.being_created) = (true, true, true);
+                    c.snapshot.uid = "U9".into();
+                }),
+                Goal::Delete,
+            ),
             (
                 "7",
                 with(|c| {

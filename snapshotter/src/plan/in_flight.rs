@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::answer::Said;
 use super::attempt::{Attempt, End};
+use super::failing::Before;
 use super::outcome::RequeueTrigger;
 use super::request::Parameters;
 use crate::model::{Content, Text};
@@ -26,10 +28,14 @@ pub struct Start {
     pub owns_mark: bool,
     /// The driver has deleted the snapshot.
     pub deleted: bool,
+    /// What the driver has said, and the content does not.
+    pub untold: Option<Said>,
     /// It was said what the driver cannot do.
     pub warned: bool,
     /// How many calls for the snapshot in a row ran out of time.
     pub expired: u32,
+    /// How the attempt before failed, if it did.
+    pub before: Before,
 }
 
 /// What is remembered of one content.
@@ -125,8 +131,18 @@ impl InFlightState {
         start.uncalled = attempt.is_uncalled();
         start.owns_mark = attempt.owns_mark();
         start.deleted = attempt.has_deleted();
+        start.untold = attempt.untold();
         start.warned = attempt.is_warned();
         start.expired = attempt.expired();
+        start.before = match end {
+            End::Failed(_) => attempt.failed(),
+            End::Done
+            | End::NotReady
+            | End::Awaits
+            | End::Incapable
+            | End::Foreign(_)
+            | End::Gone => Before::default(),
+        };
         if attempt.is_settled() {
             start.parameters = None;
         }

@@ -8,7 +8,7 @@ mod text;
 use tonic::Code;
 
 use super::secret::Unclear;
-use super::step::Write;
+use super::step::{Write, Written};
 use crate::model::{Kind, SecretRef, Text};
 
 pub use sidecar::refusal::{ApiError, Refusal};
@@ -98,6 +98,8 @@ pub enum Problem {
     Status(ApiError),
     /// In doubt about the content, and it could not be read.
     Read(ApiError),
+    /// The API server has taken this, and it does not show in the content.
+    NoEffect(Written),
 }
 
 /// Why an attempt ended without reaching its goal, and all that its text needs.
@@ -142,7 +144,8 @@ impl Failure {
             | Problem::NotFound(_)
             | Problem::Write(..)
             | Problem::Status(_)
-            | Problem::Read(_) => None,
+            | Problem::Read(_)
+            | Problem::NoEffect(_) => None,
         }
     }
 
@@ -182,7 +185,8 @@ impl Failure {
             | Problem::NotFound(_)
             | Problem::Write(..)
             | Problem::Status(_)
-            | Problem::Read(_) => false,
+            | Problem::Read(_)
+            | Problem::NoEffect(_) => false,
         }
     }
 
@@ -205,7 +209,33 @@ impl Failure {
             | Problem::Away(_)
             | Problem::NoId
             | Problem::Unfit(_)
-            | Problem::NotFound(_) => None,
+            | Problem::NotFound(_)
+            | Problem::NoEffect(_) => None,
+        }
+    }
+
+    /// Whether a write had no answer, or one that leaves open whether it was applied.
+    #[must_use]
+    pub fn is_unanswered(&self) -> bool {
+        match &self.problem {
+            Problem::Write(_, error) | Problem::Status(error) => error.refusal == Refusal::Unknown,
+            Problem::NoClassNamed
+            | Problem::NoClass(_)
+            | Problem::ReservedKey(_)
+            | Problem::Unclear(_)
+            | Problem::Unnamed
+            | Problem::Secret(..)
+            | Problem::SecretNotText(..)
+            | Problem::Unbound
+            | Problem::Topology(_)
+            | Problem::NoMembers
+            | Problem::Call(_)
+            | Problem::Away(_)
+            | Problem::NoId
+            | Problem::Unfit(_)
+            | Problem::NotFound(_)
+            | Problem::Read(_)
+            | Problem::NoEffect(_) => false,
         }
     }
 
@@ -217,7 +247,7 @@ impl Failure {
             || matches!(self.problem, Problem::Read(_))
     }
 
-    /// The event that tells of a failed deletion, if there is anything to tell.
+    /// The event that tells of a failed deletion, if there is one for this.
     #[must_use]
     pub fn of_deletion(&self) -> Option<String> {
         let what = match &self.problem {
@@ -225,10 +255,12 @@ impl Failure {
                 "Failed to get snapshot credentials"
             }
             Problem::Status(_) => "Failed to clear content status",
-            Problem::Call(_) | Problem::Away(_) | Problem::NoMembers => match self.kind {
-                Kind::Single => "Failed to delete snapshot",
-                Kind::Group => "Failed to delete group snapshot",
-            },
+            Problem::Call(_) | Problem::Away(_) | Problem::NoMembers | Problem::NoEffect(_) => {
+                match self.kind {
+                    Kind::Single => "Failed to delete snapshot",
+                    Kind::Group => "Failed to delete group snapshot",
+                }
+            }
             Problem::NoClassNamed
             | Problem::NoClass(_)
             | Problem::ReservedKey(_)
@@ -241,7 +273,7 @@ impl Failure {
             | Problem::Write(..)
             | Problem::Read(_) => return None,
         };
-        (!self.is_quiet()).then(|| format!("{what}: {self}"))
+        Some(format!("{what}: {self}"))
     }
 }
 

@@ -3,6 +3,7 @@
 //! The crash simulation drives this object and no other. Group snapshots have one of their own: what is
 //! remembered of a content is nothing to a group's of the same name, and the two share but the driver.
 
+use std::hash::Hash;
 use std::sync::Arc;
 
 use sidecar::controller::reactor::{Due, Now, Reactor, Verdict, Wake};
@@ -14,9 +15,9 @@ use super::goal::{Goal, goal};
 use super::in_flight::InFlightState;
 use super::outcome::{Failure, Problem, RequeueTrigger, Task};
 use super::step::{Answer, Step, Write};
-use super::view::{Informers, View};
+use super::view::{Informers, Membership, View};
 use super::{Settings, request};
-use crate::model::{Class, Content, Text};
+use crate::model::{Class, Content, Source, Text};
 
 /// What an informer tells. `old` is what was known before, `new` what is known now; neither is there
 /// of an object that does not exist.
@@ -77,7 +78,8 @@ pub enum Notice {
     Processed(Text),
     /// The driver has this snapshot for a content that is gone.
     Lost(Text, Text),
-    /// The driver answers with another handle than the one on record: content, record, answer.
+    /// The driver answers with another handle than it was asked about, and means the same: content, question,
+    /// answer.
     OtherHandle(Text, Text, Text),
 }
 
@@ -179,6 +181,15 @@ fn known(informers: Informed<'_>, name: &Text, attempt: &Attempt) -> Option<Arc<
     (content.uid == *attempt.uid()).then_some(content)
 }
 
+/// What its group's content says of a snapshot that was taken with a group.
+fn membership(content: &Content, informers: Informed<'_>) -> Membership {
+    let found = content.source.as_ref().and_then(Source::wished).is_some();
+    match (content.group(), content.handle()) {
+        (Some(group), Some(handle)) if !found => informers.member(group, handle),
+        (_, _) => Membership::Unknown,
+    }
+}
+
 impl Reactor for Snapshotter {
     type Key = Text;
     type Informers = dyn Informers;
@@ -249,12 +260,14 @@ impl Reactor for Snapshotter {
             };
             let class = content.class.as_ref();
             let class = class.and_then(|name| informers.class(name));
+            let member = membership(&content, informers);
             let next = attempt.decide(&View {
                 driver: &driver,
                 settings: &self.settings,
                 name: &run.name,
                 content: &content,
                 class: class.as_deref(),
+                member: &member,
                 now: now.timestamp,
             });
             match next {
@@ -302,19 +315,30 @@ impl Reactor for Snapshotter {
         };
         let content = known(informers, &run.name, attempt);
         let problem = attempt.fold(&request.step, answer, request.now.timestamp);
-        let creates = matches!(request.step, Step::Create(_) | Step::CreateGroup(_));
-        if let Some(said) = attempt.said().filter(|_| creates) {
-            let stored = content.as_deref().and_then(Content::handle);
-            if let Some(stored) = stored.filter(|stored| **stored != said.handle) {
-                let (name, said) = (run.name.clone(), said.handle.clone());
-                due.notices
-                    .push(Notice::OtherHandle(name, stored.clone(), said));
-            }
+        if let (Some(said), Some(asked)) = (attempt.said(), request.step.looks_up())
+            && *said.handle != *asked
+        {
+            let (name, said) = (run.name.clone(), said.handle.clone());
+            due.notices
+                .push(Notice::OtherHandle(name, asked.into(), said));
         }
         if let Some(problem) = problem {
             self.fail((&run.name, attempt), content.as_deref(), problem);
         }
         due
+    }
+
+    fn write(request: &Request) -> Option<impl Hash> {
+        let (part, body) = request.step.write()?;
+        Some((part, &request.content, body))
+    }
+
+    fn is_written(answer: &Answer) -> bool {
+        matches!(answer, Answer::Done)
+    }
+
+    fn unsent(request: &Request, why: String) -> Answer {
+        request.step.unsent(why)
     }
 
     fn end(&mut self, run: Run, informers: Informed<'_>, _now: Now) -> (Verdict<Retry>, News) {

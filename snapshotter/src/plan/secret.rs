@@ -5,6 +5,7 @@
 use std::fmt;
 
 use sidecar::log::quote;
+use sidecar::names::{is_label, is_subdomain};
 use sidecar::snapshot::group;
 use sidecar::template::{self, UnknownTokens};
 
@@ -174,21 +175,6 @@ impl fmt::Display for Unclear {
 }
 
 impl std::error::Error for Unclear {}
-
-/// A DNS-1123 label, as namespaces are named.
-fn is_label(text: &str) -> bool {
-    text.len() <= 63 && is_part(text)
-}
-
-/// A DNS-1123 subdomain, as Secrets are named: Kubernetes bounds the whole, not its labels.
-fn is_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_part)
-}
-
-fn is_part(text: &str) -> bool {
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    text.starts_with(fits) && text.ends_with(fits) && text.chars().all(|c| fits(c) || c == '-')
-}
 
 #[cfg(test)]
 mod tests {

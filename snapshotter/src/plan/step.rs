@@ -43,6 +43,111 @@ pub enum Step {
     DeleteGroup(Box<DeleteVolumeGroupSnapshotRequest>),
 }
 
+impl Step {
+    /// The handle that it asks the driver about, if it looks something up.
+    #[must_use]
+    pub fn looks_up(&self) -> Option<&str> {
+        match self {
+            Self::List(request) => Some(&request.snapshot_id),
+            Self::Get(request) => Some(&request.snapshot_id),
+            Self::GetGroup(request) => Some(&request.group_snapshot_id),
+            Self::Read
+            | Self::Patch(..)
+            | Self::PatchStatus(..)
+            | Self::Announce(_)
+            | Self::LoadSecret(..)
+            | Self::Create(_)
+            | Self::Delete(_)
+            | Self::CreateGroup(_)
+            | Self::DeleteGroup(_) => None,
+        }
+    }
+
+    /// What it writes that lasts, if it writes. Errors are written one after the other.
+    #[must_use]
+    pub fn writes(&self) -> Option<Written> {
+        match self {
+            Self::Patch(write, _) => Some(Written::Content(*write)),
+            Self::PatchStatus(StatusWrite::Report(_), _) => Some(Written::Report),
+            Self::PatchStatus(StatusWrite::Clear, _) => Some(Written::Clear),
+            Self::PatchStatus(StatusWrite::Fail(_), _)
+            | Self::Read
+            | Self::Announce(_)
+            | Self::LoadSecret(..)
+            | Self::Create(_)
+            | Self::List(_)
+            | Self::Get(_)
+            | Self::Delete(_)
+            | Self::CreateGroup(_)
+            | Self::GetGroup(_)
+            | Self::DeleteGroup(_) => None,
+        }
+    }
+}
+
+impl Step {
+    /// The part of the content that it patches, and the body.
+    #[must_use]
+    pub fn write(&self) -> Option<(&'static str, &Value)> {
+        match self {
+            Self::Patch(_, body) => Some(("content", body)),
+            Self::PatchStatus(_, body) => Some(("status", body)),
+            Self::Read
+            | Self::Announce(_)
+            | Self::LoadSecret(..)
+            | Self::Create(_)
+            | Self::List(_)
+            | Self::Get(_)
+            | Self::Delete(_)
+            | Self::CreateGroup(_)
+            | Self::GetGroup(_)
+            | Self::DeleteGroup(_) => None,
+        }
+    }
+
+    /// The answer to it if it is not taken.
+    #[must_use]
+    pub fn unsent(&self, why: String) -> Answer {
+        match self {
+            Self::Read
+            | Self::Patch(..)
+            | Self::PatchStatus(..)
+            | Self::Announce(_)
+            | Self::LoadSecret(..) => Answer::Refused(ApiError::local(why)),
+            Self::Create(_)
+            | Self::List(_)
+            | Self::Get(_)
+            | Self::Delete(_)
+            | Self::CreateGroup(_)
+            | Self::GetGroup(_)
+            | Self::DeleteGroup(_) => Answer::Unreachable(RpcError::unsent(why)),
+        }
+    }
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// The content's metadata, for this.
+    Content(Write),
+    /// What the driver says of the snapshot, into the status.
+    Report,
+    /// That the snapshot is gone, into the status.
+    Clear,
+}
+
+impl Written {
+    /// What an attempt that writes it is doing.
+    #[must_use]
+    pub fn task(self) -> Task {
+        match self {
+            Self::Content(write) => write.task(),
+            Self::Report => Task::Check,
+            Self::Clear => Task::Delete,
+        }
+    }
+}
+
 /// What a patch of a content is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
@@ -54,6 +159,18 @@ pub enum Write {
     Topology(Task),
     /// The content may go.
     Release,
+}
+
+impl Write {
+    /// What an attempt that writes it is doing.
+    #[must_use]
+    pub fn task(self) -> Task {
+        match self {
+            Self::Mark | Self::Unmark => Task::Create,
+            Self::Topology(task) => task,
+            Self::Release => Task::Delete,
+        }
+    }
 }
 
 /// What a Secret is for.

@@ -12,6 +12,7 @@
 //! | `E reason: message` | Warning on the content |
 //! | `refused …` | the answer to the patch before |
 
+mod copied;
 mod create;
 mod delete;
 mod error;
@@ -21,6 +22,7 @@ mod idle;
 mod incomplete;
 mod restart;
 mod topology;
+mod undone;
 
 use crate::testing::Bench;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::{Driver, Settings};
-use crate::model::{Class, Content, Text};
+use crate::model::{Class, Content, Member, Text};
 
 /// What is known of the cluster.
 pub trait Informers {
@@ -17,6 +17,22 @@ pub trait Informers {
     fn content(&self, name: &Text) -> Option<Arc<Content>>;
     /// The class of this name.
     fn class(&self, name: &Text) -> Option<Arc<Class>>;
+    /// What the content of this group says of the snapshot with this handle.
+    fn member(&self, _group: &Text, _handle: &Text) -> Membership {
+        Membership::Unknown
+    }
+}
+
+/// What is known of a member of a group by the group's content.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Membership {
+    /// Group snapshots are not served here, so that nobody can say.
+    #[default]
+    Unknown,
+    /// No content of a group has it.
+    Absent,
+    /// What the driver said of it last with its group.
+    Known(Member),
 }
 
 /// Everything a decision about a content looks at, read from the caches in one go. The caches must
@@ -33,6 +49,8 @@ pub struct View<'a> {
     pub content: &'a Content,
     /// The class that the content names, if there is one.
     pub class: Option<&'a Class>,
+    /// Of a snapshot that was taken as a member of a group, what is known by that.
+    pub member: &'a Membership,
     /// The time, for what is written into objects.
     pub now: Timestamp,
 }

@@ -1,37 +1,31 @@
-//! Whether group snapshots are served by this process, which is settled before it leads.
-
-use std::time::Duration;
+//! Whether group snapshots are served by this process: from the start, or as soon as their kinds appear.
 
 use sidecar::controller::Seat;
 use sidecar::flags::Exit;
-use sidecar::kube::patch::collection;
-use sidecar::refusal::{ApiError, Refusal};
-use tokio::time::{sleep, timeout};
 
 use crate::args::Config;
-use crate::model::Kind;
-use crate::plan::settings::Name;
-use crate::work::api::Resources;
+use crate::control::Groups;
+use crate::work::kinds;
 
-/// Pause before an API server that did not answer is asked again.
-const PAUSE: Duration = Duration::from_secs(1);
-
-/// How groups are named, if they are served: where the gate is on and both kinds are there.
+/// What becomes of groups: they are served where the gate is on and both kinds are there.
 ///
 /// # Errors
 /// They are, and would be named by nothing.
-pub(super) async fn served(seat: &Seat, config: &Config) -> Result<Option<Name>, Exit> {
+pub(super) async fn served(seat: &Seat, config: &Config) -> Result<Groups, Exit> {
     let Some(name) = &config.groups else {
-        return Ok(None);
+        return Ok(Groups::Off);
     };
-    if let Err(error) = are_there(seat, config.timeout).await {
+    if let Err(error) = kinds::are_there(&seat.api(), config.timeout).await {
         // A conversion webhook that is gone shows in the server's words alone.
         tracing::warn!(
             err = %error,
-            "Group snapshots are off until the next start: their custom resources cannot be listed in \
-             version v1"
+            "Group snapshots are off until their custom resources can be listed in version v1"
         );
-        return Ok(None);
+        // A name that nobody was told about while groups were off ends no process later.
+        return Ok(match name.prefix.is_empty() {
+            true => Groups::Off,
+            false => Groups::Awaited(name.clone()),
+        });
     }
     if name.prefix.is_empty() {
         let line = "group snapshot name prefix cannot be of length 0";
@@ -43,28 +37,5 @@ pub(super) async fn served(seat: &Seat, config: &Config) -> Result<Option<Name>,
              --node-deployment, but for such as are labelled by hand"
         );
     }
-    Ok(Some(name.clone()))
-}
-
-/// Lists both kinds, as little of them as there can be.
-async fn are_there(seat: &Seat, limit: Duration) -> Result<(), ApiError> {
-    let api = seat.api();
-    let resources = Resources::of(Kind::Group);
-    for resource in [resources.contents, resources.classes] {
-        let path = format!("{}?limit=1", collection(&resource, None));
-        let answered = async {
-            loop {
-                match api.read(&path).await {
-                    Err(error) if error.refusal == Refusal::Unknown => sleep(PAUSE).await,
-                    answer => return answer.map(drop),
-                }
-            }
-        };
-        let elapsed = |_| ApiError {
-            message: format!("no answer within {limit:?}"),
-            refusal: Refusal::Unknown,
-        };
-        timeout(limit, answered).await.map_err(elapsed)??;
-    }
-    Ok(())
+    Ok(Groups::Served(name.clone()))
 }

@@ -5,6 +5,7 @@ use csi_proto::csi::{
     CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, GetVolumeGroupSnapshotResponse,
     ListSnapshotsResponse, Snapshot, Topology, VolumeGroupSnapshot,
 };
+use sidecar_testkit::sim::storage::{full, plain};
 use tonic::Code;
 
 use super::step::rpc;
@@ -15,12 +16,17 @@ use crate::plan::step::Answer;
 
 impl World {
     pub(super) fn get_group(&mut self, handle: &str) -> Answer {
+        let handle = plain(handle);
         let Some(found) = self.driver.snapshots.get_mut(handle) else {
             return Answer::Failed(rpc(Code::NotFound));
         };
         let ready = found.unready == 0;
         found.unready = found.unready.saturating_sub(1);
-        let group_snapshot = Some(group(handle, found.size, ready));
+        let mut answer = group(handle, found.size, ready);
+        if spells(handle) {
+            answer.group_snapshot_id = full(handle);
+        }
+        let group_snapshot = Some(answer);
         Answer::GroupGot(GetVolumeGroupSnapshotResponse { group_snapshot })
     }
 
@@ -35,17 +41,20 @@ impl World {
             }),
         };
         let mut entries = Vec::new();
+        let spelled = spells(handle);
         let (paged, crowded) = (self.dice.one_in(3), self.dice.one_in(3));
+        let (paged, crowded) = (paged && !spelled, crowded && !spelled);
         let first = token.is_empty();
         if crowded {
-            entries.push(entry("another", 77, true));
+            entries.extend([1, 2].map(|number| entry(&format!("another-{number}"), 77, true)));
         }
+        let full = spelled.then(|| full(plain(handle)));
         if !first || !paged {
-            let found = self.driver.snapshots.get_mut(handle);
+            let found = self.driver.snapshots.get_mut(plain(handle));
             entries.extend(found.map(|found| {
                 let ready = found.unready == 0;
                 found.unready = found.unready.saturating_sub(1);
-                entry(handle, found.size, ready)
+                entry(full.as_deref().unwrap_or(handle), found.size, ready)
             }));
         }
         let next_token = if first && paged {
@@ -89,6 +98,11 @@ impl World {
         });
         Answer::Created(CreateSnapshotResponse { snapshot })
     }
+}
+
+/// Whether the driver shows this handle in a longer way than administrators name it.
+fn spells(handle: &str) -> bool {
+    plain(handle).ends_with(['2', '5', '8'])
 }
 
 /// Where every snapshot is.

@@ -7,6 +7,7 @@ use crate::model::{Content, Kind, Policy, Source, Text};
 use crate::plan::request::Secrets;
 use crate::plan::step::{Announcement, Step};
 use crate::testing::DRIVER;
+use sidecar_testkit::sim::storage::plain;
 
 /// More than this an attempt does not need, nor several that follow one another.
 const EFFORT: u32 = 60;
@@ -126,7 +127,7 @@ impl World {
         if !content.deleting || !(content.being_deleted || unbound) {
             self.complain(format!("a deletion that nobody asked for: {content:?}"));
         }
-        if content.being_created && !unbound {
+        if content.being_created && !found {
             self.complain(format!("a deletion while a call is in doubt: {content:?}"));
         }
         let kept = self
@@ -143,7 +144,7 @@ impl World {
 
     /// A group goes with those that belong to it.
     pub(super) fn check_members(&mut self, group: &str, named: &[String]) {
-        if *named != members(group) {
+        if *named != members(plain(group)) {
             self.complain(format!("{group} is deleted without its members: {named:?}"));
         }
     }
@@ -169,7 +170,7 @@ impl World {
         let taken = matches!(after.source, Some(Source::Volumes(_)));
         if let Some(handle) = after.handle().filter(|_| taken) {
             let handles: Vec<&String> = after_list.iter().map(|(handle, _)| handle).collect();
-            if handles != members(handle).iter().collect::<Vec<_>>() {
+            if handles != members(plain(handle)).iter().collect::<Vec<_>>() {
                 self.complain(format!("{handle} without its members: {after:?}"));
             }
         }
@@ -184,7 +185,7 @@ impl World {
         self.faults != Faults::None
             && cleared.is_some_and(|cleared| **cleared == *asked)
             && believed == cleared
-            && !self.driver.snapshots.contains_key(asked)
+            && self.driver.get(asked).is_none()
     }
 
     /// What a patch has done.
@@ -219,10 +220,10 @@ impl World {
             (Some(then), Some(now)) if then != now => {
                 self.complain(format!("another handle than {then}: {after:?}"));
             }
-            (Some(then), None) if self.driver.snapshots.contains_key(then) => {
+            (Some(then), None) if self.driver.get(then).is_some() => {
                 self.complain(format!("cleared before it was deleted: {before:?}"));
             }
-            (None, Some(now)) if !self.driver.snapshots.contains_key(now) && !after.deleting => {
+            (None, Some(now)) if self.driver.get(now).is_none() && !after.deleting => {
                 self.complain(format!("an unknown handle: {after:?}"));
             }
             (None | Some(_), None | Some(_)) => {}
@@ -235,7 +236,11 @@ impl World {
         if self.kind == Kind::Single && before.handle().is_none() && !placed {
             self.complain(format!("{handle} without its topology: {after:?}"));
         }
-        let Some(snapshot) = self.driver.snapshots.get(handle).cloned() else {
+        let Some(snapshot) = self.driver.get(handle).cloned() else {
+            // What a lookup found is written before a deletion is decided, and may arrive after it was carried out.
+            if after.is_ready() && !before.is_ready() && !after.deleting {
+                self.complain(format!("called ready, and gone: {after:?}"));
+            }
             return;
         };
         let size = after.status.as_ref().and_then(|status| status.size);
@@ -252,8 +257,15 @@ impl World {
 
     /// After a patch: the content may have gone.
     pub(super) fn check_gone(&mut self, name: &Text, last: &Content) {
-        if !self.server.contents.contains_key(name) {
-            self.keep(last);
+        if self.server.contents.contains_key(name) {
+            return;
+        }
+        self.keep(last);
+        let wished = last.source.as_ref().and_then(Source::wished);
+        let left = wished.is_some_and(|handle| self.driver.get(handle).is_some());
+        let ours = !last.snapshot.uid.is_empty() || self.truth(name).found;
+        if left && ours && last.policy == Policy::Delete && *last.driver == *DRIVER {
+            self.complain(format!("its snapshot is left behind: {last:?}"));
         }
     }
 
@@ -290,13 +302,14 @@ impl World {
     pub(super) fn check_storage(&mut self) {
         let mut wrong = None;
         for (name, count) in &self.driver.made {
-            if *count > 1 {
+            if *count > 1 && !self.forgotten.contains(name) {
                 wrong = Some(format!("two snapshots of {name}"));
             }
         }
         for number in 1..=self.born {
             let name = format!("snapshot-U{number}");
-            if !self.driver.may_have(&name) || self.kept.contains(&*name) {
+            let known = self.kept.contains(&*name) || self.forgotten.contains(&name);
+            if !self.driver.may_have(&name) || known {
                 continue;
             }
             let content = self.server.contents.get(&*format!("snapcontent-U{number}"));

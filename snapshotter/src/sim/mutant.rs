@@ -5,20 +5,18 @@
     reason = "mutants differ from the real thing in one point"
 )]
 
+mod hears;
+
 use std::sync::Arc;
 
-use csi_proto::csi::{CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, Snapshot};
 use serde_json::Value;
 use sidecar::snapshot::YES;
-use tonic::Code;
 
-use super::answer::{group, make_up};
 use super::world::Faults;
 use crate::model::{Class, Content, Policy};
-use crate::plan::outcome::RpcError;
 use crate::plan::patch;
 use crate::plan::reactor::{Change, Request, Retry};
-use crate::plan::step::{Answer, StatusWrite, Step, Write};
+use crate::plan::step::{StatusWrite, Step, Write};
 use crate::testing::DRIVER;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +65,12 @@ pub(super) enum Mutant {
     TakesCutForReady,
     /// Takes the first entry of a list for the one that it looks for.
     TakesFirstEntry,
+    /// Takes an entry of a list only if its handle is spelled as it was asked for.
+    TakesOnlyEqual,
+    /// Takes whatever the driver answers with for the snapshot on record.
+    TakesOther,
+    /// Takes what was there before for a member of a group by a mark of an older life.
+    TakesCopies,
     /// Does not try again what failed.
     ForgetsRetries,
     /// Does not look again at what is not ready.
@@ -115,7 +119,9 @@ impl Mutant {
     ];
 
     /// Those that only single snapshots can show.
-    pub(super) const CAUGHT_ALONE: [Caught; 2] = [
+    pub(super) const CAUGHT_ALONE: [Caught; 4] = [
+        (Self::TakesOnlyEqual, Faults::All, "snapcontent-"),
+        (Self::TakesOther, Faults::All, "called ready, and gone"),
         (Self::TakesFirstEntry, Faults::None, "another size"),
         (
             Self::OverhearsTopology,
@@ -125,7 +131,8 @@ impl Mutant {
     ];
 
     /// All others.
-    pub(super) const CAUGHT_BY: [Caught; 30] = [
+    pub(super) const CAUGHT_BY: [Caught; 31] = [
+        (Self::TakesCopies, Faults::None, "is left behind"),
         (
             Self::DeletesOnDeletionAlone,
             Faults::None,
@@ -154,7 +161,7 @@ impl Mutant {
         (Self::ForgetsUnready, Faults::None, "is not ready"),
         (Self::RetriesAtOnce, Faults::Lasting, "requests at once"),
         (Self::ForgetsImpossible, Faults::Lasting, "too soon"),
-        (Self::ForgetsOwnWrites, Faults::None, "requests at once"),
+        (Self::ForgetsOwnWrites, Faults::None, "snapcontent-"),
         (Self::OverhearsContents, Faults::None, "snapcontent-"),
         (Self::LeavesMark, Faults::None, "snapcontent-"),
         (Self::AsksWithoutLease, Faults::Crashes, "is nobody's"),
@@ -172,6 +179,8 @@ impl Mutant {
                 seen.finalizers = [seen.kind().finalizer().into()].into();
             }
             Self::DeletesInDoubt if seen.deleting => seen.being_created = false,
+            // Members go with their group.
+            Self::TakesCopies if seen.member && seen.deleting => seen.policy = Policy::Retain,
             Self::DeletesRetained => seen.policy = Policy::Delete,
             Self::TakesForeign => seen.driver = DRIVER.into(),
             Self::PollsWhatIsKept if seen.policy == Policy::Retain && !seen.deleting => {
@@ -284,77 +293,6 @@ impl Mutant {
         }
     }
 
-    /// What a mutant makes of an answer.
-    pub(super) fn hears(self, step: &Step, answer: Answer) -> Answer {
-        let is_create = matches!(step, Step::Create(_) | Step::CreateGroup(_));
-        let refused = |error: RpcError| {
-            Answer::Failed(RpcError {
-                code: Code::Internal,
-                ..error
-            })
-        };
-        match (self, answer) {
-            (Self::AsksWithoutSecret, Answer::Refused(_) | Answer::SecretNotText)
-                if matches!(step, Step::LoadSecret(..)) =>
-            {
-                Answer::Secret([].into())
-            }
-            (Self::BelievesTimeout, Answer::Failed(error))
-                if is_create && error.code == Code::DeadlineExceeded =>
-            {
-                ghost(step)
-            }
-            (Self::TakesTimeoutForFinal, Answer::Failed(error))
-                if is_create && error.code == Code::DeadlineExceeded =>
-            {
-                refused(error)
-            }
-            (Self::TakesUnavailableForFinal, Answer::Failed(error))
-                if is_create && error.code == Code::Unavailable =>
-            {
-                refused(error)
-            }
-            (Self::TakesUnsentForFinal, Answer::Unreachable(error)) if is_create => refused(error),
-            (Self::BelievesDeleted, Answer::Failed(_))
-                if matches!(step, Step::Delete(_) | Step::DeleteGroup(_)) =>
-            {
-                Answer::Deleted
-            }
-            (Self::CompletesAnswers, Answer::GroupCreated(mut answer)) => {
-                answer.group_snapshot.iter_mut().for_each(make_up);
-                Answer::GroupCreated(answer)
-            }
-            (Self::TakesCutForReady, Answer::GroupCreated(mut answer)) => {
-                if let Some(group) = &mut answer.group_snapshot {
-                    group.ready_to_use = true;
-                }
-                Answer::GroupCreated(answer)
-            }
-            (Self::TakesCutForReady, Answer::Created(mut answer)) => {
-                if let Some(snapshot) = &mut answer.snapshot {
-                    snapshot.ready_to_use = true;
-                }
-                Answer::Created(answer)
-            }
-            (Self::TakesFirstEntry, Answer::Listed(mut page)) => {
-                let first = page.entries.first_mut();
-                if let (Some(entry), Step::List(call)) = (first, step)
-                    && let Some(snapshot) = &mut entry.snapshot
-                {
-                    snapshot.snapshot_id.clone_from(&call.snapshot_id);
-                }
-                Answer::Listed(page)
-            }
-            (Self::OverhearsTopology, Answer::Created(mut answer)) => {
-                if let Some(snapshot) = &mut answer.snapshot {
-                    snapshot.accessible_topology.clear();
-                }
-                Answer::Created(answer)
-            }
-            (_, answer) => answer,
-        }
-    }
-
     /// Whether a mutant hears of a change.
     pub(super) fn is_told(self, change: &Change<'_>) -> bool {
         match (self, change) {
@@ -372,18 +310,4 @@ impl Mutant {
             _ => true,
         }
     }
-}
-
-/// What a driver that did not answer might have said.
-fn ghost(step: &Step) -> Answer {
-    if matches!(step, Step::CreateGroup(_)) {
-        let group_snapshot = Some(group("ghost", 0, true));
-        return Answer::GroupCreated(CreateVolumeGroupSnapshotResponse { group_snapshot });
-    }
-    let snapshot = Some(Snapshot {
-        snapshot_id: "ghost".into(),
-        ready_to_use: true,
-        ..Snapshot::default()
-    });
-    Answer::Created(CreateSnapshotResponse { snapshot })
 }

@@ -216,7 +216,9 @@ impl Process {
 
     /// What came of the last step of attempt `index` reaches the controller.
     pub(super) fn answer(&mut self, index: usize, request: Request, answer: Answer) {
-        let answer = self.mutant.hears(&request.step, answer);
+        let content = self.known.contents.get(&request.content).cloned();
+        let record = content.as_ref().and_then(|content| content.handle());
+        let answer = self.mutant.hears(&request.step, answer, record);
         let due = { &mut self.attempts }.answer(index, (request, answer), &self.known);
         self.wake(due);
     }

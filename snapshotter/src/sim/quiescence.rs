@@ -36,13 +36,18 @@ impl World {
             self.process.wait(20);
             self.rest_truths();
             self.drain();
+            // What takes long to be ready is what a driver may lose.
+            if self.has_all_faults() && self.dice.one_in(4) {
+                self.forget();
+            }
             self.retry();
             self.rest_truths();
             self.drain();
             let now = self.server.log.len();
             quiet = if now == before { quiet + 1 } else { 0 };
             // What is tried again for ever changes nothing.
-            let lasting = self.faults == Faults::Lasting && quiet >= 6;
+            let lasting = self.faults == Faults::Lasting || !self.forgotten.is_empty();
+            let lasting = lasting && quiet >= 6;
             if quiet > 0 && self.process.attempts.later.is_empty() || lasting {
                 return;
             }
@@ -60,6 +65,9 @@ impl World {
 
     pub(super) fn check_rest(&self) -> Result<(), String> {
         for (name, (_, content)) in &self.server.contents {
+            if let Some(wrong) = self.untold(content) {
+                return Err(format!("{name} {wrong}: {content:?}"));
+            }
             let wrong = if *content.driver == *DRIVER {
                 self.wrong(content)
             } else {
@@ -76,6 +84,24 @@ impl World {
         self.check_calls()
     }
 
+    /// The driver has another snapshot than it told of, and nobody hears of it.
+    fn untold(&self, content: &Content) -> Option<&'static str> {
+        let name = format!("snapshot-{}", content.snapshot.uid);
+        let other = self
+            .driver
+            .named(&name)
+            .filter(|_| self.forgotten.contains(&name))?;
+        let had = content.handle().filter(|had| *had != other)?;
+        let error = content
+            .status
+            .as_ref()
+            .and_then(|status| status.error.as_ref());
+        let told = error.is_some_and(|text| text.contains(&**other) && text.contains(&**had));
+        let asks = !content.deleting && self.faults != Faults::Lasting;
+        let kept = content.being_deleted && content.policy == Policy::Retain;
+        (asks && !told && !kept && !content.being_created).then_some("does not tell of the other")
+    }
+
     fn wrong(&self, content: &Content) -> Option<&'static str> {
         if is_held(content) {
             return Some("is still held");
@@ -90,7 +116,7 @@ impl World {
             return Some("keeps the mark");
         }
         let kept = content.being_deleted && content.policy == Policy::Retain;
-        if content.is_ready() || kept {
+        if content.is_ready() || kept && !found {
             return None;
         }
         // Nothing is begun for what cannot be protected any more.
@@ -103,6 +129,10 @@ impl World {
 
     /// What is in the way stays so.
     fn is_hopeless(&self, content: &Content) -> bool {
+        let name = format!("snapshot-{}", content.snapshot.uid);
+        if self.forgotten.contains(&name) && !(content.deleting && content.being_deleted) {
+            return true;
+        }
         if self.faults != Faults::Lasting {
             return false;
         }

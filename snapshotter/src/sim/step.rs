@@ -1,7 +1,7 @@
 //! Attempts advance: requests reach the server, calls reach the driver, answers come back.
 
 use sidecar_testkit::sim::fate::Fate;
-use sidecar_testkit::sim::storage::Wish;
+use sidecar_testkit::sim::storage::{Wish, plain};
 use tonic::Code;
 
 use super::process::{Running, State, is_about_content};
@@ -56,6 +56,9 @@ impl World {
                     self.process.absorb(&name, object);
                     // What others changed is known from this answer.
                     self.begin_anew();
+                }
+                if !self.thawed && shows(&request.step, &answer) {
+                    self.truth(&name).found = true;
                 }
                 let untold = &mut self.process.attempts.running[index].note.untold;
                 match (&request.step, &answer) {
@@ -118,7 +121,7 @@ impl World {
             }
             Step::Delete(call) => {
                 self.check_delete(&name, (&call.snapshot_id, &call.secrets));
-                let wish = Wish::Delete(call.snapshot_id.as_str().into());
+                let wish = Wish::Delete(plain(&call.snapshot_id).into());
                 self.ask(&name, request, wish)
             }
             Step::CreateGroup(call) => {
@@ -130,7 +133,7 @@ impl World {
                 let group = &call.group_snapshot_id;
                 self.check_delete(&name, (group, &call.secrets));
                 self.check_members(group, &call.snapshot_ids);
-                let wish = Wish::Delete(group.as_str().into());
+                let wish = Wish::Delete(plain(group).into());
                 self.ask(&name, request, wish)
             }
         };
@@ -290,6 +293,16 @@ impl World {
         self.check_storage();
         Ok((version, after))
     }
+}
+
+/// Whether an answer shows what was looked up.
+fn shows(step: &Step, answer: &Answer) -> bool {
+    let Answer::Listed(page) = answer else {
+        return matches!(answer, Answer::GroupGot(_));
+    };
+    let snapshots = page.entries.iter().filter_map(|one| one.snapshot.as_ref());
+    let mut ids = snapshots.map(|one| plain(&one.snapshot_id));
+    ids.any(|id| step.looks_up().map(plain) == Some(id))
 }
 
 fn copy(step: &Step) -> Step {

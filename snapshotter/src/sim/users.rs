@@ -106,8 +106,12 @@ impl World {
         } else {
             String::new()
         };
+        // Whoever re-creates an object copies what that had of its older life.
+        let copied = found && self.dice.one_in(2);
+        let mut has = || copied && self.dice.one_in(2);
+        let (being_created, being_deleted, member) = (has(), has(), has());
         // The controller before ours protects later.
-        let protected = bound && !self.dice.one_in(3);
+        let protected = has() || bound && !self.dice.one_in(3);
         let class = ["c1", "c2"][self.dice.below(2)];
         let content = Content {
             uid: format!("C{number}").into(),
@@ -116,6 +120,9 @@ impl World {
             } else {
                 [].into()
             },
+            being_created,
+            being_deleted,
+            member,
             secret: self.dice.one_in(3).then(|| Box::new(secret())),
             snapshot: SnapshotRef {
                 namespace: "ns".into(),
@@ -227,7 +234,7 @@ impl World {
     pub(super) fn surroundings(&mut self) {
         let all = self.has_all_faults();
         let class = ["c1", "c2"][self.dice.below(2)];
-        match self.dice.below(8) {
+        match self.dice.below(9) {
             0 => self.server.put_class(&class.into(), None),
             1 => self.put_class(class),
             2 if all => {
@@ -242,9 +249,30 @@ impl World {
             5 => self.put_secrets(),
             6 if all => self.driver.picky = !self.driver.picky,
             7 if all => self.go_or_come(),
+            8 if all => self.forget(),
             _ => {}
         }
         self.begin_anew();
+    }
+
+    /// The driver loses a snapshot that it never called ready, and takes another one when it is asked again.
+    pub(super) fn forget(&mut self) {
+        if self.frozen.is_some() {
+            return;
+        }
+        let busy = { self.process.attempts.running.iter() }.map(|running| running.key.clone());
+        let busy: Vec<Text> = busy.collect();
+        let mut contents = self.server.contents.iter();
+        let lost = contents.find_map(|(key, (_, content))| {
+            let handle = content.handle().filter(|_| !busy.contains(key))?;
+            let snapshot = self.driver.get(handle)?;
+            let unready = snapshot.unready > 0 && !snapshot.name.is_empty();
+            unready.then(|| (handle.clone(), snapshot.name.clone()))
+        });
+        if let Some((handle, name)) = lost {
+            self.driver.snapshots.remove(&handle);
+            self.forgotten.insert(name);
+        }
     }
 
     fn go_or_come(&mut self) {

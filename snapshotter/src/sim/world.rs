@@ -37,6 +37,8 @@ pub(super) struct Truth {
     pub(super) unwanted: u32,
     /// When the driver called its snapshot impossible last.
     pub(super) impossible: Option<Instant>,
+    /// Whether the process heard from a lookup that its snapshot is there.
+    pub(super) found: bool,
 }
 
 const ACTIONS: usize = 140;
@@ -62,6 +64,8 @@ pub(super) struct World {
     pub(super) kept: BTreeSet<Text>,
     /// The handles that statuses named until they were cleared, by name of the content.
     pub(super) cleared: BTreeMap<Text, Text>,
+    /// Names of snapshots that the driver lost after it had told of them.
+    pub(super) forgotten: BTreeSet<String>,
     /// How many contents there were.
     pub(super) born: usize,
     /// What went wrong first.
@@ -90,6 +94,7 @@ pub(super) fn run(seed: u64, kind: Kind, faults: Faults, mutant: Mutant) -> Resu
         truths: BTreeMap::new(),
         kept: BTreeSet::new(),
         cleared: BTreeMap::new(),
+        forgotten: BTreeSet::new(),
         born: 0,
         violation: None,
         stormy: false,
@@ -230,7 +235,7 @@ impl World {
     /// The next process leads; returns the one that did.
     pub(super) fn take_over(&mut self) -> Process {
         for truth in self.truths.values_mut() {
-            truth.impossible = None;
+            (truth.impossible, truth.found) = (None, false);
         }
         let next = Process::start(&self.server, self.mutant);
         std::mem::replace(&mut self.process, next)

@@ -1,28 +1,25 @@
 //! A bench on which the reactor runs: objects as they are, without delay, a driver that answers from
 //! a script, a clock that is set forward, and a record of all that can be seen from outside.
 
+mod answers;
 mod execute;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use csi_proto::csi::list_snapshots_response::Entry;
-use csi_proto::csi::{
-    CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, GetSnapshotResponse,
-    GetVolumeGroupSnapshotResponse, ListSnapshotsResponse, Snapshot, VolumeGroupSnapshot,
-};
 use jiff::Timestamp;
 use sidecar::controller::reactor::{Now, Reactor, Verdict};
 use sidecar::queue::exponential;
-use tonic::Code;
 
 use super::{NOW, Server, class, content, driver, group_content};
 use crate::model::{Class, Content, SecretRef, Text};
-use crate::plan::outcome::{Refusal, RpcError};
+use crate::plan::outcome::Refusal;
 use crate::plan::reactor::{Change, Notice, Run};
 use crate::plan::step::Answer;
-use crate::plan::{Driver, Informers, Settings, Snapshotter};
+use crate::plan::{Driver, Informers, Membership, Settings, Snapshotter};
+
+pub(crate) use answers::{created, fails, got, group, group_created, group_got, listed, snapshot};
 
 /// What somebody else does right before a request is applied.
 type Meddling = Box<dyn FnOnce(&mut Server)>;
@@ -32,12 +29,16 @@ pub(crate) struct Bench {
     pub(crate) retry_start: Duration,
     pub(crate) driver: Driver,
     pub(crate) server: Server,
+    /// What the contents of groups say of members.
+    pub(crate) member: Membership,
     /// Answers of the driver, in turn; then as [`taken`].
     pub(crate) script: VecDeque<Answer>,
     /// Refusals of patches, in turn: of metadata, or of the status.
     pub(crate) refusals: VecDeque<(bool, Refusal)>,
     /// Before the next patch arrives: of metadata, or of the status.
     pub(crate) meddling: Option<(bool, Meddling)>,
+    /// While the driver works on its next call.
+    pub(crate) during: Option<Meddling>,
     pub(crate) snapshotter: Snapshotter,
     ready: BTreeSet<Text>,
     later: BTreeMap<Text, Instant>,
@@ -54,6 +55,7 @@ struct Known {
     driver: Arc<Driver>,
     contents: BTreeMap<Text, Arc<Content>>,
     classes: BTreeMap<Text, Arc<Class>>,
+    member: Membership,
 }
 
 impl Informers for Known {
@@ -68,37 +70,9 @@ impl Informers for Known {
     fn class(&self, name: &Text) -> Option<Arc<Class>> {
         self.classes.get(name).cloned()
     }
-}
 
-/// What the driver of the fixture answers.
-pub(crate) fn snapshot(ready: bool) -> Snapshot {
-    Snapshot {
-        size_bytes: 1 << 30,
-        snapshot_id: "snap-1".into(),
-        source_volume_id: "vol-1".into(),
-        creation_time: Some(prost_types::Timestamp {
-            seconds: 1_767_323_045,
-            nanos: 0,
-        }),
-        ready_to_use: ready,
-        ..Snapshot::default()
-    }
-}
-
-/// What the driver of the fixture answers about a group: its second snapshot has no size, and is as
-/// ready as the group.
-pub(crate) fn group(ready: bool) -> VolumeGroupSnapshot {
-    let second = Snapshot {
-        snapshot_id: "snap-2".into(),
-        source_volume_id: "vol-2".into(),
-        size_bytes: 0,
-        ..snapshot(ready)
-    };
-    VolumeGroupSnapshot {
-        group_snapshot_id: "grp-1".into(),
-        snapshots: vec![snapshot(true), second],
-        creation_time: snapshot(true).creation_time,
-        ready_to_use: ready,
+    fn member(&self, _group: &Text, _handle: &Text) -> Membership {
+        self.member.clone()
     }
 }
 
@@ -135,9 +109,11 @@ impl Bench {
             retry_start: Duration::from_secs(1),
             driver: driver(),
             server: Server::default(),
+            member: Membership::Unknown,
             script: VecDeque::new(),
             refusals: VecDeque::new(),
             meddling: None,
+            during: None,
             ready: BTreeSet::new(),
             later: BTreeMap::new(),
             failures: BTreeMap::new(),
@@ -187,6 +163,7 @@ impl Bench {
         let classes = self.server.classes.iter();
         Known {
             driver: Arc::new(self.driver.clone()),
+            member: self.member.clone(),
             contents: contents
                 .map(|(name, (_, content))| (name.clone(), Arc::new(content.clone())))
                 .collect(),
@@ -354,46 +331,4 @@ impl Bench {
         };
         self.later.insert(name, self.now + wait);
     }
-}
-
-pub(crate) fn created(snapshot: Snapshot) -> Answer {
-    let snapshot = Some(snapshot);
-    Answer::Created(CreateSnapshotResponse { snapshot })
-}
-
-pub(crate) fn got(snapshot: Snapshot) -> Answer {
-    let snapshot = Some(snapshot);
-    Answer::Got(GetSnapshotResponse { snapshot })
-}
-
-pub(crate) fn group_created(group: VolumeGroupSnapshot) -> Answer {
-    let group_snapshot = Some(group);
-    Answer::GroupCreated(CreateVolumeGroupSnapshotResponse { group_snapshot })
-}
-
-pub(crate) fn group_got(group: VolumeGroupSnapshot) -> Answer {
-    let group_snapshot = Some(group);
-    Answer::GroupGot(GetVolumeGroupSnapshotResponse { group_snapshot })
-}
-
-/// One page.
-pub(crate) fn listed(ids: &[&str], next: &str, change: impl Fn(&mut Snapshot)) -> Answer {
-    let entries = ids.iter().map(|id| {
-        let mut found = snapshot(true);
-        found.snapshot_id = (*id).to_owned();
-        found.size_bytes = 5;
-        change(&mut found);
-        Entry {
-            snapshot: Some(found),
-        }
-    });
-    Answer::Listed(ListSnapshotsResponse {
-        entries: entries.collect(),
-        next_token: next.to_owned(),
-    })
-}
-
-pub(crate) fn fails(code: Code, message: &str) -> Answer {
-    let message = message.to_owned();
-    Answer::Failed(RpcError { code, message })
 }

@@ -29,6 +29,9 @@ pub(crate) struct Server {
     pub(crate) secrets: BTreeMap<SecretRef, Option<Secrets>>,
     /// Patches that changed nothing, and so made no version.
     pub(crate) idle: Vec<String>,
+    /// What a definition without a field, or an admission webhook, makes of what a patch has changed: the
+    /// content before, and after.
+    pub(crate) undo: Option<fn(&Content, &mut Content)>,
     /// Every change with its resource version, oldest first.
     pub(crate) log: Vec<Versioned<Event>>,
 }
@@ -106,6 +109,9 @@ impl Server {
             merge_status(&mut object, &patch["status"])
         } else {
             merge_metadata(&mut object, &patch["metadata"])
+        }
+        if let Some(undo) = self.undo {
+            undo(before, &mut object);
         }
         let new = |held: &&Text| !before.finalizers.contains(*held);
         if before.deleting && object.finalizers.iter().any(|held| new(&held)) {

@@ -12,7 +12,7 @@ use crate::plan::driver::{Abilities, Renamed, accept};
 pub type DriverView = controller::View<Driver>;
 
 impl controller::Driver for Driver {
-    /// Whether group snapshots are served.
+    /// Whether group snapshots are served from the start, so that it is asked for them.
     type Settings = bool;
     type IncompatibleDriver = Renamed;
 
@@ -23,10 +23,9 @@ impl controller::Driver for Driver {
         *with
     }
 
-    fn new(name: &str, capabilities: &Capabilities, _: &bool) -> Result<Self, Exit> {
-        let group = capabilities
-            .group
-            .has(Type::CreateDeleteGetVolumeGroupSnapshot);
+    fn new(name: &str, capabilities: &Capabilities, asked: &bool) -> Result<Self, Exit> {
+        // Where groups come later, the driver's answers to the calls themselves tell.
+        let group = !asked || { &capabilities.group }.has(Type::CreateDeleteGetVolumeGroupSnapshot);
         let topology = { &capabilities.plugin }.has(Service::SnapshotAccessibilityConstraints);
         let others = Abilities {
             group,

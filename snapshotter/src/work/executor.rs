@@ -146,11 +146,12 @@ impl Shell<Snapshotter> for Executor {
                 snapshot_handle = &*handle,
                 "The content is gone although its snapshot is there; nobody will delete it"
             ),
-            Notice::OtherHandle(content, stored, answered) => tracing::error!(
+            Notice::OtherHandle(content, asked, answered) => tracing::warn!(
                 content = &*content,
-                snapshot_handle = &*stored,
+                asked = &*asked,
                 answered = &*answered,
-                "The driver answered with another snapshot for the same name; the one on record stays"
+                "The driver spells the handle in another way than it was asked about; its own goes into the \
+                 status of a content that has none"
             ),
         }
     }

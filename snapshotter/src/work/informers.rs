@@ -1,6 +1,6 @@
 //! The caches of this process, and what their changes are to the controller.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use sidecar::kube::cache::{Cache, Event, Source};
 use sidecar::kube::interner::Interner;
@@ -9,7 +9,7 @@ use super::driver::DriverView;
 use super::executor::Engine;
 use crate::model::{Class, Content, Text};
 use crate::plan::reactor::Change;
-use crate::plan::{self, Driver};
+use crate::plan::{self, Driver, Membership};
 
 /// Caches, and the driver.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub struct Informers {
     pub contents: Cache<Content>,
     /// Their classes, of whatever driver.
     pub classes: Cache<Class>,
+    /// Contents of groups, beside those of single snapshots, once groups are served.
+    groups: OnceLock<Cache<Content>>,
     driver: Arc<DriverView>,
 }
 
@@ -28,8 +30,15 @@ impl Informers {
         Self {
             contents: Cache::owned(engine, &strings, content_changed),
             classes: Cache::owned(engine, &strings, class_changed),
+            groups: OnceLock::new(),
             driver,
         }
+    }
+
+    /// Groups are served, whose members are looked up in these contents.
+    pub(crate) fn know_groups(&self, groups: &Cache<Content>) {
+        // Whoever says it again says the same.
+        let _same = self.groups.set(groups.clone());
     }
 }
 
@@ -44,6 +53,22 @@ impl plan::Informers for Informers {
 
     fn class(&self, name: &Text) -> Option<Arc<Class>> {
         self.classes.get(name)
+    }
+
+    fn member(&self, group: &Text, handle: &Text) -> Membership {
+        let Some(groups) = self.groups.get() else {
+            return Membership::Unknown;
+        };
+        let (driver, mut found) = (self.driver.current(), Membership::Absent);
+        groups.for_each(|_, content| {
+            let is_of = content.handle() == Some(group) && *content.driver == *driver.name;
+            let members = content.status.iter().flat_map(|status| &*status.members);
+            let mut member = members.filter(|member| is_of && member.handle == *handle);
+            if let Some(member) = member.next() {
+                found = Membership::Known(member.clone());
+            }
+        });
+        found
     }
 }
 

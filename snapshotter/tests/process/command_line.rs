@@ -3,7 +3,7 @@
 use super::stage::{PROGRAM, Stage};
 
 /// Row, arguments, exit code, and what the log says.
-const ENDS: [(&str, &[&str], i32, &str); 12] = [
+const ENDS: [(&str, &[&str], i32, &str); 11] = [
     ("S-2", &["--help"], 0, "ReleaseLeaderElectionOnExit"),
     (
         "S-3",
@@ -13,21 +13,15 @@ const ENDS: [(&str, &[&str], i32, &str); 12] = [
     ),
     (
         "S-5",
-        &["--connection-timeout=1s"],
-        2,
-        "flag provided but not defined: -connection-timeout",
-    ),
-    (
-        "S-5",
         &["--csi-timeout=1s"],
         2,
         "flag provided but not defined: -csi-timeout",
     ),
     (
         "S-5",
-        &["--snapshotter=x"],
-        2,
-        "flag provided but not defined: -snapshotter",
+        &["--snapshotter=x", "--feature-gates=Foo=true"],
+        1,
+        "Flag --snapshotter was retired in csi-snapshotter v2.0.0",
     ),
     (
         "S-5",
@@ -37,9 +31,12 @@ const ENDS: [(&str, &[&str], i32, &str); 12] = [
     ),
     (
         "S-5",
-        &["--enable-volume-group-snapshots"],
-        2,
-        "flag provided but not defined: -enable-volume-group-snapshots",
+        &[
+            "--enable-volume-group-snapshots",
+            "--feature-gates=Foo=true",
+        ],
+        1,
+        "Flag --enable-volume-group-snapshots was retired in csi-snapshotter v8.2.0",
     ),
     ("S-8", &["--node-deployment"], 1, "NODE_NAME"),
     (

@@ -12,6 +12,7 @@
 
 mod command_line;
 mod contract;
+mod copied;
 mod crash;
 mod create;
 mod delete;

@@ -10,7 +10,8 @@ use csi_proto::csi::{
 };
 use serde_json::{Value, json};
 use sidecar::snapshot::{GROUP_HANDLE, group as strings};
-use sidecar_testkit::{CallFault, Fault};
+use sidecar_testkit::driver::ControllerRpc;
+use sidecar_testkit::{CallFault, Fault, Gate};
 
 use super::stage::{
     CONTENTS, CREATE, DELETE, GROUP, LIST, NAME, QUICK, Stage, content, group_content,
@@ -208,4 +209,41 @@ async fn groups_that_cannot_be_listed_hold_up_no_single_snapshot() {
     assert!(stage.group()["status"].is_null());
     broken.remove();
     stage.until_group_ready().await;
+}
+
+/// Row S-127: the driver said that it is not ready, and cannot be asked about it alone.
+#[tokio::test]
+async fn s_127_a_member_is_as_ready_as_its_group_says() {
+    let name = "snapcontent-h2";
+    let stage = Stage::with_groups().await;
+    stage
+        .driver
+        .configure(|model| model.controller = vec![ControllerRpc::CreateDeleteSnapshot]);
+    let answer = |ready| CreateVolumeGroupSnapshotResponse {
+        group_snapshot: Some(group(ready)),
+    };
+    let asked = Gate::new();
+    let again = CallFault::on(CREATE_GROUP).skip(1).times(1);
+    stage.driver.fault(again.hold(&asked));
+    let first = CallFault::on(CREATE_GROUP).times(1);
+    stage.driver.fault(first.answer(answer(false)));
+    let later = CallFault::on(CREATE_GROUP);
+    stage.driver.fault(later.answer(answer(true)));
+    stage.api.insert(group_content());
+    let _program = stage.started(&[QUICK]).await;
+    stage.until("asked again", |_| asked.waiting() > 0).await;
+    let mut content = member_content();
+    content["metadata"]["annotations"] = json!({GROUP_HANDLE: "grp-1"});
+    content["status"] = json!({
+        "snapshotHandle": "snap-2", "volumeGroupSnapshotHandle": "grp-1",
+        "creationTime": 1_767_323_045_000_000_000_i64, "readyToUse": false,
+    });
+    stage.api.insert(content);
+    settle().await;
+    let early = stage.content_named(name)["status"]["readyToUse"].clone();
+    assert_eq!(early, false, "the driver said that it is not");
+    asked.open();
+    stage.until_group_ready().await;
+    stage.until_ready(name).await;
+    assert_eq!((stage.calls(CREATE), stage.calls(LIST)), (0, 0));
 }

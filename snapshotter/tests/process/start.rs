@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sidecar_testkit::CallFault;
 use sidecar_testkit::api::access::Allow;
 use sidecar_testkit::driver::ControllerRpc;
+use sidecar_testkit::{CallFault, Fault};
 use tonic::Code;
 
 use super::stage::{NAME, READY, Stage, content, free_address, get, group_content};
@@ -92,6 +92,27 @@ async fn s_19_a_cluster_without_groups() {
         log.contains("could not find the requested resource"),
         "S-19: {log}"
     );
+}
+
+/// Row S-126: kinds that come later are served without a restart.
+#[tokio::test]
+async fn s_126_kinds_of_groups_that_come_later() {
+    let stage = Stage::with_groups().await;
+    let refused = Fault::on("GET", "*/volumegroupsnapshot*");
+    let refused = stage.api.fault(refused.answer(404));
+    stage.api.insert(content("u1"));
+    stage.api.insert(group_content());
+    let program = stage.started(&["--resync-period=300ms"]).await;
+    stage.until_ready(NAME).await;
+    stage
+        .until("looked for again", |_| refused.hits() > 2)
+        .await;
+    assert!(stage.group()["status"].is_null(), "{}", program.log());
+    refused.remove();
+    stage.until_group_ready().await;
+    assert!(stage.calls("CreateVolumeGroupSnapshot") > 0);
+    // What the driver says of itself was not asked while there were no groups.
+    assert_eq!(stage.calls("GroupControllerGetCapabilities"), 0);
 }
 
 #[tokio::test]

@@ -1,18 +1,22 @@
 //! One process around livenessprobe and registrar.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use livenessprobe::prober::{Listeners, Prober};
-use registrar::registrar::Registrar;
 use sidecar::error::Chain;
 use sidecar::flags::Exit;
 use sidecar::http::{Routes, Server};
 use sidecar::metrics::{Process, Registry};
 use sidecar::shutdown::{Shutdown, Signal};
+use tokio::time::sleep;
 
 use super::args::{Config, Http};
 use super::routes::{self, Node};
-use crate::registration::Registration;
+use crate::registration::Registering;
+
+/// Between attempts to hear the driver's name.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs until a signal ends it, or something is wrong.
 ///
@@ -31,26 +35,40 @@ pub(super) async fn work(config: Config) -> Result<(), Exit> {
     if let (Some(probe), Some(prober)) = (probe.filter(|probe| probe.listens), &prober) {
         listeners = Some(Listeners::new(&probe.config, prober, &registry)?);
     }
-    let registration = config.registrar.as_ref().map(|_| Registration::default());
-    let node = Arc::new(Node::new(prober.clone(), registration.clone()));
+    let is_alone = prober.is_none();
+    let registering = { config.registrar.clone() }.map(|config| Registering::new(config, is_alone));
+    let registration = registering.as_ref().map(Registering::registration);
+    let node = Arc::new(Node::new(prober.clone(), registration));
     let routes = routes::of(&node, &config, &registry)?;
     let serving = serve(config.http.as_ref(), routes).await?;
+    let has_others = registering.is_some();
     let registering = async {
-        let (Some(config), Some(registration)) = (config.registrar, registration) else {
+        let Some(registering) = registering else {
             // Whoever dropped it would not end by signals any more as process 1.
             let _early = early;
             return std::future::pending().await;
         };
-        let registrar = Registrar::meet_driver(config).await?;
+        let registrar = registering.meet().await?;
         // From before the socket exists, so that none is left behind.
         let shutdown = Shutdown::listen(&[Signal::Terminate])?;
         drop(early);
-        registration.begins(registrar.health());
-        registrar.run(&shutdown.request()).await
+        registering.keep(registrar, &shutdown.request()).await
     };
     let probing = async {
         if let Some(prober) = prober {
-            prober.meet_driver().await?;
+            // Health is answered meanwhile: it asks for itself.
+            let mut last = Exit::default();
+            while let Err(exit) = prober.meet_driver().await {
+                if !has_others {
+                    return Err(exit);
+                }
+                if exit != last {
+                    let (controller, reason) = ("livenessprobe", exit.error.as_deref());
+                    tracing::error!(controller, reason, "The driver does not tell its name");
+                    last = exit;
+                }
+                sleep(RETRY_INTERVAL).await;
+            }
             node.probes();
         }
         match listeners {

@@ -61,8 +61,9 @@ pub struct Ends {
     has_others: bool,
 }
 
+/// How often something has begun and ended.
 #[derive(Clone, Debug, Default)]
-struct Life {
+pub struct Life {
     is_off: bool,
     /// When it began last.
     began: Option<Instant>,
@@ -83,7 +84,7 @@ impl Ends {
     /// The controller at `place` works from now on.
     pub fn began(&mut self, place: Place, now: Instant) {
         if let Some(life) = self.controllers.get_mut(place) {
-            life.began = Some(now);
+            life.begin(now);
         }
     }
 
@@ -116,7 +117,13 @@ impl Ends {
 }
 
 impl Life {
-    fn pause(&mut self, now: Instant) -> Duration {
+    /// It works from now on.
+    pub fn begin(&mut self, now: Instant) {
+        self.began = Some(now);
+    }
+
+    /// It has ended, and waits for so long before it begins anew.
+    pub fn pause(&mut self, now: Instant) -> Duration {
         let began = self.began.take();
         let worked = began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began));
         if worked >= STEADY {

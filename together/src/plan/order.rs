@@ -4,8 +4,11 @@
 //! process; and a controller works while its own lease and the head are held. The head goes last: whoever
 //! takes it may take at once what its former holder still holds.
 //!
+//! An order lasts until the head is lost or given back. What comes then, another order or the end of the
+//! process, its last step says.
+//!
 //! The shell carries out one step after the other and tells what came of it. Between two steps anything
-//! may happen, and each event may come at any time.
+//! may happen: each event may come at any time, and in each state it has a meaning.
 
 /// A controller's place in the order; the head is 0.
 pub type Place = usize;
@@ -14,7 +17,7 @@ pub type Place = usize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Ask for this lease until it is [`acquired`](Order::acquired), then hold it until it is
-    /// [`lost`](Order::lost). The head is asked for when there is a driver to work with.
+    /// [`gone`](Order::gone).
     Seek(Place),
     /// Do not ask for it any more. A request under way may still take effect.
     Abandon(Place),
@@ -24,11 +27,20 @@ pub enum Step {
     Drain(Place),
     /// This controller shall stop at once: it may do nothing any more.
     Cut(Place),
-    /// Give this lease back, then tell that it is [`released`](Order::released), whether that worked or
-    /// not.
+    /// Give this lease back, then tell that it is [`gone`](Order::gone), whether that worked or not.
     Release(Place),
-    /// Everything has ended.
-    End,
+    /// Nothing goes on: what still runs is cut, what is still held or sought is let go without a word.
+    Over(Then),
+}
+
+/// What follows when an order is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// The head was lost, or there was nothing to work with: the process meets its driver again, over other
+    /// connections, and begins another order.
+    Again,
+    /// The process ends.
+    Exit,
 }
 
 /// What the process is about.
@@ -69,7 +81,9 @@ struct Part {
 pub struct Order {
     parts: Vec<Part>,
     aim: Aim,
-    ended: bool,
+    /// The head was lost, or time is up.
+    is_cut_short: bool,
+    is_over: bool,
 }
 
 impl Order {
@@ -84,23 +98,32 @@ impl Order {
         Self {
             parts: vec![part; controllers.max(1)],
             aim: Aim::Work,
-            ended: false,
+            is_cut_short: false,
+            is_over: false,
         }
     }
 
     /// This lease is held from now on.
     pub fn acquired(&mut self, place: Place) {
-        self.lease(place, Lease::Sought, Lease::Held);
+        if let Some(part) = self.parts.get_mut(place) {
+            part.lease = match part.lease {
+                // One that is not sought any more is held all the same, and given back.
+                Lease::Free | Lease::Sought | Lease::Held => Lease::Held,
+                Lease::Leaving => Lease::Leaving,
+            };
+        }
     }
 
-    /// This lease is held no more.
-    pub fn lost(&mut self, place: Place) {
-        self.lease(place, Lease::Held, Lease::Free);
-    }
-
-    /// This lease was given back, as far as that was possible.
-    pub fn released(&mut self, place: Place) {
-        self.lease(place, Lease::Leaving, Lease::Free);
+    /// This lease is held no more: it was lost, or given back as far as that was possible. Which of them
+    /// came first when both were under way makes no difference.
+    pub fn gone(&mut self, place: Place) {
+        if let Some(part) = self.parts.get_mut(place) {
+            self.is_cut_short |= place == 0 && part.lease == Lease::Held;
+            part.lease = match part.lease {
+                Lease::Free | Lease::Held | Lease::Leaving => Lease::Free,
+                Lease::Sought => Lease::Sought,
+            };
+        }
     }
 
     /// This controller does nothing any more.
@@ -118,17 +141,22 @@ impl Order {
         }
     }
 
-    /// There is nothing to work with for the time being: all leases are given back. Once they are, the head
-    /// is sought again, which whoever carries that out does as soon as there is something to work with.
+    /// There is nothing to work with for the time being: all leases are given back.
     pub fn rest(&mut self) {
-        if self.aim == Aim::Work {
-            self.aim = Aim::Rest;
+        match self.aim {
+            Aim::Work | Aim::Rest => self.aim = Aim::Rest,
+            Aim::End => {}
         }
     }
 
     /// The process shall end in good order.
     pub fn end(&mut self) {
         self.aim = Aim::End;
+    }
+
+    /// It is over, whatever goes on: giving back has taken too long.
+    pub fn cut_short(&mut self) {
+        self.is_cut_short = true;
     }
 
     /// Whether this controller was started and has not stopped yet.
@@ -145,20 +173,36 @@ impl Order {
         part.is_some_and(|part| matches!(part.work, Work::Draining | Work::Cut))
     }
 
-    /// The next step, which counts as begun from now on; none while something has to happen first.
+    /// The next step, which counts as begun from now on; none while something has to happen first, or when
+    /// it is over.
     pub fn next_step(&mut self) -> Option<Step> {
-        let step = self.stop();
+        if self.is_over {
+            return None;
+        }
+        let step = self.over();
+        let step = step.or_else(|| self.stop());
         let step = step.or_else(|| self.give_back());
         step.or_else(|| self.take())
     }
 
+    /// It is over when it is cut short, or when nothing is left after all was given back.
+    fn over(&mut self) -> Option<Step> {
+        let is_empty = |part: &Part| part.lease == Lease::Free && part.work == Work::Stopped;
+        let then = match self.aim {
+            Aim::Work | Aim::Rest => Then::Again,
+            Aim::End => Then::Exit,
+        };
+        let is_done = self.aim != Aim::Work && self.parts.iter().all(is_empty);
+        self.is_over = self.is_cut_short || is_done;
+        self.is_over.then_some(Step::Over(then))
+    }
+
     /// Stops who must not work any more.
     fn stop(&mut self) -> Option<Step> {
-        let (head, aim) = (self.holds_head(), self.aim);
+        let aim = self.aim;
         for (place, part) in self.parts.iter_mut().enumerate() {
-            let may_act = head && part.lease == Lease::Held;
             let is_running = matches!(part.work, Work::Running | Work::Draining);
-            if is_running && !may_act {
+            if is_running && part.lease != Lease::Held {
                 part.work = Work::Cut;
                 return Some(Step::Cut(place));
             }
@@ -170,78 +214,52 @@ impl Order {
         None
     }
 
-    /// Gives back what is not to be held: under a head that was lost nothing is.
+    /// Gives back what is not to be held, the head last.
     fn give_back(&mut self) -> Option<Step> {
-        let (head, aim) = (self.holds_head(), self.aim);
+        let (aim, head) = (self.aim, self.holds_head());
         let mut others_hold = false;
-        for (place, part) in self.parts.iter_mut().enumerate().skip(1) {
-            let is_wanted = aim == Aim::Work && head && !part.is_off;
+        for (place, part) in self.parts.iter_mut().enumerate().rev() {
+            let is_wanted = aim == Aim::Work && (place == 0 || head && !part.is_off);
             match (part.lease, part.work) {
                 (Lease::Sought, _) if !is_wanted => {
                     part.lease = Lease::Free;
                     return Some(Step::Abandon(place));
                 }
-                (Lease::Held, Work::Stopped) if !is_wanted => {
+                (Lease::Held, Work::Stopped) if !is_wanted && (place > 0 || !others_hold) => {
                     part.lease = Lease::Leaving;
                     return Some(Step::Release(place));
                 }
                 (_, _) => others_hold |= part.lease != Lease::Free || part.work != Work::Stopped,
             }
         }
-        let first = self.parts.first_mut()?;
-        match (first.lease, first.work) {
-            (Lease::Sought, _) if aim != Aim::Work => {
-                first.lease = Lease::Free;
-                Some(Step::Abandon(0))
-            }
-            (Lease::Held, Work::Stopped) if aim != Aim::Work && !others_hold => {
-                first.lease = Lease::Leaving;
-                Some(Step::Release(0))
-            }
-            (_, _) => None,
-        }
+        None
     }
 
-    /// Takes what is to be had, and ends once nothing is left.
+    /// Takes what is to be had.
     fn take(&mut self) -> Option<Step> {
-        let is_empty = |part: &Part| part.lease == Lease::Free && part.work == Work::Stopped;
-        let (head, nothing) = (self.holds_head(), self.parts.iter().all(is_empty));
-        if self.aim == Aim::End && nothing && !self.ended {
-            self.ended = true;
-            return Some(Step::End);
-        }
-        if self.aim == Aim::Rest && nothing {
-            self.aim = Aim::Work;
-        }
         if self.aim != Aim::Work {
             return None;
         }
+        let head = self.holds_head();
         for (place, part) in self.parts.iter_mut().enumerate() {
-            let is_ready = part.work == Work::Stopped;
+            let may_begin = head && part.work == Work::Stopped && !part.is_off;
             match part.lease {
-                Lease::Free if place == 0 && nothing => {}
-                Lease::Free if place > 0 && head && is_ready && !part.is_off => {}
-                Lease::Held if head && is_ready && !part.is_off => {
+                Lease::Free if place == 0 || may_begin => {
+                    part.lease = Lease::Sought;
+                    return Some(Step::Seek(place));
+                }
+                Lease::Held if may_begin => {
                     part.work = Work::Running;
                     return Some(Step::Start(place));
                 }
-                Lease::Free | Lease::Sought | Lease::Held | Lease::Leaving => continue,
+                Lease::Free | Lease::Sought | Lease::Held | Lease::Leaving => {}
             }
-            part.lease = Lease::Sought;
-            return Some(Step::Seek(place));
         }
         None
     }
 
     fn holds_head(&self) -> bool {
         self.parts.first().map(|head| head.lease) == Some(Lease::Held)
-    }
-
-    fn lease(&mut self, place: Place, before: Lease, now: Lease) {
-        let part = self.parts.get_mut(place);
-        if let Some(part) = part.filter(|part| part.lease == before) {
-            part.lease = now;
-        }
     }
 }
 

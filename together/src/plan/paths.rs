@@ -44,8 +44,12 @@ pub struct Readiness<'a> {
     pub missing: &'a [Missing<'a>],
     /// Controllers that are off.
     pub off: &'a [Off<'a>],
+    /// No lease is held or asked for: the driver is met first.
+    pub is_idle: bool,
     /// Why kubelet has not confirmed the driver; `None` if it has, or is not asked to.
     pub unregistered: Option<&'a str>,
+    /// Why there can be no API server before somebody mends it.
+    pub unreachable: Option<&'a str>,
     /// A signal has come: what runs is ended, nothing is begun.
     pub is_ending: bool,
 }
@@ -89,6 +93,9 @@ pub fn ready(state: &Readiness<'_>) -> Reply {
     if !state.is_named {
         reasons.push("the driver has not told its name yet".to_owned());
     }
+    if state.is_idle {
+        reasons.push("no lease is asked for: waiting for the driver".to_owned());
+    }
     for Missing { rule, controllers } in state.missing {
         reasons.push(format!("{}: not allowed to {rule}", controllers.join(", ")));
     }
@@ -96,10 +103,8 @@ pub fn ready(state: &Readiness<'_>) -> Reply {
         reasons.push(format!("{controller} is off: {reason}"));
     }
     reasons.extend(state.unregistered.map(str::to_owned));
-    if reasons.is_empty() {
-        return Reply::ok();
-    }
-    Reply::text(StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n")
+    reasons.extend(state.unreachable.map(str::to_owned));
+    Reply::ready(reasons)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod gates;
 use std::collections::BTreeSet;
 
 use sidecar::flags::{Exit, Flag, Spec};
-use sidecar::gates::Gate;
+use sidecar::gates::{Gate, Retired};
 
 use flags::{Given, Owner, own_name};
 
@@ -24,6 +24,8 @@ pub struct Program {
     pub spec: &'static Spec,
     /// The feature gates that it knows.
     pub gates: &'static [Gate],
+    /// Those that it knew.
+    pub retired_gates: &'static Retired,
     /// It belongs to nodes, and is not meant by `*`.
     pub is_for_nodes: bool,
     /// Its HTTP server is one of its own, beside that of all.
@@ -255,6 +257,14 @@ fn arguments_of(
         let Some(name) = own_name(program, common) else {
             continue;
         };
+        if flags::is_retired(common) {
+            let first = chosen
+                .iter()
+                .find(|other| own_name(other, common).is_some());
+            if first.is_some_and(|first| first.name != program.name) {
+                continue;
+            }
+        }
         // The prefixed form wins wherever it stands.
         let has_own = own.iter().any(|(own, _)| own.name == name);
         if common.name == gates::FLAG {

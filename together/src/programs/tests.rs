@@ -279,6 +279,41 @@ fn a_gate_that_nobody_knows_is_told_whoever_has_a_list_of_its_own() {
 }
 
 #[test]
+fn what_upstream_retired_is_passed_over_with_one_warning() {
+    for (line, warned) in [
+        ("--logtostderr --provisioner-log_dir=/x", "provisioner"),
+        ("--attacher-log_dir /x --v=2", "attacher"),
+        ("--connection-timeout=1s", "node-driver-registrar"),
+        ("--snapshotter-connection-timeout=1s", "snapshotter"),
+    ] {
+        let line = format!(
+            "--controllers=*,node-driver-registrar --node-driver-registrar-kubelet-registration-path=/p {line}"
+        );
+        let read = read(&line);
+        let warned_by = |(_, values): &&(_, Values)| !values.warnings().is_empty();
+        let names: Vec<_> = read
+            .iter()
+            .filter(warned_by)
+            .map(|(name, _)| *name)
+            .collect();
+        assert_eq!(names, [warned], "{line}");
+    }
+    for (line, hint) in [
+        ("--enable-leader-election", "write --leader-election"),
+        ("--resizer-csiTimeout=1s", "write --resizer-timeout"),
+        ("--logtostder", "there is no flag --logtostder"),
+    ] {
+        let text = cut(&format!("--controllers=* {line}")).unwrap_err();
+        assert!(text.contains(hint), "{text}");
+    }
+    let read = read(
+        "--controllers=attacher,provisioner --feature-gates=HonorPVReclaimPolicy=true,StructuredAuthorizationConfiguration=true",
+    );
+    let gates = |name| of(&read, name).gates("feature-gates").len();
+    assert_eq!((gates("provisioner"), gates("attacher")), (2, 0));
+}
+
+#[test]
 fn who_is_named_is_told_from_who_is_meant_by_the_star() {
     let parts = parts("--controllers=*,resizer,-attacher");
     let named: Vec<_> = { parts.iter() }

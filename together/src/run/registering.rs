@@ -1,59 +1,37 @@
 //! The registrar, in a process of controllers that serves one node.
 
-use registrar::registrar::Registrar;
 use sidecar::flags::Exit;
 use sidecar::http::{RouteError, Routes};
 use sidecar::shutdown::Requested;
 
 use crate::plan::paths;
-use crate::registration::Registration;
+use crate::registration::{Registering, Registration};
 
-/// The registrar as its flags have it, and what is seen of it.
-pub(super) struct Registering {
-    config: registrar::args::Config,
-    registration: Registration,
-}
-
-impl Registering {
-    pub(super) fn new(config: registrar::args::Config) -> Self {
-        Self {
-            config,
-            registration: Registration::default(),
-        }
+/// Keeps the driver registered as long as `working`: kubelet takes a socket that is gone for a driver that
+/// is, and what is under way is not.
+///
+/// # Errors
+/// As `working`, and what only another start of the container mends.
+pub(super) async fn beside(
+    registering: Registering,
+    working: impl Future<Output = Result<(), Exit>>,
+) -> Result<(), Exit> {
+    let (ending, requested) = Requested::channel();
+    let registration = registering.registration();
+    let mut registering = Box::pin(async move {
+        let registrar = registering.meet().await?;
+        registering.keep(registrar, &requested).await
+    });
+    let worked = tokio::select! {
+        biased;
+        worked = working => worked,
+        failed = &mut registering => return failed,
+    };
+    if !registration.has_begun() {
+        return worked;
     }
-
-    /// How far it has come.
-    pub(super) fn registration(&self) -> Registration {
-        self.registration.clone()
-    }
-
-    /// Keeps the driver registered as long as `working`: kubelet takes a socket that is gone for a driver that
-    /// is, and what is under way is not.
-    ///
-    /// # Errors
-    /// As `working`, or as the program.
-    pub(super) async fn beside(
-        self,
-        working: impl Future<Output = Result<(), Exit>>,
-    ) -> Result<(), Exit> {
-        let (ending, requested) = Requested::channel();
-        let registration = self.registration.clone();
-        let mut registering = Box::pin(async move {
-            let registrar = Registrar::meet_driver(self.config).await?;
-            self.registration.begins(registrar.health());
-            registrar.run(&requested).await
-        });
-        let worked = tokio::select! {
-            biased;
-            worked = working => worked,
-            failed = &mut registering => return failed,
-        };
-        if !registration.has_begun() {
-            return worked;
-        }
-        ending.send_replace(true);
-        worked.and(registering.await)
-    }
+    ending.send_replace(true);
+    worked.and(registering.await)
 }
 
 /// Answers on the process' own server; for the driver too, unless livenessprobe does.

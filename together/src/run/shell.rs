@@ -1,57 +1,53 @@
 //! Carries out what the order of leases says, and tells it what came of it.
 
-mod campaign;
 mod lease;
 mod work;
 
-use std::pin::Pin;
-use std::sync::Arc;
+#[cfg(test)]
+mod simulation;
 
-use ::kube::Client;
+use std::pin::Pin;
+use std::time::Duration;
+
 use futures_util::StreamExt as _;
 use futures_util::future::AbortHandle;
 use futures_util::stream::FuturesUnordered;
 use sidecar::controller::link::Lost;
-use sidecar::controller::{AnyController, ControllerLimits, Election, Link, Process};
+use sidecar::controller::tasks::GRACE;
 use sidecar::election::Fence;
 use sidecar::flags::Exit;
+use sidecar::shutdown::Requested;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
 
-use super::ground::Ground;
+use super::members::Controllers;
 use super::shown::Shown;
 use crate::plan::ends::{End, Ends};
-use crate::plan::order::{Order, Place, Step};
+use crate::plan::order::{Order, Place, Step, Then};
 use lease::Held;
 
-/// A controller, in the order of leases.
-pub(super) struct Member {
-    pub(super) own: ControllerLimits,
-    pub(super) is_named: bool,
-    pub(super) controller: Arc<dyn AnyController>,
-    /// Why it has nothing to do with the driver as it is.
-    pub(super) idle: Option<Exit>,
-}
+/// How long it may take until all has ended and is given back: a pod has thirty seconds by default, and the last
+/// events want a second.
+const LIMIT: Duration = GRACE.saturating_add(Duration::from_secs(3));
 
 /// What has happened.
 enum Event {
-    /// There are connections for a new attempt to get the head.
-    Prepared(Ground),
-    /// There can be none.
-    Unprepared(Exit),
-    Acquired(Place, Box<Held>),
-    Lost(Place),
-    Released(Place),
+    Acquired(Place, Held),
+    /// A lease was lost, or given back.
+    Gone(Place),
+    /// What sought a lease was told to give up.
+    Abandoned,
     /// A controller has ended by itself.
     Ended(Place, Result<(), Exit>),
     /// A controller does nothing any more.
     Stopped(Place),
-    /// What was given up is gone.
-    Gone,
     /// The driver is not followed any more.
     DriverLost(Lost, Exit),
     /// The process is to end.
     Ending,
+    /// It takes too long.
+    Late,
 }
 
 type Task = Pin<Box<dyn Future<Output = Event>>>;
@@ -69,92 +65,116 @@ struct Slot {
     ending: Option<watch::Sender<bool>>,
     /// Of what works.
     working: Option<AbortHandle>,
-    /// Why it is off.
-    off: Option<Exit>,
 }
 
-struct Shell<'a> {
-    process: &'a Arc<Process>,
-    members: Vec<Member>,
-    /// Leader election, with the client for its requests.
-    election: Option<(Election, Client)>,
+/// What outlasts an order.
+struct Lasting {
+    ends: Ends,
+    /// Why a controller is off.
+    off: Vec<Option<Exit>>,
     /// What writes events about leases.
     writers: Vec<JoinHandle<()>>,
-    order: Order,
-    ends: Ends,
-    shown: &'a Shown,
-    slots: Vec<Slot>,
-    /// From the moment the head is sought until it is lost or given back.
-    ground: Option<Ground>,
-    /// The connection to the driver, the last one if there is no ground.
-    link: Arc<Link>,
-    /// How following the driver ends. It is one future from first to last: who follows first tells the
-    /// others, and this shell has to hear it before its controllers do.
-    following: Task,
-    leases: FuturesUnordered<Task>,
-    works: FuturesUnordered<Task>,
     result: Result<(), Exit>,
 }
 
-/// Runs until a signal, or until nothing is left to be done; `has_others` are those that answer for the driver
-/// without the API server.
-///
-/// # Errors
-/// How the process ends unless a signal ends it in good order.
-pub(super) async fn run(
-    process: &Arc<Process>,
-    members: Vec<Member>,
-    ground: Ground,
-    (has_others, shown): (bool, &Shown),
-) -> Result<(), Exit> {
-    let election = members.first().and_then(|head| head.controller.election());
-    let election = match election {
-        Some(election) => Some((election.clone(), process.lease_client().await?)),
-        None => None,
-    };
-    let mut shell = Shell {
-        process,
-        election,
-        writers: Vec::new(),
-        order: Order::new(members.len()),
-        ends: Ends::new(members.len(), has_others),
-        shown,
-        slots: members.iter().map(|_| Slot::default()).collect(),
-        members,
-        link: Arc::clone(&ground.link),
-        ground: None,
-        following: Box::pin(std::future::pending()),
-        leases: FuturesUnordered::new(),
-        works: FuturesUnordered::new(),
-        result: Ok(()),
-    };
-    for place in 0..shell.members.len() {
-        let member = shell.members.get_mut(place);
-        match member.map(|member| (member.own.controller, member.idle.take())) {
-            Some((_, Some(exit))) => shell.switch_off(place, exit),
-            Some((name, None)) => shown.is_up(name),
-            None => {}
-        }
-    }
-    shell.stand_on(ground);
-    shell.until_ended().await
+/// One order, from the moment the head is sought until it is lost or given back. What is dropped with it ends.
+struct Shell<'a, C> {
+    controllers: &'a C,
+    shown: &'a Shown,
+    lasting: &'a mut Lasting,
+    order: Order,
+    slots: Vec<Slot>,
+    /// When all has to be given back, once that was begun.
+    limit: Option<Instant>,
+    following: Task,
+    leases: FuturesUnordered<Task>,
+    works: FuturesUnordered<Task>,
 }
 
-impl Shell<'_> {
-    async fn until_ended(mut self) -> Result<(), Exit> {
+/// Runs until `ending`, or until nothing is left to be done: one order of leases after the other.
+/// `has_others` are those that answer for the driver without the API server, and `idle` the controllers
+/// that have nothing to do with the driver as it is.
+///
+/// # Errors
+/// How the process ends unless it is asked to end in good order.
+pub(super) async fn run(
+    controllers: &mut impl Controllers,
+    ending: &Requested,
+    idle: Vec<(Place, Exit)>,
+    (has_others, shown): (bool, &Shown),
+) -> Result<(), Exit> {
+    let count = controllers.count();
+    let mut lasting = Lasting {
+        ends: Ends::new(count, has_others),
+        off: vec![None; count],
+        writers: Vec::new(),
+        result: Ok(()),
+    };
+    for place in (0..count).filter(|place| idle.iter().all(|(idle, _)| idle != place)) {
+        shown.is_up(controllers.name(place));
+    }
+    let mut idle = idle.into_iter();
+    loop {
+        shown.campaigns(true);
+        let mut shell = Shell::new(&*controllers, shown, &mut lasting);
+        for (place, exit) in idle.by_ref() {
+            shell.switch_off(place, exit);
+        }
+        let then = shell.until_over(ending).await;
+        drop(shell);
+        shown.campaigns(false);
+        if then == Then::Exit {
+            break;
+        }
+        tokio::select! {
+            biased;
+            () = ending.requested() => break,
+            met = controllers.anew() => if let Err(exit) = met {
+                lasting.result = Err(exit);
+                break;
+            },
+        }
+    }
+    lease::last_events(lasting.writers).await;
+    lasting.result
+}
+
+impl<'a, C: Controllers> Shell<'a, C> {
+    fn new(controllers: &'a C, shown: &'a Shown, lasting: &'a mut Lasting) -> Self {
+        let mut order = Order::new(controllers.count());
+        for (place, _) in { lasting.off.iter().enumerate() }.filter(|(_, off)| off.is_some()) {
+            order.switch_off(place);
+        }
+        let following = controllers.driver_lost();
+        Self {
+            controllers,
+            shown,
+            order,
+            slots: lasting.off.iter().map(|_| Slot::default()).collect(),
+            lasting,
+            limit: None,
+            following: Box::pin(async move {
+                let (lost, exit) = following.await;
+                Event::DriverLost(lost, exit)
+            }),
+            leases: FuturesUnordered::new(),
+            works: FuturesUnordered::new(),
+        }
+    }
+
+    async fn until_over(&mut self, ending: &Requested) -> Then {
         let mut is_ending = false;
         loop {
             while let Some(step) = self.order.next_step() {
-                if step == Step::End {
-                    drop((self.leases, self.works));
-                    lease::last_events(self.writers).await;
-                    return self.result;
+                if let Step::Over(then) = step {
+                    return then;
                 }
                 self.carry_out(step);
             }
             let event = tokio::select! {
                 biased;
-                () = self.process.shutdown.requested(), if !is_ending => Event::Ending,
+                () = ending.requested(), if !is_ending => Event::Ending,
+                () = until(self.limit) => Event::Late,
                 event = &mut self.following => event,
                 Some(event) = self.leases.next() => event,
                 Some(event) = self.works.next() => event,
@@ -166,27 +186,14 @@ impl Shell<'_> {
 
     fn hear(&mut self, event: Event) {
         match event {
-            Event::Prepared(ground) => {
-                self.stand_on(ground);
-                self.campaign(0);
-            }
-            Event::Unprepared(exit) => self.end_with(exit),
             Event::Acquired(place, held) => {
-                let lease = self.hold(place, *held);
-                self.leases.push(lease);
+                self.hold(place, held);
                 self.order.acquired(place);
             }
-            Event::Lost(place) => {
-                self.order.lost(place);
-                self.leave_ground(place);
-            }
-            Event::Released(place) => {
-                self.order.released(place);
-                self.leave_ground(place);
-            }
+            Event::Gone(place) => self.order.gone(place),
+            Event::Abandoned => {}
             Event::Ended(place, result) => self.ended(place, result),
             Event::Stopped(place) => self.order.stopped(place),
-            Event::Gone => {}
             Event::DriverLost(lost, exit) => {
                 self.following = Box::pin(std::future::pending());
                 let end = match lost {
@@ -195,19 +202,21 @@ impl Shell<'_> {
                 };
                 self.conclude(None, end, exit);
             }
-            Event::Ending => self.order.end(),
+            Event::Ending => self.finish(Order::end),
+            Event::Late => {
+                tracing::error!("Giving back the leases takes too long, they are left to expire");
+                self.order.cut_short();
+            }
         }
     }
 
     fn carry_out(&mut self, step: Step) {
         match step {
-            Step::Seek(0) if self.ground.is_none() => self.prepare(),
             Step::Seek(place) => self.campaign(place),
             Step::Abandon(place) => {
                 if let Some(seeking) = self.slot(place).and_then(|slot| slot.seeking.take()) {
                     seeking.abort();
                 }
-                self.leave_ground(place);
             }
             Step::Start(place) => self.start(place),
             Step::Drain(place) => {
@@ -216,7 +225,7 @@ impl Shell<'_> {
                 }
             }
             Step::Cut(place) => {
-                let name = self.name(place);
+                let name = self.controllers.name(place);
                 tracing::warn!(controller = name, "Stops at once: its lease is lost");
                 if let Some(working) = self.slot(place).and_then(|slot| slot.working.take()) {
                     working.abort();
@@ -228,7 +237,8 @@ impl Shell<'_> {
                     let _ = give_back.send(());
                 }
             }
-            Step::End => {}
+            // Whoever asks for steps looks for it.
+            Step::Over(_) => {}
         }
     }
 
@@ -236,16 +246,23 @@ impl Shell<'_> {
         self.slots.get_mut(place)
     }
 
-    fn name(&self, place: Place) -> &'static str {
-        self.members
-            .get(place)
-            .map_or("", |member| member.own.controller)
+    fn end_with(&mut self, exit: Exit) {
+        if self.lasting.result.is_ok() {
+            self.lasting.result = Err(exit);
+        }
+        self.finish(Order::end);
     }
 
-    fn end_with(&mut self, exit: Exit) {
-        if self.result.is_ok() {
-            self.result = Err(exit);
-        }
-        self.order.end();
+    /// Begins to give everything back, which has its time.
+    fn finish(&mut self, begin: fn(&mut Order)) {
+        begin(&mut self.order);
+        self.limit.get_or_insert_with(|| Instant::now() + LIMIT);
+    }
+}
+
+async fn until(limit: Option<Instant>) {
+    match limit {
+        Some(limit) => sleep_until(limit).await,
+        None => std::future::pending().await,
     }
 }

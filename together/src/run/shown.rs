@@ -8,7 +8,8 @@ use sidecar::controller::serve::LeaderHealth;
 use sidecar::flags::Exit;
 use sidecar::http::{Reply, RouteError, Routes};
 use sidecar::kube::access::Findings;
-use sidecar::metrics::ControllerMetrics;
+use sidecar::metrics::{ControllerMetrics, Registry};
+use sidecar::outage::Outage;
 use tokio::sync::watch;
 
 use crate::plan::paths::{self, Missing, Off, Readiness};
@@ -20,6 +21,7 @@ pub(super) struct Shown {
     up: ControllerMetrics,
     health: LeaderHealth,
     missing: Findings,
+    server: Outage,
     /// If the registrar is here.
     registration: Option<Registration>,
     ending: watch::Receiver<bool>,
@@ -30,6 +32,8 @@ pub(super) struct Shown {
 struct State {
     /// The driver has told its name.
     is_named: bool,
+    /// A lease is held or asked for.
+    is_campaigning: bool,
     /// Controllers that do not work, and why.
     off: Vec<(&'static str, String)>,
 }
@@ -38,12 +42,25 @@ impl Shown {
     /// # Errors
     /// The metrics contradict each other, which they do not.
     pub(super) fn new(process: &Process, registration: Option<Registration>) -> Result<Self, Exit> {
+        let (health, missing) = (process.health.clone(), process.missing.clone());
+        let about = (health, missing, process.server.clone());
+        let ending = process.shutdown.watch();
+        Self::of(&process.registry, about, ending, registration)
+    }
+
+    pub(super) fn of(
+        registry: &Registry,
+        (health, missing, server): (LeaderHealth, Findings, Outage),
+        ending: watch::Receiver<bool>,
+        registration: Option<Registration>,
+    ) -> Result<Self, Exit> {
         Ok(Self {
-            up: ControllerMetrics::new(&process.registry)?,
-            health: process.health.clone(),
-            missing: process.missing.clone(),
+            up: ControllerMetrics::new(registry)?,
+            health,
+            missing,
+            server,
             registration,
-            ending: process.shutdown.watch(),
+            ending,
             state: Arc::default(),
         })
     }
@@ -51,6 +68,11 @@ impl Shown {
     /// The driver has told its name.
     pub(super) fn driver_is_named(&self) {
         self.lock().is_named = true;
+    }
+
+    /// Whether a lease is held or asked for; without leader election, whether there is a driver to work with.
+    pub(super) fn campaigns(&self, is_campaigning: bool) {
+        self.lock().is_campaigning = is_campaigning;
     }
 
     /// This controller is there, at work or waiting for its lease.
@@ -92,7 +114,7 @@ impl Shown {
         paths::live(self.health.problem(), socket)
     }
 
-    fn ready(&self) -> Reply {
+    pub(super) fn ready(&self) -> Reply {
         let registration = self.registration.as_ref();
         let unregistered = registration.and_then(Registration::unregistered);
         let missing = self.missing.missing();
@@ -107,7 +129,9 @@ impl Shown {
             is_named: state.is_named && registration.is_none_or(Registration::has_begun),
             missing: &missing,
             off: &off,
+            is_idle: state.is_named && !state.is_campaigning,
             unregistered: unregistered.as_deref(),
+            unreachable: self.server.problem().as_deref(),
             is_ending: *self.ending.borrow(),
         })
     }

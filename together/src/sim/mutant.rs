@@ -14,7 +14,7 @@ pub(super) enum Mutant {
     HeadFirst,
     /// Gives leases back while controllers still work.
     ReleasesAtWork,
-    /// Keeps the other leases when the head is lost.
+    /// Takes the other leases for held after the head was lost and taken again.
     KeepsOthers,
     /// Takes a lease of its host for its own, as single sidecars do.
     HostIsOwn,
@@ -26,8 +26,8 @@ pub(super) enum Mutant {
     ForgetsOthers,
     /// Does not ask again for the head.
     ForgetsHead,
-    /// Goes on asking for the others without the head.
-    NeverAbandons,
+    /// Is not told of a loss that comes while a lease is given back.
+    LossUnheard,
 }
 
 impl Mutant {
@@ -43,6 +43,6 @@ impl Mutant {
         Self::AnyHead,
         Self::ForgetsOthers,
         Self::ForgetsHead,
-        Self::NeverAbandons,
+        Self::LossUnheard,
     ];
 }

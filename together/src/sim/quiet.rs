@@ -33,7 +33,6 @@ pub(super) fn rest(story: &mut Story) -> Result<(), String> {
         story.server.write(of, &write);
     }
     for who in 0..story.replicas.len() {
-        let now = story.now(who);
         if stays(end, who) {
             story.begin(who);
         } else if story.dice.one_in(2) {
@@ -41,7 +40,7 @@ pub(super) fn rest(story: &mut Story) -> Result<(), String> {
         }
         if let Some(replica) = &mut story.replicas[who] {
             replica.frozen = false;
-            replica.go_on(now);
+            replica.go_on();
             if !stays(end, who) {
                 replica.end();
             }

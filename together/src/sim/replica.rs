@@ -1,14 +1,14 @@
 //! One process with its leases.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sidecar::election::Timing;
-use sidecar::election::decide::{self, Election, Record};
+use sidecar::election::decide::{self, Election};
 
 use super::mutant::Mutant;
-use super::world::{Answer, Controller, Request, Server, Write};
+use super::world::{Answer, Controller, Request, Server, Write, judged};
 use crate::plan::holder;
-use crate::plan::order::{Order, Place, Step};
+use crate::plan::order::{Order, Place, Step, Then};
 
 /// What a process is, through its lives.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub(super) struct Replica {
     leases: Vec<Lease>,
     /// The driver is away.
     rests: bool,
-    /// The head is sought as soon as the driver is there.
+    /// The next order begins as soon as the driver is there.
     waits: bool,
     pub(super) frozen: bool,
     pub(super) ended: bool,
@@ -85,6 +85,7 @@ impl Replica {
     }
 
     pub(super) fn end(&mut self) {
+        self.waits = false;
         self.order.end();
     }
 
@@ -93,11 +94,9 @@ impl Replica {
         self.order.rest();
     }
 
-    pub(super) fn go_on(&mut self, now: Instant) {
+    pub(super) fn go_on(&mut self) {
         self.rests = false;
-        if std::mem::take(&mut self.waits) {
-            self.seek(0, now);
-        }
+        self.waits = false;
     }
 
     fn is(&self, mutant: Mutant) -> bool {
@@ -134,21 +133,17 @@ impl Replica {
 
     /// One step of the order; whether there was one.
     pub(super) fn step(&mut self, server: &mut Server, now: Instant) -> bool {
-        if self.frozen || self.ended {
+        if self.frozen || self.ended || self.waits {
             return false;
         }
         let Some(step) = self.order.next_step() else {
             return false;
         };
         match step {
-            Step::Seek(0) if self.rests => self.waits = true,
             Step::Seek(place) => self.seek(place, now),
-            Step::Abandon(0) if self.waits => self.waits = false,
             Step::Abandon(place) => {
-                if !self.is(Mutant::NeverAbandons) {
-                    self.give_up(place, server, now);
-                    self.leases[place].election = None;
-                }
+                self.give_up(place, server, now);
+                self.leases[place].election = None;
             }
             Step::Start(place) => self.leases[place].runs = true,
             Step::Drain(place) => {
@@ -161,9 +156,23 @@ impl Replica {
             }
             Step::Cut(_) => {}
             Step::Release(place) => self.release(place, server, now),
-            Step::End => self.ended = true,
+            Step::Over(Then::Exit) => self.ended = true,
+            Step::Over(Then::Again) => self.begin_anew(server, now),
         }
         true
+    }
+
+    /// What runs is cut, and what is held or sought is let go.
+    fn begin_anew(&mut self, server: &mut Server, now: Instant) {
+        for place in 0..self.places() {
+            self.give_up(place, server, now);
+            let kept = place > 0 && self.is(Mutant::KeepsOthers);
+            let lease = &mut self.leases[place];
+            lease.runs = false;
+            lease.election.take_if(|_| !kept);
+        }
+        self.order = Order::new(self.places());
+        self.waits = self.rests;
     }
 
     fn seek(&mut self, place: Place, now: Instant) {
@@ -205,14 +214,19 @@ impl Replica {
             self.wrong = Some(format!("a lease was given back under controller {place}"));
         }
         if place > 0 && self.is(Mutant::KeepsOthers) {
-            self.order.released(place);
+            self.order.gone(place);
             return;
         }
         self.give_up(place, server, now);
+        let is_deaf = self.is(Mutant::LossUnheard);
         let lease = &mut self.leases[place];
         let election = lease.election.take();
-        let claim = election.filter(|election| election.leading_since_renewal().is_some());
+        let held = |election: &Election| election.deadline().is_some_and(|end| now < end);
+        let is_lost = election.as_ref().is_some_and(|election| !held(election));
+        let claim = election.filter(held);
         match claim.and_then(|election| election.release()) {
+            // The loss is seen first.
+            None if is_lost && is_deaf => {}
             Some(claim) => {
                 lease.waiting = Some(Waiting {
                     request: Request::Write(Write::Update(claim, lease.seen)),
@@ -221,7 +235,7 @@ impl Replica {
                     release: true,
                 });
             }
-            None => self.order.released(place),
+            None => self.order.gone(place),
         }
     }
 
@@ -263,7 +277,7 @@ impl Replica {
         if place > 0 && self.is(Mutant::KeepsOthers) {
             return false;
         }
-        self.order.lost(place);
+        self.order.gone(place);
         self.leases[place].election = None;
         true
     }
@@ -295,7 +309,7 @@ impl Replica {
             return;
         };
         if release {
-            self.order.released(place);
+            self.order.gone(place);
             return;
         }
         let Some(election) = &mut lease.election else {
@@ -335,7 +349,7 @@ impl Replica {
             server.late.push((self.kind.controllers[place], write));
         }
         if waiting.release {
-            self.order.released(place);
+            self.order.gone(place);
         } else if let Some(election) = &mut self.leases[place].election {
             election.failed(now, 0.5);
         }
@@ -378,18 +392,4 @@ impl Replica {
         let head = open(0) || without_head.iter().any(|mutant| self.is(*mutant));
         self.leases[place].runs && own && head
     }
-}
-
-/// A lease as older versions of client-go judge it.
-fn judged(record: Record, own_duration: Option<u64>) -> Record {
-    Record {
-        seconds: own_duration.or(record.seconds),
-        ..record
-    }
-}
-
-/// What a clock of `speed` thousandths shows.
-pub(super) fn at(start: Instant, passed: Duration, speed: u64) -> Instant {
-    let nanos = passed.as_nanos() * u128::from(speed) / 1000;
-    start + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }

@@ -8,8 +8,8 @@ use sidecar_testkit::sim::Dice;
 
 use super::mutant::Mutant;
 use super::quiet;
-use super::replica::{Kind, Replica, at};
-use super::world::Server;
+use super::replica::{Kind, Replica};
+use super::world::{Server, at};
 
 /// What stories have in common.
 #[derive(Clone, Copy, Debug)]
@@ -214,7 +214,7 @@ impl Story {
             457..463 => replica.frozen = false,
             463..465 => replica.end(),
             465 if self.dice.one_in(2) => replica.rest(),
-            466..468 => replica.go_on(now),
+            466..468 => replica.go_on(),
             468..470 => self.kill(who),
             _ => {}
         }

@@ -1,5 +1,7 @@
 //! The leases on the API server.
 
+use std::time::{Duration, Instant};
+
 use sidecar::election::decide::{Claim, Record};
 
 /// A controller, which is a lease.
@@ -100,4 +102,18 @@ impl Server {
             .as_ref()
             .map_or("", |(record, _)| &record.holder)
     }
+}
+
+/// A lease as older versions of client-go judge it.
+pub(super) fn judged(record: Record, own_duration: Option<u64>) -> Record {
+    Record {
+        seconds: own_duration.or(record.seconds),
+        ..record
+    }
+}
+
+/// What a clock of `speed` thousandths shows.
+pub(super) fn at(start: Instant, passed: Duration, speed: u64) -> Instant {
+    let nanos = passed.as_nanos() * u128::from(speed) / 1000;
+    start + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }

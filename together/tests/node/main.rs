@@ -15,7 +15,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use sidecar_testkit::http::get;
-use sidecar_testkit::process::{Process, until};
+use sidecar_testkit::process::{Process, until, within};
 use sidecar_testkit::{CallFault, FakeDriver};
 
 const NAME: &str = "d.example.com";
@@ -192,7 +192,7 @@ async fn a_69_a_driver_that_hangs_is_sick_and_stays_registered() {
 }
 
 #[tokio::test]
-async fn a_70_a_driver_of_another_name_ends_it() {
+async fn a_70_a_driver_of_another_name_is_registered_anew() {
     let mut node = Node::both(&[]).await;
     node.register().await;
     node.driver.stop();
@@ -200,8 +200,77 @@ async fn a_70_a_driver_of_another_name_ends_it() {
     node.driver
         .configure(|model| model.name = "other.example.com".to_owned());
     node.driver.start();
-    let end = node.process.ended().await;
-    end.failed_naming(&[NAME, "other.example.com"]);
+    let socket = node.directory.path().join("other.example.com-reg.sock");
+    node.process.listening(&socket).await;
+    assert_eq!(kubelet::ask(&socket).await.name, "other.example.com");
+    node.says("/healthz", 200, "ok").await;
+    let log = node.process.log();
+    let ended = log.lines().find(|line| line.contains("begins anew"));
+    let ended = ended.unwrap();
+    assert!(
+        ended.contains(NAME) && ended.contains("other.example.com"),
+        "{ended}"
+    );
+    assert!(
+        ended.contains("controller=\"node-driver-registrar\""),
+        "{ended}"
+    );
+    node.process.signal(Signal::TERM);
+    node.process.ended().await.with_code(0);
+    assert!(!socket.exists());
+}
+
+#[tokio::test]
+async fn a_104_who_is_refused_by_kubelet_answers_for_the_driver_and_asks_again() {
+    let mut node = Node::both(&[]).await;
+    // It may end before it answers.
+    let _ = kubelet::notify(&node.socket(), false, "a name that is taken").await;
+    node.process.says("The registration has ended").await;
+    node.says("/healthz", 200, "ok").await;
+    node.says("/livez", 200, "ok").await;
+    node.says("/readyz", 503, "a name that is taken").await;
+    node.says("/registration", 503, "a name that is taken")
+        .await;
+    let again = async || {
+        let log = node.process.log();
+        log.matches("Waiting for kubelet to register").count() == 2
+    };
+    until("another socket", again).await;
+    node.process.listening(&node.socket()).await;
+    node.register().await;
+    node.says("/readyz", 200, "ok").await;
+    node.process.signal(Signal::TERM);
+    node.process.ended().await.with_code(0);
+    assert!(!node.socket().exists());
+}
+
+/// Longer than a single program waits for it.
+#[tokio::test]
+async fn a_101_a_driver_that_comes_late_is_waited_for_and_its_health_told() {
+    let driver = FakeDriver::new(NAME);
+    let mut node = Node::start(driver, "node-driver-registrar,livenessprobe", &[]).await;
+    let minute = std::time::Duration::from_secs(60);
+    let waits = async || {
+        node.process
+            .log()
+            .contains("Cannot register the driver yet")
+    };
+    within(minute, "a program's patience", waits).await;
+    node.says("/healthz", 500, "").await;
+    node.says("/readyz", 503, "the driver has not told its name yet")
+        .await;
+    node.process.must_run();
+    node.driver.fault(
+        CallFault::on("GetPluginInfo")
+            .times(3)
+            .fail(tonic::Code::Internal, "starting"),
+    );
+    node.driver.start();
+    node.process.listening(&node.socket()).await;
+    node.register().await;
+    node.says("/healthz", 200, "ok").await;
+    let is_ready = async || get(&node.address, "/readyz").await.status == 200;
+    until("ready", is_ready).await;
 }
 
 #[tokio::test]

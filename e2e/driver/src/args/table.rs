@@ -1,7 +1,7 @@
 //! The table of flags: csi-driver-host-path's with its defaults, and those of the instrument.
 
 use sidecar::flags::standard::LOGGING;
-use sidecar::flags::{Dialect, Flag, Kind, Note, Spec};
+use sidecar::flags::{Dialect, Flag, Kind, Note, Spec, retired};
 
 const fn flag(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Flag {
     Flag::new(name, kind, default, help)
@@ -216,4 +216,5 @@ static INSTRUMENT: &[Flag] = &[
 pub static SPEC: Spec = Spec {
     dialect: Dialect::Go,
     tables: &[HOSTPATH, INSTRUMENT, LOGGING],
+    retired: &retired::NONE,
 };

@@ -7,7 +7,7 @@ use sidecar::snapshot::{
 };
 use sidecar::text::Text;
 use sidecar_testkit::sim::server::finalizers;
-use sidecar_testkit::sim::storage::Wish;
+use sidecar_testkit::sim::storage::{Wish, plain};
 use snapshotter::model::Policy;
 
 use super::effect::{handle, is_marked, is_of_group, is_told, new_handle};
@@ -90,7 +90,7 @@ impl World {
         let held = holds(last, CONTENT_BOUND) || holds(last, GROUP_CONTENT_BOUND);
         let bare = self.seen.by_hand && !held;
         if retained || bare || uid.is_empty() {
-            let all = handles(last).map(Text::from);
+            let all = handles(last).map(plain).map(Text::from);
             let name = if is_of_group(last) {
                 format!("groupsnapshot-{uid}")
             } else {
@@ -114,7 +114,9 @@ impl World {
     }
 
     fn stray(&self) -> Option<String> {
-        let twice = self.storage.made.iter().find(|(_, count)| **count > 1);
+        let forgotten = |name: &str| self.seen.forgotten.contains(name);
+        let mut made = self.storage.made.iter();
+        let twice = made.find(|(name, count)| **count > 1 && !forgotten(name));
         if let Some((name, _)) = twice {
             return Some(format!("two snapshots of {name}"));
         }
@@ -126,11 +128,12 @@ impl World {
         };
         for (handle, snapshot) in &self.storage.snapshots {
             let kept = &self.seen.kept;
-            if kept.contains(handle) || kept.contains(&*snapshot.name) {
+            let known = kept.contains(handle) || kept.contains(&*snapshot.name);
+            if known || forgotten(&snapshot.name) {
                 continue;
             }
             let mut all = self.contents();
-            let named = all.any(|content| handles(content).any(|one| *one == **handle));
+            let named = all.any(|content| handles(content).any(|one| *plain(one) == **handle));
             let taken = !snapshot.name.is_empty() && marked(&snapshot.name);
             if !named && !taken {
                 return Some(format!("{handle}, {}, is nobody's", snapshot.name));
@@ -140,7 +143,8 @@ impl World {
             let Wish::Create(name) = &call.wish else {
                 return None;
             };
-            let wild = call.found.is_none() && !marked(name) && !self.seen.kept.contains(&**name);
+            let known = marked(name) || self.seen.kept.contains(&**name) || forgotten(name);
+            let wild = call.found.is_none() && !known;
             wild.then(|| format!("{name} is nobody's, and may come to be"))
         })
     }
@@ -177,7 +181,7 @@ impl World {
                 // An administrator's, which the group did not know yet.
                 return None;
             }
-            let found = handle.and_then(|handle| self.storage.snapshots.get(handle));
+            let found = handle.and_then(|handle| self.storage.get(handle));
             match found {
                 None => Some(format!(
                     "{key} can be used, and its snapshot is not there: {content}"
@@ -235,7 +239,7 @@ impl World {
         let unbound = unbound || found && known.snapshot.uid.is_empty();
         let wrong = if !is_deleting(content) || !(has(content, BEING_DELETED) || unbound) {
             Some("a deletion that nobody asked for")
-        } else if has(content, BEING_CREATED) && !unbound {
+        } else if has(content, BEING_CREATED) && !found {
             Some("a deletion while a call is in doubt")
         } else {
             None
@@ -249,7 +253,7 @@ impl World {
     /// A snapshot is gone.
     pub(super) fn hold_deleted(&mut self, handle: &Text) {
         let mut all = self.seen.contents.iter();
-        let of = all.find(|(_, content)| handles(content).any(|one| *one == **handle));
+        let of = all.find(|(_, content)| handles(content).any(|one| *plain(one) == **handle));
         if let Some((name, _)) = of.filter(|(name, _)| !self.seen.deletable.contains(*name)) {
             let wrong = format!("the snapshot of {name} is deleted, and was always retained");
             self.complain(wrong);
@@ -370,7 +374,7 @@ impl World {
             Some(after) if after != before => {
                 Some(format!("{name} has another handle than {before}: {after}"))
             }
-            None if self.storage.snapshots.contains_key(before) => {
+            None if self.storage.get(before).is_some() => {
                 Some(format!("{name} is cleared before {before} is deleted"))
             }
             Some(_) | None => None,

@@ -4,6 +4,7 @@
 //! when its lease is over: its connections send nothing from then on, however far it comes.
 
 use super::controller::Controller;
+use super::kind::Kind;
 use super::mutant::Mutant;
 use super::process::{Act, Process, Program, Running, State};
 use super::snapshotter::{Both, Grouped, Single, Snapshotter, Sort};
@@ -12,6 +13,9 @@ use super::world::World;
 
 /// Fewer steps than this an ended leader takes; with nothing that it sends it comes no further.
 const STEPS: usize = 30;
+
+/// Fewer steps than this all others take at once while one stands still: what is deleted goes in most.
+const MEANWHILE: usize = 200;
 
 impl World {
     pub(super) fn crash_controller(&mut self) {
@@ -66,7 +70,37 @@ impl World {
             (true, _) => self.thaw_controller(),
             (_, true) => self.thaw_snapshotter(),
             (false, false) if self.dice.one_in(3) => self.freeze_controller(),
-            (false, false) => self.freeze_snapshotter(),
+            (false, false) => {
+                self.freeze_snapshotter();
+                if self.dice.one_in(2) {
+                    self.people_give_up();
+                }
+            }
+        }
+    }
+
+    /// People take away what a snapshotter works on that stands still, and the one that leads now sees to
+    /// that: what was to be asked before must not be asked any more.
+    fn people_give_up(&mut self) {
+        let Some(frozen) = &self.frozen.1 else { return };
+        let single = frozen.single.attempts.running.iter();
+        let single = single.map(|one| (Kind::Content, Kind::Snapshot, one.key.clone()));
+        let grouped = frozen.grouped.attempts.running.iter();
+        let grouped = grouped.map(|one| (Kind::GroupContent, Kind::Group, one.key.clone()));
+        let all: Vec<_> = single.chain(grouped).collect();
+        if all.is_empty() {
+            return;
+        }
+        for (kind, of, name) in all {
+            let content = self.server.get(kind, &name);
+            let owner = content.and_then(|content| self.owner(content));
+            if let Some(name) = owner.and_then(|owner| owner["metadata"]["name"].as_str()) {
+                let key = format!("ns/{name}");
+                self.delete(of, &key);
+            }
+        }
+        for _ in 0..self.dice.below(MEANWHILE) {
+            self.lives();
         }
     }
 

@@ -10,11 +10,13 @@ use csi_proto::csi::{
     CreateSnapshotResponse, CreateVolumeGroupSnapshotResponse, GetVolumeGroupSnapshotResponse,
     ListSnapshotsResponse, Snapshot, Topology, VolumeGroupSnapshot,
 };
+use serde_json::Value;
 use sidecar::text::Text;
-use sidecar_testkit::sim::storage::{Call, Wish};
+use sidecar_testkit::sim::storage::{Call, Wish, full, plain};
 use snapshotter::plan::step::Answer;
 use tonic::Code;
 
+use super::check::uid_of;
 use super::effect::Effect;
 use super::groups::members_of;
 use super::kind::Kind;
@@ -134,6 +136,33 @@ impl World {
         (group, members)
     }
 
+    /// The driver loses a snapshot that it never called ready, and takes another one when it is asked again.
+    pub(super) fn forget(&mut self) {
+        if self.frozen.1.is_some() {
+            return;
+        }
+        let lost = self.server.all(Kind::Content).find_map(|(name, content)| {
+            let handle = content["status"]["snapshotHandle"].as_str()?;
+            let snapshot = self.storage.snapshots.get(handle)?;
+            let attempts = self.snapshotter.single.attempts.running.iter();
+            let mut calls = self.storage.running.iter();
+            let busy = { attempts }.any(|running| running.key == *name)
+                || calls.any(|call| call.found.as_deref() == Some(handle));
+            let early = snapshot.unready > 0 && !snapshot.name.is_empty();
+            (early && !busy).then(|| (Text::from(handle), Text::from(&*snapshot.name)))
+        });
+        if let Some((handle, name)) = lost {
+            self.storage.snapshots.remove(&handle);
+            self.seen.forgotten.insert(name);
+        }
+    }
+
+    /// Whether it lost the snapshot that a content names.
+    pub(super) fn forgot(&self, content: &Value) -> bool {
+        let name = format!("snapshot-{}", uid_of(content));
+        self.seen.forgotten.contains(&*name)
+    }
+
     /// What the driver says at once to a call, if it does.
     pub(super) fn begins(&mut self, wish: Wish) -> Result<u64, Code> {
         match &wish {
@@ -225,7 +254,7 @@ impl World {
         self.did::<S>(content, Effect::Takes);
         if self.groups.is_group(&handle) {
             let mut group = self.group(&handle);
-            if self.is_faulty() && self.dice.one_in(6) {
+            if self.is_faulty() && self.dice.one_in(3) {
                 self.misreport(content, &mut group);
             }
             let group_snapshot = Some(group);
@@ -274,7 +303,12 @@ impl World {
     fn misreport(&mut self, content: &Text, group: &mut VolumeGroupSnapshot) {
         let content = self.server.get(Kind::GroupContent, content);
         let said = content.is_some_and(|content| !members_of(content).is_empty());
-        let wrong = self.dice.below(if said { 5 } else { 3 });
+        let wrong = match (said, group.ready_to_use) {
+            // What is waited for is what a ready one is mistaken for.
+            (true, false) => 3 + self.dice.below(2),
+            (true, true) => self.dice.below(5),
+            (false, _) => self.dice.below(3),
+        };
         match (wrong, group.snapshots.last_mut()) {
             (0, Some(_)) => drop(group.snapshots.pop()),
             (1, Some(last)) => last.group_snapshot_id = ANOTHER.to_owned(),
@@ -298,26 +332,32 @@ impl World {
             return Answer::Failed(rpc(Code::NotFound));
         }
         let mut group = self.group(handle);
-        if self.is_faulty() && self.dice.one_in(6) {
-            match (self.dice.below(2), group.snapshots.last_mut()) {
-                (0, Some(last)) => last.snapshot_id = ANOTHER.to_owned(),
-                (_, _) => group.group_snapshot_id = ANOTHER.to_owned(),
-            }
+        // One that is not what was asked for beside one that is; in another spelling it would be all of them.
+        if self.is_faulty()
+            && self.dice.one_in(6)
+            && let [_, .., last] = &mut *group.snapshots
+        {
+            last.snapshot_id = ANOTHER.to_owned();
             group.ready_to_use = true;
         }
         let group_snapshot = Some(group);
         Answer::GroupGot(GetVolumeGroupSnapshotResponse { group_snapshot })
     }
 
-    /// ListSnapshots, for one handle.
+    /// ListSnapshots, for one handle, which the driver may spell in another way.
     pub(super) fn lists(&mut self, handle: &Text) -> Answer {
+        let spelled = self.dice.one_in(4);
         let found = if let Some(member) = self.groups.members.get_mut(handle) {
             let late = member.hidden > 0;
             member.hidden = member.hidden.saturating_sub(1);
             (!late).then(|| member.shown(handle))
         } else {
+            let handle = plain(handle);
             self.storage.snapshots.get_mut(handle).map(|found| {
-                let snapshot = shown(handle, found.size, found.unready == 0);
+                let mut snapshot = shown(&handle.into(), found.size, found.unready == 0);
+                if spelled {
+                    snapshot.snapshot_id = full(handle);
+                }
                 found.unready = found.unready.saturating_sub(1);
                 snapshot
             })

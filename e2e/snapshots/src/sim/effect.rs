@@ -3,12 +3,13 @@
 use serde_json::Value;
 use sidecar::snapshot::{
     ACCESSIBLE_TOPOLOGY, BEING_CREATED, BEING_DELETED, CLAIM_AS_SOURCE, CONTENT_BOUND,
-    GROUP_BEING_CREATED, GROUP_BEING_DELETED, GROUP_CONTENT_BOUND, GROUP_HANDLE,
-    GROUP_SNAPSHOT_BOUND, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND,
+    GROUP_BEING_CREATED, GROUP_BEING_DELETED, GROUP_CONTENT_BOUND, GROUP_SNAPSHOT_BOUND,
+    SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND,
 };
 use sidecar_testkit::sim::server::Part;
 
 use super::check::holds;
+use super::groups::is_member;
 use super::kind::Kind;
 use super::request::Request;
 
@@ -77,10 +78,6 @@ impl Request {
             Self::Patch(_, _, part, patch) => of_content(*part, patch, before),
         })
     }
-}
-
-fn is_member(content: &Value) -> bool {
-    content["metadata"]["annotations"][GROUP_HANDLE].is_string()
 }
 
 fn of_snapshot(part: Part, patch: &Value, before: &Value) -> Effect {

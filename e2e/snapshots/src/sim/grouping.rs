@@ -1,12 +1,22 @@
 //! What users and administrators do with groups, and the garbage collector of the cluster.
 
 use serde_json::json;
+use sidecar::snapshot::{
+    GROUP_BEING_CREATED, GROUP_BEING_DELETED, GROUP_CONTENT_BOUND, GROUP_HANDLE,
+};
 use sidecar::text::Text;
 
 use super::kind::Kind;
 use super::objects::{content, group, group_content, group_of_content, of_content};
 use super::world::World;
 
+/// What a content of a group has: its finalizer, and marks.
+const GROUP_MARKS: [&str; 4] = [
+    GROUP_CONTENT_BOUND,
+    GROUP_BEING_CREATED,
+    GROUP_BEING_DELETED,
+    GROUP_HANDLE,
+];
 /// Of claims.
 const TAKEN: [&str; 2] = ["v1", "v2"];
 /// Of contents that administrators made.
@@ -91,7 +101,8 @@ impl World {
         } else {
             "Delete"
         };
-        let made = group_content(&name, of, (&group, &members), policy);
+        let mut made = group_content(&name, of, (&group, &members), policy);
+        self.copy_of_an_older_life(&mut made, GROUP_MARKS);
         self.add(Kind::GroupContent, made);
         if self.dice.one_in(2) {
             return;

@@ -17,9 +17,10 @@ pub(super) fn owner_of(snapshot: &Value) -> Option<&str> {
     snapshot["metadata"]["ownerReferences"][0]["uid"].as_str()
 }
 
-/// Whether a content was made for a member.
+/// Whether a content was made for a member: on what was there before, the annotation is a copy.
 pub(super) fn is_member(content: &Value) -> bool {
-    content["metadata"]["annotations"][GROUP_HANDLE].is_string()
+    let annotated = content["metadata"]["annotations"][GROUP_HANDLE].is_string();
+    annotated && content["spec"]["source"]["volumeHandle"].is_string()
 }
 
 /// Volumes and handles of a group's content.
@@ -113,7 +114,7 @@ impl World {
         let unbound = found && (uid_of(content).is_empty() || known.snapshot.uid.is_empty());
         let wrong = if !is_deleting(content) || !(is_told(content) || unbound) {
             Some("a deletion that nobody asked for")
-        } else if is_marked(content) && !unbound {
+        } else if is_marked(content) && !found {
             Some("a deletion while a call is in doubt")
         } else {
             None

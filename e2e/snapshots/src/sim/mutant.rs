@@ -68,6 +68,8 @@ pub(super) enum Mutant {
     BelievesDeleted,
     /// Takes what is cut for ready.
     TakesCutForReady,
+    /// Takes whatever the driver answers with for the snapshot on record.
+    TakesOther,
     /// Asks the driver although its lease is over.
     AsksWithoutLease,
     /// Hears of contents once.
@@ -126,7 +128,7 @@ pub(super) enum Mutant {
 
 impl Mutant {
     /// Under which faults each must be caught, and by what.
-    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 22] = [
+    pub(super) const CAUGHT_BY: [(Self, Faults, &'static str); 23] = [
         (Self::IgnoresPolicy, Faults::None, "was to be kept"),
         (Self::DeletesAnything, Faults::None, "was to be kept"),
         (Self::ForgetsToAnnounce, Faults::None, "stays Terminating"),
@@ -146,6 +148,7 @@ impl Mutant {
         (Self::TakesTimeoutForFinal, Faults::All, "is nobody's"),
         (Self::BelievesDeleted, Faults::All, "is cleared before"),
         (Self::TakesCutForReady, Faults::None, "cannot be used"),
+        (Self::TakesOther, Faults::All, "its snapshot is not there"),
         (Self::AsksWithoutLease, Faults::Crashes, ""),
         (Self::OverhearsContents, Faults::None, ""),
         (Self::ForgetsRetries, Faults::All, ""),
@@ -295,6 +298,13 @@ impl Mutant {
             (Self::TakesCutForReady, _, Answer::Created(mut answer)) => {
                 if let Some(snapshot) = &mut answer.snapshot {
                     snapshot.ready_to_use = true;
+                }
+                Answer::Created(answer)
+            }
+            (Self::TakesOther, _, Answer::Created(mut answer)) => {
+                let record = content.and_then(|content| content.handle());
+                if let (Some(record), Some(snapshot)) = (record, &mut answer.snapshot) {
+                    snapshot.snapshot_id = record.to_string();
                 }
                 Answer::Created(answer)
             }

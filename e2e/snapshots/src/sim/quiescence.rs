@@ -120,7 +120,8 @@ impl World {
         self.check_claims()?;
         let known = |name: &Text| {
             let content = self.server.get(Kind::Content, name)?;
-            (self.is_held_by_driver(content) || self.is_lost(content)).then_some(())
+            let waits = self.is_held_by_driver(content) || self.is_lost(content);
+            (waits || self.forgot(content)).then_some(())
         };
         let later = self.snapshotter.later().into_iter();
         let mut later = later.filter(|name| known(name).is_none());
@@ -156,7 +157,8 @@ impl World {
 
     fn must_be_ready(&self, snapshot: &Value) -> bool {
         let uid = snapshot["metadata"]["uid"].as_str().unwrap();
-        if self.seen.robbed.contains(uid) {
+        let forgotten = self.seen.forgotten.contains(&*format!("snapshot-{uid}"));
+        if self.seen.robbed.contains(uid) || forgotten {
             return false;
         }
         if owner_of(snapshot).is_some() {

@@ -12,7 +12,7 @@ use sidecar::text::Text;
 use sidecar_testkit::sim::attempts::Simulated;
 use sidecar_testkit::sim::informer::parts;
 use sidecar_testkit::sim::server::{Part, Why};
-use sidecar_testkit::sim::storage::Wish;
+use sidecar_testkit::sim::storage::{Wish, plain};
 use snapshotter::model::{Class, Content};
 use snapshotter::plan::driver::Abilities;
 use snapshotter::plan::outcome::{ApiError, Refusal, RpcError};
@@ -279,7 +279,7 @@ impl<S: Sort> Program for Snapshotter<S> {
             }
             Step::Create(call) => Act::Call(Wish::Create(call.name.clone())),
             Step::CreateGroup(call) => Act::Call(Wish::Create(call.name.clone())),
-            Step::Delete(call) => Act::Call(Wish::Delete(call.snapshot_id.as_str().into())),
+            Step::Delete(call) => Act::Call(Wish::Delete(plain(&call.snapshot_id).into())),
             Step::DeleteGroup(call) => {
                 Act::Call(Wish::Delete(call.group_snapshot_id.as_str().into()))
             }

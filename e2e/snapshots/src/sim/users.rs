@@ -1,14 +1,18 @@
 //! What users and administrators do.
 
 use serde_json::{Value, json};
+use sidecar::snapshot::{BEING_CREATED, BEING_DELETED, CONTENT_BOUND, GROUP_HANDLE};
 use sidecar::text::Text;
 use sidecar_testkit::sim::server::finalizers;
 
-use super::check::is_deleting;
+use super::check::{is_deleting, uid_of};
+use super::effect::is_told;
 use super::kind::Kind;
 use super::objects::{claim, class, content, group_class, of_content, restored, secret, snapshot};
 use super::world::{Faults, World};
 
+/// What a content of a single snapshot has: its finalizer, and marks.
+const SINGLE_MARKS: [&str; 4] = [CONTENT_BOUND, BEING_CREATED, BEING_DELETED, GROUP_HANDLE];
 const NAMES: [&str; 3] = ["s1", "s2", "s3"];
 /// What other programs hold.
 const HELD: [Kind; 4] = [
@@ -84,7 +88,18 @@ impl World {
 
     pub(super) fn someone_deletes(&mut self, kind: Kind) {
         if let Some(key) = self.any(kind) {
+            self.seen_by_copies(kind, &key);
             self.delete(kind, &key);
+        }
+    }
+
+    /// A content says that its VolumeSnapshot is being deleted, as a copy of an older life: who deletes it by
+    /// hand deletes the snapshot.
+    fn seen_by_copies(&mut self, kind: Kind, key: &str) {
+        let content = { self.server.get(kind, key) }.filter(|content| is_told(content));
+        let Some(content) = content else { return };
+        if self.owner(content).is_some_and(|owner| !is_deleting(owner)) {
+            self.seen.robbed.insert(uid_of(content).into());
         }
     }
 
@@ -197,7 +212,22 @@ impl World {
         } else {
             "Delete"
         };
-        self.add(Kind::Content, content(&name, of, &handle, policy));
+        let mut made = content(&name, of, &handle, policy);
+        self.copy_of_an_older_life(&mut made, SINGLE_MARKS);
+        self.add(Kind::Content, made);
+    }
+
+    /// Backup tools re-create objects with what these had of their older life.
+    pub(super) fn copy_of_an_older_life(&mut self, made: &mut Value, marks: [&str; 4]) {
+        let [finalizer, marks @ ..] = marks;
+        for mark in marks {
+            if self.dice.one_in(4) {
+                made["metadata"]["annotations"][mark] = "yes".into();
+            }
+        }
+        if self.dice.one_in(4) {
+            made["metadata"]["finalizers"] = json!([finalizer]);
+        }
     }
 
     fn surroundings_change(&mut self) {

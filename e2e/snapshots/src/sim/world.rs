@@ -90,6 +90,8 @@ pub(super) struct Seen {
     pub(super) kept: BTreeSet<Text>,
     /// Contents whose policy users changed when their VolumeSnapshot was going or gone.
     pub(super) reconsidered: BTreeSet<Text>,
+    /// Names of snapshots that the driver lost after it had told of them.
+    pub(super) forgotten: BTreeSet<Text>,
     /// UIDs of VolumeSnapshots whose content users took away.
     pub(super) robbed: BTreeSet<Text>,
     /// Contents made, by UID of their VolumeSnapshot.
@@ -275,6 +277,9 @@ impl World {
         self.collect_garbage();
         if self.dice.one_in(2) {
             self.end_orphan();
+        }
+        if self.is_faulty() && self.dice.one_in(3) {
+            self.forget();
         }
         if self.faults == Faults::None {
             return;

@@ -102,7 +102,9 @@ impl Attempt {
             (ProvisioningState::InBackground, Some(prepared)) => match (&self.unsaved, failure) {
                 (
                     Some(unsaved),
-                    Failure::Save(_) | Failure::Orphan(Unusable::Unrecorded { .. }, _),
+                    Failure::Save(_)
+                    | Failure::Contradicted { .. }
+                    | Failure::Orphan(Unusable::Unrecorded { .. }, _),
                 ) => Outcome::Unsaved(Arc::clone(prepared), unsaved.clone()),
                 // The others first.
                 (None, _) if self.repaying => Outcome::Owed(Arc::clone(prepared)),

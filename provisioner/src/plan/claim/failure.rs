@@ -6,7 +6,7 @@
 use sidecar::rpc_code::{self, Finality};
 use tonic::Code;
 
-use crate::model::{SecretRef, Text};
+use crate::model::{SecretRef, Text, VolumeDetail};
 use crate::plan::journal::Unwritable;
 use crate::plan::outcome::{ApiError, RequeueTrigger, RpcError};
 use crate::plan::pv::Unusable;
@@ -130,9 +130,42 @@ pub enum Failure {
     /// The volume is there, its PersistentVolume could not be saved.
     #[error("error saving the PersistentVolume: {0}")]
     Save(ApiError),
+    /// The PersistentVolume that has the volume's name is one of this driver, and says another id.
+    #[error(
+        "the driver answers with volume {id}, the PersistentVolume {volume} says another one: nothing is \
+         deleted, and what was asked stays in the provisioning journal until the PersistentVolume is gone"
+    )]
+    Contradicted {
+        /// Name of the PersistentVolume.
+        volume: Text,
+        /// The driver's id of what it has.
+        id: Text,
+    },
+    /// The PersistentVolume that has the volume's name is another claim's.
+    #[error(
+        "the name {volume} is that of the PersistentVolume of claim {claim}: give volumes names that tell \
+         claims apart, with a greater --volume-name-uuid-length"
+    )]
+    NameTaken {
+        /// Name of the PersistentVolume.
+        volume: Text,
+        /// `namespace/name` of the claim that it is for.
+        claim: String,
+    },
 }
 
 impl Failure {
+    /// The PersistentVolume that has the volume's name, `found`, is another claim's.
+    #[must_use]
+    pub fn name_taken(found: &VolumeDetail) -> Self {
+        let claim =
+            { found.claim.as_ref() }.map(|claim| format!("{}/{}", claim.namespace, claim.name));
+        Self::NameTaken {
+            volume: found.name.clone(),
+            claim: claim.unwrap_or_default(),
+        }
+    }
+
     /// A failed CreateVolume; `node` is where it was to be, empty where that does not matter.
     #[must_use]
     pub fn of_call(error: RpcError, node: &str) -> Self {
@@ -179,6 +212,8 @@ impl Failure {
             | Self::Orphan(..)
             | Self::Leaving(_)
             | Self::Lost(_)
+            | Self::Contradicted { .. }
+            | Self::NameTaken { .. }
             | Self::Save(_) => false,
         }
     }
@@ -222,18 +257,30 @@ impl Failure {
                 Finality::InDoubt => ProvisioningState::InBackground,
             },
             Self::Full(_) => ProvisioningState::Reschedule,
-            Self::Unusable(_) | Self::Orphan(..) | Self::Leaving(_) | Self::Save(_) => {
-                ProvisioningState::InBackground
-            }
+            Self::Unusable(_)
+            | Self::Orphan(..)
+            | Self::Leaving(_)
+            | Self::Contradicted { .. }
+            | Self::NameTaken { .. }
+            | Self::Save(_) => ProvisioningState::InBackground,
         }
     }
 
-    /// Text of the Warning event `ProvisioningFailed`; `None` if it is only logged.
+    /// Whether it may pass by itself within moments: once is no failure yet, and only logged.
     #[must_use]
-    pub fn event(&self, class: &str) -> Option<String> {
-        if matches!(self, Self::Save(_) | Self::Leaving(_) | Self::Lost(_)) {
-            return None;
-        }
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Save(_) | Self::Leaving(_) | Self::Lost(_))
+    }
+
+    /// Whether it is a failure to whoever waits for the volume: they may have one.
+    #[must_use]
+    pub fn concerns_users(&self) -> bool {
+        !matches!(self, Self::Contradicted { .. })
+    }
+
+    /// Text of the Warning event `ProvisioningFailed`.
+    #[must_use]
+    pub fn event(&self, class: &str) -> String {
         let delayed = match self.state() {
             ProvisioningState::Infeasible => {
                 "the driver calls the request impossible, retries are delayed: "
@@ -243,15 +290,7 @@ impl Failure {
             | ProvisioningState::NoChange
             | ProvisioningState::Reschedule => "",
         };
-        Some(format!(
-            "{delayed}failed to provision volume with StorageClass {class:?}: {self}"
-        ))
-    }
-
-    /// Whether it counts as a failed attempt in the metrics.
-    #[must_use]
-    pub fn is_counted(&self) -> bool {
-        !matches!(self, Self::Save(_) | Self::Leaving(_) | Self::Lost(_))
+        format!("{delayed}failed to provision volume with StorageClass {class:?}: {self}")
     }
 
     /// What would cure it, so that the claim need not wait for its next retry. `class` is the name
@@ -293,6 +332,8 @@ impl Failure {
             | Self::Orphan(..)
             | Self::Leaving(_)
             | Self::Lost(_)
+            | Self::Contradicted { .. }
+            | Self::NameTaken { .. }
             | Self::Save(_) => None,
         }
     }

@@ -6,6 +6,7 @@ use csi_proto::csi::CreateVolumeResponse;
 use tonic::Code;
 
 use super::{Announcement, Answer, Attempt, Failure, Reached, Step};
+use crate::model::VolumeDetail;
 use crate::plan::edit::{Edit, Kind};
 use crate::plan::identity::Identity;
 use crate::plan::in_flight::Asked;
@@ -21,6 +22,7 @@ impl Attempt {
     pub fn fold(&mut self, step: &Step, answer: Answer) -> Result<(), Failure> {
         match (step, answer) {
             (Step::Announce(Announcement::Provisioning), _) => self.announced = true,
+            (Step::Announce(Announcement::Left(_)), _) => self.left = None,
             (Step::Announce(_), _) => self.concluded.announced = true,
             (Step::ProtectSource(_), Answer::Done) => self.source_protected = true,
             (Step::ProtectSource(edit), Answer::Refused(error)) => {
@@ -49,11 +51,17 @@ impl Attempt {
                     | Refusal::Other => Reached::Failed(Failure::Save(error)),
                 };
             }
-            (Step::LoadNamesake(..), answer) => match (&self.reached, &self.frozen) {
-                (Reached::Held(..) | Reached::Taken(_), Some(prepared)) => {
+            (Step::LoadNamesake(..), answer) => match (&self.reached, &self.frozen, answer) {
+                (Reached::Held(..) | Reached::Taken(_), Some(prepared), answer) => {
                     self.reached = self.repaid(&Arc::clone(prepared), answer);
                 }
-                (_, _) => self.compared(answer),
+                (Reached::Start, _, Answer::PersistentVolume(found)) if self.unsaved.is_none() => {
+                    self.loaded.namesake = Some(found);
+                }
+                (Reached::Start, _, Answer::Refused(error)) if self.unsaved.is_none() => {
+                    return Err(not_loaded(step, error));
+                }
+                (_, _, answer) => self.compared(answer),
             },
             (Step::LoadOwner(..), answer) => return self.met_owner(answer),
             (Step::ReleaseSource(_), _) => self.concluded.released = true,
@@ -191,7 +199,9 @@ impl Attempt {
             .filter(|found| found.driver() == Some(driver));
         let leaves = found.as_ref().is_some_and(|found| found.is_leaving());
         match (before, ours) {
-            (Reached::Held(volume, _), Some(held)) if !volume.is_of(held) => unrecorded(&volume),
+            (Reached::Held(volume, _), Some(held)) if !volume.is_of(held) => {
+                contradicted(&volume, held)
+            }
             (Reached::Held(..) | Reached::Taken(_), Some(_)) if leaves => {
                 Reached::Failed(Failure::Leaving(prepared.name.clone()))
             }
@@ -258,8 +268,16 @@ impl Attempt {
             {
                 Reached::Repaid
             }
-            Answer::PersistentVolume(found) if volume.is_of(&found) => Reached::Saved,
-            Answer::PersistentVolume(_) => unrecorded(volume),
+            Answer::PersistentVolume(found) => match &self.frozen {
+                Some(prepared) if found.driver() != Some(prepared.blueprint.driver()) => {
+                    unrecorded(volume)
+                }
+                Some(prepared) if !found.is_for(&prepared.blueprint.claim.uid) => {
+                    Reached::Failed(Failure::name_taken(&found))
+                }
+                Some(_) | None if volume.is_of(&found) => Reached::Saved,
+                Some(_) | None => contradicted(volume, &found),
+            },
             Answer::Refused(error) => Reached::Failed(Failure::Save(error)),
             // No step gets an answer of another kind; the shell's types see to it.
             Answer::Done
@@ -298,7 +316,16 @@ impl Attempt {
     }
 }
 
-/// The PersistentVolume that there is, is another volume's.
+/// The PersistentVolume that there is, is one of this driver, and names another volume. It may be the same
+/// one, spelled differently: what is in use may not be deleted.
+fn contradicted(volume: &Identity, found: &VolumeDetail) -> Reached {
+    Reached::Failed(Failure::Contradicted {
+        volume: found.name.clone(),
+        id: volume.handle().into(),
+    })
+}
+
+/// The PersistentVolume that there is, is another driver's.
 fn unrecorded(volume: &Identity) -> Reached {
     let id = volume.handle().to_owned();
     Reached::Bad(Unusable::Unrecorded { id })

@@ -22,7 +22,7 @@ use crate::plan::view::View;
 impl Attempt {
     /// What the driver is to be asked.
     pub(super) fn prepare(&self, view: &View<'_>) -> Result<PinnedRequest, Stop> {
-        let original = Self::class(view)?;
+        let original = self.class(view)?;
         self.announce(view)?;
         let origin = source::origin(view.claim, view.grants, view.settings);
         let origin = origin.map_err(Failure::Source)?;
@@ -58,7 +58,7 @@ impl Attempt {
     }
 
     /// The claim's class, if the claim is to be worked on.
-    fn class<'a>(view: &View<'a>) -> Result<&'a Class, Stop> {
+    fn class<'a>(&self, view: &View<'a>) -> Result<&'a Class, Stop> {
         let over = |end| Err(Stop::first(Step::Done(end)));
         if view.gone {
             return over(End::NotOurs);
@@ -68,6 +68,7 @@ impl Attempt {
             Selection::Contend => return over(End::Contend),
             Selection::NoClass(name) => return Err(Failure::NoClass(name).into()),
             Selection::OtherProvisioner | Selection::Provision if view.volume_exists => {
+                self.look_at_namesake(view)?;
                 return over(End::Exists);
             }
             Selection::OtherProvisioner => return over(End::Stopped),

@@ -60,6 +60,18 @@ pub enum Step {
     Fail(Failure),
 }
 
+impl Step {
+    /// The answer to it if it is not taken.
+    #[must_use]
+    pub fn unsent(&self, why: String) -> Answer {
+        if matches!(self, Self::Create(..) | Self::Discard(..)) {
+            Answer::Unreachable(RpcError::unsent(why))
+        } else {
+            Answer::Refused(ApiError::local(why))
+        }
+    }
+}
+
 /// An event of type Normal on the claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Announcement {
@@ -67,6 +79,8 @@ pub enum Announcement {
     Provisioning,
     /// Reason `Provisioning`, of the component `external-provisioner`: somebody else fills the volume.
     Populator,
+    /// Reason `Provisioning`: another node is asked for the volume, since this one is gone.
+    Left(String),
     /// Reason `ProvisioningSucceeded`; the volume's name.
     Succeeded(String),
 }
@@ -83,6 +97,10 @@ impl Announcement {
             Self::Populator => {
                 "Assuming an external populator will provision the volume".to_owned()
             }
+            Self::Left(node) => format!(
+                "Node {node} is gone, and CreateVolume for it has had no answer: the volume is asked for \
+                 elsewhere, and what may have been made there is looked for later"
+            ),
             Self::Succeeded(name) => format!("Successfully provisioned volume {name}"),
         }
     }

@@ -161,6 +161,7 @@ impl World {
         let start = self.in_flight.begin(&self.key());
         let needed = !self.gone && self.claim.volume.is_empty();
         let mut attempt = Attempt::new(start, needed);
+        attempt.leave(&self.claim, &self.places);
         for count in 0..40 {
             if count >= most {
                 return (trace, true);
@@ -377,6 +378,7 @@ fn refused(refusal: Refusal) -> ApiError {
 fn describe(step: &Step) -> String {
     match step {
         Step::Announce(Announcement::Provisioning) => "event Provisioning".into(),
+        Step::Announce(Announcement::Left(node)) => format!("event Left {node}"),
         Step::Announce(Announcement::Populator) => "event Populator".into(),
         Step::Announce(Announcement::Succeeded(name)) => format!("event Succeeded {name}"),
         Step::LoadSnapshot(namespace, name) => format!("get-snapshot {namespace}/{name}"),

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::keys::MIGRATED_TO;
+use crate::keys::{MIGRATED_TO, PROVISIONED_BY};
 use crate::model::{SecretRef, Text};
 use crate::plan::outcome::{ApiError, RpcError};
 use crate::plan::secret;
@@ -12,8 +12,8 @@ use crate::plan::secret;
 /// Why an attempt ended. Every one is retried with back-off, for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The source is of an in-tree plugin, and this is the driver that replaced it.
-    OtherDriver(&'static str),
+    /// The source is one of this other driver, be it through migration of an in-tree plugin.
+    OtherDriver(Text),
     /// The source is of an in-tree plugin, and cannot be said in the driver's words: why.
     Untranslatable(Text),
     /// There is no source that a CSI driver could know.
@@ -24,8 +24,8 @@ pub enum Failure {
     Secret(secret::Error),
     /// A value of the Secret is not text, so that no request can carry it.
     SecretNotText(SecretRef),
-    /// A VolumeAttachment says that the volume may be in use on this node.
-    Attached(Text),
+    /// A VolumeAttachment says that the volume, with its name, may be in use on a node.
+    Attached(Text, Text),
     /// Nobody knows at the moment whether a VolumeAttachment names the volume.
     AttachmentsMissed,
     /// The driver refused, failed or did not answer in time.
@@ -49,7 +49,7 @@ impl Failure {
             | Self::Incapable
             | Self::Secret(_)
             | Self::SecretNotText(_)
-            | Self::Attached(_)
+            | Self::Attached(..)
             | Self::Call(_) => true,
             Self::AttachmentsMissed
             | Self::FinalizerAction(_)
@@ -70,8 +70,8 @@ impl fmt::Display for Failure {
         match self {
             Self::OtherDriver(driver) => write!(
                 out,
-                "the source of the volume is one of the CSI driver {driver}, not of this one: name that \
-                 driver in the annotation {MIGRATED_TO}"
+                "the source of the volume is one of the CSI driver {driver}, not of this one: correct the \
+                 annotation {PROVISIONED_BY} or {MIGRATED_TO}"
             ),
             Self::Untranslatable(why) => out.write_str(why),
             Self::NotCsi => out.write_str("the volume has no spec.csi, so that no driver knows it"),
@@ -90,9 +90,10 @@ impl fmt::Display for Failure {
                 "secret {name} in namespace {namespace} has a value that is not UTF-8, which CSI \
                  cannot carry"
             ),
-            Self::Attached(node) => {
-                write!(out, "persistentvolume is still attached to node {node}")
-            }
+            Self::Attached(volume, node) => write!(
+                out,
+                "persistentvolume {volume} is still attached to node {node}"
+            ),
             Self::AttachmentsMissed => out.write_str(
                 "the watch of VolumeAttachments is interrupted: the volume may be attached",
             ),

@@ -209,7 +209,7 @@ fn volumes_are_deleted_kept_or_left_alone() {
         (
             "M-79",
             in_tree("other", owner(ebs, Some("test-driver"), None)),
-            Step::Fail(Failure::OtherDriver("other")),
+            Step::Fail(Failure::OtherDriver("other".into())),
         ),
         (
             "M-80",
@@ -220,6 +220,26 @@ fn volumes_are_deleted_kept_or_left_alone() {
             Step::Fail(Failure::Untranslatable("why".into())),
         ),
         ("206", of(owner(None, None, Some("test-driver"))), call(&[])),
+        (
+            "P-13 of another driver, made by this one as the annotation says",
+            VolumeDetail {
+                owner: owner(Some("test-driver"), None, Some("other")),
+                source: Source::Csi(Csi {
+                    driver: "other".into(),
+                    handle: "vol-1".into(),
+                }),
+                ..released()
+            },
+            Step::Fail(Failure::OtherDriver("other".into())),
+        ),
+        (
+            "P-13 in use",
+            VolumeDetail {
+                owner: owner(Some("test-driver"), None, Some("other")),
+                ..at(Bound, Delete, &[PROTECTION])
+            },
+            Step::Done,
+        ),
         (
             "206 another's",
             of(owner(None, None, Some("other"))),
@@ -356,7 +376,7 @@ fn what_must_hold_before_a_volume_is_deleted() {
     };
     assert_eq!(
         decide(&in_use),
-        Step::Fail(Failure::Attached("n1".into())),
+        Step::Fail(Failure::Attached("pv1".into(), "n1".into())),
         "row 217"
     );
     let unknown = View {

@@ -19,6 +19,7 @@ impl<P: Asked> InFlightState<P> {
             ("doubts", self.doubts.len()),
             ("unsaved", self.unsaved.len()),
             ("told", self.told.len()),
+            ("hindered", self.hindered.len()),
             ("revoked", self.revoked.len()),
             ("waits", self.waits.len()),
             ("cures", self.cures.len()),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::header::{Headed, Header};
 use super::object::{Forgotten, Found, Object, Stored};
 use super::request::{Answer, Lost, Request, Verdict, Write};
-use super::{Journal, MOST_OBJECTS, TRIES, intent};
+use super::{Journal, TRIES, intent};
 use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::request::PinnedRequest;
 
@@ -57,23 +57,21 @@ impl Journal {
             Some(found) => self.header(number, found)?,
             None => None,
         };
-        let opening = number == self.taken;
+        let opening = number == self.taken || self.read < self.objects.len();
         let ours = { header.as_ref() }
             .is_some_and(|header| header.epoch == self.epoch && header.holder == self.owner.holder);
+        // Nothing of this process is in the way of another one yet.
+        let first = self.read < self.objects.len() || opening && number == 0;
         if let Some(header) = &header
             && !ours
-            && (!opening || number > 0)
+            && !first
             && (header.epoch >= self.epoch || self.is_known(number))
         {
             let holder = header.holder.clone();
             return Err(Lost::Fenced(self.name(number), holder));
         }
-        if opening && number == 0 {
-            let header = header.clone().unwrap_or_default();
-            self.epoch = header.epoch.saturating_add(1);
-            let objects = header.objects.clamp(1, MOST_OBJECTS);
-            let room = self.room;
-            self.objects.resize_with(objects, || Object::new(0, room));
+        if first && !ours {
+            self.look_for_more(number, found.as_ref(), header.as_ref());
         }
         let change = self.bump();
         let Some(object) = self.objects.get_mut(number) else {
@@ -105,7 +103,42 @@ impl Journal {
             }
             (found, _) => object.make_anew(found, change),
         }
+        if number == self.read && self.read < self.objects.len() {
+            self.read += 1;
+            self.leave_out_absent();
+        }
         Ok(Verdict::Go)
+    }
+
+    /// What an object that is read first says of the others: their number and their epoch. Without the first
+    /// one, which is the one that always knows how many there are, all that there may be are looked for:
+    /// somebody may have deleted it, and left the others.
+    fn look_for_more(&mut self, number: usize, found: Option<&Found>, header: Option<&Header>) {
+        let epoch = header.map_or(0, |header| header.epoch);
+        self.epoch = self.epoch.max(epoch.saturating_add(1));
+        let named = header.map_or(1, |header| header.objects.clamp(1, self.most));
+        self.named = self.named.max(named);
+        let believed = header.is_some() && !found.is_some_and(Found::is_copy);
+        let known = if number > 0 || believed {
+            self.named
+        } else {
+            self.most
+        };
+        let (room, known) = (self.room, known.max(self.objects.len()));
+        self.objects.resize_with(known, || Object::new(0, room));
+    }
+
+    /// Once all were looked for: those at the end that nobody names and that are not there are not made.
+    fn leave_out_absent(&mut self) {
+        if self.read < self.objects.len() {
+            return;
+        }
+        while self.objects.len() > self.named && { self.objects.last() }
+            .is_some_and(|last| last.stored == Stored::Absent)
+        {
+            self.objects.pop();
+        }
+        self.read = self.objects.len();
     }
 
     /// Of what somebody took out, what no other entry of its claim says is forgotten.
@@ -151,6 +184,7 @@ impl Journal {
         object.stored = Stored::Version(version);
         object.failures = 0;
         self.failures = 0;
+        self.shut = None;
         object.committed(write.change);
         object.confirm(sent);
         if let Some(change) = again {
@@ -194,6 +228,9 @@ impl Journal {
         let refused = object.failures >= TRIES || error.refusal == Refusal::Forbidden;
         // The API server, and not this object.
         let all = self.failures >= TRIES;
+        if refused || all {
+            self.shut = Some(error.clone());
+        }
         let first = self.objects.first().map_or(0, |first| first.durable);
         for (other, object) in self.objects.iter_mut().enumerate() {
             // It cannot be written before the first one is.

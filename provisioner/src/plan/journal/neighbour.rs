@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::header::Headed;
 use super::intent::Intent;
-use super::object::{Found, INTENT, TERMS};
+use super::object::{Found, INTENT, RESTORED, TERMS};
 use crate::model::Text;
 
 /// All provisioners together look so often at most, however many there are, once they have begun.
@@ -15,18 +15,21 @@ const APART_AT_FIRST: Duration = Duration::from_secs(2);
 /// One of them looks so often at most.
 const SELDOM: Duration = Duration::from_secs(10 * 60);
 
-/// A journal with calls in it.
+/// Of so many empty journals it is looked at each time whether their nodes are there.
+const EMPTY_AT_A_TIME: f64 = 20.0;
+
+/// A journal of another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
     /// The node that it is of.
     pub node: String,
-    /// Names of the volumes that may have been made; of an entry that cannot be read, its annotation.
+    /// Names of the volumes that may have been made; of an entry that cannot be read or came with a backup,
+    /// its annotation. Without any the journal is of no use once its node is gone.
     pub volumes: Vec<Text>,
 }
 
 impl Neighbour {
-    /// What `found` says, if it is the journal of another node's provisioner for `driver`, and has calls
-    /// in it.
+    /// What `found` says, if it is the journal of another node's provisioner for `driver`.
     #[must_use]
     pub fn of(found: &Found, driver: &str, node: &str) -> Option<Self> {
         let Headed::By(header) = found.header() else {
@@ -41,7 +44,9 @@ impl Neighbour {
             .annotations
             .iter()
             .filter(|(name, _)| name.starts_with(INTENT));
-        let mut volumes = Vec::new();
+        let restored = found.annotations.keys();
+        let restored = restored.filter(|name| name.starts_with(RESTORED));
+        let mut volumes: Vec<Text> = restored.map(|name| name.as_str().into()).collect();
         for (name, text) in entries {
             match Intent::decode(text, terms) {
                 Ok((intent, _)) => {
@@ -53,11 +58,19 @@ impl Neighbour {
         }
         volumes.sort_unstable();
         volumes.dedup();
-        (other && !volumes.is_empty()).then_some(Self {
+        other.then_some(Self {
             node: header.node,
             volumes,
         })
     }
+}
+
+/// Whether it is looked at now whether the node of an empty journal is there, where there are so many Leases:
+/// over time each has its turn. `random` is in 0 to 1.
+#[must_use]
+pub fn looks_at_empty(leases: usize, random: f64) -> bool {
+    let leases = u32::try_from(leases).unwrap_or(u32::MAX);
+    random * f64::from(leases) < EMPTY_AT_A_TIME
 }
 
 /// How long to wait before a look, where there are so many Leases; `random` is in 0 to 1.

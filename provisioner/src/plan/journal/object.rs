@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::Value;
-
 use super::FRESH;
 use super::annotation::Annotation;
 use super::header::Header;
@@ -15,14 +13,14 @@ use crate::plan::outcome::ApiError;
 
 mod found;
 
-pub use found::{Forgotten, Found};
+pub use found::{Forgotten, Found, KeptMetadata};
 
 /// Annotation that says whose journal it is, and how far it was written.
 pub const HEADER: &str = "csi-sidecars.io/journal";
 /// What the names of intents' annotations begin with; the claim's UID follows.
 pub const INTENT: &str = "intent.csi-sidecars.io/";
 /// What the names of intents' annotations begin with that came with a Lease from elsewhere.
-const RESTORED: &str = "restored.csi-sidecars.io/";
+pub(super) const RESTORED: &str = "restored.csi-sidecars.io/";
 /// What the names of annotations begin with that have the terms of a topology.
 pub const TERMS: &str = "terms.csi-sidecars.io/";
 
@@ -62,7 +60,8 @@ pub(super) struct Object {
     header: usize,
     /// Bytes of all that is written, with that room.
     size: usize,
-    labels: Value,
+    /// What others wrote into its metadata, labels and owners for example.
+    metadata: KeptMetadata,
     /// Its `metadata.uid`, if that is known.
     pub(super) uid: String,
     pub(super) stored: Stored,
@@ -82,6 +81,8 @@ pub(super) struct Object {
     confirmed: Option<Instant>,
     /// That is too long ago for somebody.
     pub(super) unconfirmed: bool,
+    /// Answers one after the other that came too late to prove it.
+    pub(super) late: u32,
     /// Up to which change there will be no commit, and why.
     pub(super) refused: Option<(u64, ApiError)>,
 }
@@ -95,7 +96,7 @@ impl Object {
             kept: BTreeMap::new(),
             header,
             size: header,
-            labels: Value::Null,
+            metadata: KeptMetadata::default(),
             uid: String::new(),
             stored: Stored::Unread,
             after,
@@ -106,6 +107,7 @@ impl Object {
             failures: 0,
             confirmed: None,
             unconfirmed: false,
+            late: 0,
             refused: None,
         }
     }
@@ -153,6 +155,7 @@ impl Object {
         }
         self.due = self.durable;
         self.unconfirmed = false;
+        self.late = 0;
         self.failures = 0;
     }
 
@@ -333,8 +336,11 @@ impl Object {
             .collect()
     }
 
-    pub(super) fn labels(&self) -> &Value {
-        &self.labels
+    /// What is written of its metadata beside the annotations, with these labels in any case.
+    pub(super) fn metadata(&self, labels: &[(String, String)]) -> KeptMetadata {
+        let mut metadata = self.metadata.clone();
+        metadata.labels.extend(labels.iter().cloned());
+        metadata
     }
 
     /// Nothing is in it that this process wants.

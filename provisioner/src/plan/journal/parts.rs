@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::intent::{Encoded, Intent, name_of};
 use super::object::{Entry, Object};
-use super::{BUDGET, Journal, LIMIT, MOST_OBJECTS, Ticket, Unwritable};
+use super::{Journal, LIMIT, Ticket, Unwritable};
 use crate::plan::request::PinnedRequest;
 
 impl Journal {
@@ -19,6 +19,9 @@ impl Journal {
     /// # Errors
     /// It cannot be written, now or at all.
     pub fn intend(&mut self, intent: Intent, now: Instant) -> Result<Ticket, Unwritable> {
+        if let Some(closed) = self.closed() {
+            return Err(closed);
+        }
         let (uid, name) = (intent.uid().to_owned(), intent.annotation());
         let change = self.bump();
         let ticket = match self.held(&name, &intent) {
@@ -85,12 +88,14 @@ impl Journal {
 
     /// Whether the claim's intent is durable, and nobody else led a moment ago: nothing may be asked
     /// of the driver otherwise.
+    ///
+    /// `leads`: the election's lease says that nobody else does.
     #[must_use]
-    pub fn may_call(&self, uid: &str, now: Instant) -> bool {
+    pub fn may_call(&self, uid: &str, now: Instant, leads: bool) -> bool {
         let name = name_of(uid);
         let current = self.current(&name).map(|(number, _)| number);
         let object = current.and_then(|number| self.objects.get(number));
-        object.is_some_and(|object| object.is_durable(&name) && object.is_fresh(now))
+        object.is_some_and(|object| object.is_durable(&name) && (leads || object.is_fresh(now)))
     }
 
     /// All that is said of a claim.
@@ -139,7 +144,11 @@ impl Journal {
         let part = self.part(name, self.objects.len(), intent);
         let encoded = part.encode(next);
         let fits = |object: &Object| {
-            let most = if object.is_empty() { LIMIT } else { BUDGET };
+            let most = if object.is_empty() {
+                LIMIT
+            } else {
+                self.budget
+            };
             object.size_with(&encoded).is_some_and(|size| size <= most)
         };
         let none = |number: &usize| {
@@ -186,7 +195,7 @@ impl Journal {
         if size > LIMIT {
             return Err(Unwritable::TooLarge(size));
         }
-        if number == MOST_OBJECTS {
+        if number == self.most {
             return Err(Unwritable::Full);
         }
         if let Some(first) = self.objects.first_mut() {
@@ -194,6 +203,7 @@ impl Journal {
             first.urgent = change;
         }
         self.objects.push(new);
+        self.read += 1;
         self.taken += 1;
         Ok(number)
     }

@@ -5,10 +5,9 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::annotation::{Annotation, Annotations};
-use super::object::Found;
+use super::object::{Found, KeptMetadata};
 use super::{LIMIT, intent};
 use crate::plan::outcome::ApiError;
 
@@ -23,6 +22,8 @@ pub struct Owner {
     pub node: String,
     /// This process, unlike any other.
     pub holder: String,
+    /// `--leader-election-labels`: the policies of a cluster may want them on every Lease.
+    pub labels: Vec<(String, String)>,
 }
 
 impl Owner {
@@ -79,7 +80,7 @@ pub struct Write {
     pub version: Option<String>,
     /// Intents that it makes durable.
     pub intents: usize,
-    pub(super) labels: Value,
+    pub(super) kept: KeptMetadata,
     pub(super) holder: String,
     pub(super) annotations: Vec<Arc<Annotation>>,
     /// The last change that is in it.
@@ -97,7 +98,7 @@ impl Write {
                 name: &self.name,
                 namespace,
                 resource_version: self.version.as_deref(),
-                labels: &self.labels,
+                kept: &self.kept,
                 annotations: Annotations(&self.annotations),
             },
             spec: Spec {
@@ -129,8 +130,8 @@ struct Metadata<'a> {
     namespace: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     resource_version: Option<&'a str>,
-    #[serde(skip_serializing_if = "Value::is_null")]
-    labels: &'a Value,
+    #[serde(flatten)]
+    kept: &'a KeptMetadata,
     annotations: Annotations<'a>,
 }
 
@@ -194,6 +195,9 @@ pub enum Unwritable {
          parameters of the class, or set --provisioning-protection=off"
     )]
     TooLarge(usize),
+    /// The journal is not this process's yet.
+    #[error("it is not open yet, since the API server has not answered")]
+    Closed,
     /// There are as many objects as there may be, and all are full.
     #[error(
         "the provisioning journal is full of calls of which nobody knows whether they made a volume: see \

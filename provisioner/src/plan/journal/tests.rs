@@ -9,6 +9,8 @@ use crate::plan::outcome::{ApiError, Refusal};
 use crate::plan::pv::{ForClaim, PvTemplate, SecretName, SecretRefs};
 use crate::plan::request::{ContentSource, PinnedRequest, Secrets};
 
+mod closed;
+mod deleted;
 mod earlier;
 mod kept;
 mod neighbour;
@@ -66,7 +68,7 @@ impl Server {
             uid: body["metadata"]["uid"].as_str().unwrap().to_owned(),
             version: version.to_string(),
             annotations: serde_json::from_value(annotations.clone()).unwrap(),
-            labels: body["metadata"]["labels"].clone(),
+            kept: serde_json::from_value(body["metadata"].clone()).unwrap(),
         })
     }
 
@@ -114,6 +116,7 @@ fn owner(holder: &str) -> Owner {
         driver: "d".into(),
         node: String::new(),
         holder: holder.into(),
+        labels: Vec::new(),
     }
 }
 
@@ -173,15 +176,19 @@ fn a_successor_finds_what_is_durable_and_not_settled() {
     let mut server = Server::default();
     let mut one = open(&mut server, "one");
     let tickets = ["a", "b", "c"].map(|uid| intend(&mut one, uid));
-    assert_eq!(one.state(tickets[0], start()), None, "not before the write");
-    assert!(!one.may_call("a", start()));
+    assert_eq!(
+        one.state(tickets[0], start(), false),
+        None,
+        "not before the write"
+    );
+    assert!(!one.may_call("a", start(), false));
     let writes = server.version;
     run(&mut one, &mut server, false).unwrap();
     assert_eq!(server.version, writes + 1, "one write for all three");
     for ticket in tickets {
-        assert_eq!(one.state(ticket, start()), Some(Ok(())));
+        assert_eq!(one.state(ticket, start(), false), Some(Ok(())));
     }
-    assert!(one.may_call("a", start()));
+    assert!(one.may_call("a", start(), false));
     one.settle("b");
     assert_eq!(one.next(false), None, "it is not urgent");
     run(&mut one, &mut server, true).unwrap();
@@ -207,12 +214,12 @@ fn j_4_what_is_owed_is_written_with_the_next_commit_and_comes_back() {
     run(&mut one, &mut server, true).unwrap();
     let again = one.intend(Intent::new(&claim, &first), start()).unwrap();
     assert_eq!(
-        one.state(again, start()),
+        one.state(again, start(), false),
         None,
         "a successor must ask it first"
     );
     run(&mut one, &mut server, false).unwrap();
-    assert_eq!(one.state(again, start()), Some(Ok(())));
+    assert_eq!(one.state(again, start(), false), Some(Ok(())));
     let both = Intent::owing(&claim, Some(Arc::clone(&second)), vec![first]);
     one.intend(both.clone(), start()).unwrap();
     run(&mut one, &mut server, false).unwrap();
@@ -246,13 +253,13 @@ fn j_6_who_does_not_lead_any_more_finds_out_before_the_call() {
     let ticket = intend(&mut one, "new");
     let fenced = run(&mut one, &mut server, false);
     assert!(matches!(fenced, Err(Lost::Fenced(_, holder)) if holder == "two"));
-    assert_eq!(one.state(ticket, start()), None);
+    assert_eq!(one.state(ticket, start(), false), None);
     assert!(!server.holds("new"));
     // What was durable may be called, but only for a moment.
-    assert_eq!(one.state(known, start()), Some(Ok(())));
+    assert_eq!(one.state(known, start(), false), Some(Ok(())));
     let later = start() + FRESH + FRESH;
-    assert!(!one.may_call("known", later));
-    assert_eq!(one.state(known, later), None);
+    assert!(!one.may_call("known", later, false));
+    assert_eq!(one.state(known, later, false), None);
 }
 
 #[test]
@@ -267,7 +274,7 @@ fn an_old_confirmation_is_renewed_by_reading() {
     let found = server.found("d-journal-0");
     one.answered(&Request::Read(0), Answer::Found(found), later)
         .unwrap();
-    assert_eq!(one.state(ticket, later), Some(Ok(())));
+    assert_eq!(one.state(ticket, later, false), Some(Ok(())));
     assert_eq!(one.next(true), None, "nothing was written");
 }
 
@@ -287,7 +294,7 @@ fn j_9_what_an_administrator_does_to_it() {
     let ticket = intend(&mut one, "new");
     run(&mut one, &mut server, false).unwrap();
     assert_eq!(
-        one.state(ticket, start()),
+        one.state(ticket, start(), false),
         Some(Ok(())),
         "merged and repeated"
     );
@@ -328,11 +335,15 @@ fn j_10_no_call_before_it_is_known_that_the_intent_is_durable() {
                 server.apply(&one, &request);
             }
             one.answered(&request, error(refusal), start()).unwrap();
-            assert_eq!(one.state(ticket, start()), None, "{refusal:?}");
-            assert!(!one.may_call("a", start()));
+            assert_eq!(one.state(ticket, start(), false), None, "{refusal:?}");
+            assert!(!one.may_call("a", start(), false));
             let before = server.version;
             run(&mut one, &mut server, false).unwrap();
-            assert_eq!(one.state(ticket, start()), Some(Ok(())), "{refusal:?}");
+            assert_eq!(
+                one.state(ticket, start(), false),
+                Some(Ok(())),
+                "{refusal:?}"
+            );
             let found_out = applied && refusal == Refusal::Unknown;
             assert_eq!(server.version == before, found_out, "written once");
         }
@@ -351,20 +362,24 @@ fn j_11_who_waits_is_told_when_it_is_refused() {
         let mut one = open(&mut server, "one");
         let ticket = intend(&mut one, "a");
         for _ in 0..tries {
-            assert_eq!(one.state(ticket, start()), None, "{refusal:?}");
+            assert_eq!(one.state(ticket, start(), false), None, "{refusal:?}");
             let request = one.next(false).unwrap();
             one.answered(&request, error(refusal), start()).unwrap();
         }
-        let state = one.state(ticket, start());
+        let state = one.state(ticket, start(), false);
         assert!(
             matches!(state, Some(Err(Unwritable::Refused(_)))),
             "{refusal:?}"
         );
         assert_eq!(one.next(false), None, "nobody waits any more");
         let again = intend(&mut one, "a");
-        assert_eq!(one.state(again, start()), None);
+        assert_eq!(one.state(again, start(), false), None);
         run(&mut one, &mut server, false).unwrap();
-        assert_eq!(one.state(again, start()), Some(Ok(())), "{refusal:?}");
+        assert_eq!(
+            one.state(again, start(), false),
+            Some(Ok(())),
+            "{refusal:?}"
+        );
     }
 }
 
@@ -384,7 +399,7 @@ fn j_13_an_intent_of_200_kib_has_an_object_of_its_own() {
     let tickets = ["a", "b"].map(|uid| one.intend(large(uid, BUDGET), start()).unwrap());
     run(&mut one, &mut server, false).unwrap();
     for ticket in tickets {
-        assert_eq!(one.state(ticket, start()), Some(Ok(())));
+        assert_eq!(one.state(ticket, start(), false), Some(Ok(())));
     }
     assert_eq!(server.objects.len(), 3);
     assert!(server.bytes().iter().all(|bytes| *bytes <= LIMIT));
@@ -422,7 +437,7 @@ fn an_object_of_a_successor_cannot_be_made_by_its_predecessor() {
         run(&mut one, &mut server, false),
         Err(Lost::Fenced(..))
     ));
-    assert_eq!(one.state(ticket, start()), None);
+    assert_eq!(one.state(ticket, start(), false), None);
 }
 
 #[test]
@@ -658,7 +673,7 @@ proptest! {
             for who in [0, 1] {
                 for uid in 0..4_u8 {
                     let text = uid.to_string();
-                    let may = !lost[who] && journals[who].is_open() && journals[who].may_call(&text, start());
+                    let may = !lost[who] && journals[who].is_open() && journals[who].may_call(&text, start(), false);
                     // Once the successor has read, the first one can add nothing.
                     if may && who == 0 && let Some(adopted) = &adopted {
                         let old = adopted.contains(&uid) || removed.contains(&uid);

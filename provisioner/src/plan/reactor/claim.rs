@@ -10,6 +10,7 @@ use crate::model::{Claim, Grant};
 use crate::plan::claim::{self, End, Failure};
 use crate::plan::edit::Edit;
 use crate::plan::in_flight::{ClaimKey, Unsaved};
+use crate::plan::journal::Unwritable;
 use crate::plan::protection;
 use crate::plan::view::View;
 
@@ -21,6 +22,9 @@ pub enum Run {
     Nothing(ClaimKey),
     /// It is not to be asked for again yet.
     Slow(ClaimKey, Duration),
+    /// It needs something, and what earlier processes have asked for it is not known yet. Why it gets no
+    /// volume; `None` if another node's process may take it.
+    Unrecovered(ClaimKey, Arc<Claim>, Option<Box<Failure>>),
     /// It is worked on.
     Open(Box<Open>),
 }
@@ -48,6 +52,9 @@ impl Provisioner {
         let Some((claim, gone)) = self.look_up(key, informers) else {
             return Run::Nothing(key.clone());
         };
+        if let Some(reason) = self.unrecovered() {
+            return self.begin_unrecovered(key, claim, informers, reason);
+        }
         let class = informers.class(claim.class_name());
         let class = class.as_ref().map(|class| &*class.uid);
         let wait = self.in_flight.slow(key, class, now);
@@ -55,15 +62,43 @@ impl Provisioner {
             return Run::Slow(key.clone(), wait);
         }
         let start = self.in_flight.begin(key);
+        let mut attempt = claim::Attempt::new(start, !gone && claim.volume.is_empty());
+        attempt.leave(&claim, &self.places);
         Run::Open(Box::new(Open {
             key: key.clone(),
-            attempt: claim::Attempt::new(start, !gone && claim.volume.is_empty()),
+            attempt,
             claim,
             gone,
             started: now,
             contest: None,
             over: None,
         }))
+    }
+
+    /// Nothing is done for the claim, be it only another node's selection: a call that nobody knows of yet
+    /// may have made its volume.
+    fn begin_unrecovered(
+        &self,
+        key: &ClaimKey,
+        claim: Arc<Claim>,
+        informers: Informed<'_>,
+        reason: Unwritable,
+    ) -> Run {
+        let needed = claim.volume.is_empty();
+        let attempt = claim::Attempt::new(self.in_flight.begin(key), needed);
+        let look = |view: &View<'_>| attempt.decide(view);
+        let step = self.look(&attempt, (&claim, false), informers, look);
+        let failure = if let claim::Step::Done(end) = step {
+            if end != End::Contend {
+                return Run::Nothing(key.clone());
+            }
+            None
+        } else if let claim::Step::Fail(failure) = step {
+            Some(failure)
+        } else {
+            Some(Failure::Intend(reason))
+        };
+        Run::Unrecovered(key.clone(), claim, failure.map(Box::new))
     }
 
     /// The claim, and whether it is gone and worked on only because a call is in doubt.
@@ -82,7 +117,7 @@ impl Provisioner {
         now: Instant,
     ) -> Option<Step> {
         let open = match run {
-            Run::Nothing(_) | Run::Slow(..) => return None,
+            Run::Nothing(_) | Run::Slow(..) | Run::Unrecovered(..) => return None,
             Run::Open(open) => open,
         };
         if open.over.is_some() {
@@ -270,7 +305,7 @@ impl Run {
     pub(crate) fn attempt(&self) -> Option<&claim::Attempt> {
         match self {
             Self::Open(open) => Some(&open.attempt),
-            Self::Nothing(_) | Self::Slow(..) => None,
+            Self::Nothing(_) | Self::Slow(..) | Self::Unrecovered(..) => None,
         }
     }
 

@@ -168,11 +168,7 @@ impl Provisioner {
         for (key, _) in self.in_flight.doubts() {
             wake_claim(due, key.clone());
         }
-        informers.for_each_claim(&mut |claim| {
-            if event::is_work_for_claim(None, claim, &driver) {
-                wake_claim(due, ClaimKey::of(claim));
-            }
-        });
+        look_at_claims(informers, due);
         informers.for_each_volume(&mut |name, volume| {
             if event::is_work_for_volume(None, volume, &driver) {
                 let key = Key::Volume(name.into());
@@ -190,6 +186,17 @@ pub(super) fn look_at_volume(name: &Text, informers: Informed<'_>, due: &mut Wak
         let key = Key::Volume(name.clone());
         wake(due, (VOLUMES, key), fairness::of_volume(&volume));
     }
+}
+
+/// Looks at all claims at once, and at those that were cloned and are being deleted.
+pub(super) fn look_at_claims(informers: Informed<'_>, due: &mut Wakes) {
+    let driver = informers.driver();
+    informers.for_each_claim(&mut |claim| {
+        if event::is_work_for_claim(None, claim, &driver) {
+            wake_claim(due, ClaimKey::of(claim));
+        }
+        look_at_source(claim, informers, due);
+    });
 }
 
 fn look_at_source(claim: &Claim, informers: Informed<'_>, due: &mut Wakes) {

@@ -4,18 +4,26 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::event::look_at_claims;
 use super::{Informed, Notice, Provisioner, Wakes, wake_claim};
 use crate::model::Claim;
 use crate::plan::in_flight::ClaimKey;
-use crate::plan::journal::{Forgotten, Intent, Recovery};
+use crate::plan::journal::{Forgotten, Intent, Recovery, Unwritable};
 
 impl Provisioner {
     /// Whether the driver may be asked for the claim: the journal knows of it, and nobody else led a
-    /// moment ago.
+    /// moment ago; `leads`: the election's lease says so.
     #[must_use]
-    pub fn may_call(&self, claim: &Claim, now: Instant) -> bool {
+    pub fn may_call(&self, claim: &Claim, now: Instant, leads: bool) -> bool {
         let journal = self.journal.as_ref();
-        journal.is_none_or(|journal| journal.may_call(&claim.uid, now))
+        journal.is_none_or(|journal| journal.may_call(&claim.uid, now, leads))
+    }
+
+    /// Why it is not known yet what earlier processes have asked; `None` if it is. Meanwhile nothing is asked
+    /// for claims, no other node is selected, and no source is freed.
+    pub(super) fn unrecovered(&self) -> Option<Unwritable> {
+        let journal = self.journal.as_ref().filter(|_| !self.recovered)?;
+        Some(journal.closed().unwrap_or(Unwritable::Closed))
     }
 
     /// The journal is to say what is in doubt for this claim, and no more.
@@ -34,12 +42,13 @@ impl Provisioner {
         due.notices.push(Notice::Journal);
     }
 
-    /// Goes on with what earlier processes have left. To be called once claims and volumes are listed and
-    /// the journal is this process's.
+    /// Goes on with what earlier processes have left, and with the claims that had to wait for that. To be
+    /// called once claims and volumes are listed and the journal is this process's.
     pub fn recover(&mut self, informers: Informed<'_>, now: Instant) -> Wakes {
         let mut due = Wakes::default();
-        self.listed = true;
+        self.recovered = true;
         self.resume(informers, now, &mut due);
+        look_at_claims(informers, &mut due);
         due
     }
 
@@ -55,7 +64,7 @@ impl Provisioner {
             due.notices.push(Notice::Forgotten(uid.to_string()));
             self.in_flight.forget(&uid, &requests);
         }
-        if self.listed {
+        if self.recovered {
             self.resume(informers, now, &mut due);
         }
         due

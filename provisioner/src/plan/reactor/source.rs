@@ -54,6 +54,13 @@ impl Provisioner {
             return None;
         }
         let source = informers.claim(&run.name)?;
+        if let Some(reason) = self.unrecovered()
+            && protection::is_ending_source(&source)
+        {
+            // A clone of it may be under way for a claim that is gone.
+            run.over = Some(Err(format!("the provisioning journal: {reason}")));
+            return None;
+        }
         match self.release(&source, informers) {
             Release::None => None,
             Release::Needed { by } => {

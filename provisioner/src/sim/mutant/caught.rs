@@ -15,7 +15,7 @@ const fn case(faults: Faults, protection: Protection, scene: Scene) -> Case {
 
 impl Mutant {
     /// In which kind of run each must be caught, and by what.
-    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 50] = {
+    pub(in crate::sim) const CAUGHT_BY: [(Self, Case, &'static [&'static str]); 52] = {
         use Faults::{All, Kills, None, Stops};
         use Protection::{Journal, Off};
         use Scene::{Apart, Moved, Nodes, Plain, Sources, TopologyIndex};
@@ -37,7 +37,13 @@ impl Mutant {
         const STAYS: &[&str] = &["does not"];
         const RETRY: &[&str] = &["does not", "left over", "the finalizer of", "stays behind"];
         const BOOKS: &[&str] = &["not empty"];
-        const TWO: &[&str] = &["two volumes"];
+        // Two provisioners make a volume for one claim, one of which has the PersistentVolume.
+        const CONTESTED: &[&str] = &[
+            "two volumes",
+            "before its volume",
+            "forgotten while",
+            "stays behind",
+        ];
         const UNFENCED: &[&str] = &[
             "is not in the journal",
             "forgotten while",
@@ -47,6 +53,8 @@ impl Mutant {
             "two CreateVolume calls",
         ];
         [
+            (Self::WaitsForJournal, case(All, Journal, Plain), STAYS),
+            (Self::OverlooksObjects, case(All, Journal, Plain), LOST),
             (Self::RemovesFirst, case(None, Journal, Plain), EARLY),
             (Self::ReleasesFirst, case(None, Journal, Plain), EARLY),
             (
@@ -182,8 +190,8 @@ impl Mutant {
                 case(All, Journal, Nodes),
                 &["two volumes", "moved while it may be made"],
             ),
-            (Self::IgnoresNodes, case(None, Journal, Nodes), TWO),
-            (Self::IgnoresNodes, case(None, Journal, Apart), TWO),
+            (Self::IgnoresNodes, case(None, Journal, Nodes), CONTESTED),
+            (Self::IgnoresNodes, case(None, Journal, Apart), CONTESTED),
             (Self::DeletesElsewhere, case(None, Journal, Nodes), EARLY),
             (
                 Self::LeavesSaved,

@@ -1,4 +1,5 @@
-//! Node deployment: journals of nodes that are gone are told of, and left alone.
+//! Node deployment: journals of nodes that are gone are removed if nothing is in them, and else told of and
+//! left alone.
 //!
 //! Without the permission it is left out.
 
@@ -12,8 +13,8 @@ use sidecar::verbose;
 use tokio::time::sleep;
 
 use super::{Keeper, Lease, Metadata};
-use crate::plan::journal::{Neighbour, pause};
-use crate::work::api::{NODES, key, page};
+use crate::plan::journal::{Found, Neighbour, looks_at_empty, pause};
+use crate::work::api::{LEASES, NODES, key, page};
 use crate::work::executor::Executor;
 
 /// Leases of one page.
@@ -54,7 +55,7 @@ impl Executor {
         loop {
             sleep(pause(leases, std::mem::take(&mut first), unit_random())).await;
             match self
-                .tell_of_gone_nodes(journal, &node.name, &mut told)
+                .tell_of_gone_nodes(journal, &node.name, leases, &mut told)
                 .await
             {
                 Ok(found) => leases = found,
@@ -63,11 +64,12 @@ impl Executor {
         }
     }
 
-    /// Says once of each of them what there is to do. How many Leases there are.
+    /// Says once of each of them what there is to do. How many Leases there are; about `before` so far.
     async fn tell_of_gone_nodes(
         &self,
         journal: &Keeper,
         node: &str,
+        before: usize,
         told: &mut HashSet<String>,
     ) -> Result<usize, ApiError> {
         let driver = self.driver.current().name.clone();
@@ -78,10 +80,18 @@ impl Executor {
             leases += list.items.len();
             for lease in list.items {
                 let name = lease.metadata.name.clone();
-                let Some(neighbour) = Neighbour::of(&lease.metadata.found(), &driver, node) else {
+                let found = lease.metadata.found();
+                let Some(neighbour) = Neighbour::of(&found, &driver, node) else {
                     continue;
                 };
-                if !journal.is_gone(&neighbour.node).await? {
+                let empty = neighbour.volumes.is_empty();
+                if empty && !looks_at_empty(before, unit_random())
+                    || !journal.is_gone(&neighbour.node).await?
+                {
+                    continue;
+                }
+                if empty {
+                    journal.remove(&name, &found).await;
                     continue;
                 }
                 gone += 1;
@@ -119,6 +129,27 @@ impl Keeper {
             Err(error) => {
                 not_looked_for(&error);
                 1
+            }
+        }
+    }
+
+    /// Removes a journal, unless something has come into it meanwhile. Without the permission it stays.
+    async fn remove(&self, name: &str, found: &Found) {
+        let removed = async {
+            let key = key(Some(&self.namespace), name)?;
+            let only = (&*found.uid, &*found.version);
+            self.api.delete_unchanged(&LEASES, &key, only).await
+        };
+        match removed.await {
+            Ok(_) => {
+                tracing::info!(
+                    lease = name,
+                    "Removed the empty journal of a node that is gone"
+                )
+            }
+            Err(error) if error.is_not_found() => {}
+            Err(error) => {
+                verbose!(2, lease = name, err = %error, "The empty journal of a node that is gone stays");
             }
         }
     }

@@ -249,7 +249,11 @@ async fn m_79_and_85_and_90_volumes_that_are_not_deleted() {
     let nfs = json!({"server": "s", "path": "/"});
     let rows = [
         ("m79", moved("m79", EBS, "gcePersistentDisk", &disk), GCE),
-        ("m85", ebs("m85"), "still attached to node node1"),
+        (
+            "m85",
+            ebs("m85"),
+            "persistentvolume m85 is still attached to node node1",
+        ),
         ("m90", moved("m90", EBS, "nfs", &nfs), "no spec.csi"),
     ];
     let stage = on(EBS).await;

@@ -4,7 +4,7 @@ use tonic::Code;
 
 use super::*;
 use crate::keys::RESIZING;
-use crate::model::{ClaimPhase, ResizeStatus, Source};
+use crate::model::{ClaimPhase, Quantity, ResizeStatus, Source};
 use crate::plan::in_flight::Next;
 use crate::plan::outcome::RpcError;
 use crate::testing::bench::{Bench, Reply, Trouble, only};
@@ -560,5 +560,73 @@ fn whoever_refuses_the_mark_the_driver_was_not_asked_for_it() {
         let mark = serde_json::json!({ "status": { "allocatedResourceStatuses": {} } });
         expansion.refused(ClaimWrite::MarkResizing, &mark, refusal);
         assert!(expansion.marks.settled, "{refusal:?}");
+    }
+}
+
+/// B-1: sizes of 0.1Gi to 3Gi are no whole numbers of bytes; what drivers are asked for, and answer with, is.
+#[test]
+fn b_1_sizes_with_a_fraction_are_reached() {
+    for tenths in 1..=30_i64 {
+        let text = format!("{}.{}Gi", tenths / 10, tenths % 10);
+        let bytes = ((tenths << 30) + 9) / 10;
+        // From what the driver made of a tenth less.
+        let had = Some(Quantity::from_bytes((((tenths - 1) << 30) + 9) / 10));
+        let begun = |text: &str, reply| {
+            let mut bench = grown(text).replies(&[reply]);
+            bench.claim.capacity = had;
+            bench.volume.as_mut().unwrap().capacity = had;
+            let lines = run(&mut bench);
+            (bench, lines)
+        };
+        for by_node in [false, true] {
+            let (mut bench, lines) = begun(&text, Reply::Done(by_node));
+            let row = format!("{text} from {had:?}: {lines:#?}");
+            assert_eq!(only(&lines, &["Exp"]), [format!("Exp h1 {bytes}")], "{row}");
+            let volume = bench.volume.as_ref().unwrap().capacity;
+            assert_eq!(volume, Some(Quantity::from_bytes(bytes)), "{row}");
+            if by_node {
+                reached(&mut bench);
+            }
+            // Nor is there more to do for somebody who says it in bytes.
+            for again in [text.clone(), bytes.to_string()] {
+                bench.change(|claim| claim.request = Some(size(&again)));
+                assert_eq!(run(&mut bench), NOTHING, "{row}");
+            }
+        }
+        // A byte less is not what was asked for.
+        let (_, lines) = begun(&text, Reply::Bytes(bytes - 1, false));
+        assert_eq!(only(&lines, &["failed"]).len(), 1, "{lines:#?}");
+    }
+}
+
+/// Kubelet does its part.
+fn reached(bench: &mut Bench) {
+    let capacity = bench.volume.as_ref().unwrap().capacity;
+    bench.change(|claim| {
+        claim.capacity = capacity;
+        claim.resize = None;
+        claim.conditions = Default::default();
+    });
+}
+
+/// B-1: the same where the node does it all, and the claim has got the fraction on its way.
+#[test]
+fn b_1_sizes_with_a_fraction_are_left_to_the_node() {
+    for tenths in 1..=30_i64 {
+        let text = format!("{}.{}Gi", tenths / 10, tenths % 10);
+        let bytes = ((tenths << 30) + 9) / 10;
+        let mut bench = grown(&text);
+        bench.driver.abilities.expansion = Who::NodeOnly;
+        let had = Some(size("1Mi"));
+        bench.claim.capacity = had;
+        bench.volume.as_mut().unwrap().capacity = had;
+        for wanted in [text, bytes.to_string()] {
+            bench.change(|claim| claim.request = Some(size(&wanted)));
+            run(&mut bench);
+            let volume = bench.volume.as_ref().unwrap().capacity;
+            assert_eq!(volume, Some(size(&wanted)), "{wanted}");
+            reached(&mut bench);
+            assert_eq!(run(&mut bench), NOTHING, "{wanted}");
+        }
     }
 }

@@ -1,3 +1,4 @@
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -93,6 +94,16 @@ impl Reactor for Countdown {
         };
         (verdict, due)
     }
+
+    fn write(_step: &u32) -> Option<impl Hash> {
+        None::<()>
+    }
+
+    fn is_written((): &()) -> bool {
+        true
+    }
+
+    fn unsent(_step: &u32, _why: String) {}
 
     fn hangs_after(&self, key: &u32, _informers: &()) -> Option<Duration> {
         (*key == 5).then_some(Duration::from_millis(10))

@@ -6,7 +6,7 @@ use csi_proto::csi::group_controller_service_capability::rpc::Type as GroupRpc;
 use csi_proto::sanitize::Method;
 use tonic::Code;
 
-use super::Capabilities;
+use super::{Capabilities, until_answered};
 use crate::controller::view::Driver;
 use crate::csi::identity::{
     self, ControllerCapabilities, GroupCapabilities, IdentityError, NodeCapabilities,
@@ -98,7 +98,8 @@ pub struct Settings {
     /// How long the driver may be away; `None` is for ever. With other replicas waiting for the
     /// lease, a leader without driver must make room.
     pub patience: Option<Duration>,
-    /// The process ends with the driver, and leaves a note of it where kubelet reads one.
+    /// The process ends with the driver, and leaves a note of it where kubelet reads one. Otherwise it waits for
+    /// the driver however long, from the start, and asks until it gets an answer.
     pub is_last_word: bool,
     /// Exit code if the driver does not say who it is or what it can do.
     pub mute: u8,
@@ -107,6 +108,21 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// What a first question comes to.
+    ///
+    /// # Errors
+    /// How a process ends that ends with the driver.
+    pub(super) async fn first<T>(
+        &self,
+        ask: impl AsyncFn() -> Result<T, IdentityError>,
+    ) -> Result<T, IdentityError> {
+        if self.is_last_word {
+            return ask().await;
+        }
+        let ask = async || ask().await.map_err(|error| Chain(&error).to_string());
+        Ok(until_answered(ask).await)
+    }
+
     pub(super) fn refused(&self, error: &IdentityError) -> Exit {
         Exit::failure(self.mute, Chain(error))
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
-use super::{Known, Link, Questions, Settings, lock};
+use super::{Known, Link, Questions, Settings, lock, until_answered};
 use crate::controller::view::{Driver, View};
 use crate::csi::connection::{self, Address, Connection, OnLoss, Options};
 use crate::csi::identity;
@@ -40,6 +40,7 @@ impl DriverHandshake {
                 migrated: true,
                 ..OperationsConfig::default()
             })?;
+            this.name_calls();
             this.connection = connect(&this.settings, &this.operations).await?;
         }
         this.operations.register(registry)?;
@@ -52,8 +53,8 @@ impl DriverHandshake {
     /// How the process ends.
     pub async fn connect(settings: Settings, operations: &CsiOperations) -> Result<Self, Exit> {
         let connection = connect(&settings, operations).await?;
-        let name = settings.name(connection.channel()).await;
-        let name = name.map_err(|error| settings.refused(&error))?;
+        let name = settings.first(async || settings.name(connection.channel()).await);
+        let name = name.await.map_err(|error| settings.refused(&error))?;
         Ok(Self {
             connection,
             settings,
@@ -77,8 +78,11 @@ impl DriverHandshake {
     /// # Errors
     /// How the process ends.
     pub async fn fetch_capabilities(self, questions: Questions) -> Result<Arc<Link>, Exit> {
-        let channel = self.connection.channel();
-        let answer = self.settings.capabilities(channel, &questions).await;
+        let ask = async || {
+            let channel = self.connection.channel();
+            self.settings.capabilities(channel, &questions).await
+        };
+        let answer = self.settings.first(ask).await;
         let capabilities = answer.map_err(|error| self.settings.refused(&error))?;
         Ok(Arc::new(Link {
             recovered: Mutex::new(self.connection.losses()),
@@ -110,13 +114,17 @@ impl DriverHandshake {
 /// Connects and waits until the driver is ready.
 async fn connect(settings: &Settings, operations: &CsiOperations) -> Result<Connection, Exit> {
     let address = Address::parse(&settings.address, OnLoss::Stop)?;
+    let options = Options::new(OnLoss::Reconnect);
     let options = Options {
+        timeout: options.timeout.filter(|_| settings.is_last_word),
         observer: settings.calls.observer(None, operations),
         fence: settings.fence.clone(),
-        ..Options::new(OnLoss::Reconnect)
+        ..options
     };
     let connection = connection::connect(&address, options).await?;
-    identity::probe_until_ready(connection.channel(), settings.calls.timeout).await?;
+    let timeout = settings.calls.timeout;
+    let probe = async || identity::probe_until_ready(connection.channel(), timeout).await;
+    settings.first(probe).await?;
     Ok(connection)
 }
 
@@ -143,7 +151,7 @@ impl Link {
             away: watch::Sender::new(false),
             following: tokio::sync::Mutex::default(),
         };
-        let (name, capabilities) = link.ask_again().await;
+        let (name, capabilities) = until_answered(|| link.ask()).await;
         if name != self.name {
             let text = format!("the CSI driver is {name} now, it was {}", self.name);
             return Err(Exit::failure(1, text));

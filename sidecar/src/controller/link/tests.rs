@@ -1,4 +1,5 @@
 use sidecar_testkit::FakeDriver;
+use sidecar_testkit::driver::Probe;
 
 use super::super::view::{Driver, View};
 use super::*;
@@ -160,6 +161,43 @@ async fn who_follows_next_takes_over_where_the_last_one_was_dropped() {
 }
 
 #[tokio::test]
+async fn a_driver_that_ends_a_connection_in_good_order_is_not_lost() {
+    let log = crate::log::capture();
+    let driver = FakeDriver::new("test.csi.driver");
+    let view = view(&driver, None).await;
+    let rounds = async {
+        for round in 2..5 {
+            driver.end_connections();
+            while driver.connections() < round || view.channel().await.is_err() {
+                sleep(Duration::from_millis(20)).await;
+            }
+            while driver.calls_to("GetPluginInfo").len() < round || *view.link.away.borrow() {
+                sleep(Duration::from_millis(20)).await;
+            }
+        }
+    };
+    tokio::select! {
+        exit = view.follow() => panic!("{exit:?}"),
+        rounds = timeout(SOON, rounds) => rounds.unwrap(),
+    }
+    let lines = log.lines();
+    let is_told = |line: &String| line.contains("Lost") || line.contains("is back");
+    assert!(!lines.iter().any(is_told), "{lines:?}");
+    // One that says goodbye and stays away is.
+    driver.configure(|model| model.probes.push_back(Probe::NotReady));
+    driver.end_connections();
+    let told = async {
+        while !log.lines().iter().any(is_told) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        exit = view.follow() => panic!("{exit:?}"),
+        told = timeout(SOON, told) => told.unwrap(),
+    }
+}
+
+#[tokio::test]
 async fn a_driver_that_comes_back_as_another_ends_the_process() {
     let log = crate::log::capture();
     let driver = FakeDriver::new("test.csi.driver");
@@ -224,6 +262,89 @@ async fn a_52_a_driver_that_was_given_up_is_met_again_over_another_connection() 
     driver.start();
     let exit = view.link().anew(Fence::default()).await.err();
     assert_eq!(exit.map(|exit| exit.code), Some(1));
+}
+
+/// One of several controllers in a process, which does not end with the driver.
+fn among_others(driver: &FakeDriver) -> Settings {
+    Settings {
+        is_last_word: false,
+        ..settings(driver, Identity::Each(SOON))
+    }
+}
+
+#[tokio::test]
+async fn a_101_a_process_of_several_waits_for_a_driver_that_is_not_there_or_does_not_tell() {
+    use sidecar_testkit::CallFault;
+    let driver = FakeDriver::new("test.csi.driver");
+    for method in ["Probe", "GetPluginInfo", "GetPluginCapabilities"] {
+        let refusal = CallFault::on(method).times(2);
+        driver.fault(refusal.fail(Code::Internal, "starting"));
+    }
+    let start = async {
+        sleep(Duration::from_millis(300)).await;
+        driver.start();
+    };
+    let (view, ()) = timeout(SOON, async {
+        tokio::join!(meet(among_others(&driver)), start)
+    })
+    .await
+    .unwrap();
+    assert_eq!(view.current().name(), "test.csi.driver");
+    assert_eq!(driver.calls_to("GetPluginInfo").len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_101_a_process_of_several_waits_longer_than_a_single_program() {
+    let driver = FakeDriver::new("test.csi.driver");
+    let hour = Duration::from_secs(3600);
+    assert!(timeout(hour, meet(among_others(&driver))).await.is_err());
+    let single = settings(&driver, Identity::Each(SOON));
+    let operations = CsiOperations::unregistered(OperationsConfig::default()).unwrap();
+    let single = DriverHandshake::connect(single, &operations);
+    assert!(timeout(hour, single).await.unwrap().is_err());
+}
+
+/// A driver that ends each connection as soon as it was asked everything.
+#[tokio::test]
+async fn a_102_a_driver_that_ends_each_connection_soon_is_asked_once_a_second() {
+    let driver = FakeDriver::new("test.csi.driver");
+    let view = view(&driver, None).await;
+    driver.clear_calls();
+    let flapping = async {
+        loop {
+            let asked = driver.calls_to("GetPluginCapabilities").len();
+            driver.stop();
+            driver.start();
+            while driver.calls_to("GetPluginCapabilities").len() == asked {
+                sleep(Duration::from_millis(1)).await;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let both = async {
+        tokio::select! {
+            exit = view.follow() => panic!("{exit:?}"),
+            () = flapping => {}
+        }
+    };
+    assert!(timeout(Duration::from_millis(3500), both).await.is_err());
+    let rounds = driver.calls_to("GetPluginInfo").len();
+    assert!((2..=5).contains(&rounds), "{rounds}");
+}
+
+/// Upstream counts that one under the driver's name, which it knows by then.
+#[tokio::test]
+async fn the_second_probe_of_a_migrated_driver_is_counted_under_its_name() {
+    let driver = FakeDriver::new("test.csi.driver");
+    driver.start();
+    let registry = Registry::new();
+    let settings = settings(&driver, Identity::Each(SOON));
+    let met = DriverHandshake::connect_counted(settings, &registry, |_| true).await;
+    assert_eq!(met.unwrap().name(), "test.csi.driver");
+    let text = registry.render();
+    let probe = r#"{driver_name="test.csi.driver",grpc_status_code="OK",method_name="/csi.v1.Identity/Probe",migrated="false"} 1"#;
+    assert!(text.contains(probe), "{text}");
+    assert!(!text.contains("unknown-driver"), "{text}");
 }
 
 #[tokio::test]

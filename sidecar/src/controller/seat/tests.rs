@@ -5,7 +5,7 @@ use tokio::time::timeout;
 use super::*;
 use crate::controller::flags::Http;
 use crate::flags::standard::{HTTP_ENDPOINT, KUBE_API, LEADER_ELECTION, LOGGING};
-use crate::flags::{Dialect, Spec, parse};
+use crate::flags::{Dialect, Spec, parse, retired};
 use crate::kube::cache::{Cache, Record};
 use crate::kube::connect::Variable;
 use crate::kube::interner::Interner;
@@ -27,6 +27,7 @@ const PROGRAM: Program = Program {
 static SPEC: Spec = Spec {
     dialect: Dialect::Go,
     tables: &[KUBE_API, LEADER_ELECTION, HTTP_ENDPOINT, LOGGING],
+    retired: &retired::NONE,
 };
 
 struct Seen;

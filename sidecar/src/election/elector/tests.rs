@@ -542,3 +542,31 @@ async fn row_68_renewals_are_on_time_while_the_controllers_client_is_saturated()
     leading.abort();
     busy.iter().for_each(JoinHandle::abort);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_elector_that_is_dropped_does_not_lead() {
+    let api = FakeApi::new();
+    let registry = Registry::new();
+    let metrics = ElectionMetrics::new(&registry).unwrap();
+    let (mut config, _) = config("host-a", timing(15, 10, 5));
+    config.metrics = Some(metrics.named("l"));
+    let fence = config.fence.clone();
+    let mut elector = Elector::new(api.client(), config);
+    let health = elector.health();
+    elector.acquire().await;
+    assert!(fence.poll_send().is_ready());
+    assert!(
+        registry
+            .render()
+            .contains("leader_election_master_status{name=\"l\"} 1")
+    );
+    drop(elector);
+    assert!(fence.poll_send().is_pending());
+    assert!(
+        registry
+            .render()
+            .contains("leader_election_master_status{name=\"l\"} 0")
+    );
+    sleep(100 * S).await;
+    assert_eq!(health.problem(now()), None);
+}

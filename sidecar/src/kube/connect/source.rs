@@ -60,17 +60,25 @@ impl fmt::Display for NamedBy {
 }
 
 /// Nothing says where the API server is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined; outside a cluster name a file with --kubeconfig"
-)]
-pub struct NotInCluster;
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Nowhere {
+    /// This is not a pod, and no file was named.
+    #[error(
+        "unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined; outside a cluster name a file with --kubeconfig"
+    )]
+    NotInCluster,
+    /// The port is none, as where a Service of the pod's namespace is called `kubernetes-service`.
+    #[error(
+        "in-cluster configuration: KUBERNETES_SERVICE_PORT={0} is no port; if the namespace has a Service called kubernetes-service, set enableServiceLinks: false in the pod's spec, or rename the Service"
+    )]
+    Port(String),
+}
 
 /// Decides where the API server is.
 ///
 /// # Errors
-/// No file and no URL were named, and this is not a pod.
-pub fn resolve(given: Given<'_>) -> Result<Source, NotInCluster> {
+/// No file and no URL were named, and this is not a pod, or one whose variables are another Service's.
+pub fn resolve(given: Given<'_>) -> Result<Source, Nowhere> {
     let server = given.master;
     let variable = given.variable.unwrap_or_default();
     let (path, named_by) = if variable.is_empty() {
@@ -93,7 +101,10 @@ pub fn resolve(given: Given<'_>) -> Result<Source, NotInCluster> {
         given.port.unwrap_or_default(),
     );
     if host.is_empty() || port.is_empty() {
-        return Err(NotInCluster);
+        return Err(Nowhere::NotInCluster);
+    }
+    if port.parse::<u16>().is_err() {
+        return Err(Nowhere::Port(port.to_owned()));
     }
     // An IPv6 address must stand in brackets.
     let host = match host.parse::<std::net::Ipv6Addr>() {
@@ -119,7 +130,7 @@ pub(super) fn with_scheme(server: &str, has_authority: bool) -> String {
 mod tests {
     use super::*;
 
-    fn file(path: &str, named_by: NamedBy, server: Option<&str>) -> Result<Source, NotInCluster> {
+    fn file(path: &str, named_by: NamedBy, server: Option<&str>) -> Result<Source, Nowhere> {
         Ok(Source::File {
             path: path.into(),
             named_by,
@@ -128,7 +139,7 @@ mod tests {
     }
 
     /// `--kubeconfig`, `--master`, `$KUBECONFIG`, host and port.
-    fn resolved(given: [&str; 5]) -> Result<Source, NotInCluster> {
+    fn resolved(given: [&str; 5]) -> Result<Source, Nowhere> {
         let [kubeconfig, master, variable, host, port] = given;
         resolve(Given {
             kubeconfig,
@@ -141,11 +152,31 @@ mod tests {
 
     #[test]
     fn row_12_nothing_names_a_server() {
-        assert_eq!(resolve(Given::default()), Err(NotInCluster));
-        assert_eq!(resolved(["", "", "", "10.0.0.1", ""]), Err(NotInCluster));
-        assert_eq!(resolved(["", "", "", "", "443"]), Err(NotInCluster));
-        let text = NotInCluster.to_string();
+        assert_eq!(resolve(Given::default()), Err(Nowhere::NotInCluster));
+        assert_eq!(
+            resolved(["", "", "", "10.0.0.1", ""]),
+            Err(Nowhere::NotInCluster)
+        );
+        assert_eq!(
+            resolved(["", "", "", "", "443"]),
+            Err(Nowhere::NotInCluster)
+        );
+        let text = Nowhere::NotInCluster.to_string();
         assert!(text.starts_with("unable to load in-cluster configuration"));
+    }
+
+    #[test]
+    fn row_98_a_port_that_service_links_have_overwritten_is_named_with_the_way_out() {
+        for port in ["tcp://10.96.91.200:6443", "https", "0x1", "65536"] {
+            let error = resolved(["", "", "", "10.0.0.1", port]).unwrap_err();
+            let text = error.to_string();
+            assert_eq!(error, Nowhere::Port(port.to_owned()));
+            assert!(
+                text.contains(&format!("KUBERNETES_SERVICE_PORT={port} ")),
+                "{text}"
+            );
+            assert!(text.contains("enableServiceLinks: false"), "{text}");
+        }
     }
 
     #[test]

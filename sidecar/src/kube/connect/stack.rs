@@ -4,6 +4,7 @@
 //! (the work queue does that visibly), and logs every failed request as an error.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::kube::client::{AuthError, Body, ConfigExt as _};
@@ -18,6 +19,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tower::util::BoxCloneService;
 use tower::{BoxError, Service, ServiceBuilder, service_fn};
 
+use super::authority::Authority;
 use super::fenced::fenced;
 use super::proxy::Proxy;
 use super::tunnel::Connector;
@@ -49,7 +51,12 @@ pub(super) type Dial = Box<dyn Fn() -> Connections + Send + Sync>;
 
 /// Reads certificates and asks exec plugins, which blocks. Nothing is sent to the API server yet, and
 /// nothing without the lease that `fence` knows.
-pub(super) fn dial(config: &Config, proxy: Option<Proxy>, fence: &Fence) -> Result<Dial, Error> {
+pub(super) fn dial(
+    config: &Config,
+    authority: Option<&Arc<Authority>>,
+    proxy: Option<Proxy>,
+    fence: &Fence,
+) -> Result<Dial, Error> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -63,7 +70,10 @@ pub(super) fn dial(config: &Config, proxy: Option<Proxy>, fence: &Fence) -> Resu
         let tcp = fenced(tcp, fence);
         return layered(config, move || client(tcp.clone()));
     }
-    let tls = config.rustls_client_config()?;
+    let mut tls = config.rustls_client_config()?;
+    if let Some(authority) = authority {
+        tls.dangerous().set_certificate_verifier(authority.clone());
+    }
     // Who built with the validated module must not get other cryptography in silence.
     #[cfg(fips)]
     if !tls.fips() {

@@ -213,6 +213,157 @@ async fn what_is_wrong_in_a_kubeconfig_is_said_in_one_line() {
     }
 }
 
+/// Fields of a kubeconfig that may be empty.
+const FIELDS: [(&str, &str); 13] = [
+    ("cluster", "certificate-authority-data"),
+    ("cluster", "proxy-url"),
+    ("cluster", "tls-server-name"),
+    ("user", "client-certificate"),
+    ("user", "client-certificate-data"),
+    ("user", "client-key"),
+    ("user", "client-key-data"),
+    ("user", "tokenFile"),
+    ("user", "username"),
+    ("user", "password"),
+    ("user", "as"),
+    ("user", "as-uid"),
+    ("context", "namespace"),
+];
+
+#[tokio::test]
+async fn row_96_an_empty_field_is_as_good_as_absent() {
+    let (api, served) = served().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kubeconfig");
+    fs::copy(served.ca_file(), directory.path().join("ca.crt")).unwrap();
+    let text = fs::read_to_string(served.kubeconfig()).unwrap();
+    let config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let place = |part: &str| format!("/{part}s/0/{part}");
+    let inline = base64::Engine::encode(
+        &base64::engine::general_purpose::STANDARD,
+        fs::read(served.ca_file()).unwrap(),
+    );
+    // Each alone, all together, and those without which somebody else counts, or nobody.
+    let each = FIELDS.iter().map(|field| vec![*field]);
+    let rows = each.chain([
+        FIELDS.to_vec(),
+        vec![("cluster", "certificate-authority")],
+        vec![("user", "token")],
+        vec![("context", "user")],
+    ]);
+    for row in rows {
+        let mut config = config.clone();
+        for (part, field) in &row {
+            config.pointer_mut(&place(part)).unwrap()[*field] = "".into();
+        }
+        if row == [("cluster", "certificate-authority")] {
+            config["clusters"][0]["cluster"]["certificate-authority-data"] = inline.clone().into();
+        }
+        fs::write(&path, config.to_string()).unwrap();
+        assert_eq!(names(&by_file(&path)).await, ["n1"], "{row:?}");
+        let is_nobody = matches!(row[..], [("user", "token") | ("context", "user")]);
+        let want = if is_nobody { "" } else { "Bearer test-token" };
+        assert_eq!(
+            api.requests().last().unwrap().authorization,
+            want,
+            "{row:?}"
+        );
+    }
+    for (part, field, want) in [
+        ("cluster", "server", "cluster url is missing"),
+        ("cluster", "certificate-authority", "certificate"),
+    ] {
+        let mut config = config.clone();
+        config.pointer_mut(&place(part)).unwrap()[field] = "".into();
+        let before = api.requests().len();
+        fs::write(&path, config.to_string()).unwrap();
+        let error = match connect(&by_file(&path), None).await {
+            Err(error) => Chain(&error).to_string(),
+            // Where the system has authorities, none of them is this one.
+            Ok(client) => Chain(&client.apiserver_version().await.unwrap_err()).to_string(),
+        };
+        assert!(error.contains(want), "{field}: {error}");
+        assert_eq!(api.requests().len(), before, "{field}");
+    }
+    let mut config = config.clone();
+    config["current-context"] = "".into();
+    let message = refusal(Some(&config.to_string()), "").await;
+    assert!(message.contains("no current-context"), "{message}");
+}
+
+#[tokio::test]
+async fn row_97_a_server_is_not_checked_and_left_unchecked_at_once() {
+    let (api, served) = served().await;
+    let text = fs::read_to_string(served.kubeconfig()).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kubeconfig");
+    let cluster = &mut config["clusters"][0]["cluster"];
+    cluster["insecure-skip-tls-verify"] = true.into();
+    let both = cluster.clone();
+    let message = refusal(Some(&config.to_string()), "").await;
+    assert!(
+        message.contains("with the insecure flag is not allowed"),
+        "{message}"
+    );
+    let cluster = &mut config["clusters"][0]["cluster"];
+    cluster["certificate-authority"] = "".into();
+    cluster["certificate-authority-data"] = "AAAA".into();
+    let message = refusal(Some(&config.to_string()), "").await;
+    assert!(
+        message.contains("with the insecure flag is not allowed"),
+        "{message}"
+    );
+    assert!(api.requests().is_empty());
+    // Either alone counts.
+    config["clusters"][0]["cluster"]["certificate-authority-data"] = "".into();
+    fs::write(&path, config.to_string()).unwrap();
+    assert_eq!(names(&by_file(&path)).await, ["n1"]);
+    fs::copy(served.ca_file(), directory.path().join("ca.crt")).unwrap();
+    config["clusters"][0]["cluster"] = both;
+    config["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = false.into();
+    fs::write(&path, config.to_string()).unwrap();
+    assert_eq!(names(&by_file(&path)).await, ["n1"]);
+}
+
+#[tokio::test]
+async fn row_99_what_is_wrong_with_a_certificate_is_told_once_with_the_way_out() {
+    let log = crate::log::capture();
+    let (_, served) = served().await;
+    let (_, other) = self::served().await;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("kubeconfig");
+    let authority = directory.path().join("ca.crt");
+    fs::copy(other.ca_file(), &authority).unwrap();
+    fs::copy(served.kubeconfig(), &path).unwrap();
+    let options = by_file(&path);
+    let server = Outage::default();
+    let api_server = ApiServer::new(&options).await.unwrap();
+    let client = api_server.client(options.budget(None), &server);
+    for _ in 0..3 {
+        client.apiserver_version().await.unwrap_err();
+    }
+    let lines = log.lines();
+    let told: Vec<_> = { lines.iter() }
+        .filter(|line| line.contains("Cannot speak with the API server until this is mended"))
+        .collect();
+    assert_eq!(told.len(), 1, "{lines:?}");
+    let problem = server.problem().unwrap();
+    for said in [told[0].as_str(), &problem] {
+        assert!(
+            said.contains("UnknownIssuer") && said.contains("ca.crt"),
+            "{said}"
+        );
+    }
+    // Mended, whatever else the server says.
+    fs::copy(served.ca_file(), &authority).unwrap();
+    let api_server = ApiServer::new(&options).await.unwrap();
+    let client = api_server.client(options.budget(None), &server);
+    let request = http::Request::get("/nowhere").body(Vec::new()).unwrap();
+    client.request_text(request).await.unwrap_err();
+    assert_eq!(server.problem(), None);
+}
+
 #[tokio::test]
 async fn a_pod_without_credentials_learns_why() {
     let source = Source::Cluster {

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use tower::{BoxError, ServiceExt as _};
 use tower_service::Service;
 
+use super::authority::Authority;
 use super::bearer::Bearer;
 use super::identity::Identity;
 use super::proxy::Proxy;
@@ -44,6 +45,7 @@ pub(super) struct Transport {
 
 struct Shared {
     config: Config,
+    authority: Option<Arc<Authority>>,
     proxy: Option<Proxy>,
     bearer: Option<Bearer>,
     fence: Fence,
@@ -65,13 +67,14 @@ impl Transport {
     /// With credentials as they are now: reads files and asks exec plugins.
     pub(super) fn new(
         config: Config,
+        authority: Option<Arc<Authority>>,
         proxy: Option<Proxy>,
         bearer: Option<Bearer>,
         fence: Fence,
     ) -> Result<Self, Error> {
         // Read before the connector reads the same files: what changes in between is seen next time.
         let identity = Identity::read(&config.auth_info);
-        let dial = stack::dial(&config, proxy.clone(), &fence)?;
+        let dial = stack::dial(&config, authority.as_ref(), proxy.clone(), &fence)?;
         let state = State {
             connections: dial(),
             dial,
@@ -83,6 +86,7 @@ impl Transport {
         Ok(Self {
             shared: Arc::new(Shared {
                 config,
+                authority,
                 proxy,
                 bearer,
                 fence,
@@ -169,13 +173,14 @@ impl Shared {
         let read = tokio::task::spawn_blocking(move || {
             let Shared {
                 config,
+                authority,
                 proxy,
                 fence,
                 ..
             } = &*shared;
             (
                 Identity::read(&config.auth_info),
-                stack::dial(config, proxy.clone(), fence),
+                stack::dial(config, authority.as_ref(), proxy.clone(), fence),
             )
         });
         match read.await {

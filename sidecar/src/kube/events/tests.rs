@@ -101,6 +101,46 @@ impl<S: tracing::Subscriber> Layer<S> for Errors {
     }
 }
 
+fn forbidden(message: &str) -> String {
+    let status = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
+        "reason": "Forbidden", "message": message,
+    });
+    status.to_string()
+}
+
+fn denied() -> String {
+    forbidden(
+        "events is forbidden: User \"system:serviceaccount:d:d\" cannot create resource \"events\" in API \
+         group \"\" in the namespace \"default\"",
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn e_10_an_event_that_is_refused_for_itself_silences_no_other() {
+    for why in [
+        "events \"pv1.1\" is forbidden: exceeded quota: few, requested: count/events=1",
+        "admission webhook \"policy.example\" denied the request: no User may say so",
+        "events \"pv1.1\" is forbidden: unable to create new content in namespace default because it is \
+         being terminated",
+    ] {
+        let api = FakeApi::new();
+        let refused = Fault::on("POST", "*/events").times(2);
+        api.fault(refused.answer_raw(403, &forbidden(why)));
+        let (recorder, worker) = started(&api);
+        for name in ["pv1", "pv2", "pv3", "pv4"] {
+            warn(&recorder, name, "boom");
+        }
+        drained(recorder, worker).await;
+        let told = ["pv3", "pv4"].map(|name| (name.to_owned(), 1));
+        assert_eq!(
+            (counts(&api), api.requests().len()),
+            (told.to_vec(), 4),
+            "{why}"
+        );
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn row_62_where_events_are_forbidden_one_line_says_so_and_the_server_is_left_alone() {
     let errors = Errors::default();
@@ -108,7 +148,7 @@ async fn row_62_where_events_are_forbidden_one_line_says_so_and_the_server_is_le
         .with(errors.clone())
         .set_default();
     let api = FakeApi::new();
-    let forbidden = api.fault(Fault::on("POST", "*/events").answer(403));
+    let forbidden = api.fault(Fault::on("POST", "*/events").answer_raw(403, &denied()));
     let (recorder, worker) = started(&api);
     for number in 0..20 {
         warn(&recorder, &format!("pv{number}"), "boom");
@@ -119,7 +159,8 @@ async fn row_62_where_events_are_forbidden_one_line_says_so_and_the_server_is_le
     forbidden.remove();
     sleep(QUIET).await;
     warn(&recorder, "pv99", "boom");
-    let again = api.fault(Fault::on("POST", "*/events").skip(1).answer(403));
+    let again = Fault::on("POST", "*/events").skip(1);
+    let again = api.fault(again.answer_raw(403, &denied()));
     api.until(|api| !api.objects("events").is_empty()).await;
     warn(&recorder, "pv98", "boom");
     drained(recorder, worker).await;

@@ -128,7 +128,7 @@ impl Worker {
         };
         self.at_once = 1;
         match status(&error) {
-            403 => self.refused(written.namespace, &error),
+            403 if is_denied(&error) => self.refused(written.namespace, &error),
             400..500 => {
                 crate::verbose!(2, error = %Chain(&error), "Server rejected event (will not retry!)");
             }
@@ -143,6 +143,13 @@ impl Worker {
             tracing::error!(error = %Chain(error), "Server rejected event (will not retry!)");
         }
     }
+}
+
+/// Whether it is the permission that is missing, which the next event would not have either. A quota, a policy
+/// or a namespace that is being deleted refuse one event and may take another.
+fn is_denied(error: &::kube::Error) -> bool {
+    // The API server's words for all of its authorizers; the status says the same for every refusal.
+    matches!(error, ::kube::Error::Api(status) if status.message.contains(" is forbidden: User "))
 }
 
 /// The status of an answer, 0 if there was none.

@@ -1,15 +1,16 @@
 //! The caches that a feed serves.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use super::Inner;
 use crate::error::Chain;
 use crate::kube::cache::{ObjectError, RawObject, Sink};
+use crate::outage::Outage;
 
 /// So many objects that cannot be read are named in the log, once each.
 const UNREADABLE_NAMED: usize = 100;
@@ -19,17 +20,20 @@ pub(super) struct Member {
     cache: Arc<dyn Sink>,
     /// What was missed while there was no watch is to be listed rather than waited for.
     relist: bool,
-    /// From the first list that begins after it has joined until it leaves: it would take what comes
-    /// before for all there is.
+    /// There is no work before its first list is complete.
+    is_needed: bool,
+    /// From the first list that begins after it has joined until it leaves: it would take what comes before
+    /// for all there is.
     takes_part: AtomicBool,
     unreadable: Mutex<HashSet<String>>,
 }
 
 impl Member {
-    pub(super) fn new(cache: Arc<dyn Sink>, relist: bool) -> Self {
+    pub(super) fn new(cache: Arc<dyn Sink>, relist: bool, is_needed: bool) -> Self {
         Self {
             cache,
             relist,
+            is_needed,
             takes_part: AtomicBool::new(false),
             unreadable: Mutex::default(),
         }
@@ -57,19 +61,22 @@ impl Member {
     }
 }
 
-/// The caches of a feed, which join and leave while it runs.
-#[derive(Default)]
+/// The caches of a feed.
 pub(in crate::kube) struct Members {
-    state: Mutex<State>,
-    joined: Notify,
-}
-
-#[derive(Default)]
-struct State {
     /// Replaced, never changed: an object is given to those who were there when it came.
-    members: Arc<Vec<Arc<Member>>>,
-    /// When those who have joined are to be given a list.
-    list_at: Option<Instant>,
+    members: Mutex<Arc<Vec<Arc<Member>>>>,
+    /// When the first list begins; until then more may join.
+    list_at: Instant,
+    listed: AtomicBool,
+    /// Whether the watch stands.
+    stands: AtomicBool,
+    /// Up to which version everything was told; 0 if unknown.
+    told: AtomicU64,
+    /// There was a feed of the kind already, with which these go on when they can.
+    late: Option<Weak<Inner>>,
+    /// No list was complete so far.
+    unlisted: AtomicBool,
+    server: Outage,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -77,67 +84,110 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Members {
-    /// `member` is given a list `gather` from now, or together with one that joined shortly before.
-    pub(super) fn join(&self, member: &Arc<Member>, gather: Duration) {
-        let mut state = lock(&self.state);
-        let mut members = Vec::clone(&state.members);
-        members.push(Arc::clone(member));
-        state.members = Arc::new(members);
-        state.list_at.get_or_insert_with(|| Instant::now() + gather);
-        self.joined.notify_one();
+    pub(super) fn new(gather: Duration, late: Option<Weak<Inner>>, server: Outage) -> Self {
+        Self {
+            members: Mutex::default(),
+            list_at: Instant::now() + gather,
+            listed: AtomicBool::new(false),
+            stands: AtomicBool::new(false),
+            told: AtomicU64::new(0),
+            late,
+            unlisted: AtomicBool::new(true),
+            server,
+        }
+    }
+
+    /// Whether the first list has not begun.
+    pub(super) fn gathers(&self) -> bool {
+        !self.listed.load(Ordering::Relaxed)
+    }
+
+    /// To be asked only while they gather.
+    pub(super) fn join(&self, member: &Arc<Member>) {
+        self.change(|members| members.push(Arc::clone(member)));
     }
 
     /// Whether there are others.
     pub(super) fn leave(&self, member: &Arc<Member>) -> bool {
         member.takes_part.store(false, Ordering::Relaxed);
-        let mut state = lock(&self.state);
-        let mut members = Vec::clone(&state.members);
-        members.retain(|other| !Arc::ptr_eq(other, member));
-        state.members = Arc::new(members);
-        !state.members.is_empty()
+        self.change(|members| {
+            members.retain(|other| !Arc::ptr_eq(other, member));
+            !members.is_empty()
+        })
     }
 
-    /// When there is to be a list for those who have joined, if somebody has.
-    pub(in crate::kube) fn list_at(&self) -> Option<Instant> {
-        lock(&self.state).list_at
+    /// Whether the watch stands, and has told nothing beyond this version.
+    pub(super) fn stands_by(&self, version: u64) -> bool {
+        let told = self.told.load(Ordering::Relaxed);
+        self.stands.load(Ordering::Relaxed) && (1..=version).contains(&told)
     }
 
-    /// Waits until there is to be a list for those who have joined.
-    pub(in crate::kube) async fn list_is_due(&self) {
-        loop {
-            match self.list_at() {
-                Some(at) => return sleep_until(at).await,
-                None => self.joined.notified().await,
-            }
+    /// The caches of another feed go on with this one, whose watch stands.
+    pub(super) fn take_over(&self, other: &Self) {
+        let late = other.change(std::mem::take);
+        for member in &late {
+            member.cache.sync_state().set_current(true);
+        }
+        self.change(|members| members.extend(late));
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<Arc<Member>>) -> T) -> T {
+        let mut state = lock(&self.members);
+        let mut members = Vec::clone(&state);
+        let answer = change(&mut members);
+        *state = Arc::new(members);
+        answer
+    }
+
+    /// Waits until the first list is to begin.
+    pub(in crate::kube) async fn gathered(&self) {
+        sleep_until(self.list_at).await;
+    }
+
+    /// All up to this version was told.
+    pub(in crate::kube) fn told(&self, version: &str) {
+        let version = version.parse().unwrap_or(0);
+        self.told.store(version, Ordering::Relaxed);
+        if let Some(feeds) = self.late.as_ref().and_then(Weak::upgrade) {
+            feeds.merge(self, version);
         }
     }
 
     /// Whether a cache wants what was missed to be listed.
     pub(in crate::kube) fn relist(&self) -> bool {
-        let members = Arc::clone(&lock(&self.state).members);
+        let members = Arc::clone(&lock(&self.members));
         members.iter().any(|member| member.relist)
     }
 
     /// A list begins, and with it all that have joined take part.
     pub(in crate::kube) fn begin_list(&self) {
-        let members = {
-            let mut state = lock(&self.state);
-            state.list_at = None;
-            Arc::clone(&state.members)
-        };
+        self.listed.store(true, Ordering::Relaxed);
+        let members = Arc::clone(&lock(&self.members));
         for member in members.iter() {
             member.takes_part.store(true, Ordering::Relaxed);
             member.cache.begin_list();
         }
     }
 
+    /// The server refuses the list, or the watch that takes its place, and will until somebody mends that.
+    pub(in crate::kube) fn refused(&self, resource: &'static str, reason: &str) {
+        let members = Arc::clone(&lock(&self.members));
+        if self.unlisted.load(Ordering::Relaxed) && members.iter().any(|member| member.is_needed) {
+            self.server.refuses(resource, reason);
+        }
+    }
+
     /// The list is complete, as of this version.
-    pub(in crate::kube) fn finish_list(&self, version: &str) {
+    pub(in crate::kube) fn finish_list(&self, resource: &'static str, version: &str) {
+        if self.unlisted.swap(false, Ordering::Relaxed) {
+            self.server.lists(resource);
+        }
         self.each(|member| member.cache.finish_list(version));
     }
 
     /// The watch stands, or it has ended.
     pub(in crate::kube) fn set_current(&self, current: bool) {
+        self.stands.store(current, Ordering::Relaxed);
         self.each(|member| member.cache.sync_state().set_current(current));
     }
 
@@ -168,7 +218,7 @@ impl Members {
 
     /// No lock is held meanwhile: a cache's handler may do what it likes.
     fn each(&self, mut visit: impl FnMut(&Member)) {
-        let members = Arc::clone(&lock(&self.state).members);
+        let members = Arc::clone(&lock(&self.members));
         for member in members.iter() {
             if member.takes_part.load(Ordering::Relaxed) {
                 visit(member);

@@ -96,7 +96,7 @@ fn follow(feeds: &Feeds, scope: Scope) -> Follower {
         }
     });
     let (feeds, sink) = (feeds.clone(), Arc::new(cache.clone()));
-    let task = tokio::spawn(async move { feeds.keep(scope, sink).await });
+    let task = tokio::spawn(async move { feeds.keep(scope, sink, true).await });
     Follower { cache, told, task }
 }
 
@@ -303,7 +303,7 @@ async fn a_29_what_one_cache_cannot_read_the_others_take() {
     let bare: Cache<Bare> = Cache::new(Interner::default(), |_| {});
     let first = follow(&feeds, all());
     let (shared, sink) = (feeds.clone(), Arc::new(bare.clone()));
-    let task = tokio::spawn(async move { shared.keep(all(), sink).await });
+    let task = tokio::spawn(async move { shared.keep(all(), sink, false).await });
     first.in_step(&api).await;
     bare.synced().await;
     assert_eq!((first.cache.len(), bare.len()), (3, 1));
@@ -340,7 +340,7 @@ async fn the_watch_ends_with_the_last_cache_that_leaves() {
     api.break_watches();
     sleep(300 * S).await;
     assert_eq!(asked(&api), before);
-    assert!(feeds.lock().is_empty());
+    assert!(feeds.0.lock().is_empty());
     let again = follow(&feeds, all());
     again.in_step(&api).await;
     assert_eq!(asked(&api).0, before.0 + 1);
@@ -373,6 +373,55 @@ async fn a_cache_that_joins_during_a_list_waits_for_the_next_one() {
     late.cache.synced().await;
     assert_eq!(late.cache.len(), 250, "complete when synced");
     assert_eq!((first.told().len(), late.told().len()), (250, 250));
+}
+
+/// Plain watches that were opened, and all that are open.
+fn watched(api: &FakeApi) -> (usize, usize) {
+    let requests = api.requests_to("GET", CSINODES);
+    let plain = requests
+        .iter()
+        .filter(|request| request.is_watch() && !request.query.contains_key("sendInitialEvents"));
+    (plain.count(), api.open_watches())
+}
+
+#[tokio::test(start_paused = true)]
+async fn e_13_a_cache_that_comes_later_costs_the_others_nothing() {
+    for streams in [true, false] {
+        let api = server(250, streams);
+        let feeds = Feeds::new(api.client(), S);
+        let first = follow(&feeds, all());
+        first.in_step(&api).await;
+        first.told();
+        for round in 1..=5 {
+            let before = asked(&api);
+            let late = follow(&feeds, all());
+            let start = tokio::time::Instant::now();
+            while !late.cache.is_synced() {
+                assert!(first.cache.is_current(), "its watch goes on");
+                sleep(S / 100).await;
+            }
+            assert!(start.elapsed() < 3 * S);
+            let (lists, _) = asked(&api);
+            // Where streaming is refused that is asked first.
+            assert!(
+                lists - before.0 <= 2 - usize::from(streams),
+                "a list of its own"
+            );
+            api.insert(csinode(&format!("new{round}")));
+            for one in [&first, &late] {
+                one.in_step(&api).await;
+            }
+            assert_eq!(first.told(), [format!("new{round}  news")]);
+            assert_eq!(late.told().len(), 250 + round);
+            assert_eq!(watched(&api).1, 1, "one watch for both");
+            assert!(late.cache.is_current());
+            api.insert(csinode(&format!("new{round}")).driver("x", "id"));
+            for one in [&first, &late] {
+                one.in_step(&api).await;
+                assert_eq!(one.told(), [format!("new{round} x news")]);
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone)]

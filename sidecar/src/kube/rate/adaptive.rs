@@ -1,9 +1,12 @@
 //! How many requests may run at once when no rate was asked for.
 //!
 //! Pure: additive increase while the server keeps up, multiplicative decrease when it refuses, and a
-//! pause for as long as it asks. There is no fixed rate, because the right one is known to the
+//! pause for as long as it asks. What it asks for one object binds requests about that object; everything
+//! else waits for seconds at most, since it may be a webhook or a proxy that speaks, until other objects are
+//! refused, too. There is no fixed rate, because the right one is known to the
 //! server alone: it has priority and fairness, and says 429 when a client's share is used up.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Where the limit starts: client-go's default burst.
@@ -22,6 +25,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A server that asks for more is asked again after this.
 const LONGEST_ASKED: Duration = Duration::from_secs(300);
 
+/// The longest pause for all because of one object.
+const LONGEST_FOR_ONE: Duration = Duration::from_secs(5);
+
+/// Refusals of several objects within this time are the server's.
+const TOGETHER: Duration = Duration::from_secs(60);
+
+/// So many objects that are to be left alone are remembered.
+const BOUND: usize = 256;
+
 /// The state of one lane.
 #[derive(Clone, Debug)]
 pub(super) struct Adaptive {
@@ -33,7 +45,14 @@ pub(super) struct Adaptive {
     /// When the limit was last cut: refusals of older requests tell nothing new.
     cut: Option<Instant>,
     refusals: u32,
+    /// What was refused last.
+    refused: Option<(Object, Instant)>,
+    /// Objects that the server wants to be left alone, and until when.
+    bound: HashMap<u64, Instant>,
 }
+
+/// What a request is about, told apart by a number; `None` for a new object, which is like no other.
+pub(super) type Object = Option<u64>;
 
 /// A running request.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +89,15 @@ impl Adaptive {
             resume: None,
             cut: None,
             refusals: 0,
+            refused: None,
+            bound: HashMap::new(),
         }
+    }
+
+    /// Until when requests about this object are to wait, without keeping others from their turn.
+    pub(super) fn bound(&self, object: Object, now: Instant) -> Option<Instant> {
+        let until = self.bound.get(&object?).copied();
+        until.filter(|until| *until > now)
     }
 
     /// How many requests may run at once.
@@ -96,7 +123,13 @@ impl Adaptive {
     }
 
     /// Ends a request. `unit_random` spreads the clients that were refused together.
-    pub(super) fn end(&mut self, ticket: Ticket, verdict: Verdict, now: Instant, unit_random: f64) {
+    pub(super) fn end(
+        &mut self,
+        (ticket, object): (Ticket, Object),
+        verdict: Verdict,
+        now: Instant,
+        unit_random: f64,
+    ) {
         self.running = self.running.saturating_sub(1);
         match verdict {
             Verdict::Served => {
@@ -106,14 +139,24 @@ impl Adaptive {
                     self.limit = (self.limit + 1.0 / self.limit).min(MOST);
                 }
             }
-            Verdict::Refused(asked) => self.refused(ticket, asked, now, unit_random),
+            Verdict::Refused(asked) => self.refused((ticket, object), asked, now, unit_random),
             Verdict::Unknown => {}
         }
     }
 
-    fn refused(&mut self, ticket: Ticket, asked: Option<Duration>, now: Instant, unit_random: f64) {
+    fn refused(
+        &mut self,
+        (ticket, object): (Ticket, Object),
+        asked: Option<Duration>,
+        now: Instant,
+        unit_random: f64,
+    ) {
+        let before = self.refused.replace((object, now));
+        let before = before.filter(|(_, at)| now.saturating_duration_since(*at) < TOGETHER);
+        let same = before.is_some_and(|(known, _)| known == object && known.is_some());
+        let several = before.is_some() && !same;
         let news = self.cut.is_none_or(|cut| ticket.started >= cut);
-        if news {
+        if news && !same {
             self.cut = Some(now);
             self.limit = (self.limit * CUT).max(1.0);
             self.refusals = self.refusals.saturating_add(1);
@@ -128,7 +171,17 @@ impl Adaptive {
             Some(asked) => asked.max(own),
             None => own,
         };
-        let resume = now + pause + pause.mul_f64(unit_random.clamp(0.0, 1.0) / 4.0);
+        let spread =
+            |pause: Duration| now + pause + pause.mul_f64(unit_random.clamp(0.0, 1.0) / 4.0);
+        self.bound.retain(|_, until| *until > now);
+        if let Some(object) = object.filter(|_| self.bound.len() < BOUND) {
+            self.bound.insert(object, spread(pause));
+        }
+        let resume = spread(if several {
+            pause
+        } else {
+            pause.min(LONGEST_FOR_ONE)
+        });
         self.resume = self.resume.max(Some(resume));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Mutex as Turn, Notify};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::adaptive::{Adaptive, Ticket, Verdict, Wait};
+use super::adaptive::{Adaptive, Object, Ticket, Verdict, Wait};
 use super::bucket::Bucket;
 use super::metrics::RateMetrics;
 use crate::rt::unit_random;
@@ -63,8 +63,8 @@ impl Gate {
         })
     }
 
-    /// Waits until a request may start.
-    pub(super) async fn enter(self: &Arc<Self>) -> Entered {
+    /// Waits until a request about this object may start.
+    pub(super) async fn enter(self: &Arc<Self>, object: Object) -> Entered {
         let ticket = match &self.kind {
             Kind::Open => None,
             Kind::Fixed(bucket) => {
@@ -75,13 +75,16 @@ impl Gate {
                 None
             }
             Kind::Adaptive { state, ended, .. } => {
+                while let Some(until) = bound(state, object) {
+                    sleep_until(until).await;
+                }
                 let _turn = self.turn.lock().await;
                 Some(admitted(state, ended).await)
             }
         };
         Entered {
             gate: self.clone(),
-            ticket,
+            ticket: ticket.map(|ticket| (ticket, object)),
         }
     }
 }
@@ -89,6 +92,11 @@ impl Gate {
 fn take(bucket: &Mutex<Bucket>) -> Result<(), std::time::Duration> {
     let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
     bucket.take(Instant::now().into_std())
+}
+
+fn bound(state: &Mutex<Adaptive>, object: Object) -> Option<Instant> {
+    let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    { state.bound(object, Instant::now().into_std()) }.map(Instant::from_std)
 }
 
 async fn admitted(state: &Mutex<Adaptive>, ended: &Notify) -> Ticket {
@@ -109,7 +117,7 @@ async fn admitted(state: &Mutex<Adaptive>, ended: &Notify) -> Ticket {
 #[derive(Debug)]
 pub(super) struct Entered {
     gate: Arc<Gate>,
-    ticket: Option<Ticket>,
+    ticket: Option<(Ticket, Object)>,
 }
 
 impl Entered {

@@ -56,7 +56,8 @@ pub(super) fn lane(uri: &http::Uri) -> Lane {
     if asks(&|part| part == "watch=true" || part == "watch=1") {
         return Lane::Watch;
     }
-    if asks(&|part| part.starts_with("limit=")) {
+    // The whole of a list at once says which version instead.
+    if asks(&|part| part.starts_with("limit=") || part == "resourceVersion=") {
         return Lane::List;
     }
     let mut segments = uri.path().split('/').filter(|part| !part.is_empty());
@@ -109,6 +110,7 @@ mod tests {
                 "storage.k8s.io",
             ),
             ("/api/v1/nodes?labelSelector=limit%3D1", Lane::Object, ""),
+            ("/api/v1/nodes?resourceVersion=", Lane::List, ""),
             (
                 "https://10.0.0.1:6443/apis/coordination.k8s.io/v1/namespaces/a/leases/b",
                 Lane::Lease,

@@ -1,6 +1,7 @@
 //! The tower service that puts the budgets, time limits and retries around the HTTP client.
 
 use std::future::{Future, poll_fn};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -8,15 +9,16 @@ use std::time::Duration;
 
 use ::kube::client::Body;
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode, header};
 use hyper::body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout_at};
 use tower_service::Service;
 
 use super::Limiter;
-use super::adaptive::Verdict;
+use super::adaptive::{Object, Verdict};
 use super::gate::{Entered, Gate};
 use super::lane::{Lane, lane};
+use crate::kube::connect::certificate_problem;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -83,17 +85,19 @@ impl Limiter {
     {
         let lane = lane(request.uri());
         let gate = self.gate(lane, request.uri());
+        let object = object(&request);
         for retry in 0_u32.. {
             let copy = copy(&request);
-            let entered = self.enter(lane, &gate).await;
+            let entered = self.enter(lane, (&gate, object)).await;
             let _running = self.metrics.as_ref().map(|metrics| metrics.running(lane));
             let deadline = Instant::now() + self.timeout;
             let answer = timeout_at(deadline, send(inner, request)).await;
             let answer = answer
                 .map_err(|_| BoxError::from(RequestTimeout(self.timeout)))
                 .and_then(|answer| answer);
-            if answer.is_err() {
-                self.server.unanswered();
+            match &answer {
+                Ok(_) => self.server.answered(),
+                Err(error) => self.unanswered(&**error),
             }
             let answer = answer?;
             // One that is only beginning, or ending, refuses what it will serve.
@@ -118,14 +122,36 @@ impl Limiter {
         Err(RequestTimeout(self.timeout).into())
     }
 
-    async fn enter(&self, lane: Lane, gate: &Arc<Gate>) -> Entered {
+    fn unanswered(&self, error: &(dyn std::error::Error + 'static)) {
+        self.server.unanswered();
+        if let Some(problem) = certificate_problem(error)
+            && self.server.needs_mending(&problem)
+        {
+            tracing::error!(
+                problem,
+                "Cannot speak with the API server until this is mended"
+            );
+        }
+    }
+
+    async fn enter(&self, lane: Lane, (gate, object): (&Arc<Gate>, Object)) -> Entered {
         let started = Instant::now();
-        let entered = gate.enter().await;
+        let entered = gate.enter(object).await;
         if let Some(metrics) = &self.metrics {
             metrics.waited(lane, started.elapsed());
         }
         entered
     }
+}
+
+/// What the request is about. A status is a part of its object; what is being created has no name of its own
+/// in the path.
+fn object(request: &Request<Body>) -> Object {
+    let path = request.uri().path();
+    let path = path.strip_suffix("/status").unwrap_or(path);
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    (request.method() != Method::POST).then(|| hasher.finish())
 }
 
 /// How long to wait before the request is sent once more, if it is.

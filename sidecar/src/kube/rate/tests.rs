@@ -28,10 +28,11 @@ fn two_numbers_mean_what_they_mean_to_client_go() {
 
 #[test]
 fn flags_that_were_not_given_leave_the_rate_to_the_server() {
-    use crate::flags::{Dialect, Spec, parse, standard};
+    use crate::flags::{Dialect, Spec, parse, retired, standard};
     static SPEC: Spec = Spec {
         dialect: Dialect::Go,
         tables: &[standard::KUBE_API],
+        retired: &retired::NONE,
     };
     let rate = |argument: &[&str]| {
         let argv = ["prog"].iter().chain(argument).copied();

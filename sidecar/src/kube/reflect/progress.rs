@@ -52,10 +52,25 @@ enum Position {
 pub(super) struct Progress {
     position: Position,
     streaming: Streaming,
+    pages: Pages,
+    /// Requests that failed since a watch last told of something or held.
     failures: u32,
-    /// Lists begun because the server refused a version or a token, since a watch last held. Apart
-    /// from the failures, because each page and each event of such a list is a success.
-    relists: u32,
+    /// Lists since a watch last held, complete or given up for a token that had expired. Apart from the
+    /// failures, because a server may take each of them, and the watch that follows for a moment.
+    lists: u32,
+    /// Watches in a row that the server ended in good order before they had held.
+    early: u32,
+    /// Whether the watch that is open has brought an object.
+    told: bool,
+}
+
+/// How many objects a page may have. A page is held as text while it is read, so that they are small as
+/// long as the server keeps a list's version for the time that its pages take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pages {
+    Small,
+    Large,
+    Whole,
 }
 
 /// Whether lists are streamed. Servers are replaced and close watches when they end, so that one
@@ -82,6 +97,12 @@ const PAUSES: RetryPolicy = RetryPolicy {
 /// A watch that held this long was no failure, even if nothing happened in it.
 const STEADY: Duration = Duration::from_secs(10);
 
+/// A watch that ends in good order is opened again at once, but once in this time if that repeats.
+const EARLY: Duration = Duration::from_secs(1);
+
+/// Failures after which a watch that is forbidden is taken for one that is not granted.
+const FORBIDDEN: u32 = 5;
+
 /// A server that asks to be left alone for longer is asked again after this: caches that see nothing
 /// for an hour are worse for it than one more request.
 const LONGEST_ASKED: Duration = Duration::from_secs(300);
@@ -106,8 +127,20 @@ impl Progress {
                 failures: 0,
                 paged: 0,
             },
+            pages: Pages::Small,
             failures: 0,
-            relists: 0,
+            lists: 0,
+            early: 0,
+            told: false,
+        }
+    }
+
+    /// How many objects the next page of a list may have; `None` is all.
+    pub(super) fn limit(&self) -> Option<u32> {
+        match self.pages {
+            Pages::Small => Some(100),
+            Pages::Large => Some(2000),
+            Pages::Whole => None,
         }
     }
 
@@ -126,7 +159,6 @@ impl Progress {
 
     /// A page came. If it was the last one, the version of the list.
     pub(super) fn page(&mut self, version: String, token: Option<String>) -> Option<&str> {
-        self.failures = 0;
         // The list is as of the first page's version, whatever a later page says.
         let version = match std::mem::replace(&mut self.position, Position::Nothing) {
             Position::Paging { version, .. } => version,
@@ -136,6 +168,11 @@ impl Progress {
             Some(token) => Position::Paging { token, version },
             None => {
                 self.streaming.paged = self.streaming.paged.saturating_sub(1);
+                self.lists = self.lists.saturating_add(1);
+                self.pages = match self.pages {
+                    Pages::Small | Pages::Large => Pages::Small,
+                    Pages::Whole => Pages::Large,
+                };
                 Position::At(version)
             }
         };
@@ -145,13 +182,19 @@ impl Progress {
         }
     }
 
+    /// The watch brought an object with this version.
+    pub(super) fn object(&mut self, version: &str) {
+        self.told = true;
+        self.event(version);
+    }
+
     /// The watch brought an object or a bookmark with this version.
     pub(super) fn event(&mut self, version: &str) {
-        self.failures = 0;
-        if let Position::At(known) = &mut self.position
-            && !version.is_empty()
-        {
-            version.clone_into(known);
+        if let Position::At(known) = &mut self.position {
+            self.failures = 0;
+            if !version.is_empty() {
+                version.clone_into(known);
+            }
         }
     }
 
@@ -162,12 +205,18 @@ impl Progress {
         }
         self.position = Position::At(version.to_owned());
         self.streaming.failures = 0;
+        self.lists = self.lists.saturating_add(1);
         true
     }
 
     /// Whether the objects that exist are being streamed and their end has not come.
     pub(super) fn is_streaming(&self) -> bool {
         self.position == Position::Streaming
+    }
+
+    /// Whether there is a version or a token that may be of no use any more.
+    fn has_begun(&self) -> bool {
+        matches!(self.position, Position::Paging { .. } | Position::At(_))
     }
 
     /// Whether a list is read in pages and its end has not come.
@@ -182,20 +231,28 @@ impl Progress {
         }
     }
 
+    /// The same, since the watch that would go on has missed something; how long to wait before.
+    pub(super) fn missed(&mut self, unit_random: f64) -> Duration {
+        self.start_over();
+        PAUSES.delay(self.lists, unit_random)
+    }
+
     /// A request ended, or the watch that it opened and that told of changes for as long as `lasted`;
     /// how long to wait before the next.
     pub(super) fn end(&mut self, end: &End, lasted: Duration, unit_random: f64) -> Duration {
-        let streaming = self.is_streaming();
+        let (streaming, told) = (self.is_streaming(), std::mem::take(&mut self.told));
         if lasted >= STEADY {
             self.failures = 0;
-            self.relists = 0;
+            self.lists = 0;
+            self.early = 0;
         }
         match end {
             // A server that ignores the parameter never says that the initial events are over.
             End::Closed if streaming => self.stream_has_no_end(),
-            // Watches end every few minutes; one that ended at once must not become a busy loop.
+            // Watches end every few minutes, behind some proxies every few seconds.
             End::Closed if lasted >= STEADY => return Duration::ZERO,
-            End::Closed => {}
+            End::Closed if told || lasted >= EARLY => return self.again(lasted),
+            End::Closed => self.early = self.early.saturating_add(1),
             End::Broken if streaming => self.position = Position::Nothing,
             End::Broken => {}
             End::Refused(refusal) => {
@@ -203,15 +260,35 @@ impl Progress {
                     self.stream_has_no_end();
                     return Duration::ZERO;
                 }
-                if streaming {
+                if refusal.code == 403 {
+                    self.forbidden();
+                } else if streaming {
                     self.position = Position::Nothing;
-                } else if refusal.needs_list() {
+                } else if self.has_begun() && refusal.needs_list() {
                     return self.relist(refusal, unit_random);
                 }
             }
         }
         self.failures = self.failures.saturating_add(1);
-        pause(self.failures, end.asked(), unit_random)
+        self.pause(end.asked(), unit_random)
+    }
+
+    /// The server has ended the watch in good order and may do so each time.
+    fn again(&mut self, lasted: Duration) -> Duration {
+        self.failures = 0;
+        let first = self.early == 0;
+        self.early = self.early.saturating_add(1);
+        if first {
+            Duration::ZERO
+        } else {
+            EARLY.saturating_sub(lasted)
+        }
+    }
+
+    /// Watches in a row that the server has ended before they had held: now and then, if that is worth a
+    /// line in the log.
+    pub(super) fn ends_early(&self) -> Option<u32> {
+        Some(self.early).filter(|early| *early > 2 && early.is_power_of_two())
     }
 
     /// The server is back and says what to do: the pauses of the outage that made the version expire
@@ -219,9 +296,35 @@ impl Progress {
     /// than one that fails.
     fn relist(&mut self, refusal: &Refusal, unit_random: f64) -> Duration {
         self.failures = 0;
-        self.relists = self.relists.saturating_add(1);
+        if self.is_paging() {
+            // It does not keep versions for as long as that many pages take.
+            self.lists = self.lists.saturating_add(1);
+            self.pages = match self.pages {
+                Pages::Small => Pages::Large,
+                Pages::Large | Pages::Whole => Pages::Whole,
+            };
+        }
+        self.lists = self.lists.max(1);
         self.position = Position::Nothing;
-        pause(self.relists, refusal.retry_after, unit_random)
+        self.pause(refusal.retry_after, unit_random)
+    }
+
+    /// `list` and `watch` are granted apart, and either is enough to know something: a streamed list is a
+    /// watch. What cannot be watched is listed again and again.
+    fn forbidden(&mut self) {
+        self.streaming.paged = match self.position {
+            // As long as this may pass, a list would be too much.
+            Position::At(_) if self.failures < FORBIDDEN => return,
+            Position::Streaming | Position::At(_) => self.streaming.paged.max(1),
+            Position::Nothing | Position::Paging { .. } => 0,
+        };
+        self.position = Position::Nothing;
+    }
+
+    /// A list that is followed by no watch that holds is as much of a failure as one that fails.
+    fn pause(&self, asked: Option<Duration>, unit_random: f64) -> Duration {
+        let own = PAUSES.delay(self.failures.max(self.lists), unit_random);
+        asked.map_or(own, |asked| own.max(asked.min(LONGEST_ASKED)))
     }
 
     /// The streamed list ended, was refused or fell silent before its end: this list is read in
@@ -230,11 +333,6 @@ impl Progress {
         self.streaming.failed();
         self.position = Position::Nothing;
     }
-}
-
-fn pause(failures: u32, asked: Option<Duration>, unit_random: f64) -> Duration {
-    let own = PAUSES.delay(failures, unit_random);
-    asked.map_or(own, |asked| own.max(asked.min(LONGEST_ASKED)))
 }
 
 impl End {
@@ -247,6 +345,11 @@ impl End {
 }
 
 impl Refusal {
+    /// Whether it stays as long as nobody mends something: permissions, or what the server serves.
+    pub(super) fn lasts(&self) -> bool {
+        matches!(self.code, 401 | 403 | 404 | 405)
+    }
+
     /// Whether the version or the page token is of no use any more.
     fn needs_list(&self) -> bool {
         self.code == 410

@@ -10,6 +10,9 @@ use sidecar_testkit::build::csinode;
 use tokio::task::JoinHandle;
 
 use super::*;
+
+mod outcomes;
+
 use crate::controller::watch::{Watch, keep};
 use crate::kube::cache::{Cache, Event, Record, Source};
 use crate::kube::feed::Feeds;
@@ -336,8 +339,9 @@ async fn fs_19_what_a_broken_watch_missed_is_listed_where_that_matters() {
         sleep(60 * S).await;
         api.close_watches();
         sleep(2 * S).await;
-        assert!(world.cache.is_current(), "ended in good order");
-        assert_eq!(world.lists() + world.streams(), asked);
+        assert!(!world.cache.is_current(), "it may still be on its way");
+        world.cache.current().await;
+        assert_eq!(world.lists() + world.streams(), asked, "a bookmark says so");
         // The watch is opened again, and tells nothing of what it missed.
         api.hold_watches("csinodes");
         api.break_watches();
@@ -370,6 +374,32 @@ async fn fs_19_a_watch_that_stayed_away_for_long_is_not_resumed_where_that_matte
     assert_eq!(world.streams(), streams + 1);
     sleep(60 * S).await;
     assert_eq!(world.streams(), streams + 1, "once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn e_12_a_resumed_watch_is_current_with_a_bookmark_and_not_before() {
+    for relist in [false, true] {
+        let api = streaming(3);
+        let world = start_with(&api, None, relist);
+        world.cache.current().await;
+        sleep(60 * S).await;
+        // It stands, and is slow to tell.
+        api.hold_watches("csinodes");
+        api.close_watches();
+        api.insert(csinode("m"));
+        sleep(30 * S).await;
+        assert!(!world.cache.is_current() && world.cached() != truth(&api));
+        api.release_watches("csinodes");
+        world.cache.current().await;
+        assert_eq!((world.cached(), world.streams()), (truth(&api), 1));
+        // Where it matters, a list tells sooner, if the last one was long ago.
+        sleep(200 * S).await;
+        let streams = world.streams();
+        api.close_watches();
+        sleep(2 * S).await;
+        assert_eq!(world.cache.is_current(), relist);
+        assert_eq!(world.streams(), streams + usize::from(relist));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -487,8 +517,12 @@ async fn fs_14_the_time_of_a_page_does_not_include_its_wait_for_a_turn() {
     let limiter = Limiter::new(Rate::Adaptive, 65 * S, None);
     let other = Client::new(limiter.limit(api.service()), "default");
     api.fault(Fault::on("GET", "/version").too_many(200));
-    let version = Request::get("/version").body(Body::empty()).unwrap();
-    assert_eq!(other.send(version).await.unwrap().status(), 429);
+    let node = "/apis/storage.k8s.io/v1/csinodes/n0000";
+    api.fault(Fault::on("GET", node).too_many(200));
+    for path in ["/version", node] {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        assert_eq!(other.send(request).await.unwrap().status(), 429);
+    }
     // Counted before they wait.
     let lists = Arc::new(AtomicUsize::new(0));
     let service = limiter.limit(api.service());

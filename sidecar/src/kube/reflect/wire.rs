@@ -71,8 +71,8 @@ impl Scope {
         self.resource.plural
     }
 
-    /// Path and query. `timeout` is when the server is to end the watch.
-    pub(super) fn uri(&self, ask: &Ask, timeout: Duration) -> String {
+    /// Path and query. `limit` is for a page, `timeout` is when the server is to end a watch.
+    pub(super) fn uri(&self, ask: &Ask, limit: Option<u32>, timeout: Duration) -> String {
         let Resource {
             group,
             version,
@@ -97,7 +97,11 @@ impl Scope {
                 "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
                  &allowWatchBookmarks=true&timeoutSeconds={seconds}"
             ),
-            Ask::Page(_) => write!(uri, "?limit={PAGE_SIZE}"),
+            Ask::Page(_) => match limit {
+                Some(limit) => write!(uri, "?limit={limit}"),
+                // What is there now, as without the parameter.
+                None => write!(uri, "?resourceVersion="),
+            },
             Ask::Watch(_) => {
                 write!(
                     uri,
@@ -133,9 +137,6 @@ impl Scope {
     }
 }
 
-/// Objects per list page. A page is held as text while it is read.
-const PAGE_SIZE: u32 = 100;
-
 fn parameter(uri: &mut String, name: &str, value: &str) {
     uri.push('&');
     uri.push_str(name);
@@ -165,6 +166,7 @@ pub(super) struct Lines {
     buffer: Vec<u8>,
     complete: bool,
     too_long: bool,
+    passed_over: bool,
 }
 
 impl Lines {
@@ -182,12 +184,18 @@ impl Lines {
         let _infallible = input.read_until(b'\n', &mut self.buffer);
         self.complete = self.buffer.last() == Some(&b'\n');
         if self.buffer.len() > LONGEST_LINE {
+            self.passed_over |= !self.too_long;
             self.too_long = !self.complete;
             self.buffer.clear();
         } else if self.complete && std::mem::take(&mut self.too_long) {
             self.buffer.clear();
         }
         self.complete.then_some(self.buffer.as_slice())
+    }
+
+    /// Whether a line was too long since this was last asked.
+    pub(super) fn passed_over(&mut self) -> bool {
+        std::mem::take(&mut self.passed_over)
     }
 }
 

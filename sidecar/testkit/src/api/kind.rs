@@ -28,6 +28,9 @@ pub struct Kind {
     pub unconditional_update: bool,
     /// Whether the type comes from a CustomResourceDefinition: no strategic merge patch.
     pub custom: bool,
+    /// Fields that the definition does not have, so that they are dropped from what is written, as JSON
+    /// pointers to members of objects.
+    pub without: Vec<String>,
 }
 
 /// How a type treats its status.
@@ -55,6 +58,7 @@ impl Kind {
             status: Status::Absent,
             unconditional_update: true,
             custom: false,
+            without: Vec::new(),
         }
     }
 

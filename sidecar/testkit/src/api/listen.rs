@@ -12,7 +12,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::crypto::ring::sign::any_supported_type;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio_rustls::rustls::sign::{CertifiedKey, SigningKey, SingleCertAndKey};
 
 use super::FakeApi;
 use super::certificate::AnyClient;
@@ -72,17 +74,34 @@ impl FakeApi {
     pub async fn serve(&self) -> Served {
         let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
         let made = rcgen::generate_simple_self_signed(names).expect("make a certificate");
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+        let key = made.signing_key.serialize_der();
+        self.serve_as(made.cert.der(), signing(key), &made.cert.pem())
+            .await
+    }
+
+    /// The same, showing `certificate`, signing with `key` whether or not that is the certificate's, and with `authority` in
+    /// the kubeconfig's file.
+    ///
+    /// # Panics
+    ///
+    /// If the machine refuses.
+    pub async fn serve_as(
+        &self,
+        certificate: &CertificateDer<'static>,
+        key: Arc<dyn SigningKey>,
+        authority: &str,
+    ) -> Served {
+        let shown = CertifiedKey::new(vec![certificate.clone()], key);
+        let shown = SingleCertAndKey::from(shown);
         let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .expect("the provider knows TLS 1.2 and 1.3")
             .with_client_cert_verifier(Arc::new(AnyClient::new(provider)))
-            .with_single_cert(vec![made.cert.der().clone()], key)
-            .expect("certificate and key belong together");
+            .with_cert_resolver(Arc::new(shown));
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        self.listen(Some((TlsAcceptor::from(Arc::new(config)), made.cert.pem())))
-            .await
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        self.listen(Some((acceptor, authority.to_owned()))).await
     }
 
     /// Listens without TLS on a free port of the loopback address and writes a kubeconfig.
@@ -120,6 +139,17 @@ impl FakeApi {
             _task: AbortOnDrop(task),
         }
     }
+}
+
+/// A key that ring can sign with.
+///
+/// # Panics
+///
+/// If it is not in PKCS #8.
+#[must_use]
+pub fn signing(pkcs8: Vec<u8>) -> Arc<dyn SigningKey> {
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(pkcs8));
+    any_supported_type(&key).expect("a key in PKCS #8")
 }
 
 fn write(path: &Path, text: &str) {

@@ -12,6 +12,12 @@ pub(super) fn normalize(kind: &Kind, object: &mut Value) {
     if !kind.custom {
         drop_nulls(object);
     }
+    for field in &kind.without {
+        let (parent, name) = field.rsplit_once('/').unwrap_or_default();
+        if let Some(parent) = object.pointer_mut(parent).and_then(Value::as_object_mut) {
+            parent.remove(name);
+        }
+    }
     if let Some(metadata) = object["metadata"].as_object_mut() {
         for field in ["finalizers", "labels", "annotations", "ownerReferences"] {
             let empty = metadata.get(field).is_some_and(|value| {

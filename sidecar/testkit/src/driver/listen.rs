@@ -31,11 +31,17 @@ type Answer = http::Response<tonic::body::Body>;
 pub(super) struct Listening {
     task: JoinHandle<()>,
     accepting: watch::Sender<bool>,
+    /// How often connections were ended.
+    goodbyes: watch::Sender<u64>,
 }
 
 impl Listening {
     pub(super) fn stop_accepting(&self) {
         self.accepting.send_replace(false);
+    }
+
+    pub(super) fn end_connections(&self) {
+        self.goodbyes.send_modify(|goodbyes| *goodbyes += 1);
     }
 }
 
@@ -51,6 +57,7 @@ pub(super) fn listen(driver: &FakeDriver, socket: &Path) -> Listening {
     let listener = UnixListener::bind(socket).expect("bind a socket in a temporary directory");
     let driver = driver.weak();
     let (accepting, mut accepts) = watch::channel(true);
+    let (goodbyes, goodbye) = watch::channel(0);
     let task = tokio::spawn(async move {
         // Dropped with this task, which ends the connections.
         let mut connections = JoinSet::new();
@@ -59,20 +66,41 @@ pub(super) fn listen(driver: &FakeDriver, socket: &Path) -> Listening {
                 accepted = listener.accept(), if *accepts.borrow() => {
                     let (Ok((stream, _)), Some(driver)) = (accepted, driver.upgrade()) else { continue };
                     driver.shared.accepted.fetch_add(1, Ordering::SeqCst);
-                    connections.spawn(serve(driver, stream));
+                    let mut goodbye = goodbye.clone();
+                    goodbye.mark_unchanged();
+                    connections.spawn(async move {
+                        driver.shared.open.fetch_add(1, Ordering::SeqCst);
+                        let goodbye = async move {
+                            let _sender_is_gone = goodbye.changed().await;
+                        };
+                        serve(driver.clone(), stream, goodbye).await;
+                        driver.shared.open.fetch_sub(1, Ordering::SeqCst);
+                    });
                 }
                 Ok(()) = accepts.changed() => {}
                 Some(_) = connections.join_next() => {}
             }
         }
     });
-    Listening { task, accepting }
+    Listening {
+        task,
+        accepting,
+        goodbyes,
+    }
 }
 
-async fn serve(driver: FakeDriver, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+async fn serve(
+    driver: FakeDriver,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    goodbye: impl Future<Output = ()>,
+) {
     let service = hyper::service::service_fn(move |request| dispatch(driver.clone(), request));
-    let connection =
-        http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service);
+    let server = http2::Builder::new(TokioExecutor::new());
+    let mut connection = std::pin::pin!(server.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = goodbye => connection.as_mut().graceful_shutdown(),
+    }
     // An error here is a client that went away.
     let _ = connection.await;
 }
@@ -124,7 +152,7 @@ impl Service<http::Uri> for Pipe {
 
     fn call(&mut self, _: http::Uri) -> Self::Future {
         let (near, far) = tokio::io::duplex(1 << 16);
-        tokio::spawn(serve(self.0.clone(), far));
+        tokio::spawn(serve(self.0.clone(), far, std::future::pending()));
         Box::pin(std::future::ready(Ok(TokioIo::new(near))))
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use sidecar::controller::engine::Bound;
 use sidecar::controller::reactor::{Due, DueOf, Now, Reactor, Verdict};
 
 use super::Dice;
@@ -41,6 +42,7 @@ pub struct Running<S: Simulated> {
     pub state: State<S>,
     /// What is noted of it.
     pub note: S::Note,
+    bound: Bound,
 }
 
 /// Where an attempt is.
@@ -58,6 +60,9 @@ pub enum State<S: Simulated> {
     /// The lease is over: it is not sent.
     Fenced,
 }
+
+/// A step was not taken, and whether the attempt is over with that.
+pub struct Ended(pub bool);
 
 /// See the module.
 pub struct Attempts<S: Simulated> {
@@ -131,6 +136,7 @@ impl<S: Simulated> Attempts<S> {
             attempt,
             state: State::Deciding,
             note: S::Note::default(),
+            bound: Bound::new(self.reactor.most_steps(key)),
         });
     }
 
@@ -143,8 +149,36 @@ impl<S: Simulated> Attempts<S> {
 
     /// The next step of attempt `index`; `None` if it is to be ended.
     pub fn decide(&mut self, index: usize, informers: &InformersOf<S>) -> Option<StepOf<S>> {
-        let attempt = &mut self.running[index].attempt;
-        self.reactor.decide(attempt, informers, self.now)
+        loop {
+            let attempt = &mut self.running[index].attempt;
+            let step = self.reactor.decide(attempt, informers, self.now)?;
+            match self.admit(index, step, informers) {
+                Ok(step) => return Some(step),
+                Err(Ended(true)) => return None,
+                Err(Ended(false)) => {}
+            }
+        }
+    }
+
+    /// Attempt `index` is about to take this step.
+    ///
+    /// # Errors
+    /// As in the engine it is not taken, and the controller was told so.
+    pub fn admit(
+        &mut self,
+        index: usize,
+        step: StepOf<S>,
+        informers: &InformersOf<S>,
+    ) -> Result<StepOf<S>, Ended> {
+        let Running { attempt, bound, .. } = &mut self.running[index];
+        let Err(circle) = bound.admit::<S::Reactor>(&step) else {
+            return Ok(step);
+        };
+        let ended = Ended(bound.is_exhausted());
+        let answer = S::Reactor::unsent(&step, circle.to_string());
+        let due = self.reactor.answered(attempt, step, answer, informers);
+        self.take(due);
+        Err(ended)
     }
 
     /// What came of the last step of attempt `index` reaches the controller.
@@ -154,7 +188,9 @@ impl<S: Simulated> Attempts<S> {
         (step, answer): (StepOf<S>, AnswerOf<S>),
         informers: &InformersOf<S>,
     ) -> DueOf<S::Reactor> {
-        let attempt = &mut self.running[index].attempt;
+        let running = &mut self.running[index];
+        running.bound.answered::<S::Reactor>(&step, &answer);
+        let attempt = &mut running.attempt;
         self.reactor.answered(attempt, step, answer, informers)
     }
 

@@ -56,7 +56,25 @@ pub struct Storage {
     pub away: bool,
 }
 
+/// The handle as drivers show it that take a shorter one, too.
+#[must_use]
+pub fn full(handle: &str) -> String {
+    format!("/{handle}")
+}
+
+/// The handle that a driver means by this one: as it is in storage.
+#[must_use]
+pub fn plain(handle: &str) -> &str {
+    handle.trim_start_matches('/')
+}
+
 impl Storage {
+    /// The snapshot that this handle means.
+    #[must_use]
+    pub fn get(&self, handle: &str) -> Option<&Snapshot> {
+        self.snapshots.get(plain(handle))
+    }
+
     /// The handle of the snapshot of this name.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Text> {

@@ -12,9 +12,8 @@ use crate::plan::view::{Next, Purpose, View};
 
 /// The next step until the VolumeGroupSnapshot shows what the content of this name does.
 pub(super) fn decide(view: &View<'_>, group: &Arc<Group>, name: &Text) -> Decision {
-    let content = view.group_content(name)?;
-    protect(group)?;
-    let Some(content) = content else {
+    let Some(content) = view.group_content(name)? else {
+        protect(group)?;
         return Ok(missing(name));
     };
     if content.source != ContentSource::Snapshot {
@@ -27,8 +26,9 @@ pub(super) fn decide(view: &View<'_>, group: &Arc<Group>, name: &Text) -> Decisi
     }
     let bound = !content.group.uid.is_empty();
     if !content.names(group) || bound && !content.is_of(group) {
-        return Ok(misbound(&content));
+        return misbound(view, group, &content);
     }
+    protect(group)?;
     // Nobody has said which class it is, and the VolumeGroupSnapshot does.
     let classless = content.class.is_none() && group.class.is_some();
     if bound && !classless {

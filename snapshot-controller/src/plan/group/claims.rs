@@ -3,6 +3,8 @@
 //! The API server selects: labels of 50,000 claims would be kept for a few groups, and a cache may be
 //! late.
 
+use sidecar::log::quote;
+
 use super::{Decision, selector};
 use crate::model::{Group, Text, key};
 use crate::plan::complaint::RequeueTrigger;
@@ -36,7 +38,11 @@ pub(super) fn volumes(
     let names = match view.learnt(&object) {
         None => return Err(read(object)),
         Some(Learnt::Read(names)) => names.clone().unwrap_or_default(),
-        Some(Learnt::Unread(error)) => return Ok(Err(problem(error.to_string(), None))),
+        Some(Learnt::Unread(error)) => {
+            let error = quote(&error.to_string());
+            let text = format!("failed to list PVCs with label selector {text}: {error}");
+            return Ok(Err(problem(text, None)));
+        }
     };
     let mut volumes = Vec::new();
     for name in names.lines() {

@@ -1,24 +1,34 @@
 //! The next step for a VolumeGroupSnapshotContent: it is protected once it is bound, and nothing else.
+//! One that waits for the deletion of a VolumeGroupSnapshot which is none is told of.
 
-use sidecar::snapshot::GROUP_CONTENT_BOUND;
+use sidecar::snapshot::{GROUP_BEING_DELETED, GROUP_CONTENT_BOUND};
 
-use super::fail;
+use super::{Decision, fail};
 use crate::model::{ContentSource, GroupContent};
 use crate::plan::complaint::Complaint;
 use crate::plan::snapshot::finalizers;
 use crate::plan::step::Step;
-use crate::plan::view::{Next, Purpose};
+use crate::plan::view::{Next, Purpose, View};
+
+/// Reason of the event about a group's content that nothing will ever delete.
+pub const ORPHANED: &str = "GroupSnapshotContentOrphaned";
 
 /// The next step for `content`, the newest that is known of it.
 #[must_use]
-pub fn decide(content: &GroupContent) -> Next {
+pub fn decide(view: &View<'_>, content: &GroupContent) -> Next {
     if content.source == ContentSource::Unclear {
         return fail(Complaint::event(
             "GroupContentValidationError",
             "Exactly one of GroupSnapshotHandles and VolumeHandles should be specified",
         ));
     }
-    if content.group.uid.is_empty() || content.deleting || content.is_protected() {
+    if content.group.uid.is_empty() {
+        return Next::Done;
+    }
+    if content.deleting && !content.being_deleted && content.is_protected() {
+        return orphaned(view, content).unwrap_or_else(|first| first);
+    }
+    if content.deleting || content.is_protected() {
         return Next::Done;
     }
     let held = content.finalizers.iter().map(|held| &**held);
@@ -27,4 +37,22 @@ pub fn decide(content: &GroupContent) -> Next {
         Step::Patch(content.object(), patch),
         Purpose::ContentFinalizer,
     )
+}
+
+/// It waits for the deletion of a VolumeGroupSnapshot, which may be none: that is said, once.
+fn orphaned(view: &View<'_>, content: &GroupContent) -> Decision {
+    if view.in_flight.is_told(&content.uid) {
+        return Ok(Next::Done);
+    }
+    let key = content.group_key();
+    let group = view.group(&key)?;
+    if group.is_some_and(|group| content.is_of(&group)) {
+        return Ok(Next::Done);
+    }
+    let message = format!(
+        "VolumeGroupSnapshot {key} of this content is gone, so that nothing deletes its group \
+         snapshot. Set the annotation {GROUP_BEING_DELETED} to yes to let the content go; its \
+         deletionPolicy says whether the group snapshot goes, too"
+    );
+    Ok(fail(Complaint::event(ORPHANED, message)))
 }

@@ -1,8 +1,10 @@
 //! The content of a VolumeGroupSnapshot that selects claims.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use sidecar::log::quote;
 use sidecar::snapshot::{
     GROUP_API_VERSION, GROUP_CONTENT, GROUP_CONTENT_BOUND, GROUP_DELETION_SECRET_NAME,
     GROUP_DELETION_SECRET_NAMESPACE, GROUP_SNAPSHOT, group_content_name,
@@ -11,7 +13,7 @@ use sidecar::snapshot::{
 use super::claims::{self, Problem};
 use super::{Decision, fail};
 use crate::model::{Group, Text};
-use crate::plan::complaint::{Complaint, RequeueTrigger};
+use crate::plan::complaint::{Complaint, RequeueTrigger, unwritten};
 use crate::plan::secret::{self, Secret};
 use crate::plan::snapshot::{Chosen, Origin};
 use crate::plan::step::{Object, Step};
@@ -24,14 +26,18 @@ pub(super) fn decide(
     selector: &Text,
     class: &Chosen,
 ) -> Decision {
-    let refuse =
-        |problem: Problem| fail(Complaint::ungrouped(&problem.text).until_all(problem.triggers));
+    let parameters = |error: &dyn Display| {
+        let (name, error) = (&group.name, quote(&error.to_string()));
+        Complaint::ungrouped(&format_args!(
+            "failed to get input parameters to create group snapshot {name}: {error}"
+        ))
+    };
+    let refuse = |problem: Problem| fail(parameters(&problem.text).until_all(problem.triggers));
     let volumes = claims::volumes(view, group, selector)?.map_err(refuse)?;
     let name = Text::from(group_content_name(&group.uid));
     let of_class = || RequeueTrigger::GroupClass(class.name.clone());
     let secret = secret::resolve(&class.class, &secret::Words::of_group(group, &name));
-    let secret =
-        secret.map_err(|problem| fail(Complaint::ungrouped(&problem).until(of_class())))?;
+    let secret = secret.map_err(|problem| fail(parameters(&problem).until(of_class())))?;
     let handles = volumes.iter().map(|origin| handle(group, class, origin));
     let handles: Vec<Text> = handles.collect::<Decision<_>>()?;
     let body = body(group, class, &name, &handles, secret);
@@ -44,19 +50,25 @@ pub(super) fn decide(
 
 /// What the driver of the class calls a volume.
 fn handle(group: &Group, class: &Chosen, origin: &Origin) -> Decision<Text> {
-    let volume = &origin.name;
-    let error = match &origin.volume.csi {
+    let (volume, key) = (&origin.name, group.key());
+    let (told, error) = match &origin.volume.csi {
         Some(csi) if csi.driver == class.class.driver => return Ok(csi.handle.clone()),
-        None => format!("Cannot snapshot a non-CSI volume: {volume}"),
-        Some(csi) => format!(
-            "Volume CSI driver ({}) mismatch with VolumeGroupSnapshotClass ({}) {}: {volume}",
-            csi.driver,
-            class.class.driver,
-            group.key()
+        None => (
+            format!("Cannot snapshot a non-CSI volume: {volume}"),
+            format!("cannot snapshot a non-CSI volume for group snapshot {key}: {volume}"),
         ),
+        Some(csi) => {
+            let (of_volume, of_class) = (&csi.driver, &class.class.driver);
+            let told = format!(
+                "Volume CSI driver ({of_volume}) mismatch with VolumeGroupSnapshotClass \
+                 ({of_class}) {key}: {volume}"
+            );
+            let error = unwritten(&key, &told);
+            (told, error)
+        }
     };
     let complaint = Complaint {
-        also: Some(("CreateGroupSnapshotContentFailed", error.clone())),
+        also: Some(("CreateGroupSnapshotContentFailed", told)),
         ..Complaint::ungrouped(&error)
     };
     let complaint = complaint.until_changed(Object::Volume(volume.clone()));

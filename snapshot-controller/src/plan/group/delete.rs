@@ -69,7 +69,7 @@ fn half(view: &View<'_>, group: &Group, of: &GroupContent) -> Option<Next> {
         let content = view.informers.content(&names.content)?;
         let ours = content.snapshot_key() == key(&group.namespace, &names.snapshot);
         let there = !content.deleting && !view.is_gone(&content.object());
-        let is = ours && there && content.snapshot.uid.is_empty();
+        let is = ours && there && content.is_half();
         is.then_some(content)
     })?;
     let step = Step::Delete(content.object(), content.exactly());
@@ -115,20 +115,11 @@ fn content(view: &View<'_>, group: &Group) -> Decision<Option<Arc<GroupContent>>
 /// A claim that is being restored reads the snapshot.
 fn unless_restoring(view: &View<'_>, group: &Group) -> Decision<()> {
     for member in members(view, group) {
-        let claims = view.in_flight.restoring(&member.key());
-        if claims.is_empty() {
-            continue;
+        let (member_key, group) = (member.key(), group.key());
+        let what = format!("Snapshot {member_key} belonging to VolumeGroupSnapshot {group}");
+        if let Some(complaint) = Complaint::restoring(&what, view.restoring(&member)) {
+            return Err(fail(complaint));
         }
-        let message = format!(
-            "Snapshot {} belonging to VolumeGroupSnapshot {} is being used to restore a PVC",
-            member.key(),
-            group.key()
-        );
-        let complaint = Complaint::event("SnapshotDeletePending", message);
-        let complaint = claims.into_iter().fold(complaint, |complaint, claim| {
-            complaint.until_changed(Object::Claim(claim))
-        });
-        return Err(fail(complaint));
     }
     Ok(())
 }

@@ -69,7 +69,12 @@ fn one(view: &View<'_>, group: &Group, of: &GroupContent, member: &Member) -> Op
         let body = snapshot_body(view, group, of, member, &names);
         return ask(Step::Create(Object::Snapshot(key), body));
     };
-    if snapshot.owner().is_none_or(|(uid, _)| *uid != group.uid) {
+    // One that somebody has cut loose has its content still, and is not taken back.
+    let ours = match snapshot.owner() {
+        Some((uid, _)) => *uid == group.uid,
+        None => content.is_of(&snapshot),
+    };
+    if !ours {
         return Some(foreign(snapshot.object()));
     }
     if !content.is_of(&snapshot) {

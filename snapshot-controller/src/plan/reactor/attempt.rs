@@ -16,10 +16,14 @@ use crate::plan::step::{Object, Step};
 use crate::plan::view::{Learnt, Next, Purpose, View, read};
 use crate::plan::{claim, content as contents, group, snapshot, status};
 
-/// More requests than any attempt needs: what takes more goes in circles, and is retried later.
-const MOST: u32 = 48;
-/// The same for a group, with as many members as anybody has.
-const MOST_OF_GROUP: u32 = 4096;
+/// More requests than an attempt needs, on a group with as many members as anybody has.
+pub(super) fn most_steps(key: &Key) -> u32 {
+    match key {
+        Key::Group(_) => 4096,
+        Key::Snapshot(_) | Key::Content(_) | Key::Claim(_) | Key::GroupContent(_) => 48,
+    }
+}
+
 /// How often what others change meanwhile is read again before the attempt waits.
 pub(super) const CONFLICTS: u32 = 5;
 
@@ -35,7 +39,6 @@ pub struct Attempt {
     pub(super) reread: Option<Object>,
     /// What a request that failed means, which users are not told yet.
     pub(super) untold: Option<Box<Complaint>>,
-    steps: u32,
     pub(super) conflicts: u32,
     pub(super) over: Option<Over>,
     pub(super) notices: Vec<Notice>,
@@ -65,7 +68,6 @@ impl Attempt {
             asked: None,
             reread: None,
             untold: None,
-            steps: 0,
             conflicts: 0,
             over: None,
             notices: Vec::new(),
@@ -128,7 +130,6 @@ impl Attempt {
     }
 
     fn ask(&mut self, step: Step, purpose: Purpose) -> Step {
-        self.steps += 1;
         self.asked = Some(purpose);
         step
     }
@@ -145,14 +146,6 @@ impl Controller {
             return self.fail(attempt, *complaint, now);
         }
         if attempt.over.is_some() {
-            return None;
-        }
-        let most = match attempt.key {
-            Key::Group(_) => MOST_OF_GROUP,
-            Key::Snapshot(_) | Key::Content(_) | Key::Claim(_) | Key::GroupContent(_) => MOST,
-        };
-        if attempt.steps >= most {
-            attempt.fail("deciding", "too many requests in one attempt");
             return None;
         }
         let next = match attempt.reread.take() {
@@ -211,7 +204,7 @@ impl Controller {
                 (next, Some(Subject::Group(subject)))
             }),
             Key::GroupContent(name) => informers.group_content(name).map(|subject| {
-                let next = group::content::decide(&subject);
+                let next = group::content::decide(&view, &subject);
                 (next, Some(Subject::GroupContent(subject)))
             }),
         };
@@ -235,9 +228,11 @@ impl Controller {
     ) -> Option<Step> {
         self.in_flight.failed(&attempt.key, &complaint.triggers);
         match &attempt.subject {
-            Some(Subject::Content(content)) if complaint.reason == contents::ORPHANED => {
-                // No retry: only its deletion for a VolumeSnapshot, or an administrator, ends this.
-                self.in_flight.tell(&content.uid);
+            Some(subject)
+                if [contents::ORPHANED, group::content::ORPHANED].contains(&complaint.reason) =>
+            {
+                // No retry: only its deletion for its owner, or an administrator, ends this.
+                self.in_flight.tell(subject.uid());
                 attempt.complain(complaint);
                 attempt.done()
             }

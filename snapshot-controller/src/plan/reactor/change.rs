@@ -37,7 +37,7 @@ pub enum Change<'a> {
     },
     /// A PersistentVolume of this name is new or has changed.
     Volume(Text),
-    /// A VolumeSnapshotClass of this name is new or has changed.
+    /// A VolumeSnapshotClass of this name is new or has changed, or is gone: of two defaults one is left.
     Class(Text),
     /// A VolumeGroupSnapshot is new or has changed, or is gone.
     Group {
@@ -57,7 +57,7 @@ pub enum Change<'a> {
         /// As above.
         own: bool,
     },
-    /// A VolumeGroupSnapshotClass of this name is new or has changed.
+    /// A VolumeGroupSnapshotClass of this name is new or has changed, or is gone.
     GroupClass(Text),
     /// Nothing happened to what this key is about; the time for a resync has come.
     Resync(Key),

@@ -31,7 +31,7 @@ impl Controller {
                 self.learns(attempt, object, Learnt::Read(json));
             }
             (Answer::Refused(error), Purpose::Read(object)) => {
-                self.unread(attempt, object, error);
+                self.unread(attempt, object, error, informers);
             }
             (Answer::Done | Answer::Read(_), purpose) => {
                 // What was read before is not so any more.
@@ -53,9 +53,23 @@ impl Controller {
         attempt.learnt.push((object, learnt));
     }
 
-    fn unread(&mut self, attempt: &mut Attempt, object: Object, error: ApiError) {
-        let told = error.kind == ErrorKind::NotFound
-            || matches!(object, Object::Volume(_) | Object::Claims(..));
+    fn unread(
+        &mut self,
+        attempt: &mut Attempt,
+        object: Object,
+        error: ApiError,
+        informers: Informed<'_>,
+    ) {
+        let told = match &object {
+            Object::Volume(_) | Object::Claims(..) => true,
+            // A role need not allow what is not served.
+            Object::Group(_) if !informers.groups() && error.kind == ErrorKind::Refused => true,
+            Object::Snapshot(_)
+            | Object::Content(_)
+            | Object::Claim(_)
+            | Object::Group(_)
+            | Object::GroupContent(_) => error.kind == ErrorKind::NotFound,
+        };
         if told {
             self.learns(attempt, object, Learnt::Unread(error))
         } else {
@@ -131,7 +145,7 @@ fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError
     }
     let complaint = match &attempt.subject {
         Some(Subject::Snapshot(of)) => outcome::refusal(of, &purpose, &error),
-        Some(Subject::Group(of)) => outcome::refusal_of_group(of, &purpose, &error),
+        Some(Subject::Group(of)) => outcome::refusal_of_group(of, &purpose, step, &error),
         Some(Subject::Content(_) | Subject::GroupContent(_)) | None => None,
     };
     match complaint {
@@ -141,7 +155,7 @@ fn refused(attempt: &mut Attempt, step: &Step, purpose: Purpose, error: ApiError
 }
 
 /// The object that a step writes.
-fn written(step: &Step) -> Option<Object> {
+pub(super) fn written(step: &Step) -> Option<Object> {
     match step {
         Step::Patch(of, _)
         | Step::PatchStatus(of, _)

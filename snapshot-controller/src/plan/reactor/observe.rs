@@ -99,8 +99,12 @@ impl Controller {
             let members = self.in_flight.members(&old.uid).cloned();
             due.wakes
                 .extend(members.map(|member| wake(Key::Snapshot(member))));
+            let content = content_of(old, informers);
+            let name = content.as_ref().map(|content| content.name.clone());
+            due.wakes
+                .extend(name.map(|name| wake(Key::GroupContent(name))));
             // What was to become members may have come late.
-            let handle = content_of(old, informers).and_then(|content| content.stands_for());
+            let handle = content.and_then(|content| content.stands_for());
             handle
                 .iter()
                 .for_each(|handle| self.wake_unbound(handle, due));
@@ -132,6 +136,10 @@ impl Controller {
     ) {
         let Some(either) = new.or(old) else { return };
         let name = either.name.clone();
+        let replaced = old.filter(|old| new.is_none_or(|new| new.uid != old.uid));
+        if let Some(old) = replaced {
+            self.in_flight.untell(&old.uid);
+        }
         for handle in self.in_flight.group_content(old, new) {
             self.wake_grouped(&handle, due);
             self.wake_unbound(&handle, due);

@@ -3,11 +3,12 @@
 use sidecar::snapshot::{CONTENT, GROUP_CONTENT, GROUP_SNAPSHOT, SNAPSHOT};
 
 use super::attempt::Subject;
+use super::heard::written;
 use super::{About, Event, Notice};
 use crate::model::{Group, Snapshot, Text};
-use crate::plan::complaint::Complaint;
+use crate::plan::complaint::{Complaint, unwritten};
 use crate::plan::operation::{Operation, Operations};
-use crate::plan::step::ApiError;
+use crate::plan::step::{ApiError, Step};
 use crate::plan::view::{Progress, Purpose};
 
 impl Subject {
@@ -150,15 +151,17 @@ pub(super) fn refusal(
     purpose: &Purpose,
     error: &ApiError,
 ) -> Option<Complaint> {
-    let (namespace, name) = (&snapshot.namespace, &snapshot.name);
+    let key = snapshot.key();
+    let wrapped = unwritten(&key, error);
     Some(match purpose {
         Purpose::Finalizers => Complaint::event(
             "SnapshotFinalizerError",
-            format!("Failed to check and update snapshot: {error}"),
+            format!("Failed to check and update snapshot: {wrapped}"),
         ),
-        Purpose::Protect(_) => Complaint::uncreated(format_args!(
-            "snapshot controller failed to update {name} on API server: {error}"
-        )),
+        Purpose::Protect(claim) => {
+            let (_, name) = claim.split_once('/').unwrap_or_default();
+            Complaint::uncreated(unwritten(name, error))
+        }
         Purpose::Release(_) => Complaint::event(
             "ErrorPVCFinalizer",
             "Error check and remove PVC Finalizer for VolumeSnapshot",
@@ -167,11 +170,10 @@ pub(super) fn refusal(
             also: Some((
                 "CreateSnapshotContentFailed",
                 format!(
-                    "Error creating volume snapshot content object for snapshot \
-                     {namespace}/{name}: {error}."
+                    "Error creating volume snapshot content object for snapshot {key}: {error}."
                 ),
             )),
-            ..Complaint::uncreated(error)
+            ..Complaint::uncreated(wrapped)
         },
         Purpose::Bind => Complaint::unready(
             "SnapshotBindFailed",
@@ -183,7 +185,7 @@ pub(super) fn refusal(
         ),
         Purpose::Status(_) => Complaint::event(
             "SnapshotStatusUpdateFailed",
-            format!("Snapshot status update failed, {error}"),
+            format!("Snapshot status update failed, {wrapped}"),
         ),
         Purpose::DefaultClass
         | Purpose::Announce
@@ -199,22 +201,24 @@ pub(super) fn refusal(
 pub(super) fn refusal_of_group(
     group: &Group,
     purpose: &Purpose,
+    step: &Step,
     error: &ApiError,
 ) -> Option<Complaint> {
+    let key = group.key();
+    let wrapped = unwritten(&key, error);
     Some(match purpose {
         Purpose::Finalizers => Complaint::event(
             "GroupSnapshotFinalizerError",
-            format!("Failed to check and update group snapshot: {error}"),
+            format!("Failed to check and update group snapshot: {wrapped}"),
         ),
         Purpose::Create { .. } => {
-            let key = group.key();
             let message = format!(
                 "Error creating volume group snapshot content object for group snapshot {key}: \
                  {error}."
             );
             Complaint {
                 also: Some(("CreateGroupSnapshotContentFailed", message)),
-                ..Complaint::ungrouped(error)
+                ..Complaint::ungrouped(&wrapped)
             }
         }
         Purpose::Bind => Complaint::unready(
@@ -225,13 +229,16 @@ pub(super) fn refusal_of_group(
             "GroupSnapshotContentObjectDeleteError",
             "Failed to delete group snapshot content API object",
         ),
-        Purpose::Member if group.deleting => Complaint::event(
-            "GroupSnapshotMemberDeleteError",
-            format!("Failed to delete a member of the group snapshot: {error}"),
-        ),
+        Purpose::Member if group.deleting => {
+            let member = written(step).map(|of| of.key().clone()).unwrap_or_default();
+            let message = format!(
+                "failed to delete snapshot API object {member} part of group snapshot {key}: {error}"
+            );
+            Complaint::event("SnapshotDeleteError", message)
+        }
         Purpose::Status(_) | Purpose::Member => Complaint::event(
             "GroupSnapshotStatusUpdateFailed",
-            format!("GroupSnapshot status update failed, {error}"),
+            format!("GroupSnapshot status update failed, {wrapped}"),
         ),
         Purpose::DefaultClass
         | Purpose::Protect(_)

@@ -12,9 +12,8 @@ use crate::plan::view::{Next, Purpose, View};
 
 /// The next step until the VolumeSnapshot shows what the content of this name does.
 pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>, name: &Text) -> Decision {
-    let content = view.content(name)?;
-    protect(snapshot, content.as_deref())?;
-    let Some(content) = content else {
+    let Some(content) = view.content(name)? else {
+        protect(snapshot, None)?;
         return Ok(missing(name));
     };
     if content.source != ContentSource::Snapshot {
@@ -26,8 +25,9 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>, name: &Text) -> 
     }
     let bound = !content.snapshot.uid.is_empty();
     if !content.names(snapshot) || bound && !content.is_of(snapshot) {
-        return Ok(misbound(&content));
+        return misbound(view, snapshot, &content);
     }
+    protect(snapshot, Some(&content))?;
     // Nobody has said which class it is, and the VolumeSnapshot does.
     let classless = content.class.is_none() && snapshot.class.is_some();
     if bound && !classless {

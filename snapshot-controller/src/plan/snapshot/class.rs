@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use sidecar::log::quote;
 
 use super::{Decision, fail};
 use crate::model::{Class, Snapshot, Text};
@@ -59,10 +60,8 @@ fn default(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
     let of_claim = RequeueTrigger::Object(Object::Claim(key.clone()));
     let Some(claim) = view.claim(&key)? else {
         let (_, name) = key.split_once('/').unwrap_or_default();
-        let error = format!(
-            "failed to retrieve PVC {name} from the lister: \"persistentvolumeclaim {name:?} not \
-             found\""
-        );
+        let cause = quote(&format!("persistentvolumeclaim {} not found", quote(name)));
+        let error = format!("failed to retrieve PVC {name} from the lister: {cause}");
         return Err(refuse(error, of_claim));
     };
     let origin = Origin::of(view, &key, &claim)?;

@@ -4,12 +4,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sidecar::log::quote;
 use sidecar::snapshot::content_name;
 
 use super::class::Chosen;
 use super::{Decision, body, fail};
 use crate::model::{Claim, Csi, Phase, Snapshot, Text, Uid, Volume, key};
-use crate::plan::complaint::{Complaint, RequeueTrigger};
+use crate::plan::complaint::{Complaint, RequeueTrigger, unwritten};
 use crate::plan::step::{Object, Step};
 use crate::plan::view::{Next, Purpose, View};
 use crate::plan::{claim, secret};
@@ -72,7 +73,8 @@ impl Problem {
                 "the PVC {claim} is not yet bound to a PV, will not attempt to take {wanted}"
             ),
             Self::NoVolume(volume, error) => {
-                format!("failed to retrieve PV {volume} from the API server: {error:?}")
+                let error = quote(error);
+                format!("failed to retrieve PV {volume} from the API server: {error}")
             }
             Self::OfAnother(_) => "claim in dataSource not bound or invalid".to_owned(),
         }
@@ -103,26 +105,25 @@ pub(super) fn decide(
 ) -> Decision {
     let key = key(&snapshot.namespace, claim_name);
     let of_claim = || Object::Claim(key.clone());
-    let update = |error: &str| {
-        let name = &snapshot.name;
-        let error = format!("snapshot controller failed to update {name} on API server: {error}");
-        fail(Complaint::uncreated(error).until_changed(of_claim()))
+    let update = |name: &str, error: &str| {
+        let complaint = Complaint::uncreated(unwritten(name, &error));
+        fail(complaint.until_changed(of_claim()))
     };
     let Some(claim) = view.claim(&key)? else {
-        return Ok(update("cannot get claim from snapshot"));
+        return Ok(update(&snapshot.name, "cannot get claim from snapshot"));
     };
     if claim.deleting && claim.protected.is_none() {
-        return Ok(update(
-            "cannot add finalizer on claim because it is being deleted",
-        ));
+        let error = "cannot add finalizer on claim because it is being deleted";
+        return Ok(update(claim_name, error));
     }
     if let Some(first) = claim::protect(view, &key) {
         return Ok(first);
     }
     let parameters = |error: &dyn fmt::Display| {
         let name = &snapshot.name;
+        let error = quote(&error.to_string());
         Complaint::uncreated(format_args!(
-            "failed to get input parameters to create snapshot {name}: \"{error}\""
+            "failed to get input parameters to create snapshot {name}: {error}"
         ))
     };
     let of_class = || RequeueTrigger::Class(class.name.clone());

@@ -10,7 +10,7 @@ use sidecar::snapshot::{
 
 use super::group::{self, Held};
 use super::{Decision, fail, finalizers};
-use crate::model::{Content, Policy, Snapshot, Text, key};
+use crate::model::{Content, Policy, Snapshot};
 use crate::plan::claim;
 use crate::plan::complaint::{Complaint, RequeueTrigger};
 use crate::plan::step::{Object, Step};
@@ -23,12 +23,19 @@ pub(super) fn decide(view: &View<'_>, snapshot: &Arc<Snapshot>) -> Decision {
         return Ok(Next::Done);
     }
     match group::holding(view, snapshot)? {
-        Some(Held::By(group)) => return Ok(fail(pending(snapshot, group.key(), None))),
-        Some(Held::Unserved(name)) => {
-            let group = key(&snapshot.namespace, &name);
-            let why =
-                "Group snapshots are not active in this controller: the volume snapshot stays";
-            return Ok(fail(pending(snapshot, &group, Some(why))));
+        Some(Held::By(group)) => {
+            let why = "Deleting the group snapshot will trigger the deletion of all the \
+                       individual volume snapshots that are part of the group.";
+            return Ok(fail(pending(snapshot, group, why)));
+        }
+        Some(Held::Unserved(group, unread)) => {
+            let stays = "Group snapshots are not active in this controller: the volume snapshot \
+                         stays until the group snapshot is gone";
+            let why = match unread {
+                Some(error) => format!("{stays}, which it cannot see: {error}"),
+                None => stays.to_owned(),
+            };
+            return Ok(fail(pending(snapshot, group, &why)));
         }
         Some(Held::Going(group)) => return Ok(Next::Await(RequeueTrigger::Object(group))),
         Some(Held::Awaited) => return Ok(Next::Done),
@@ -111,25 +118,19 @@ fn content(view: &View<'_>, snapshot: &Snapshot) -> Decision<Option<Arc<Content>
 
 /// A claim that is being restored reads the snapshot.
 fn unless_restoring(view: &View<'_>, snapshot: &Snapshot) -> Decision<()> {
-    let claims = view.in_flight.restoring(&snapshot.key());
-    if claims.is_empty() {
-        return Ok(());
+    let claims = view.restoring(snapshot);
+    match Complaint::restoring("Snapshot", claims) {
+        Some(complaint) => Err(fail(complaint)),
+        None => Ok(()),
     }
-    let message = "Snapshot is being used to restore a PVC";
-    let complaint = Complaint::event("SnapshotDeletePending", message);
-    let complaint = claims.into_iter().fold(complaint, |complaint, claim| {
-        complaint.until_changed(Object::Claim(claim))
-    });
-    Err(fail(complaint))
 }
 
-fn pending(snapshot: &Snapshot, group: &Text, why: Option<&str>) -> Complaint {
-    let why = why.unwrap_or("Deleting the group snapshot will trigger the deletion of its members");
+fn pending(snapshot: &Snapshot, group: Object, why: &str) -> Complaint {
     let message = format!(
         "deletion of the individual volume snapshot {} is not allowed as it belongs to group \
-         snapshot {group}. {why}",
-        snapshot.key()
+         snapshot {}. {why}",
+        snapshot.key(),
+        group.key()
     );
-    let complaint = Complaint::event("SnapshotDeletePending", message);
-    complaint.until_changed(Object::Group(group.clone()))
+    Complaint::event("SnapshotDeletePending", message).until_changed(group)
 }

@@ -1,45 +1,54 @@
-//! Which group snapshot a VolumeSnapshot belongs to. Its content's handle says so: one that an
-//! administrator made joins in this way.
+//! Which group snapshot a VolumeSnapshot belongs to. Its content's handle says so: one that stands for
+//! a content that an administrator made joins in this way. A group makes all others with their owner.
+//!
+//! Who joins is owned first and named then. Whoever has the name and no owner was cut loose, as backup
+//! tools do to keep a member when its group goes: an owner that somebody removed stays removed.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use super::status;
-use crate::model::{Content, Group, Snapshot, Text, key};
+use crate::model::{Content, Group, Snapshot, Source, key};
 use crate::plan::group::members::owner;
-use crate::plan::step::{Object, Step};
-use crate::plan::view::{Next, Progress, Purpose, View};
+use crate::plan::step::{ErrorKind, Object, Step};
+use crate::plan::view::{Learnt, Next, Progress, Purpose, View};
 
 /// The group snapshot that `content` leads to, if there is one by now.
-pub(super) fn of(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Option<Arc<Group>> {
+fn of(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Option<Arc<Group>> {
     view.group_of(snapshot, &content.part_of()?)
+}
+
+/// The same, unless it has to own the VolumeSnapshot before its name is shown.
+pub(super) fn shown(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Option<Arc<Group>> {
+    of(view, snapshot, content).filter(|group| !is_to_own(group, snapshot))
+}
+
+fn is_to_own(group: &Group, snapshot: &Snapshot) -> bool {
+    let joins = matches!(snapshot.source, Source::Content(_)) && snapshot.owner().is_none();
+    joins && !is_named(snapshot) && !group.deleting
+}
+
+fn is_named(snapshot: &Snapshot) -> bool {
+    let status = snapshot.status.as_deref();
+    status.is_some_and(|status| status.group.is_some())
 }
 
 /// Whether its name is news.
 pub(super) fn names(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> bool {
-    let status = snapshot.status.as_deref();
-    let named = status.is_some_and(|status| status.group.is_some());
-    !named && of(view, snapshot, content).is_some()
+    !is_named(snapshot) && of(view, snapshot, content).is_some()
 }
 
-/// One that can be used joins its group: it says whose it is, then the group owns it.
+/// One that can be used joins its group: the group owns it, then it says whose it is.
 pub(super) fn join(view: &View<'_>, snapshot: &Snapshot, content: &Content) -> Option<Next> {
-    if names(view, snapshot, content) {
-        let group = of(view, snapshot, content);
-        let group = group.as_deref().map(|group| &group.name);
-        let (patch, _) = status::follow(snapshot, content, group)?;
-        let step = Step::PatchStatus(snapshot.object(), patch);
-        return Some(Next::Ask(step, Purpose::Status(Progress::default())));
+    let group = of(view, snapshot, content).filter(|_| !is_named(snapshot))?;
+    if is_to_own(&group, snapshot) {
+        let step = Step::Patch(snapshot.object(), owned(snapshot, &group)?);
+        return Some(Next::Ask(step, Purpose::Member));
     }
-    let named = snapshot.status.as_deref()?.group.is_some();
-    if !named || snapshot.owner().is_some() {
-        return None;
-    }
-    // The group that the name was of may be gone, and another one have it.
-    let group = of(view, snapshot, content)?;
-    let step = Step::Patch(snapshot.object(), owned(snapshot, &group)?);
-    (!group.deleting).then_some(Next::Ask(step, Purpose::Member))
+    let (patch, _) = status::follow(snapshot, content, Some(&group.name))?;
+    let step = Step::PatchStatus(snapshot.object(), patch);
+    Some(Next::Ask(step, Purpose::Status(Progress::default())))
 }
 
 /// The patch after which the group owns the VolumeSnapshot, beside who does already.
@@ -56,28 +65,34 @@ fn owned(snapshot: &Snapshot, group: &Group) -> Option<Value> {
 
 /// The group snapshot that holds a VolumeSnapshot which is being deleted: its snapshot is part of the
 /// group's, and only the group can be deleted in the storage system. Nothing holds it once the group is
-/// gone.
+/// gone, which the API server says also where group snapshots are not served.
 pub(super) fn holding(view: &View<'_>, snapshot: &Snapshot) -> Result<Option<Held>, Next> {
-    let name = snapshot.group();
-    if !view.informers.groups() && (snapshot.is_member() || name.is_some()) {
-        return Ok(Some(match view.informers.groups_are_awaited() {
-            true => Held::Awaited,
-            false => Held::Unserved(name.cloned().unwrap_or_default()),
-        }));
+    let (name, served) = (snapshot.group(), view.informers.groups());
+    let grouped = snapshot.is_member() || name.is_some();
+    if grouped && !served && view.informers.groups_are_awaited() {
+        return Ok(Some(Held::Awaited));
     }
     let Some(name) = name else {
         return Ok(None);
     };
-    let Some(group) = view.group(&key(&snapshot.namespace, name))? else {
+    let key = key(&snapshot.namespace, name);
+    let object = Object::Group(key.clone());
+    if let Some(Learnt::Unread(error)) = view.learnt(&object)
+        && error.kind != ErrorKind::NotFound
+    {
+        return Ok(Some(Held::Unserved(object, Some(error.to_string()))));
+    }
+    let Some(group) = view.group(&key)? else {
         return Ok(None);
     };
     let holds = match snapshot.owner() {
         Some((uid, _)) => group.uid == *uid,
-        None => leads_to(view, snapshot, &group)?,
+        None => !served || leads_to(view, snapshot, &group)?,
     };
-    Ok(holds.then(|| match group.deleting {
-        true => Held::Going(group.object()),
-        false => Held::By(group.object()),
+    Ok(holds.then(|| match (served, group.deleting) {
+        (false, _) => Held::Unserved(object, None),
+        (true, true) => Held::Going(object),
+        (true, false) => Held::By(object),
     }))
 }
 
@@ -99,8 +114,8 @@ fn leads_to(view: &View<'_>, snapshot: &Snapshot, group: &Group) -> Result<bool,
 
 /// How a group holds a member.
 pub(super) enum Held {
-    /// Nobody knows: group snapshots are not served. This is its name.
-    Unserved(Text),
+    /// Group snapshots are not served: nobody here ends it. Why it could not be read, if it was not.
+    Unserved(Object, Option<String>),
     /// Nobody knows yet. Once that is settled everything of groups is looked at.
     Awaited,
     /// It lives.

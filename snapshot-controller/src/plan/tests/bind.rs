@@ -111,7 +111,7 @@ fn c_56_c_57_a_content_that_is_not_for_it_is_left_alone() {
             bench.add(Kind::Content, content);
         });
         let [status, event] = complains(reason, message);
-        shows(row, &lines, &[PROTECTED, &status, &event]);
+        shows(row, &lines, &[&status, &event]);
         let content = bench.server.get(Kind::Content, "pp").unwrap();
         assert_eq!(content["metadata"]["resourceVersion"], "4");
     }

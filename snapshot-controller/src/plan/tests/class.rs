@@ -105,7 +105,7 @@ fn what_the_default_cannot_be_found_for() {
     for (change, error) in [
         (
             no_claim,
-            "failed to retrieve PVC p1 from the lister: \"persistentvolumeclaim \"p1\" not found\"",
+            "failed to retrieve PVC p1 from the lister: \"persistentvolumeclaim \\\"p1\\\" not found\"",
         ),
         (
             pending,

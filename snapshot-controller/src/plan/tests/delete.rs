@@ -5,7 +5,7 @@ use sidecar::snapshot::{CLAIM_AS_SOURCE, SNAPSHOT_AS_SOURCE, SNAPSHOT_BOUND, SNA
 
 use super::*;
 use crate::testing::bench::Bench;
-use crate::testing::objects::{claim, content, ready, snapshot};
+use crate::testing::objects::{claim, content, group, ready, snapshot};
 use crate::testing::server::{Kind, finalizers};
 
 const MARKED: &str =
@@ -109,24 +109,66 @@ fn c_72_c_73_a_claim_that_reads_the_snapshot_is_waited_for() {
     let here = json!({"apiGroup": group, "kind": "VolumeSnapshot", "name": "s1"});
     let there =
         json!({"apiGroup": group, "kind": "VolumeSnapshot", "name": "s1", "namespace": "ns"});
-    for (row, namespace, source, field) in [
-        ("C-72", "ns", here, "dataSource"),
-        ("C-73", "ns2", there, "dataSourceRef"),
+    // The provisioner holds what it restores from, in another namespace once there is a grant.
+    for (row, namespace, source, field, used) in [
+        ("C-72", "ns", &here, "dataSource", false),
+        ("C-72", "ns", &here, "dataSource", true),
+        ("C-73", "ns2", &there, "dataSourceRef", true),
     ] {
         let key = format!("{namespace}/r1");
         let (mut bench, lines) = deleted(|bench| {
-            bench.add(Kind::Claim, restoring(namespace, "r1", source, field));
+            bench.add(
+                Kind::Claim,
+                restoring(namespace, "r1", source.clone(), field),
+            );
+            bench.edit(Kind::Snapshot, "ns/s1", |snapshot| {
+                let mut held = finalizers(snapshot);
+                held.extend(used.then(|| SNAPSHOT_IN_USE.to_owned()));
+                snapshot["metadata"]["finalizers"] = held.into();
+            });
         });
-        let warning =
-            "E: ns/s1 Warning SnapshotDeletePending Snapshot is being used to restore a PVC";
-        shows(row, &lines, &[warning]);
+        let warning = format!(
+            "E: ns/s1 Warning SnapshotDeletePending Snapshot is being used to restore a PVC: {key}"
+        );
+        shows(row, &lines, &[&warning]);
         assert!(bench.retries());
-        shows(row, &bench.retry(), &[warning]);
+        shows(row, &bench.retry(), &[&warning]);
         bench.edit(Kind::Claim, &key, |claim| {
             claim["status"]["phase"] = "Bound".into()
         });
-        shows(row, &bench.run(), &[MARKED, DELETED, LEFT]);
+        let lines = bench.run();
+        shows(row, &lines[..2], &[MARKED, DELETED]);
     }
+}
+
+/// Without a grant it is never restored, and would hold what is another namespace's.
+#[test]
+fn c_73_a_claim_of_another_namespace_counts_once_the_provisioner_has_begun() {
+    let there = json!({
+        "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s1",
+        "namespace": "ns",
+    });
+    let (_, lines) = deleted(|bench| {
+        bench.add(Kind::Claim, restoring("ns2", "r1", there, "dataSourceRef"));
+    });
+    shows("C-73", &lines, &[MARKED, DELETED, LEFT]);
+}
+
+#[test]
+fn c_72_the_first_of_many_claims_are_named() {
+    let here = json!({
+        "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s1",
+    });
+    let (_, lines) = deleted(|bench| {
+        for number in 1..=5 {
+            let name = format!("r{number}");
+            let claim = restoring("ns", &name, here.clone(), "dataSource");
+            bench.add(Kind::Claim, claim);
+        }
+    });
+    let warning = "E: ns/s1 Warning SnapshotDeletePending Snapshot is being used to restore a PVC: \
+                   ns/r1, ns/r2, ns/r3 and 2 more";
+    shows("C-72", &lines, &[warning]);
 }
 
 #[test]
@@ -336,9 +378,10 @@ fn a_content_that_an_administrator_made_is_found_before_it_is_shown() {
 }
 
 #[test]
-fn a_member_of_a_group_stays_with_its_group() {
+fn g_42_a_member_of_a_group_stays_with_its_group() {
     let (bench, lines) = deleted(|bench| {
         bench.without_groups();
+        bench.add(Kind::Group, group("g1", "V1"));
         bench.edit(Kind::Snapshot, "ns/s1", |snapshot| {
             snapshot["status"]["volumeGroupSnapshotName"] = "g1".into();
         });

@@ -147,13 +147,7 @@ fn c_19_a_secret_that_cannot_be_is_refused() {
         ),
     ] {
         let (bench, lines) = with_secret(name, namespace);
-        let [status, event] = complains(
-            "SnapshotContentCreationFailed",
-            &format!(
-                "Failed to create snapshot content with error failed to get input parameters to \
-                 create snapshot s1: \"{problem}\""
-            ),
-        );
+        let [status, event] = unfit(problem);
         shows("C-19", &lines, &[PROTECTED, CLAIMED, &status, &event]);
         assert!(bench.server.get(Kind::Content, "snapcontent-U1").is_none());
     }
@@ -236,8 +230,9 @@ fn uncreated(error: &str) -> [String; 2] {
 }
 
 fn unfit(problem: &str) -> [String; 2] {
+    let quoted = Value::from(problem).to_string();
     uncreated(&format!(
-        "failed to get input parameters to create snapshot s1: \"{problem}\""
+        "failed to get input parameters to create snapshot s1: {quoted}"
     ))
 }
 
@@ -333,7 +328,7 @@ fn c_28_c_29_c_30_volumes_that_cannot_be_used() {
 fn c_31_a_claim_that_goes_is_not_begun_with() {
     let (_, lines) = begin(|bench| bench.delete(Kind::Claim, "ns/p1"));
     let [status, event] = uncreated(
-        "snapshot controller failed to update s1 on API server: cannot add finalizer on claim \
+        "snapshot controller failed to update p1 on API server: cannot add finalizer on claim \
          because it is being deleted",
     );
     shows("C-31", &lines, &[PROTECTED, &status, &event]);
@@ -375,7 +370,8 @@ fn c_34_c_39_a_content_that_is_refused_is_told_once() {
     let (mut bench, lines) = begin(|bench| bench.refuse("POST content", forbidden(), 3));
     let also = "E: ns/s1 Warning CreateSnapshotContentFailed Error creating volume snapshot content \
                 object for snapshot ns/s1: forbidden.";
-    let [status, event] = uncreated("forbidden");
+    let [status, event] =
+        uncreated("snapshot controller failed to update ns/s1 on API server: forbidden");
     shows(
         "C-34",
         &lines,
@@ -452,7 +448,7 @@ fn c_36_c_37_a_content_that_is_something_else_is_left_alone() {
             bench.add(Kind::Content, content);
         });
         let [status, event] = complains(reason, message);
-        shows(row, &lines, &[PROTECTED, &status, &event]);
+        shows(row, &lines, &[&status, &event]);
         let content = bench.server.get(Kind::Content, "snapcontent-U1").unwrap();
         assert_eq!(content["metadata"]["resourceVersion"], "4");
     }
@@ -520,7 +516,7 @@ fn c_42_a_status_that_could_not_be_written_is_told_of_and_written() {
     bench.refuse("PATCH snapshot/status", broken(), 1);
     let lines = status(&mut bench, taken(true));
     let event = "E: ns/s1 Warning SnapshotStatusUpdateFailed Snapshot status update failed, \
-                 internal error";
+                 snapshot controller failed to update ns/s1 on API server: internal error";
     shows("C-42", &lines, &[ALL, event]);
     shows("C-42", &bench.retry(), &[ALL, TAKEN, READY, FREE]);
 }

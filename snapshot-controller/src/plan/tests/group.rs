@@ -230,12 +230,18 @@ const UNCREATED: &str = "failed to create group snapshot content with error";
 
 #[test]
 fn g_9_to_12_claims_of_which_nothing_can_be_taken() {
-    let unlabelled = "label selector app=x for group snapshot not applied to any PVC";
-    let pending = "the PVC p2 is not yet bound to a PV, will not attempt to take a group snapshot";
+    let input = "failed to get input parameters to create group snapshot v1:";
+    let unlabelled =
+        format!("{input} \"label selector app=x for group snapshot not applied to any PVC\"");
+    let pending = format!(
+        "{input} \"the PVC p2 is not yet bound to a PV, will not attempt to take a group snapshot\""
+    );
     let other = "Volume CSI driver (T2) mismatch with VolumeGroupSnapshotClass (T) ns/v1: pv2";
+    let of_other = format!("snapshot controller failed to update ns/v1 on API server: {other}");
     let none = "Cannot snapshot a non-CSI volume: pv2";
+    let of_none = "cannot snapshot a non-CSI volume for group snapshot ns/v1: pv2".to_owned();
     type Change = fn(&mut Bench);
-    let rows: [(&str, Change, &str, bool); 4] = [
+    let rows: [(&str, Change, String, Option<&str>); 4] = [
         (
             "G-9",
             |bench| {
@@ -246,7 +252,7 @@ fn g_9_to_12_claims_of_which_nothing_can_be_taken() {
                 }
             },
             unlabelled,
-            false,
+            None,
         ),
         (
             "G-10",
@@ -256,7 +262,7 @@ fn g_9_to_12_claims_of_which_nothing_can_be_taken() {
                 });
             },
             pending,
-            false,
+            None,
         ),
         (
             "G-11",
@@ -265,8 +271,8 @@ fn g_9_to_12_claims_of_which_nothing_can_be_taken() {
                     volume["spec"]["csi"]["driver"] = "T2".into()
                 });
             },
-            other,
-            true,
+            of_other,
+            Some(other),
         ),
         (
             "G-12",
@@ -275,17 +281,18 @@ fn g_9_to_12_claims_of_which_nothing_can_be_taken() {
                     volume["spec"]["csi"] = Value::Null
                 })
             },
-            none,
-            true,
+            of_none,
+            Some(none),
         ),
     ];
     for (row, change, error, also) in rows {
         let (mut bench, lines) = begin(change);
         let message = format!("{UNCREATED} {error}");
         let [status, event] = fails("GroupSnapshotContentCreationFailed", &message, true);
-        let more = format!("E: ns/v1 Warning CreateGroupSnapshotContentFailed {error}");
+        let more =
+            also.map(|also| format!("E: ns/v1 Warning CreateGroupSnapshotContentFailed {also}"));
         let mut expected = vec![PROTECTED, &status];
-        expected.extend(also.then_some(&*more));
+        expected.extend(more.as_deref());
         expected.push(&event);
         shows(row, &lines, &expected);
         assert_eq!(bench.server.all(Kind::GroupContent).count(), 0, "{row}");

@@ -126,7 +126,7 @@ fn g_23_a_member_that_is_being_restored_holds_the_group() {
     bench.delete(Kind::Group, "ns/v1");
     let told = format!(
         "E: ns/v1 Warning SnapshotDeletePending Snapshot {key} belonging to VolumeGroupSnapshot \
-         ns/v1 is being used to restore a PVC"
+         ns/v1 is being used to restore a PVC: ns/r1"
     );
     shows("G-23", &bench.run(), &[&told]);
     shows("G-23", &bench.retry(), &[&told]);
@@ -300,4 +300,54 @@ fn g_39_what_is_measured() {
     ];
     assert_eq!(samples(&mut bench), canceled);
     assert_eq!(bench.in_flight, 0);
+}
+
+/// Of a group that went by force: nothing deletes what is left of it, and users are told once.
+#[test]
+fn g_43_a_content_whose_group_is_gone_is_told_of_when_it_is_deleted() {
+    let told = "E: groupsnapcontent-V1 Warning GroupSnapshotContentOrphaned VolumeGroupSnapshot \
+                ns/v1 of this content is gone, so that nothing deletes its group snapshot. Set the \
+                annotation \
+                groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted to yes …";
+    for group_first in [true, false] {
+        let row = format!("G-43 {group_first}");
+        let mut bench = usable();
+        if group_first {
+            bench.server.strip(Kind::Group, "ns/v1");
+            shows(&row, &bench.run(), &[]);
+            bench.delete(Kind::GroupContent, CONTENT);
+        } else {
+            bench.delete(Kind::GroupContent, CONTENT);
+            shows(&row, &bench.run(), &[]);
+            bench.server.strip(Kind::Group, "ns/v1");
+        }
+        shows(&row, &bench.run(), &[told]);
+        assert!(!bench.retries(), "{row}");
+        shows(&row, &bench.resync(), &[]);
+        // Another one of the name does not have this content either.
+        bench.add(Kind::Group, group("v1", "V2"));
+        bench.restart();
+        let lines = bench.run();
+        let again = lines
+            .iter()
+            .filter(|line| line.contains("GroupSnapshotContentOrphaned"));
+        assert_eq!(again.count(), 1, "{row} {lines:#?}");
+    }
+}
+
+/// One event for one cause, and nothing is taken anew.
+#[test]
+fn a_group_whose_content_was_given_to_another_is_told_once() {
+    let mut bench = usable();
+    bench.edit(Kind::GroupContent, CONTENT, |content| {
+        content["spec"]["volumeGroupSnapshotRef"]["uid"] = "V9".into();
+    });
+    let mut lines = bench.run();
+    lines.extend(bench.retry());
+    let of_group = lines.iter().filter(|line| line.starts_with("E: ns/v1"));
+    let told = "E: ns/v1 Warning GroupSnapshotMisbound VolumeGroupSnapshotContent is not bound to the \
+                VolumeGroupSnapshot correctly";
+    assert_eq!(of_group.collect::<Vec<_>>(), [told], "{lines:#?}");
+    let posts = lines.iter().filter(|line| line.starts_with("POST"));
+    assert_eq!(posts.count(), 0, "{lines:#?}");
 }

@@ -194,7 +194,8 @@ fn g_13_labels_that_are_none_are_refused() {
         let lines = bench.run();
         let text = format!(
             "E: ns/v1 Warning GroupSnapshotContentCreationFailed failed to create group snapshot \
-             content with error VolumeGroupSnapshot ns/v1: spec.source.selector.{field}: "
+             content with error failed to get input parameters to create group snapshot v1: \
+             \"VolumeGroupSnapshot ns/v1: spec.source.selector.{field}: "
         );
         let told = lines.iter().filter(|line| line.starts_with(&text)).count();
         assert_eq!(told, 1, "{selector} {lines:#?}");

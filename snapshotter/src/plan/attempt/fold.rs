@@ -1,5 +1,6 @@
 //! What the answer to a step changes about an attempt.
 
+use csi_proto::csi::{ListSnapshotsRequest, Snapshot};
 use jiff::Timestamp;
 use tonic::Code;
 
@@ -19,20 +20,23 @@ const PAGES: u32 = 10_000;
 impl Attempt {
     /// Takes in what came of `step`; the problem, if it fails with that.
     pub fn fold(&mut self, step: &Step, answer: Answer, now: Timestamp) -> Option<(Task, Problem)> {
+        if matches!(answer, Answer::Done) {
+            self.written.extend(step.writes());
+        }
         match step {
             Step::Read => self.read(answer),
             Step::Patch(write, _) => self.patched(*write, answer),
             Step::PatchStatus(write, _) => self.status_patched(write, answer),
-            Step::Announce(_) => {
+            Step::Announce(event) => {
                 match &mut self.failing {
-                    Some(failing) => failing.is_announced(),
+                    Some(failing) => failing.is_announced(&event.message),
                     None => self.warned = true,
                 }
                 None
             }
             Step::LoadSecret(purpose, secret) => self.loaded(*purpose, secret, answer),
             Step::Create(_) => self.created(answer, now),
-            Step::List(request) => self.listed(&request.snapshot_id, answer, now),
+            Step::List(request) => self.listed(request, answer, now),
             Step::Get(request) => self.got(&request.snapshot_id, answer, now),
             Step::CreateGroup(request) => {
                 self.group_created(&request.source_volume_ids, answer, now)
@@ -95,12 +99,7 @@ impl Attempt {
             failing.could_not_unmark();
             return None;
         }
-        let task = match write {
-            Write::Mark | Write::Unmark => Task::Create,
-            Write::Topology(task) => task,
-            Write::Release => Task::Delete,
-        };
-        Some((task, Problem::Write(write, error)))
+        Some((write.task(), Problem::Write(write, error)))
     }
 
     fn status_patched(&mut self, write: &StatusWrite, answer: Answer) -> Option<(Task, Problem)> {
@@ -189,7 +188,12 @@ impl Attempt {
         Some((Task::Create, problem))
     }
 
-    fn listed(&mut self, handle: &str, answer: Answer, now: Timestamp) -> Option<(Task, Problem)> {
+    fn listed(
+        &mut self,
+        request: &ListSnapshotsRequest,
+        answer: Answer,
+        now: Timestamp,
+    ) -> Option<(Task, Problem)> {
         let page = match answer {
             Answer::Listed(page) => page,
             other @ (Answer::Done
@@ -207,8 +211,13 @@ impl Attempt {
             }
         };
         let snapshots = page.entries.into_iter().filter_map(|entry| entry.snapshot);
-        let found = { snapshots }.find(|snapshot| snapshot.snapshot_id == handle);
-        self.said = Said::new(found, now);
+        let mut snapshots: Vec<Snapshot> = snapshots.collect();
+        let wished = |one: &Snapshot| one.snapshot_id == request.snapshot_id;
+        // Asked about one snapshot, a driver that answers with one means that, however it spells the handle.
+        let whole = request.starting_token.is_empty() && page.next_token.is_empty();
+        let alone = (whole && snapshots.len() == 1).then_some(0);
+        let place = snapshots.iter().position(wished).or(alone);
+        self.said = Said::new(place.map(|place| snapshots.swap_remove(place)), now);
         self.page = match &self.page {
             Page::Next(last, pages)
                 if !page.next_token.is_empty() && page.next_token != *last && *pages < PAGES =>
@@ -224,11 +233,10 @@ impl Attempt {
         let not_found = || Problem::NotFound(handle.into());
         let problem = match answer {
             Answer::Got(answer) => match Said::new(answer.snapshot, now) {
-                Some(said) if *said.handle == *handle => {
+                Some(said) => {
                     self.said = Some(said);
                     return None;
                 }
-                Some(_) => not_found(),
                 None => Problem::NoId,
             },
             Answer::Failed(error) if error.code == Code::NotFound => not_found(),

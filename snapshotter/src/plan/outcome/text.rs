@@ -6,7 +6,7 @@ use sidecar::log::quote;
 
 use super::{ApiError, Failure, Problem, Task};
 use crate::model::{Kind, SecretRef, Text};
-use crate::plan::step::Write;
+use crate::plan::step::{Write, Written};
 
 /// What texts call things.
 struct Words {
@@ -89,9 +89,11 @@ impl Failure {
                     "failed to take {snapshot} of the {volumes} {volume}: {cause}"
                 )
             }
-            Problem::NoMembers | Problem::Write(..) | Problem::Status(_) | Problem::Read(_) => {
-                write!(out, "{}", Cause(self))
-            }
+            Problem::NoMembers
+            | Problem::Write(..)
+            | Problem::Status(_)
+            | Problem::Read(_)
+            | Problem::NoEffect(_) => write!(out, "{}", Cause(self)),
         }
     }
 
@@ -139,7 +141,8 @@ impl Failure {
             | Problem::NoMembers
             | Problem::Write(..)
             | Problem::Status(_)
-            | Problem::Read(_) => write!(out, "{cause}"),
+            | Problem::Read(_)
+            | Problem::NoEffect(_) => write!(out, "{cause}"),
         }
     }
 }
@@ -218,8 +221,35 @@ impl fmt::Display for Cause<'_> {
             Problem::Read(error) => {
                 write!(out, "could not read the content {content} again: {error}")
             }
+            Problem::NoEffect(written) => no_effect(out, (words, content), *written),
         }
     }
+}
+
+/// A write was taken, and undone or dropped.
+fn no_effect(
+    out: &mut fmt::Formatter<'_>,
+    (words, content): (&Words, &Text),
+    written: Written,
+) -> fmt::Result {
+    let mark = words.mark;
+    write!(
+        out,
+        "the API server accepted a patch of the content {content} that should have "
+    )?;
+    match written {
+        Written::Content(Write::Mark) => {
+            write!(out, "added the {mark} annotation and the finalizer")
+        }
+        Written::Content(Write::Unmark) => write!(out, "removed the {mark} annotation"),
+        Written::Content(Write::Topology(_)) => out.write_str("written down the topology"),
+        Written::Content(Write::Release) => out.write_str("removed the finalizer"),
+        Written::Report => out.write_str("written the status"),
+        Written::Clear => out.write_str("cleared the status"),
+    }?;
+    out.write_str(
+        ", and the content is as before; look for an admission webhook or policy that undoes it",
+    )
 }
 
 /// Nobody names the snapshots of a group.

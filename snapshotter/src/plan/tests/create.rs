@@ -460,14 +460,19 @@ fn s_59_a_mark_that_is_refused() {
     assert_eq!((waited, trace), (1, lines(&["bc+", CREATE, &taken, "bc-"])));
 }
 
+/// Row S-125: what is ready is another snapshot than the one on record, which a driver forgot.
 #[test]
-fn i_5_a_stored_handle_stays() {
+fn i_5_s_125_a_stored_handle_stays_and_is_not_ready_by_another() {
     let mut bench = Bench::new();
     bench.content(|content| content.status = Some(status(false)));
     let mut other = snapshot(true);
     other.snapshot_id = "snap-2".into();
     bench.answers([created(other)]);
-    assert_eq!(bench.run(), lines(&[CREATE, READY]));
-    let other = |notice: &Notice| matches!(notice, Notice::OtherHandle(..));
-    assert!(bench.notices.iter().any(other));
+    let message = "failed to take snapshot of the volume vol-1: \"the driver answered with snap-2, and with \
+                   snap-1 before\"";
+    let expected = joined(&[&lines(&[CREATE]), &told_later(message)]);
+    assert_eq!(bench.run(), expected);
+    // What it forgot is deleted by the handle on record.
+    bench.content(|content| (content.deleting, content.being_deleted) = (true, true));
+    assert_eq!(bench.run()[0], "Delete snap-1 {}");
 }

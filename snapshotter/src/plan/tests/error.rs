@@ -6,6 +6,7 @@ use tonic::Code;
 
 use super::{CLEARED, CREATE, CUT, TAKEN, joined, lines, told_first, told_later};
 use crate::model::Text;
+use crate::plan::outcome::Refusal;
 use crate::plan::step::Answer;
 use crate::testing::{Bench, created, fails, pairs, snapshot};
 
@@ -194,7 +195,10 @@ fn s_70_what_is_not_ready_is_deleted_too() {
 #[test]
 fn s_71_deletion_after_a_final_error() {
     let mut bench = deleted_in_doubt([fails(Code::Internal, "x")]);
-    assert_eq!(bench.run(), lines(&[CREATE, "bc-", "F-"]));
+    // The driver's last word is told, although no status is left to hold it.
+    let event = "E SnapshotContentCheckandUpdateFailed: Failed to check and update snapshot content: \
+                 failed to take snapshot of the volume vol-1: \"rpc error: code = Internal desc = x\"";
+    assert_eq!(bench.run(), lines(&[CREATE, "bc-", event, "F-"]));
     assert!(bench.server.contents.is_empty() && bench.rests());
 }
 
@@ -222,12 +226,54 @@ fn s_73_s_74_the_first_parameters_are_kept_while_in_doubt() {
 fn a_mark_without_a_call_goes() {
     let mut bench = Bench::new();
     // The mark arrives, its answer does not, and the class goes.
-    bench
-        .refusals
-        .push_back((false, crate::plan::outcome::Refusal::Unknown));
+    bench.refusals.push_back((false, Refusal::Unknown));
     assert_eq!(bench.run(), lines(&["bc+", "refused Unknown"]));
     bench.server.put_class(&"c1".into(), None);
     bench.content(|content| content.being_created = true);
     let trace = bench.run();
     assert_eq!(trace[..2], lines(&["read", "bc-"]), "{trace:?}");
+}
+
+/// A write that is refused once is nobody's business; one that is refused again and again is, once for each
+/// of the two prefixes that statuses may have.
+#[test]
+fn s_57_s_59_a_write_that_keeps_failing_is_told_once() {
+    let first = "E SnapshotCreationFailed: Failed to create snapshot";
+    let later =
+        "E SnapshotContentCheckandUpdateFailed: Failed to check and update snapshot content";
+    for (status, prefixes, text) in [
+        (
+            true,
+            &[first][..],
+            "error updating status for volume snapshot content snapcontent-U1: simulated",
+        ),
+        (
+            false,
+            &[first, later],
+            "failed to add VolumeSnapshotBeingCreated annotation on the content snapcontent-U1: \
+             \"simulated\"",
+        ),
+    ] {
+        let mut bench = Bench::new();
+        let refusals = (0..20).map(|_| (status, Refusal::Unknown));
+        bench.refusals.extend(refusals);
+        let mut trace = bench.run();
+        let waits = [(); 6].map(|()| {
+            let (waited, more) = bench.next();
+            trace.extend(more);
+            waited
+        });
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32]);
+        let events: Vec<&String> = trace.iter().filter(|line| line.starts_with("E ")).collect();
+        let expected = prefixes.iter().map(|prefix| format!("{prefix}: {text}"));
+        assert!(
+            events.into_iter().eq(&expected.collect::<Vec<_>>()),
+            "{trace:#?}"
+        );
+        // It ends as if nothing had been.
+        bench.refusals.clear();
+        bench.next();
+        let (_, content) = &bench.server.contents[&Text::from("snapcontent-U1")];
+        assert!(content.is_ready() && !content.being_created && bench.rests());
+    }
 }

@@ -4,8 +4,8 @@
 use tonic::Code;
 
 use super::{READY, joined, lines, told, told_later};
-use crate::model::{Class, Content, SecretRef, Status, Text};
-use crate::plan::Settings;
+use crate::model::{Class, Content, Member, SecretRef, Status, Text};
+use crate::plan::{Membership, Settings};
 use crate::testing::{
     Bench, DRIVER, content, fails, got, listed, pairs, pre_provisioned, snapshot,
 };
@@ -129,8 +129,8 @@ fn s_78_s_79_s_80_what_cannot_be_found() {
             "failed to list snapshot for content pp: \"can not find snapshot for snapshotID snap-9\"",
         ),
         (
-            "3.9, another snapshot alone",
-            listing(listed(&["other"], "", |_| {})),
+            "S-124, other snapshots",
+            listing(listed(&["other", "another"], "", |_| {})),
             &[LIST],
             "failed to list snapshot for content pp: \"can not find snapshot for snapshotID snap-9\"",
         ),
@@ -263,4 +263,38 @@ fn s_119_get_snapshot() {
     bench.driver.abilities.list = true;
     assert_eq!(bench.run(), lines(&[LIST, FOUND]));
     assert!(!bench.server.contents[&Text::from("pp")].1.being_created);
+}
+
+/// Row S-127: whoever cannot look it up takes it for what the driver said of it with its group.
+#[test]
+fn s_127_members_of_a_driver_that_does_not_list() {
+    let mut bench = Bench::empty(Settings::default());
+    bench.driver.abilities.list = false;
+    let known = |ready| {
+        Membership::Known(Member {
+            handle: "snap-2".into(),
+            ready: Some(ready),
+            size: Some(5),
+            ..Member::default()
+        })
+    };
+    bench.member = Membership::Absent;
+    let mut content = content();
+    (content.member, content.class) = (true, None);
+    content.status = Some(Status {
+        handle: Some("snap-2".into()),
+        created: Some(1),
+        ready: Some(false),
+        group: Some("grp-1".into()),
+        ..Status::default()
+    });
+    bench.server.put(&"m".into(), Some(content));
+    assert_eq!(bench.run(), lines(&[]), "its group is not known yet");
+    bench.member = known(false);
+    let size = r#"st {"restoreSize":5}"#;
+    assert_eq!(bench.next(), (1, lines(&[size])));
+    assert_eq!(bench.next(), (2, lines(&[])));
+    bench.member = known(true);
+    assert_eq!(bench.next(), (4, lines(&[READY])));
+    assert!(bench.rests());
 }

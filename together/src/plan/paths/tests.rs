@@ -113,11 +113,22 @@ fn a_57_ready_names_every_reason_on_a_line_of_its_own() {
     }];
     let unregistered = "not registered: kubelet has not asked yet";
     let not_named = "the driver has not told its name yet\n";
+    let is_idle = "no lease is asked for: waiting for the driver\n";
     let not_allowed = "attacher, resizer: not allowed to list persistentvolumes\n";
     let is_off = "attacher is off: it failed five times within ten minutes\n";
     let not_registered = "not registered: kubelet has not asked yet\n";
+    let not_accepted = "certificate expired; renew it\n";
     for (state, readiness, status, body) in [
         ("standby, or at work", ready, 200, "ok".to_owned()),
+        (
+            "no API server before somebody mends it",
+            Readiness {
+                unreachable: Some("certificate expired; renew it"),
+                ..ready
+            },
+            503,
+            not_accepted.to_owned(),
+        ),
         (
             "no driver yet",
             Readiness::default(),
@@ -158,16 +169,29 @@ fn a_57_ready_names_every_reason_on_a_line_of_its_own() {
             "shutting down\n".to_owned(),
         ),
         (
+            "between two campaigns",
+            Readiness {
+                is_idle: true,
+                ..ready
+            },
+            503,
+            is_idle.to_owned(),
+        ),
+        (
             "everything",
             Readiness {
                 is_named: false,
+                is_idle: true,
                 missing: &missing,
                 off: &off,
                 unregistered: Some(unregistered),
+                unreachable: Some("certificate expired; renew it"),
                 is_ending: true,
             },
             503,
-            format!("shutting down\n{not_named}{not_allowed}{is_off}{not_registered}"),
+            format!(
+                "shutting down\n{not_named}{is_idle}{not_allowed}{is_off}{not_registered}{not_accepted}"
+            ),
         ),
     ] {
         must_be(state, &super::ready(&readiness), status, &body);

@@ -1,5 +1,6 @@
 //! Whose a flag is.
 
+use sidecar::flags::Note;
 use sidecar::flags::standard::{AUTOMAXPROCS, LEADER_ELECTION, LOGGING};
 
 use super::{Known, Program};
@@ -107,11 +108,35 @@ fn find(program: &Program, name: &str) -> Option<Known> {
 
 /// What a flag for all is called in this program, if it takes it.
 pub(super) fn own_name(program: &Program, flag: Known) -> Option<&'static str> {
+    if is_retired(flag) {
+        return retired(program, flag.name).map(|flag| flag.name);
+    }
     let listens = OWN_LISTENER.contains(&flag.name) || flag.name.starts_with("metrics-");
     if program.has_own_listener && listens {
         return None;
     }
     find(program, flag.name).map(|flag| flag.name)
+}
+
+/// The flag that upstream's program no longer has.
+fn retired(program: &Program, name: &str) -> Option<Known> {
+    let found = program.spec.retired.find(name);
+    found.map(|(flag, _)| flag)
+}
+
+/// No program takes it but to say so, and one that does is enough.
+pub(super) fn is_retired(flag: Known) -> bool {
+    matches!(flag.note, Note::Retired | Note::Renamed(_))
+}
+
+/// A retired flag says nothing to anyone, unless another one took its place.
+fn without_effect(flag: Known, name: &str, prefix: &str) -> Result<Known, String> {
+    match flag.note {
+        Note::Renamed(now) => Err(format!(
+            "there is no flag --{name} any more: write --{prefix}{now}"
+        )),
+        Note::None | Note::Deprecated(_) | Note::Retired => Ok(flag),
+    }
 }
 
 /// Who takes the flag called `name`.
@@ -131,7 +156,14 @@ pub(super) fn owner(name: &str, programs: &'static [Program]) -> Result<Owner, S
         let flag = find(program, name)?;
         own_name(program, flag).map(|_| flag)
     });
-    taken.map(Owner::All).ok_or_else(|| unknown(name, programs))
+    if let Some(flag) = taken {
+        return Ok(Owner::All(flag));
+    }
+    let mut programs_of_old = programs.iter();
+    match programs_of_old.find_map(|program| retired(program, name)) {
+        Some(flag) => without_effect(flag, name, "").map(Owner::All),
+        None => Err(unknown(name, programs)),
+    }
 }
 
 /// A flag with a program's name in front.
@@ -142,8 +174,14 @@ fn one(program: &'static Program, rest: &str, name: &str) -> Result<Owner, Strin
             "--{name}: --{rest} is said once for all controllers, without a name in front"
         ));
     }
-    match find(program, rest) {
-        Some(flag) => Ok(Owner::One(program, flag)),
+    if let Some(flag) = find(program, rest) {
+        return Ok(Owner::One(program, flag));
+    }
+    match retired(program, rest) {
+        Some(flag) => {
+            let prefix = format!("{}-", program.name);
+            without_effect(flag, name, &prefix).map(|flag| Owner::One(program, flag))
+        }
         None => Err(match program.spec.nearest(rest) {
             Some(near) => {
                 format!(

@@ -26,6 +26,11 @@ pub(super) fn of(
     let is_for = |gate: &&str| {
         let name = gate.split('=').next().unwrap_or_default().trim();
         let is_known = chosen.iter().any(|program| knows(program, name));
+        // One warning about a gate of the past is enough.
+        let knew = |program: &&&Program| program.retired_gates.release(name).is_some();
+        if !is_known && let Some(first) = chosen.iter().find(knew) {
+            return first.name == program.name;
+        }
         knows(program, name) && !has_own || !is_known && is_first
     };
     let gates: Vec<_> = list.split(',').filter(is_for).collect();

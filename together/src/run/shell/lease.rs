@@ -1,49 +1,89 @@
-//! One lease, from the first attempt to get it until it is lost or given back.
+//! The leases: how one is sought, held and given back.
 
 use std::time::Duration;
 
-use sidecar::election::Elector;
+use futures_util::future::abortable;
+use sidecar::election::{Elector, Fence};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+
+use super::{Event, Shell};
+use crate::plan::order::Place;
+use crate::run::members::Controllers;
 
 /// For events that are on their way when the process ends.
 const LAST_EVENTS: Duration = Duration::from_secs(1);
 
 /// A lease that is sought or held. Without leader election it is held for the asking.
-pub(super) struct Held(pub(super) Option<Elector>);
-
-/// How it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// Somebody else has it, or may have it at any moment.
-    Lost,
-    /// It was given back, as far as that was possible.
-    Released,
-}
+pub(super) struct Held(Option<Box<Elector>>);
 
 impl Held {
     /// Waits until the lease is held.
-    pub(super) async fn acquire(mut self) -> Self {
+    async fn acquire(mut self) -> Self {
         if let Some(elector) = &mut self.0 {
             elector.acquire().await;
         }
         self
     }
 
-    /// Holds the lease until it is lost, or until `asked` for it.
-    pub(super) async fn keep(self, asked: oneshot::Receiver<()>) -> End {
+    /// Holds the lease until it is lost, or until `asked` for it and given back as far as possible.
+    async fn keep(self, asked: oneshot::Receiver<()>) {
         let Some(mut elector) = self.0 else {
             let _ = asked.await;
-            return End::Released;
+            return;
         };
         tokio::select! {
             biased;
-            _lost = elector.lead() => return End::Lost,
-            _ = asked => {}
+            _lost = elector.lead() => {}
+            _ = asked => elector.release().await,
         }
-        elector.release().await;
-        End::Released
+    }
+}
+
+impl<C: Controllers> Shell<'_, C> {
+    pub(super) fn campaign(&mut self, place: Place) {
+        let fence = match place {
+            0 => self.controllers.fence(),
+            // Without leader election it is open, as without a lease.
+            _ => Fence::default(),
+        };
+        let elector = match self.controllers.elector(place, &fence) {
+            Ok(None) => None,
+            Ok(Some((elector, writer))) => {
+                if place > 0 {
+                    fence.close();
+                }
+                self.lasting.writers.retain(|writer| !writer.is_finished());
+                self.lasting.writers.push(writer);
+                Some(Box::new(elector))
+            }
+            Err(exit) => return self.end_with(exit),
+        };
+        let (seeking, handle) = abortable(Held(elector).acquire());
+        if let Some(slot) = self.slot(place) {
+            slot.fence = fence;
+            slot.seeking = Some(handle);
+        }
+        self.leases.push(Box::pin(async move {
+            match seeking.await {
+                Ok(held) => Event::Acquired(place, held),
+                Err(_aborted) => Event::Abandoned,
+            }
+        }));
+    }
+
+    /// Holds a lease that was acquired.
+    pub(super) fn hold(&mut self, place: Place, held: Held) {
+        let (give_back, asked) = oneshot::channel();
+        if let Some(slot) = self.slot(place) {
+            slot.seeking = None;
+            slot.give_back = Some(give_back);
+        }
+        self.leases.push(Box::pin(async move {
+            held.keep(asked).await;
+            Event::Gone(place)
+        }));
     }
 }
 

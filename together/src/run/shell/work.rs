@@ -1,36 +1,29 @@
 //! The controllers: how they begin, and what follows when one ends by itself.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::abortable;
-use sidecar::controller::Seat;
 use sidecar::flags::Exit;
 use sidecar::shutdown::Requested;
 use tokio::time::{Instant, sleep};
 
 use super::{Event, Shell};
 use crate::plan::ends::{End, Next};
-use crate::plan::order::Place;
+use crate::plan::order::{Order, Place};
+use crate::run::members::Controllers;
 
-impl Shell<'_> {
+impl<C: Controllers> Shell<'_, C> {
     pub(super) fn start(&mut self, place: Place) {
         let (ending, requested) = Requested::channel();
-        let (Some(ground), Some(member), Some(slot)) = (
-            &self.ground,
-            self.members.get(place),
-            self.slots.get_mut(place),
-        ) else {
+        let Some(slot) = self.slots.get_mut(place) else {
             return;
         };
-        let (process, program) = (Arc::clone(self.process), member.controller.program());
-        let with = (slot.fence.clone(), requested);
-        let seat = Seat::among(process, &ground.tenure, program, &member.own, with);
-        match Arc::clone(&member.controller).begin(seat, &ground.link) {
+        match { self.controllers }.begin(place, (slot.fence.clone(), requested)) {
             Ok(working) => {
-                self.shown.is_up(member.own.controller);
-                self.ends.began(place, Instant::now().into_std());
                 slot.ending = Some(ending);
+                self.shown.is_up(self.controllers.name(place));
+                let ends = &mut self.lasting.ends;
+                ends.began(place, Instant::now().into_std());
                 self.work(place, async move { Event::Ended(place, working.await) });
             }
             Err(exit) => {
@@ -64,19 +57,18 @@ impl Shell<'_> {
     /// A controller has nothing to do with this driver.
     pub(super) fn switch_off(&mut self, place: Place, exit: Exit) {
         self.order.switch_off(place);
-        if let Some(slot) = self.slot(place) {
-            slot.off = Some(exit.clone());
+        if let Some(off) = self.lasting.off.get_mut(place) {
+            *off = Some(exit.clone());
         }
-        let member = self.members.get(place);
-        let was_named = member.is_some_and(|member| member.is_named);
+        let was_named = self.controllers.is_named(place);
         let end = End::NothingToDo { place, was_named };
         self.conclude(Some(place), end, exit);
     }
 
     /// Carries out what follows from an end, that of the controller at `place` or of the driver.
     pub(super) fn conclude(&mut self, place: Option<Place>, end: End, exit: Exit) {
-        let next = self.ends.after(end, Instant::now().into_std());
-        let name = place.map_or("", |place| self.name(place));
+        let next = self.lasting.ends.after(end, Instant::now().into_std());
+        let name = place.map_or("", |place| self.controllers.name(place));
         let reason = exit.error.as_deref().unwrap_or_default();
         match next {
             Next::BeginAnew(pause) => {
@@ -96,11 +88,11 @@ impl Shell<'_> {
             }
             Next::Rest => {
                 tracing::error!("The CSI driver stays away, others may try");
-                self.order.rest();
+                self.finish(Order::rest);
             }
             Next::Exit => self.end_with(exit),
             Next::ExitAs(place) => {
-                let reason = self.slots.get(place).and_then(|slot| slot.off.clone());
+                let reason = self.lasting.off.get(place).cloned().flatten();
                 self.end_with(reason.unwrap_or(exit));
             }
         }

@@ -7,7 +7,7 @@ use sidecar::snapshot::GROUP_SNAPSHOT_BOUND;
 use sidecar::text::Text;
 use snapshot_controller::model as controller;
 use snapshot_controller::plan::step as asked;
-use snapshotter::model::{Content, Kind, Policy, Status};
+use snapshotter::model::{Content, Kind, Policy, Source, Status};
 use snapshotter::plan::patch;
 use snapshotter::plan::step::{Answer, StatusWrite, Step, Write};
 
@@ -134,7 +134,7 @@ impl Mutant {
     pub(super) fn sees_of_group(self, seen: &mut Arc<Content>) {
         let grouped = seen.kind() == Kind::Group;
         match self {
-            Self::TakesMembers if seen.member => {
+            Self::TakesMembers if seen.member && matches!(seen.source, Some(Source::Volume(_))) => {
                 let seen = Arc::make_mut(seen);
                 seen.member = false;
                 seen.class = Some("c1".into());

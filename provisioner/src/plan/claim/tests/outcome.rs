@@ -112,12 +112,7 @@ fn row_169_the_selected_node_is_gone() {
 fn row_186_an_impossible_request() {
     let mut world = failing(Code::InvalidArgument);
     let failure = Failure::Call(rpc(Code::InvalidArgument));
-    assert!(
-        failure
-            .event("sc1")
-            .unwrap()
-            .contains("retries are delayed")
-    );
+    assert!(failure.event("sc1").contains("retries are delayed"));
     assert_eq!(
         failure.cure("sc1"),
         Some(RequeueTrigger::Class("sc1".into()))
@@ -298,12 +293,8 @@ fn rows_199_200_the_volume_cannot_be_saved() {
     let done = "done Provisioned";
     assert_eq!(world.run(), [&compare, &save, done], "199: nobody has it");
     assert!(world.in_flight.doubtful_claim(&world.key()).is_none());
-    assert!(
-        Failure::Save(refused(Refusal::Unknown))
-            .event("sc1")
-            .is_none(),
-        "199: no event"
-    );
+    let failure = Failure::Save(refused(Refusal::Unknown));
+    assert!(failure.may_pass(), "199: no event of the first one");
     let mut world = World::new(|w| {
         w.refusals = vec![("save", Refusal::AlreadyExists)];
         w.sources = vec![namesake("vol-1")];
@@ -332,12 +323,23 @@ fn namesake(handle: &str) -> VolumeDetail {
     }
 }
 
+/// Of another driver: it cannot be the volume's.
+fn another_driver_s() -> VolumeDetail {
+    VolumeDetail {
+        source: Source::Csi(Csi {
+            driver: "other-driver".into(),
+            handle: "vol-1".into(),
+        }),
+        ..namesake("vol-1")
+    }
+}
+
 #[test]
-fn row_200_a_volume_beside_another_one_s_persistentvolume_is_deleted() {
+fn row_200_a_volume_beside_another_driver_s_persistentvolume_is_deleted() {
     let compare = format!("compare pvc-{U}");
     let mut world = World::new(|w| {
         w.refusals = vec![("save", Refusal::AlreadyExists)];
-        w.sources = vec![namesake("vol-2")];
+        w.sources = vec![another_driver_s()];
         w.discard = Err(rpc(Code::Internal));
         w.parameters(&[
             ("csi.storage.k8s.io/secret-name", "sec"),
@@ -367,6 +369,96 @@ fn row_200_a_volume_beside_another_one_s_persistentvolume_is_deleted() {
     assert!(world.in_flight.doubtful_claim(&world.key()).is_none());
 }
 
+/// P-4: what a PersistentVolume of the driver calls by another id may be the very volume, spelled differently.
+#[test]
+fn row_200_nothing_is_deleted_beside_a_persistentvolume_of_the_driver() {
+    let compare = format!("compare pvc-{U}");
+    let mut world = World::new(|w| {
+        w.refusals = vec![("save", Refusal::AlreadyExists)];
+        w.sources = vec![namesake("VOL-1")];
+    });
+    let contradicts = |trace: Vec<String>| {
+        let [.., before, last] = &trace[..] else {
+            panic!("{trace:?}");
+        };
+        assert_eq!(before, &compare, "{trace:?}");
+        let says = "fail InBackground the driver answers with volume vol-1";
+        assert!(last.starts_with(says), "{last}");
+    };
+    contradicts(world.run());
+    assert!(world.journal.is_some(), "it stays in the books");
+    // Also when the claim has it, or is gone.
+    world.volumes.push(format!("pvc-{U}"));
+    contradicts(world.run());
+    world.gone = true;
+    contradicts(world.run());
+    // It goes the way of all volumes when the object is gone.
+    world.sources.clear();
+    world.volumes.clear();
+    world.refusals.clear();
+    assert_eq!(world.run().last().unwrap(), "done Provisioned");
+    assert!(world.journal.is_none());
+    assert!(
+        !Failure::Contradicted {
+            volume: "pv".into(),
+            id: "a".into()
+        }
+        .concerns_users()
+    );
+}
+
+/// P-11: without all of the UID in it, two claims may have one volume name.
+#[test]
+fn row_200_a_persistentvolume_of_another_claim_is_no_success() {
+    let another_claim_s = || VolumeDetail {
+        name: "pvc-11111111".into(),
+        claim: Some(crate::model::ClaimRef {
+            namespace: "ns1".into(),
+            name: "c2".into(),
+            uid: "11111111-0000-0000-0000-000000000000".into(),
+        }),
+        ..namesake("vol-1")
+    };
+    let short = |w: &mut World| {
+        w.settings.volume_name_uuid_length = 8;
+        w.sources = vec![another_claim_s()];
+    };
+    let taken = |trace: &[String]| {
+        let last = trace.last().unwrap();
+        assert!(
+            last.contains("pvc-11111111 is that of the PersistentVolume of claim ns1/c2"),
+            "{trace:?}"
+        );
+    };
+    // Both were asked for at once, and the driver has one volume for the name.
+    let mut world = World::new(|w| {
+        short(w);
+        w.refusals = vec![("save", Refusal::AlreadyExists)];
+    });
+    taken(&world.run());
+    // From then on the cache knows.
+    world.volumes.push("pvc-11111111".into());
+    assert_eq!(world.run()[0], "compare pvc-11111111");
+    // When the other one's is gone, the driver says what there is.
+    world.sources.clear();
+    world.volumes.clear();
+    world.refusals.clear();
+    let trace = world.run();
+    assert!(trace[1].starts_with("create pvc-11111111"), "{trace:?}");
+    assert_eq!(trace.last().unwrap(), "done Provisioned");
+    // One after the other.
+    let mut world = World::new(|w| {
+        short(w);
+        w.volumes = vec!["pvc-11111111".into()];
+    });
+    let trace = world.run();
+    assert_eq!(trace.len(), 2, "{trace:?}");
+    taken(&trace);
+    // Its own.
+    world.sources[0].claim.as_mut().unwrap().uid = U.into();
+    assert_eq!(world.run(), ["compare pvc-11111111", "done Exists"]);
+}
+
 #[test]
 fn row_199_a_volume_that_was_saved_although_the_answer_was_lost() {
     let mut world = World::new(|w| {
@@ -391,7 +483,54 @@ fn row_173_nodes_that_vanish_do_not_change_the_request() {
     });
     assert_eq!(world.run()[1], PLACED);
     world.places = TopologyIndex::default();
-    // Nor does anything else: the class is made anew, with other parameters.
+    // As long as the claim is for that node. Nor does anything else: the class is made anew, with other parameters.
     world.parameters(&[("a", "b")]);
     assert_eq!(world.run()[1], PLACED, "173");
+}
+
+/// P-3: whoever is asked for it there may never answer.
+#[test]
+fn j_8_a_node_that_is_gone_is_left_for_the_one_that_is_selected_now() {
+    let place = |w: &mut World, node: &str, zone: &str| {
+        let node = Text::from(node);
+        w.places.set_labels(&node, Some(pairs(&[("zone", zone)])));
+        w.places.set_driver(&node, Entry::Keys(list(&["zone"])));
+    };
+    for restarted in [false, true] {
+        let mut world = World::new(|w| {
+            placed(w);
+            w.settings.strict_topology = true;
+            w.creates = vec![Err(rpc(Code::Unavailable))];
+        });
+        world.run();
+        place(&mut world, "n2", "z2");
+        world.annotate(&[(SELECTED_NODE, "n2")]);
+        if restarted {
+            world.restart();
+        }
+        assert_eq!(world.run().len(), 3, "n1 is still there: it is asked again");
+        assert_eq!(world.journal.as_ref().unwrap().owed.len(), 0);
+        let node = Text::from("n1");
+        world.places.set_labels(&node, None);
+        world.places.set_driver(&node, Entry::NoCsiNode);
+        world.creates = vec![Ok(answer())];
+        let trace = world.run();
+        assert_eq!(trace[0], "event Left n1", "{trace:#?}");
+        assert_eq!(trace[1], ANNOUNCE);
+        assert!(
+            trace[2].ends_with("requisite zone=z2 preferred zone=z2"),
+            "{trace:#?}"
+        );
+        assert_eq!(trace.last().unwrap(), "done Provisioned");
+        // What the node that is gone may have made is found when the claim needs nothing more.
+        let held = world.journal.clone().unwrap();
+        assert_eq!((held.asked.is_none(), held.owed.len()), (true, 1));
+        world.gone = true;
+        world.sources = vec![namesake("vol-1")];
+        assert_eq!(
+            world.run(),
+            [PLACED, &format!("compare pvc-{U}"), "done Repaid"]
+        );
+        assert!(world.journal.is_none());
+    }
 }

@@ -92,17 +92,32 @@ fn j_4_the_volume_of_what_is_owed_goes_unless_a_persistentvolume_is_its() {
         world.gone = true;
         world
     };
+    let another_driver_s = || VolumeDetail {
+        source: Source::Csi(Csi {
+            driver: "another".into(),
+            handle: "vol-1".into(),
+        }),
+        ..namesake("vol-1")
+    };
     let mut world = gone();
-    world.sources = vec![namesake("another")];
+    world.sources = vec![another_driver_s()];
     world.volumes = vec![format!("pvc-{U}")];
     let trace = world.run();
     assert_eq!(trace[..3], [CREATE, &compare(), "discard vol-1"]);
     assert!(world.journal.is_none());
     let mut world = gone();
     world.discard = Err(rpc(Code::Internal));
-    world.sources = vec![namesake("another")];
+    world.sources = vec![another_driver_s()];
     world.run();
     assert!(world.journal.is_some(), "it is not deleted yet");
+    // P-4: one of this driver may be the volume's, spelled differently.
+    let mut world = gone();
+    world.sources = vec![namesake("VOL-1")];
+    world.volumes = vec![format!("pvc-{U}")];
+    let trace = world.run();
+    assert_eq!(trace[..2], [CREATE, &compare()]);
+    assert!(trace[2].contains("nothing is deleted"), "{trace:?}");
+    assert!(world.journal.is_some(), "it is still owed");
     // Too small as it is for the claim, it is not deleted while an object has it.
     let mut world = gone();
     let mut small = answer();

@@ -741,3 +741,55 @@ fn row_229_a_source_that_is_deleted_while_the_call_is_in_doubt() {
         }
     }
 }
+
+/// B-1: drivers are asked for whole bytes, and what they make has whole bytes.
+#[test]
+fn b_1_what_was_made_of_a_size_is_restored_and_cloned_with_that_size() {
+    let whole = Quantity::from_bytes;
+    for tenths in 1..=30_i64 {
+        let text = format!("{}.{}Gi", tenths / 10, tenths % 10);
+        let bytes = ((tenths << 30) + 9) / 10;
+        let size: Quantity = text.parse().unwrap();
+        let rows = [
+            (size, whole(bytes), true),
+            (size, size, true),
+            (whole(bytes), size, true),
+            (size, whole(bytes + 1), false),
+            (whole(bytes - 1), size, false),
+        ];
+        for (requested, has, fits) in rows {
+            for (base, made) in [
+                (snapshot as fn(&mut World), bytes),
+                (clone, bytes),
+                (clone, bytes - 1),
+            ] {
+                let mut world = World::new(|w| {
+                    base(w);
+                    w.claim.request = Some(requested);
+                    w.snapshots
+                        .iter_mut()
+                        .for_each(|one| one.restore_size = Some(has));
+                    w.claims.iter_mut().for_each(|one| one.request = Some(has));
+                    let answer = w.creates[0].as_mut().unwrap().volume.as_mut().unwrap();
+                    answer.capacity_bytes = made;
+                });
+                let trace = world.run();
+                let last = trace.last().unwrap();
+                let row = format!("{text}, {requested} of {has}: {trace:#?}");
+                match (fits, made == bytes) {
+                    (true, true) => {
+                        assert_eq!(last, "done Provisioned", "{row}");
+                        let saved = &world.saved["spec"]["capacity"]["storage"];
+                        assert_eq!(*saved, whole(bytes).to_string(), "{row}");
+                    }
+                    (true, false) => assert!(last.contains("less than requested"), "{row}"),
+                    (false, _) => {
+                        let sizes = [requested, has].map(|size| whole(size.value()));
+                        let text = format!("size {} is less than the size {}", sizes[0], sizes[1]);
+                        assert!(last.contains(&text), "{row}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::annotation::Annotation;
@@ -23,8 +24,23 @@ pub struct Found {
     pub version: String,
     /// `metadata.annotations`
     pub annotations: BTreeMap<String, String>,
-    /// `metadata.labels`, as they are.
-    pub labels: Value,
+    /// What of its metadata is kept as it is.
+    pub kept: KeptMetadata,
+}
+
+/// Metadata that is somebody else's: a write replaces the whole object, and must not lose it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KeptMetadata {
+    /// `metadata.labels`
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// `metadata.ownerReferences`
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub owner_references: Vec<Value>,
+    /// `metadata.finalizers`
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
 }
 
 /// Requests that somebody took out of the journal.
@@ -129,7 +145,7 @@ impl Object {
             .map(|(name, text)| (name.clone(), Annotation::new(name, text)))
             .collect();
         self.size += self.size_of_all_kept();
-        self.labels = found.labels;
+        self.metadata = found.kept;
         self.uid = found.uid;
         self.stored = Stored::Version(found.version);
     }

@@ -1,5 +1,7 @@
 //! Entries that cannot be read: a newer program's, or damaged ones. Row J-9.
 
+use serde_json::json;
+
 use super::*;
 
 const FIRST: &str = "d-journal-0";
@@ -27,8 +29,8 @@ fn j_9_what_cannot_be_read_stays_beside_the_next_intent_of_its_claim() {
         assert_eq!(two.adopted(), Vec::new());
         let ticket = intend(&mut two, "u");
         run(&mut two, &mut server, false).unwrap();
-        assert_eq!(two.state(ticket, start()), Some(Ok(())));
-        assert!(two.may_call("u", start()));
+        assert_eq!(two.state(ticket, start(), false), Some(Ok(())));
+        assert!(two.may_call("u", start(), false));
         let stays = |server: &Server| server.annotation(FIRST, &entry("u")).unwrap() == text;
         assert!(stays(&server), "{text}");
         two.amend(&intent(request("u")));
@@ -136,7 +138,7 @@ fn j_9_what_is_taken_out_does_not_come_back() {
         server.edit(FIRST, |all| drop(all.remove(&entry("u"))));
         run(&mut one, &mut server, true).unwrap();
         assert!(!server.holds("u"), "{call}");
-        assert!(!one.may_call("u", start()), "{call}");
+        assert!(!one.may_call("u", start(), false), "{call}");
         assert_eq!(one.forgotten().len(), 1, "{call}");
     }
 }
@@ -163,4 +165,31 @@ fn j_9_what_another_entry_still_says_is_not_forgotten() {
     run(&mut three, &mut server, false).unwrap();
     assert_eq!(three.forgotten().len(), 1);
     assert!(!server.holds("u"));
+}
+
+/// What others write into the Lease's metadata survives, and the election's labels are on it in any case.
+#[test]
+fn j_9_metadata_of_others_stays_and_the_labels_of_the_election_come() {
+    let labels = vec![("team".to_owned(), "storage".to_owned())];
+    let mut server = Server::default();
+    let mut one = Journal::new(Owner {
+        labels,
+        ..owner("one")
+    });
+    run(&mut one, &mut server, false).unwrap();
+    let metadata = |server: &Server| server.objects[FIRST].1["metadata"].clone();
+    assert_eq!(metadata(&server)["labels"], json!({"team": "storage"}));
+    let owners = json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]);
+    server.edit(FIRST, |_| {});
+    let object = &mut server.objects.get_mut(FIRST).unwrap().1["metadata"];
+    object["labels"] = json!({"mine": "a", "team": "another"});
+    object["ownerReferences"] = owners.clone();
+    object["finalizers"] = json!(["example.com/keep"]);
+    intend(&mut one, "u");
+    run(&mut one, &mut server, false).unwrap();
+    assert!(server.holds("u"));
+    let left = metadata(&server);
+    assert_eq!(left["labels"], json!({"mine": "a", "team": "storage"}));
+    assert_eq!(left["ownerReferences"], owners);
+    assert_eq!(left["finalizers"], json!(["example.com/keep"]));
 }

@@ -37,13 +37,16 @@ fn j_13_what_is_asked_next_goes_into_another_object() {
     run(&mut one, &mut server, false).unwrap();
     one.amend(&only_owed(&[&first]));
     run(&mut one, &mut server, true).unwrap();
-    assert!(one.may_call("u", start()));
+    assert!(one.may_call("u", start(), false));
     let ticket = one.intend(owing(&second, &[&first]), start()).unwrap();
-    assert_eq!(one.state(ticket, start()), None);
-    assert!(!one.may_call("u", start()), "not with the first one's word");
+    assert_eq!(one.state(ticket, start(), false), None);
+    assert!(
+        !one.may_call("u", start(), false),
+        "not with the first one's word"
+    );
     run(&mut one, &mut server, false).unwrap();
-    assert_eq!(one.state(ticket, start()), Some(Ok(())));
-    assert!(one.may_call("u", start()));
+    assert_eq!(one.state(ticket, start(), false), Some(Ok(())));
+    assert!(one.may_call("u", start(), false));
     assert!(server.bytes().iter().all(|bytes| *bytes <= LIMIT));
     assert_eq!(adopted(&mut server, "two"), [owing(&second, &[&first])]);
 }
@@ -60,14 +63,18 @@ fn j_13_a_successor_asks_what_was_asked_last_wherever_it_is() {
     assert_eq!(adopted(&mut server, "two"), [owing(&second, &[&first])]);
     let mut three = open(&mut server, "three");
     let ticket = three.intend(owing(&first, &[&second]), start()).unwrap();
-    assert_eq!(three.state(ticket, start()), None, "it must be said first");
+    assert_eq!(
+        three.state(ticket, start(), false),
+        None,
+        "it must be said first"
+    );
     run(&mut three, &mut server, false).unwrap();
-    assert_eq!(three.state(ticket, start()), Some(Ok(())));
+    assert_eq!(three.state(ticket, start(), false), Some(Ok(())));
     assert_eq!(adopted(&mut server, "four"), [owing(&first, &[&second])]);
     let mut five = open(&mut server, "five");
     // What is repeated although it is owed only needs no other word.
     let ticket = five.intend(only_owed(&[&first, &second]), start()).unwrap();
-    assert_eq!(five.state(ticket, start()), Some(Ok(())));
+    assert_eq!(five.state(ticket, start(), false), Some(Ok(())));
     // The second one is made an end of, then the first one.
     five.amend(&only_owed(&[&first]));
     run(&mut five, &mut server, true).unwrap();
@@ -121,7 +128,7 @@ fn j_13_a_shared_object_that_is_full_keeps_nobody_waiting() {
             held.push(request);
             let others: Vec<_> = held.iter().collect();
             run(&mut one, &mut server, false).unwrap();
-            assert_eq!(one.state(ticket, start()), Some(Ok(())));
+            assert_eq!(one.state(ticket, start(), false), Some(Ok(())));
             one.amend(&only_owed(&others));
         }
     }

@@ -21,13 +21,13 @@ fn j_21_what_comes_from_a_backup_is_set_apart_and_never_asked_for() {
         assert_eq!(broken.len(), told, "{holder}: {broken:?}");
         assert!(!server.holds("u"));
         assert_eq!(apart(&server, "d-journal-0", "u"), entry);
-        assert!(!journal.may_call("u", start()));
+        assert!(!journal.may_call("u", start(), false));
     }
     // The claim was restored as well, with its UID: what is asked for it now is its own.
     let mut four = open(&mut server, "four");
     intend(&mut four, "u");
     run(&mut four, &mut server, false).unwrap();
-    assert!(four.may_call("u", start()));
+    assert!(four.may_call("u", start(), false));
     assert_eq!(uids(&open(&mut server, "five").adopted()), ["u"]);
     assert_eq!(apart(&server, "d-journal-0", "u"), entry);
 }
@@ -73,7 +73,7 @@ fn j_21_a_process_goes_on_with_an_object_that_was_replaced() {
     server.restore();
     intend(&mut one, "v");
     run(&mut one, &mut server, false).unwrap();
-    assert!(one.may_call("v", start()));
+    assert!(one.may_call("v", start(), false));
     let header = server.annotation("d-journal-0", HEADER).unwrap();
     assert!(header.contains(&server.found("d-journal-0").unwrap().uid));
     assert_eq!(uids(&open(&mut server, "two").adopted()), ["u", "v"]);

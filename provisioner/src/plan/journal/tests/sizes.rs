@@ -22,6 +22,7 @@ fn longest() -> Owner {
         driver: "d".repeat(63),
         node: "n".repeat(253),
         holder: "h".repeat(350),
+        labels: Vec::new(),
     }
 }
 
@@ -65,7 +66,7 @@ fn j_13_terms_that_go_with_what_is_replaced_do_not_count() {
     for value in ["a", "b"] {
         let ticket = one.intend(with_terms("u", value, BUDGET), start()).unwrap();
         run(&mut one, &mut server, false).unwrap();
-        assert_eq!(one.state(ticket, start()), Some(Ok(())));
+        assert_eq!(one.state(ticket, start(), false), Some(Ok(())));
     }
     assert_eq!(server.objects.len(), 1, "it fits into the first one");
 }

@@ -61,7 +61,7 @@ fn an_object_that_cannot_be_written_holds_up_no_other() {
         };
         one.answered(&request, answer, start()).unwrap();
     }
-    assert_eq!(one.state(ticket, start()), Some(Ok(())));
+    assert_eq!(one.state(ticket, start(), false), Some(Ok(())));
 }
 
 /// A conflict is read and written at once, before others change the object again.
@@ -83,7 +83,7 @@ fn what_was_read_to_be_written_is_written_next() {
         asked.push((request.number(), matches!(request, Request::Read(_))));
         one.answered(&request, answer, start()).unwrap();
     }
-    assert_eq!(one.state(ticket, start()), Some(Ok(())));
+    assert_eq!(one.state(ticket, start(), false), Some(Ok(())));
     let read = asked.iter().position(|(_, read)| *read).unwrap();
     assert_eq!(asked[read + 1], (asked[read].0, false), "{asked:?}");
 }
@@ -98,12 +98,12 @@ fn j_11_who_waits_for_a_new_object_is_told_when_the_first_one_fails() {
         run(&mut one, &mut server, false).unwrap();
         let ticket = one.intend(large("large", BUDGET), start()).unwrap();
         for _ in 0..tries {
-            assert_eq!(one.state(ticket, start()), None);
+            assert_eq!(one.state(ticket, start(), false), None);
             let request = one.next(false).unwrap();
             assert_eq!(request.number(), 0);
             one.answered(&request, error(refusal), start()).unwrap();
         }
-        let told = one.state(ticket, start());
+        let told = one.state(ticket, start(), false);
         assert!(
             matches!(told, Some(Err(Unwritable::Refused(_)))),
             "{refusal:?}"
@@ -111,9 +111,13 @@ fn j_11_who_waits_for_a_new_object_is_told_when_the_first_one_fails() {
         assert_eq!(one.next(false), None, "nobody waits any more");
         // The next try begins with the first one again, at once.
         let again = one.intend(large("large", BUDGET), start()).unwrap();
-        assert_eq!(one.state(again, start()), None);
+        assert_eq!(one.state(again, start(), false), None);
         run(&mut one, &mut server, false).unwrap();
-        assert_eq!(one.state(again, start()), Some(Ok(())), "{refusal:?}");
+        assert_eq!(
+            one.state(again, start(), false),
+            Some(Ok(())),
+            "{refusal:?}"
+        );
     }
 }
 
@@ -132,7 +136,7 @@ fn j_11_in_an_outage_all_who_wait_are_told_together() {
             .unwrap();
     }
     for ticket in tickets {
-        let told = one.state(ticket, start());
+        let told = one.state(ticket, start(), false);
         assert!(matches!(told, Some(Err(Unwritable::Refused(_)))));
     }
 }
@@ -147,7 +151,7 @@ fn who_came_too_late_to_be_told_is_not_left_waiting() {
     let ticket = intend(&mut one, "b");
     one.answered(&request, error(Refusal::Forbidden), start())
         .unwrap();
-    assert_eq!(one.state(ticket, start()), None);
+    assert_eq!(one.state(ticket, start(), false), None);
     run(&mut one, &mut server, false).unwrap();
-    assert_eq!(one.state(ticket, start()), Some(Ok(())));
+    assert_eq!(one.state(ticket, start(), false), Some(Ok(())));
 }

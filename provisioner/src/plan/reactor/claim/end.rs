@@ -29,6 +29,16 @@ impl Provisioner {
                 due.notices.push(Notice::Later(key, wait));
                 return after(wait);
             }
+            Run::Unrecovered(_, claim, failure) => {
+                let Some(failure) = failure else {
+                    // It is looked at again once that is known.
+                    return after(self.pace.max);
+                };
+                due.notices.push(Notice::NotProvisioned(Arc::clone(&claim)));
+                let text = failure.event(claim.class_name());
+                due.notices.push(Notice::ClaimFailed(claim, text));
+                return retry(Failed::Claim(*failure, false));
+            }
             Run::Open(open) => open,
         };
         if let Some(contest) = open.contest.take() {
@@ -96,14 +106,14 @@ impl Provisioner {
     ) -> Verdict<Failed> {
         let Open { key, claim, .. } = open;
         let class = claim.class_name();
-        if failure.is_counted() {
+        let passes = self.in_flight.passes(key, failure.may_pass());
+        if failure.concerns_users() && !passes {
             due.notices.push(Notice::NotProvisioned(Arc::clone(claim)));
-        }
-        if !open.gone
-            && let Some(text) = failure.event(class)
-        {
-            due.notices
-                .push(Notice::ClaimFailed(Arc::clone(claim), text));
+            if !open.gone {
+                let text = failure.event(class);
+                due.notices
+                    .push(Notice::ClaimFailed(Arc::clone(claim), text));
+            }
         }
         let (outcome, owed) = open.attempt.outcome(Err(&failure));
         self.in_flight.end(claim, outcome, owed, now);

@@ -1,6 +1,5 @@
 use ::kube::Client;
 use futures_util::future::join_all;
-use http::Method;
 use serde_json::{Value, json};
 use sidecar_testkit::build::{Object as _, volume};
 use sidecar_testkit::{FakeApi, Fault, Gate};
@@ -167,6 +166,43 @@ async fn a_refused_request_is_sent_again_after_the_time_the_server_names() {
         let stored = api.object("persistentvolumes", "pv1").unwrap();
         assert_eq!(stored["metadata"]["annotations"]["n"], "1");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn e_4_what_is_asked_for_one_object_binds_that_object() {
+    let api = with_volume();
+    for name in ["pv2", "pv3"] {
+        api.insert(volume(name).csi("d", "h"));
+    }
+    let refused = Fault::on("PATCH", VOLUME).times(1).too_many(60);
+    api.fault(refused);
+    let client = client_of(&api, Rate::Adaptive);
+    let start = Instant::now();
+    let patch = async |name: &str| {
+        let path = format!("/api/v1/persistentvolumes/{name}");
+        let answer = ask(&client, Method::PATCH, &path, json!({"metadata": {}})).await;
+        (answer.is_ok(), start.elapsed())
+    };
+    let (refused, other) = tokio::join!(patch("pv1"), patch("pv2"));
+    assert!(!refused.0, "too long for its caller");
+    assert!(other.0 && other.1 <= 7 * SECOND, "{other:?}");
+    let (again, other, created) = tokio::join!(patch("pv1"), patch("pv3"), async {
+        let body = json!({"metadata": {"name": "pv4"}, "spec": {}});
+        let path = "/api/v1/persistentvolumes";
+        let answered = ask(&client, Method::POST, path, body).await;
+        (answered, start.elapsed())
+    });
+    assert!(again.0 && again.1 >= 60 * SECOND, "{again:?}");
+    assert!(
+        other.1 <= 7 * SECOND && created.1 <= 7 * SECOND,
+        "{other:?} {created:?}"
+    );
+    // Of several objects it is the server that speaks.
+    api.fault(Fault::on("PATCH", "*").times(2).too_many(60));
+    let began = start.elapsed();
+    tokio::join!(patch("pv2"), patch("pv3"));
+    let (served, at) = patch("pv1").await;
+    assert!(served && at - began >= 60 * SECOND, "{at:?}");
 }
 
 #[tokio::test(start_paused = true)]

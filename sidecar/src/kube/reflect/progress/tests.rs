@@ -149,7 +149,6 @@ fn a_streaming_list_that_breaks_or_meets_a_busy_server_is_tried_again() {
         refused(429),
         refused(500),
         refused(503),
-        refused(403),
         refused(401),
     ] {
         let mut progress = Progress::new(true);
@@ -288,4 +287,58 @@ fn fs_8_a_server_that_asks_for_an_hour_is_asked_again_after_five_minutes() {
     };
     let pause = progress.end(&End::Refused(refusal), Duration::ZERO, 0.0);
     assert_eq!(pause, 300 * S);
+}
+
+#[test]
+fn e_5_pages_grow_while_their_tokens_expire_and_become_small_again() {
+    let mut progress = Progress::new(false);
+    let mut limits = Vec::new();
+    for _ in 0..3 {
+        progress.next();
+        limits.push(progress.limit());
+        progress.page("50".to_owned(), Some("t".to_owned()));
+        assert!(progress.end(&refused(410), Duration::ZERO, 0.0) > Duration::ZERO);
+    }
+    for _ in 0..3 {
+        progress.next();
+        limits.push(progress.limit());
+        progress.page("50".to_owned(), None);
+        progress.end(&refused(410), 100 * S, 0.0);
+    }
+    let (small, large) = (Some(100), Some(2000));
+    assert_eq!(limits, [small, large, None, None, large, small]);
+}
+
+#[test]
+fn e_6_a_watch_that_ends_in_good_order_is_no_failure_unless_it_was_short_and_brought_nothing() {
+    let mut progress = watching();
+    assert_eq!(progress.end(&End::Closed, 5 * S, 0.0), Duration::ZERO);
+    assert_eq!(progress.end(&End::Closed, 5 * S, 0.0), Duration::ZERO);
+    assert_eq!(progress.ends_early(), None);
+    for _ in 0..2 {
+        progress.object("101");
+        assert_eq!(progress.end(&End::Closed, S / 10, 0.0), S * 9 / 10);
+    }
+    assert_eq!(progress.ends_early(), Some(4));
+    assert!(progress.end(&End::Closed, S / 10, 0.0) >= S * 8 / 10);
+    assert!(progress.end(&End::Closed, S / 10, 0.0) > S);
+    progress.end(&End::Closed, 300 * S, 0.0);
+    assert_eq!(progress.ends_early(), None);
+}
+
+#[test]
+fn e_11_whichever_of_list_and_watch_is_granted_is_used() {
+    let mut progress = Progress::new(true);
+    for _ in 0..3 {
+        assert_eq!(progress.next(), Ask::Stream);
+        assert!(progress.end(&refused(403), Duration::ZERO, 0.0) > Duration::ZERO);
+        assert_eq!(progress.next(), Ask::Page(None));
+        assert!(progress.end(&refused(403), Duration::ZERO, 0.0) > Duration::ZERO);
+    }
+    progress.next();
+    progress.end(&refused(403), Duration::ZERO, 0.0);
+    progress.page("50".to_owned(), None);
+    assert_eq!(progress.next(), watch("50"));
+    assert_eq!(progress.end(&refused(403), Duration::ZERO, 0.0), 30 * S);
+    assert_eq!(progress.next(), Ask::Page(None), "it is not granted");
 }

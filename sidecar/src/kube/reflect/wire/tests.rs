@@ -15,13 +15,21 @@ fn requests_as_the_api_server_reads_them() {
     let timeout = Duration::from_secs(321);
     let scope = Scope::all(ATTACHMENTS);
     assert_eq!(
-        scope.uri(&Ask::Stream, timeout),
+        scope.uri(&Ask::Stream, None, timeout),
         "/apis/storage.k8s.io/v1/volumeattachments?watch=true&sendInitialEvents=true\
          &resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=321"
     );
     assert_eq!(
-        scope.uri(&Ask::Page(None), timeout),
+        scope.uri(&Ask::Page(None), Some(100), timeout),
         "/apis/storage.k8s.io/v1/volumeattachments?limit=100"
+    );
+    let whole = Scope {
+        labels: "a=b".to_owned(),
+        ..Scope::all(ATTACHMENTS)
+    };
+    assert_eq!(
+        whole.uri(&Ask::Page(None), None, timeout),
+        "/apis/storage.k8s.io/v1/volumeattachments?resourceVersion=&labelSelector=a%3Db"
     );
     let scope = Scope {
         resource: NODES,
@@ -31,12 +39,12 @@ fn requests_as_the_api_server_reads_them() {
         relist: false,
     };
     assert_eq!(
-        scope.uri(&Ask::Page(Some("to/ken=&".to_owned())), timeout),
+        scope.uri(&Ask::Page(Some("to/ken=&".to_owned())), Some(100), timeout),
         "/api/v1/namespaces/a%20b/nodes?limit=100&continue=to%2Fken%3D%26\
          &labelSelector=x%20in%20%28y%2Cz%29%2C%21w&fieldSelector=spec.nodeName%3Dn1"
     );
     assert_eq!(
-        Scope::all(NODES).uri(&Ask::Watch("7".to_owned()), timeout),
+        Scope::all(NODES).uri(&Ask::Watch("7".to_owned()), None, timeout),
         "/api/v1/nodes?watch=true&allowWatchBookmarks=true&timeoutSeconds=321&resourceVersion=7"
     );
 }
@@ -86,6 +94,27 @@ fn a_line_that_is_too_long_is_passed_over() {
     assert_eq!(lines(&pieces), ["one", "", "two", "three"]);
     let whole = [long.clone(), long, b"\nnext\n".to_vec()].concat();
     assert_eq!(lines(&[&whole]), ["", "next"]);
+}
+
+#[test]
+fn e_15_a_line_that_is_too_long_is_told_once() {
+    let long = vec![b'x'; LONGEST_LINE / 2 + 1];
+    let mut lines = Lines::default();
+    let mut told = Vec::new();
+    for piece in [
+        &long[..],
+        &long,
+        &long,
+        &long,
+        &long,
+        b"tail\ntwo\n",
+        b"three\n",
+    ] {
+        let mut input = piece;
+        while lines.next(&mut input).is_some() {}
+        told.push(lines.passed_over());
+    }
+    assert_eq!(told, [false, true, false, false, false, false, false]);
 }
 
 #[test]

@@ -27,6 +27,11 @@ macro_rules! contract_of_elections {
         }
 
         #[tokio::test]
+        async fn common_112_a_lease_that_can_have_no_name() {
+            $crate::controller::contract::election::no_name(&$program).await;
+        }
+
+        #[tokio::test]
         async fn common_52_the_namespace_of_the_pod() {
             $crate::controller::contract::election::namespace(&$program).await;
         }
@@ -80,6 +85,21 @@ const LONG: [&str; 5] = [
     "--leader-election-renew-deadline=45s",
     "--leader-election-retry-period=1s",
 ];
+
+/// A driver whose name Kubernetes takes nowhere: CSI allows capitals, a Lease's name does not.
+pub async fn no_name(program: &'static Program) {
+    if !program.has_driver() {
+        return;
+    }
+    let stage = Stage::new(program).await;
+    stage
+        .driver
+        .configure(|model| model.name = "Storage.Example.com".into());
+    let ended = stage.start(&ELECTION).end().await;
+    ended.says("a name with capitals", 1, "refuses a Lease called");
+    ended.says("a name with capitals", 1, "Storage.Example.com");
+    assert_eq!(stage.holder(), json!(null));
+}
 
 /// Another replica leads.
 pub async fn standby(program: &'static Program) {
@@ -214,7 +234,12 @@ pub async fn no_renewal(program: &'static Program) {
 /// Nobody may be told.
 pub async fn no_events(program: &'static Program) {
     let stage = Stage::prepared(program, 1).await;
-    stage.api.fault(Fault::on("POST", "*/events").answer(403));
+    // The authorizer's words: what a policy or a quota refuses silences no namespace.
+    let forbidden =
+        "events.events.k8s.io is forbidden: User \"sidecar\" cannot create resource \"events\"";
+    stage
+        .api
+        .fault(Fault::on("POST", "*/events").answer_saying(403, forbidden));
     let mut running = stage.started(&ELECTION).await;
     running.logs("Server rejected event").await;
     settle().await;

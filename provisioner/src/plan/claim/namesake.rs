@@ -1,0 +1,70 @@
+//! Whose PersistentVolume it is that has the volume's name, or its handle, and who needs it.
+
+use super::{Attempt, End, Failure, Reached, Step, Stop};
+use crate::plan::request::WHOLE_UID;
+use crate::plan::view::View;
+
+impl Attempt {
+    /// Two claims may have one volume name if not all of their UIDs is in it.
+    pub(super) fn look_at_namesake(&self, view: &View<'_>) -> Result<(), Stop> {
+        if view.settings.volume_name_uuid_length == WHOLE_UID {
+            return Ok(());
+        }
+        match &self.loaded.namesake {
+            Some(found) if found.is_for(&view.claim.uid) => Ok(()),
+            Some(found) => Err(Failure::name_taken(found).into()),
+            None => {
+                let name = self.volume_name(view.claim, view.settings);
+                let name = name.map_err(Failure::Name)?;
+                Err(Stop::first(Step::LoadNamesake(name.into(), None)))
+            }
+        }
+    }
+
+    /// A claim that has lost its PersistentVolume would be bound to what gets the name, which is empty.
+    pub(super) fn look_at_owner(&self, view: &View<'_>) -> Result<(), Stop> {
+        let unknown = self.needless && !self.owner_known && (!view.volume_exists || self.called);
+        match &self.frozen {
+            Some(prepared) if unknown => {
+                let claim = &prepared.blueprint.claim;
+                let (namespace, name) = (claim.namespace.as_str(), claim.name.as_str());
+                Err(Stop::first(Step::LoadOwner(namespace.into(), name.into())))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Whose PersistentVolume it is that has the name. If the claim needs no volume, somebody may have given
+    /// the volume one of another name meanwhile.
+    pub(super) fn compare(&self) -> Step {
+        match &self.unsaved {
+            Some(unsaved) => {
+                let identity = self.needless.then(|| unsaved.identity.clone());
+                Step::LoadNamesake(unsaved.name.clone(), identity)
+            }
+            // Cannot be: there is something to compare it with.
+            None => Step::Done(End::Exists),
+        }
+    }
+
+    /// Whether there is a PersistentVolume of the volume that what is owed has made, also one that
+    /// somebody wrote by hand, or of the name.
+    pub(super) fn look_for_namesake(&self) -> Step {
+        let identity = match &self.reached {
+            Reached::Held(identity, _) => Some(identity.clone()),
+            Reached::Taken(_)
+            | Reached::Start
+            | Reached::Bad(_)
+            | Reached::Repaid
+            | Reached::Made
+            | Reached::Named
+            | Reached::Saved
+            | Reached::Failed(_) => None,
+        };
+        match &self.frozen {
+            Some(prepared) => Step::LoadNamesake(prepared.name.as_str().into(), identity),
+            // Cannot be: it was asked for.
+            None => Step::Done(End::Repaid),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Objects that an administrator has deleted. Row J-22.
+
+use super::*;
+
+const ALL: [&str; 3] = ["a", "b", "c"];
+
+/// A journal with an intent in each of three objects.
+fn three(server: &mut Server) -> Journal {
+    let mut one = open(server, "one").crowded();
+    for uid in ALL {
+        intend(&mut one, uid);
+    }
+    run(&mut one, server, false).unwrap();
+    assert_eq!(server.objects.len(), 3);
+    one
+}
+
+/// Deletes the objects whose bits are set, and says what was in the others.
+fn delete(server: &mut Server, subset: usize) -> Vec<&'static str> {
+    let is_deleted = |number: usize| subset & (1 << number) != 0;
+    for number in (0..3).filter(|number| is_deleted(*number)) {
+        server.objects.remove(&format!("d-journal-{number}"));
+    }
+    let left = ALL.iter().enumerate();
+    left.filter(|(number, _)| !is_deleted(*number))
+        .map(|(_, uid)| *uid)
+        .collect()
+}
+
+#[test]
+fn j_22_a_successor_finds_all_objects_that_are_left_and_fences_them() {
+    for subset in 0..8 {
+        let mut server = Server::default();
+        let mut one = three(&mut server);
+        let left = delete(&mut server, subset);
+        let mut two = open(&mut server, "two").crowded();
+        assert_eq!(uids(&two.adopted()), left, "{subset:03b}");
+        // Nothing of the first one can be written any more, whichever object it is about.
+        if !left.is_empty() {
+            let held = left.iter().map(|uid| one.settle(uid)).count();
+            assert_eq!(held, left.len());
+            let fenced = run(&mut one, &mut server, true);
+            assert!(matches!(fenced, Err(Lost::Fenced(..))), "{subset:03b}");
+        }
+        for uid in ["d", "e", "f", "g"] {
+            let ticket = intend(&mut two, uid);
+            run(&mut two, &mut server, false).unwrap();
+            assert_eq!(two.state(ticket, start(), false), Some(Ok(())));
+        }
+        let three = open(&mut server, "three").adopted();
+        let all: Vec<_> = left.into_iter().chain(["d", "e", "f", "g"]).collect();
+        assert_eq!(uids(&three), all, "{subset:03b}");
+    }
+}
+
+#[test]
+fn j_22_a_process_that_is_up_makes_anew_what_it_writes_next() {
+    for subset in 0..8 {
+        let mut server = Server::default();
+        let mut one = three(&mut server);
+        delete(&mut server, subset);
+        for uid in ALL {
+            let again = intent(PinnedRequest {
+                parameters: [("again".to_owned(), "b".to_owned())].into(),
+                ..request(uid)
+            });
+            one.intend(again, start()).unwrap();
+        }
+        run(&mut one, &mut server, false).unwrap();
+        assert_eq!(uids(&open(&mut server, "two").adopted()), ALL);
+    }
+}
+
+/// A journal that never was is looked for once: whoever finds the first object reads what that names.
+#[test]
+fn j_22_objects_are_looked_for_only_without_the_first_one() {
+    let reads = |server: &mut Server, holder: &str| {
+        let mut journal = Journal::new(owner(holder));
+        let mut reads = 0;
+        while let Some(request) = journal.next(false) {
+            reads += usize::from(matches!(request, Request::Read(_)));
+            let answer = server.apply(&journal, &request);
+            journal.answered(&request, answer, start()).unwrap();
+        }
+        assert!(journal.is_open());
+        reads
+    };
+    let mut server = Server::default();
+    assert_eq!(reads(&mut server, "one"), MOST_OBJECTS);
+    assert_eq!(server.objects.len(), 1, "no more are made");
+    assert_eq!(reads(&mut server, "two"), 1);
+    // What the first one says is of another object.
+    server.restore();
+    assert_eq!(reads(&mut server, "three"), MOST_OBJECTS);
+}
+
+/// One that somebody brings back while the journal is open ends the process once, and not for each epoch.
+#[test]
+fn j_22_an_object_that_comes_back_is_taken_over_by_the_next_process() {
+    let mut server = Server::default();
+    let mut before = open(&mut server, "before").crowded();
+    for (number, uid) in ALL.into_iter().enumerate() {
+        before = open(&mut server, &format!("before-{number}")).crowded();
+        intend(&mut before, uid);
+        run(&mut before, &mut server, false).unwrap();
+    }
+    assert_eq!(before.epoch, 4);
+    let back = server.objects.split_off("d-journal-1");
+    server.objects.clear();
+    let mut one = open(&mut server, "one").crowded();
+    server.objects.extend(back);
+    intend(&mut one, "d");
+    intend(&mut one, "e");
+    assert!(matches!(
+        run(&mut one, &mut server, false),
+        Err(Lost::Fenced(..))
+    ));
+    let mut two = open(&mut server, "two").crowded();
+    assert!(two.epoch > 4);
+    assert_eq!(uids(&two.adopted()), ["b", "d"]);
+    // The third one, which no other object names, is found when a third one is needed.
+    intend(&mut two, "e");
+    run(&mut two, &mut server, false).unwrap();
+    assert_eq!(uids(&two.adopted()), ["c"]);
+}

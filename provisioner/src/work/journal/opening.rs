@@ -1,0 +1,45 @@
+//! What waits for the journal to be opened.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use crate::plan::journal::Journal;
+use crate::work::executor::Engine;
+
+/// How long work is put off for a journal of which it is not known whether it can be opened. Usually it is
+/// open by the time everything is listed; whoever begins before turns claims away, with an event.
+const AT_FIRST: Duration = Duration::from_secs(10);
+
+/// Waits until it is known that the journal cannot be opened at the moment, or for as long as that is worth
+/// waiting for. Returns what that keeps the program from; `None` if it is open by now.
+pub async fn not_to_be_opened(engine: &Engine) -> Option<String> {
+    let executor = engine.shell();
+    let Some(keeper) = &executor.journal else {
+        return std::future::pending().await;
+    };
+    let refused = |journal: &mut Journal| journal.is_refused().then_some(());
+    let _ = timeout(AT_FIRST, executor.until(keeper, refused)).await;
+    let reason = executor.in_journal(|journal| journal.closed()).flatten()?;
+    Some(hindrance(&reason))
+}
+
+/// What a journal that cannot be written keeps the program from.
+pub(super) fn hindrance(reason: &dyn fmt::Display) -> String {
+    format!("no volume is made before the provisioning journal can be written: {reason}")
+}
+
+/// Goes on with what earlier processes have left, as soon as the journal is open. To be called when claims and
+/// volumes are known.
+pub async fn recover(engine: &Engine) {
+    let executor = engine.shell();
+    if let Some(keeper) = &executor.journal {
+        let open = |journal: &mut Journal| journal.is_open().then_some(());
+        executor.until(keeper, open).await;
+    }
+    let now = Instant::now().into_std();
+    engine.turn(|provisioner, informers| ((), provisioner.recover(informers, now)));
+    // It is called once.
+    let _ = executor.recovered.set(());
+}

@@ -1,0 +1,220 @@
+//! Controllers that never come to an end, and what the engine makes of them.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::*;
+use crate::controller::engine::{Engine, Shell};
+use crate::controller::reactor::{Due, Now, Verdict, Wake};
+use crate::queue::{Config, Place, Queue, exponential};
+
+const S: Duration = Duration::from_secs(1);
+
+/// What keeps an attempt from its end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    /// The server answers every write, and the object shows nothing of it.
+    Dropped,
+    /// Two writes undo one another.
+    Undone,
+    /// Each write is another one.
+    Stamped,
+    /// Reads for ever.
+    Reads,
+    /// Calls for ever.
+    Calls,
+    /// As `Dropped`, and a refused write is no failure.
+    Deaf,
+    /// As `Dropped`, and a refused write ends the attempt as if all were well.
+    Careless,
+}
+
+const FAULTS: [Fault; 7] = [
+    Fault::Dropped,
+    Fault::Undone,
+    Fault::Stamped,
+    Fault::Reads,
+    Fault::Calls,
+    Fault::Deaf,
+    Fault::Careless,
+];
+
+struct Circling(Fault);
+
+#[derive(Default)]
+struct Attempt {
+    steps: u32,
+    over: Option<Result<(), String>>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Step {
+    Write(u32),
+    Read,
+    Call,
+}
+
+impl Reactor for Circling {
+    type Key = &'static str;
+    type Informers = ();
+    type Change<'a> = &'static str;
+    type Attempt = Attempt;
+    type Step = Step;
+    type Answer = Result<(), String>;
+    type Notice = ();
+    type Failure = String;
+
+    fn observe(&mut self, key: &'static str, (): &()) -> Due<&'static str, ()> {
+        Due {
+            wakes: vec![Wake {
+                queue: 0,
+                key,
+                place: Place::default(),
+                unless_delayed: false,
+            }],
+            notices: Vec::new(),
+        }
+    }
+
+    fn begin(&mut self, _key: &&'static str, (): &(), _now: Now) -> Attempt {
+        Attempt::default()
+    }
+
+    fn decide(&mut self, attempt: &mut Attempt, (): &(), _now: Now) -> Option<Step> {
+        if attempt.over.is_some() {
+            return None;
+        }
+        Some(match self.0 {
+            Fault::Dropped | Fault::Deaf | Fault::Careless => Step::Write(0),
+            Fault::Undone => Step::Write(attempt.steps % 2),
+            Fault::Stamped => Step::Write(attempt.steps),
+            Fault::Reads => Step::Read,
+            Fault::Calls => Step::Call,
+        })
+    }
+
+    fn answered(
+        &mut self,
+        attempt: &mut Attempt,
+        _step: Step,
+        answer: Result<(), String>,
+        (): &(),
+    ) -> Due<&'static str, ()> {
+        attempt.steps += 1;
+        attempt.over = match (self.0, answer) {
+            (Fault::Deaf, _) | (_, Ok(())) => None,
+            (Fault::Careless, Err(_)) => Some(Ok(())),
+            (_, Err(why)) => Some(Err(why)),
+        };
+        Due::default()
+    }
+
+    fn write(step: &Step) -> Option<impl Hash> {
+        match step {
+            Step::Write(what) => Some(*what),
+            Step::Read | Step::Call => None,
+        }
+    }
+
+    fn is_written(answer: &Result<(), String>) -> bool {
+        answer.is_ok()
+    }
+
+    fn unsent(step: &Step, why: String) -> Result<(), String> {
+        let kind = if *step == Step::Call {
+            "call"
+        } else {
+            "request"
+        };
+        Err(format!("{kind} {why}"))
+    }
+
+    fn end(
+        &mut self,
+        attempt: Attempt,
+        (): &(),
+        _now: Now,
+    ) -> (Verdict<String>, Due<&'static str, ()>) {
+        let verdict = match attempt.over {
+            Some(Err(failure)) => Verdict::Retry {
+                failure,
+                hung: false,
+            },
+            Some(Ok(())) | None => Verdict::Done,
+        };
+        (verdict, Due::default())
+    }
+}
+
+#[derive(Default)]
+struct World {
+    steps: Mutex<Vec<Instant>>,
+    failed: Mutex<Vec<String>>,
+}
+
+impl Shell<Circling> for World {
+    fn informers(&self) -> &() {
+        &()
+    }
+
+    async fn execute(&self, _step: &mut Step) -> Result<(), String> {
+        self.steps.lock().unwrap().push(Instant::now());
+        sleep(S / 200).await;
+        Ok(())
+    }
+
+    fn note(&self, (): ()) {}
+
+    fn failed(&self, _key: &&'static str, failure: &String, _failures: u32, _wait: Duration) {
+        self.failed.lock().unwrap().push(failure.clone());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s_4_every_attempt_has_a_bound_then_a_back_off_and_one_line() {
+    for fault in FAULTS {
+        let queue = Config::new("circling", 1, exponential(S, 300 * S));
+        let queue = Queue::new(queue).unwrap();
+        let engine = Engine::new(Circling(fault), vec![queue], |_| World::default());
+        let begun = Instant::now();
+        let mut serving = Box::pin(engine.serve());
+        engine.observe("key");
+        tokio::select! {
+            () = &mut serving => unreachable!("nothing ends it"),
+            () = sleep(3600 * S) => {}
+        }
+        let steps = engine.shell().steps.lock().unwrap().clone();
+        let each = match fault {
+            Fault::Dropped | Fault::Deaf | Fault::Careless => 1,
+            Fault::Undone => 2,
+            Fault::Stamped | Fault::Reads | Fault::Calls => MOST_STEPS as usize,
+        };
+        // 1 s, doubled until 300 s.
+        assert_eq!(steps.len(), 20 * each, "{fault:?}");
+        let first = steps.iter().filter(|at| **at - begun < 2 * S).count();
+        assert!(
+            first <= 2 * each,
+            "{fault:?}: {first} steps before the back-off"
+        );
+        let failed = engine.shell().failed.lock().unwrap().clone();
+        match fault {
+            Fault::Deaf | Fault::Careless => assert!(failed.is_empty(), "the engine's own line"),
+            Fault::Dropped | Fault::Undone | Fault::Stamped | Fault::Reads | Fault::Calls => {
+                assert_eq!(failed.len(), 20, "{fault:?}: a line for each attempt");
+            }
+        }
+        let said = failed.first().map_or("", |text| text.as_str());
+        match fault {
+            Fault::Dropped | Fault::Undone => {
+                assert!(said.starts_with("request not written again"), "{said}")
+            }
+            Fault::Stamped | Fault::Reads => {
+                assert_eq!(said, "request given up for now after 256 steps")
+            }
+            Fault::Calls => assert_eq!(said, "call given up for now after 256 steps"),
+            Fault::Deaf | Fault::Careless => {}
+        }
+    }
+}

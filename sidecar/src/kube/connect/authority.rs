@@ -1,0 +1,383 @@
+//! Which certificates of the API server are accepted: what the certificate authority's file names.
+//!
+//! That is what client-go does, and more than webpki does by itself: a certificate that stands in the file is
+//! trusted as it is, whoever signed it, and one that says that it is an authority may serve, too. Both are
+//! what `openssl req -x509` makes. Dates, purpose and names are webpki's to check in each case, and so is
+//! that the server has the key.
+
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ::kube::config::Cluster;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{
+    AlgorithmIdentifier, CertificateDer, InvalidSignature, ServerName,
+    SignatureVerificationAlgorithm, UnixTime,
+};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use tokio::time::Instant;
+
+/// How often the file is read again, at a handshake: kubelet replaces a pod's within about a minute.
+const READ_EVERY: Duration = Duration::from_secs(60);
+
+/// The certificates that a kubeconfig or a pod's service account names.
+#[derive(Clone)]
+pub(super) enum Named {
+    /// A file, which may be replaced.
+    File(PathBuf),
+    /// What `certificate-authority-data` is, decoded.
+    Inline(Vec<u8>),
+}
+
+impl Named {
+    /// Takes the certificate authority out of `cluster`: the library refuses a bundle for one certificate that it
+    /// cannot read, and servers whose certificate is in the bundle.
+    ///
+    /// # Errors
+    /// The data is no base64, or servers are not to be checked and there is something to check them with.
+    pub(super) fn take(cluster: &mut Cluster) -> Result<Option<Self>, String> {
+        let data = cluster.certificate_authority_data.take();
+        let file = cluster.certificate_authority.take();
+        let named = match (data, file) {
+            (Some(data), _) => Some(Self::decode(&data)?),
+            (None, file) => file.map(|path| Self::File(path.into())),
+        };
+        if named.is_some() && cluster.insecure_skip_tls_verify == Some(true) {
+            return Err(
+                "specifying a root certificates file with the insecure flag is not allowed: remove the \
+                 certificate authority or insecure-skip-tls-verify from the cluster"
+                    .to_owned(),
+            );
+        }
+        Ok(named)
+    }
+
+    fn decode(data: &str) -> Result<Self, String> {
+        let data: String = data.split_ascii_whitespace().collect();
+        let pem = STANDARD.decode(data).map_err(|error| {
+            format!("certificate authority: certificate-authority-data is no base64: {error}")
+        })?;
+        Ok(Self::Inline(pem))
+    }
+
+    /// PEM, as it is now.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(super) fn read(&self) -> Result<Vec<u8>, String> {
+        match self {
+            Self::File(path) => {
+                let path_and =
+                    |error| format!("certificate authority: {}: {error}", path.display());
+                fs::read(path).map_err(path_and)
+            }
+            Self::Inline(pem) => Ok(pem.clone()),
+        }
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Inline(_) => f.write_str("certificate-authority-data"),
+        }
+    }
+}
+
+/// Decides whether a server is the one that was meant.
+pub(super) struct Authority {
+    named: Named,
+    algorithms: WebPkiSupportedAlgorithms,
+    held: Mutex<(Arc<Trusted>, Instant)>,
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Authority({})", self.named)
+    }
+}
+
+impl Authority {
+    /// Reads what is named.
+    ///
+    /// # Errors
+    /// There is no certificate.
+    pub(super) fn new(named: Named) -> Result<Self, String> {
+        let trusted = Arc::new(Trusted::read(&named)?);
+        Ok(Self {
+            named,
+            algorithms: algorithms(),
+            held: Mutex::new((trusted, Instant::now())),
+        })
+    }
+
+    /// What is trusted now. While a file cannot be read, what it said before counts.
+    fn current(&self) -> Arc<Trusted> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(self.named, Named::File(_)) && held.1.elapsed() >= READ_EVERY {
+            held.1 = Instant::now();
+            match Trusted::read(&self.named) {
+                Ok(fresh) => held.0 = Arc::new(fresh),
+                Err(problem) => {
+                    tracing::warn!(problem, "Keeping the last certificate authority");
+                }
+            }
+        }
+        held.0.clone()
+    }
+}
+
+impl ServerCertVerifier for Authority {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let known = self.algorithms.all;
+        self.current()
+            .verify(end_entity, intermediates, now, known)?;
+        verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+/// How signatures of certificates and handshakes are checked.
+#[cfg(not(fips))]
+use super::curves::algorithms;
+#[cfg(fips)]
+fn algorithms() -> WebPkiSupportedAlgorithms {
+    rustls::crypto::default_fips_provider().signature_verification_algorithms
+}
+
+/// The certificates of a file, each as an authority and as itself.
+struct Trusted {
+    authorities: RootCertStore,
+    certificates: Vec<CertificateDer<'static>>,
+}
+
+impl Trusted {
+    /// What cannot be read is passed over, as client-go does, which does not say so.
+    fn read(named: &Named) -> Result<Self, String> {
+        let pem = named.read()?;
+        let mut trusted = Self {
+            authorities: RootCertStore::empty(),
+            certificates: Vec::new(),
+        };
+        let mut unreadable = Vec::new();
+        for (number, der) in (1..).zip(blocks(&pem)) {
+            let Some(der) = der.filter(|der| trusted.read_one(der)) else {
+                unreadable.push(number);
+                continue;
+            };
+            trusted.certificates.push(der);
+        }
+        if trusted.certificates.is_empty() {
+            return Err(format!(
+                "certificate authority: {named}: there is no certificate that can be read; \
+                 the certificate authority's belongs there, in PEM"
+            ));
+        }
+        if !unreadable.is_empty() && is_news(format!("{named} {unreadable:?}")) {
+            tracing::warn!(
+                file = %named,
+                certificates = ?unreadable,
+                "Passed over certificates of the certificate authority that cannot be read"
+            );
+        }
+        Ok(trusted)
+    }
+
+    /// Whether it is a certificate. As client-go has it, only one that says so is an authority, or one of the
+    /// time before that could be said (version 1).
+    fn read_one(&mut self, der: &CertificateDer<'_>) -> bool {
+        if ParsedCertificate::try_from(der).is_ok() && authority_mark(der).is_none() {
+            return true;
+        }
+        self.authorities.add(der.clone().into_owned()).is_ok()
+    }
+
+    /// All that there is to check but the server's name.
+    fn verify(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+        known: &[&'static dyn SignatureVerificationAlgorithm],
+    ) -> Result<(), Error> {
+        let server = Server::new(end_entity);
+        let signatures: Vec<_> = { known.iter() }
+            .map(|&algorithm| Signatures {
+                algorithm,
+                server: &server,
+            })
+            .collect();
+        let signatures: Vec<_> = { signatures.iter() }
+            .map(|algorithm| algorithm as &dyn SignatureVerificationAlgorithm)
+            .collect();
+        let read = CertificateDer::from(server.read.as_slice());
+        let read = ParsedCertificate::try_from(&read)?;
+        if !self.certificates.contains(end_entity) {
+            return verify_server_cert_signed_by_trust_anchor(
+                &read,
+                &self.authorities,
+                intermediates,
+                now,
+                &signatures,
+            );
+        }
+        // Nobody has to vouch for it. Dates and purpose are looked at first, so where there is no authority at
+        // all, that it is missing is all that can be wrong.
+        let nobody = RootCertStore::empty();
+        match verify_server_cert_signed_by_trust_anchor(&read, &nobody, &[], now, &signatures) {
+            Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => Ok(()),
+            result => result,
+        }
+    }
+}
+
+/// Whether it was not what was said last: a process reads the same bundle for several connections, again and
+/// again.
+fn is_news(text: String) -> bool {
+    static SAID: Mutex<String> = Mutex::new(String::new());
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_news = *said != text;
+    *said = text;
+    is_news
+}
+
+/// A server's certificate, which webpki takes from no authority: it is shown with the mark of one cleared, and
+/// is in every other respect the same.
+#[derive(Debug)]
+struct Server<'a> {
+    /// As the server sent it.
+    sent: &'a [u8],
+    /// As it is read.
+    read: Vec<u8>,
+    /// Where the signed part begins.
+    signed_from: usize,
+}
+
+impl<'a> Server<'a> {
+    fn new(sent: &'a [u8]) -> Self {
+        let mut read = sent.to_vec();
+        if let Some(mark) = authority_mark(sent).and_then(|at| read.get_mut(at)) {
+            *mark = 0;
+        }
+        // Behind tag and length of the sequence that a certificate is.
+        let signed_from = match sent.get(1) {
+            Some(&length) if length > 0x80 => 2 + usize::from(length & 0x7f),
+            Some(_) | None => 2,
+        };
+        Self {
+            sent,
+            read,
+            signed_from,
+        }
+    }
+}
+
+/// The place of `cA` in the first extension `basicConstraints` that says so. Whatever else looks like one is
+/// signed by the same authority, and is left with a mark that nobody accepts.
+fn authority_mark(der: &[u8]) -> Option<usize> {
+    const BASIC_CONSTRAINTS: [u8; 5] = [0x06, 0x03, 0x55, 0x1d, 0x13];
+    const TRUE: [u8; 3] = [0x01, 0x01, 0xff];
+    let begin =
+        { der.windows(BASIC_CONSTRAINTS.len()) }.position(|window| window == BASIC_CONSTRAINTS)?;
+    let rest = der.get(begin + BASIC_CONSTRAINTS.len()..)?;
+    let value = rest.strip_prefix(&TRUE).unwrap_or(rest);
+    // An octet string with a sequence, both short.
+    let [0x04, _, 0x30, _, fields @ ..] = value else {
+        return None;
+    };
+    let last = fields.starts_with(&TRUE).then_some(TRUE.len() - 1)?;
+    Some(der.len() - fields.len() + last)
+}
+
+/// An algorithm that checks the signature of a server's certificate over what was signed.
+#[derive(Debug)]
+struct Signatures<'a> {
+    algorithm: &'static dyn SignatureVerificationAlgorithm,
+    server: &'a Server<'a>,
+}
+
+impl SignatureVerificationAlgorithm for Signatures<'_> {
+    fn public_key_alg_id(&self) -> AlgorithmIdentifier {
+        self.algorithm.public_key_alg_id()
+    }
+
+    fn signature_alg_id(&self) -> AlgorithmIdentifier {
+        self.algorithm.signature_alg_id()
+    }
+
+    fn verify_signature(
+        &self,
+        public_key: &[u8],
+        message: &[u8],
+        signature: &[u8],
+    ) -> Result<(), InvalidSignature> {
+        let Server {
+            sent,
+            read,
+            signed_from,
+        } = self.server;
+        let part = *signed_from..signed_from.saturating_add(message.len());
+        let is_server = read.get(part.clone()) == Some(message);
+        let signed = sent.get(part).filter(|_| is_server).unwrap_or(message);
+        self.algorithm
+            .verify_signature(public_key, signed, signature)
+    }
+
+    fn fips(&self) -> bool {
+        self.algorithm.fips()
+    }
+}
+
+/// The certificates of a bundle, `None` for one that is no base64. What stands between them is comment.
+fn blocks(pem: &[u8]) -> impl Iterator<Item = Option<CertificateDer<'static>>> {
+    let text = String::from_utf8_lossy(pem).into_owned();
+    let parts: Vec<_> = { text.split("-----BEGIN CERTIFICATE-----").skip(1) }
+        .map(|part| {
+            let (body, _) = part.split_once("-----END CERTIFICATE-----")?;
+            let body: String = body.split_ascii_whitespace().collect();
+            STANDARD.decode(body).ok().map(CertificateDer::from)
+        })
+        .collect();
+    parts.into_iter()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Why TLS with the API server fails for good, and what helps: until somebody does that, nothing works.
+
+use std::error::Error as StdError;
+use std::io;
+
+use rustls::{AlertDescription, CertificateError, Error};
+
+/// What is wrong with the certificates, on one line, if that is why a request failed.
+pub(crate) fn problem(error: &(dyn StdError + 'static)) -> Option<String> {
+    if let Some(error) = error.downcast_ref::<Error>() {
+        return explain(error);
+    }
+    // What an I/O error was made of is not its cause.
+    let inner = error
+        .downcast_ref::<io::Error>()
+        .and_then(io::Error::get_ref);
+    if let Some(inner) = inner {
+        return problem(inner);
+    }
+    error.source().and_then(problem)
+}
+
+fn explain(error: &Error) -> Option<String> {
+    if let Error::InvalidCertificate(error) = error {
+        return Some(explain_certificate(error));
+    }
+    let nothing_in_common = matches!(
+        error,
+        Error::AlertReceived(AlertDescription::HandshakeFailure) | Error::PeerIncompatible(_)
+    );
+    nothing_in_common.then(|| {
+        format!(
+            "there is no TLS that the API server and this program both know: {error}; \
+             docs/platforms.md says which keys and certificates can be used"
+        )
+    })
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the library's errors may become more; its own text serves for those without advice"
+)]
+fn explain_certificate(error: &CertificateError) -> String {
+    use CertificateError as E;
+    let advice = match error {
+        E::UnknownIssuer => {
+            "certificate-authority of the kubeconfig, in a pod ca.crt of its service account, must name the \
+             authority that signed the API server's certificate, or that certificate"
+        }
+        E::BadSignature => {
+            "the certificate authority that is named has the right name and another key, or its RSA key has less \
+             than 2048 bits"
+        }
+        // The library lists all that it knows, byte for byte.
+        E::UnsupportedSignatureAlgorithmContext { .. }
+        | E::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            return "the API server's certificate, or that of an authority above it, is signed with an algorithm \
+                    that this program does not know; docs/platforms.md says which it knows, and how to see which \
+                    one it is"
+                .to_owned();
+        }
+        E::Expired | E::ExpiredContext { .. } => "renew the API server's certificate",
+        E::NotValidYet | E::NotValidYetContext { .. } => {
+            "compare this node's clock with the API server's"
+        }
+        E::NotValidForName | E::NotValidForNameContext { .. } => {
+            "make the certificate for that name or address too, or set tls-server-name in the kubeconfig"
+        }
+        E::InvalidPurpose | E::InvalidPurposeContext { .. } => {
+            "make a certificate whose extended key usage is serverAuth, or that has none"
+        }
+        _ => "docs/platforms.md says which certificates are accepted",
+    };
+    format!("the API server's certificate is not accepted: {error}; {advice}")
+}
