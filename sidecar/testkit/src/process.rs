@@ -2,7 +2,7 @@
 //! test.
 
 use std::fs;
-use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -10,6 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
 pub use rustix::process::Signal;
 use rustix::process::{Pid, Resource, Rlimit, kill_process, prlimit};
@@ -44,7 +45,52 @@ pub async fn within(limit: Duration, what: &str, mut condition: impl AsyncFnMut(
 pub struct Process {
     child: Child,
     started: Instant,
-    stderr: Arc<Mutex<Vec<(Duration, String)>>>,
+    stderr: Arc<Mutex<Stderr>>,
+}
+
+/// What a program has written to stderr, and where the rest of it comes from.
+#[derive(Debug, Default)]
+struct Stderr {
+    lines: Vec<(Duration, String)>,
+    /// The beginning of a line.
+    rest: Vec<u8>,
+    pipe: Option<PipeReader>,
+}
+
+impl Stderr {
+    /// Reads all that is in the pipe.
+    fn drain(&mut self, started: Instant) {
+        let Some(pipe) = &mut self.pipe else {
+            return;
+        };
+        let mut piece = [0; 4096];
+        loop {
+            match pipe.read(&mut piece) {
+                Ok(0) => break,
+                Ok(size) => self.rest.extend_from_slice(&piece[..size]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.split(started);
+                    return;
+                }
+                Err(error) => panic!("the program's stderr: {error}"),
+            }
+        }
+        self.pipe = None;
+        self.split(started);
+        if !self.rest.is_empty() {
+            self.rest.push(b'\n');
+            self.split(started);
+        }
+    }
+
+    fn split(&mut self, started: Instant) {
+        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line[..end]).into_owned();
+            self.lines.push((started.elapsed(), line));
+        }
+    }
 }
 
 impl Process {
@@ -84,13 +130,19 @@ impl Process {
 
     /// Reads its stderr from now on.
     pub fn read(&self, stderr: PipeReader) {
-        let (lines, started) = (Arc::clone(&self.stderr), self.started);
+        rustix::fs::fcntl_setfl(&stderr, OFlags::NONBLOCK).expect("set a flag");
+        let watched = stderr.try_clone().expect("another handle");
+        self.stderr.lock().expect("no panic in the reader").pipe = Some(stderr);
+        let (stderr, started) = (Arc::clone(&self.stderr), self.started);
+        // So that a full pipe never holds up the program.
         std::thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                lines
-                    .lock()
-                    .expect("no panic in the reader")
-                    .push((started.elapsed(), line));
+            loop {
+                let _ = poll(&mut [PollFd::new(&watched, PollFlags::IN)], None);
+                let mut stderr = stderr.lock().expect("no panic in a test");
+                stderr.drain(started);
+                if stderr.pipe.is_none() {
+                    return;
+                }
             }
         });
     }
@@ -110,9 +162,13 @@ impl Process {
         self.started.elapsed()
     }
 
-    /// Lines on stderr so far, with the time since the start.
+    /// Lines on stderr so far, with the time since the start. Whoever has seen what the program did
+    /// after a line sees the line, too: the pipe is read to its end here, and not by a thread that may
+    /// have to wait for a processor.
     pub fn lines(&self) -> Vec<(Duration, String)> {
-        self.stderr.lock().expect("no panic in the reader").clone()
+        let mut stderr = self.stderr.lock().expect("no panic in the reader");
+        stderr.drain(self.started);
+        stderr.lines.clone()
     }
 
     /// Lines on stderr so far.
