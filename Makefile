@@ -21,7 +21,9 @@ export CARGO_TARGET_$(shell tr a-z- A-Z_ <<<'$(HOST)')_RUSTFLAGS := -C target-fe
 COMPILED := $(CARGO_TARGET_DIR)/$(HOST)/debug
 # As long in every clone: how short git makes a commit depends on what else there is.
 VERSION ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo unknown)
-export CSI_SIDECARS_VERSION := $(VERSION)
+# What is not released does not name its commit, or each commit would have every program compiled anew.
+UNRELEASED := development
+export CSI_SIDECARS_VERSION := $(UNRELEASED)
 
 # A static program: runs in an empty root directory. getrandom would look for the device files
 # there unless told to use the system call.
@@ -43,7 +45,7 @@ CARGO_HOME ?= $(HOME)/.cargo
 STATIC += --remap-path-prefix=$(CARGO_HOME)=/cargo
 # FIPS=1: TLS from the module AWS-LC FIPS (docs/platforms.md); needs CMake, Go, Perl and a C compiler.
 STATIC += $(if $(filter 1,$(FIPS)),--cfg fips)
-release = RUSTFLAGS='$(STATIC)' cargo build --release --locked --target $(HOST)
+release = CSI_SIDECARS_VERSION='$(VERSION)' RUSTFLAGS='$(STATIC)' cargo build --release --locked --target $(HOST)
 RELEASED := $(CARGO_TARGET_DIR)/$(HOST)/release
 # What is not shipped is built from one selection of packages and features, so that no dependency
 # is compiled twice: `.ci/guards dependencies` compares the features with and without those of tests.
@@ -140,10 +142,10 @@ unexport SOURCE_DATE_EPOCH
 # As images name it.
 PROCESSOR = $(patsubst aarch64-%,arm64,$(patsubst x86_64-%,amd64,$(HOST)))
 
-# Archives of programs in bin/, by name.
+# $(call archives,programs by name,their version): archives of programs in bin/, unless other options stand before the names.
 archives = $(compile) images && \
     SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' $(COMPILED)/images --tag '$(IMAGE_TAG)' --target '$(HOST)' --registry '$(IMAGE_REGISTRY)' \
-        --program-version '$(VERSION)' --source '$(IMAGE_SOURCE)' --revision "$(REVISION)" $(1)
+        --program-version '$(or $(2),$(VERSION))' --source '$(IMAGE_SOURCE)' --revision "$(REVISION)" $(1)
 IMAGES ?= $(PROGRAMS) csi-sidecars
 
 .PHONY: images
@@ -159,7 +161,7 @@ fips-images:
 # What real nodes load: images of the programs that tests run.
 .PHONY: archives
 archives: $(if $(filter 1,$(FIPS)),fips-images) programs
-	@$(call archives,--programs $(CSI_PROGRAMS) --out $(ARCHIVES) $(IMAGES))
+	@$(call archives,--programs $(CSI_PROGRAMS) --out $(ARCHIVES) $(IMAGES),$(if $(filter 1,$(SHIPPED)),,$(UNRELEASED)))
 
 .PHONY: reproduce
 reproduce: images ## Builds the images again, elsewhere, and fails unless every byte is the same

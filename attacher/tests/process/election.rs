@@ -67,17 +67,15 @@ async fn row_137_names_of_lease_and_finalizer() {
     stage
         .api
         .insert(build::csinode("node2").driver(driver, "NID2"));
-    let standby = stage.start(&ELECTION);
-    standby
-        .logs("Could not get or renew the leader lease")
-        .await;
+    let leader = stage.start(&ELECTION);
+    leader.logs("Successfully acquired lease").await;
     let path = "*/namespaces/ns/leases/external-attacher-leader-a-b-c-d";
     assert!(
         !stage.api.requests_to("GET", path).is_empty(),
         "{:#?}",
         stage.api.requests()
     );
-    drop(standby);
+    drop(leader);
 
     stage.driver.configure(|model| model.name = driver.into());
     let _attacher = stage.start(&[]);

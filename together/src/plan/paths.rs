@@ -50,6 +50,8 @@ pub struct Readiness<'a> {
     pub unregistered: Option<&'a str>,
     /// Why there can be no API server before somebody mends it.
     pub unreachable: Option<&'a str>,
+    /// What keeps controllers from some of their work until somebody mends it, a line for each.
+    pub hindered: Option<&'a str>,
     /// A signal has come: what runs is ended, nothing is begun.
     pub is_ending: bool,
 }
@@ -104,6 +106,7 @@ pub fn ready(state: &Readiness<'_>) -> Reply {
     }
     reasons.extend(state.unregistered.map(str::to_owned));
     reasons.extend(state.unreachable.map(str::to_owned));
+    reasons.extend(state.hindered.map(str::to_owned));
     Reply::ready(reasons)
 }
 

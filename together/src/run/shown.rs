@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sidecar::controller::Process;
-use sidecar::controller::serve::LeaderHealth;
+use sidecar::controller::serve::{Hindrances, LeaderHealth};
 use sidecar::flags::Exit;
 use sidecar::http::{Reply, RouteError, Routes};
 use sidecar::kube::access::Findings;
@@ -22,6 +22,7 @@ pub(super) struct Shown {
     health: LeaderHealth,
     missing: Findings,
     server: Outage,
+    hindrances: Hindrances,
     /// If the registrar is here.
     registration: Option<Registration>,
     ending: watch::Receiver<bool>,
@@ -43,14 +44,15 @@ impl Shown {
     /// The metrics contradict each other, which they do not.
     pub(super) fn new(process: &Process, registration: Option<Registration>) -> Result<Self, Exit> {
         let (health, missing) = (process.health.clone(), process.missing.clone());
-        let about = (health, missing, process.server.clone());
+        let hindrances = process.hindrances.clone();
+        let about = (health, missing, process.server.clone(), hindrances);
         let ending = process.shutdown.watch();
         Self::of(&process.registry, about, ending, registration)
     }
 
     pub(super) fn of(
         registry: &Registry,
-        (health, missing, server): (LeaderHealth, Findings, Outage),
+        (health, missing, server, hindrances): (LeaderHealth, Findings, Outage, Hindrances),
         ending: watch::Receiver<bool>,
         registration: Option<Registration>,
     ) -> Result<Self, Exit> {
@@ -59,6 +61,7 @@ impl Shown {
             health,
             missing,
             server,
+            hindrances,
             registration,
             ending,
             state: Arc::default(),
@@ -132,6 +135,7 @@ impl Shown {
             is_idle: state.is_named && !state.is_campaigning,
             unregistered: unregistered.as_deref(),
             unreachable: self.server.problem().as_deref(),
+            hindered: self.hindrances.problem().as_deref(),
             is_ending: *self.ending.borrow(),
         })
     }

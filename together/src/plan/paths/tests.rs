@@ -118,6 +118,7 @@ fn a_57_ready_names_every_reason_on_a_line_of_its_own() {
     let is_off = "attacher is off: it failed five times within ten minutes\n";
     let not_registered = "not registered: kubelet has not asked yet\n";
     let not_accepted = "certificate expired; renew it\n";
+    let journal = "provisioner: the journal cannot be opened: exceeded quota";
     for (state, readiness, status, body) in [
         ("standby, or at work", ready, 200, "ok".to_owned()),
         (
@@ -128,6 +129,15 @@ fn a_57_ready_names_every_reason_on_a_line_of_its_own() {
             },
             503,
             not_accepted.to_owned(),
+        ),
+        (
+            "a controller that cannot do some of its work",
+            Readiness {
+                hindered: Some(journal),
+                ..ready
+            },
+            503,
+            format!("{journal}\n"),
         ),
         (
             "no driver yet",
@@ -186,11 +196,12 @@ fn a_57_ready_names_every_reason_on_a_line_of_its_own() {
                 off: &off,
                 unregistered: Some(unregistered),
                 unreachable: Some("certificate expired; renew it"),
+                hindered: Some(journal),
                 is_ending: true,
             },
             503,
             format!(
-                "shutting down\n{not_named}{is_idle}{not_allowed}{is_off}{not_registered}{not_accepted}"
+                "shutting down\n{not_named}{is_idle}{not_allowed}{is_off}{not_registered}{not_accepted}{journal}\n"
             ),
         ),
     ] {

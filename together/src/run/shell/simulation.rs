@@ -12,7 +12,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use http::StatusCode;
-use sidecar::controller::serve::LeaderHealth;
+use sidecar::controller::serve::{Hindrances, LeaderHealth};
 use sidecar::kube::access::Findings;
 use sidecar::metrics::Registry;
 use sidecar::outage::Outage;
@@ -53,7 +53,8 @@ impl Story {
         let (ending, requested) = Requested::channel();
         let (api, seen, electors) = (FakeApi::new(), Rc::<Seen>::default(), Arc::new(()));
         let health = LeaderHealth::default();
-        let about = (health.clone(), Findings::default(), Outage::default());
+        let (server, hindrances) = (Outage::default(), Hindrances::default());
+        let about = (health.clone(), Findings::default(), server, hindrances);
         let shown = Shown::of(&Registry::new(), about, ending.subscribe(), None).unwrap();
         shown.driver_is_named();
         let mut made_up = MadeUp {
