@@ -15,7 +15,7 @@ const ENDS: [(&str, &[&str], i32, &str); 10] = [
         "7",
         &[
             "--feature-gates=HonorPVReclaimPolicy=true",
-            "--node-deployment",
+            "--kubeconfig=/nonexistent",
         ],
         255,
         "Feature gate HonorPVReclaimPolicy=true was retired in csi-provisioner v6.2.0",

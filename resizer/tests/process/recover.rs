@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use sidecar_testkit::controller::contract::election::events_forbidden;
 use sidecar_testkit::{CallFault, Fault};
 use tokio::time::sleep;
 use tonic::Code;
@@ -379,7 +380,7 @@ async fn z_88_somebody_else_writes_meanwhile() {
 #[tokio::test]
 async fn z_89_without_events() {
     let stage = Stage::new().await;
-    stage.api.fault(Fault::on("POST", "*/events").answer(403));
+    stage.api.fault(events_forbidden());
     let program = stage.started(&[]).await;
     stage.grow("2Gi");
     stage.until_capacity("2Gi").await;

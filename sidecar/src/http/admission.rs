@@ -347,7 +347,10 @@ mod tests {
             processor_time() - begun
         };
         let (few, full) = (cost(1), cost(CONNECTIONS));
-        assert!(full < few * 20, "{full:?} with a full house, {few:?} without");
+        assert!(
+            full < few * 20,
+            "{full:?} with a full house, {few:?} without"
+        );
     }
 
     /// Looks at all of them: what the orders must come to.

@@ -71,7 +71,7 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         table: ("all-in-one.md", "A-"),
-        crates: &["multicall", "together"],
+        crates: &["multicall", "together", "sidecar"],
         names: &["a"],
         elsewhere: None,
     },

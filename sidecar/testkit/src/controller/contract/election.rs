@@ -91,7 +91,7 @@ pub async fn no_name(program: &'static Program) {
     if !program.has_driver() {
         return;
     }
-    let stage = Stage::new(program).await;
+    let stage = Stage::prepared(program, 0).await;
     stage
         .driver
         .configure(|model| model.name = "Storage.Example.com".into());
@@ -231,15 +231,19 @@ pub async fn no_renewal(program: &'static Program) {
     running.end().await.says("row 61", 1, "Stopped leading");
 }
 
+/// No permission to create events, in the authorizer's words: what a policy or a quota refuses silences no
+/// namespace.
+#[must_use]
+pub fn events_forbidden() -> Fault {
+    let forbidden =
+        "events.events.k8s.io is forbidden: User \"sidecar\" cannot create resource \"events\"";
+    Fault::on("POST", "*/events").answer_saying(403, forbidden)
+}
+
 /// Nobody may be told.
 pub async fn no_events(program: &'static Program) {
     let stage = Stage::prepared(program, 1).await;
-    // The authorizer's words: what a policy or a quota refuses silences no namespace.
-    let forbidden =
-        "events.events.k8s.io is forbidden: User \"sidecar\" cannot create resource \"events\"";
-    stage
-        .api
-        .fault(Fault::on("POST", "*/events").answer_saying(403, forbidden));
+    stage.api.fault(events_forbidden());
     let mut running = stage.started(&ELECTION).await;
     running.logs("Server rejected event").await;
     settle().await;
