@@ -34,14 +34,17 @@ impl Controller {
                 self.unread(attempt, object, error, informers);
             }
             (Answer::Done | Answer::Read(_), purpose) => {
-                // What was read before is not so any more.
-                let written = written(step);
-                attempt
-                    .learnt
-                    .retain(|(of, _)| Some(of) != written.as_ref());
+                attempt.forgets_what_it_wrote(step);
                 self.succeeded(attempt, purpose, informers);
             }
-            (Answer::Refused(error), purpose) => refused(attempt, step, purpose, error),
+            (Answer::Refused(error), purpose) => {
+                if error.kind == ErrorKind::Unknown {
+                    // It may have been applied. An attempt that goes on, because its VolumeSnapshot was
+                    // deleted meanwhile, would let that go before the content that this has bound.
+                    attempt.forgets_what_it_wrote(step);
+                }
+                refused(attempt, step, purpose, error);
+            }
         }
         due.notices.append(&mut attempt.notices);
     }
@@ -95,6 +98,14 @@ impl Controller {
         if let Purpose::Complain(complaint) = purpose {
             attempt.complain(*complaint);
         }
+    }
+}
+
+impl Attempt {
+    /// What was read before a write is not so any more.
+    fn forgets_what_it_wrote(&mut self, step: &Step) {
+        let written = written(step);
+        self.learnt.retain(|(of, _)| Some(of) != written.as_ref());
     }
 }
 

@@ -181,6 +181,31 @@ fn a_binding_that_fails_is_told_of() {
     shows("4.6 #5", &bench.retry(), &[BINDS, shown, BOUND, HELD]);
 }
 
+/// The attempt that asked goes on, since its VolumeSnapshot is deleted before that is told: what it read
+/// of the content before it asked proves nothing.
+#[test]
+fn a_binding_of_which_nobody_has_heard_is_looked_for_before_the_snapshot_goes() {
+    let (_, lines) = begin(|bench| {
+        bench.shows_reads = true;
+        bench.add(Kind::Content, handmade("pp", "s1"));
+        // After this the attempt reads the content.
+        bench.refuse("PATCH content", conflict(), 1);
+        bench.refuse("PATCH content", broken(), 1);
+        bench.overtake("PATCH snapshot/status", |server| {
+            server.delete(Kind::Snapshot, "ns/s1", None).unwrap();
+        });
+    });
+    let [status, _] = complains(
+        "SnapshotBindFailed",
+        "Snapshot failed to bind VolumeSnapshotContent, internal error",
+    );
+    let (of_content, of_snapshot) = ("GET content pp", "GET snapshot ns/s1");
+    let freed = "PATCH snapshot ns/s1 {\"metadata\":{\"finalizers\":null}}";
+    let first = [PROTECTED, BINDS, of_content, BINDS, &status, of_snapshot];
+    let last = [of_content, freed];
+    shows("unheard", &lines, &[&first[..], &last[..]].concat());
+}
+
 #[test]
 fn c_63_an_unbound_content_is_left_alone() {
     let mut bench = Bench::new();
