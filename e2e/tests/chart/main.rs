@@ -40,6 +40,10 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
         run: package::all,
     },
     Scenario {
+        name: "chart_package_says_where_it_is_from",
+        run: package::described,
+    },
+    Scenario {
         name: "chart_commands_and_values_of_pages_can_be_rendered",
         run: pages::commands,
     },
