@@ -76,6 +76,10 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
         run: command_line::understood,
     },
     Scenario {
+        name: "chart_a_7_no_default_command_line_names_a_gate",
+        run: command_line::gateless,
+    },
+    Scenario {
         name: "chart_definitions_of_snapshots_are_as_upstreams",
         run: definitions::as_upstreams,
     },

@@ -37,7 +37,6 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     any("+ * livenessprobe: argument --http-endpoint=:9808", "the default of the program, said"),
     of(EBS, "- DaemonSet csi-node-driver-registrar: argument --http-endpoint=0.0.0.0:9809", "the same port of IPv6 too: controller.bindAddress, node.bindAddress"),
     of(EBS, "+ * livenessprobe: argument --v=2", "log.level is for all programs"),
-    of(&["ceph-rbd", "democratic"], "+ Deployment csi-*: argument --feature-gates=VolumeAttributesClass=false", "a driver without such classes needs no permission for them"),
     of(CEPH, "- Deployment csi-provisioner: argument --feature-gates=HonorPVReclaimPolicy=true", "has been so without the gate for long; ours takes it without effect, and warns"),
     of(CEPH, "- Deployment csi-snapshotter: argument --enable-volume-group-snapshots=false", "ours takes it without effect, and warns; the gate says it"),
     any("+ Deployment csi-snapshotter: argument --feature-gates=CSIVolumeGroupSnapshot=false", "a driver without group snapshots needs no permission for them"),

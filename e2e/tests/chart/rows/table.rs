@@ -389,8 +389,11 @@ pub(super) const TABLE: &[Row] = &[
     row(MINIMAL, &["attacher.livenessProbe.periodSeconds=60"], CONTROLLER, under!("csi-attacher", "/livenessProbe/periodSeconds"), Is("60")),
     row(EVERYTHING, &[], SET, under!("csi-resizer", "/args"), Has("--workers=5")),
     row(ONE_IMAGE, &[], CONTROLLER, under!("csi-resizer", "/args"), Has("--handle-volume-inuse-error=false")),
-    row(MINIMAL, &[], CONTROLLER, under!("csi-provisioner", "/args"), Has("--feature-gates=VolumeAttributesClass=false")),
-    row(MINIMAL, &["features.topology=false"], CONTROLLER, under!("csi-provisioner", "/args"), Has("--feature-gates=Topology=false,VolumeAttributesClass=false")),
+    // no gate that will go is in a default command line.
+    row(MINIMAL, &[], CONTROLLER, under!("csi-provisioner", "/args"), Lacks("--feature-gates")),
+    row(MINIMAL, &["resizer.enabled=true"], CONTROLLER, under!("csi-resizer", "/args"), Lacks("--feature-gates")),
+    row(MINIMAL, &["resizer.enabled=true", "resizer.featureGates.VolumeAttributesClass=false"], CONTROLLER, under!("csi-resizer", "/args"), Has("--feature-gates=VolumeAttributesClass=false")),
+    row(MINIMAL, &["features.topology=false"], CONTROLLER, under!("csi-provisioner", "/args"), Has("--feature-gates=Topology=false")),
     row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--feature-gates=CrossNamespaceVolumeDataSource=true")),
     row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--volume-name-uuid-length=16")),
     row(EVERYTHING, &[], SET, under!("csi-provisioner", "/args"), Has("--immediate-topology=false")),
