@@ -108,6 +108,10 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
         run: metrics::exist,
     },
     Scenario {
+        name: "chart_a_12_dashboard_selects_by_driver_and_is_a_file_of_its_own",
+        run: metrics::dashboard_file,
+    },
+    Scenario {
         name: "chart_alerts_are_explained_and_in_a_file_of_their_own",
         run: alerts::told,
     },
