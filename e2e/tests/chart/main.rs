@@ -7,6 +7,7 @@ mod definitions;
 mod drivers;
 mod fields;
 mod grant;
+mod included;
 mod metrics;
 mod mutation;
 mod package;
@@ -15,6 +16,7 @@ mod pod_security;
 mod refused;
 mod rendered;
 mod rows;
+mod scheduled;
 mod server;
 mod setup;
 mod stage;
@@ -94,6 +96,18 @@ const SCENARIOS: &[Scenario<Cluster>] = &[
     Scenario {
         name: "chart_is_accepted_by_the_api_server",
         run: server::dry_run,
+    },
+    Scenario {
+        name: "chart_a_2_every_example_is_scheduled",
+        run: scheduled::examples,
+    },
+    Scenario {
+        name: "chart_a_3_included_pods_keep_the_selectors_of_their_chart",
+        run: included::selectors,
+    },
+    Scenario {
+        name: "chart_a_4_sidecars_of_two_drivers_are_in_one_pod",
+        run: included::two_drivers,
     },
     Scenario {
         name: "chart_has_every_field_that_the_api_server_knows",
